@@ -15,8 +15,8 @@ PIP := -m pip install --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard test lint check slow docs bench rivals papers test-clients serve-test spark superset \
-	package test-oldest test-newest test-matrix clean
+.PHONY: help demo dashboard test test-thorough lint check slow docs bench rivals papers test-clients serve-test \
+	spark superset package test-oldest test-newest test-matrix clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -42,8 +42,11 @@ dashboard: $(RUNTIME)  ## a page with a budget, at http://localhost:8501
 	@$(BIN)/python $(PIP) --editable ".[dashboard]"
 	@$(BIN)/streamlit run examples/dashboard/app.py
 
-test: $(TEST)  ## run the tests that need no optional package
+test: $(TEST)  ## each promise on small cases, without optional packages: two to three minutes
 	$(BIN)/python -m pytest $(PARALLEL)
+
+test-thorough: $(TEST)  ## the larger inputs and further cases that `make test` leaves out: as long again
+	$(BIN)/python -m pytest $(PARALLEL) -m "thorough and not slow"
 
 lint: $(CHECK)  ## format, lint, types and the floors' imports, nothing changed
 	$(BIN)/ruff format --check .
@@ -52,7 +55,7 @@ lint: $(CHECK)  ## format, lint, types and the floors' imports, nothing changed
 	$(BIN)/lint-imports
 
 check: $(CHECK) lint  ## what a commit must pass: lint and all tests but the clients'
-	$(BIN)/python -m pytest $(PARALLEL)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
 slow: $(CHECK)  ## the long statistical tests as well
 	$(BIN)/python -m pytest $(PARALLEL) -m "slow or not slow" -o faulthandler_timeout=3600
@@ -88,7 +91,7 @@ papers:  ## the papers' tables and figures: QUICK=1, DATA=folder, FILES="name=fi
 test-clients:  ## Streamlit, a browser, notebooks, Ibis, polars …, in an environment of its own
 	@test -x .venv-clients/bin/python || $(PYTHON) -m venv .venv-clients
 	@.venv-clients/bin/python $(PIP) --editable ".[test-clients]"
-	.venv-clients/bin/python -m pytest -n auto --max-worker-restart 0 tests/integrations
+	.venv-clients/bin/python -m pytest -n auto --max-worker-restart 0 -m "not slow" tests/integrations
 	cd tests/integrations/suites && ../../../.venv-clients/bin/python -m pytest
 
 serve-test:  ## the real duckdb shell through a Quack server, in an environment of its own
@@ -102,7 +105,7 @@ spark:  ## Apache Spark, for real, in an environment of its own (needs Java 17; 
 	@.venv-spark/bin/python $(PIP) --editable ".[test,spark]"
 	for kind in cluster connect; do \
 		DP_SQL_TEST_SPARK=$$kind .venv-spark/bin/python -m pytest -n 0 tests/engines/spark \
-			$(if $(SLOW),-m "slow or not slow") || exit 1; \
+			-m "$(if $(SLOW),slow or )not slow" || exit 1; \
 	done
 
 superset:  ## Apache Superset over dp_sql, for real, in an environment of its own (minutes)
@@ -110,8 +113,8 @@ superset:  ## Apache Superset over dp_sql, for real, in an environment of its ow
 		test -x .venv-superset/bin/python || $$p -m venv .venv-superset
 	@.venv-superset/bin/python $(PIP) --editable ".[sqlalchemy]" pytest pytest-xdist hypothesis \
 		-r examples/superset/requirements.txt
-	.venv-superset/bin/python -m pytest -n 0 tests/integrations/test_dbapi.py tests/integrations/test_sqlalchemy*.py \
-		tests/integrations/test_superset_queries.py
+	.venv-superset/bin/python -m pytest -n 0 -m "not slow" tests/integrations/test_dbapi.py \
+		tests/integrations/test_sqlalchemy*.py tests/integrations/test_superset_queries.py
 	.venv-superset/bin/python examples/superset/try_superset.py --keep --picture docs
 
 # The oldest supported versions together, and the newest of each supported Python that is here.
@@ -137,7 +140,7 @@ package:  ## the archives for PyPI in dist/, checked; the source archive tests i
 	rm -rf dist build/source && mkdir -p build/source
 	.venv-package/bin/python -m build && .venv-package/bin/twine check --strict dist/*
 	tar -xzf dist/*.tar.gz -C build/source --strip-components 1
-	$(MAKE) -C build/source test PYTHON="$$PWD/.venv-package/bin/python"
+	$(MAKE) -C build/source test test-thorough PYTHON="$$PWD/.venv-package/bin/python"
 
 clean:  ## remove the environments and what they made
 	rm -rf .venv .venv-* .cache build dist *.egg-info

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -56,6 +57,19 @@ def pytest_sessionstart() -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """One worker more than processors: tests also wait, for deadlines and for processes."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the first of every n cases of a test marked `one_in(n)`; the others are `thorough`."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("one_in")
+        if mark is not None and item.get_closest_marker("slow") is None:
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % mark.args[0]:
+                item.add_marker("thorough")
+            seen[test] += 1
 
 
 @pytest.hookimpl(wrapper=True)

@@ -71,6 +71,7 @@ def blocks(language: str, text: str) -> list[str]:
 # What runs, and what it prints.
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("page", ["README.md", "sessions.md", "choosing_epsilon.md"])
 def test_the_examples_of_a_page_run_in_order_and_print_what_is_shown(
     page: str, tmp_path: Path

@@ -23,6 +23,7 @@ with dp_sql.connect() as session:
 """
 
 
+@pytest.mark.thorough
 def test_a_users_own_udfs_module_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "udfs.py").write_text("raise RuntimeError('this is not dp_sql.udfs')")
     (tmp_path / "program.py").write_text(PROGRAM)

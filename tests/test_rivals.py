@@ -15,6 +15,8 @@ from benchmarks.rivals.questions import QUESTIONS, Asked, Question, ask
 from benchmarks.rivals.runner import at_95, error
 from benchmarks.rivals.with_dp_sql import prepare
 
+pytestmark = pytest.mark.thorough
+
 RESULTS = Path(PAGE).parents[1] / "benchmarks" / "rivals" / "results.json"
 
 

@@ -94,6 +94,7 @@ def refusal(side: Side, statement: str, params: object = None) -> str:
     return found.kind
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     "name",
     list(LARGE),
@@ -104,6 +105,7 @@ def test_large_statements_are_refused_by_dp_sql_or_duckdb(name: str, side: Side)
     assert not kind.startswith("foreign")
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", LONG)
 def test_long_statements_are_answered_or_refused_with_a_message(name: str, side: Side) -> None:
     found = side.ask(LONG[name])
@@ -182,6 +184,7 @@ def shop(directory: Path, name: str, *sql: str, rows: pa.Table | None = None) ->
     return path
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "macro",
     ["count(x) AS 7", '"+"(a, b) AS 1', '"~~"(a, b) AS true', "query(x) AS TABLE SELECT 1",
@@ -195,6 +198,7 @@ def test_a_database_whose_macros_stand_in_for_functions_is_not_opened(
         dp_sql.connect(str(path), policy=tmp_path / "policy.toml")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["temp", "system", "main", "memory", "a b", "seen", "pg_catalog"])
 def test_a_database_may_be_called_what_it_likes(name: str, tmp_path: Path) -> None:
     path = shop(tmp_path, name, "CREATE TABLE seen AS SELECT 1 AS u, 'a' AS t")
@@ -205,6 +209,7 @@ def test_a_database_may_be_called_what_it_likes(name: str, tmp_path: Path) -> No
             session.sql("SELECT * FROM seen")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "source",
     [
@@ -223,6 +228,7 @@ def test_people_whose_names_differ_in_case_only_stay_apart(source: str, tmp_path
         assert session.sql(f"SELECT {call} FROM {source}").fetchall() == [([1],)]
 
 
+@pytest.mark.thorough
 def test_a_time_that_cannot_be_shown_fails_for_no_one_alone(tmp_path: Path) -> None:
     """Seconds far beyond the calendar come from arrow; read as text they must not be an error."""
     said: list[object] = []

@@ -166,6 +166,7 @@ def test_a_unit_that_is_no_whole_number_of_units_still_takes_its_own_releases() 
     assert judge.fits(sum_of(*[PrivacyLoss(third, rho=third**2 / 8, bounded_range=third)] * n))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["zcdp", "pld"])
 @given(sizes=st.lists(st.integers(1, 400), max_size=40), delta_places=st.integers(2, 18))
 @hypothesis_settings(max_examples=40, deadline=None)
@@ -195,6 +196,7 @@ TABLE = {  # name, release_epsilon, epsilon of each: top-k lists, distinct count
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("row", TABLE)
 def test_so_many_queries_fit_into_epsilon_1_and_delta_1e_6(
     row: tuple[AccountantName, str | None, str],

@@ -83,6 +83,7 @@ def releases(draw: st.DrawFn) -> list[tuple[int, int, bool]]:
     return found
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["basic", "zcdp", "pld"])
 @given(chosen=releases())
 @hypothesis_settings(max_examples=25, deadline=None)
@@ -156,6 +157,7 @@ def flips(counts: tuple[int, ...]) -> list[Flip]:
     return [flip for n, flip in zip(counts, MENU, strict=True) for _ in range(n)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["basic", "zcdp", "pld"])
 @pytest.mark.parametrize("delta", [Fraction(1, 1000), Fraction(1, 50), Fraction(1, 10)])
 def test_no_adaptive_choice_exceeds_the_cap(name: AccountantName, delta: Fraction) -> None:

@@ -127,6 +127,7 @@ def test_the_largest_epsilon_that_is_told_fits_to_the_last_digit(opened: Opened)
         assert not session.cost([TOP.format(Decimal(largest) + Decimal("1e-9"))]).fits
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["", 5, True, b"ann", None.__class__, ["ann"], "\ud800", "a\0b"])
 def test_a_name_that_no_ledger_can_write_is_refused(name: Any, opened: Opened) -> None:
     with pytest.raises(PolicyError, match="name"):
@@ -134,6 +135,7 @@ def test_a_name_that_no_ledger_can_write_is_refused(name: Any, opened: Opened) -
     assert opened("ann").budget()[0].epsilon_left == 1
 
 
+@pytest.mark.thorough
 def test_many_threads_open_sessions_and_one_reads_the_catalog(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +167,7 @@ def test_many_threads_open_sessions_and_one_reads_the_catalog(
     assert wrong == met == []
 
 
+@pytest.mark.thorough
 def test_a_fitting_pld_query_is_told_from_one_that_would_spoil_the_rule(opened: Opened) -> None:
     pytest.importorskip("dp_accounting")
     session = opened(more="delta = 1e-6\naccountant = 'pld'\nrelease_epsilon = 0.1\n")

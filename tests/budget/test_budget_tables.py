@@ -89,6 +89,7 @@ def test_without_a_budget_there_are_no_system_tables(table: str, folder: Path) -
         session.sql(COUNT.format("1000")).fetchall()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "text", ["FROM dp_budget(1)", "FROM dp_release()", "FROM dp_release(x)", "FROM dp_release('x')"]
 )
@@ -122,6 +123,7 @@ def test_without_the_owners_word_the_same_question_is_a_new_debit(opened: Opened
     assert opened().releases == ()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "asked",
     [
@@ -181,6 +183,7 @@ def test_receipts_and_releases_are_plain_where_that_is_wanted(opened: Opened) ->
     assert release["epsilon"] == "0.25" and release["id"] == session.releases[0].id
 
 
+@pytest.mark.thorough
 def test_a_forgotten_session_leaves_no_file_open(opened: Opened, folder: Path) -> None:
     session: Any = dp_sql.connect(
         str(folder / "shop.duckdb"), policy=folder / "policy.toml", analyst="ann"

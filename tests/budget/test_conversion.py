@@ -54,6 +54,7 @@ def too_much(conversion: Conversion, epsilon: Fraction, delta: Fraction) -> bool
         return rho > 0 and best_log_delta(rho, exact) > allowed
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
 def test_the_largest_rho_is_proved_by_some_order_and_one_unit_more_by_none(
     epsilon: Fraction, delta: Fraction

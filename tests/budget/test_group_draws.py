@@ -141,6 +141,7 @@ def test_the_declared_range_is_the_one_of_these_tests(cap: int) -> None:
     assert loss.rho == loss.bounded_range**2 / (8 * cap)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("release", "n_others"),
     [

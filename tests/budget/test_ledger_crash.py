@@ -50,6 +50,7 @@ def test_eight_processes_with_four_threads_get_what_fits_and_no_more(folder: Pat
     assert not _run("race", folder, number=40)
 
 
+@pytest.mark.thorough
 def test_eight_processes_that_begin_together_make_one_ledger(folder: Path) -> None:
     assert not _run("begin", folder, number=6)
 

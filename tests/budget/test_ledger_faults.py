@@ -73,6 +73,7 @@ def _fail_at_each_step(kind: type[Ledger], when: When, folder: Path) -> int:
     return step - 1
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "when",
     [
@@ -145,6 +146,7 @@ def _room(size: int | None) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (most if size is None else size, most))
 
 
+@pytest.mark.thorough
 def test_files_that_cannot_grow_at_any_size_lose_no_answer(folder: Path) -> None:
     sizes = range(0, 150_000, 2_777)
     refused = 0

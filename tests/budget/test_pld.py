@@ -48,6 +48,7 @@ def by_a_fixed_half(epsilon: Fraction, delta: Fraction, u: Fraction) -> int:
         n += 1
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", CASES)
 def test_no_analyst_exceeds_delta_with_the_releases_that_fit(case: Case) -> None:
     assert not forbidden(pld.releases_that_fit, case)
@@ -88,6 +89,7 @@ def test_a_fixed_choice_of_t_is_not_the_worst() -> None:
     assert forbidden(by_a_fixed_half, (6, Fraction(1, 10), 60, Fraction(1, 100)))
 
 
+@pytest.mark.thorough
 def test_many_releases_are_bounded_through_blocks_as_safely_as_few() -> None:
     game = RangeGame(Fraction(1, 20), 12)
     for at in (120, 200, 300):
@@ -107,6 +109,7 @@ def test_the_curve_of_one_release_is_the_closed_form(u: Fraction) -> None:
         assert here <= exact + range_ / 8 / pld._STEPS**2
 
 
+@pytest.mark.thorough
 def test_a_composition_by_fourier_transform_is_off_by_less_than_is_added_for_it() -> None:
     u, blocks, bits = Fraction(1, 20), 5, 100
     one = pld._distribution(pld._BLOCK, u)

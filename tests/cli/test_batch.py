@@ -101,6 +101,7 @@ def test_the_first_failure_ends_the_run_with_exit_code_one(run: Run, database: s
     assert code == 1 and "IO Error" in err
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("closed", [">&-", "1</dev/null"])
 def test_nothing_runs_if_standard_output_is_closed(analyst: list[str], closed: str) -> None:
     command = [sys.executable, "-m", "dp_sql", "shell", *analyst, "-c", ASKED]
@@ -268,6 +269,7 @@ def test_explain_costs_nothing_and_the_budget_is_drawn(run: Run, analyst: list[s
     assert "ε 0.5 of 1 spent, 0.5 left" in out and "ε 0.5 of 3 spent" in out
 
 
+@pytest.mark.thorough
 def test_an_analyst_sees_what_the_policy_names(run: Run, analyst: list[str]) -> None:
     code, out, err = run(*analyst, "-c", ".tables\n.schema")
     assert (code, err) == (0, "")
@@ -278,6 +280,7 @@ def test_an_analyst_sees_what_the_policy_names(run: Run, analyst: list[str]) -> 
         assert "employee" not in err and "4711" not in err
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "line",
     [".read {policy}", ".output {policy}", ".read {database}", ".out {database}", ".read ~"],
@@ -290,6 +293,7 @@ def test_under_a_policy_no_file_is_opened(run: Run, analyst: list[str], line: st
     assert before == (Path(policy).read_bytes(), Path(database).read_bytes())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_an_analysts_result_comes_in_every_mode(run: Run, analyst: list[str], mode: str) -> None:
     sure = "SELECT title FROM catalog WHERE title = 'Emma'"

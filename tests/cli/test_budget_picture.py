@@ -80,6 +80,7 @@ def test_a_ledger_without_losses_is_a_curve_at_nothing(tmp_path: Path) -> None:
     assert {epsilon for _, epsilon in whole.points} == {0}
 
 
+@pytest.mark.thorough
 def test_a_long_ledger_is_thinned_and_keeps_its_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
     def events() -> Iterator[Any]:
         amount = amount_of(PrivacyLoss(Fraction(1, 1000)))
@@ -144,6 +145,7 @@ def test_matplotlib_is_not_read_before_a_picture_is_asked_for(
     capsys.readouterr()
 
 
+@pytest.mark.thorough
 def test_a_picture_is_written_along_with_the_bars(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,6 +166,7 @@ def test_a_picture_is_written_along_with_the_bars(
     assert "toml" in output(capsys, wrong=True)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("unit", ["seconds", "minutes", "hours", "days", "weeks"])
 def test_a_picture_of_any_span_has_its_dates(
     tmp_path: Path, unit: str, caplog: pytest.LogCaptureFixture

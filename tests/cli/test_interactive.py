@@ -108,6 +108,7 @@ def test_an_owner_asks_over_many_lines_with_tab_and_sees_the_cost(opened: Opened
     assert terminal.left() == 0
 
 
+@pytest.mark.thorough
 def test_an_error_has_its_caret_and_the_shell_goes_on(opened: Opened) -> None:
     terminal = opened()
     screen = terminal.ask("SELECT nothing FROM ratings;")
@@ -128,12 +129,14 @@ def test_ctrl_c_stops_the_question_and_keeps_the_session(opened: Opened) -> None
     assert "4711" in terminal.ask("FROM kept;")
 
 
+@pytest.mark.thorough
 def test_exit_leaves_as_elsewhere(opened: Opened) -> None:
     terminal = opened()
     terminal.child.send("exit\r")
     assert terminal.left() == 0
 
 
+@pytest.mark.thorough
 def test_ctrl_c_at_the_prompt_clears_the_line(opened: Opened) -> None:
     terminal = opened()
     terminal.child.send("SELECT nonsense\rFROM")
@@ -144,6 +147,7 @@ def test_ctrl_c_at_the_prompt_clears_the_line(opened: Opened) -> None:
     assert "4711" in screen and "Error" not in screen
 
 
+@pytest.mark.thorough
 def test_history_is_found_again_and_private(opened: Opened, tmp_path: Path) -> None:
     terminal = opened()
     terminal.ask("SELECT 4000 + 711\r AS n;")
@@ -189,6 +193,7 @@ def test_an_analyst_sees_what_is_spent_and_what_is_left(opened: Opened) -> None:
     assert "opens no files" in terminal.ask(".output answers.csv")
 
 
+@pytest.mark.thorough
 def test_an_analyst_stops_a_question_and_goes_on(opened: Opened) -> None:
     terminal = opened(analyst=True)
     terminal.child.send(LONG.format("numbers") + "\r")
@@ -221,6 +226,7 @@ def test_no_key_shows_an_analyst_a_hidden_name_or_leads_out(opened: Opened, tmp_
     assert not (tmp_path / "owned").exists()
 
 
+@pytest.mark.thorough
 def test_pasted_lines_are_one_input_that_enter_runs(opened: Opened) -> None:
     terminal = opened()
     terminal.child.send("\x1b[200~SELECT 4711 AS a;\nSELECT\n'twice' AS b;\n\x1b[201~")
@@ -228,6 +234,7 @@ def test_pasted_lines_are_one_input_that_enter_runs(opened: Opened) -> None:
     assert "4711" in screen and "twice" in screen
 
 
+@pytest.mark.thorough
 def test_answers_may_go_elsewhere_while_the_prompt_stays(opened: Opened, tmp_path: Path) -> None:
     terminal = opened("--markdown")
     assert "| n |" in terminal.ask("SELECT 4711 AS n;")
@@ -239,6 +246,7 @@ def test_answers_may_go_elsewhere_while_the_prompt_stays(opened: Opened, tmp_pat
     assert path.read_text(encoding="utf-8") == "| n |\n| ---: |\n| 4711 |\n"
 
 
+@pytest.mark.thorough
 def test_an_owner_may_suspend_the_prompt_and_an_analyst_may_not(
     opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +265,7 @@ def test_an_owner_may_suspend_the_prompt_and_an_analyst_may_not(
     assert allowed == [True, False]
 
 
+@pytest.mark.thorough
 def test_duckdb_draws_no_progress_for_an_analyst(opened: Opened) -> None:
     terminal = opened(analyst=True)
     terminal.child.send(LONG.format("numbers") + "\r")

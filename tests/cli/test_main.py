@@ -49,6 +49,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
+@pytest.mark.thorough
 def test_a_question_is_answered_in_duckdbs_rendering(database: str) -> None:
     done = run_process(database, "-c", TOP)
     assert (done.returncode, done.stderr) == (0, "")
@@ -66,6 +67,7 @@ def test_a_mistyped_command_is_no_new_database(
     assert run("./polcy", "-c", "SELECT 1").returncode == 0
 
 
+@pytest.mark.thorough
 def test_statements_come_from_standard_input(database: str) -> None:
     done = run_process(database, "--csv", stdin=f"-- two statements\nSELECT 1 AS one;\n{TOP};\n")
     assert (done.returncode, done.stdout) == (0, "one\n1\ntitle\nDune\nEmma\n")
@@ -139,6 +141,7 @@ def test_every_command_is_listed_and_has_an_example(
     assert f"\n    dp-sql {name}" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_the_demo_comes_with_the_package_and_leaves_nothing_behind(tmp_path: Path) -> None:
     done = run_process("demo", PATH="", TMPDIR=str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")

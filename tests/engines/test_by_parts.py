@@ -86,6 +86,7 @@ def by_parts(monkeypatch: pytest.MonkeyPatch, seed: int, n_parts: int, repeats: 
     sessions.by_parts(monkeypatch, lambda rows: FakeEngine(rows, seed, n_parts, repeats))
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("call", CERTAIN)
 def test_an_answer_is_the_same_by_parts(
     call: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
@@ -97,6 +98,7 @@ def test_an_answer_is_the_same_by_parts(
         assert session.sql(query).fetchall() == expected
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_source_is_read_by_parts(
     source: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
@@ -109,6 +111,7 @@ def test_a_source_is_read_by_parts(
     assert session.sql(query).fetchall() == expected
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("calls", GROUPED)
 def test_groups_are_the_same_by_parts(
     calls: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
@@ -119,6 +122,7 @@ def test_groups_are_the_same_by_parts(
     assert [row for row in session.sql(query).fetchall() if row[0] != "east"] == certain
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "counted",
     ["user_id, max_groups_contributed := 7",
@@ -162,6 +166,7 @@ def test_items_that_an_engine_answers_compare_byte_by_byte(monkeypatch: pytest.M
         assert session.sql(query).fetchall() == expected
 
 
+@pytest.mark.thorough
 def test_the_greedy_cover_does_not_depend_on_how_people_are_split(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -24,6 +24,7 @@ class TestOnePart(Conformance):
         return FakeEngine(connection, 1, n_parts=1)
 
 
+@pytest.mark.thorough
 class TestManyPartsAndLostJobs(Conformance):
     """Each part is computed twice, and each job is lost once."""
 

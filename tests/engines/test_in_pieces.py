@@ -89,6 +89,7 @@ def n_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("column", COLUMNS)
 def test_the_mechanism_draws_from_the_same_counts(
     column: str, owner: dp_sql.Session, released: Counts, in_pieces: Callable[[], None],
@@ -129,6 +130,7 @@ def test_no_value_makes_a_piece_large(
     assert max(sizes) == reading._LONG and reading._LONG - 1 in sizes
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(
     "more", ["report := true", "mechanism := 'r2t'", "contribution_bound := 3", "max_contributions := 9"]
@@ -164,6 +166,7 @@ def test_a_plain_connection_reads_in_pieces(
         assert len(dp_sql.receipts(con)) == 2
 
 
+@pytest.mark.thorough
 def test_a_sample_of_the_items_is_the_same(
     analyst: AnalystSession, owner: dp_sql.Session, released: Counts,
     in_pieces: Callable[[], None], monkeypatch: pytest.MonkeyPatch,
@@ -287,6 +290,7 @@ def fail(step: str, patch: pytest.MonkeyPatch) -> Exception:
     return error
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_failure_in_any_step_is_one_sentence_one_debit_and_one_receipt(
     step: str, analyst: AnalystSession, in_pieces: Callable[[], None],
@@ -354,6 +358,7 @@ def test_pairs_wait_in_the_private_folder_within_its_limit(
 # --- interrupts -------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("step", ["thin", "complete"])
 def test_an_interrupt_between_statements_ends_the_work(
     step: str, analyst: AnalystSession, owner: dp_sql.Session, in_pieces: Callable[[], None],

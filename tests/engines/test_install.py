@@ -60,6 +60,7 @@ def test_dp_takes_its_query_as_a_parameter(con: Con) -> None:
     assert releases(con) == 2
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "head", ["EXPLAIN {}", "DESCRIBE {}", "PREPARE p AS {}", "CREATE VIEW v AS {}"]
 )
@@ -78,6 +79,7 @@ def test_explain_does_not_print_a_draw(con: Con) -> None:
         assert "Dune" not in shown.replace("'Dune', 'x'", "").replace("['Dune'", "")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("statement", "calls"),
     [

@@ -119,6 +119,7 @@ def check_caps(session: Any, query: str, caps: Sequence[int]) -> None:
                 assert len(groups[person]) == min(cap, len(theirs))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_a_person_moves_no_one_elses_rows(query: str, session: Any) -> None:
     check_neighbours(session, query)
@@ -236,6 +237,7 @@ CHECKS: dict[str, Callable[..., None]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["groups", "votes", "columns"])
 def test_draws_are_fair(name: str, session: Any) -> None:
     CHECKS[name](session)

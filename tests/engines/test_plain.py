@@ -67,6 +67,7 @@ WAYS: dict[str, Callable[[Con, str], Any]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("way", WAYS)
 def test_each_execution_is_one_release_with_one_receipt(plain: Con, way: str) -> None:
     before = releases(plain)
@@ -137,6 +138,7 @@ ANSWERED = [  # (statement, rows, releases)
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("statement", "rows", "n"), ANSWERED)
 def test_statements_are_answered(plain: Con, statement: str, rows: Any, n: int) -> None:
     before = releases(plain)
@@ -228,6 +230,7 @@ def test_the_rest_is_refused_before_anything_is_drawn(
     assert releases(plain) == before
 
 
+@pytest.mark.thorough
 def test_the_statement_that_a_refusal_shows_can_be_run(con: Con) -> None:
     con.execute(MORE)
     grouped = (
@@ -286,6 +289,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("in_dp", [False, True])
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_what_an_error_proposes_is_pasted_and_answered(

@@ -73,6 +73,7 @@ def is_run(statement: str) -> bool:
     return "SELECT 1 FROM" not in statement
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [40, pytest.param(None, marks=pytest.mark.slow)])
 def test_what_is_shown_depends_on_the_answers_alone(
     monkeypatch: pytest.MonkeyPatch, n: int | None
@@ -82,6 +83,7 @@ def test_what_is_shown_depends_on_the_answers_alone(
     assert n_answered >= 3
 
 
+@pytest.mark.thorough
 def test_the_search_for_leaks_finds_a_check_that_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -114,6 +116,7 @@ VALUES = [
 ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_items_of_every_type_come_back_as_they_are(con: Con) -> None:
     for value in VALUES:
         con.execute(f"CREATE OR REPLACE TABLE t AS SELECT {value} AS x, 1 AS user_id")
@@ -153,6 +156,7 @@ def owners_statements() -> list[str]:
     return [s.strip() for s in found if owners.search(s) and re.match(r"\s*(SELECT|CREATE)\b", s)]
 
 
+@pytest.mark.thorough
 def test_most_statements_of_the_documents_run_on_a_plain_connection(con: Con) -> None:
     statements = owners_statements()
     works: list[str] = []

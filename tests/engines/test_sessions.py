@@ -159,6 +159,7 @@ def test_whatever_fails_an_analyst_sees_the_same(elsewhere: Elsewhere) -> None:
     assert kinds == ["reserved"] * 2 + ["failed"] * 2 and releases == [] and tables == []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("step", STEPS)
 def test_an_owner_pays_for_what_failed(step: str, elsewhere: Elsewhere) -> None:
     fails_at(step, elsewhere)
@@ -293,6 +294,7 @@ def asked_of_draws(
     return found
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("query", LAWS)
 def test_an_answer_has_the_same_distribution(query: str, elsewhere: Elsewhere) -> None:
     """It is the same function of draws with the same odds."""

@@ -58,6 +58,7 @@ def test_private_rows_spill_into_a_folder_for_the_owner_alone_that_goes_with_the
     assert not folder.exists()
 
 
+@pytest.mark.thorough
 def test_the_policy_says_where_and_how_much(tmp_path: Path) -> None:
     (tmp_path / "spill").mkdir()
     limits = 'temp_directory = "spill"\nmax_temp_directory_size = "10MiB"\nmemory_limit = "50MB"'
@@ -82,6 +83,7 @@ def test_a_folder_that_is_not_there_opens_no_session(tmp_path: Path) -> None:
     assert _files_in(tmp_path) == []
 
 
+@pytest.mark.thorough
 def test_a_second_session_on_the_file_narrows_the_limits_and_never_widens_them(
     tmp_path: Path,
 ) -> None:
@@ -103,6 +105,7 @@ def test_a_second_session_on_the_file_narrows_the_limits_and_never_widens_them(
     assert not folder.exists() and _files_in(tmp_path) == []
 
 
+@pytest.mark.thorough
 def test_the_public_side_writes_nothing_and_its_memory_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +184,7 @@ def test_no_warning_where_a_size_is_set_or_nothing_is_said(tmp_path: Path) -> No
     assert "not a folder" in spill_advice(Limits(temp_directory=tmp_path / "no"), ledger)[1]
 
 
+@pytest.mark.thorough
 def test_a_session_that_is_never_closed_leaves_no_folder(tmp_path: Path) -> None:
     opened(tmp_path).close()
     (tmp_path / "spill").mkdir()

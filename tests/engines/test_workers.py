@@ -16,6 +16,7 @@ from dp_sql.udfs.count_distinct.flow import max_cover_counts
 from dp_sql.udfs.count_distinct.graph import build_graph
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("n_parts", [1, 3, MERGED_HERE + 2])
 def test_workers_send_what_the_counts_need(
     n_parts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -174,6 +174,7 @@ def test_there_is_nothing_to_fetch_before_a_query(owner: dbapi.Connection) -> No
         cursor.fetchall()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("text", "changed"),
     [
@@ -223,6 +224,7 @@ def test_a_statement_is_run_once(owner: dbapi.Connection) -> None:
     assert owner.execute("SELECT i FROM t ORDER BY i").fetchall() == [(1,), (2,)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("text", "kind", "cause"),
     [
@@ -266,6 +268,7 @@ def test_a_policy_that_cannot_be_read_is_an_operational_error(shop: Path) -> Non
     assert isinstance(caught.value.__cause__, errors.PolicyError)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("statement", "parameters", "told"),
     [

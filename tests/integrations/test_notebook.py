@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTEBOOK = EXAMPLES / "notebook.ipynb"
 
 
+@pytest.mark.thorough
 def test_the_quickstart_asks_and_spends_what_it_says() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / "quickstart.py")],

@@ -133,6 +133,7 @@ def test_reflection_is_the_same_whatever_the_rows_are(ungrown: Path, grown: Path
     assert seen(ungrown) == seen(grown)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "text",
     [
@@ -274,6 +275,7 @@ def test_threads_share_an_engine_and_one_stored_release(analyst: Any, shop: Path
     assert debits(shop) == 1
 
 
+@pytest.mark.thorough
 def test_connections_may_be_opened_by_several_threads_at_once(shop: Path) -> None:
     together = threading.Barrier(4)
     wrong: list[Exception] = []

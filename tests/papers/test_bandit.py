@@ -14,6 +14,8 @@ from examples.papers.selecting import choices, policies, tree_sum
 from examples.papers.selecting.comparing import judged
 from examples.papers.selecting.tree_sum import HybridSum
 
+pytestmark = pytest.mark.thorough
+
 REWARDS = {
     "ucb": (40, 20), "ucb_scaled": (40, 21), "thompson": (40, 30), "rnm": (30, 30),
     "gem": (30, 31), "mgem": (40, 40), "random_stopping": (35, 35),

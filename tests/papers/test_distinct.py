@@ -50,6 +50,8 @@ from examples.papers.frame.sources import Source, Sources
 from examples.papers.frame.trials import Point
 from examples.papers.frame.verdicts import Verdict
 
+pytestmark = pytest.mark.thorough
+
 
 def graph_of(holdings: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     """People by item; people are numbered as they stand in the lists."""

@@ -21,6 +21,8 @@ from examples.papers.frame.sources import Source, SourceError, find
 from examples.papers.frame.trials import Point, Trials
 from examples.papers.frame.verdicts import judge, range_of, range_of_quantile
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -17,6 +17,8 @@ from examples.papers.selecting.comparing import Z_99, Claim, judged, note_on, si
 from examples.papers.selecting.errors import Errors, Wanted, compared
 from examples.papers.selecting.sweep import STRENGTHS, Measured
 
+pytestmark = pytest.mark.thorough
+
 MANY, FEW = 1000, 40
 
 

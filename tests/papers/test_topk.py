@@ -18,6 +18,8 @@ from examples.papers.topk.errors import KINDS, errors, typical_gap
 from examples.papers.topk.speed import of_times, write_times
 from examples.papers.topk.tried import PEELED, Measured, Timed, clock, measure
 
+pytestmark = pytest.mark.thorough
+
 GRID = tuple(range(5, 200, 10))
 SMALL, LARGE = 1, 1000
 Planted = dict[tuple[str, str], list[float]]

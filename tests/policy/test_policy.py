@@ -229,6 +229,7 @@ def test_lines_are_counted_past_strings_comments_and_lists() -> None:
 WORDS = st.text(min_size=1, max_size=6).filter(lambda word: word.strip() and "\0" not in word)
 
 
+@pytest.mark.thorough
 @given(st.lists(WORDS, min_size=1, max_size=3))
 def test_a_dotted_name_is_read_as_the_same_name(parts: list[str]) -> None:
     name = parts_of(dotted(parts))

@@ -287,6 +287,7 @@ def test_the_table_of_odds_is_right() -> None:
     assert f"a factor of {math.exp(12):.0f}" in " ".join(BUDGET_PAGE.split())
 
 
+@pytest.mark.thorough
 def test_the_numbers_of_queries_that_fit_are_right() -> None:
     rows = re.findall(
         r"^\| into ε = (\d) \| (\d+) \| (\d+) \| (\d+) \|$", BUDGET_PAGE, re.MULTILINE

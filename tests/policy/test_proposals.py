@@ -77,6 +77,7 @@ QUESTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", UNITS)
 def test_a_draft_follows_keys_and_is_ready_to_use(name: str, tmp_path: Path) -> None:
     sql, units = UNITS[name]
@@ -154,6 +155,7 @@ def random_schema(seed: int) -> str:
     return ";".join(made)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("seed", range(40))
 def test_no_draft_makes_anything_public_or_names_a_person_against_a_key(seed: int) -> None:
     with duckdb.connect() as connection:

@@ -46,6 +46,7 @@ SHADOWS = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", SHADOWS)
 def test_the_relation_that_is_read_is_the_one_that_was_checked(
     session: dp_sql.Session, case: str
@@ -68,6 +69,7 @@ def test_a_temporary_view_does_not_step_in_between_check_and_reading(
     assert con.sql(f"FROM dp($$ {top} $$)").fetchall() == [(["Dune"],)]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("unit", "source"),
     [
@@ -110,6 +112,7 @@ def test_the_unit_is_a_column_and_not_an_expression(
     assert session.receipts == ()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "source",
     [
@@ -155,12 +158,14 @@ def test_a_relation_of_python_hides_behind_no_table_elsewhere(session: dp_sql.Se
     assert relation.fetchall()
 
 
+@pytest.mark.thorough
 def test_registered_dataframes_are_sources(session: dp_sql.Session) -> None:
     frame = session.sql("SELECT user_id, title FROM ratings").df()
     session.connection.register("known", frame)
     assert session.sql(f"SELECT {COUNT} FROM known").fetchall() == [(4,)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("setup", "source"),
     [
@@ -195,6 +200,7 @@ def test_functions_are_what_they_are_in_this_database(
     assert session.receipts == ()
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     "condition",
     ["year + 1 > 2", "title || 'x' LIKE '%x'", "read_on > now() - INTERVAL 1 YEAR OR true",
@@ -207,6 +213,7 @@ def test_operators_and_clocks_are_allowed(session: dp_sql.Session, condition: st
     assert session.sql(f"SELECT {COUNT} FROM ratings WHERE {condition}").fetchall() == [(4,)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("statement", "rows"),
     [

@@ -85,6 +85,7 @@ def test_groups_of_another_type_cost_nothing(
             owner.sql(text.replace(SURE, f"{SURE}, privacy_unit := person"))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("item", "domain", "n"),
     [("page", "[0, 1, 2.0]", 3), ("page", "products.product_id", 3), ("price", "[0, 0.5, 1]", 3),

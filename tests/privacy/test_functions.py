@@ -50,6 +50,7 @@ def filled(form: str) -> list[str]:
     return found
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_form_has_duckdbs_value_on_every_row(form: str, wide: Wide) -> None:
     written = filled(form)
@@ -59,6 +60,7 @@ def test_a_form_has_duckdbs_value_on_every_row(form: str, wide: Wide) -> None:
     )
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_has_duckdbs_value_on_every_row(name: str, wide: Wide) -> None:
     writer = Writer(random.Random(name))
@@ -99,6 +101,7 @@ def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
     assert wide.connection.execute(f"SELECT {value.sql} FROM {long}").fetchall() == [(None,)]
 
 
+@pytest.mark.thorough
 def test_nestings_have_duckdbs_value_on_every_row(wide: Wide) -> None:
     assert search(wide, random.Random(11), 60) >= 12
 

@@ -66,6 +66,7 @@ def test_an_expression_that_is_written_many_times_is_refused(wide: Wide) -> None
         compiled(node, wide.scope)
 
 
+@pytest.mark.thorough
 def test_the_parts_of_a_format_are_those_that_duckdb_knows(wide: Wide) -> None:
     """It reads a format for times with a zone only when there is a row."""
     flags = [flag + chr(code) for flag in ("%", "%-") for code in range(33, 127)]

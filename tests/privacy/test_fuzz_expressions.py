@@ -109,6 +109,7 @@ def search_statements(side: Side, config: settings) -> tuple[int, int]:
     return seen[0], seen[1]
 
 
+@pytest.mark.thorough
 def test_nested_expressions_mean_what_they_mean_in_duckdb(database: Database) -> None:
     tried, taken = search_sources(database, QUIET)
     assert taken >= FEWEST_ACCEPTED * tried
@@ -141,6 +142,7 @@ GROUPED = [
 ]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("expression", OF_GROUPS)
 @pytest.mark.parametrize("text", GROUPED)
 def test_a_function_of_an_aggregate_is_answered(
@@ -166,6 +168,7 @@ REWRITTEN = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("condition", REWRITTEN)
 def test_a_comparison_that_duckdb_rewrites_means_what_is_written(
     condition: str, database: Database

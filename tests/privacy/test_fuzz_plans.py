@@ -85,6 +85,7 @@ def told_apart(text: str, sides: tuple[Side, Side]) -> str | None:
     return None
 
 
+@pytest.mark.thorough
 @settings(
     max_examples=40, deadline=None,
     suppress_health_check=list(HealthCheck),

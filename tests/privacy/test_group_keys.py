@@ -87,6 +87,7 @@ def both(text: str, owner: dp_sql.Session, analyst: dp_sql.Session) -> list[tupl
 WEEKS = [("2024-01-01", 42), ("2024-01-08", 42), ("2024-01-15", 0)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("listed", "tail"),
     [
@@ -107,6 +108,7 @@ def test_a_key_may_be_an_expression(
 _DAYS = "DATE '2024-01-01', DATE '2024-01-15', INTERVAL 7 DAYS"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("key", "groups", "expected"),
     [
@@ -199,6 +201,7 @@ def test_the_policy_declares_the_sets_of_keys(analyst: dp_sql.Session) -> None:
     assert found.fetchall() == [("north", 42), ("south", 42)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "key",
     ["upper(region)", "region LIKE 'n%'", "coalesce(seen.region, 'none')", "region || region",
@@ -339,6 +342,7 @@ INCOMPLETE = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("text", "of_owner", "of_analyst"), INCOMPLETE)
 def test_all_that_is_missing_is_named_at_once_with_a_statement_that_works(
     text: str, of_owner: int, of_analyst: int, owner: dp_sql.Session, analyst: dp_sql.Session

@@ -75,6 +75,7 @@ def test_the_groups_of_a_person_are_drawn_evenly(log: dp_sql.Session) -> None:
     assert not fits({"north": 1400, "south": 850, "west": 840}, dict.fromkeys(observed, 1 / 3))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mechanism", ["joint", "pnf_peel", "cdp_peel", *FREE])
 def test_all_groups_together_cost_what_is_written(log: dp_sql.Session, mechanism: str) -> None:
     delta = "delta := 1e-6, " if mechanism in ("cdp_peel", *FREE) else ""
@@ -141,6 +142,7 @@ def test_a_list_longer_than_an_empty_domain_is_refused(log: dp_sql.Session) -> N
         log.sql(f"SELECT region, {call} FROM seen WHERE false GROUP BY region")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mechanism", ["joint", *FREE])
 def test_a_view_read_twice_in_one_execution_shows_one_draw(
     con: duckdb.DuckDBPyConnection, mechanism: str

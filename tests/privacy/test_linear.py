@@ -75,6 +75,7 @@ def check_like(con: duckdb.DuckDBPyConnection, tries: int, fold: bool, collation
         assert all(his == ours for _, his, ours in rows), (pattern, rows)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("fold", "collation"), [(False, ""), (True, ""), (False, "nocase"), (True, "nocase")]
 )
@@ -98,6 +99,7 @@ def test_the_check_finds_a_wrong_translation(
             check_like(con, 10_000, False, "")
 
 
+@pytest.mark.thorough
 def test_ilike_folds_every_code_point_as_duckdb_does(con: duckdb.DuckDBPyConnection) -> None:
     whole = "SELECT i FROM range(1, 55296) a(i) UNION ALL SELECT i FROM range(57344, 1114112) b(i)"
     points = f"SELECT chr(i::INTEGER) AS s FROM ({whole})"
@@ -151,6 +153,7 @@ COLLATED = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("collation", COLLATED)
 def test_only_collations_known_to_be_linear_compare_strings(collation: str) -> None:
     database = Database()
@@ -244,6 +247,7 @@ def test_a_like_that_backtracks_is_found() -> None:
         run_forms(110, [GOES_BACK], 4)
 
 
+@pytest.mark.thorough
 def test_a_collation_that_sorts_marks_is_found() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         run_forms(600_000, ["(s COLLATE NFC) = 'x'"], 3)
@@ -252,6 +256,7 @@ def test_a_collation_that_sorts_marks_is_found() -> None:
 # --- errors of the planner ------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("day", ["5877642-06-25 (BC)", "5881580-07-10", "infinity"])
 def test_the_earliest_and_latest_date_of_all_rows_decide_nothing(tmp_path: Path, day: str) -> None:
     """DuckDB computes date_trunc of a column's smallest value when it plans, outside any TRY."""

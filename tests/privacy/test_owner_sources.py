@@ -62,6 +62,7 @@ SOURCES = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("item", "unit", "source", "assumptions"), SOURCES)
 def test_an_owner_is_answered_what_duckdb_would_answer(
     asked: dp_sql.Session, item: str, unit: str, source: str, assumptions: set[str]
@@ -103,6 +104,7 @@ def moved(session: dp_sql.Session, item: str, unit: str, source: str) -> set[tup
     return {pair for pair in before ^ after if pair[0] != "2"}
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("item", "unit", "source"), [case[:3] for case in SOURCES])
 def test_no_one_else_changes_when_a_person_leaves(
     asked: dp_sql.Session, item: str, unit: str, source: str

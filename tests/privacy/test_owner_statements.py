@@ -30,6 +30,7 @@ def shop() -> Iterator[dp_sql.Session]:
 MINE = "mine AS (SELECT * FROM ratings WHERE region = 'north')"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -180,6 +181,7 @@ def test_files_and_dataframes_are_joined_as_tables_are(
         assert shop.receipts[-1].assumptions[1] == BOOKS
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", SHADOWS)
 def test_a_join_reads_the_relation_that_duckdb_would_read(shop: dp_sql.Session, case: str) -> None:
     setup, source = SHADOWS[case]

@@ -94,6 +94,7 @@ MATCHED = [
 ]
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("text", MATCHED)
 def test_lists_and_matches_and_joins_on_expressions(text: str, database: Database) -> None:
     assert all(check(text, data, True, database) for data in some_data())
@@ -151,6 +152,7 @@ def test_a_source_beyond_the_grammar_is_refused(text: str, database: Database) -
         compiled(text, database)
 
 
+@pytest.mark.thorough
 def test_a_chain_of_a_thousand_conditions_is_no_depth(database: Database) -> None:
     chain = " OR ".join(f"score = {n}" for n in range(1000))
     assert check(f"FROM ratings WHERE {chain}", some_data()[1], True, database)
@@ -215,6 +217,7 @@ VIEWS = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("body", VIEWS)
 def test_a_view_is_read_as_duckdb_has_stored_it(body: str, database: Database) -> None:
     written = "CREATE OR REPLACE VIEW recent AS"

@@ -59,6 +59,7 @@ def search(shops: Shops, config: settings) -> tuple[int, int, int]:
     return seen[0], seen[1], seen[2]
 
 
+@pytest.mark.thorough
 def test_one_row_of_a_random_source_makes_no_more_rows_than_promised(shops: Shops) -> None:
     tried, taken, multiplied = search(shops, QUIET)
     assert taken >= FEWEST_ACCEPTED * tried
@@ -114,6 +115,7 @@ SOURCES = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", SOURCES)
 def test_one_row_makes_no_more_rows_than_promised(name: str, shops: Shops) -> None:
     assert check(SOURCES[name], shops)
@@ -207,6 +209,7 @@ def plans(side: Side, statement: str) -> list[Plan]:
         return []
 
 
+@pytest.mark.thorough
 def test_no_source_of_the_corpus_costs_more_for_a_person_of_forty_rows(
     sides: tuple[Side, Side],
 ) -> None:

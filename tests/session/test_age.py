@@ -119,6 +119,7 @@ def n_objects() -> int:
     return len(gc.get_objects())
 
 
+@pytest.mark.one_in(6)
 def test_an_old_session_does_what_a_new_one_does(opened: Opened) -> None:
     held = [opened.ask(opened.question.replace(SURE, "epsilon := 0.001")) for _ in range(5)]
     first = [] if opened.is_macro else [relation.filter("true").fetchall() for relation in held]
@@ -161,6 +162,7 @@ def test_a_walk_of_the_receipts_takes_more_steps(
         assert steps(opened.ask) > young
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("opened", [name for name in SESSIONS if name != "dp macro"], indirect=True)
 def test_copies_of_system_tables_do_not_pile_up(opened: Opened) -> None:
     opened.ask()
@@ -174,6 +176,7 @@ def test_copies_of_system_tables_do_not_pile_up(opened: Opened) -> None:
     assert opened.n_tables() == tables + frozen.MAX_COPIES
 
 
+@pytest.mark.thorough
 def test_an_old_ledger_is_not_walked(tmp_path: Path) -> None:
     with _owner(tmp_path, ledger=tmp_path / "old.sqlite") as opened:
         opened.ask()
@@ -183,6 +186,7 @@ def test_an_old_ledger_is_not_walked(tmp_path: Path) -> None:
         assert steps(opened.ask) == young
 
 
+@pytest.mark.thorough
 def test_the_macro_holds_the_plans_of_the_newest_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tickets, "_MAX_PLANS", 8)
     with duckdb.connect() as con:
@@ -211,6 +215,7 @@ def test_the_catalog_is_asked_once_for_all_names(
     assert len([sql for sql in asked if "duckdb_tables" in sql]) == 1
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("change", "n"),
     [
@@ -234,6 +239,7 @@ def test_a_change_of_the_schema_is_seen(change: str, n: int, together: bool) -> 
         assert session.sql(asked).fetchall() == [(n,)]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("session", ["owner", "analyst"])
 @pytest.mark.parametrize(
     ("keys", "stored"),

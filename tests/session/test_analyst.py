@@ -32,6 +32,7 @@ def analyst(tmp_path: Path) -> Iterator[AnalystSession]:
         yield session
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
@@ -76,6 +77,7 @@ def test_parameters_belong_to_the_outer_statement(asking: AnalystSession) -> Non
     assert asking.sql(text, params=[10]).fetchall() == [(14,)]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     "kind",
     ["HUGEINT", "UBIGINT", "DECIMAL(9, 2)", "VARCHAR", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_NS",
@@ -152,6 +154,7 @@ def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> Non
         session.sql("DESCRIBE recent")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("written", "most"), [("", 200), (", max_contributions := 150", 150), (", report := true", 200)]
 )

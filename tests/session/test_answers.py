@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import duckdb
+import pytest
 
 import dp_sql
 from dp_sql import errors
@@ -62,6 +63,7 @@ def test_importing_and_plain_sql_load_no_heavy_library() -> None:
     assert not {"dp_sql.udfs.count_distinct.kernels", "pandas", "scipy"} & loaded
 
 
+@pytest.mark.thorough
 def test_a_list_and_a_count_are_answered_without_pandas() -> None:
     new = {"pandas", "pyarrow.compute"}
     ours = {"scipy"} | (new if duckdb.__version__ >= "2" else set())  # 1.5 loads them
@@ -97,6 +99,7 @@ def test_the_first_list_imports_no_more_than_it_needs() -> None:
     assert not (folders | modules) & loaded
 
 
+@pytest.mark.thorough
 def test_the_first_use_imports_no_spark() -> None:
     loaded = loaded_by("import dp_sql; dp_sql.connect().close()")
     assert not any(name.startswith("dp_sql.engines.spark") for name in loaded)

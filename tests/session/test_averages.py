@@ -83,6 +83,7 @@ def expected(people: list[tuple[int, Any]], scale: int, most: int | None) -> tup
     return dict(rows), listed, 10**scale
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("column", TYPES)
 @pytest.mark.parametrize("most", [None, 1, 3])
 def test_the_mechanism_gets_sums_at_each_bound_on_rows(
@@ -112,6 +113,7 @@ def test_sums_that_lose_what_is_left_of_a_division_are_noticed(
         test_the_mechanism_gets_sums_at_each_bound_on_rows(owner, analyst, seen, "price", None)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("column", ["low", "high", "lowest", "nines", "parts"])
 @pytest.mark.parametrize("more", ["", ", report := true", ", contribution_bound := 4"])
 def test_numbers_of_any_size_are_answered(analyst: dp_sql.Session, column: str, more: str) -> None:
@@ -142,6 +144,7 @@ def test_without_rows_there_is_no_mean(owner: dp_sql.Session, analyst: dp_sql.Se
         assert report["estimate"] is report["noise"] is None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("item", "why"),
     [

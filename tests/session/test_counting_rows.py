@@ -85,6 +85,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Histogram]:
     return noted_runs(monkeypatch, Count, note)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("most", [None, 2, 3])
 def test_the_mechanism_gets_the_rows_of_each_person(

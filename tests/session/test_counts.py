@@ -32,6 +32,7 @@ def top(k: int, more: str = SURE, source: str = "ratings") -> str:
     return f"SELECT DP_TOPK(title, {k}, {more}, {BOOKS}) AS best FROM {source}"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("mechanism", [None, *REGISTRY["topk"]])
 def test_each_mechanism_lists_items_with_their_counts(
     session: dp_sql.Session, mechanism: str | None
@@ -144,6 +145,7 @@ def kept(tmp_path: Path) -> tuple[str, str]:
     return str(database), str(policy)
 
 
+@pytest.mark.thorough
 def test_a_kept_release_is_read_back_as_it_was(kept: tuple[str, str]) -> None:
     database, policy = kept
     texts = [

@@ -60,6 +60,7 @@ def connected(folder: Path) -> dp_sql.Session:
     return dp_sql.connect(str(folder / "shop.duckdb"), policy=folder / "policy.toml")  # type: ignore[return-value]
 
 
+@pytest.mark.one_in(3)
 def test_what_a_session_under_a_policy_writes_is_its_owners(folder: Path) -> None:
     with connected(folder) as session:
         session.sql(QUESTION).fetchall()
@@ -78,6 +79,7 @@ def test_an_owners_ledger_is_the_owners(folder: Path) -> None:
         assert modes(folder) and set(modes(folder).values()) == {0o600}
 
 
+@pytest.mark.one_in(3)
 def test_tokens_answers_and_pictures_are_their_owners(folder: Path) -> None:
     add_token(folder / "policy.tokens", "reporting")
     with connected(folder) as session:
@@ -97,6 +99,7 @@ def test_tokens_answers_and_pictures_are_their_owners(folder: Path) -> None:
     assert set(found.values()) == {0o600}
 
 
+@pytest.mark.one_in(3)
 def test_an_existing_file_keeps_its_mode_and_is_reported_to_its_owner(folder: Path) -> None:
     with connected(folder) as session:
         session.sql(QUESTION).fetchall()
@@ -125,6 +128,7 @@ def test_making_a_private_file_leaves_one_that_is_there(folder: Path) -> None:
     assert stat.S_IMODE((folder / "target").stat().st_mode) == 0o600
 
 
+@pytest.mark.one_in(3)
 def test_making_a_private_file_keeps_the_locks_of_an_open_one(folder: Path) -> None:
     file = folder / "book.sqlite"
     make_private(file)

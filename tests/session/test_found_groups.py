@@ -236,6 +236,7 @@ def test_under_a_policy_groups_are_found_and_kept(tmp_path: Path) -> None:
             session.sql(text.replace(", delta := 1e-6", ""))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("share", ["", "discovery_share = 0.1"])
 @pytest.mark.parametrize("named", ['"zcdp"', '"pld"\nrelease_epsilon = 2'])
 def test_an_accountant_admits_it_where_it_keeps_a_part_of_delta(

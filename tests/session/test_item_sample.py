@@ -103,6 +103,7 @@ def asked(owner: dp_sql.Session, call: str, rest: str = "") -> Any:
 # Which rows are counted.
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rate", ["0.5", "0.03"])
 @pytest.mark.parametrize("column", COLUMNS)
 def test_items_are_kept_by_the_hash_of_their_bytes(

@@ -81,6 +81,7 @@ def test_what_is_no_name(written: object, shop: tuple[str, str], tmp_path: Path)
             add_token(tmp_path / "policy.tokens", written)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("written", SPELLINGS)
 def test_an_analyst_is_charged_under_one_name(shop: tuple[str, str], written: str) -> None:
     with dp_sql.connect(shop[0], policy=shop[1], analyst=ZOE) as session:

@@ -79,6 +79,7 @@ def is_same_time_class(statement: str, sides: tuple[Side, Side]) -> bool:
     return max(best) < 0.05 or max(best) <= 3 * min(best)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("statement", SEEDS + MULTIPLIED)
 def test_an_analyst_sees_the_same_of_both_databases(
     statement: str, sides: tuple[Side, Side]
@@ -190,6 +191,7 @@ def interrupted(
     return (*what, kinds), passed
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("after", [0.01, 0.3])
 def test_an_interrupt_does_not_show_whether_the_answer_was_ready(
     after: float, folder: Path
@@ -349,6 +351,7 @@ def pressed(folder: Path, name: str, end: str, is_slow: bool, presses: tuple[flo
 _AT_ONCE, _THREE_TIMES = (0.05,), (0.7, 0.8, 0.9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("end", "presses"),
     [

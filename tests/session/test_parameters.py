@@ -123,6 +123,7 @@ def test_a_value_without_a_literal_is_refused(value: object, told: str) -> None:
         bound(value)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("where", "params", "answer"),
     [
@@ -187,6 +188,7 @@ def test_what_cannot_be_bound_is_refused_before_anything_is_released(
     assert len(owner.receipts) == n_before
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "call",
     ["DP_TOPK(title, ?, epsilon := 1)", "DP_TOPK(title, 1, epsilon := 1, delta := ?)",

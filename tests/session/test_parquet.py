@@ -91,6 +91,7 @@ def database(folder: Path) -> Iterator[Path]:
     yield file
 
 
+@pytest.mark.thorough
 def test_an_owner_of_a_folder_drafts_checks_and_asks(folder: Path) -> None:
     drafted = run("policy", "init", str(folder))
     assert '[tables.orders]\nprivacy_unit = "user_id"' in drafted.stdout
@@ -117,12 +118,14 @@ def test_an_owner_of_a_folder_drafts_checks_and_asks(folder: Path) -> None:
         assert owner.sql(f"{asked} FROM ratings").fetchall() == [(["Dune"],)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("view", "n"), [("north", 2), ("norther", 2), ("mine", 2)])
 def test_a_view_over_files_is_compiled_like_any_view(database: Path, view: str, n: int) -> None:
     with session_of(database, '"north", "norther", "mine"') as session:
         assert session.sql(COUNT.format(view)).fetchall() == [(n,)]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("view", ["others", "sums", "part", "secret", "hidden"])
 def test_a_view_that_is_not_of_one_persons_rows_is_refused(database: Path, view: str) -> None:
     with session_of(database, '"others", "sums", "part", "hidden"') as session:
@@ -131,6 +134,7 @@ def test_a_view_that_is_not_of_one_persons_rows_is_refused(database: Path, view:
         assert session.receipts == ()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("view", ["sums", "part", "others", "north"])
 def test_a_view_that_is_more_than_a_scan_is_no_table(database: Path, view: str) -> None:
     policy = database.with_name("policy.toml")
@@ -168,6 +172,7 @@ def test_the_private_side_reads_no_other_file_table(database: Path) -> None:
     private.close()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("change", ["replaced", "removed", "added"])
 def test_a_session_ends_when_a_file_changes_and_nothing_is_spent(folder: Path, change: str) -> None:
     with session_of(folder) as session:
@@ -207,6 +212,7 @@ def test_a_file_replaced_during_a_release_fails_it(
         assert session.budget()[0].epsilon_spent == 10_000
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("partition", ["9", "2024-01-01", "north"])
 def test_no_folder_of_one_person_changes_a_type(folder: Path, partition: str) -> None:
     sql = "SELECT 1::BIGINT AS user_id, 5::BIGINT AS amount"
@@ -235,6 +241,7 @@ class Shelf:
         return frozenset()
 
 
+@pytest.mark.thorough
 def test_a_server_goes_on_with_the_new_files(folder: Path) -> None:
     tokens, shelf = folder.with_name("tokens"), Shelf()
     secret = add_token(tokens, "ann")
@@ -248,6 +255,7 @@ def test_a_server_goes_on_with_the_new_files(folder: Path) -> None:
     gateway.close()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("sql", "why"),
     [

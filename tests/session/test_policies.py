@@ -71,6 +71,7 @@ def test_an_observed_domain_is_the_whole_column_and_not_one_persons(tmp_path: Pa
             assert [place for place, _ in grouped] == ["p0", "p1", "p2"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("passed", "waits"),
     [(0.0, 0.0), (0.125, 0.375), (0.5, 0.0), (0.625, 0.375), (2.25, 0.25)],
@@ -130,6 +131,7 @@ def test_two_analysts_see_their_own_receipts(tmp_path: Path) -> None:
         assert (one.analyst, two.analyst) == ("one", "two")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", ["--csv", "--json", "--receipts"])
 def test_the_command_line_asks_as_an_analyst(
     tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]

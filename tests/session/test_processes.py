@@ -115,6 +115,7 @@ def test_no_session_opens_while_the_owner_writes(folder: Path, other: Process) -
         assert session.sql(COUNT).fetchall() == [(5,)]
 
 
+@pytest.mark.thorough
 def test_a_file_that_was_renamed_over_another_is_read_by_new_processes(
     folder: Path, other: Process
 ) -> None:

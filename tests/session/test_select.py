@@ -32,6 +32,7 @@ def asked(session: dp_sql.Session, text: str) -> list[tuple[object, ...]]:
     return found
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("mechanism", sorted(REGISTRY["select"]))
 def test_every_mechanism_answers(session: dp_sql.Session, mechanism: str) -> None:
     call = f"DP_SELECT(tree, votes, weight, epsilon := 100, mechanism := '{mechanism}')"
@@ -75,6 +76,7 @@ def test_no_group_is_no_answer_and_no_cost(session: dp_sql.Session) -> None:
     assert session.receipts == ()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("listed", "group", "columns"),
     [
@@ -100,6 +102,7 @@ def test_groups_are_written_as_in_plain_sql(
     assert row[columns.index("best") if "best" in columns else 1] == "oak"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("order", ["ASC", "DESC"])
 @pytest.mark.parametrize("nulls", ["NULLS FIRST", "NULLS LAST"])
 def test_each_group_gets_its_own_choice_whatever_the_default_order(
@@ -190,6 +193,7 @@ def test_huge_integers_are_exact(session: dp_sql.Session) -> None:
 CALL = "DP_SELECT(tree, votes, weight, epsilon := 1)"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("text", "error", "words", "under_caret"),
     [

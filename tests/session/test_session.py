@@ -111,6 +111,7 @@ def test_a_condition_selects_rows(shared: dp_sql.Session) -> None:
     assert answer == [(["Emma"],)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("source", "definition"),
     [
@@ -134,6 +135,7 @@ def test_views_schemas_and_simple_subqueries_are_sources(
     assert session.sql(f"SELECT {TOP} FROM {source}").fetchall() == [(BEST,)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "definition",
     [
@@ -388,6 +390,7 @@ def test_a_mechanisms_failure_is_our_bug_and_shows_no_value(
     assert tickets.receipts() == ()
 
 
+@pytest.mark.thorough
 def test_a_million_items_in_the_domain(session: dp_sql.Session) -> None:
     session.execute("CREATE TABLE huge AS SELECT 'book ' || i AS title FROM range(1000000) t(i)")
     session.execute("INSERT INTO ratings SELECT i, 'book 777', NULL, 1, 1, '' FROM range(40) t(i)")

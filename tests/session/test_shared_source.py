@@ -96,6 +96,7 @@ def statement(calls: list[str], source: str, grouped: str) -> str:
     return f"SELECT region, {', '.join(calls)} FROM {before}{condition} GROUP BY region"
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("seed", range(14))
 def test_mechanisms_take_what_they_take_in_separate_statements(
     owner: dp_sql.Session, taken: list[tuple[Any, ...]], seed: int
@@ -219,6 +220,7 @@ FEW = "groups := ['r0', 'r1', 'r2', 'r3', 'a', 'b', 'c', 'd'], max_groups_contri
 ONE_VOTE = [call for call in CALLS[6:] if "contribution_bound" not in call]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("source", SOURCES[:2])
 def test_what_is_drawn_first_is_what_is_drawn_last(
     owner: dp_sql.Session,
@@ -238,6 +240,7 @@ def test_what_is_drawn_first_is_what_is_drawn_last(
     assert first == sorted(taken, key=itemgetter(0))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cap", [1, 3])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_cap_holds_whenever_groups_are_drawn(

@@ -37,6 +37,7 @@ def owner(spark: FakeSpark) -> Iterator[Session]:
         yield session
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("query", "answer"),
     [
@@ -58,6 +59,7 @@ def test_the_owner_asks(owner: Session, query: str, answer: list[Any]) -> None:
     assert len(owner.receipts) == 1
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("groups", "kinds"),
     [("(observed, ['novel', 'essay'])", ["essay", "novel"]), ("observed", ["novel", "poems"])],

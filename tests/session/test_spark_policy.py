@@ -38,6 +38,7 @@ def test_the_owner_alone_sees_how_far_a_job_is(spark: FakeSpark, analyst: Analys
     assert FakeJobs.newest.progress is None
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("query", "answer"),
     [
@@ -70,6 +71,7 @@ def test_an_analyst_sees_the_policy_s_tables_alone(analyst: AnalystSession) -> N
         asked(analyst, "SELECT * FROM models")
 
 
+@pytest.mark.thorough
 def test_the_budget_is_one_and_a_stored_release_is_free(spark: FakeSpark, tmp_path: Path) -> None:
     query = "SELECT DP_COUNT_DISTINCT(title, epsilon := 9000) FROM ratings"
     for _ in range(2):
@@ -114,6 +116,7 @@ def test_a_session_ends_when_a_private_table_has_other_columns(
         asked(analyst, "SELECT count(*) FROM regions")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [

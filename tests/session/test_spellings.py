@@ -10,6 +10,7 @@ from tests.conftest import SURE
 UNIT = f"{SURE}, privacy_unit := user_id"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "name",
     ["rows", "source", "people", "counts", "counted", "domain", "histogram", "value", "item",

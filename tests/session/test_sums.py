@@ -130,6 +130,7 @@ def check(found: Histogram, expected: Histogram) -> None:
         assert total - slack <= found[at][1] <= total
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_mechanism_gets_the_net_sum_of_each_person(
     owner: dp_sql.Session, analyst: dp_sql.Session, rows: Any, seen: list[Histogram], kind: str
@@ -176,6 +177,7 @@ def test_a_given_bound_clips_each_net_sum(owner: dp_sql.Session) -> None:
         assert found == sum(max(-Decimal(bound), min(net, Decimal(bound))) for net in nets)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("item", ["f", "s", "f + 1"])
 def test_what_is_no_exact_number_is_refused_with_a_cast_that_works(
     owner: dp_sql.Session, analyst: dp_sql.Session, item: str

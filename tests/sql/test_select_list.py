@@ -43,6 +43,7 @@ def test_the_file_is_read_whole() -> None:
     assert all(":answer" in statement for statement in STATEMENTS)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_a_session_leaves_the_sql_around_a_call_alone(
     shared: dp_sql.Session, statement: str
@@ -55,6 +56,7 @@ def test_a_session_leaves_the_sql_around_a_call_alone(
     assert len(shared.receipts) == before + (not statement.startswith("DESCRIBE"))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "statement", [s for s in STATEMENTS if not s.startswith(("DESCRIBE", "PIVOT"))]
 )

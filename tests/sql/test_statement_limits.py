@@ -113,6 +113,7 @@ def run_child(folder: Path, names: list[str]) -> None:
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-2000:]
 
 
+@pytest.mark.thorough
 def test_the_worst_shapes_are_answered_or_refused_at_once(folder: Path) -> None:
     run_child(folder, WORST)
 
@@ -168,6 +169,7 @@ def test_each_limit_holds_exactly_and_is_named_with_its_place(case: str) -> None
     assert str(refused.value).splitlines()[3].endswith("^")
 
 
+@pytest.mark.thorough
 def test_tokens_digits_and_calls_hold_exactly() -> None:
     check("SELECT " + ",".join(["1"] * (limits.MAX_TOKENS // 2)))
     with pytest.raises(NotSupported, match="45,000 words and symbols"):
@@ -181,6 +183,7 @@ def test_tokens_digits_and_calls_hold_exactly() -> None:
         check("SELECT " + ", ".join([call] * (limits.MAX_CALLS + 1)) + " FROM ratings")
 
 
+@pytest.mark.thorough
 def test_many_calls_do_not_read_a_long_list_again_and_again() -> None:
     call, values = "DP_TOPK(title, 1, epsilon := 1)", ", ".join(["'b0'"] * 20_000)
     source = f" FROM ratings WHERE title IN ({values})"
@@ -297,6 +300,7 @@ def test_a_short_line_is_shown_whole() -> None:
     assert str(error) == "No.\n\nLINE 2: \tx FROM t\n        \t^"
 
 
+@pytest.mark.thorough
 def test_an_owners_brackets_end_before_the_process_does() -> None:
     text = "SELECT DP_COUNT_DISTINCT(i, epsilon := 1, privacy_unit := i) FROM {}range(9){}"
     with dp_sql.connect() as session:

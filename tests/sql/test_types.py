@@ -48,6 +48,7 @@ def fill(session: dp_sql.Session, kind: str, values: list[str]) -> list[Any]:
     return [row[0] for row in found.fetchall()]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("kind", TYPES)
 def test_items_of_a_type(shared: dp_sql.Session, kind: str) -> None:
     values = TYPES[kind]
@@ -64,6 +65,7 @@ def test_items_of_a_type(shared: dp_sql.Session, kind: str) -> None:
     assert shared.sql(count).fetchall() == [(3,)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", TYPES)
 def test_people_of_a_type(shared: dp_sql.Session, kind: str) -> None:
     fill(shared, kind, TYPES[kind])

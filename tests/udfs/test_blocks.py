@@ -120,6 +120,7 @@ REAL = (0, 30, 55, 60, None, 200)
 REAL_RATE = Fraction(1, 40)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("tenths", "passes"), [(7, False), (10, True), (13, False)])
 @pytest.mark.parametrize(
     ("draw", "distribution"), [(by_weight, normalized), (by_permute_and_flip, permute_and_flip)]

@@ -105,6 +105,7 @@ def check_choice(selection, pairs):
         )
 
 
+@pytest.mark.one_in(3)
 @each
 def test_the_choice_does_not_distinguish_neighbours(selection):
     check_choice(selection, [(cover, near) for cover in COVERS for near in neighbours(cover)])

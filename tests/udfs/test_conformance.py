@@ -115,6 +115,7 @@ def as_it_takes_them(name, counts, k):
     return np.sort(counts[counts > 0])[::-1][: MECHANISMS[name].n_largest(k)]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1), Fraction(10**5)])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", TOPK)
@@ -159,6 +160,7 @@ AWFUL_SCORES = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**9), Fraction(0.7), Fraction(10**9)])
 @pytest.mark.parametrize("name", REGISTRY["select"])
 def test_any_scores_give_a_position(name, epsilon):
@@ -211,24 +213,25 @@ def test_draws_come_from_the_operating_system_only(name, monkeypatch):
 # The distribution, its privacy, and versions of it that are wrong.
 
 
-def named(name, at):
-    return pytest.param(name, at, marks=[pytest.mark.slow] if at.startswith("slow") else [])
+def named(name, at, further=False):
+    marks = [pytest.mark.slow] if at.startswith("slow") else []
+    return pytest.param(name, at, marks=[*marks, *([pytest.mark.thorough] if further else [])])
 
 
-DOMAINS = [named(name, at) for name, case in CASES.items() for at in case.domains]
+def domains(what):
+    """The domains of each mechanism that have it: the first and smallest is in `make test`."""
+    for name, case in CASES.items():
+        found = [at for at, domain in case.domains.items() if getattr(domain, what)]
+        yield from (named(name, at, further=at != found[0]) for at in found)
 
 
-@pytest.mark.parametrize(
-    ("name", "domain"), [one for one in DOMAINS if domain_of(*one.values).defined]
-)
+@pytest.mark.parametrize(("name", "domain"), list(domains("defined")))
 def test_the_distribution_is_the_definition(name, domain):
     passes(check_distribution, domain_of(name, domain))
 
 
 @pytest.mark.pure  # given the distributions, which are compared with their definitions above
-@pytest.mark.parametrize(
-    ("name", "domain"), [one for one in DOMAINS if domain_of(*one.values).check]
-)
+@pytest.mark.parametrize(("name", "domain"), list(domains("check")))
 def test_no_neighbours_can_be_told_apart(name, domain):
     passes(check_privacy, domain_of(name, domain))
 
@@ -244,7 +247,7 @@ def test_a_tampered_mechanism_is_found_out(name, mutant):
 
 def power(*case):
     """What shows that a check rejects."""
-    return pytest.param(*case, marks=pytest.mark.pure)
+    return pytest.param(*case, marks=[pytest.mark.pure, pytest.mark.thorough])
 
 
 @pytest.mark.parametrize(("tenths", "passes"), [power(4, False), (10, True), power(17, False)])

@@ -34,12 +34,14 @@ def covariance_of_ranks(scores, sizes):
     return sum((a - sum(x) / n) * (b - sum(y) / n) for a, b in zip(x, y, strict=True))
 
 
+@pytest.mark.thorough
 def test_the_sign_is_exact():
     for scores, sizes in [*small_tables(), *random_tables()]:
         joint = covariance_of_ranks(scores, sizes)
         assert sign_of_spearman(scores, sizes) == (joint > 0) - (joint < 0)
 
 
+@pytest.mark.thorough
 def test_the_sign_agrees_with_scipy():
     stats = pytest.importorskip("scipy.stats")
     for scores, sizes in random_tables():

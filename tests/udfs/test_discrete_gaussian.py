@@ -34,6 +34,7 @@ def are_enclosed(scale, bits):
     return inside and lows[-1] == 0 <= true[len(lows)] <= highs[-1]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("bits", [8, 64, 128, 192])
 @pytest.mark.parametrize("scale", SCALES)
 def test_tails_are_enclosed_tightly(scale, bits):
@@ -161,6 +162,7 @@ def by_rho(scale, epsilon):
     return math.exp(high)
 
 
+@pytest.mark.thorough
 @pytest.mark.pure
 def test_the_conversion_covers_discrete_noise_and_the_continuous_formula_does_not():
     assert never_too_small(by_rho)

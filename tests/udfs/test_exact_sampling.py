@@ -256,6 +256,7 @@ def noise_distribution(rate: float) -> dict[int, float]:
     return {x: (1 - q) / (1 + q) * q ** abs(x) for x in range(-200, 201)}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("rate", "passes"),
     [(Fraction(7, 40), False), (Fraction(1, 4), True), (Fraction(13, 40), False)],

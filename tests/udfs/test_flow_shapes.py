@@ -73,6 +73,7 @@ SHAPES: dict[str, Callable[[], Runs]] = {
 }
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("times", [-2, -1, 2, 10**6])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_large_graphs_have_certificates_at_every_bound(shape: str, times: int) -> None:
@@ -80,6 +81,7 @@ def test_large_graphs_have_certificates_at_every_bound(shape: str, times: int) -
         check_every_bound(SHAPES[shape](), 25)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_scipy_agrees_on_large_graphs(shape: str) -> None:
     runs = SHAPES[shape]()
@@ -119,6 +121,7 @@ def test_a_path_from_a_person_may_pass_through_everybody() -> None:
         assert check_every_bound(runs, 1) == [101]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("times", READS)
 def test_a_long_chain_is_covered_except_for_one_item(times: int) -> None:
     with reading(times):

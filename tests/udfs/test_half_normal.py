@@ -105,6 +105,7 @@ def test_two_sided_noise_for_each_sensitivity_is_not_private():
             check_rnm_h(laplace, sizes, pair)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
 def test_the_loss_of_two_sided_noise_grows_with_the_crowd(n):
     """It is epsilon/2 for each of the crowd, as the appendix says."""
@@ -149,6 +150,7 @@ def test_the_same_neighbours_cannot_be_told_apart_by_what_is_shipped(distributio
         check_neighbours(lambda scores, at=sizes: distribution(scores, at), [pair], loss)
 
 
+@pytest.mark.thorough
 def test_the_same_noise_for_all_is_private_here():
     """The enclosed distributions are not what fails: with the largest sensitivity for all they pass."""
     for kind, (sizes, pair) in product((geometric, laplace), (TWO, CROWD, POSITIVE)):

@@ -105,6 +105,7 @@ def all_if_odd(data, kept):
     return rows_of(data, items if len(items) % 2 else kept)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("bound", [1, 2])
 def test_every_sample_is_private_and_has_the_distribution_of_its_rows(bound):
     domain = every_sample(bound)
@@ -212,6 +213,7 @@ def check_coverage(scale=of_all_items):
                 assert failed <= beta, (rate, beta, n_items, float(failed))
 
 
+@pytest.mark.thorough
 def test_the_lower_bound_fails_with_probability_at_most_beta():
     check_coverage()
 
@@ -225,6 +227,7 @@ def of_four_times_beta(found, rate, beta):
     return of_all_items(found, rate, min(4 * beta, Fraction(49, 50)))
 
 
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize("wrong", [of_the_noise_alone, of_four_times_beta])
 def test_lower_bounds_that_fail_more_often_are_rejected(wrong):

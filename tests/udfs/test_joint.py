@@ -16,6 +16,7 @@ def error_bound(d, k, epsilon, beta):
     return template.error_bound(math.perm(d, k), joint.rate_of(k, epsilon), beta)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rate", [Fraction(1, 10**6), Fraction(1, 30), Fraction(1), Fraction(50)])
 @pytest.mark.parametrize("settings", [(0, 0, 2), (4, 6, 4), (60, 0, 3), (0, 60, 2)])
 def test_no_staircase_changes_the_distribution(monkeypatch, rate, settings):

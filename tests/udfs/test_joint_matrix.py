@@ -49,12 +49,14 @@ CASES = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.pure
 @pytest.mark.parametrize("case", CASES)
 def test_the_reference_has_the_distribution_of_the_definition(case):
     assert fits(drawn(*case), defined_distribution(*case))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.pure
 @pytest.mark.parametrize("case", CASES[1:2] + CASES[3:4] + CASES[6:])
 def test_a_reference_without_the_half_is_rejected(case, monkeypatch):

@@ -73,6 +73,7 @@ def test_the_noise_bound_is_the_least_one(bound):
     assert q ** (n + 1) / (1 + q) <= BETA < q**n / (1 + q)
 
 
+@pytest.mark.thorough
 def test_the_lower_bound_fails_as_rarely_as_beta_says():
     draws = secret_draws()
     beta, n = Fraction(1, 4), 4000

@@ -135,10 +135,12 @@ def check_random_graphs() -> None:
                 assert found.counts.tolist() == counts
 
 
+@pytest.mark.thorough
 def test_the_counts_of_random_graphs_are_those_of_all_edges() -> None:
     check_random_graphs()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("sides", ["items", "both"])
 def test_the_counts_of_all_small_graphs_are_those_of_all_edges_from_each_part(sides: str) -> None:
     rng, expected = np.random.default_rng(2), dict[Any, list[int]]()
@@ -162,6 +164,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("keep", KEEPS, ids=lambda keep: keep.__name__)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_graphs_with_a_shape_are_counted_whichever_edges_come_first(shape: str, keep: Keep) -> None:

@@ -46,6 +46,7 @@ EXAMPLES = [
 them in the first, so its distribution is known exactly, the others up to what is left over."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("counts", "k", "q", "here", "there", "most_failures"), EXAMPLES)
 def test_the_top_list_is_missed_less_often_than_by_the_exponential_mechanism(
     counts, k, q, here, there, most_failures

@@ -65,6 +65,7 @@ def test_attempts_are_made_until_one_is_not_given_up(monkeypatch):
     assert random_stopping.number_of_tries(ETA, Fraction(1, 2), None) == 3
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("eta", ETAS)
 @pytest.mark.parametrize("x", [Fraction(0), Fraction(1, 3), Fraction(9, 10)])
 def test_the_generating_function_is_that_of_the_number_of_tries(eta, x):
@@ -93,6 +94,7 @@ def fixed_range(n):
     return lambda x, y: (x**n - y**n, x**n - y**n)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("n", "scores"), [(1, (2, 0)), (2, (0, 1))])
 @pytest.mark.parametrize("sizes", PAIRS)
 @pytest.mark.parametrize("grid", [1, 2])

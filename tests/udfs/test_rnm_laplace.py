@@ -75,6 +75,7 @@ COMPARISONS = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("tries", "starts", "steps"), COMPARISONS)
 def test_the_comparison_has_the_distribution_of_noise_drawn_in_full(
     small_blocks, tries, starts, steps

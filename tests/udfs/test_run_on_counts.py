@@ -46,6 +46,7 @@ def test_only_counts_by_a_largest_cover_can_be_run_on_counts():
         assert (mechanism.run_on_counts is not None) == (name in FROM_COUNTS)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "bound"), WAYS)
 def test_a_release_from_counts_is_the_release_from_all_edges(name, bound, same_draws):
     mechanism, public = MECHANISMS[name], numbers(name, bound)

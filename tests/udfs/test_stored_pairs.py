@@ -55,6 +55,7 @@ def folder(
     return tmp_path
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("repeats", [1, 9])
 def test_what_is_asked_for_comes(folder: Path, repeats: int) -> None:
     rng, n_asked = np.random.default_rng(1), 0
@@ -90,6 +91,7 @@ def check_counts(folder: Path | None, rng: np.random.Generator) -> None:
     assert found.counts.tolist() == max_cover_counts(graph_of(runs), BOUNDS).tolist()
 
 
+@pytest.mark.one_in(3)
 def test_counts_are_exact(folder: Path) -> None:
     for seed in range(100):
         check_counts(folder, np.random.default_rng(seed))

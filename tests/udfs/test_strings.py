@@ -56,6 +56,7 @@ def check_many_values() -> None:
     assert codes.size == strings.size == np.unique(codes.codes).size
 
 
+@pytest.mark.thorough
 def test_tables_grow() -> None:
     check_many_values()
 

@@ -43,6 +43,7 @@ def keeps_what_the_proof_asks(constants, k, epsilon, delta):
     )
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("k", "epsilon", "delta", "cap"), PUBLIC)
 def test_the_constants_keep_what_the_proof_asks_of_them(k, epsilon, delta, cap):
     constants = weighted_gaussian._public_constants(k, epsilon, delta, cap)
@@ -141,6 +142,7 @@ def test_people_and_items_may_come_in_any_order_and_twice():
     assert sums.tolist() == [7, 7 + 10 + 10, 0]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(10**4)])
 @pytest.mark.parametrize("k", [1, 7, 300])
 def test_any_lists_give_a_list_of_different_items(k, epsilon):
