@@ -21,7 +21,7 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.limits import check_depth
 from dp_sql.sql.select_list import check_list
 from dp_sql.sql.statement import Statement, parse
-from dp_sql.sql.tokens import Token
+from dp_sql.sql.tokens import Token, called
 
 
 def query_of(text: str, engine: Engine) -> str:
@@ -111,7 +111,8 @@ def owners_plans(
     pairs = [*pairwise([*tokens, tokens[-1]])]
     named = {b for a, b in pairs if a.upper in {"FROM", "JOIN"} or a.is_symbol(".")}
     named |= {a for a, b in pairs if b.is_symbol(".")}  # others are looked up by themselves
-    with engine.looked_up({token.name for token in named if token.name is not None}):
+    names = {token.name for token in named if token.name is not None}
+    with engine.looked_up(names, called(tokens)):
         for select in selects:
             check_list(select, engine)
             plans += plans_of_select(select, tokens, engine)

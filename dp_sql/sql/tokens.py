@@ -18,6 +18,9 @@ from dp_sql.errors import ParseError, QueryError
 E = TypeVar("E", bound=QueryError)
 
 OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
+# Reserved words that may be before a bracket: names of functions only in quotes.
+SYNTAX = {"AND", "AS", "CASE", "ELSE", "FROM", "HAVING", "IN", "NOT", "ON", "OR", "SELECT", "THEN",
+          "WHEN", "WHERE"}  # fmt: skip
 _UNCLOSED = re.compile(r"""'|"|\$(?:[^\W\d]\w*)?\$""")
 _MAX_COMMENTS = 100  # DuckDB 1.5 reads all levels again for each level: 5,000 take a second
 _TOKEN = re.compile(
@@ -163,10 +166,14 @@ def folded(name: str) -> str:
 
 
 def called(tokens: Sequence[Token]) -> dict[str, Token]:
-    """Names written like a call, in lower case, with the first token of each."""
+    """Names written like a call, in lower case, with the first token of each.
+
+    >>> list(called(tokenize("x IN (1) AND Upper(y) IN (SELECT z FROM (t))")))
+    ['upper']
+    """
     found: dict[str, Token] = {}
     for token, after in pairwise(tokens):
-        if after.is_symbol("(") and token.name is not None:
+        if after.is_symbol("(") and token.name is not None and token.upper not in SYNTAX:
             found.setdefault(folded(token.name), token)
     return found
 

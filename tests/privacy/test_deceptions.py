@@ -5,6 +5,7 @@ Each case was accepted, or answered wrongly, by an earlier state of the program.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 import dp_sql
 from dp_sql.errors import NotPrivate
+from dp_sql.sql.tokens import SYNTAX
 from tests.conftest import SURE, free
 
 UNIT = f"{SURE}, privacy_unit := user_id"
@@ -179,6 +181,7 @@ def test_registered_dataframes_are_sources(session: dp_sql.Session) -> None:
         ("CREATE MACRO date_part(a, b) AS (SELECT max(year) FROM ratings)",
          "ratings WHERE EXTRACT(year FROM DATE '2006-01-01') = 2006"),
         ("CREATE MACRO contains(a, b) AS (SELECT true)", "ratings WHERE title IN ['a', 'b']"),
+        ("CREATE MACRO contains(a, b) AS (SELECT true)", "ratings WHERE 'a' IN title"),
         ("CREATE MACRO regexp_full_match(a, b) AS (SELECT true)",
          "ratings WHERE title SIMILAR TO 'zz'"),
         ("CREATE MACRO like_escape(a, b, c) AS (SELECT true)",
@@ -198,6 +201,14 @@ def test_functions_are_what_they_are_in_this_database(
     with pytest.raises(NotPrivate):
         session.sql(f"SELECT {COUNT} FROM {source}")
     assert session.receipts == ()
+
+
+@pytest.mark.parametrize("word", sorted(SYNTAX))
+def test_a_word_before_a_bracket_is_no_function(session: dp_sql.Session, word: str) -> None:
+    session.execute(f'CREATE MACRO "{word}"(x) AS 42')
+    assert session.sql(f'SELECT "{word}"(true)').fetchall() == [(42,)]
+    with contextlib.suppress(duckdb.ParserException):
+        assert session.sql(f"SELECT {word} (true)").fetchall() != [(42,)]
 
 
 @pytest.mark.one_in(6)

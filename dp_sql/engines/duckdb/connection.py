@@ -40,6 +40,9 @@ _LISTED = """
     WHERE system.main.lower(name) IN ({})"""
 _VIEW = """SELECT coalesce(sql, '') FROM system.main.duckdb_views()
     WHERE database_name = $1 AND schema_name = $2 AND view_name = $3"""
+# What functions may be: the names that were asked for, their kinds, and those that users replace.
+_Kinds = tuple[frozenset[str] | None, Mapping[str, frozenset[str]], frozenset[str]]
+_NOT_ASKED: _Kinds = (None, {}, frozenset())
 _MAX_LISTED = 100  # names that are asked for at once
 _REGISTERED = re.compile(
     r"CREATE TEMP VIEW .+ AS SELECT \* FROM (pandas|arrow|python_arrow)_scan\w*\(\) AS \w+;",
@@ -102,21 +105,23 @@ class Engine:
         self.connection, self.tickets = connection, tickets
         self.interrupts, self._frame = interrupts or Interrupts(), frame
         self._known: dict[str, _Listed] = {}
-        self._kinds: dict[frozenset[str], Mapping[str, frozenset[str]]] | None = None
+        self._called: frozenset[str] = frozenset()
+        self._kinds = _NOT_ASKED
 
     # --- what the compiler asks (dp_sql.privacy.catalog.OwnersEngine) ---
 
     @contextlib.contextmanager
-    def looked_up(self, names: Collection[str]) -> Iterator[None]:
+    def looked_up(self, names: Collection[str], called: Collection[str]) -> Iterator[None]:
         """Ask for some names at once; what they mean is known while one statement is planned.
 
-        So is what functions are.
+        So is what the names of functions mean that are `called`, once one is asked for.
         """
-        self._known, self._kinds = self._listed(sorted(names)[:_MAX_LISTED]), {}
+        self._known = self._listed(sorted(names)[:_MAX_LISTED])
+        self._called = frozenset(called)
         try:
             yield
         finally:
-            self._known, self._kinds = {}, None
+            self._known, self._called, self._kinds = {}, frozenset(), _NOT_ASKED
 
     def _listed(self, names: Sequence[str]) -> dict[str, _Listed]:
         """The relations of each name, folded, and the search path where there is one."""
@@ -191,10 +196,14 @@ class Engine:
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """What each name may be as a function; also all users' functions that replace DuckDB's."""
-        known = {} if self._kinds is None else self._kinds
-        if names not in known:
-            known[names] = function_kinds(names, self._fetch)
-        return known[names]
+        asked, kinds, replaced = self._kinds
+        if asked is None or not names <= asked:
+            asked = names | self._called
+            kinds, replaced = function_kinds(asked, self._fetch)
+            if self._called:
+                self._kinds = asked, kinds, replaced
+        wanted = names | replaced
+        return {name: kind for name, kind in kinds.items() if name in wanted}
 
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """What each name is among DuckDB's own functions."""
@@ -230,9 +239,9 @@ class Engine:
         bare = without_collations(f"SELECT * FROM {source}")
         for function in functions:  # nor does it read a list that is an argument
             bare = bare.replace(function, "(SELECT 1)")
-        named = self.connection.get_table_names(bare, qualified=True)  # as the source names them
-        read = (tuple(token.name for token in tokenize(name) if token.name) for name in named)
-        return set(read) == set(tables)
+        named = partial(self.connection.get_table_names, qualified=True)
+        meant = (named(f"SELECT * FROM {full_name(parts)}") for parts in tables)
+        return named(bare) == set().union(*meant)
 
     def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, parameters).fetchall()

@@ -8,6 +8,7 @@ its columns replaced. Nothing of an analyst's text comes here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from sqlglot import exp
 
@@ -127,10 +128,12 @@ def check_sql(sql: str, engine: OwnersEngine) -> None:
     if any(token.kind == "string" and token.text[0] in "eE" for token in tokens):
         # Sqlglot 28 ends such a string elsewhere than DuckDB does.
         raise Refused("A string with escapes is read in more than one way.", hint=WAY_OUT)
-    calls = called(tokens) or any(
+    calls = bool(called(tokens)) or any(
         (token.kind == "symbol" and token.text not in _COMPARING) or token.upper in _CALLING_WORDS
         for token in tokens
     )
+    # `x IN l` means contains(l, x); before a bracket, IN is no function.
+    calls |= any(t.upper == "IN" and not after.is_symbol("(") for t, after in pairwise(tokens))
     replaced = min(engine.function_kinds(frozenset()), default=None) if calls else None
     if replaced is not None:
         why = f"This database has a function {replaced} of its own, which could replace DuckDB's."
