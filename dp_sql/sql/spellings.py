@@ -17,13 +17,15 @@ _NO_CALLS = {"WHERE", "AND", "OR", "NOT", "ON", "SELECT", "BY", "HAVING", "WHEN"
 def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
     """Texts with another spelling of the refused node, which is near a place; there may be none.
 
-    A cast becomes a TRY_CAST, ~ and SIMILAR TO regexp_full_match, and UNION a UNION ALL.
+    A cast becomes a TRY_CAST, ~ the function that sqlglot takes it for, and UNION a UNION ALL.
     """
     match node:
         case exp.Cast():
             found = [_tried(tokens, i) for i in range(1, len(tokens))]
-        case exp.RegexpLike() | exp.RegexpFullMatch() | exp.SimilarTo():  # ~ by version
-            found = [_matched(tokens, i) for i in range(1, len(tokens) - 1)]
+        case exp.RegexpLike() | exp.RegexpFullMatch():
+            whole = isinstance(node, exp.RegexpFullMatch)
+            word = "regexp_full_match" if whole else "regexp_matches"
+            found = [_matched(tokens, i, word) for i in range(1, len(tokens) - 1)]
         case exp.Union():
             unions = [i for i, token in enumerate(tokens) if token.upper == "UNION"]
             found = [(i, put(tokens[i : i + 1], "UNION ALL")) for i in unions]
@@ -47,16 +49,15 @@ def _tried(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
     return i, put(tokens[first : last + 1], f"TRY_CAST({written} AS {kind})")
 
 
-def _matched(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
-    """`x ~ 'pattern'` and `x SIMILAR TO 'pattern'` as a function, and its place."""
-    similar = tokens[i].upper == "SIMILAR" and tokens[i + 1].upper == "TO"
-    pattern = i + 1 + similar
-    is_plain = pattern < len(tokens) and tokens[pattern].kind == "string"
-    if not (similar or tokens[i].is_symbol("~")) or not is_plain:
+def _matched(tokens: Sequence[Token], i: int, word: str) -> tuple[int, str] | None:
+    """`x ~ 'pattern'` and `x !~ 'pattern'` as a function, and its place."""
+    if not tokens[i].is_symbol("~") or tokens[i + 1].kind != "string":
         return None
-    first = _operand(tokens, i)
-    call = f"regexp_full_match({text_of(tokens[first:i])}, {tokens[pattern].text})"
-    return i, put(tokens[first : pattern + 1], call)
+    negated = tokens[i - 1].is_symbol("!")
+    first = _operand(tokens, i - negated)
+    written = text_of(tokens[first : i - negated])
+    call = f"{'NOT ' * negated}{word}({written}, {tokens[i + 1].text})"
+    return i, put(tokens[first : i + 2], call)
 
 
 def _operand(tokens: Sequence[Token], end: int) -> int:

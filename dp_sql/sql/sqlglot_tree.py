@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sqlglot
+from sqlglot import exp
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr  # the root class of sqlglot 30; 28 calls it otherwise
@@ -28,8 +29,9 @@ def tree_of(sql: str) -> Node:
         raise Unreadable
     try:
         tree: Node = sqlglot.parse_one(sql, read="duckdb")
-        for _ in tree.walk():  # a tree that is too deep to walk is of no use
-            pass
+        for node in list(tree.walk()):  # a tree that is too deep to walk is of no use
+            if isinstance(node, exp.RawString):  # $$text$$
+                node.replace(exp.Literal.string(node.this))
     except Exception as error:
         raise Unreadable from error
     tree.meta["sql"] = sql

@@ -141,22 +141,22 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 -- NotPrivate: GROUPING SETS is not supported
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY GROUPING SETS ((user_id, title), ()))
 
--- NotPrivate: A source may only use count, min, max, and sum of integers up to 64 bits.
+-- NotPrivate: A source may only use count, min, max, and sum and avg of integers up to 64 bits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first(title) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: A source may only use count, min, max, and sum of integers up to 64 bits.
+-- NotPrivate: A source may only use count, min, max, and sum and avg of integers up to 64 bits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: A source may only use count, min, max, and sum of integers up to 64 bits.
+-- NotPrivate: A source may only use count, min, max, and sum and avg of integers up to 64 bits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, arg_max(title, score) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
+-- ArgumentError: DP_TOPK needs a domain
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) FILTER (WHERE score > 3) AS title FROM ratings GROUP BY user_id)
 
 -- ArgumentError: DP_TOPK needs a domain (the public set of items that the answer may
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, sum(score) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: A source may only use count, min, max, and sum of integers up to 64 bits.
+-- ArgumentError: The item title has type DOUBLE
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, avg(score) AS title FROM ratings GROUP BY user_id)
 
 -- NotPrivate: title must be in GROUP BY or in an aggregate.
@@ -218,9 +218,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, orders o WHERE a.user_id 
 
 -- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, orders o WHERE a.user_id = o.user_id OR a.score = 1
-
--- NotPrivate: This kind of join is not supported in the source of a DP call, because one
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings NATURAL JOIN orders
 
 -- NotPrivate: This kind of join is not supported in the source of a DP call, because one
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings POSITIONAL JOIN catalog
@@ -296,9 +293,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 
 -- NotPrivate: A source needs a FROM clause.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT 7, 'x')
-
--- NotPrivate: BY NAME is not supported in the source of a DP call, because one person's
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL BY NAME SELECT title, user_id FROM ratings)
 
 -- NotPrivate: Both sides of UNION ALL must have the same columns and types.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT user_id, score FROM ratings)

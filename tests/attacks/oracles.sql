@@ -21,15 +21,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score::UTINYINT > 3
 -- NotPrivate: The function factorial is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE factorial(user_id) > 0
 
--- NotPrivate: The function sqrt is not supported here: dp_sql cannot prove that it
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE sqrt(score) > 1
-
--- NotPrivate: The function ln is not supported here: dp_sql cannot prove that it depends
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE ln(score) > 1
-
--- NotPrivate: The function log is not supported here: dp_sql cannot prove that it
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE log10(score) > 1
-
 -- NotPrivate: The function make_date is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE make_date(user_id, 1, 1) IS NULL
 
@@ -39,7 +30,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day + user_id > '2024-
 -- NotPrivate: The function add is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE add(day, 1000000000) IS NULL
 
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
+-- NotPrivate: This may lead beyond the ends of the calendar.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE date_add(day, INTERVAL 1000000 YEAR) IS NULL
 
 -- NotPrivate: The function to_days is not supported here: dp_sql cannot prove that it
@@ -153,10 +144,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE format(title, 1) = 'x'
 -- NotPrivate: The function printf is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE printf(title, 1) = 'x'
 
--- NotPrivate: The function array_extract is not supported here: dp_sql cannot prove that
+-- NotPrivate: Brackets take whole numbers of up to a million here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE array_extract(title, user_id) = 'x'
 
--- NotPrivate: The function list_extract is not supported here: dp_sql cannot prove that
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends on one row alone and never fails.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_extract([1], user_id) = 1
 
 -- NotPrivate: The function list_slice is not supported here: dp_sql cannot prove that it
@@ -168,10 +159,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE range(user_id) IS NULL
 -- NotPrivate: The function bit_count is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE bit_count(user_id) > 3
 
--- NotPrivate: The function epoch_ms is not supported here: dp_sql cannot prove that it
+-- NotPrivate: epoch_ms takes a date here, not BIGINT.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE epoch_ms(user_id) IS NULL
 
--- NotPrivate: The function to_timestamp is not supported here: dp_sql cannot prove that
+-- NotPrivate: This function is supported here only in its basic form.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE to_timestamp(user_id) IS NULL
 
 -- NotPrivate: The function timezone is not supported here: dp_sql cannot prove that it

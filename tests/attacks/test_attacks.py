@@ -161,7 +161,8 @@ _WORDS = {
     "TRY_CAST", "typeof", "stated", "declared", "common", "starts_with", "ends_with", "contains",
     "regexp_full_match", "strlen", "disabled_optimizers", "nullif", "least", "abs", "sign", "BETWEEN",
     "INTERVAL", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
-    "json_extract", "json_extract_string", "list_slice", *FUNCTIONS,
+    "json_extract", "json_extract_string", "list_slice", "avg", "count_if", "array_extract", "array_slice",
+    "struct_extract", "list_aggregate", "time_bucket", *FUNCTIONS,
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {

@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlglot import exp
 
-from dp_sql.privacy.expressions.comparisons import Refused, Value
+from dp_sql.privacy.expressions.comparisons import Refused, Value, refuse
 from dp_sql.privacy.expressions.compiler import compiled
 from dp_sql.privacy.expressions.functions import FUNCTIONS
 from dp_sql.sql.sqlglot_tree import projection
@@ -36,6 +37,14 @@ FORMS = [
       for a, b in itertools.permutations(("TIMESTAMP", "TIMESTAMP WITH TIME ZONE"))),
     "extract(dow FROM {time})", "date_part('doy', {time})", "strftime('%Y', {time})",
     "{number} = {number}", "{time} < {time}", "{int} IS DISTINCT FROM {int}", "{int} IN ({int}, 1)",
+    "epoch({time})", "epoch_us({time})", "extract('epoch' FROM {date})", "datepart('month', {time})",
+    "date({time})", "date_add({time}, INTERVAL 3 DAY)", f"hour({NAMES['TIME']})", f"second({NAMES['TIME']})",
+    *(f"time_bucket(INTERVAL {width}, {NAMES[kind]})" for kind in ("DATE", "TIMESTAMP")
+      for width in ("1 WEEK", "7 DAY", "1 MONTH", "15 MINUTES", "1000 YEARS")),
+    "{int} & 5", "{int} | {int}", "{number} ^ 2", "{number} ** {number}", "log({number})",
+    "{text}[1:2]", "{text}[:3]", "{text}[2:]", "{text}[-3:-2]", "{text}[1]", "{text}[-1]", "{text}[0]",
+    "{text} GLOB 'D*n*'", "{text} GLOB '*.*'", "{text} SIMILAR TO '(a|b).*'", "{text} IN (VALUES ('Dune'), ('a,b'))",
+    "{int} = ANY([1, 7])", "{text} = $$Dune$$",
     "{number} BETWEEN {number} AND 5", "regexp_extract({text}, 'a')", "{text} -> 'a' ->> 'b'",
 ]  # fmt: skip
 
@@ -77,13 +86,27 @@ LISTS = {
     "list_contains(i, 1.5)": "a literal", "list_contains(i, 1e0)": "a literal",
     "list_contains(f, 1)": "a list of strings", "list_contains(t, 'a')": "a list of strings",
     "len(f)": "a list of strings",
+    "'a' = ANY(s)": None, "2 = ANY(i)": None, "NOT 'é' = ANY(s)": None, "'é' IN s": None, "2 NOT IN i": None,
+    "s[1]": None, "i[-1]": None, "i[0]": None, "i[20000]": None, "s[1:1]": None, "i[2:]": None, "i[:-2]": None,
+    "list_extract(s, 2)": None, "list_has_any(s, ['a', 'b'])": None,
+    "list_has_all(i, [2, 3])": None, "i && [2]": None, "array_length(i)": None,
+    "s[len(t)]": "whole numbers", "f[1]": "a list of strings", "i['a']": "no field",
+    "t = ANY(s)": "a literal", "list_has_any(s, s)": "a list of literals", "i[1, 2]": "brackets",
+    "a.x": None, "a['x']": None, "a.b.y": None, "struct_extract(a, 'x')": None, "a.z": "no field", "t.x": "t.x",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("written", LISTS)
 def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
-    types = {"s": "VARCHAR[]", "i": "INTEGER[]", "f": "DOUBLE[]", "t": "VARCHAR"}
-    scope = replace(wide.scope, column=lambda node: Value(node.name, types[node.name]))
+    types = {"s": "VARCHAR[]", "i": "INTEGER[]", "f": "DOUBLE[]", "t": "VARCHAR",
+             "a": "STRUCT(x INTEGER, b STRUCT(y VARCHAR))"}  # fmt: skip
+
+    def column(found: exp.Column) -> Value:
+        if found.table:
+            raise refuse(found, f"{found.sql()} is not a column")
+        return Value(found.name, types[found.name])
+
+    scope = replace(wide.scope, column=column)
     node, refused = projection(written), LISTS[written]
     assert node is not None
     if refused:
@@ -92,13 +115,20 @@ def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
         return
     rows = """(VALUES (['a', NULL], [2, NULL]), ([], []), (NULL, NULL), (['é', ''], [-2147483648]),
                       ([NULL], [NULL]), (range(10000)::VARCHAR[], range(10000)))"""
-    lists = f"(SELECT s::VARCHAR[] AS s, i::INTEGER[] AS i FROM {rows} AS v(s, i))"
+    structs = f"{{'x': len(i), 'b': {{'y': s[1]}}}}::{types['a']} AS a"
+    lists = f"(SELECT s::VARCHAR[] AS s, i::INTEGER[] AS i, {structs} FROM {rows} AS v(s, i))"
     value = compiled(node, scope)
     asked = wide.connection.execute(f"SELECT {value.sql}, {written} FROM {lists}").fetchall()
     assert len(asked) == 6
     assert all(ours == theirs for ours, theirs in asked)
+    if "a." in written or "a[" in written or "(a" in written:
+        return
     long = "(SELECT range(10001)::VARCHAR[] AS s, range(10001)::INTEGER[] AS i)"
-    assert wide.connection.execute(f"SELECT {value.sql} FROM {long}").fetchall() == [(None,)]
+    none = "(SELECT NULL::VARCHAR[] AS s, NULL::INTEGER[] AS i)"  # ANY(NULL) is false
+    found = [
+        wide.connection.execute(f"SELECT {value.sql} FROM {x}").fetchall() for x in (long, none)
+    ]
+    assert found[0] == found[1] and (found[0] == [(None,)] or "ANY" in written)
 
 
 @pytest.mark.thorough

@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 import dp_sql
+from dp_sql.errors import ArgumentError
 from dp_sql.privacy.plans import sources
 from dp_sql.privacy.relations import compiler
 from dp_sql.privacy.relations.from_clause import Rows
@@ -153,6 +154,12 @@ def test_other_series_are_refused(
         text = f"SELECT user_id % 4 AS k, {count(groups, unit)} FROM seen GROUP BY k"
         with pytest.raises(dp_sql.QueryError, match=refused if session is analyst else None):
             session.sql(text)
+
+
+def test_a_series_that_is_too_long_is_a_wrong_argument(analyst: dp_sql.Session) -> None:
+    text = f"SELECT user_id % 4 AS k, {count('(FROM range(10001))', '')} FROM seen GROUP BY k"
+    with pytest.raises(ArgumentError, match="up to 10000 values"):
+        analyst.sql(text)
 
 
 def test_groups_of_case_are_its_results_and_others_are_called_an_example(

@@ -91,6 +91,14 @@ MATCHED = [
     "SELECT r.title, p.section FROM ratings r LEFT JOIN pages p ON date_trunc('month', r.day) = date_trunc('month', p.seen)",
     "SELECT c.title FROM accounts a JOIN accounts b USING (name), catalog c WHERE b.title = c.title AND (a.title = 'dune' OR a.title BETWEEN 'e' AND 'z')",
     "SELECT r.title, p.section FROM ratings r JOIN pages p ON r.day = p.seen JOIN catalog c ON c.year = year(p.seen)",
+    "SELECT title, year FROM ratings NATURAL JOIN catalog WHERE score > 0",
+    "SELECT * FROM ratings r NATURAL LEFT JOIN catalog",
+    "SELECT user_id, title FROM ratings NATURAL JOIN (SELECT DISTINCT user_id, title FROM ratings WHERE flag)",
+    "SELECT person, l[1] AS first, l[-1] AS last, len(l[2:]) AS more FROM odd WHERE 1 = ANY(l) OR 2 IN l",
+    "SELECT * FROM (SELECT user_id, title FROM ratings UNION ALL BY NAME SELECT title, buyer AS user_id FROM orders)",
+    "SELECT user_id, avg(score) AS mean, count_if(score > 1) AS n, count(*) FILTER (WHERE flag) AS f FROM ratings GROUP BY user_id",
+    "SELECT user_id, sum(score) FILTER (WHERE flag) AS s, count(DISTINCT title) FILTER (WHERE score > 0) AS t "
+    "FROM ratings GROUP BY user_id HAVING count(*) FILTER (WHERE score > 1) > 0",
 ]
 
 
@@ -101,6 +109,11 @@ def test_lists_and_matches_and_joins_on_expressions(text: str, database: Databas
 
 
 REFUSED = [
+    "SELECT a.title FROM ratings a NATURAL JOIN (SELECT title FROM ratings)",
+    "SELECT * FROM ratings NATURAL JOIN pages",
+    "SELECT * FROM (SELECT user_id, title FROM ratings UNION ALL BY NAME SELECT buyer AS user_id FROM orders)",
+    "SELECT user_id, avg(cost) FROM ratings JOIN orders ON user_id = buyer GROUP BY title",
+    "SELECT user_id, count(*) FILTER (WHERE title IN (SELECT title FROM catalog)) AS n FROM ratings GROUP BY user_id",
     "SELECT person, unnest(l), unnest(l) FROM odd",
     "SELECT person, unnest(uh) FROM odd",
     "SELECT person, unnest([1, 2]) FROM odd",

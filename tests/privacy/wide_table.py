@@ -204,7 +204,12 @@ class Writer:
             elif kind == "same":
                 given.append(given[-1])
             else:
-                written = {"string": "text", "json": "text", "date": "time"}.get(kind)
+                written = {
+                    "string": "text",
+                    "json": "text",
+                    "date": "time",
+                    "double": "number",
+                }.get(kind)
                 given.append(self.of(written or self.one(["text", "int", "number", "bool"]), depth))
         if name in {"||", "->", "->>"}:
             return f"({given[0]} {name} {given[1]})"

@@ -141,8 +141,8 @@ ANALYSTS = [
             "(extra->>'a')::INT = 1",
             "CAST(title AS DATE) IS NULL",
             "region ~ 'n.*'",
+            "upper(r.region) !~ 'n.*'",
             "upper(left(r.title, 9))::DECIMAL(9, 2) = 1 AND r.region::DATE IS NULL",
-            "NOT r.region SIMILAR TO 'n.*'",
         )
     ),
     f"SELECT {COUNT.format('')} FROM (SELECT user_id, title FROM ratings UNION FROM plays)",

@@ -29,6 +29,7 @@ from dp_sql.sql.types import NUMBERS, digits_of, family
 
 OPERATORS: Mapping[type, str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%",
+    exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.DateAdd: "+",
 }  # fmt: skip
 # How many of each unit are at least a year.
 _A_YEAR = {"year": 1, "quarter": 4, "month": 12, "week": 52, "day": 365, "hour": 8760,
@@ -36,6 +37,7 @@ _A_YEAR = {"year": 1, "quarter": 4, "month": 12, "week": 52, "day": 365, "hour":
 _KNOWN = SMALL | FLOATS | {"DECIMAL"}
 MOST_YEARS = 280_000  # timestamps end in 290309 BC and in 294247
 _MOST_DAYS = 10**7
+_MOST_BUCKET_YEARS = 1000
 _TO_INTEGER = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"}
 _INTERVAL = re.compile(r"\s*(-?\d{1,9})\s*([a-zA-Z]*)\s*", re.ASCII)
 
@@ -114,6 +116,8 @@ def _days(node: Node, a: Value, sign: str, b: Value) -> Value:
 
 def _integers(kind: str, sign: str, a: Value, b: Value) -> Value:
     """Integers of up to 64 bits: no result exceeds 128 bits, and nothing is divided by 0."""
+    if sign in {"&", "|"}:
+        return Value(f"(CAST({a.sql} AS {kind}) {sign} CAST({b.sql} AS {kind}))", kind)
     wide = "UHUGEINT" if kind == "UBIGINT" and sign == "*" else "HUGEINT"
     left, right = (f"CAST({value.sql} AS {wide})" for value in (a, b))
     if sign in {"//", "%"}:
@@ -147,23 +151,46 @@ def _decimals(node: Node, kind: str, sign: str, a: Value, b: Value) -> Value:
 
 def _later(node: Node, value: Value, sign: str, interval: Node) -> Value:
     """A date or timestamp and an interval that is written in the statement."""
+    number, word = _units(node, interval)
+    if value.type not in DATED:
+        raise refuse(node, _ONE_UNIT, _FOR_EXAMPLE)
+    near = bounded(value)
+    kind = "TIMESTAMP" if value.type == "DATE" else value.type
+    sql = f"({near.sql} {sign} CAST('{number} {word}' AS INTERVAL))"
+    return _far(node, Value(sql, kind, bound=(near.bound or 0) + abs(number) // _A_YEAR[word] + 1))
+
+
+_ONE_UNIT = "Only a date or timestamp and an interval of one unit are supported here"
+_FOR_EXAMPLE = "For example: day - INTERVAL 30 DAY."
+
+
+def _units(node: Node, interval: Node) -> tuple[int, str]:
+    """The number and the unit of an interval that is written in the statement."""
     amount, unit = interval.this, interval.args.get("unit")
     while isinstance(amount, exp.Paren) and len(amount.args) == 1:
         amount = amount.this
     negative = isinstance(amount, exp.Neg)
     inner = amount.this if negative else amount
     written = f"{inner.this} {unit.name if unit else ''}" if isinstance(inner, exp.Literal) else ""
-    found = _INTERVAL.fullmatch(written)
+    found = _INTERVAL.fullmatch(written) if isinstance(interval, exp.Interval) else None
     word = found[2].lower().removesuffix("s") if found else ""
     unread = [part for key, part in interval.args.items() if key not in {"this", "unit"} and part]
-    if found is None or unread or word not in _A_YEAR or value.type not in DATED:
-        why = "Only a date or timestamp and an interval of one unit can be added here"
-        raise refuse(node, why, "For example: day - INTERVAL 30 DAY.")
-    number = -int(found[1]) if negative else int(found[1])
-    near = bounded(value)
-    kind = "TIMESTAMP" if value.type == "DATE" else value.type
-    sql = f"({near.sql} {sign} CAST('{number} {word}' AS INTERVAL))"
-    return _far(node, Value(sql, kind, bound=(near.bound or 0) + abs(number) // _A_YEAR[word] + 1))
+    if found is None or unread or word not in _A_YEAR:
+        raise refuse(node, _ONE_UNIT, _FOR_EXAMPLE)
+    return (-int(found[1]) if negative else int(found[1])), word
+
+
+def bucketed(node: Node, scope: Scope, argument: Compile) -> Value:
+    """time_bucket(INTERVAL 1 WEEK, x): the beginning of the bucket of a date or timestamp."""
+    del scope
+    number, word = _units(node, node.this)
+    value = bounded(argument(node.expression))
+    years = number // _A_YEAR[word] + 1
+    if value.type not in {"DATE", "TIMESTAMP"} or not number > 0 or years > _MOST_BUCKET_YEARS + 1:
+        why = "time_bucket takes an interval of one unit and a DATE or TIMESTAMP here"
+        raise refuse(node, why, "For example: time_bucket(INTERVAL 1 WEEK, day).")
+    sql = f"system.main.time_bucket(CAST('{number} {word}' AS INTERVAL), {value.sql})"
+    return Value(sql, value.type, bound=(value.bound or 0) + years)
 
 
 def _far(node: Node, value: Value) -> Value:

@@ -32,7 +32,7 @@ from dp_sql.privacy.expressions.functions import ALIASES, FLAGS, FUNCTIONS, NODE
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
 from dp_sql.sql.tokens import tokenize
-from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, family
+from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, NUMBERS, family
 
 Compile = Callable[[Node], Value]
 PARTS = frozenset(
@@ -70,6 +70,11 @@ def is_call(node: Node) -> bool:
 def call(node: Node, scope: Scope, argument: Compile) -> Value:
     """A call of a function of the table; Refused where an argument is not what it takes."""
     name, given = _read(node)
+    return applied(name, given, node, scope, argument)
+
+
+def applied(name: str, given: Sequence[Node], node: Node, scope: Scope, argument: Compile) -> Value:
+    """A function of the table, applied to arguments; `node` is refused."""
     function = FUNCTIONS[name]
     if all(map(is_literal, given)):  # sqlglot 28 reads 'a' 'b' as concat('a', 'b')
         raise refuse(node, "A constant without a column is not supported here")
@@ -113,6 +118,8 @@ def _read(node: Node) -> tuple[str, list[Node]]:
         given = [one for part in parts for one in (part if isinstance(part, list) else [part])]
     if any(value and key not in {*keys.split(), *FLAGS} for key, value in node.args.items()):
         raise refuse(node, f"{name} is supported here only in its basic form")
+    if isinstance(node, exp.Log | exp.UnixToTime):
+        given = _by_number(node, given)
     if name == "regexp_extract" and len(given) == 2:
         given.append(exp.Literal.number(0))
     if name == "strftime" and len(given) == 2 and given[0].is_string:
@@ -120,17 +127,28 @@ def _read(node: Node) -> tuple[str, list[Node]]:
     if name.startswith("regexp_") and any(
         t.is_symbol("~", "!~") for t in tokenize(parsed_text(node))
     ):
-        raise refuse(node, "The operator ~ is not supported here", "Write regexp_full_match(…).")
+        hint = "DuckDB 2.0 reads it as regexp_matches, DuckDB 1.5 as regexp_full_match."
+        raise refuse(node, "The operator ~ is not supported here", hint)
     if any(one is None for one in given):
         raise refuse(node, f"{name} is supported here only in its basic form")
     return name, given
+
+
+def _by_number(node: Node, given: Sequence[Node]) -> list[Node]:
+    """The argument of log(x) or log10(x), or of epoch_ms(x): a number tells them from others."""
+    value, number = given
+    if isinstance(node, exp.Log):
+        value, number = (value, exp.Literal.number(10)) if number is None else (number, value)
+    if number is None or whole_number(number) != (10 if isinstance(node, exp.Log) else 3):
+        raise refuse(node, "This function is supported here only in its basic form")
+    return [value]
 
 
 def _argument(
     name: str, kind: str, node: Node, before: Sequence[Value], argument: Compile
 ) -> Value:
     match kind:
-        case "string" | "text" | "json" | "list" | "date" | "same":
+        case "string" | "text" | "json" | "list" | "date" | "same" | "double":
             return _column(name, kind, node, argument(node), before)
         case "element":
             return _element(name, before[-1].type[:-2], node)
@@ -159,7 +177,11 @@ def _argument(
 def _column(name: str, kind: str, node: Node, value: Value, before: Sequence[Value]) -> Value:
     """A value that a function reads, without what is too long or too far away."""
     if kind == "list" or (name == "length" and value.type.endswith("[]")):
-        return _list(name, value, node)
+        return listed(name, value, node)
+    if kind == "double":
+        if family(value.type) not in NUMBERS:
+            raise refuse(node, f"{name} takes a number, not {value.type}")
+        return replace(value, sql=f"CAST({value.sql} AS DOUBLE)", type="DOUBLE")
     if kind not in {"date", "same"}:
         return _string(name, kind, value, node)
     value = bounded(value)
@@ -188,7 +210,7 @@ def _string(name: str, kind: str, value: Value, node: Node) -> Value:
     return bounded(value)
 
 
-def _list(name: str, value: Value, node: Node) -> Value:
+def listed(name: str, value: Value, node: Node) -> Value:
     """A list as functions read it: NULL where it is too long."""
     kind = value.type.removesuffix("[]")
     if kind == value.type or kind not in {"VARCHAR", *SMALL}:

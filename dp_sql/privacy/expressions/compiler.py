@@ -14,14 +14,23 @@ from functools import partial
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.arithmetic import NEGATIONS, OPERATORS, negated, operation, rounded
-from dp_sql.privacy.expressions.calls import PARTS, Compile, call, is_call
-from dp_sql.privacy.expressions.choices import chosen, constant, converted, first, now
+from dp_sql.privacy.expressions.arithmetic import (
+    NEGATIONS,
+    OPERATORS,
+    bucketed,
+    negated,
+    operation,
+    rounded,
+)
+from dp_sql.privacy.expressions.calls import PARTS, Compile, applied, call, is_call
+from dp_sql.privacy.expressions.choices import cast, chosen, constant, converted, first, now
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.comparisons import (
+    DATED,
     FLOATS,
     MAX_BYTES,
     TIMES,
+    Refused,
     Scope,
     Value,
     bounded,
@@ -29,6 +38,13 @@ from dp_sql.privacy.expressions.comparisons import (
     is_literal,
     refuse,
     whole_number,
+)
+from dp_sql.privacy.expressions.elements import (
+    ELEMENTS,
+    bracket,
+    extracted,
+    field_of,
+    has_elements,
 )
 from dp_sql.privacy.expressions.predicates import (
     COMPARISONS,
@@ -91,12 +107,13 @@ def _argument(scope: Scope, node: Node) -> Value:
 def is_aggregate(node: Node) -> bool:
     """Whether a node is a call of an aggregate; count(*) has another name in stored views."""
     named = isinstance(node, exp.Anonymous) and node.name.lower() == "count_star"
-    return named or isinstance(node, exp.AggFunc)
+    of_rows = isinstance(node, exp.Filter) and isinstance(node.this, exp.AggFunc)
+    return named or of_rows or isinstance(node, exp.AggFunc)
 
 
 _ARITHMETIC = (
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.Neg, exp.BitwiseAnd,
-    exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift,
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.BitwiseXor,
+    exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift,
 )  # fmt: skip
 # What messages call an expression; functions go by their names.
 _WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
@@ -225,12 +242,14 @@ def _named(node: Node, scope: Scope) -> Value:
     """Calls without a node of their own: date_part, and quoted names as stored views have them."""
     _only(node, "this expressions")
     word, given = node.name.lower(), node.expressions
-    if word == "date_part" and len(given) == 2 and given[0].is_string:
-        return _date_part(_part_name(given[0]), given[1], scope)
+    if word in {"date_part", "datepart"} and len(given) == 2 and given[0].is_string:
+        return _part(node, given[0], given[1], scope)
     if word in {"lower", "upper", "trim", "ltrim", "rtrim"} and len(given) == 1:
         return _of_string(word, given[0], scope)
     if word.upper() in PARTS and len(given) == 1:
         return _date_part(word, given[0], scope)
+    if scope.as_written is None and word in ELEMENTS:
+        return ELEMENTS[word](node, scope, partial(_argument, scope))
     if scope.as_written is None and word in {"now", "today", "get_current_timestamp"} and not given:
         return now(node, scope)
     raise _unsupported(node)
@@ -260,9 +279,16 @@ def without_query(value: Value, node: Node) -> Value:
 
 def _date_part(word: str, node: Node, scope: Scope) -> Value:
     value = without_query(compiled(node, scope), node)
-    if family(value.type) not in TIMES:
+    is_time = value.type == "TIME" and word in {"hour", "minute", "second"}
+    if family(value.type) not in TIMES and not is_time:
         raise refuse(node, f"{word} takes a date, not {value.type}")
     return Value(f"TRY(system.main.date_part({literal(word)}, {value.sql}))", "BIGINT")
+
+
+def _part(node: Node, part: Node, of: Node, scope: Scope) -> Value:
+    if part.name.lower() == "epoch" and scope.as_written is None:
+        return applied("epoch", [of], node, scope, partial(_argument, scope))
+    return _date_part(_part_name(part), of, scope)
 
 
 def _truncate(node: Node, scope: Scope) -> Value:
@@ -289,6 +315,13 @@ def _cast(node: Node, scope: Scope) -> Value:
     return converted(node, compiled(node.this, scope), scope)
 
 
+def _date(node: Node, scope: Scope) -> Value:
+    value = compiled(node.this, scope)
+    if value.type not in DATED:
+        raise refuse(node, f"date takes a timestamp here, not {value.type}", "Use TRY_CAST.")
+    return cast(value, "DATE")
+
+
 def _case(node: Node, scope: Scope) -> Value:
     subject = node.this if isinstance(node, exp.Case) else None
     value = None if subject is None else _operand(scope, subject)
@@ -308,7 +341,10 @@ def _with(
 
 
 def _column(node: Node, scope: Scope) -> Value:
-    value = scope.column(node)  # type: ignore[arg-type]
+    try:
+        value = scope.column(node)  # type: ignore[arg-type]
+    except Refused as unknown:
+        value = field_of(node, scope, unknown)
     if value.type in {"TIMESTAMP_S", "TIMESTAMP_MS"}:
         why = f"{value.type} holds times that DuckDB cannot show"
         raise refuse(node, why, "The owner can store it as a TIMESTAMP.")
@@ -328,16 +364,16 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Is, _with(is_constant, _operand), "this expression negate"),
     (tuple(COMPARISONS), _with(compare, _operand), "this expression"),
     (exp.Between, _with(between, _operand), "this low high"),
-    (exp.In, _with(in_list, _operand), "this expressions query"),
+    (exp.In, _with(in_list, _operand), "this expressions query field"),
     (exp.Exists, _exists, "this"),
-    ((exp.Like, exp.ILike), _with(like_pattern, _operand), "this expression negate"),
+    ((exp.Like, exp.ILike, exp.Glob), _with(like_pattern, _operand), "this expression negate"),
     (exp.Boolean, lambda node, _: Value("TRUE" if node.this else "FALSE", "BOOLEAN"), None),
     (exp.Lower, _of_this(_of_string, "lower"), "this"),
     (exp.Upper, _of_this(_of_string, "upper"), "this"),
     (exp.Trim, _trim, "this position"),
     (exp.Substring, _substring, "this start length"),
     *((kind, _of_this(_date_part, word), "this") for kind, word in _DATE_PARTS.items()),
-    (exp.Extract, lambda n, s: _date_part(_part_name(n.this), n.expression, s), "this expression"),
+    (exp.Extract, lambda n, s: _part(n, n.this, n.expression, s), "this expression"),
     ((exp.TimestampTrunc, exp.DateTrunc), _truncate, "this unit"),
     (exp.Coalesce, _coalesce, "this expressions"),
     (exp.Cast, _cast, "this to safe"),
@@ -346,6 +382,11 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
 # Those that are compiled for analysts only; an owner's are taken as written.
 _ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (tuple(OPERATORS), _with(operation, _argument), "this expression typed safe"),
+    (exp.Bracket, _with(bracket, _argument), "this expressions offset"),
+    (exp.StructExtract, _with(extracted, _argument), "this expression"),
+    ((exp.ArrayOverlaps, exp.ArrayContainsAll), _with(has_elements, _argument), "this expression"),
+    (exp.DateBin, _with(bucketed, _argument), "this expression"),
+    (exp.Date, _date, "this"),
     (tuple(NEGATIONS), lambda n, s: negated(n, compiled(n.this, s)), "this"),
     (exp.Round, lambda n, s: rounded(n, compiled(n.this, s), s), "this decimals"),
     ((exp.Floor, exp.Ceil), lambda n, s: rounded(n, compiled(n.this, s), s), "this"),

@@ -36,6 +36,14 @@ _RE2 = "RE2 is linear; the pattern is limited, and compiled before the query"
 _JSON, _SECONDS = "the JSON is valid", "the difference fits, even in seconds"
 _CALENDAR = "the dates it reads are far from the ends of the calendar"
 
+_LOG_OF = "0 gives -infinity and numbers below 0 give NaN"
+# As in DuckDB 2.0; 1.5 raises an error.
+_ROOT = "system.main.sqrt(CASE WHEN {0} < 0 THEN '-nan'::DOUBLE ELSE {0} END)"
+_LOG = (
+    "(CASE WHEN {0} = 0 THEN '-infinity'::DOUBLE ELSE "
+    "system.main.log(CASE WHEN {0} <= 0 THEN 'nan'::DOUBLE ELSE {0} END) END)"
+)
+
 FUNCTIONS: Mapping[str, Function] = {
     "length": Function(("string",), "BIGINT", _PASS),
     "strlen": Function(("string",), "BIGINT", "the number of bytes"),
@@ -60,6 +68,21 @@ FUNCTIONS: Mapping[str, Function] = {
     "list_contains": Function(
         ("list", "element"), "BOOLEAN", "one pass over the list, of strings or of integers"
     ),
+    "= ANY": Function(
+        ("list", "element"), "BOOLEAN", "one pass over the list, of strings or of integers",
+        "(CASE WHEN {0} IS NULL THEN FALSE WHEN system.main.list_contains({0}, {1}) THEN TRUE "
+        "WHEN system.main.list_aggregate({0}, 'count') = system.main.len({0}) THEN FALSE END)",
+    ),
+    "reverse": Function(("string",), "VARCHAR", _PASS),
+    "sqrt": Function(("double",), "DOUBLE", "numbers below 0 give NaN", _ROOT),
+    "cbrt": Function(("double",), "DOUBLE", "every number has a cube root"),
+    "ln": Function(("double",), "DOUBLE", _LOG_OF, _LOG.replace("log", "ln")),
+    "log10": Function(("double",), "DOUBLE", _LOG_OF, _LOG.replace("log", "log10")),
+    "exp": Function(("double",), "DOUBLE", "large results are infinite"),
+    "pow": Function(("double", "double"), "DOUBLE", "large results are infinite"),
+    "isnan": Function(("double",), "BOOLEAN", "one comparison"),
+    "isinf": Function(("double",), "BOOLEAN", "one comparison"),
+    "isfinite": Function(("double",), "BOOLEAN", "one comparison"),
     "->>": Function(
         ("json", "path"), "VARCHAR", _JSON, "system.main.json_extract_string({0}, {1})"
     ),
@@ -69,6 +92,9 @@ FUNCTIONS: Mapping[str, Function] = {
     "dayname": Function(("date",), "VARCHAR", _CALENDAR),
     "monthname": Function(("date",), "VARCHAR", _CALENDAR),
     "last_day": Function(("date",), "DATE", _CALENDAR),
+    "epoch": Function(("date",), "DOUBLE", _SECONDS),
+    "epoch_ms": Function(("date",), "BIGINT", _SECONDS),
+    "epoch_us": Function(("date",), "BIGINT", "microseconds fit for the dates that it reads"),
     "strftime": Function(("date", "format"), "VARCHAR", "the format is checked before the query"),
     "date_diff": Function(("part", "date", "same"), "BIGINT", _SECONDS),
     "date_sub": Function(("part", "date", "same"), "BIGINT", _SECONDS),
@@ -78,7 +104,8 @@ ALIASES: Mapping[str, str] = {
     "suffix": "ends_with", "position": "strpos", "instr": "strpos", "datediff": "date_diff",
     "datesub": "date_sub", "json_extract_string": "->>", "json_extract_path_text": "->>",
     "json_extract": "->", "json_extract_path": "->", "list_has": "list_contains",
-    "array_contains": "list_contains", "array_has": "list_contains",
+    "array_contains": "list_contains", "array_has": "list_contains", "log": "log10",
+    "power": "pow", "array_length": "length",
 }  # fmt: skip
 # The nodes that sqlglot makes of these calls: the function, and where its arguments are.
 NODES: Mapping[type, tuple[str, str]] = {
@@ -96,10 +123,23 @@ NODES: Mapping[type, tuple[str, str]] = {
     exp.DPipe: ("||", "this expression"),
     exp.RegexpLike: ("regexp_matches", "this expression"),
     exp.RegexpFullMatch: ("regexp_full_match", "this expression"),
+    exp.SimilarTo: ("regexp_full_match", "this expression"),
     exp.RegexpExtract: ("regexp_extract", "this expression group"),
     exp.ArrayContains: ("list_contains", "this expression"),
     exp.JSONExtractScalar: ("->>", "this expression"),
     exp.JSONExtract: ("->", "this expression"),
+    exp.Reverse: ("reverse", "this"),
+    exp.Sqrt: ("sqrt", "this"),
+    exp.Cbrt: ("cbrt", "this"),
+    exp.Ln: ("ln", "this"),
+    exp.Log: ("log10", "this expression"),
+    exp.Exp: ("exp", "this"),
+    exp.Pow: ("pow", "this expression"),
+    exp.IsNan: ("isnan", "this"),
+    exp.IsInf: ("isinf", "this"),
+    exp.TimeToUnix: ("epoch", "this"),
+    exp.UnixToTime: ("epoch_ms", "this scale"),
+    exp.ArraySize: ("length", "this"),
     exp.LastDay: ("last_day", "this"),
     exp.TimeToStr: ("strftime", "this format"),
     exp.DateDiff: ("date_diff", "unit expression this"),

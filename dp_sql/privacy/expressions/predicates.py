@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.calls import Compile
+from dp_sql.privacy.expressions.calls import Compile, applied
 from dp_sql.privacy.expressions.choices import one_type
-from dp_sql.privacy.expressions.collations import agree, like, under
+from dp_sql.privacy.expressions.collations import BINARY, PLAIN, agree, like, under
 from dp_sql.privacy.expressions.comparisons import (
     FLOATS,
     SMALL,
@@ -24,6 +24,7 @@ from dp_sql.sql.types import EXACT_TYPES, family
 
 # Types with an order and an equality that fail on no value, and a string for every value.
 COMPARABLE = EXACT_TYPES | FLOATS
+_NOT_IN_GLOBS = "?[]\\%_"
 COMPARISONS: Mapping[type, str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
     exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM",
@@ -64,13 +65,24 @@ def _own(node: Node, value: Value) -> Value:
 def compare(node: Node, scope: Scope, operand: Compile) -> Value:
     """One of = <> < <= > >= and IS [NOT] DISTINCT FROM."""
     sign, left, right = COMPARISONS[type(node)], node.this, node.expression
-    if is_literal(left) and not is_literal(right):
+    if is_literal(left) and not is_literal(right) and not isinstance(right, exp.Any):
         a, b = beside(_own(node, operand(right)), left, scope)
         return boolean(f"{b} {sign} {a}")
-    value = operand(left)
+    if isinstance(right, exp.Any) and sign == "=" and right.find(exp.Query) is None:
+        only_analysts(node, scope, "= ANY(list) is not supported here")
+        return _any(node, right.this.unnest(), scope, operand)
     if isinstance(right, exp.Any) and sign == "=":
-        return _among(node, value, right.this, scope)  # IN (SELECT …), as stored views have it
-    return compared(node, value, sign, right, scope, operand)
+        return _among(
+            node, operand(left), right.this, scope
+        )  # IN (SELECT …), as stored views have it
+    return compared(node, operand(left), sign, right, scope, operand)
+
+
+def _any(node: Node, among: Node, scope: Scope, operand: Compile) -> Value:
+    """Compare `x = ANY(list)`, with a list in the statement or a literal x."""
+    if isinstance(among, exp.Array) and among.expressions:
+        return _one_of(node, operand(node.this), among.expressions, scope, operand)
+    return applied("= ANY", [among, node.this], node, scope, operand)
 
 
 def compared(
@@ -116,11 +128,25 @@ def _same_kind(node: Node, literals: Sequence[Node]) -> None:
 
 def in_list(node: Node, scope: Scope, operand: Compile) -> Value:
     """IN a list, or in a public column."""
-    value, query, choices = operand(node.this), node.args.get("query"), node.expressions
+    query, choices, field = node.args.get("query"), node.expressions, node.args.get("field")
+    if field is not None:
+        only_analysts(node, scope, "IN is supported here only in its basic form")
+        return applied("list_contains", [field, node.this], node, scope, operand)
+    value = operand(node.this)
     if query is not None:
         return _among(node, value, query, scope)
     if not choices:
         raise refuse(node, "IN is supported only with a list or a column of a public table")
+    return _one_of(node, value, choices, scope, operand)
+
+
+def _one_of(
+    node: Node, value: Value, choices: Sequence[Node], scope: Scope, operand: Compile
+) -> Value:
+    if len(choices) == 1 and isinstance(choices[0], exp.Values):  # IN (VALUES ('a'), ('b'))
+        rows = choices[0].expressions
+        if all(isinstance(row, exp.Tuple) and len(row.expressions) == 1 for row in rows):
+            choices = [row.expressions[0] for row in rows]
     if not all(map(is_literal, choices)):
         only_analysts(node, scope, "IN is supported only with literals")
         terms = (compared(node, value, "=", choice, scope, operand).sql for choice in choices)
@@ -151,4 +177,9 @@ def like_pattern(node: Node, scope: Scope, operand: Compile) -> Value:
     plain = isinstance(pattern, exp.Literal) and pattern.is_string and "\0" not in pattern.this
     if family(value.type) != "VARCHAR" or not plain:
         raise refuse(node, "LIKE is supported only for a string column and a pattern in quotes")
+    if isinstance(node, exp.Glob):
+        if any(c in _NOT_IN_GLOBS for c in pattern.this) or value.collation not in {PLAIN, BINARY}:
+            why = "GLOB is supported here with * as its only wildcard"
+            raise refuse(node, why, "Write LIKE, in which _ is any one character.")
+        return boolean(like(node, value, pattern.this.replace("*", "%"), fold=False))
     return _maybe_not(node, like(node, value, pattern.this, isinstance(node, exp.ILike)))

@@ -219,7 +219,8 @@ class Wanted:
         if isinstance(tree, exp.Array) and any(isinstance(n, exp.Null) for n in tree.expressions):
             why = "The list holds NULL, and rows without a value are never counted."
             raise self.refused(why, "Remove NULL from the list.")
-        if isinstance(tree, exp.Array) and all(map(is_allowed, tree.expressions)):
+        plain = not any(token.text[0] == "$" for token in tokenize(self.given.text))
+        if plain and isinstance(tree, exp.Array) and all(map(is_allowed, tree.expressions)):
             return list(tree.expressions)
         hint = "A long list is read faster as a table's column."
         hint = f"For example: {self.what} := ['north', 'south']. {hint}"

@@ -10,9 +10,10 @@ import re
 
 from sqlglot import exp
 
+from dp_sql.errors import ArgumentError
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.choices import target
-from dp_sql.privacy.expressions.comparisons import is_double, is_literal, refuse, whole_number
+from dp_sql.privacy.expressions.comparisons import is_double, is_literal, whole_number
 from dp_sql.privacy.plans.domains import Values, list_values
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.ranges import MAX_GROUPS
@@ -25,7 +26,7 @@ _LONGEST_LITERAL = 40
 def series_values(tree: Node, schema: Schema) -> Values | None:
     """The values of a query that lists a series of literals; None for another query.
 
-    Raises Refused where there are too many, and SourceError where DuckDB cannot list them.
+    Raises ArgumentError where there are too many, and SourceError where DuckDB cannot list them.
     """
     if (found := _series(tree)) is None:
         return None
@@ -42,7 +43,8 @@ def series_values(tree: Node, schema: Schema) -> Values | None:
     ((_, kind),) = schema.columns(select)
     values = schema.public_values(f"SELECT CAST(value AS VARCHAR) FROM ({select})")
     if len(values) > MAX_GROUPS:
-        raise refuse(tree, f"A series may have up to {MAX_GROUPS} values", "Use a larger step.")
+        message = f"A series may have up to {MAX_GROUPS} values."
+        raise ArgumentError(message, hint="Use a larger step.")
     casts = ", ".join(f"CAST({literal(str(one))} AS {kind})" for one in values if one is not None)
     return list_values(f"[{casts}]::{kind}[]", "a series in the statement", untyped=False)
 

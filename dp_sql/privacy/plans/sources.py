@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dp_sql.errors import NotPrivate, NotSupported, ParseError, QueryError, SourceError
+from dp_sql.errors import (
+    ArgumentError,
+    NotPrivate,
+    NotSupported,
+    ParseError,
+    QueryError,
+    SourceError,
+)
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value
 from dp_sql.privacy.plans.domains import Domain, Values
 from dp_sql.privacy.plans.plan import Column, Groups, Plan, Shared, plan_of
@@ -140,7 +147,7 @@ class Source:
             raise select.refused(why, given.position, kind=ParseError) from None
         except (Refused, Unbound) as refusal:
             raise _placed(refusal, select, given.position) from None
-        except (NotSupported, SourceError) as refusal:
+        except (ArgumentError, NotSupported, SourceError) as refusal:
             raise refusal.at(select.text, given.position) from None
         return found.sql, [
             Values(
@@ -230,7 +237,10 @@ def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
     """The one column that an analyst's expression reads, and the expression over `item`."""
     if scope.as_written is not None or tree.find(exp.Query) is not None:
         return None
-    columns = {scope.column(node) for node in tree.find_all(exp.Column)}
+    try:
+        columns = {scope.column(node) for node in tree.find_all(exp.Column)}
+    except Refused:  # a field of a struct
+        return None
     if len(columns) != 1:
         return None
     (column,) = columns

@@ -37,6 +37,7 @@ from dp_sql.privacy.relations.from_clause import (
     conditions,
     conjuncts,
     flattened,
+    in_order,
     only,
     projections,
     where_terms,
@@ -51,6 +52,7 @@ from dp_sql.privacy.relations.joins import (
     equal_pair,
     has_match,
     join_list,
+    shared,
     unnested,
 )
 from dp_sql.privacy.relations.person_groups import grouped
@@ -111,12 +113,14 @@ class Compiler:
         raise refuse(tree, "A source must be a SELECT, or a UNION ALL of SELECTs", ALLOWED)
 
     def _union(self, tree: exp.Union) -> Rows:
-        only(tree, {"this", "expression", "distinct", "with_"})
+        only(tree, {"this", "expression", "distinct", "with_", "by_name"})
         if tree.args.get("distinct"):
             why = "UNION compares rows of different people; write UNION ALL"
             raise refuse(tree, why, ALLOWED)
         compiler = self._with(tree)
         left, right = compiler.query(tree.this), compiler.query(tree.expression)
+        if tree.args.get("by_name"):
+            right = in_order(right, left.names, tree)
         types = [[v.type for v in rows.values] for rows in (left, right)]
         if types[0] != types[1] or left.person_type != right.person_type:
             why = "Both sides of UNION ALL must have the same columns and types"
@@ -189,7 +193,7 @@ class Compiler:
         alias = node.args.get("alias")
         if alias is not None and alias.args.get("columns"):
             why = "An alias with a column list, AS name(…), is not supported in a source"
-            raise refuse(node, why, "Write the alias without the column list.")
+            raise refuse(node, why, "Write the alias alone.")
         path: Parts = ()
         if isinstance(node, exp.Subquery):
             only(node, {"this", "alias", "joins"})
@@ -255,7 +259,8 @@ class Compiler:
         return rows
 
     def _join(self, join: Node, source: From, where: Sequence[Node]) -> None:
-        only(join, {"this", "side", "kind", "on", "using"})
+        natural = join.args.get("method") == "NATURAL"
+        only(join, {"this", "side", "kind", "on", "using", "method" if natural else "on"})
         if join_list(join, source, self.scope):
             return
         side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
@@ -263,13 +268,10 @@ class Compiler:
         if kind in {"SEMI", "ANTI"} and side in {"", "LEFT"}:
             return self._keep_matches(join, source, anti=kind == "ANTI")
         listed = (side, on, using) == ("", None, []) and kind in {"", "CROSS"}  # FROM a, b
-        known = side in {"", "LEFT"} and kind in {"", "INNER", "OUTER"} and (on or using)
+        known = side in {"", "LEFT"} and kind in {"", "INNER", "OUTER"} and (on or using or natural)
         if not (known or (listed and any(isinstance(term, exp.EQ) for term in where))):
-            raise refuse(
-                join,
-                "A source may only use inner, left, semi and anti joins on equal columns",
-                ALLOWED,
-            )
+            why = "A source may only use inner, left, semi and anti joins on equal columns"
+            raise refuse(join, why, ALLOWED)
         part = self._part(join.this, source)
         left = From(list(source.parts), set(source.hidden))
         if side == "LEFT" and left.private is None and part.rows.private:
@@ -278,6 +280,7 @@ class Compiler:
                 "Put the private table first: this LEFT JOIN keeps rows that belong to no one",
                 ALLOWED,
             )
+        using = shared(join, source, part) if natural else using
         source.parts.append(part)
         equal, terms = self._on(on, source, part)
         for term in where if listed else ():  # WHERE keeps them, too

@@ -209,6 +209,15 @@ class From:
         return refusal
 
 
+def in_order(rows: Rows, names: Sequence[str], node: Node) -> Rows:
+    """A relation with its columns in the order of these names, as in UNION ALL BY NAME."""
+    if sorted(names) != sorted(rows.names) or len({*names, ""}) != len(names) + 1:
+        raise refuse(node, "Both sides of UNION ALL BY NAME must have the same columns", ALLOWED)
+    part = FromPart((), 0, rows)
+    values = tuple(part.value(rows.names.index(name)) for name in names)
+    return Rows(From([part]).select(values), tuple(names), values, rows.person_type)
+
+
 _CLAUSES = {
     "limit": "LIMIT", "offset": "OFFSET", "qualify": "QUALIFY", "windows": "WINDOW",
     "sample": "a sample", "laterals": "LATERAL", "pivots": "PIVOT", "distinct": "DISTINCT",

@@ -136,6 +136,20 @@ def compared(equal: Sequence[Pair]) -> tuple[tuple[str, str], ...]:
     return tuple((a.sql, b.sql) for a, b in equal if not (a.is_person and b.is_person))
 
 
+def shared(node: Node, source: From, part: FromPart) -> Sequence[Node]:
+    """The columns that NATURAL JOIN compares: those of the same name on both sides."""
+    before = {
+        name
+        for one in source.parts
+        for i, name in enumerate(one.rows.names)
+        if name and not {(one.number, i)} & (source.hidden | source.added)
+    }
+    found = [exp.to_identifier(name, quoted=True) for name in part.rows.names if name in before]
+    if not found or source.elements:
+        raise refuse(node, "This NATURAL JOIN is not supported here", "Write USING (user_id).")
+    return found
+
+
 HINT = (
     "Compare the privacy units of both tables: WHERE user_id IN (SELECT user_id FROM other), or "
     "WHERE EXISTS (SELECT 1 FROM other AS o WHERE o.user_id = r.user_id)."

@@ -15,6 +15,7 @@ from dp_sql.privacy.expressions.compiler import (
     settled,
     without_query,
 )
+from dp_sql.privacy.expressions.predicates import boolean
 from dp_sql.privacy.relations.from_clause import ALLOWED, From, FromPart, Rows, column_name, only
 from dp_sql.privacy.relations.tree import Group
 from dp_sql.sql.sqlglot_tree import Node, to_sql
@@ -115,6 +116,7 @@ def _aggregates(node: Node) -> bool:
 
 def _counts_rows(node: Node) -> bool:
     """Whether a node is an aggregate that uses how often a row occurs."""
+    node = node.this if isinstance(node, exp.Filter) else node
     if isinstance(node, exp.Count):
         return not isinstance(node.this, exp.Distinct)
     return is_aggregate(node) and not isinstance(node, exp.Min | exp.Max)
@@ -122,6 +124,18 @@ def _counts_rows(node: Node) -> bool:
 
 def _aggregate(node: Node, scope: Scope) -> Value:
     """An aggregate over one person's rows that cannot overflow or fail."""
+    filtered = ""
+    if isinstance(node, exp.Filter):
+        only(node, {"this", "expression"})
+        only(node.expression, {"this"})
+        kept = boolean(condition(node.expression.this, scope))
+        filtered = f" FILTER (WHERE {without_query(kept, node).sql})"
+        node = node.this
+    value = _whole(node, scope)
+    return replace(value, sql=value.sql + filtered)
+
+
+def _whole(node: Node, scope: Scope) -> Value:
     inner, counted = node.this, "*"
     if isinstance(node, exp.Min | exp.Max) and inner is not None:
         only(node, {"this"})
@@ -129,13 +143,18 @@ def _aggregate(node: Node, scope: Scope) -> Value:
         value = without_query(value, node) if family(value.type) == "VARCHAR" else value
         word = "min" if isinstance(node, exp.Min) else "max"
         return Value(f"system.main.{word}({value.sql})", value.type)
-    if isinstance(node, exp.Sum) and inner is not None:
+    if isinstance(node, exp.Sum | exp.Avg) and inner is not None:
         only(node, {"this"})
         value = compiled(inner, scope)
         if family(value.type) in SMALL:  # 2^63 rows of them fit HUGEINT
+            if isinstance(node, exp.Avg):
+                return Value(f"system.main.avg({value.sql})", "DOUBLE")
             return Value(f"system.main.sum({value.sql})", "HUGEINT")
+    if isinstance(node, exp.CountIf):
+        only(node, {"this"})
+        return Value(f"system.main.count_if({condition(inner, scope)})", "HUGEINT")
     if not isinstance(node, exp.Count | exp.Anonymous):
-        why = "A source may only use count, min, max, and sum of integers up to 64 bits"
+        why = "A source may only use count, min, max, and sum and avg of integers up to 64 bits"
         raise refuse(node, why, ALLOWED)
     only(node, {"this", "big_int"})
     if isinstance(inner, exp.Star):

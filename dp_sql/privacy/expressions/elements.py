@@ -1,0 +1,129 @@
+"""Parts of one value: list[1], string[1:2], struct.field, struct['field'], and tests of lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dp_sql.privacy.expressions.calls import Compile, applied, listed
+from dp_sql.privacy.expressions.collations import BINARY
+from dp_sql.privacy.expressions.comparisons import (
+    Refused,
+    Scope,
+    Value,
+    bounded,
+    is_double,
+    refuse,
+    whole_number,
+)
+from dp_sql.sql.formatting import literal
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.types import exact
+
+_FARTHEST = 10**6
+
+
+def bracket(node: Node, scope: Scope, operand: Compile) -> Value:
+    """value[place], value[from:to] or value['field'], with literals in the brackets."""
+    value, inside = operand(node.this), node.expressions
+    if len(inside) != 1:
+        raise refuse(node, "These brackets are not supported here")
+    (place,) = inside
+    if isinstance(place, exp.Literal) and place.is_string:
+        return field(node, value, place.this, scope)
+    if isinstance(place, exp.Slice):
+        if place.args.get("step") is not None:
+            raise refuse(place, "A slice with a step is not supported here")
+        return _slice(node, value, _place(place.this, 1), _place(place.expression, -1))
+    return _element(node, value, _place(place, 0) + 1)  # sqlglot counts from 0
+
+
+def extracted(node: Node, scope: Scope, operand: Compile) -> Value:
+    """list_extract(list, place), or struct_extract(struct, 'field')."""
+    if isinstance(node, exp.StructExtract):
+        value, places = node.this, [node.expression]
+    else:
+        value, *places = node.expressions or [node]
+    if len(places) == 1 and places[0].is_string:
+        return field(node, operand(value), places[0].name, scope)
+    if len(places) != 1:
+        raise refuse(node, "This is supported here with one literal place only")
+    return _element(node, operand(value), _place(places[0], 0))
+
+
+def _place(node: Node | None, missing: int) -> int:
+    if node is None:
+        return missing
+    number = whole_number(node)
+    if number is None or is_double(node) or abs(number) > _FARTHEST:
+        raise refuse(node, "Brackets take whole numbers of up to a million here")
+    return number
+
+
+def _slice(node: Node, value: Value, low: int, high: int) -> Value:
+    value = bounded(value) if value.type == "VARCHAR" else listed("A slice", value, node)
+    return replace(value, sql=f"system.main.array_slice({value.sql}, {low}, {high})", origin=None)
+
+
+def _element(node: Node, value: Value, place: int) -> Value:
+    word = "system.main.array_extract"
+    if value.type == "VARCHAR":
+        read = bounded(value)
+        return replace(read, sql=f"{word}({read.sql}, {place})", origin=None)
+    read = listed("An element", value, node)
+    return _own(f"{word}({read.sql}, {place})", value.type.removesuffix("[]"))
+
+
+def field(node: Node, value: Value, name: str, scope: Scope) -> Value:
+    """A field of a struct."""
+    if not value.type.startswith("STRUCT(") or value.type.endswith("]") or "\0" in name:
+        raise refuse(node, f"{value.type} has no field {name}")
+    read = f"system.main.struct_extract({value.shape}, {literal(name)})"
+    if not scope.runs(read):
+        raise refuse(node, f"{value.type} has no field {name}")
+    return _own(f"system.main.struct_extract({value.sql}, {literal(name)})", scope.type_of(read))
+
+
+def field_of(node: Node, scope: Scope, unknown: Refused) -> Value:
+    """A field written as struct.field, as a column that is not known; else raises `unknown`."""
+    names = [part.name for part in node.parts]  # type: ignore[attr-defined]
+    for n in range(len(names) - 1, 0, -1) if scope.as_written is None else ():
+        try:
+            value = scope.column(exp.column(*reversed(names[:n]), quoted=True))
+        except Refused:
+            continue
+        if not value.type.startswith("STRUCT("):
+            break
+        for name in names[n:]:
+            value = field(node, value, name, scope)
+        return value
+    raise unknown
+
+
+def _own(sql: str, kind: str) -> Value:
+    """Strings in lists and structs are compared byte by byte: a collation could be slow."""
+    is_text = kind == "VARCHAR"
+    return Value(exact(sql, kind) if is_text else sql, kind, collation=BINARY if is_text else "")
+
+
+def has_elements(node: Node, scope: Scope, operand: Compile) -> Value:
+    """list_has_any or list_has_all of a list and a list of literals."""
+    given = node.expressions if isinstance(node, exp.Anonymous) else [node.this, node.expression]
+    value, wanted = given if len(given) == 2 else (node, None)
+    if not isinstance(wanted, exp.Array) or not wanted.expressions:
+        raise refuse(node, "This takes a list of literals as its second argument here")
+    terms = [
+        applied("list_contains", [value, one], node, scope, operand).sql
+        for one in wanted.expressions
+    ]
+    word = " OR " if isinstance(node, exp.ArrayOverlaps) else " AND "
+    return Value(f"({word.join(terms)})", "BOOLEAN")
+
+
+# The calls that have no node of their own.
+ELEMENTS: Mapping[str, Callable[[Node, Scope, Compile], Value]] = {
+    **dict.fromkeys(("list_extract", "array_extract", "list_element"), extracted),
+    "list_has_all": has_elements,
+}
