@@ -114,6 +114,8 @@ def _plain(literals: Sequence[str], item_type: str) -> list[str]:
     (["'a'", "'b'"], ['1', '0'])
     >>> _plain(["1", "300"], "TINYINT"), _plain(["1.0"], "INTEGER"), _plain(["NULL"], "VARCHAR")
     ([], [], [])
+    >>> _plain([str(2**127)], "UHUGEINT")
+    []
     """
     if item_type == "VARCHAR":
         is_plain = all(map(_STRING.fullmatch, literals))
@@ -121,6 +123,7 @@ def _plain(literals: Sequence[str], item_type: str) -> list[str]:
     if item_type not in INTEGER_RANGES or not all(map(_INTEGER.fullmatch, literals)):
         return []
     least, most = INTEGER_RANGES[item_type]
+    most = min(most, INTEGER_RANGES["HUGEINT"][1])  # DuckDB reads a larger literal as a DOUBLE
     numbers = dict.fromkeys(map(int, literals))
     return [*map(str, numbers)] if all(least <= n <= most for n in numbers) else []
 
