@@ -280,7 +280,6 @@ def test_an_analyst_sees_what_the_policy_names(run: Run, analyst: list[str]) -> 
         assert "employee" not in err and "4711" not in err
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "line",
     [".read {policy}", ".output {policy}", ".read {database}", ".out {database}", ".read ~"],

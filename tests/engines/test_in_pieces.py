@@ -42,8 +42,7 @@ COLUMNS = ("x", "small", "huge", "word", "odd", "day", "once", "local", "yes", "
            "long", "blob", "CASE WHEN x < 40 THEN long ELSE lpad(sha256(long), 256, ' ') END")  # fmt: skip
 SOURCES = (
     "FROM seen", "FROM (SELECT * FROM seen WHERE x > 10)", "FROM seen JOIN titles USING (x)",
-    "FROM (SELECT * FROM seen UNION ALL SELECT * FROM seen)", "FROM seen WHERE x < 0",
-)  # fmt: skip
+    "FROM (SELECT * FROM seen UNION ALL SELECT * FROM seen)", "FROM seen WHERE x < 0")  # fmt: skip
 CALL = "DP_COUNT_DISTINCT({}, epsilon := 1, privacy_unit := {})"
 Counts = list[list[int]]
 

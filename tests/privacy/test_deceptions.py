@@ -71,7 +71,7 @@ def test_a_temporary_view_does_not_step_in_between_check_and_reading(
     assert con.sql(f"FROM dp($$ {top} $$)").fetchall() == [(["Dune"],)]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("unit", "source"),
     [
@@ -114,7 +114,6 @@ def test_the_unit_is_a_column_and_not_an_expression(
     assert session.receipts == ()
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "source",
     [

@@ -207,7 +207,6 @@ def test_a_declaration_that_does_not_fit_is_refused(
     assert why in said
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("rows", "why"),
     [
