@@ -6,7 +6,7 @@ Writing it releases nothing; each execution does. DuckDB binds such a query as o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import pairwise
 
 from dp_sql.engines.duckdb.connection import Engine
@@ -108,15 +108,20 @@ def owners_plans(
     plans: list[Plan] = []
     if not selects:
         return plans
-    pairs = [*pairwise([*tokens, tokens[-1]])]
-    named = {b for a, b in pairs if a.upper in {"FROM", "JOIN"} or a.is_symbol(".")}
-    named |= {a for a, b in pairs if b.is_symbol(".")}  # others are looked up by themselves
-    names = {token.name for token in named if token.name is not None}
-    with engine.looked_up(names, called(tokens)):
+    with looked_up(tokens, engine):
         for select in selects:
             check_list(select, engine)
             plans += plans_of_select(select, tokens, engine)
     return plans
+
+
+def looked_up(tokens: Sequence[Token], engine: Engine) -> AbstractContextManager[None]:
+    """While one statement is planned: what its names mean is asked once."""
+    pairs = [*pairwise([*tokens, tokens[-1]])]
+    named = {b for a, b in pairs if a.upper in {"FROM", "JOIN"} or a.is_symbol(".")}
+    named |= {a for a, b in pairs if b.is_symbol(".")}  # others are looked up by themselves
+    names = {token.name for token in named if token.name is not None}
+    return engine.looked_up(names, called(tokens))
 
 
 def quoted(text: str, tokens: Sequence[Token]) -> str:

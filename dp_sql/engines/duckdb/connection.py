@@ -114,8 +114,12 @@ class Engine:
     def looked_up(self, names: Collection[str], called: Collection[str]) -> Iterator[None]:
         """Ask for some names at once; what they mean is known while one statement is planned.
 
-        So is what the names of functions mean that are `called`, once one is asked for.
+        So is what the names of functions mean that are `called`, once one is asked for. Inside of
+        itself it does nothing.
         """
+        if self._called:
+            yield
+            return
         self._known = self._listed(sorted(names)[:_MAX_LISTED])
         self._called = frozenset(called)
         try:

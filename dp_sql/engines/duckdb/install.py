@@ -25,6 +25,7 @@ from dp_sql.engines.duckdb.functions import (
     mechanism_udfs,
     words_of_rows,
 )
+from dp_sql.engines.duckdb.in_pieces import Interrupts
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
 from dp_sql.privacy.around import IN_DP
@@ -60,6 +61,7 @@ class Instance:
     tickets: Tickets
     connections: list[weakref.ref[Connection]]  # weakly, so that a forgotten one is closed
     owner: Owner | None
+    interrupts: Interrupts = field(default_factory=Interrupts)  # of its plain calls
     callables: list[object] = field(default_factory=list)
 
 
@@ -169,7 +171,8 @@ def _answer(instance: Instance, asked: Asked) -> str:
         try:
             with contextlib.closing(_open_cursor(instance.connections)) as cursor:
                 _follow(cursor, asked)
-                return _owner(instance).answer(asked, Engine(cursor, instance.tickets))
+                engine = Engine(cursor, instance.tickets, interrupts=instance.interrupts)
+                return _owner(instance).answer(asked, engine)
         except DpSqlError as error:
             return with_type(error)
         except Exception:
