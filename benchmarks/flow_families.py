@@ -27,6 +27,12 @@ def uniform(edges: int, rng: np.random.Generator, mean: float) -> Edges:
     return rng.integers(0, n, edges), rng.integers(0, n, edges)
 
 
+def more_items(edges: int, rng: np.random.Generator, mean: float = 4) -> Edges:
+    """Random edges of half as many items again as people."""
+    n = int(edges / mean)
+    return rng.integers(0, n * 3 // 2, edges), rng.integers(0, n, edges)
+
+
 def chain(edges: int, rng: np.random.Generator) -> Edges:
     n = edges // 2
     return np.tile(np.arange(n), 2), np.concatenate([np.arange(n), np.arange(n) + 1])
@@ -132,6 +138,12 @@ def holes(edges: int, rng: np.random.Generator) -> Edges:
     return item[kept], person[kept]
 
 
+def regular_with_dead_items(edges: int, rng: np.random.Generator) -> Edges:
+    """A search from items begins with many that soon fail, which promises more than the rest keeps."""
+    dead = np.arange(edges // 20)
+    return side_by_side([near_regular(edges - dead.size, rng, 3), (dead, dead % (dead.size // 50))])
+
+
 def side_by_side(parts: list[Edges]) -> Edges:
     items = np.cumsum([0, *(item.max() + 1 for item, _ in parts)])
     people = np.cumsum([0, *(person.max() + 1 for _, person in parts)])
@@ -143,7 +155,7 @@ def side_by_side(parts: list[Edges]) -> Edges:
 
 NATURAL: dict[str, Callable[[int, np.random.Generator], Edges]] = {
     **{f"random, mean degree {m}": lambda e, rng, m=m: uniform(e, rng, m) for m in (2.5, 3, 3.5, 4)},  # type: ignore[misc]
-    "chain": chain, "grid": grid, "stars": star, "hub with tails": hub_with_tails,
+    "random, 1.5 items a person": more_items, "chain": chain, "grid": grid, "stars": star, "hub with tails": hub_with_tails,
     "power law": power_law, "reviews, 5-core": reviews,
     "near-regular, degree 3": lambda e, rng: near_regular(e, rng, 3),
     "near-regular, degree 10": lambda e, rng: near_regular(e, rng, 10),
@@ -154,6 +166,7 @@ CONSTRUCTED: dict[str, Callable[[int, np.random.Generator], Edges]] = {
     "displaced, many bounds": gadgets_for_many_bounds,
     "displaced, with a trap": gadgets_and_trap,
     "band with holes": holes,
+    "near-regular, degree 3, and dead items": regular_with_dead_items,
 }
 
 

@@ -33,7 +33,7 @@ def counts_of(runs: Runs, max_bound: int) -> list[int]:
 @contextmanager
 def reading(times: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        limits = (times, times, 3 * (times % 2))
+        limits = (times, times + 2 * (times >= 0), 3 * (times % 2))
         patch.setattr(
             flow, "_limits", lambda graph: (*(n * graph.people.size for n in limits[:2]), limits[2])
         )

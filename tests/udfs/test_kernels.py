@@ -16,8 +16,8 @@ import pytest
 
 from dp_sql.udfs.count_distinct import flow, kernels
 from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
-from tests.udfs.covers import READS, check_every_bound, graph_of, reading
-from tests.udfs.test_flow_shapes import chain, pairs, power_law, uniform
+from tests.udfs.covers import READS, Runs, check_every_bound, graph_of, reading
+from tests.udfs.test_flow_shapes import chain, grouped, pairs, power_law, uniform
 
 SOURCE, *OTHERS = SOURCES
 
@@ -103,6 +103,21 @@ def test_the_phases_of_a_bound_are_few(times: int, monkeypatch: pytest.MonkeyPat
             for _ in flow.covers(graph_of(runs), range(1, 20)):
                 assert phases <= 3 + 2 * math.isqrt(len(runs))
                 phases = 0
+
+
+def test_the_search_from_items_goes_on_where_most_failures_are_clean() -> None:
+    def edges_read(runs: Runs) -> float:
+        graph = graph_of(runs)
+        found = flow._empty_flow(graph)
+        found.bound, (sure, most, _) = 1, flow._limits(graph)
+        done = kernels.library().raise_from_items(ctypes.byref(found), 1, sure, most)
+        return float(found.n_reads / graph.people.size) if done else -1
+
+    rng, n = np.random.default_rng(3), 4000
+    item, person = (rng.random((2, 3 * n)) ** 3 * n).astype(np.int64)
+    assert edges_read(grouped(item, person)) > 1
+    assert edges_read(uniform(3 * n, n, n, rng)) == edges_read(chain(n)) == -1
+    assert 0 < edges_read(uniform(3 * n, 2 * n // 3, n, rng)) < 1
 
 
 def test_both_languages_know_the_same_struct() -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, product
+from itertools import chain, combinations, product
 from math import isqrt
 
 import numpy as np
@@ -174,7 +174,17 @@ def test_items_of_many_are_listed_in_order_and_those_of_few_are_not():
     assert weighted_gaussian.topk(offsets, people, *public) == [2, 4, 0]
 
 
-@pytest.mark.parametrize("code", [-1, 1 << 61])
+@pytest.mark.parametrize("code", [np.int64(-1), np.uint64(1 << 63)])
 def test_a_code_out_of_range_is_refused(code):
     with pytest.raises(ValueError, match="person codes"):
         weighted_gaussian.distinct_pairs(np.array([0, 0, 0, 1]), np.array([code]))
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint64])
+def test_codes_that_differ_in_some_bits_are_different_people(kind):
+    codes = {sum(1 << bit for bit in bits) for bits in combinations((0, 15, 16, 30, 47, 62), 2)}
+    people = [c for c in codes if c <= np.iinfo(kind).max]
+    pairs = [(person, item) for person in people for item in range(3)] * 2
+    offsets, column = lists_of(pairs, 4)
+    person, item = weighted_gaussian.distinct_pairs(offsets, column.astype(kind))
+    assert [*zip(person.tolist(), item.tolist(), strict=True)] == sorted(set(pairs))

@@ -38,6 +38,9 @@ typedef struct {
 enum { DEAD = INT32_MAX, GONE = -1 };
 i64 size_of_flow(void) { return sizeof(Flow); }
 
+static inline i64 at_most(i64 a, i64 b) { return a < b ? a : b; }
+static inline i64 at_least(i64 a, i64 b) { return a > b ? a : b; }
+
 /* ---- the flow: search from uncovered items, on the input as it came ---- */
 
 static inline i64 first_with_room(const Flow *f, i64 edge, i64 end) {
@@ -61,10 +64,12 @@ static void close_gap(Flow *f, i64 first, i64 kept, i64 here) {
     while (kept > first) f->order[--here] = f->order[--kept];
 }
 
-/* Give each uncovered item to its first person with room. */
-static void greedy_from_items(Flow *f) {
+/* Give each uncovered item to its first person with room. Returns 0 if it stops at a quarter of the items: if
+ * nearly all of the rarest are covered and there is no room to spare, few are dead and searches are long. */
+static int greedy_from_items(Flow *f, i64 sure) {
     i64 first = f->n_covered, here = first, kept = first;
-    while (here < f->coverable && f->room > 0) {
+    int competing = 1;
+    while (here < f->coverable && f->room > 0 && competing) {
         i32 item = f->order[here++];
         i64 begin = f->offsets[item], end = f->offsets[item + 1];
         i64 edge = first_with_room(f, begin, end);
@@ -73,8 +78,10 @@ static void greedy_from_items(Flow *f) {
         f->full[item] = (i32)(edge - begin);
         if (edge < end) hold(f, item, f->people[edge]);
         else f->order[kept++] = item;
+        if (here == f->coverable / 4 && first == 0 && f->n_reads > sure) competing = 10 * kept >= here || 4 * (f->room + f->n_covered) >= 5 * f->coverable;
     }
     close_gap(f, first, kept, here);
+    return competing;
 }
 
 /* Give the path's last item to a person with room, and to each slot on it the item before. */
@@ -137,12 +144,32 @@ static int search_from_item(Flow *f, i32 root, i64 *n_met) {
     return result;
 }
 
-/* Search once from each uncovered item, meeting no one twice, until n_reads is above `limit`; return how
- * many are undecided. */
-static i64 phase_from_items(Flow *f, i64 limit) {
-    i64 first = f->n_covered, here = first, kept = first, n_met = f->n_dead, undecided = 0;
+typedef struct { /* how far phases may read */
+    i64 sure, most;
+    int tried, good; /* whether the next one is tried on its way; whether the first one did well */
+} Leash;
+
+/* How far a phase may read that has looked at `seen` of its starts for one part in `parts` of the edges: as
+ * far as any if most of them are dead, once more the edges if it is fast, else no further. */
+static i64 tried_limit(const Flow *f, const Leash *leash, i64 parts, i64 starts, i64 seen, i64 clean) {
+    int settled = parts > 1 ? 8 * clean >= 7 * seen : 5 * clean >= 3 * seen;
+    if (settled && 4 * parts * seen >= starts) return leash->most;
+    return 5 * parts * seen >= 8 * starts ? at_most(f->n_reads + f->n_edges, leash->most) : 0;
+}
+
+/* Search once from each uncovered item, meeting no one twice. Return how many are undecided, or -1 if
+ * the phase has not come to its end. */
+static i64 phase_from_items(Flow *f, Leash *leash) {
+    i64 first = f->n_covered, here = first, kept = first, n_met = f->n_dead, undecided = 0, clean = 0;
+    i64 starts = f->coverable - first, limit = leash->most, began = f->n_reads;
+    i64 parts = leash->tried ? 16 : 0;
     f->phase++;
-    while (here < f->coverable && f->room > 0 && f->n_reads <= limit) {
+    while (here < f->coverable && f->room > 0) {
+        if (parts > 0 && f->n_reads > at_least(began + f->n_edges / parts, leash->sure)) {
+            limit = tried_limit(f, leash, parts, starts, here - first, clean);
+            parts /= 4;
+        }
+        if (f->n_reads > at_least(limit, leash->sure)) break;
         i32 root = f->order[here++];
         f->n_reads++;
         int result = FAILED_CLEAN;
@@ -152,33 +179,36 @@ static i64 phase_from_items(Flow *f, i64 limit) {
         }
         if (result != FOUND) f->order[kept++] = root;
         if (result == FAILED_CLEAN) f->n_dead = n_met;
-        else undecided += result == FAILED;
+        clean += result == FAILED_CLEAN;
+        undecided += result == FAILED;
         while (n_met > f->n_dead) f->mark[f->log[--n_met]] = (i32)f->phase;
     }
+    leash->good &= limit == leash->most;
+    if (here < f->coverable && f->room > 0) undecided = -1;
     close_gap(f, first, kept, here);
     return undecided;
 }
 
-/* Let people alive cover items up to the bound, by at most `step` more each. Beyond `sure` edges a phase
- * may read half of what the last one has read, or an eighth of all if that is more, and the first one all;
- * up to `most`. Returns 0 if a phase has not come to its end: then only cover and load may be used. */
+/* Let people alive cover items up to the bound, by at most `step` more each. Up to `sure` reads phases go on
+ * as they like, and up to `most` if the first one has done well on trial. Else each later one may read half
+ * of what the last one has read, or an eighth of the edges if that is more. Returns 0 if a phase has not
+ * come to its end: then only cover and load may be used. */
 int raise_from_items(Flow *f, i64 step, i64 sure, i64 most) {
-    i64 undecided, more = f->n_edges, limit = INT64_MAX;
+    Leash leash = {sure, most, 1, 1};
     f->room = f->n_alive * step;
     f->n_dead = 0;
-    greedy_from_items(f);
-    undecided = f->coverable - f->n_covered;
-    while (undecided > 0 && f->room > 0 && f->n_reads <= limit) {
-        i64 before = f->n_reads;
-        limit = before + more < most ? before + more : most;
-        limit = limit < sure ? sure : limit;
-        undecided = phase_from_items(f, limit);
-        more = (f->n_reads - before) / 2;
-        more = more < f->n_edges / 8 ? f->n_edges / 8 : more;
+    i64 undecided = greedy_from_items(f, sure) ? f->coverable - f->n_covered : -1;
+    while (undecided > 0 && f->room > 0) {
+        i64 more = -f->n_reads;
+        undecided = phase_from_items(f, &leash);
+        more += f->n_reads;
+        more = at_least(more / 2, f->n_edges / 8);
+        if (!leash.good) leash.most = at_most(f->n_reads + more, most);
+        leash.tried = 0;
     }
     for (i64 k = 0; k < f->n_dead; k++) f->mark[f->log[k]] = 0;
     if (f->room > 0) f->n_alive = f->n_dead;
-    return f->room == 0 || f->n_reads <= limit;
+    return f->room == 0 || undecided == 0;
 }
 
 /* Begin with a cover at this bound, whose items come first in order. */

@@ -225,13 +225,16 @@ def distinct_pairs(
     sizes = offsets[1:] - offsets[:-1]
     if n_items < 0 or offsets[0] or int(offsets[-1]) != people.size or (sizes < 0).any():
         raise ValueError("offsets must start at 0, never fall and end at the number of people")
-    limit = (1 << 62) // max(n_items, 1)
-    if people.size and not 0 <= int(people.min()) <= int(people.max()) < limit:
-        raise ValueError(f"person codes must be at least 0 and below {limit}")
-    pairs = people.astype(np.int64) * n_items + np.repeat(np.arange(n_items), sizes)
-    pairs.sort()
-    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
-    return pairs // max(n_items, 1), pairs % max(n_items, 1)
+    item, most = np.repeat(np.arange(n_items), sizes), int(people.max(initial=0))
+    if people.min(initial=0) < 0 or most >> 63:
+        raise ValueError("person codes must be at least 0 and below 2^63")
+    order = np.argsort(people.astype(np.uint16), kind="stable")
+    for digit in range(16, most.bit_length(), 16):  # a sort by 16 bits compares nothing
+        order = order[np.argsort((people[order] >> digit).astype(np.uint16), kind="stable")]
+    person, item = people[order].astype(np.int64), item[order]
+    first = np.ones(people.size, np.bool_)
+    first[1:] = (person[1:] != person[:-1]) | (item[1:] != item[:-1])
+    return (person, item) if first.all() else (person[first], item[first])
 
 
 WEIGHTED_GAUSSIAN = Mechanism(
