@@ -28,10 +28,10 @@ from benchmarks.out_of_core import CACHE, UNIT
 from benchmarks.pair_files import zipf
 from benchmarks.scale import PAGE, of_sample, percent, table, written
 from dp_sql.engines.by_parts import ByParts
-from dp_sql.engines.protocol import Pairs, Question
+from dp_sql.engines.protocol import Pairs, PartedQuestion
 from dp_sql.engines.spark import parts
 from dp_sql.engines.spark.jobs import MAX_PARTS, SparkJobs, _Slices, parts_of
-from dp_sql.engines.spark.question_sql import Asked, incoming
+from dp_sql.engines.spark.question_sql import BoundQuestion, incoming
 from dp_sql.privacy.plans.plan import drawn_from
 from dp_sql.sql.statement import parse
 from dp_sql.udfs.count_distinct.graph import LIMIT
@@ -81,17 +81,17 @@ class LocalJobs(SparkJobs):
         super().__init__(object(), lambda _: (None, COLUMNS), n_parts)
         self._rows, self._spent, self._split = rows, spent, n_parts
 
-    def thin(self, question: Question, people_per_item: int) -> Pairs:
+    def thin(self, question: PartedQuestion, people_per_item: int) -> Pairs:
         """Some people of each item."""
         with self._spent.on("choose"):
             return self._spent.note(super().thin(question, people_per_item))
 
-    def complete(self, question: Question, items: Any, people: Any) -> Pairs:
+    def complete(self, question: PartedQuestion, items: Any, people: Any) -> Pairs:
         """All pairs of some items and people."""
         with self._spent.on("choose"):
             return self._spent.note(super().complete(question, items, people))
 
-    def _merged(self, bound: Asked, merge: parts.Merge) -> _Slices:
+    def _merged(self, bound: BoundQuestion, merge: parts.Merge) -> _Slices:
         work, slices = bound.work(merge.n_slices), defaultdict[int, list[parts.Piece]](list)
         people = self._rows.column("user_id").to_numpy().astype(np.uint64)
         part_of = (people * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)) % self._split

@@ -15,7 +15,7 @@ from dp_sql.budget.amounts import LARGEST, Amount, Spent
 from dp_sql.budget.model import normal_name
 from dp_sql.errors import LedgerError
 
-Kind = Literal["opened", "reserved", "answered", "failed", "cancelled"]
+EventKind = Literal["opened", "reserved", "answered", "failed", "cancelled"]
 _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 _SUMS = re.compile(r"[0-9a-f]{32} [0-9a-f]{32} [0-9a-f]{32}", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -31,7 +31,7 @@ class Event:
 
     number: int  # 1, 2, 3, …, without gaps
     time: str  # UTC, such as 2026-11-21T19:30:05Z; never earlier than the event before
-    kind: Kind
+    kind: EventKind
     ticket: str  # this and the analyst are empty for "opened"
     analyst: str
     amount: Amount | None  # of "reserved" only
@@ -51,7 +51,7 @@ def origin(ledger_id: str, dataset: str) -> Event:
 
 
 def new_event(
-    previous: Event, kind: Kind, *, time: str, sums: str, ticket: str = "", analyst: str = "",
+    previous: Event, kind: EventKind, *, time: str, sums: str, ticket: str = "", analyst: str = "",
     amount: Amount | None = None,
 ) -> Event:  # fmt: skip
     """The event that follows `previous`; refuses names that check_text does."""
@@ -69,7 +69,7 @@ def event_of(row: Sequence[Any]) -> Event:
     strings = (time, kind, ticket, analyst, sums, digest)
     if not all(isinstance(s, str) for s in strings) or not _TIME.fullmatch(time):
         raise wrong_event(number, "does not have the form of an event")
-    if kind not in get_args(Kind):
+    if kind not in get_args(EventKind):
         raise wrong_event(number, "is of an unknown kind")
     if not _SUMS.fullmatch(sums):
         raise wrong_event(number, "does not say what counts after it")

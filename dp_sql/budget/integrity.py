@@ -12,7 +12,7 @@ from dp_sql.budget.amounts import Amount
 from dp_sql.budget.checkpoint import ADOPT, Checkpoint, CheckpointFile
 from dp_sql.budget.events import (
     Event,
-    Kind,
+    EventKind,
     Totals,
     month_of,
     new_event,
@@ -62,7 +62,7 @@ def new_events(
 def added_up(con: sqlite3.Connection, head: Event) -> tuple[Totals, dict[str, int]]:
     """Add up all rows up to `head`, the newest; and the last event to change each analyst's sum."""
     totals, newest = Totals(head.time), dict[str, int]()
-    for sql, sign in ((schema.RESERVED, 1), (schema.CANCELLED, -1)):
+    for sql, sign in ((schema.RESERVED_SUMS, 1), (schema.CANCELLED_SUMS, -1)):
         ever = list(schema.subtotals(con, sql, ""))
         totals.fill(ever, schema.subtotals(con, sql, totals.month), sign)
         for part in ever:
@@ -86,7 +86,7 @@ def check_sums(
         )
 
 
-def follow(totals: Totals, event: Event, cancelled: Event | None) -> None:
+def add_event(totals: Totals, event: Event, cancelled: Event | None) -> None:
     """Add a checked event, which may take back `cancelled`; check what it says of the sums."""
     totals.count(event.time, event.analyst, event.amount, cancelled)
     if totals.sums(event.analyst) != event.sums:
@@ -94,11 +94,11 @@ def follow(totals: Totals, event: Event, cancelled: Event | None) -> None:
 
 
 def append(
-    con: sqlite3.Connection, totals: Totals, head: Event, kind: Kind, time: str, ticket: str,
+    con: sqlite3.Connection, totals: Totals, head: Event, kind: EventKind, time: str, ticket: str,
     analyst: str, amount: Amount | None,
 ) -> Event:  # fmt: skip
     """Write the event after `head`, and read it back; any error must undo the transaction."""
-    cancelled = schema.reserved(con, ticket) if kind == "cancelled" else None
+    cancelled = schema.reservation_of(con, ticket) if kind == "cancelled" else None
     totals.count(time, analyst, amount, cancelled)
     event = new_event(head, kind, time=time, ticket=ticket, analyst=analyst, amount=amount,
                       sums=totals.sums(analyst))  # fmt: skip
@@ -133,7 +133,7 @@ def adopt(path: Path, checkpoint: Path) -> int:
     return newest.number
 
 
-class Tickets(dict[str, Event | None]):
+class Reservations(dict[str, Event | None]):
     """The reservation of each ticket that was given; None once it is settled."""
 
     def follow(self, event: Event) -> Event | None:
@@ -161,13 +161,13 @@ def _walk(path: Path, checkpoint: Checkpoint | None) -> Checkpoint:
         closing(store.LedgerFile(path, read_only=True)) as file,
         file.transaction("DEFERRED") as con,
     ):
-        ledger_id, dataset = schema.name_of(con)
-        last, tickets, totals = origin(ledger_id, dataset), Tickets(), Totals("")
+        ledger_id, dataset = schema.id_and_dataset(con)
+        last, tickets, totals = origin(ledger_id, dataset), Reservations(), Totals("")
         try:
             for row in schema.rows_after(con, 0):
                 last = next_event(last, row)
                 settled = tickets.follow(last)
-                follow(totals, last, settled if last.kind == "cancelled" else None)
+                add_event(totals, last, settled if last.kind == "cancelled" else None)
         except sqlite3.Error as error:
             raise wrong_event(last.number + 1, "cannot be read") from error
         (whole,) = con.execute("PRAGMA integrity_check(1)").fetchone()

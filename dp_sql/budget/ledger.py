@@ -18,7 +18,15 @@ from typing import Literal
 from dp_sql.budget import integrity, schema, store
 from dp_sql.budget.amounts import Amount, Spent
 from dp_sql.budget.checkpoint import Checkpoint, CheckpointFile, LockedCheckpoint
-from dp_sql.budget.events import Event, Kind, Totals, check_amount, check_text, month_of, origin
+from dp_sql.budget.events import (
+    Event,
+    EventKind,
+    Totals,
+    check_amount,
+    check_text,
+    month_of,
+    origin,
+)
 from dp_sql.errors import LedgerError
 
 
@@ -183,7 +191,7 @@ class Ledger:
                 raise
 
     def _named(self, con: sqlite3.Connection) -> tuple[str, str]:
-        ledger_id, dataset = schema.name_of(con)
+        ledger_id, dataset = schema.id_and_dataset(con)
         if self._wanted not in {None, dataset}:
             holds = f'The ledger {self.path} holds the budget of "{dataset}"'
             raise LedgerError(f'{holds}, and the policy names "{self._wanted}".')
@@ -196,8 +204,8 @@ class Ledger:
             for event in integrity.new_events(con, first, self._head, checkpoint):
                 if self._totals is not None:
                     cancels = event.kind == "cancelled"
-                    cancelled = schema.reserved(con, event.ticket) if cancels else None
-                    integrity.follow(self._totals, event, cancelled)
+                    cancelled = schema.reservation_of(con, event.ticket) if cancels else None
+                    integrity.add_event(self._totals, event, cancelled)
                 self._head = event
         except BaseException:
             self._totals = None  # an event may be half counted
@@ -220,7 +228,7 @@ class Ledger:
         # A clock that is set back must not bring back an earlier month.
         return max(_text(self._clock()), head.time)
 
-    def _add(self, con: sqlite3.Connection, head: Event, kind: Kind, time: str, ticket: str,
+    def _add(self, con: sqlite3.Connection, head: Event, kind: EventKind, time: str, ticket: str,
              analyst: str, amount: Amount | None = None) -> Event:  # fmt: skip
         totals, self._totals = self._current(con, head), None  # until the event is written
         self._head = integrity.append(con, totals, head, kind, time, ticket, analyst, amount)
@@ -231,7 +239,7 @@ class Ledger:
         # The checkpoint does not advance: losing this event leaves a loss counted, never free.
         self._check_writable()
         with self._transaction("IMMEDIATE") as (con, head):
-            first = schema.reserved(con, ticket)
+            first = schema.reservation_of(con, ticket)
             if schema.is_settled(con, ticket):
                 raise LedgerError("This ticket is settled or cancelled already.")
             self._add(con, head, kind, self._now(head), ticket, first.analyst)

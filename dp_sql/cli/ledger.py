@@ -17,7 +17,7 @@ from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Terms
 from dp_sql.cli.budget import read_terms, visible
 from dp_sql.cli.main import DefaultGroup
-from dp_sql.cli.rows import Value, format_options, print_rows, text
+from dp_sql.cli.rows import Cell, cell_text, format_options, print_rows
 from dp_sql.errors import PolicyError
 
 _HELP = """\
@@ -71,7 +71,7 @@ def _list(ledger: str, checkpoint: str | None, form: str | None) -> None:
             return
         print(_LINE.format(*_COLUMNS).rstrip())
         for row in rows:
-            print(_LINE.format(*(visible(text(value)) for value in row)).rstrip())
+            print(_LINE.format(*(visible(cell_text(value)) for value in row)).rstrip())
 
 
 @command.command("verify")
@@ -122,8 +122,8 @@ def _open(path: Path, checkpoint: Path, terms: Terms | None) -> Ledger:
     return Ledger(path, checkpoint, terms.dataset, monthly=terms.monthly, read_only=True)
 
 
-def _event_row(event: Event) -> list[Value]:
-    row: list[Value] = [event.number, event.time, event.kind, event.ticket, event.analyst]
+def _event_row(event: Event) -> list[Cell]:
+    row: list[Cell] = [event.number, event.time, event.kind, event.ticket, event.analyst]
     if event.amount is None:
         return [*row, None, None, None]
     epsilon, delta, rho = event.amount.epsilon, event.amount.delta, event.amount.rho

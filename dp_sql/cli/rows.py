@@ -13,7 +13,7 @@ import click
 
 from dp_sql.sql.formatting import literal
 
-Value = str | int | Fraction | None
+Cell = str | int | Fraction | None
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -24,12 +24,12 @@ def format_options(command: _F) -> _F:
     return as_csv(as_json(command))
 
 
-def print_rows(names: Sequence[str], rows: Iterable[Sequence[Value]], form: str) -> None:
+def print_rows(names: Sequence[str], rows: Iterable[Sequence[Cell]], form: str) -> None:
     """Print rows as they come; `form` is "csv" or "json"."""
     if form == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
-        writer.writerows(map(text, row) for row in rows)
+        writer.writerows(map(cell_text, row) for row in rows)
         return
     start = "["
     for row in rows:
@@ -43,7 +43,7 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[Value]], form: str)
     print("]" if start != "[" else "[]")
 
 
-def text(value: Value) -> str:
+def cell_text(value: Cell) -> str:
     """A value as text; nothing for None."""
     if value is None:
         return ""

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dp_sql.engines.protocol import Engine, Pairs, PublicRows, Question
+from dp_sql.engines.protocol import Pairs, PartedEngine, PartedQuestion, PublicRows
 from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.groups import crossed
 from dp_sql.privacy.plans.plan import Plan
@@ -45,7 +45,7 @@ class ByParts:
     One release at a time. Every failure is an exception.
     """
 
-    def __init__(self, engine: Engine, connection: Any) -> None:
+    def __init__(self, engine: PartedEngine, connection: Any) -> None:
         self._engine, self._connection = engine, connection
         self._tables: list[str] = []  # made by the current release
 
@@ -195,7 +195,7 @@ class ByParts:
         rows = pa.table(dict(zip(names, columns, strict=True)))
         self._make(table, [(name, "BIGINT") for name in names], rows)
 
-    def _question(self, plan: Plan, asked: PartSql, shown: Sequence[str] = ()) -> Question:
+    def _question(self, plan: Plan, asked: PartSql, shown: Sequence[str] = ()) -> PartedQuestion:
         types = self._typed(asked.part_sql)
         columns = [*((name, types[name]) for name in asked.keys), *asked.sums]
         private = {one.table for one in plan.people}
@@ -208,7 +208,7 @@ class ByParts:
             public[_temporary(GROUPS)] = self._public(f"SELECT * FROM {GROUPS}")
         if DOMAIN in asked.merge_sql and plan.domain is not None:
             public[_temporary(DOMAIN)] = self._public(str(plan.domain.select))
-        return Question(
+        return PartedQuestion(
             asked.part_sql, asked.keys, asked.merge_sql, columns, plan.people, public, tuple(shown)
         )
 

@@ -41,7 +41,7 @@ class PublicRows:
 
 
 @dataclass(frozen=True)
-class Question:
+class PartedQuestion:
     """SQL over the people of one part, and how the answers of all parts become one.
 
     part_sql: a SELECT over the private tables and `public`, run once for each part.
@@ -83,22 +83,22 @@ class Pairs:
     n_people: int | None = None
 
 
-class Engine(Protocol):
+class PartedEngine(Protocol):
     """Where people's rows are. Every answer is small, as arrow; any failure is an exception.
 
     In arrow tables a BIGINT is an int64; other types may be strings, as DuckDB writes them.
     """
 
-    def counts(self, question: Question) -> Any:
+    def counts(self, question: PartedQuestion) -> Any:
         """How many people have each item."""
 
-    def contributions(self, question: Question) -> Any:
+    def contributions(self, question: PartedQuestion) -> Any:
         """A histogram of what people contribute."""
 
-    def thin(self, question: Question, people_per_item: int) -> Pairs:
+    def thin(self, question: PartedQuestion, people_per_item: int) -> Pairs:
         """About so many people of each item, at least one; with `n_people`, of each person."""
 
-    def complete(self, question: Question, items: Any, people: Any) -> Pairs:
+    def complete(self, question: PartedQuestion, items: Any, people: Any) -> Pairs:
         """All pairs of these items and all pairs of these people, as sorted int64 arrays of codes.
 
         None in place of the items: all pairs there are.

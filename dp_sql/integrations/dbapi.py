@@ -54,7 +54,7 @@ Date, Time, Timestamp, Binary = datetime.date, datetime.time, datetime.datetime,
 Parameters = Sequence[object] | Mapping[str, object]
 Row = tuple[Any, ...]
 # Name and type code; DuckDB leaves the five other fields of PEP 249 empty.
-Column = tuple[str, str, None, None, None, None, None]
+ColumnDescription = tuple[str, str, None, None, None, None, None]
 # What DuckDB returns for a statement without rows: the number of changed rows, or nothing.
 _STATUS = ([("Count", "BIGINT")], [("Success", "BOOLEAN")])
 _P = ParamSpec("_P")
@@ -270,7 +270,7 @@ class Cursor:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.arraysize = 1
-        self.description: list[Column] | None = None
+        self.description: list[ColumnDescription] | None = None
         self.rowcount = -1
         self._is_closed = False
         self._rows: deque[Row] = deque()

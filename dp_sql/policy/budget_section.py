@@ -17,8 +17,8 @@ from dp_sql.files import readable_by_others
 from dp_sql.policy.parser import (
     BOOLEAN,
     Document,
-    Kind,
     Path,
+    ValueKind,
     choice,
     key,
     number,
@@ -42,7 +42,7 @@ _FILE = string(
     "policy's folder, and ~ is not expanded",
     lambda path: path.isprintable() and path and path[0] != "~",
 )
-_SECTIONS = Kind("sections: [budget.analysts.reporting]",
+_SECTIONS = ValueKind("sections: [budget.analysts.reporting]",
                  lambda value: value if isinstance(value, dict) else None)  # fmt: skip
 _ACCOUNTANT, _ZERO = choice(*ACCOUNTANTS), Fraction(0)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from dp_sql.policy.parser import Document, Kind, key, number, read, string
+from dp_sql.policy.parser import Document, ValueKind, key, number, read, string
 from dp_sql.sql import ranges
 
 _WRITTEN_SIZE = re.compile(r"(\d{1,12})(\.\d{1,6})? ?([kmgt])(i?)b", re.IGNORECASE | re.ASCII)
@@ -33,7 +33,7 @@ class WorkLimits:
 # DuckDB itself needs a few megabytes.
 _SIZE = string('a size of at least 10 MB, such as "4GB"', lambda text: _WRITTEN_SIZE.fullmatch(text)
                and size_in_bytes(text) >= 10**7)  # fmt: skip
-_FOLDER = Kind('the path of a folder, such as "spill"', lambda value: Path(value)
+_FOLDER = ValueKind('the path of a folder, such as "spill"', lambda value: Path(value)
                if isinstance(value, str) and value and "\0" not in value else None)  # fmt: skip
 _EPSILON, _DELTA = number(ranges.MIN_EPSILON, ranges.MAX_EPSILON), number(0, ranges.MAX_DELTA)
 _SECONDS = number(Fraction(1, 100), 86400)

@@ -18,25 +18,25 @@ from dp_sql.policy.limits import Limits, read_limits
 from dp_sql.policy.parser import (
     NAMES,
     Document,
-    Kind,
     Path,
+    ValueKind,
     dotted,
     key,
+    name_parts,
     number,
-    parts_of,
     read,
     valid,
 )
 from dp_sql.sql.tokens import folded
 
-__all__ = ["Domain", "Limits", "Link", "Name", "Policy", "PrivateTable", "ScoreTable",
+__all__ = ["DeclaredDomain", "Limits", "Link", "Name", "Policy", "PrivateTable", "ScoreTable",
            "parse_policy", "read_policy"]  # fmt: skip
 
 # A table's name, folded: (table,), (schema, table) or (database, schema, table).
 Name = tuple[str, ...]
 # A public column, a list of literals, "observed" (the column itself, whose values the owner
 # declares public), or "enum" (the labels of its ENUM type).
-Domain = tuple[Name, str] | tuple[object, ...] | str
+DeclaredDomain = tuple[Name, str] | tuple[object, ...] | str
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Policy:
     tables: Mapping[Name, PrivateTable]
     public: frozenset[Name]
     views: frozenset[Name]
-    domains: Mapping[tuple[Name, str], Domain]
+    domains: Mapping[tuple[Name, str], DeclaredDomain]
     limits: Limits = field(default_factory=Limits)
     budget: Terms | None = None  # None for no bound
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
@@ -104,12 +104,12 @@ def _unit(value: Any) -> str | Link | None:
         case str():
             return folded(value) or None
         case {"link": str(link), "to": str(to), **rest} if link and not rest:
-            parts = parts_of(to) or ()
+            parts = name_parts(to) or ()
             return Link(folded(link), parts[:-1], parts[-1]) if 2 <= len(parts) <= 4 else None
     return None
 
 
-_UNIT = Kind('a column, or { link = "column", to = "table.column" }', _unit)
+_UNIT = ValueKind('a column, or { link = "column", to = "table.column" }', _unit)
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ class TableKeys:
     unique_per_person: Collection[str] = key(NAMES, "columns with one value per person", default=())
 
 
-_COLUMN = Kind("a column", lambda v: folded(v) or None if isinstance(v, str) else None)
-_SENSITIVITY = Kind(
+_COLUMN = ValueKind("a column", lambda v: folded(v) or None if isinstance(v, str) else None)
+_SENSITIVITY = ValueKind(
     "a column, or a number from 0 to 1e100",
     lambda v: _COLUMN.read(v) if isinstance(v, str) else number(0, 10**100).read(v),
 )
@@ -183,7 +183,7 @@ def _lines(document: Document) -> dict[str, int]:
     lines: dict[str, int] = {}
     for (section, *rest), line in document.lines.items():
         if section in {"tables", "scores", "domains"} and rest:
-            rest[0] = dotted(parts_of(rest[0]) or rest)
+            rest[0] = dotted(name_parts(rest[0]) or rest)
         lines[".".join((section, *rest))] = line
     return lines
 
@@ -199,7 +199,7 @@ def _tables(document: Document) -> dict[Name, PrivateTable]:
         keys = read(document, path, TableKeys, value)
         unique = set()
         for column in keys.unique_per_person:  # with or without the table's name
-            *table, own = parts_of(column) or ("",)
+            *table, own = name_parts(column) or ("",)
             if not own or tuple(table) != name[len(name) - len(table) :]:
                 why = f"{column} is not a column of {dotted(name)}."
                 raise document.error((*path, "unique_per_person"), why)
@@ -284,8 +284,8 @@ def _check_distinct(document: Document, sections: Mapping[str, Collection[Name]]
 
 def _domains(
     document: Document, tables: Collection[Name], public: Collection[Name]
-) -> dict[tuple[Name, str], Domain]:
-    domains: dict[tuple[Name, str], Domain] = {}
+) -> dict[tuple[Name, str], DeclaredDomain]:
+    domains: dict[tuple[Name, str], DeclaredDomain] = {}
     for written, value in document.section("domains").items():
         path = ("domains", written)
         if isinstance(value, dict):
@@ -299,7 +299,9 @@ def _domains(
     return domains
 
 
-def _domain(document: Document, value: object, path: Path, public: Collection[Name]) -> Domain:
+def _domain(
+    document: Document, value: object, path: Path, public: Collection[Name]
+) -> DeclaredDomain:
     if value in ("observed", "enum"):
         return str(value)
     if isinstance(value, str):

@@ -72,7 +72,7 @@ class Document:
 
     def table(self, name: str, path: Path) -> Path:
         """The folded parts of a table's name."""
-        parts = parts_of(name)
+        parts = name_parts(name)
         if parts is None or len(parts) > 3:
             raise self.error(
                 path, f"{name} is not a table name. Write table, schema.table or "
@@ -82,7 +82,7 @@ class Document:
 
     def column(self, name: str, path: Path) -> tuple[Path, str]:
         """The folded names of a table and of one of its columns."""
-        parts = parts_of(name) or ()
+        parts = name_parts(name) or ()
         if not 2 <= len(parts) <= 4:
             raise self.error(path, f"{name} must name a table and a column, as in ratings.title.")
         return parts[:-1], parts[-1]
@@ -96,7 +96,7 @@ def _exact(text: str) -> Fraction | None:
     return Fraction(value)
 
 
-def parts_of(text: str) -> Path | None:
+def name_parts(text: str) -> Path | None:
     """The folded parts of a dotted name, each plain or in SQL quotes; None if it is not a name.
 
     >>> parts_of('Main."my.table"'), parts_of("order items"), parts_of("a..b")
@@ -160,7 +160,7 @@ Section = TypeVar("Section")
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """What a value must be, in words; `read` gives None for others; `ends` of a number's range."""
 
     words: str
@@ -173,7 +173,7 @@ class Kind:
 class Key:
     """A key: its kind, what it means, and an example in TOML."""
 
-    kind: Kind
+    kind: ValueKind
     doc: str
     example: str = ""
     required: bool = False
@@ -181,7 +181,7 @@ class Key:
     formerly: str = ""  # an older name, which is still read
 
 
-def key(kind: Kind, doc: str, example: str = "", *, default: Any = None, **more: Any) -> Any:
+def key(kind: ValueKind, doc: str, example: str = "", *, default: Any = None, **more: Any) -> Any:
     """A field of a section; `default` is its value where the file says nothing."""
     return field(default=default, metadata={"key": Key(kind, doc, example, **more)})
 
@@ -193,7 +193,7 @@ def keys_of(section: type) -> dict[str, Key]:
 
 def number(
     low: Fraction | int, high: Fraction | int, *, whole: bool = False, or_zero: bool = False
-) -> Kind:
+) -> ValueKind:
     """A number from low to high; with `or_zero` below high, or 0."""
     low, high = Fraction(low), Fraction(high)
 
@@ -207,23 +207,25 @@ def number(
 
     words = f"a {'whole ' if whole else ''}number from {float(low):g} to "
     words = f"0, or {words}below {plain(high)}" if or_zero else f"{words}{plain(high)}"
-    return Kind(words, read, ends=(low, high))
+    return ValueKind(words, read, ends=(low, high))
 
 
-def choice(*words: str) -> Kind:
+def choice(*words: str) -> ValueKind:
     """One of some words."""
     listed = ", ".join(f'"{word}"' for word in words)
     listed = f"one of {listed}" if len(words) > 1 else listed
-    return Kind(listed, lambda value: value if value in words else None, choices=words)
+    return ValueKind(listed, lambda value: value if value in words else None, choices=words)
 
 
-def string(words: str, is_valid: Callable[[str], object]) -> Kind:
+def string(words: str, is_valid: Callable[[str], object]) -> ValueKind:
     """A string for which `is_valid` is true."""
-    return Kind(words, lambda value: value if isinstance(value, str) and is_valid(value) else None)
+    return ValueKind(
+        words, lambda value: value if isinstance(value, str) and is_valid(value) else None
+    )
 
 
-BOOLEAN = Kind("true or false", lambda value: value if isinstance(value, bool) else None)
-NAMES = Kind('a list of names: ["…", "…"]', lambda value: value if isinstance(value, list)
+BOOLEAN = ValueKind("true or false", lambda value: value if isinstance(value, bool) else None)
+NAMES = ValueKind('a list of names: ["…", "…"]', lambda value: value if isinstance(value, list)
              and all(isinstance(v, str) and v for v in value) else None)  # fmt: skip
 
 
@@ -259,7 +261,7 @@ def read(document: Document, path: Path, section: type[Section], value: object) 
     return section(**values)
 
 
-def valid(document: Document, path: Path, kind: Kind, value: object) -> Any:
+def valid(document: Document, path: Path, kind: ValueKind, value: object) -> Any:
     """The value, if it is of this kind; else PolicyError, with the line."""
     found = kind.read(value)
     if found is None:

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from dp_sql.errors import SourceError, guess
 from dp_sql.policy.catalog import Catalogue, Listed
-from dp_sql.policy.model import Domain, Link, Name, Policy, ScoreTable
+from dp_sql.policy.model import DeclaredDomain, Link, Name, Policy, ScoreTable
 from dp_sql.policy.parser import dotted
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.tokens import folded
@@ -181,7 +181,7 @@ def _domains(policy: Policy, known: Known) -> Iterator[Problem]:
         yield from ((f"domains.{dotted((*table, column))}", why) for why in faults)
 
 
-def _may_hold(known: Known, table: Name, column: str, domain: Domain) -> bool:
+def _may_hold(known: Known, table: Name, column: str, domain: DeclaredDomain) -> bool:
     """Whether the values of a domain are of the column's kind; true if either is unknown."""
     if table not in known or not isinstance(domain, tuple):
         return True

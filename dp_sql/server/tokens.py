@@ -23,7 +23,7 @@ from dp_sql.files import open_private
 
 
 @dataclass(frozen=True)
-class Token:
+class TokenEntry:
     """What the file has of a token: who asks with it, its SHA-256, and when it was made (UTC)."""
 
     analyst: str
@@ -38,7 +38,7 @@ def tokens_beside(policy: str) -> Path:
     return Path(policy).with_suffix(".tokens")
 
 
-def read_tokens(path: Path) -> tuple[Token, ...]:
+def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
     """All tokens of a file, by name; none if there is no file."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -46,7 +46,8 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
                 raise PolicyError(f"Others may read or write {path}: chmod 600 {path}")
             entries = json.load(file)
         found = [
-            Token(name_of(name) or "", one["sha256"], one["added"]) for name, one in entries.items()
+            TokenEntry(name_of(name) or "", one["sha256"], one["added"])
+            for name, one in entries.items()
         ]
         for token in found:
             if not token.analyst or not all(isinstance(part, str) for part in vars(token).values()):
@@ -72,7 +73,7 @@ def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def owner_of(digest: str, tokens: Sequence[Token]) -> str | None:
+def owner_of(digest: str, tokens: Sequence[TokenEntry]) -> str | None:
     """The analyst whose token has this digest; None for a token that is not in the file."""
     found = [token for token in tokens if hmac.compare_digest(token.digest, digest)]
     return found[0].analyst if len(found) == 1 else None
@@ -88,7 +89,7 @@ def add_token(path: Path, analyst: str) -> str:
             raise PolicyError(
                 f"{name} has a token already. For a new one: dp-sql token remove, then add."
             )
-        tokens[name] = Token(name, digest_of(secret), now)
+        tokens[name] = TokenEntry(name, digest_of(secret), now)
     return secret
 
 
@@ -108,7 +109,7 @@ def remove_token(path: Path, analyst: str) -> None:
 
 
 @contextmanager
-def _changing(path: Path) -> Iterator[dict[str, Token]]:
+def _changing(path: Path) -> Iterator[dict[str, TokenEntry]]:
     """The tokens of a file by name, to be changed; then it is replaced at once.
 
     The draft of the new file locks out other writers from the reading on.

@@ -19,7 +19,7 @@ from sqlglot import exp
 from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Engine
-from dp_sql.engines.duckdb.frozen import Rows
+from dp_sql.engines.duckdb.frozen import Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
@@ -56,7 +56,7 @@ from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.question import Question
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
-from dp_sql.session.system_tables import Table
+from dp_sql.session.system_tables import SystemTable
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.select_list import check_list, only_reads
@@ -284,7 +284,7 @@ class AnalystSession(Session):
             for plan, known in zip(plans, stored, strict=True)
         ]
 
-    def _draw(self, plans: Sequence[Plan], question: Question) -> Sequence[Rows] | None:
+    def _draw(self, plans: Sequence[Plan], question: Question) -> Sequence[Records] | None:
         """The rows of new releases, one for each plan; None: they failed or were abandoned."""
         question.check(is_spent=False)
         n_before, private = self.n_receipts, self._private
@@ -307,7 +307,7 @@ class AnalystSession(Session):
         rows = [row[-len(columns) :] for row in found.rows]
         return self._public.freeze_once(f"dp_release {release_id}", columns, rows)
 
-    def _freeze(self, name: str, table: Table) -> str:
+    def _freeze(self, name: str, table: SystemTable) -> str:
         return self._public.frozen.copy(*table)
 
 

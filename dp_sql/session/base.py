@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # imported where they are needed: a first answer waits for al
     from dp_sql.privacy.plans.plan import Plan
     from dp_sql.releases import Receipt, Release
     from dp_sql.session.explain import Cost, Explanation
-    from dp_sql.session.system_tables import Table
+    from dp_sql.session.system_tables import SystemTable
 
 
 class Session(Corrects):
@@ -257,7 +257,7 @@ class Session(Corrects):
             edits.append((call.start, call.stop, relation))
         return edits
 
-    def _system_table(self, call: SystemTableCall, text: str) -> Table:
+    def _system_table(self, call: SystemTableCall, text: str) -> SystemTable:
         from dp_sql.session import system_tables
 
         if call.name == "dp_releases":
@@ -315,5 +315,5 @@ class Session(Corrects):
         """An earlier release as a relation; None if there is no such release here."""
 
     @abstractmethod
-    def _freeze(self, name: str, table: Table) -> str:
+    def _freeze(self, name: str, table: SystemTable) -> str:
         """Write the rows of a system table into a new table; returns a relation."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # imported where they are needed: a first answer waits for al
     from dp_sql.engines.duckdb.tickets import Tickets
     from dp_sql.privacy.plans.plan import Plan
     from dp_sql.session.explain import Explanation
-    from dp_sql.session.system_tables import Table
+    from dp_sql.session.system_tables import SystemTable
 
 # Statements that may hold a query with DP calls. The releases are made first, then it runs.
 _RUNS = QUERY | {
@@ -201,7 +201,7 @@ class OwnerSession(Session):
                     return read_again(release, relation)
         return None
 
-    def _freeze(self, name: str, table: Table) -> str:
+    def _freeze(self, name: str, table: SystemTable) -> str:
         return self._frozen.copy(*table)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_sql.budget.model import normal_name
-from dp_sql.engines.duckdb.frozen import Rows
+from dp_sql.engines.duckdb.frozen import Records
 from dp_sql.errors import LedgerError
 from dp_sql.files import make_private
 from dp_sql.privacy.plans.plan import Plan
@@ -67,7 +67,7 @@ class ReleaseStore:
         self._closing()
 
     def add(
-        self, plan: Plan, receipt: Receipt, columns: Sequence[tuple[str, str]], rows: Rows
+        self, plan: Plan, receipt: Receipt, columns: Sequence[tuple[str, str]], rows: Records
     ) -> None:
         """Store one release, with a new id."""
         release = new_release(receipt, columns)
@@ -160,7 +160,7 @@ def question_key(plan: Plan, database: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _to_json(release: Release, rows: Rows) -> str:
+def _to_json(release: Release, rows: Records) -> str:
     plain = {**vars(release), **vars(release.receipt), "rows": rows}
     loss = [getattr(release.receipt.loss, name) for name in _LOSS]
     plain["loss"] = [None if x is None else str(x) for x in loss]

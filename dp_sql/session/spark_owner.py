@@ -11,7 +11,7 @@ import duckdb
 from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.public_connection import PublicConnection
-from dp_sql.engines.duckdb.tables import follow
+from dp_sql.engines.duckdb.tables import use_schema
 from dp_sql.engines.spark.catalog import Spark
 from dp_sql.engines.spark.owner_engine import SparkEngine, names_in
 from dp_sql.errors import NotSupported, QueryError, SourceError
@@ -78,7 +78,7 @@ class SparkOwnerSession(OwnerSession):
         return None
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
-        follow(self._connection, self._side.begin())
+        use_schema(self._connection, self._side.begin())
         refuse_unknown(statement, engine)
         plans = owners_plans(statement.selects, statement.tokens, self._side)
         self._side.releases.check(plans)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dp_sql.budget.events import Event
     from dp_sql.releases import Release
 
-Table = tuple[Sequence[tuple[str, str]], Sequence[tuple[object, ...]]]
+SystemTable = tuple[Sequence[tuple[str, str]], Sequence[tuple[object, ...]]]
 """Columns (name and type) and rows; each value as a string that casts to its type, or None."""
 
 _EPSILON, _DELTA, _RHO = "DECIMAL(38, 9)", "DECIMAL(38, 18)", "DECIMAL(38, 12)"
@@ -40,7 +40,7 @@ def read_again(release: Release, relation: str) -> str:
     return f"(SELECT {', '.join(listed)} FROM {relation} AS __dp_kept)"
 
 
-def releases_table(releases: Iterable[Release]) -> Table:
+def releases_table(releases: Iterable[Release]) -> SystemTable:
     """`dp_releases()`."""
     rows = []
     for one in releases:
@@ -50,7 +50,7 @@ def releases_table(releases: Iterable[Release]) -> Table:
     return _RELEASES, rows
 
 
-def budget_table(budget: Iterable[BudgetRow]) -> Table:
+def budget_table(budget: Iterable[BudgetRow]) -> SystemTable:
     """`dp_budget()`; the analyst is NULL for all analysts together.
 
     Epsilon has a row of its own, and delta where the budget has one or some is spent.
@@ -66,12 +66,12 @@ def budget_table(budget: Iterable[BudgetRow]) -> Table:
     return _BUDGET, rows
 
 
-def ledger_table(events: Iterable[Event]) -> Table:
+def ledger_table(events: Iterable[Event]) -> SystemTable:
     """`dp_ledger()` as the owner sees it: all events."""
     return _LEDGER, [_ledger_row(event, event.number, event.kind) for event in events]
 
 
-def spent_table(events: Iterable[Event]) -> Table:
+def spent_table(events: Iterable[Event]) -> SystemTable:
     """`dp_ledger()` as an analyst sees it: what was spent, and what was given back.
 
     How a release ended is not shown: it may depend on the data. The events are numbered 1, 2, …:

@@ -11,8 +11,8 @@ import pytest
 
 from dp_sql.budget import schema
 from dp_sql.budget.amounts import Amount
-from dp_sql.budget.events import Event, Kind, Totals, new_event, next_event, origin
-from dp_sql.budget.integrity import Tickets, verify
+from dp_sql.budget.events import Event, EventKind, Totals, new_event, next_event, origin
+from dp_sql.budget.integrity import Reservations, verify
 from dp_sql.budget.ledger import Ledger
 from dp_sql.errors import LedgerError
 from tests.budget.ledger_checks import (
@@ -168,7 +168,7 @@ _A, _B = Amount(1), Amount(2, 3, 4, 5)
 _NO_SUMS = Totals("2026-11").sums("")
 
 
-def _chain(*events: tuple[Kind, str, str, Amount | None]) -> Iterator[Event]:
+def _chain(*events: tuple[EventKind, str, str, Amount | None]) -> Iterator[Event]:
     """Events with true hashes, whatever they say."""
     last = _ORIGIN
     for kind, ticket, analyst, amount in events:
@@ -179,13 +179,13 @@ def _chain(*events: tuple[Kind, str, str, Amount | None]) -> Iterator[Event]:
         yield last
 
 
-_OPENED: tuple[Kind, str, str, None] = ("opened", "", "", None)
+_OPENED: tuple[EventKind, str, str, None] = ("opened", "", "", None)
 
 
-_RESERVED: tuple[Kind, str, str, Amount] = ("reserved", "t", "ann", _A)
+_RESERVED: tuple[EventKind, str, str, Amount] = ("reserved", "t", "ann", _A)
 
 
-_ANSWERED: tuple[Kind, str, str, None] = ("answered", "t", "ann", None)
+_ANSWERED: tuple[EventKind, str, str, None] = ("answered", "t", "ann", None)
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,9 @@ _ANSWERED: tuple[Kind, str, str, None] = ("answered", "t", "ann", None)
     ],
 )
 def test_a_history_that_cannot_be_is_found_though_its_hashes_hold(
-    events: list[tuple[Kind, str, str, Amount | None]], why: str
+    events: list[tuple[EventKind, str, str, Amount | None]], why: str
 ) -> None:
-    tickets = Tickets()
+    tickets = Reservations()
     *good, bad = _chain(*events)
     for event in good:
         tickets.follow(event)

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from dp_sql.engines.protocol import Engine, Pairs, PublicRows, Question
+from dp_sql.engines.protocol import Pairs, PartedEngine, PartedQuestion, PublicRows
 from dp_sql.sql.formatting import literal, quote
 from tests.engines.fake import as_arrow
 from tests.engines.questions import (
@@ -53,7 +53,7 @@ def read(columns: Columns, answer: Any) -> Counter[tuple[str | None, ...]]:
         return Counter(connection.execute(f"SELECT {listed} FROM answer").fetchall())
 
 
-def numbers(question: Question, answer: Any) -> dict[Any, int]:
+def numbers(question: PartedQuestion, answer: Any) -> dict[Any, int]:
     """The last column by the one before it, or by those before it."""
     rows = read(question.columns, answer)
     found = {keys[0] if len(keys) == 1 else (*keys,): int(n or 0) for *keys, n in rows}
@@ -65,7 +65,9 @@ def both(found: Pairs) -> set[tuple[int, int]]:
     return {*zip(found.items.tolist(), found.people.tolist(), strict=True)}
 
 
-def check_pairs(question: Question, found: Pairs, have: Mapping[Any, set[Any]]) -> dict[int, Any]:
+def check_pairs(
+    question: PartedQuestion, found: Pairs, have: Mapping[Any, set[Any]]
+) -> dict[int, Any]:
     """Check all that holds of any answer; returns the keys of its items by their codes."""
     assert {one.dtype for one in (found.items, found.people, found.complete)} == {np.dtype("int64")}
     assert len(found.items) == len(found.people) == len(both(found))
@@ -84,7 +86,9 @@ def check_pairs(question: Question, found: Pairs, have: Mapping[Any, set[Any]]) 
     return keys
 
 
-def check_all(question: Question, found: Pairs, have: Mapping[Any, set[Any]]) -> dict[int, Any]:
+def check_all(
+    question: PartedQuestion, found: Pairs, have: Mapping[Any, set[Any]]
+) -> dict[int, Any]:
     """Check an answer that has all pairs: as many people have each set of items."""
     keys = check_pairs(question, found, have)
     assert {*keys.values()} == have.keys() and found.complete.tolist() == sorted(keys)
@@ -100,14 +104,14 @@ NONE = np.zeros(0, np.int64)
 class Conformance:
     """A test class of an engine inherits it, and says how to make the engine."""
 
-    def engine_over(self, connection: duckdb.DuckDBPyConnection) -> Engine:
+    def engine_over(self, connection: duckdb.DuckDBPyConnection) -> PartedEngine:
         """An engine for one release over the tables in the database shop of a connection."""
         raise NotImplementedError
 
     def changed(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Rows have changed: for engines that read other tables than those of the connection."""
 
-    def ask(self, question: Question, rows: Mapping[str, Rows] = ROWS) -> Any:
+    def ask(self, question: PartedQuestion, rows: Mapping[str, Rows] = ROWS) -> Any:
         with shop(rows) as connection:
             engine = self.engine_over(connection)
             return (engine.counts if ITEM in question.columns else engine.contributions)(question)
@@ -192,7 +196,7 @@ class Conformance:
             [("score", "INTEGER"), ("__dp_group", "BIGINT")],
             as_arrow([("score", ""), ("__dp_group", "")], [("-4", "1"), ("0", "2"), ("77", "3")]),
         )
-        question = Question(
+        question = PartedQuestion(
             "SELECT __dp_group, title AS __dp_item, count(DISTINCT user_id) AS n FROM "
             "shop.main.ratings AS r JOIN __dp_groups AS g ON r.score = g.score "
             "WHERE title IS NOT NULL AND user_id IS NOT NULL GROUP BY ALL",
@@ -244,7 +248,7 @@ class Conformance:
             check_all(asked, found, people)
             listed = ", ".join(names)
             types = " || ' ' || ".join(f"typeof({name})" for name in names)
-            counted = Question(
+            counted = PartedQuestion(
                 f"SELECT {listed}, count(DISTINCT person) AS n FROM ({select}) GROUP BY ALL", names,
                 f"SELECT {listed}, {types} AS types, CAST(sum(n) AS BIGINT) AS n FROM __dp_parts "
                 "GROUP BY ALL",
@@ -278,7 +282,7 @@ class Conformance:
     # --- pairs ---
 
     @pytest.mark.parametrize(("asked", "have"), [(TITLES, READERS), (TITLES_BOUGHT, BUYERS)])
-    def test_all_pairs(self, asked: Question, have: Any) -> None:
+    def test_all_pairs(self, asked: PartedQuestion, have: Any) -> None:
         have = {key: people for key, people in have.items() if key is not None}
         with shop() as connection:
             found = self.engine_over(connection).complete(asked, None, None)

@@ -18,7 +18,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from dp_sql.engines.protocol import PART, PARTS, SETTINGS, Pairs, Question
+from dp_sql.engines.protocol import PART, PARTS, SETTINGS, Pairs, PartedQuestion
 from dp_sql.privacy.relations.tree import PersonOf
 from dp_sql.sql.formatting import full_name, quote
 
@@ -55,13 +55,13 @@ class FakeEngine:
 
     # --- the protocol ---
 
-    def counts(self, question: Question) -> pa.Table:
+    def counts(self, question: PartedQuestion) -> pa.Table:
         return self._merged(question)
 
-    def contributions(self, question: Question) -> pa.Table:
+    def contributions(self, question: PartedQuestion) -> pa.Table:
         return self._merged(question)
 
-    def thin(self, question: Question, people_per_item: int) -> Pairs:
+    def thin(self, question: PartedQuestion, people_per_item: int) -> Pairs:
         keys, items, people = self._edges(question)
         kept = np.zeros(items.size, np.bool_)
         for codes, most in ((items, people_per_item), (people, 1)):
@@ -71,7 +71,7 @@ class FakeEngine:
         found = self._pairs(question, keys, items, people, kept)
         return replace(found, n_people=np.unique(people).size)
 
-    def complete(self, question: Question, items: Any, people: Any) -> Pairs:
+    def complete(self, question: PartedQuestion, items: Any, people: Any) -> Pairs:
         keys, *both = self._edges(question)
         kept = np.full(both[0].size, items is None)
         for codes, wanted in zip(both, (items, people), strict=True):
@@ -87,7 +87,7 @@ class FakeEngine:
     def person_code(self, part: int, code: int) -> int:
         return code * self.n_parts + part - (1 << 40)
 
-    def _edges(self, question: Question) -> tuple[dict[int, Row], Any, Any]:
+    def _edges(self, question: PartedQuestion) -> tuple[dict[int, Row], Any, Any]:
         """The keys of all items by their codes; the codes of the items and people of all pairs."""
         pairs = []
         for part, columns, rows in self.delivered(question):
@@ -101,7 +101,7 @@ class FakeEngine:
         return {code: key for key, code in items.items()}, *self.rng.permutation(both).T
 
     def _pairs(
-        self, question: Question, keys: dict[int, Row], items: Any, people: Any, kept: Any
+        self, question: PartedQuestion, keys: dict[int, Row], items: Any, people: Any, kept: Any
     ) -> Pairs:
         self.n_pairs += int(kept.sum())
         here = np.unique(items[kept])
@@ -114,7 +114,7 @@ class FakeEngine:
 
     # --- summaries ---
 
-    def _merged(self, question: Question) -> pa.Table:
+    def _merged(self, question: PartedQuestion) -> pa.Table:
         """Rows with the same keys meet; whether others meet is left to chance."""
         sets, where = defaultdict[int, list[Row]](list), dict[Row, int]()
         columns: Columns = ()
@@ -130,7 +130,7 @@ class FakeEngine:
 
     # --- jobs ---
 
-    def delivered(self, question: Question) -> list[Part]:
+    def delivered(self, question: PartedQuestion) -> list[Part]:
         """What all parts have made of their rows, in any order."""
         for _ in range(self.retries):
             try:
@@ -139,7 +139,7 @@ class FakeEngine:
                 continue
         return self._run(question)
 
-    def _run(self, question: Question) -> list[Part]:
+    def _run(self, question: PartedQuestion) -> list[Part]:
         self.n_jobs += 1
         self.job()
         tables = {of: self.read(of) for of in question.tables}
@@ -150,7 +150,7 @@ class FakeEngine:
         return answers
 
     def _computed(
-        self, question: Question, part: int, tables: dict[PersonOf, tuple[Columns, list[Row]]]
+        self, question: PartedQuestion, part: int, tables: dict[PersonOf, tuple[Columns, list[Row]]]
     ) -> Part:
         with _worker(part, question) as worker:
             for of, (columns, rows) in tables.items():
@@ -201,7 +201,7 @@ def _workers() -> duckdb.DuckDBPyConnection:
 
 
 @contextmanager
-def _worker(number: int, question: Question) -> Iterator[_Worker]:
+def _worker(number: int, question: PartedQuestion) -> Iterator[_Worker]:
     """A DuckDB that has only the tables that all parts read."""
     worker = _Worker(_workers())
     try:

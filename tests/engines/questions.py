@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from dp_sql.engines.protocol import Question
+from dp_sql.engines.protocol import PartedQuestion
 from dp_sql.privacy.relations.tree import PersonOf
 from tests.engines.shop import ROWS, Rows
 
@@ -26,35 +26,35 @@ NOTES = of("notes", "item_id", "item_id", ITEMS)
 ITEM, N, PERSON = ("__dp_item", "VARCHAR"), ("n", "BIGINT"), ("__dp_person", "BIGINT")
 SUM = "SELECT __dp_item, CAST(sum(n) AS BIGINT) AS n FROM __dp_parts GROUP BY __dp_item"
 
-PEOPLE_OF_TITLES = Question(
+PEOPLE_OF_TITLES = PartedQuestion(
     "SELECT title AS __dp_item, count(DISTINCT user_id) AS n FROM shop.main.ratings "
     "WHERE title IS NOT NULL AND user_id IS NOT NULL GROUP BY title",
     ["__dp_item"], SUM, [ITEM, N], [RATINGS],
 )  # fmt: skip
-ROWS_OF_PEOPLE = Question(
+ROWS_OF_PEOPLE = PartedQuestion(
     "SELECT rows, count(*) AS n FROM (SELECT count(title) AS rows FROM shop.main.ratings "
     "WHERE user_id IS NOT NULL GROUP BY user_id) GROUP BY rows",
     ["rows"], "SELECT rows, CAST(sum(n) AS BIGINT) AS n FROM __dp_parts GROUP BY rows",
     [("rows", "BIGINT"), N], [RATINGS],
 )  # fmt: skip
-TOTAL = Question(
+TOTAL = PartedQuestion(
     "SELECT sum(CAST(cost AS HUGEINT)) AS total, count(*) AS n FROM shop.main.orders "
     "WHERE buyer IS NOT NULL", [],
     "SELECT CAST(sum(total) AS HUGEINT) AS total, CAST(sum(n) AS BIGINT) AS n FROM __dp_parts",
     [("total", "HUGEINT"), N], [ORDERS],
 )  # fmt: skip
 BOUGHT = "shop.main.items AS i JOIN shop.main.orders AS o ON i.order_id = o.order_id"
-BUYERS_OF_TITLES = Question(
+BUYERS_OF_TITLES = PartedQuestion(
     f"SELECT i.title AS __dp_item, count(o.buyer) AS n FROM {BOUGHT} "
     "WHERE i.title IS NOT NULL AND o.buyer IS NOT NULL GROUP BY i.title",
     ["__dp_item"], SUM, [ITEM, N], [ITEMS, ORDERS],
 )  # fmt: skip
-BUYERS_OF_WORDS = Question(
+BUYERS_OF_WORDS = PartedQuestion(
     f"SELECT m.word AS __dp_item, count(o.buyer) AS n FROM {BOUGHT} JOIN shop.main.notes AS m ON "
     "m.item_id = i.item_id WHERE m.word IS NOT NULL AND o.buyer IS NOT NULL GROUP BY m.word",
     ["__dp_item"], SUM, [ITEM, N], [NOTES, ITEMS, ORDERS],
 )  # fmt: skip
-PARTS_OF_PEOPLE = Question(
+PARTS_OF_PEOPLE = PartedQuestion(
     "SELECT user_id AS person, __dp_part() AS part FROM shop.main.ratings WHERE user_id IS NOT "
     "NULL UNION SELECT buyer, __dp_part() FROM shop.main.orders WHERE buyer IS NOT NULL "
     f"UNION SELECT o.buyer, __dp_part() FROM {BOUGHT} WHERE o.buyer IS NOT NULL",
@@ -63,11 +63,11 @@ PARTS_OF_PEOPLE = Question(
 )  # fmt: skip
 
 
-def pairs(select: str, keys: Columns, tables: Sequence[PersonOf], *shown: str) -> Question:
+def pairs(select: str, keys: Columns, tables: Sequence[PersonOf], *shown: str) -> PartedQuestion:
     """A question for pairs; `select` has the keys and `person`."""
     names = [name for name, _ in keys]
     listed = ", ".join(names)
-    return Question(
+    return PartedQuestion(
         f"WITH p AS ({select}), c AS (SELECT person, row_number() OVER (ORDER BY person) - 1 AS "
         "__dp_person FROM (SELECT DISTINCT person FROM p WHERE person IS NOT NULL)) "
         f"SELECT DISTINCT {listed}, __dp_person FROM p JOIN c USING (person)",

@@ -11,14 +11,14 @@ import pytest
 from dp_sql.engines.by_parts import ByParts
 from dp_sql.engines.duckdb.connection import Engine as DuckDb
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
-from dp_sql.engines.protocol import Engine
+from dp_sql.engines.protocol import PartedEngine
 from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import drawn_from
 from dp_sql.privacy.private_sql.people_rows import bundles
 from dp_sql.privacy.private_sql.statement import release_columns
 
 
-def by_parts(patch: pytest.MonkeyPatch, make: Callable[[Any], Engine]) -> None:
+def by_parts(patch: pytest.MonkeyPatch, make: Callable[[Any], PartedEngine]) -> None:
     """Let an engine read people's rows; it is made for each release, of the session's connection."""
 
     def owners(self: Any, plans: Any, tickets: Any, frozen: Any) -> list[str]:

@@ -12,7 +12,7 @@ from pytest import approx
 
 import dp_sql
 from dp_sql.engines.by_parts import ByParts
-from dp_sql.engines.protocol import Question
+from dp_sql.engines.protocol import PartedQuestion
 from dp_sql.privacy.plans.plan import drawn_from
 from tests.conftest import READING_LOG
 from tests.engines import sessions
@@ -190,11 +190,11 @@ def test_the_greedy_cover_does_not_depend_on_how_people_are_split(
 # --- failures ---
 
 
-def no_answer(engine: FakeEngine, question: Question) -> None:
+def no_answer(engine: FakeEngine, question: PartedQuestion) -> None:
     engine.connection.execute("SELECT error('no row')")
 
 
-def wrong_answer(engine: FakeEngine, question: Question) -> pa.Table:
+def wrong_answer(engine: FakeEngine, question: PartedQuestion) -> pa.Table:
     return pa.table({name: ["no number"] for name, _ in question.columns})
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_sql.engines.protocol import Pairs, Question
+from dp_sql.engines.protocol import Pairs, PartedQuestion
 from dp_sql.privacy.relations.tree import PersonOf
 from tests.engines import fake
 from tests.engines.conformance import Conformance
@@ -52,20 +52,20 @@ class TwoPartsForOne(FakeEngine):
 class TwoSplits(FakeEngine):
     """Splits people in another way for each job."""
 
-    def delivered(self, question: Question) -> list[Part]:
+    def delivered(self, question: PartedQuestion) -> list[Part]:
         self.seed += 1
         return super().delivered(question)
 
 
 class APartMissing(FakeEngine):
-    def delivered(self, question: Question) -> list[Part]:
+    def delivered(self, question: PartedQuestion) -> list[Part]:
         return super().delivered(question)[1:]
 
 
 class APartTwice(FakeEngine):
     """Delivers a part's rows twice, as a task that is run again and counted again."""
 
-    def delivered(self, question: Question) -> list[Part]:
+    def delivered(self, question: PartedQuestion) -> list[Part]:
         first, *rest = super().delivered(question)
         return [first, first, *rest]
 
@@ -73,7 +73,7 @@ class APartTwice(FakeEngine):
 class FailedPartsMissing(FakeEngine):
     """Takes what there is if a part fails."""
 
-    def _computed(self, question: Question, part: int, tables: Any) -> Part:
+    def _computed(self, question: PartedQuestion, part: int, tables: Any) -> Part:
         try:
             return super()._computed(question, part, tables)
         except duckdb.Error:
@@ -104,7 +104,7 @@ class NewCodesOfItems(FakeEngine):
 class NotComplete(FakeEngine):
     """Says of all items that they are complete."""
 
-    def thin(self, question: Question, people_per_item: int) -> Pairs:
+    def thin(self, question: PartedQuestion, people_per_item: int) -> Pairs:
         found = super().thin(question, people_per_item)
         return replace(found, complete=np.unique(found.items))
 
@@ -112,7 +112,7 @@ class NotComplete(FakeEngine):
 class PeopleMissing(FakeEngine):
     """Has no pair of a person whose items have others."""
 
-    def thin(self, question: Question, people_per_item: int) -> Pairs:
+    def thin(self, question: PartedQuestion, people_per_item: int) -> Pairs:
         found = super().thin(question, people_per_item)
         first = np.sort(np.unique(found.items, return_index=True)[1])
         some = replace(found, items=found.items[first], people=found.people[first])
@@ -122,7 +122,7 @@ class PeopleMissing(FakeEngine):
 class TooManyPeople(FakeEngine):
     """Counts people once for each item."""
 
-    def thin(self, question: Question, people_per_item: int) -> Pairs:
+    def thin(self, question: PartedQuestion, people_per_item: int) -> Pairs:
         found = super().thin(question, people_per_item)
         return replace(found, n_people=len(found.items))
 
@@ -138,7 +138,7 @@ class RowsOfToday(FakeEngine):
 class SetsByRow(FakeEngine):
     """Merges rows without regard to their keys."""
 
-    def _merged(self, question: Question) -> pa.Table:
+    def _merged(self, question: PartedQuestion) -> pa.Table:
         parts = self.delivered(question)
         self.delivered = lambda _: parts[:1]  # type: ignore[method-assign]
         tables = [super()._merged(question)]
@@ -147,7 +147,7 @@ class SetsByRow(FakeEngine):
 
 
 class NoRowNoAnswer(FakeEngine):
-    def _merged(self, question: Question) -> pa.Table:
+    def _merged(self, question: PartedQuestion) -> pa.Table:
         found = super()._merged(question)
         return found if any(self.read(of)[1] for of in question.tables) else found[:0]
 
@@ -155,13 +155,13 @@ class NoRowNoAnswer(FakeEngine):
 class NothingForEmpty(FakeEngine):
     """Takes an empty string for NULL, as Oracle does."""
 
-    def delivered(self, question: Question) -> list[Part]:
+    def delivered(self, question: PartedQuestion) -> list[Part]:
         parts = super().delivered(question)
         return [(n, c, [tuple(x or None for x in row) for row in rows]) for n, c, rows in parts]
 
 
 class EveryOptimizer(FakeEngine):
-    def _computed(self, question: Question, part: int, tables: Any) -> Part:
+    def _computed(self, question: PartedQuestion, part: int, tables: Any) -> Part:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(fake, "SETTINGS", ["RESET disabled_optimizers"])
             return super()._computed(question, part, tables)

@@ -12,7 +12,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines import by_parts as driver
-from dp_sql.engines.protocol import PART, Pairs, Question
+from dp_sql.engines.protocol import PART, Pairs, PartedQuestion
 from dp_sql.sql.functions.quantile import WORD_UDF
 from tests.conftest import READING_LOG
 from tests.engines.fake import FakeEngine
@@ -36,17 +36,17 @@ QUERIES = [
 class Recording(FakeEngine):
     """Notes all questions that it is asked."""
 
-    asked: list[Question]
+    asked: list[PartedQuestion]
 
-    def _merged(self, question: Question) -> pa.Table:
+    def _merged(self, question: PartedQuestion) -> pa.Table:
         self.asked.append(question)
         return super()._merged(question)
 
-    def thin(self, question: Question, people_per_item: int) -> Pairs:
+    def thin(self, question: PartedQuestion, people_per_item: int) -> Pairs:
         self.asked.append(question)
         return super().thin(question, people_per_item)
 
-    def complete(self, question: Question, items: Any, people: Any) -> Pairs:
+    def complete(self, question: PartedQuestion, items: Any, people: Any) -> Pairs:
         self.asked.append(question)
         return super().complete(question, items, people)
 
@@ -60,7 +60,7 @@ def session() -> Iterator[dp_sql.Session]:
 
 def asked(session: Any, query: str, patch: pytest.MonkeyPatch, key: int = KEY) -> list[Any]:
     """All that an engine is given for a query, as values."""
-    found: list[Question] = []
+    found: list[PartedQuestion] = []
 
     def make(connection: Any) -> Recording:
         engine = Recording(connection)
@@ -73,7 +73,7 @@ def asked(session: Any, query: str, patch: pytest.MonkeyPatch, key: int = KEY) -
     return [as_values(question) for question in {id(one): one for one in found}.values()]
 
 
-def as_values(question: Question) -> dict[str, Any]:
+def as_values(question: PartedQuestion) -> dict[str, Any]:
     public = {
         name: (list(one.columns), sorted(one.rows.to_pylist(), key=repr))  # in any order
         for name, one in question.public.items()

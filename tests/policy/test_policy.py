@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dp_sql.errors import PolicyError
 from dp_sql.policy.model import Limits, Link, Policy, PrivateTable, parse_policy, read_policy
-from dp_sql.policy.parser import dotted, keys_of, lines_of, parts_of
+from dp_sql.policy.parser import dotted, keys_of, lines_of, name_parts
 
 EXAMPLE = """\
 [tables.ratings]
@@ -232,8 +232,8 @@ WORDS = st.text(min_size=1, max_size=6).filter(lambda word: word.strip() and "\0
 @pytest.mark.thorough
 @given(st.lists(WORDS, min_size=1, max_size=3))
 def test_a_dotted_name_is_read_as_the_same_name(parts: list[str]) -> None:
-    name = parts_of(dotted(parts))
-    assert name is not None and parts_of(dotted(name)) == name
+    name = name_parts(dotted(parts))
+    assert name is not None and name_parts(dotted(name)) == name
 
 
 @settings(deadline=None)

@@ -14,7 +14,7 @@ from dp_sql.cli.main import main
 from dp_sql.errors import PolicyError
 from dp_sql.server import tokens as tokens_file
 from dp_sql.server.tokens import (
-    Token,
+    TokenEntry,
     add_token,
     digest_of,
     owner_of,
@@ -111,7 +111,7 @@ def test_two_writers_at_once_lose_no_change(path: Path, monkeypatch: pytest.Monk
     add_token(path, "leaving")
     done: list[str] = []
 
-    def remove_meanwhile(found: Path) -> tuple[Token, ...]:
+    def remove_meanwhile(found: Path) -> tuple[TokenEntry, ...]:
         monkeypatch.undo()
         known = read_tokens(found)
         try:

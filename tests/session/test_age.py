@@ -168,12 +168,12 @@ def test_copies_of_system_tables_do_not_pile_up(opened: Opened) -> None:
     opened.ask()
     tables = opened.n_tables()
     relation = opened.session.sql("FROM dp_releases()")
-    for _ in range(frozen.MAX_COPIES - 1):
+    for _ in range(frozen.MAX_SYSTEM_TABLES - 1):
         opened.session.sql("FROM dp_releases()")
     assert relation.fetchall() == opened.session.sql("FROM dp_releases()").fetchall()
     for _ in range(3):
         opened.session.sql("FROM dp_releases()")
-    assert opened.n_tables() == tables + frozen.MAX_COPIES
+    assert opened.n_tables() == tables + frozen.MAX_SYSTEM_TABLES
 
 
 @pytest.mark.thorough

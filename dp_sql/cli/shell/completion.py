@@ -22,7 +22,7 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.shape import Function
 from dp_sql.sql.tokens import Token, folded, statements, tokenize
 
-SYSTEM_TABLES = ("dp_budget()", "dp_ledger()", "dp_release('", "dp_releases()")
+SYSTEM_TABLE_CALLS = ("dp_budget()", "dp_ledger()", "dp_release('", "dp_releases()")
 _BEFORE_TABLES = {"FROM", "JOIN", "INTO", "UPDATE", "TABLE", "DESCRIBE", "DESC", "SUMMARIZE"}
 _AFTER_TABLES = {"WHERE", "SELECT", "ON", "USING", "GROUP", "ORDER", "HAVING", "LIMIT", "SET"}
 Offer = tuple[str, str]  # what to insert, and what it is
@@ -106,7 +106,7 @@ class _Cursor:
             yield from self._in_call(function, before[opening:])
         elif _expects_table(before, level):
             yield from _tables(self.names.tables)
-            yield from ((name, "system table") for name in SYSTEM_TABLES)
+            yield from ((name, "system table") for name in SYSTEM_TABLE_CALLS)
         else:
             yield from self._in_expression(typed)
 

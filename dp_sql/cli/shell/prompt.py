@@ -21,13 +21,13 @@ from prompt_toolkit.utils import is_dumb_terminal
 from pygments.lexers.sql import PostgresLexer  # type: ignore[import-untyped]
 from pygments.token import Name  # type: ignore[import-untyped]
 
-from dp_sql.cli.shell.completion import SYSTEM_TABLES, ShellCompleter
+from dp_sql.cli.shell.completion import SYSTEM_TABLE_CALLS, ShellCompleter
 from dp_sql.cli.shell.splitting import is_complete
 from dp_sql.cli.shell.state import Shell
 from dp_sql.files import open_private
 from dp_sql.sql.functions import FUNCTIONS
 
-_DP_NAMES = {*FUNCTIONS, "DP", *(name.partition("(")[0].upper() for name in SYSTEM_TABLES)}
+_DP_NAMES = {*FUNCTIONS, "DP", *(name.partition("(")[0].upper() for name in SYSTEM_TABLE_CALLS)}
 _ARGUMENTS = {name for function in FUNCTIONS.values() for name in function.named}
 _STYLE = Style.from_dict({
     "prompt": "bold", "pygments.keyword": "ansiblue", "pygments.name.builtin": "ansiblue",

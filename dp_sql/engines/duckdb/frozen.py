@@ -16,10 +16,10 @@ from itertools import chain, count
 from dp_sql.sql.functions.topk import COUNTED
 
 Columns = Sequence[tuple[str, str]]  # names and types, as SQL
-Rows = Sequence[tuple[object, ...]]
+Records = Sequence[tuple[object, ...]]
 Run = Callable[..., object]  # (SQL, parameters)
 
-MAX_COPIES = 16  # of system tables
+MAX_SYSTEM_TABLES = 16  # of system tables
 _ROWS_PER_INSERT = 200
 _INEXACT = re.compile(r"HUGEINT|DECIMAL\(\d+,\d+\)")
 
@@ -40,7 +40,7 @@ class FrozenAnswers:
         run(f"INSERT INTO {table} SELECT {number}, {names} FROM ({select})")
         return f"(SELECT {names} FROM {table} WHERE __dp_number = {number})"
 
-    def add(self, columns: Columns, rows: Rows) -> str:
+    def add(self, columns: Columns, rows: Records) -> str:
         """Freeze rows; returns a relation, as SQL."""
         number, table, names = next(self._numbers), _shared(columns), _names(columns)
         numbered = [("__dp_number", "BIGINT"), *columns]
@@ -50,13 +50,13 @@ class FrozenAnswers:
         _fill(self._run, table, numbered, [(number, *row) for row in rows])
         return f"(SELECT {names} FROM {table} WHERE __dp_number = {number})"
 
-    def copy(self, columns: Columns, rows: Rows) -> str:
+    def copy(self, columns: Columns, rows: Records) -> str:
         """Copy a system table, and drop the oldest copy; returns a relation, as SQL."""
         table = f"temp.main.__dp_table_{next(self._numbers)}"
         _create(self._run, table, columns)
         _fill(self._run, table, columns, rows)
         self._copies.append(table)
-        if len(self._copies) > MAX_COPIES:  # gone already if its transaction was rolled back
+        if len(self._copies) > MAX_SYSTEM_TABLES:  # gone already if its transaction was rolled back
             self._run(f"DROP TABLE IF EXISTS {self._copies.popleft()}")
         return f"(SELECT {_names(columns)} FROM {table})"
 
@@ -90,7 +90,7 @@ def _create(run: Run, table: str, columns: Columns) -> None:
     run(f"CREATE TEMP TABLE IF NOT EXISTS {table} ({typed})")
 
 
-def _fill(run: Run, table: str, columns: Columns, rows: Rows) -> None:
+def _fill(run: Run, table: str, columns: Columns, rows: Records) -> None:
     values = f"({', '.join(f'CAST(? AS {kind})' for _, kind in columns)})"
     for first in range(0, len(rows), _ROWS_PER_INSERT):
         some = rows[first : first + _ROWS_PER_INSERT]

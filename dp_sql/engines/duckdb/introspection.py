@@ -27,7 +27,7 @@ _COLUMNS = """
 """
 _VIEWS = """SELECT database_name, schema_name, view_name, sql FROM system.main.duckdb_views()
     WHERE NOT internal"""
-Names = Iterable[Sequence[str]]  # of tables
+TableNames = Iterable[Sequence[str]]  # of tables
 _KEYS = """
     SELECT database_name, schema_name, table_name, constraint_type, constraint_column_names,
         referenced_table, referenced_column_names
@@ -80,7 +80,7 @@ class DatabaseCatalogue:
             for parts, columns in groupby(rows, key=lambda row: (row[0], row[1], row[2]))
         ]
 
-    def pinned(self, private: Names = (), public: Names = ()) -> PinnedFiles:
+    def pinned(self, private: TableNames = (), public: TableNames = ()) -> PinnedFiles:
         """The files of these tables as they are now; PolicyError as for PinnedFiles."""
         files = [one for one in self._listed if one.files]
         tables = [

@@ -39,7 +39,9 @@ _DIFFERENT = """
 """
 
 
-Table = tuple[str, str, tuple[str, ...]]  # its name, its SQL, the paths or patterns of its files
+ParquetTable = tuple[
+    str, str, tuple[str, ...]
+]  # its name, its SQL, the paths or patterns of its files
 _File = tuple[str, int, int, int, int]  # name, device, inode, size and time of change
 _READABLE: set[tuple[_File, ...]] = set()  # files that this process has read to their end
 
@@ -89,7 +91,10 @@ class PinnedFiles:
     """
 
     def __init__(
-        self, connection: Any, private: Sequence[Table] = (), public: Sequence[Table] = ()
+        self,
+        connection: Any,
+        private: Sequence[ParquetTable] = (),
+        public: Sequence[ParquetTable] = (),
     ) -> None:
         self._connection = connection
         self._patterns = [pattern for *_, listed in (*private, *public) for pattern in listed]
@@ -109,7 +114,7 @@ class PinnedFiles:
         """Whether a file was added, removed or replaced since."""
         return bool(self._patterns) and self._now(self._patterns) != self._found
 
-    def _check_columns(self, table: Table) -> None:
+    def _check_columns(self, table: ParquetTable) -> None:
         name, _, patterns = table
         try:
             ((n,),) = self._connection.execute(_DIFFERENT, [list(patterns)]).fetchall()
@@ -119,7 +124,7 @@ class PinnedFiles:
         if n != 1:
             raise PolicyError(f"The files of {name} do not have the same columns and types.")
 
-    def _check_types(self, table: Table) -> None:
+    def _check_types(self, table: ParquetTable) -> None:
         """Refuse types that DuckDB guesses from folders: one person's folder could change them."""
         name, sql, patterns = table
         files = f"[{', '.join(map(literal, patterns))}]"
@@ -136,7 +141,7 @@ class PinnedFiles:
         described = self._connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
         return [(name, kind) for name, kind, *_ in described]
 
-    def _check_rows(self, table: Table) -> None:
+    def _check_rows(self, table: ParquetTable) -> None:
         name, sql, patterns = table
         files = self._now(patterns)
         if files is None:

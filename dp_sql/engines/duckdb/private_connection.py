@@ -22,10 +22,10 @@ from dp_sql.engines.duckdb.connection import (
     restrict,
     source_error,
 )
-from dp_sql.engines.duckdb.frozen import Rows, exactly
+from dp_sql.engines.duckdb.frozen import Records, exactly
 from dp_sql.engines.duckdb.in_pieces import for_size, release_sql
 from dp_sql.engines.duckdb.install import number_of, register
-from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue, Names
+from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue, TableNames
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.catalog import Catalogue
@@ -105,7 +105,7 @@ class PrivateConnection:
         ((database, schema),) = self._run(sql).fetchall()
         return database, schema
 
-    def pin(self, private: Names, public: Names) -> None:
+    def pin(self, private: TableNames, public: TableNames) -> None:
         """Note the files of these tables; PolicyError as for PinnedFiles."""
         self._files = self._pinned(private, public)
 
@@ -245,12 +245,12 @@ class PrivateConnection:
             raise InternalError("DuckDB cannot bind the SQL generated for this query.") from None
         return tickets
 
-    def release(self, plans: Sequence[Plan], tickets: Sequence[str]) -> list[Rows]:
+    def release(self, plans: Sequence[Plan], tickets: Sequence[str]) -> list[Records]:
         """Release all once: rows for each plan.
 
         Every failure of any of them is one constant sentence, and the cost of all is spent.
         """
-        answers: list[Rows] | None = None
+        answers: list[Records] | None = None
         with contextlib.suppress(Exception):  # of any type: a rarer one would show as much
             answers = self._answers(plans, tickets)
         self._withdraw(tickets)
@@ -258,8 +258,8 @@ class PrivateConnection:
             raise QueryError(FAILED)
         return answers
 
-    def _answers(self, plans: Sequence[Plan], tickets: Sequence[str]) -> list[Rows]:
-        answers: list[Rows] = [()] * len(plans)
+    def _answers(self, plans: Sequence[Plan], tickets: Sequence[str]) -> list[Records]:
+        answers: list[Records] = [()] * len(plans)
         drawn = [*map(self.tickets.plan, tickets)]
         for places, some, theirs in bundled(drawn, tickets):
             with release_sql(some, theirs, self._engine, private_sql) as sql:

@@ -11,9 +11,9 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Engine, restrict
-from dp_sql.engines.duckdb.frozen import FrozenAnswers, Rows
+from dp_sql.engines.duckdb.frozen import FrozenAnswers, Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
-from dp_sql.engines.duckdb.tables import fill, follow, make
+from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import SchemaName
@@ -38,7 +38,7 @@ class PublicConnection(Engine):
         super().__init__(duckdb.connect(":memory:", config=config), Tickets())
         restrict(self.connection, "SET lock_configuration = true")
         if here is not None:  # where bare names are looked for, as in the database itself
-            follow(self.connection, here)
+            use_schema(self.connection, here)
         self.loaded: set[tuple[str, ...]] = set()  # public tables, by their full names
         self.frozen = FrozenAnswers(self.connection.execute)
         self._stored: dict[str, str] = {}
@@ -70,11 +70,11 @@ class PublicConnection(Engine):
         """
         if is_bare and parts[0] != "temp":
             self.connection.execute(f"DROP TABLE IF EXISTS temp.main.{quote(parts[-1])}")
-        make(self.connection, parts, columns)
+        make_table(self.connection, parts, columns)
         fill(self.connection, parts, columns, rows)
         self.loaded.add(tuple(parts))
 
-    def freeze_once(self, what: str, columns: Sequence[tuple[str, str]], rows: Rows) -> str:
+    def freeze_once(self, what: str, columns: Sequence[tuple[str, str]], rows: Records) -> str:
         """Freeze what never changes; the same one again is the same relation, as SQL."""
         if what not in self._stored:
             self._stored[what] = self.frozen.add(columns, rows)

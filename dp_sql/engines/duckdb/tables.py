@@ -15,7 +15,7 @@ from dp_sql.sql.formatting import full_name, quote
 Columns = Sequence[tuple[str, str]]  # names and types
 
 
-def follow(connection: Connection, here: SchemaName) -> None:
+def use_schema(connection: Connection, here: SchemaName) -> None:
     """Let bare names mean tables of this database and schema, which are made where they lack."""
     attach(connection, here)
     connection.execute(f"USE {full_name(here)}")
@@ -34,7 +34,7 @@ def attach(connection: Connection, scope: Sequence[str]) -> None:
         raise SourceError(f"{why} ({type(error).__name__}).") from None
 
 
-def make(connection: Connection, parts: Sequence[str], columns: Columns) -> None:
+def make_table(connection: Connection, parts: Sequence[str], columns: Columns) -> None:
     """Make an empty table, unless one with these columns is there."""
     attach(connection, parts[:2])
     typed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns)

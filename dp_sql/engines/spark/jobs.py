@@ -21,12 +21,12 @@ from functools import reduce
 from itertools import groupby
 from typing import Any
 
-from dp_sql.engines.protocol import Pairs, Question
+from dp_sql.engines.protocol import Pairs, PartedQuestion
 from dp_sql.engines.spark import parts
 from dp_sql.engines.spark.parts import ALL, ITEM, KEPT, PART, PER_CODE, PIECES, Chosen, Piece
 from dp_sql.engines.spark.people import Read, rows_by_part
 from dp_sql.engines.spark.progress import Progress
-from dp_sql.engines.spark.question_sql import Asked, asked
+from dp_sql.engines.spark.question_sql import BoundQuestion, asked
 from dp_sql.errors import InternalError, SourceError
 
 ROWS_PER_PART = 1_000_000
@@ -47,7 +47,7 @@ class _Slices:
     pieces: a list where they were merged on the driver, else a dataframe.
     """
 
-    asked: Asked
+    asked: BoundQuestion
     n_slices: int
     pieces: Any
 
@@ -67,7 +67,7 @@ class SparkJobs:
         self._is_cancelled = False
         self._seen: dict[Any, int] = {}
         self._digests: dict[tuple[int, int, int], str] = {}
-        self._pairs: list[tuple[Question, _Slices]] = []
+        self._pairs: list[tuple[PartedQuestion, _Slices]] = []
         self.progress: Progress | None = None  # what the owner sees
 
     def cancel(self) -> None:
@@ -88,19 +88,19 @@ class SparkJobs:
 
     # --- what an engine answers (dp_sql.engines.protocol) ---
 
-    def counts(self, question: Question) -> Any:
+    def counts(self, question: PartedQuestion) -> Any:
         """How many people have each item."""
         return self._answer(question)
 
-    def contributions(self, question: Question) -> Any:
+    def contributions(self, question: PartedQuestion) -> Any:
         """A histogram of what people contribute."""
         return self._answer(question)
 
-    def thin(self, question: Question, people_per_item: int) -> Pairs:
+    def thin(self, question: PartedQuestion, people_per_item: int) -> Pairs:
         """Some people of each item, by a hash of their codes, and a pair of each person."""
         return self._chosen(question, Chosen(people_per_item))
 
-    def complete(self, question: Question, items: Any, people: Any) -> Pairs:
+    def complete(self, question: PartedQuestion, items: Any, people: Any) -> Pairs:
         """All pairs of these items and people; None: of all items."""
         if items is None:
             return self._chosen(question, Chosen(None))
@@ -108,7 +108,7 @@ class SparkJobs:
 
     # --- jobs ---
 
-    def _answer(self, question: Question) -> Any:
+    def _answer(self, question: PartedQuestion) -> Any:
         import pyarrow as pa
 
         bound = self._bound(question)
@@ -118,7 +118,7 @@ class SparkJobs:
         pieces = pieces or [*parts.merge_slice(merge, 0, [])]
         return pa.concat_tables(parts.from_bytes(data) for *_, data in pieces)
 
-    def _chosen(self, question: Question, chosen: Chosen) -> Pairs:
+    def _chosen(self, question: PartedQuestion, chosen: Chosen) -> Pairs:
         slices = self._slices(question)
         given = (slices.n_slices, chosen)
         if isinstance(slices.pieces, list):
@@ -131,7 +131,7 @@ class SparkJobs:
             pieces = [*parts.thin_piece(none, *given)]
         return self._assembled(slices, pieces, has_all_people=chosen.most is not None)
 
-    def _slices(self, question: Question) -> _Slices:
+    def _slices(self, question: PartedQuestion) -> _Slices:
         """Merged pairs of a question, which are kept until the release ends."""
         for known, slices in self._pairs:
             if known == question:
@@ -143,7 +143,7 @@ class SparkJobs:
         self._pairs.append((question, slices))
         return slices
 
-    def _merged(self, bound: Asked, merge: parts.Merge) -> _Slices:
+    def _merged(self, bound: BoundQuestion, merge: parts.Merge) -> _Slices:
         """Run a question over all parts, and merge what comes out."""
         n_parts, n_slices = self._parts(bound.question), merge.n_slices
         work = bound.work(n_slices)
@@ -184,7 +184,7 @@ class SparkJobs:
 
     # --- how far to split ---
 
-    def _parts(self, question: Question) -> int:
+    def _parts(self, question: PartedQuestion) -> int:
         """Into how many parts people are split: the same for all of a release."""
         if self._n_parts is None:
             frames = [self._read(one.table)[0].selectExpr("1 AS n") for one in question.tables]
@@ -195,12 +195,12 @@ class SparkJobs:
                 self.progress.n_rows = n_rows
         return self._n_parts
 
-    def _n_slices(self, question: Question) -> int:
+    def _n_slices(self, question: PartedQuestion) -> int:
         """Into how many slices; one is merged on the driver."""
         n_parts = self._parts(question)
         return n_parts if question.keys and n_parts > MERGED_HERE else 1
 
-    def _bound(self, question: Question) -> Asked:
+    def _bound(self, question: PartedQuestion) -> BoundQuestion:
         return asked(question, {one.table: self._read(one.table)[1] for one in question.tables})
 
     # --- checks ---
@@ -257,7 +257,7 @@ def _merged_here(merge: parts.Merge, pieces: Sequence[Piece]) -> list[Piece]:
     return [*parts.merge_slice(merge, 0, rows), *(piece for piece in pieces if piece[0])]
 
 
-def _named(bound: Asked, seen: Sequence[Sequence[str]]) -> Iterator[tuple[Any, int]]:
+def _named(bound: BoundQuestion, seen: Sequence[Sequence[str]]) -> Iterator[tuple[Any, int]]:
     """What one part has read of each table: how many rows, and sums of hashes."""
     for one, values in zip(dict.fromkeys(bound.question.tables), seen, strict=True):
         columns = bound.read[one.table]

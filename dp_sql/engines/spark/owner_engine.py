@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from dp_sql.engines.duckdb.connection import Engine, restrict
-from dp_sql.engines.duckdb.frozen import FrozenAnswers, Rows
+from dp_sql.engines.duckdb.frozen import FrozenAnswers, Records
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.spill import limit_private
-from dp_sql.engines.duckdb.tables import fill, follow, make
+from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
 from dp_sql.engines.spark.catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.engines.spark.release import Releases, open_memory, public_tables, shut, told
 from dp_sql.errors import SourceError
@@ -46,7 +46,7 @@ class SparkEngine(Engine):
         """Forget what an earlier statement has asked; returns where bare names are looked for."""
         self._found, self._rows = {}, {}
         here = self._catalog.here()
-        follow(self.connection, here)
+        use_schema(self.connection, here)
         return here
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class SparkEngine(Engine):
         if key not in self._found:
             found = self._catalog.find(parts)
             if found is not None:
-                make(self.connection, found.parts, found.columns)
+                make_table(self.connection, found.parts, found.columns)
                 self._found[found.parts] = found
             self._found[key] = found
         return self._found[key]
@@ -145,7 +145,7 @@ class SparkEngine(Engine):
         self.read(public_tables(plans).union(*map(self._named, (f"FROM {s}" for s in scores))))
         plans = [*map(drawn_from, plans)]
 
-        def run() -> list[Rows]:
+        def run() -> list[Records]:
             try:
                 return self.releases.made(self.connection, plans, tickets)
             except Exception as error:

@@ -31,7 +31,7 @@ Piece = tuple[int, int, int, bytes]
 
 
 @dataclass(frozen=True)
-class Relation:
+class TaskTable:
     """A table of the task's DuckDB: `insert` reads its rows from the relation `__dp_incoming`."""
 
     create: Sequence[str]
@@ -40,10 +40,10 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Source:
+class TaskSource:
     """A private table; `seen` is a SELECT of one row that tells its rows from others."""
 
-    relation: Relation
+    relation: TaskTable
     seen: str
 
 
@@ -56,12 +56,12 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class Work:
+class TaskQuestion:
     """What is run over a part. `answer` is a SELECT; its last column is the slice of each row."""
 
     worker: Worker
-    public: Sequence[Relation]
-    sources: Sequence[Source]
+    public: Sequence[TaskTable]
+    sources: Sequence[TaskSource]
     answer: str
     n_slices: int
 
@@ -71,8 +71,8 @@ class Merge:
     """How rows of all parts become one: `parts` reads them, `answer` is a SELECT."""
 
     worker: Worker
-    public: Sequence[Relation]
-    parts: Relation
+    public: Sequence[TaskTable]
+    parts: TaskTable
     answer: str
     n_slices: int
 
@@ -80,7 +80,7 @@ class Merge:
 # --- parts ---
 
 
-def answer_parts(batches: Iterable[Any], work: Work) -> Iterator[Any]:
+def answer_parts(batches: Iterable[Any], work: TaskQuestion) -> Iterator[Any]:
     """Run the work over each part in some batches of rows, which have all rows of their parts."""
     parts: dict[int, _Part] = {}
     for batch in batches:
@@ -93,7 +93,7 @@ def answer_parts(batches: Iterable[Any], work: Work) -> Iterator[Any]:
             yield as_batch(piece)
 
 
-def no_rows(work: Work, number: int) -> list[Piece]:
+def no_rows(work: TaskQuestion, number: int) -> list[Piece]:
     """The answer of a part without rows, for which Spark runs no task."""
     return list(_Part(work, number).answer())
 
@@ -101,10 +101,10 @@ def no_rows(work: Work, number: int) -> list[Piece]:
 class _Part:
     """The rows of one part, in a DuckDB of its own."""
 
-    def __init__(self, work: Work, number: int) -> None:
+    def __init__(self, work: TaskQuestion, number: int) -> None:
         self._work, self._number = work, number
         self._open = contextlib.ExitStack()
-        self._database = self._open.enter_context(open_database(work.worker, number))
+        self._database = self._open.enter_context(task_database(work.worker, number))
         for relation in (*work.public, *(source.relation for source in work.sources)):
             make(self._database, relation)
         self._waiting: list[list[Any]] = [[] for _ in work.sources]
@@ -182,7 +182,7 @@ def merge_slice(merge: Merge, number: int, pieces: Sequence[Piece]) -> Iterator[
     if number == merge.n_slices:  # what the parts have read
         yield from pieces
         return
-    with open_database(merge.worker, number) as database:
+    with task_database(merge.worker, number) as database:
         for relation in (*merge.public, merge.parts):
             make(database, relation)
         if pieces:  # at once: an insert takes longer than most pieces
@@ -284,10 +284,10 @@ def in_pieces(number: int, part: int, rows: Any) -> Iterator[Piece]:
     """Rows of a slice as pieces; one if there are no rows."""
     step = max(1, rows.num_rows * _SIZE // max(1, rows.nbytes))
     for i, start in enumerate(range(0, max(1, rows.num_rows), step)):
-        yield number, part, i, as_bytes(rows.slice(start, step))
+        yield number, part, i, arrow_bytes(rows.slice(start, step))
 
 
-def as_bytes(rows: Any) -> bytes:
+def arrow_bytes(rows: Any) -> bytes:
     """A table in arrow's IPC format."""
     import pyarrow as pa
 
@@ -308,7 +308,7 @@ def from_bytes(data: Any) -> Any:
 # --- DuckDB ---
 
 
-def make(database: Any, relation: Relation) -> None:
+def make(database: Any, relation: TaskTable) -> None:
     """Make a table, with its rows if it is public."""
     for statement in relation.create:
         database.execute(statement)
@@ -316,7 +316,7 @@ def make(database: Any, relation: Relation) -> None:
         _insert(database, relation, from_bytes(relation.rows))
 
 
-def _insert(database: Any, relation: Relation, rows: Any) -> None:
+def _insert(database: Any, relation: TaskTable, rows: Any) -> None:
     database.register(INCOMING, rows)
     database.execute(relation.insert)
     database.unregister(INCOMING)
@@ -327,7 +327,7 @@ def _select(database: Any, select: str) -> Any:
 
 
 @contextlib.contextmanager
-def open_database(worker: Worker, number: int) -> Iterator[Any]:
+def task_database(worker: Worker, number: int) -> Iterator[Any]:
     """An empty DuckDB, in memory; `number` is what `__dp_part()` says."""
     import duckdb
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dp_sql.engines.duckdb.connection import columns_of
-from dp_sql.engines.duckdb.frozen import Rows
-from dp_sql.engines.duckdb.introspection import Names
+from dp_sql.engines.duckdb.frozen import Records
+from dp_sql.engines.duckdb.introspection import TableNames
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
-from dp_sql.engines.duckdb.tables import fill, follow, make
+from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
 from dp_sql.engines.spark.catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.engines.spark.release import Releases, open_memory, shut
 from dp_sql.errors import PolicyError, SourceError
@@ -52,9 +52,9 @@ class SparkPrivateConnection(PrivateConnection):
         self._begin(connection, f"spark#{id(connection)}", policy.limits)
         with self._closed_on_failure():
             shut(connection)
-            follow(connection, self._spark.here())
+            use_schema(connection, self._spark.here())
             for table in tables:
-                make(connection, table.parts, table.columns)
+                make_table(connection, table.parts, table.columns)
             self.catalogue = SparkTables([*map(self._listed_in_spark, tables)], self)
             self._listed = self.catalogue.listed()
 
@@ -88,7 +88,7 @@ class SparkPrivateConnection(PrivateConnection):
         database, schema, name = table.parts
         return ListedInSpark((database, schema, name), False, tuple(columns), called=table.called)
 
-    def pin(self, private: Names, public: Names) -> None:
+    def pin(self, private: TableNames, public: TableNames) -> None:
         """Read the rows of the public tables, which stay as they are now for this session."""
         for name in [*self._policy.scores, *sorted(self._policy.public)]:
             table = self._tables[name]
@@ -115,7 +115,7 @@ class SparkPrivateConnection(PrivateConnection):
         """Refuse, before anything is spent, what cannot be asked of Spark."""
         self._releases.check(plans)
 
-    def _answers(self, plans: Sequence[Plan], tickets: Sequence[str]) -> list[Rows]:
+    def _answers(self, plans: Sequence[Plan], tickets: Sequence[str]) -> list[Records]:
         return self._releases.made(self._connection, [*map(drawn_from, plans)], tickets)
 
     def _as_drawn(self, plan: Plan) -> Plan:

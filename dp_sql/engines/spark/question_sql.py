@@ -12,20 +12,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dp_sql.engines.protocol import PART, PARTS, SETTINGS, PublicRows, Question
+from dp_sql.engines.protocol import PART, PARTS, SETTINGS, PartedQuestion, PublicRows
 from dp_sql.engines.spark.parts import (
     INCOMING,
     ITEM,
     PEOPLE,
     PER_CODE,
     Merge,
-    Relation,
-    Source,
-    Work,
+    TaskQuestion,
+    TaskSource,
+    TaskTable,
     Worker,
-    as_bytes,
+    arrow_bytes,
     make,
-    open_database,
+    task_database,
 )
 from dp_sql.privacy.catalog import Parts
 from dp_sql.sql.formatting import full_name, quote
@@ -42,20 +42,20 @@ _EXACT = frozenset(
 
 
 @dataclass(frozen=True)
-class Asked:
+class BoundQuestion:
     """A question that DuckDB has bound.
 
     tables: the private tables and their columns, in order. read: for each, the names of the columns
     whose values matter. types: of the columns of part_sql. merged: of those of merge_sql.
     """
 
-    question: Question
+    question: PartedQuestion
     tables: Mapping[Parts, Columns]
     read: Mapping[Parts, Sequence[str]]
     types: Columns
     merged: Columns
 
-    def work(self, n_slices: int) -> Work:
+    def work(self, n_slices: int) -> TaskQuestion:
         """What is run over each part.
 
         Codes of people are unique over all parts; the last bit is set in one pair of each person.
@@ -75,10 +75,10 @@ class Asked:
             f"FROM ({self.question.part_sql}\n) AS __dp_p ORDER BY __dp_slice"
         )
         sources = [
-            Source(relation, _seen(table, self.read[table]))
+            TaskSource(relation, _seen(table, self.read[table]))
             for table, relation in _private(self.tables, self.read).items()
         ]
-        return Work(worker(), _public(self.question.public), sources, answer, n_slices)
+        return TaskQuestion(worker(), _public(self.question.public), sources, answer, n_slices)
 
     def merge(self, n_slices: int) -> Merge:
         """The answer of a slice."""
@@ -110,11 +110,11 @@ class Asked:
         return Merge(worker(), public, _parts(self.types), answer, n_slices)
 
 
-def asked(question: Question, tables: Mapping[Parts, Columns]) -> Asked:
+def asked(question: PartedQuestion, tables: Mapping[Parts, Columns]) -> BoundQuestion:
     """Bind a question; no row is read."""
     every = {table: [name for name, _ in columns] for table, columns in tables.items()}
     public = {name: PublicRows(rows.columns, None) for name, rows in question.public.items()}
-    with open_database(worker(), 0) as database:
+    with task_database(worker(), 0) as database:
         for relation in (*_private(tables, every).values(), *_public(public)):
             make(database, relation)
         types = _described(database, question.part_sql)
@@ -123,7 +123,7 @@ def asked(question: Question, tables: Mapping[Parts, Columns]) -> Asked:
         with _only_unused_columns(database):
             explained = database.execute(f"EXPLAIN (FORMAT json) {question.part_sql}").fetchall()
     read = {table: _read(json.loads(explained[0][1]), table, every[table]) for table in tables}
-    return Asked(question, tables, read, types, merged)
+    return BoundQuestion(question, tables, read, types, merged)
 
 
 # --- which columns a question reads ---
@@ -171,7 +171,7 @@ def incoming(table: int, column: int) -> str:
 
 def _private(
     tables: Mapping[Parts, Columns], read: Mapping[Parts, Sequence[str]]
-) -> dict[Parts, Relation]:
+) -> dict[Parts, TaskTable]:
     """Private tables; columns that are not read are NULL."""
     made = {}
     for number, (table, columns) in enumerate(tables.items()):
@@ -183,24 +183,24 @@ def _private(
     return made
 
 
-def _public(public: Mapping[str, PublicRows]) -> list[Relation]:
+def _public(public: Mapping[str, PublicRows]) -> list[TaskTable]:
     """Public relations; their names are SQL."""
     made = []
     for name, relation in public.items():
         parts = tuple(str(token.name) for token in tokenize(name) if token.name is not None)
         values = [quote(column) for column, _ in relation.columns]
-        rows = None if relation.rows is None else as_bytes(relation.rows)
+        rows = None if relation.rows is None else arrow_bytes(relation.rows)
         made.append(_relation(parts, relation.columns, values, rows))
     return made
 
 
-def _parts(types: Columns) -> Relation:
+def _parts(types: Columns) -> TaskTable:
     return _relation((PARTS,), types, [quote(name) for name, _ in types])
 
 
 def _relation(
     name: Parts, columns: Columns, values: Sequence[str], rows: bytes | None = None
-) -> Relation:
+) -> TaskTable:
     listed = ", ".join(f"{quote(column)} {kind}" for column, kind in columns)
     casts = ", ".join(f"CAST({v} AS {k})" for v, (_, k) in zip(values, columns, strict=True))
     before, is_temporary = [], len(name) == 1 or name[0] == "temp"
@@ -210,7 +210,7 @@ def _relation(
         before.append(f"CREATE SCHEMA IF NOT EXISTS {full_name(name[:2])}")
     create = f"CREATE {'TEMP ' if is_temporary else ''}TABLE {full_name(name)} ({listed})"
     insert = f"INSERT INTO {full_name(name)} SELECT {casts} FROM {INCOMING}"
-    return Relation([*before, create], insert, rows)
+    return TaskTable([*before, create], insert, rows)
 
 
 def _seen(table: Parts, columns: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import duckdb
 
 from dp_sql.engines.by_parts import ByParts
 from dp_sql.engines.duckdb.connection import Connection
-from dp_sql.engines.duckdb.frozen import Rows, exactly
+from dp_sql.engines.duckdb.frozen import Records, exactly
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.spark.catalog import SparkCatalog, SparkTable, condition_of
 from dp_sql.engines.spark.jobs import SparkJobs
@@ -58,7 +58,7 @@ class Releases:
 
     def made(
         self, connection: Connection, plans: Sequence[Plan], tickets: Sequence[str]
-    ) -> list[Rows]:
+    ) -> list[Records]:
         """Release each plan once: its rows. The connection has all public rows that they read."""
         jobs = self._jobs = SparkJobs(self._catalog.spark, self._read)
         jobs.progress = Progress(self._catalog.spark) if self._is_owner else None
@@ -85,8 +85,8 @@ class Releases:
 
 def _made(
     jobs: SparkJobs, connection: Connection, plans: Sequence[Plan], tickets: Sequence[str]
-) -> list[Rows]:
-    answers: list[Rows] = [()] * len(plans)
+) -> list[Records]:
+    answers: list[Records] = [()] * len(plans)
     for places, some, theirs in bundled(plans, tickets):
         if not some[0].parameters.reads_people:
             sql = exactly(released_columns(some), private_sql(some, theirs))

@@ -34,7 +34,7 @@ _SEQUENCES = (
     "SELECT sequence_name FROM duckdb_sequences() "
     "WHERE database_name = current_database() AND schema_name = ? ORDER BY ALL"
 )
-Rows = list[Mapping[str, Any]]
+Mappings = list[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Reflection:
             })  # fmt: skip
         return found
 
-    def _described(self, connection: Any, table: _Table) -> Rows:
+    def _described(self, connection: Any, table: _Table) -> Mappings:
         """What an analyst sees of a table's columns, named as an owner's are."""
         name = ".".join(self.identifier_preparer.quote_identifier(part) for part in table.parts)
         try:
@@ -228,7 +228,7 @@ class Reflection:
             raise NoSuchTableError(name)
         return found
 
-    def _rows(self, connection: Any, what: str, name: str, schema: str | None, kw: Any) -> Rows:
+    def _rows(self, connection: Any, what: str, name: str, schema: str | None, kw: Any) -> Mappings:
         """What one of DuckDB's catalog functions lists of a table; nothing under a policy."""
         table = self._table(connection, name, schema, kw)
         if not _is_owner(connection):
@@ -244,7 +244,7 @@ class Reflection:
 
     def _constraints(
         self, connection: Any, kind: str, name: str, schema: str | None, kw: Any
-    ) -> Rows:
+    ) -> Mappings:
         rows = self._rows(connection, "constraints", name, schema, kw)
         return [row for row in rows if row["constraint_type"] == kind]
 

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from dp_sql.engines.protocol import Pairs, PublicRows, Question
+from dp_sql.engines.protocol import Pairs, PartedQuestion, PublicRows
 from dp_sql.engines.spark.jobs import SparkJobs
 from dp_sql.privacy.catalog import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
@@ -70,7 +70,7 @@ class Asking:
 
     # --- what DuckDB says ---
 
-    def expected(self, question: Question) -> Counter[tuple[Any, ...]]:
+    def expected(self, question: PartedQuestion) -> Counter[tuple[Any, ...]]:
         """The answer over all rows at once."""
         self.connection.execute("CREATE OR REPLACE TEMP MACRO __dp_part() AS 0")
         self.connection.execute(f"CREATE TEMP TABLE __dp_parts AS {question.part_sql}")
@@ -79,7 +79,7 @@ class Asking:
         finally:
             self.connection.execute("DROP TABLE __dp_parts")
 
-    def answered(self, question: Question, answer: pa.Table) -> Counter[tuple[Any, ...]]:
+    def answered(self, question: PartedQuestion, answer: pa.Table) -> Counter[tuple[Any, ...]]:
         """An answer of Spark in the same types."""
         self.connection.register("__answer", answer)
         casts = ", ".join(f"CAST({quote(name)} AS {kind})" for name, kind in question.columns)

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dp_sql.engines.protocol import Question
+from dp_sql.engines.protocol import PartedQuestion
 from dp_sql.engines.spark import jobs as module
 from dp_sql.engines.spark.jobs import SparkJobs
 from dp_sql.engines.spark.people import check_people
@@ -35,14 +35,14 @@ ORDERED = PersonOf(ORDERS, "buyer")
 LINE = PersonOf(LINES, "order", "id", ORDERED)
 NOTE = PersonOf(NOTES, "line", "line no", LINE)
 
-COUNTS = Question(
+COUNTS = PartedQuestion(
     "SELECT title, count(DISTINCT person) AS n FROM spark_catalog.default.ratings GROUP BY title",
     ["title"],
     "SELECT title, CAST(sum(n) AS BIGINT) AS n FROM __dp_parts GROUP BY title",
     [("title", "VARCHAR"), ("n", "BIGINT")],
     [PEOPLE],
 )
-ROWS_PER_PERSON = Question(
+ROWS_PER_PERSON = PartedQuestion(
     """WITH each AS (SELECT count(*) AS n FROM spark_catalog.default.ratings
         WHERE person IS NOT NULL GROUP BY person)
     SELECT n, count(*) AS people, sum(n) AS total FROM each GROUP BY n -- a comment""",
@@ -52,14 +52,14 @@ ROWS_PER_PERSON = Question(
     [("n", "BIGINT"), ("people", "BIGINT"), ("total", "HUGEINT")],
     [PEOPLE],
 )
-TOTAL = Question(
+TOTAL = PartedQuestion(
     "SELECT count(*) AS n FROM spark_catalog.default.ratings WHERE person IS NOT NULL",
     [],
     "SELECT CAST(sum(n) AS BIGINT) AS n FROM __dp_parts",
     [("n", "BIGINT")],
     [PEOPLE],
 )
-JOINED = Question(
+JOINED = PartedQuestion(
     """SELECT title, city, count(DISTINCT r.person) AS n
     FROM "spark_catalog"."default"."ratings" AS r
     JOIN "spark_catalog"."default"."places" AS p ON r.person = p.who
@@ -70,7 +70,7 @@ JOINED = Question(
     [("title", "VARCHAR"), ("city", "VARCHAR"), ("n", "BIGINT")],
     [PEOPLE, PersonOf(PLACES, "who")],
 )
-LINKED = Question(
+LINKED = PartedQuestion(
     """SELECT text, buyer % 10 AS digit, count(*) AS n, count(DISTINCT buyer) AS buyers
     FROM shop."my schema".orders AS o
     JOIN shop."my schema"."order ""x"" lines" AS l ON o.id = l."order"
@@ -82,7 +82,7 @@ LINKED = Question(
     [("text", "VARCHAR"), ("digit", "BIGINT"), ("n", "BIGINT"), ("buyers", "BIGINT")],
     [ORDERED, LINE, NOTE],
 )
-PAIRS = Question(
+PAIRS = PartedQuestion(
     """WITH codes AS (SELECT person, row_number() OVER (ORDER BY person) - 1 AS code
         FROM (SELECT DISTINCT person FROM spark_catalog.default.ratings WHERE person IS NOT NULL))
     SELECT DISTINCT title, lower(title) AS low, code AS __dp_person
@@ -130,7 +130,7 @@ def asking(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask
 
 
 @pytest.fixture(scope="module")
-def joined(asking: Asking) -> Question:
+def joined(asking: Asking) -> PartedQuestion:
     return replace(JOINED, public=asking.public("__dp_domain", item=["Title 1", "Title 2", None]))
 
 
@@ -139,7 +139,7 @@ def n_parts(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-def test_answers(asking: Asking, joined: Question, n_parts: int) -> None:
+def test_answers(asking: Asking, joined: PartedQuestion, n_parts: int) -> None:
     jobs = asking.jobs(n_parts)
     for question in (COUNTS, ROWS_PER_PERSON, TOTAL, joined, LINKED):
         expected = asking.expected(question)
@@ -180,7 +180,7 @@ def test_tables_without_rows(asking: Asking) -> None:
         assert (len(pairs.items), len(pairs.people), pairs.shown.num_rows) == (0, 0, 0)
 
 
-def _over(question: Question, table: tuple[str, ...]) -> Question:
+def _over(question: PartedQuestion, table: tuple[str, ...]) -> PartedQuestion:
     sql = question.part_sql.replace("default.ratings", f"default.{table[-1]}")
     return replace(question, part_sql=sql, tables=[PersonOf(table, "person")])
 

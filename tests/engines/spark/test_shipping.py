@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from dp_sql.engines.protocol import Question
+from dp_sql.engines.protocol import PartedQuestion
 from dp_sql.engines.spark.question_sql import asked
 from dp_sql.privacy.relations.tree import PersonOf
 from dp_sql.sql.formatting import full_name
@@ -96,12 +96,12 @@ def test_types_that_questions_make(asking: Asking) -> None:
         assert asking.answered(question, answer) == asking.expected(question)
 
 
-def _question(asking: Asking, select: str, table: tuple[str, ...]) -> Question:
+def _question(asking: Asking, select: str, table: tuple[str, ...]) -> PartedQuestion:
     """All columns are keys, and each is merged."""
     columns = asking.columns(select)
     keys = [name for name, _ in columns]
     merge = "SELECT * FROM __dp_parts"
-    return Question(select, keys, merge, columns, [PersonOf(table, "person")])
+    return PartedQuestion(select, keys, merge, columns, [PersonOf(table, "person")])
 
 
 @pytest.mark.parametrize("database", ["memory", "temp", "spark_catalog", "system_", 'a "b".c'])
@@ -112,7 +112,7 @@ def test_names(asking: Asking, database: str) -> None:
         table, '"who is" BIGINT, "a.b" VARCHAR, "`" INTEGER', "VALUES (1, 'x', 2), (3, 'y', 4)"
     )
     select = f'SELECT "a.b", sum("`") AS "n ""m" FROM {full_name(table)} GROUP BY ALL'
-    question = Question(
+    question = PartedQuestion(
         select,
         ["a.b"],
         "SELECT * FROM __dp_parts",
@@ -146,5 +146,5 @@ def test_only_columns_that_matter_are_read(select: str, read: str) -> None:
         ("s.x", "DATE"),
     ]
     table = ("db", "main", "t")
-    question = Question(select, [], "SELECT * FROM __dp_parts", [], [PersonOf(table, "a")])
+    question = PartedQuestion(select, [], "SELECT * FROM __dp_parts", [], [PersonOf(table, "a")])
     assert ",".join(asked(question, {table: columns}).read[table]) == read
