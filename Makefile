@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE :=
 	spark superset package test-oldest test-newest test-matrix clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+	@awk -F ':.*## +' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(RUNTIME): pyproject.toml $(wildcard udfs/count_distinct/*.c)
 	@test -n "$(PYTHON)" || { echo "dp_sql needs Python 3.11 or newer" >&2; exit 1; }
