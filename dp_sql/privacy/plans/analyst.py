@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
+from math import prod
 
 from sqlglot import exp
 
@@ -29,7 +30,7 @@ from dp_sql.privacy.plans.domains import (
     label_values,
     list_values,
 )
-from dp_sql.privacy.plans.groups import found_groups, is_observed, listed_groups, spread
+from dp_sql.privacy.plans.groups import found_groups, is_observed, listed_groups, n_values, spread
 from dp_sql.privacy.plans.missing import refuse_missing, refuse_no_epsilon
 from dp_sql.privacy.plans.plan import Groups, Plan
 from dp_sql.privacy.plans.scores import policy_scores_plan
@@ -139,24 +140,18 @@ class _PublicSets:
 
     def groups(self, call: DpCall, cap: int | None) -> Groups:
         """The public groups; `cap`: each person is kept in at most so many of them."""
-        select, keys, n_groups = self.source.select, self.source.values, 1
 
-        def wanted(i: int) -> DpCall:
-            return replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
+        def one_key(of: DpCall, key: Value, given: PublicSet | None) -> str:
+            return self.values(of, given, key, "groups").select
 
-        def one_key(i: int, given: PublicSet | None) -> str:
-            return self.values(wanted(i), given, keys[i], "groups").select
+        def checked(of: DpCall, key: Value, given: PublicQuery, values: Values) -> PublicValues:
+            return self.stated(of, given, key, "groups", values)
 
-        def checked(i: int, given: PublicQuery, values: Values) -> PublicValues:
-            return self.stated(wanted(i), given, keys[i], "groups", values)
-
-        groups, factors = listed_groups(self.source, one_key, checked)
-        for factor in factors:
-            count = f"SELECT system.main.count(*) FROM ({factor}) AS t"
-            n_groups *= self.side.public_number(count)
+        groups, factors = listed_groups(self.source, call, one_key, checked)
+        n_groups = prod(n_values(factor, self.side) for factor in factors)
         if n_groups > MAX_GROUPS:
             message = f"These are {n_groups} groups; at most {MAX_GROUPS} are allowed."
-            raise select.refused(message, call.start)
+            raise self.source.select.refused(message, call.start)
         return Groups(groups, cap, n_groups)
 
     def declared(self, item: Value) -> object:

@@ -11,6 +11,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dp_sql.errors import NotSupported
+from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.expressions.comparisons import Value
 from dp_sql.privacy.plans.domains import PublicValues, Values
 from dp_sql.privacy.plans.plan import Finding, Groups
 from dp_sql.privacy.plans.sources import CallRows, Source
@@ -23,18 +25,21 @@ from dp_sql.udfs import REGISTRY
 
 FINDING_SHARE = Fraction(1, 2)  # of epsilon; the rest is for the answers of the groups found
 
-OneKey = Callable[[int, PublicSet | None], str]
+OneKey = Callable[[DpCall, Value, PublicSet | None], str]
+Checked = Callable[[DpCall, Value, PublicQuery, Values], PublicValues]
 
 
 def listed_groups(
-    source: Source, one_key: OneKey, checked: Callable[[int, PublicQuery, Values], PublicValues]
+    source: Source, call: DpCall, one_key: OneKey, checked: Checked
 ) -> tuple[str, Sequence[str]]:
     """SQL of the groups, and the SQL whose numbers of rows multiply to theirs.
 
-    `one_key` lists the values of one key as `item`, by the set that the statement gives for it;
-    `checked` raises where the values of a query do not suit a key.
+    `one_key` lists the values of a key as `item`, by the set that the statement gives for it;
+    `checked` raises where the values of a query do not suit a key. Both take the key as a value,
+    and as the item of the call.
     """
     select, n_keys = source.select, len(source.values)
+    of = [replace(call, k=None, columns={**call.columns, "item": key}) for key in select.keys]
     given = select.groups
     if isinstance(given, PublicQuery) and n_keys > 1:
         sql, columns = source.public_query(given)
@@ -42,7 +47,7 @@ def listed_groups(
             why = f"GROUP BY has {n_keys} keys, and this query selects {len(columns)} columns."
             raise select.refused(why, given.position, "Select one column for each key, in order.")
         for i, values in enumerate(columns):
-            checked(i, given, values)
+            checked(of[i], source.values[i], given, values)
         casts = (
             f"{exact(f'CAST(c{i} AS {key.type})', key.type)} AS __dp_key_{i}"
             for i, key in enumerate(source.values)
@@ -65,8 +70,13 @@ def listed_groups(
             "lists the combinations, groups := (SELECT … FROM a public table)."
         )
         raise select.refused(why, given.position, hint)
-    domains = [one_key(i, one) for i, one in enumerate(sets)]
+    domains = [*map(one_key, of, source.values, sets)]
     return crossed(domains), domains
+
+
+def n_values(factor: str, schema: Schema) -> int:
+    """How many values SQL of public data lists."""
+    return schema.public_number(f"SELECT system.main.count(*) FROM ({factor}) AS t")
 
 
 def crossed(factors: Sequence[str]) -> str:

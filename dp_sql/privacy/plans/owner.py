@@ -23,6 +23,7 @@ from dp_sql.errors import (
     guessed,
 )
 from dp_sql.privacy.catalog import OwnersEngine, Parts
+from dp_sql.privacy.expressions.comparisons import Value
 from dp_sql.privacy.plans.domains import (
     Domain,
     ObservedValues,
@@ -34,9 +35,9 @@ from dp_sql.privacy.plans.domains import (
     list_values,
     shown_type,
 )
-from dp_sql.privacy.plans.groups import found_groups, is_observed, listed_groups, spread
+from dp_sql.privacy.plans.groups import found_groups, is_observed, listed_groups, n_values, spread
 from dp_sql.privacy.plans.plan import Groups, Plan
-from dp_sql.privacy.plans.scores import scores_plan
+from dp_sql.privacy.plans.scores import only_name, scores_plan
 from dp_sql.privacy.plans.sources import Source, compiled_source, value_of
 from dp_sql.privacy.relations.as_written import check_sql
 from dp_sql.privacy.relations.compiler import Compiler
@@ -52,7 +53,7 @@ from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import as_written, full_name, quote
 from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.tokens import Token, folded, tokenize
+from dp_sql.sql.tokens import Token, folded
 from dp_sql.sql.types import exact, family
 
 
@@ -142,8 +143,9 @@ def _origin(
     select: DpSelect, call: DpCall, bodies: Mapping[str, str], schema: OwnersSchema
 ) -> tuple[Parts, str] | None:
     """The column of a table that the privacy unit is, should a subquery have renamed it."""
-    if not select.ctes and _is_table(select.source_text, schema):
-        return None
+    with contextlib.suppress(QueryError):  # it is raised again when the source is compiled
+        if not select.ctes and (name := only_name(select)) and schema.table(name) is not None:
+            return None
     tables = DeclaredTables(replace(schema, counts=False), "")  # no number is asked for
     try:
         source = compiled_source(select, bodies, Compiler(tables))
@@ -151,17 +153,6 @@ def _origin(
     except QueryError:  # the error is raised again when the source is compiled
         return None
     return None if origin is None or origin[1] == folded(call.privacy_unit.parts[-1]) else origin
-
-
-def _is_table(source: str, schema: OwnersSchema) -> bool:
-    """Whether a source is nothing but the name of a table."""
-    names, dots = tokenize(source)[::2], tokenize(source)[1::2]
-    parts = [name.name for name in names if name.name is not None]
-    if len(parts) != len(dots) + 1 or not all(dot.is_symbol(".") for dot in dots):
-        return False
-    with contextlib.suppress(QueryError):  # it is raised when the source is compiled
-        return schema.table(parts) is not None
-    return False
 
 
 def _bodies(select: DpSelect, tokens: Sequence[Token]) -> dict[str, str]:
@@ -305,35 +296,26 @@ class _DeclaredSets:
         source, select, given = self.source, self.source.select, self.source.select.groups
         sizes: dict[str, int | None] = {}  # those that are known
 
-        def wanted(i: int) -> DpCall:
-            return replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
-
-        def one_key(i: int, one: PublicSet | None) -> str:
+        def one_key(of: DpCall, key: Value, one: PublicSet | None) -> str:
             assert one is not None  # groups are asked for when the call is read
             if is_observed(one):
-                return _observed(source, i)
-            found = self.domain(wanted(i), one, source.values[i].type, "groups")
+                return _observed(source, key)
+            found = self.domain(of, one, key.type, "groups")
             if isinstance(found, PublicValues):
                 sizes[found.select] = found.size
             return str(found.select)
 
-        def checked(i: int, one: PublicQuery, values: Values) -> PublicValues:
-            kind = source.values[i].type
-            return Wanted(select, wanted(i), one, kind, self.schema, "groups").domain(values)
+        def checked(of: DpCall, key: Value, one: PublicQuery, values: Values) -> PublicValues:
+            return Wanted(select, of, one, key.type, self.schema, "groups").domain(values)
 
-        sql, factors = listed_groups(source, one_key, checked)
-
-        def size_of(factor: str) -> int:
-            counted = f"SELECT system.main.count(*) FROM ({factor}) AS t"
-            return sizes.get(factor) or self.schema.public_number(counted)
-
-        size = None if is_observed(given) else prod(map(size_of, factors))
+        sql, factors = listed_groups(source, call, one_key, checked)
+        counts = (sizes.get(factor) or n_values(factor, self.schema) for factor in factors)
+        size = None if is_observed(given) else prod(counts)
         return Groups(sql, call.max_groups_contributed, size, factors=factors)
 
 
-def _observed(source: Source, index: int) -> str:
+def _observed(source: Source, value: Value) -> str:
     """SQL that lists the values of a key in the source, also where WHERE drops their rows."""
-    value = source.values[index]
     sql = source.written(source.unfiltered.select([value])).sql
     item = exact("c0", value.type)
     return f"SELECT DISTINCT {item} AS item FROM ({sql}) AS t WHERE c0 IS NOT NULL"

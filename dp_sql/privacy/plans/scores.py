@@ -73,7 +73,7 @@ def policy_scores_plan(select: DpSelect, call: DpCall, policy: Policy, side: Sch
     group could make people's data choose the candidates, and another sensitivity would change how
     much is spent. Raises NotSupported for another table, and ArgumentError for other arguments.
     """
-    parts, full = _only_name(select), None
+    parts, full = only_name(select), None
     if call.function.table == "scores" and parts:
         full = side.table(parts)
     table = next((t for t in policy.scores.values() if full and side.table(t.name) == full), None)
@@ -112,7 +112,7 @@ def policy_scores_plan(select: DpSelect, call: DpCall, policy: Policy, side: Sch
     )  # fmt: skip
 
 
-def _only_name(select: DpSelect) -> tuple[str, ...]:
+def only_name(select: DpSelect) -> tuple[str, ...]:
     """The name that is all of FROM; empty where there is more."""
     tokens = select.between(select.source)
     names = [token.name for token in tokens[::2]]
