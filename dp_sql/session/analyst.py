@@ -61,7 +61,7 @@ from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.select_list import check_list, only_reads
 from dp_sql.sql.statement import QUERY, Statement, parse
-from dp_sql.sql.tokens import Token, folded, put
+from dp_sql.sql.tokens import Token, folded, matching, put, text_of
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -146,10 +146,11 @@ class AnalystSession(Session):
                 instead = [put(tokens[1:start], "")] if start > 1 else []
                 raise tokens[min(1, len(tokens) - 1)].error(NotSupported, message, None, instead)
         elif not statement.may_be_query:
-            raise NotSupported(
-                "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE.",
-                hint="For example: SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1) FROM ratings",
-            )
+            message = "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE."
+            hint = "For example: SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1) FROM ratings"
+            if instead := _query_within(statement.tokens):
+                raise statement.tokens[0].error(NotSupported, message, hint, instead)
+            raise NotSupported(message, hint=hint)  # DuckDB's parser may know better
         return [statement]
 
     @contextlib.contextmanager
@@ -333,6 +334,18 @@ def _one_statement(text: str) -> Statement:
         raise NotSupported(message, text=text, position=position, instead=instead)
     check_shape(found[0])
     return found[0]
+
+
+def _query_within(tokens: Sequence[Token]) -> list[str]:
+    """The query that another statement holds or is: CREATE TABLE … AS …, COPY (…), SUMMARIZE …."""
+    if tokens[0].upper == "SUMMARIZE":
+        return [f"FROM ({text_of(tokens)})"]
+    if tokens[0].upper not in {"CREATE", "COPY", "PREPARE", "DESCRIBE", "DESC"}:
+        return []
+    begin = next((i for i, token in enumerate(tokens) if token.upper in QUERY), 0)
+    is_inner = begin > 0 and tokens[begin - 1].is_symbol("(")
+    end = matching(tokens, begin - 1) if is_inner else len(tokens)
+    return [text_of(tokens[begin:end])] if begin else []
 
 
 def _shown(tokens: Sequence[Token]) -> list[str] | None:

@@ -22,6 +22,7 @@ from dp_sql.sql.tokens import (
     outside_queries,
     put,
     split,
+    text_of,
     token_at,
 )
 
@@ -190,13 +191,17 @@ def _refuse_misplaced(tokens: Sequence[Token], index: int, select: Select) -> No
         has_window = word == "OVER" and token_at(tokens, after + 1).is_symbol("(")
         stop = matching(tokens, after + 1) + 1 if has_window else after
         instead = [put(tokens[after:stop], "")] if has_window else []
+        if word == "FILTER" and sum(t.upper in FUNCTIONS for t in tokens) == 1:
+            instead = _with_where(tokens, after, select)
         message = f"{name} does not take {_AFTER_CALL[word]}."
         raise tokens[after].error(NotSupported, message, None, instead)
     for keyword, advice in _NOT_BESIDE.items():
         found = select.clause(keyword)
         if found is not None and not (keyword == "HAVING" and select.clause("GROUP")):
             shown = _PLACES.get(keyword, keyword)
-            raise refuse(f"A SELECT with {name} cannot have {shown}.", advice, found.start)
+            message = f"A SELECT with {name} cannot have {shown}."
+            instead = _without(tokens, found)
+            raise tokens[found.start].error(NotSupported, message, advice, instead)
     if select.clause("FROM") is None:
         hint = f"For example: SELECT {example} FROM {function.table}"
         alias = tokens[-1]
@@ -204,6 +209,33 @@ def _refuse_misplaced(tokens: Sequence[Token], index: int, select: Select) -> No
         is_typo = bool(guessed(before.upper, ["FROM"]))
         instead = [put([before], "FROM") if is_typo else put([alias], f"FROM {alias.text}")]
         raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
+
+
+def _with_where(tokens: Sequence[Token], at: int, select: Select) -> list[str]:
+    """The statement whose FILTER (WHERE …) at a place is in its WHERE clause instead."""
+    close = matching(tokens, at + 1) if token_at(tokens, at + 1).is_symbol("(") else at
+    source, where = select.clause("FROM"), select.clause("WHERE")
+    last = where or source
+    if last is None or close <= at + 3 or tokens[at + 2].upper != "WHERE" or last.start < at:
+        return []
+    text, end = tokens[0].source, tokens[last.stop - 1].end
+    condition = f"({text_of(tokens[at + 3 : close])})"
+    before = text[: tokens[at - 1].end] + text[tokens[close].end : tokens[last.stop - 1].end]
+    if where is not None:
+        begin = tokens[where.start + 1].start
+        before = text[: tokens[at - 1].end] + text[tokens[close].end : begin]
+        return [f"{before}({text[begin:end]}) AND {condition}{text[end:]}"]
+    return [f"{before} WHERE {condition}{text[end:]}"]
+
+
+def _without(tokens: Sequence[Token], clause: Clause) -> list[str]:
+    """The statement without a sample, or with its QUALIFY in an outer query."""
+    if clause.keyword == "USING":
+        return [put(tokens[clause.start : clause.stop], "")]
+    if clause.keyword == "QUALIFY" and tokens[0].upper in {"SELECT", "FROM"}:
+        text, start = tokens[0].source, tokens[clause.start].start
+        return [f"SELECT * FROM ({text[:start].rstrip()}) {text[start:]}"]
+    return []
 
 
 def _read_select(

@@ -118,6 +118,8 @@ def _as_domain(argument: Argument) -> list[str]:
         return [argument.put(f"{text_of(tokens[4:-1])}.{tokens[2].text}")]
     if tokens[0].is_symbol("(") and tokens[-1].is_symbol(")"):
         return [argument.put(f"[{text_of(tokens[1:-1])}]")]
+    if words[0] in {"RANGE", "GENERATE_SERIES"}:
+        return [argument.put(f"(FROM {argument.written})")]
     return [argument.put(f"[{argument.written}]")]
 
 
