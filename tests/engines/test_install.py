@@ -222,6 +222,17 @@ def test_a_file_is_free_again_after_close(tmp_path: Path) -> None:
         assert dp_sql.install(plain).sql("FROM best").fetchall() == BEST
 
 
+def test_install_keeps_temporary_macros_of_the_user() -> None:
+    with duckdb.connect() as con:
+        con.execute("CREATE TEMP MACRO dp(x) AS TABLE SELECT x + 1 AS y")
+        con.execute("CREATE TEMP MACRO dp_topk(x) AS x + 1")
+        dp_sql.install(con)
+        assert con.sql("SELECT y, dp_topk(y) FROM dp(1)").fetchall() == [(2, 3)]
+        con.execute(READING_LOG)
+        (n,) = con.sql(f"SELECT DP_COUNT(1, {UNIT}) FROM ratings").fetchall()[0]
+        assert n > 0
+
+
 def test_two_databases_keep_their_own_receipts(con: Con) -> None:
     with duckdb.connect() as other:
         other.execute(READING_LOG)
