@@ -95,7 +95,7 @@ class Mechanism:
         run: run(data, **parameters). The data are the counts of items (topk), the offsets and the
             people of items (count_distinct, and topk that finds items without n_largest), scores
             and sensitivities (select), histograms of people by what they contribute (count, sum,
-            avg), the counts of groups (histogram), or votes (quantile).
+            avg) or by groups (group_rows), the counts of groups (histogram), or votes (quantile).
         accuracy: accuracy(size, **parameters, beta) says in one sentence what holds for every
             data set; size is the number of items (topk) or groups (histogram) or the sensitivities
             (select), and is left out for the others.
@@ -114,7 +114,7 @@ class Mechanism:
     name: str  # what `mechanism :=` calls it
     function: Literal[  # its key in the registry
         "topk", "count_distinct", "select", "count", "sum", "avg", "people", "histogram", "groups",
-        "quantile",
+        "group_rows", "quantile",
     ]  # fmt: skip
     samples: str  # what one run draws, in words
     parameters: tuple[str, ...]  # names of the public numbers that `run` and `loss` take

@@ -14,7 +14,7 @@ from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.plans.owner import owners_plans as plans_of_select
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.people_rows import bundles
+from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.statement import one_of, private_sql
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal

@@ -17,7 +17,7 @@ from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.in_pieces import Interrupts
 from dp_sql.engines.duckdb.install import create_macros, number_of, register
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
-from dp_sql.privacy.private_sql.people_rows import bundles
+from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.statement import answer_columns, count_groups_sql
 from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session

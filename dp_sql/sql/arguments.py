@@ -152,12 +152,6 @@ def missing(
             "observed declares that the set of values in the data is public. If it is not, write "
             "a public table's column or a list instead, such as ['north', 'south']."
         )
-    if CAP in needed and name == "DP_COUNT":
-        says = (
-            "With contribution_bound := <number> (the most rows of one person that count in a "
-            "group), a person counts in all groups, and no cap is needed."
-        )
-        hint = f"{hint} {says}" if hint else says
     message = f"{name} needs {listed}."
     return ArgumentError(message, text=text, position=start, hint=hint, instead=instead)
 

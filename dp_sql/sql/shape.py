@@ -314,11 +314,14 @@ class Vector(Shape):
         """What draws the answers."""
 
     @abstractmethod
-    def error_bound(self, n_groups: int) -> int:
-        """All counts are so close to what they count, except with probability beta."""
+    def error_bound(self, n_groups: int) -> int | None:
+        """All counts are so close to what they count, except with probability beta.
+
+        None: that depends on the data.
+        """
 
     @abstractmethod
-    def capped_error_bound(self, n_groups: int, cap: int) -> int:
+    def capped_error_bound(self, n_groups: int, cap: int) -> int | None:
         """The same where a person counts in at most `cap` groups, each with noise of its own."""
 
 
@@ -340,7 +343,8 @@ class Function:
     @property
     def shapes(self) -> tuple[type[Shape], ...]:
         """Its shape, those derived from it for mechanisms that take other lists, and its vector."""
-        vectors = () if self.vector is None else (self.vector,)
+        vector = self.vector
+        vectors = () if vector is None else (vector, *vector.__subclasses__())
         return (self.shape, *self.shape.__subclasses__(), *vectors)
 
     @property

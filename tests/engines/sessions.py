@@ -14,7 +14,7 @@ from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.engines.protocol import PartedEngine
 from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import drawn_from
-from dp_sql.privacy.private_sql.people_rows import bundles
+from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.statement import release_columns
 
 

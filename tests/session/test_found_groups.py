@@ -197,16 +197,6 @@ def test_what_cannot_be_found_is_refused(towns: dp_sql.Session, words: str) -> N
         towns.sql(error.value.suggestion).fetchall()
 
 
-def test_a_count_without_a_cap_is_pointed_to_the_bound_that_needs_none(
-    towns: dp_sql.Session,
-) -> None:
-    call = "DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := ['big']{})"
-    text = f"SELECT town, {call} AS n FROM towns GROUP BY town"
-    with pytest.raises(dp_sql.QueryError, match="contribution_bound := <number>"):
-        towns.sql(text.format(""))
-    assert len(towns.sql(text.format(", contribution_bound := 3")).fetchall()) == 1
-
-
 UNDER_ZCDP = POLICY.replace("visits", "towns").replace('tables = ["regions"]', "").replace(
     '[domains]\n"towns.region" = "regions.name"', "[limits]\nmax_delta_per_query = 1e-5"
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import dp_sql
 from dp_sql.integrations import dbapi
 from dp_sql.sql.functions import bounded
-from dp_sql.udfs.histogram import k_norm
+from dp_sql.udfs.histogram import k_norm, k_norm_bound
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.range_norm import range_norm_quantile
 from tests.conftest import SURE
@@ -219,10 +220,37 @@ def test_a_person_moves_all_rows_in_one_direction_and_each_group_by_at_most_the_
     assert [0, 1, 3, 0] in moves
 
 
-def test_rows_whose_bound_is_chosen_need_a_cap(owner: dp_sql.Session) -> None:
-    with pytest.raises(dp_sql.QueryError, match="needs max_groups_contributed") as error:
-        owner.sql(counted("epsilon := 1"))
-    assert len(rows(owner, str(error.value.suggestion))) == 4
+def test_one_bound_on_rows_is_chosen_for_all_groups(owner: dp_sql.Session) -> None:
+    (call,) = owner.explain(counted("epsilon := 1")).calls
+    assert (call.mechanism, call.loss.rho) == ("k_norm_bound", Fraction(5, 32))
+    assert "where the bound is 1" in call.accuracy
+    found = rows(owner, counted(f"{SURE}, report := true"))
+    (bound,) = {report["contribution_bound"] for _, report in found}  # 1 and 2 are as good here
+    north = {1: 3, 2: 4}[bound]
+    assert {region: report["estimate"] for region, report in found} == TRUE | {"north": north}
+    (capped,) = owner.explain(counted("epsilon := 1, max_groups_contributed := 2")).calls
+    assert capped.mechanism == "bounded_count", "a cap that is written stays"
+
+
+def test_a_person_is_listed_once_by_their_largest_number_of_rows(
+    owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+    real = k_norm_bound.K_NORM_BOUND
+
+    def run(groups: Any, most: Any, **public: Any) -> Any:
+        given.append((groups, most))
+        return real.run(groups, most, **public)
+
+    monkeypatch.setattr(k_norm_bound, "K_NORM_BOUND", replace(real, run=run))
+    rows(owner, counted(SURE))
+    ((groups, (buckets, people, sums)),) = given
+    most = sorted((at, n, total) for at, n, total in zip(buckets, people, sums, strict=True))
+    assert sum(n for at, n, _ in most if at == 1) == 1, "user 1 is twice in the north"
+    assert sum(n for at, n, _ in most if at == 0) == 2
+    assert sum(total for *_, total in most) == 4
+    own = [sorted(zip(*columns, strict=True)) for columns in groups]
+    assert own == [[], [(0, 2, 2), (1, 1, 2)], [(0, 2, 2)], [(0, 1, 1)]], "east, north, south, west"
 
 
 def test_people_and_rows_of_one_select_share_their_source(owner: dp_sql.Session) -> None:

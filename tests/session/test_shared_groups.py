@@ -16,7 +16,7 @@ import dp_sql
 from dp_sql.errors import InternalError, NotSupported
 from dp_sql.privacy.plans import groups
 from dp_sql.privacy.plans.plan import Plan, loss_at
-from dp_sql.privacy.private_sql import people_rows
+from dp_sql.privacy.private_sql import bundles as grouped_plans
 from dp_sql.udfs.groups import partition_selection
 from tests.conftest import SURE
 from tests.session.test_found_groups import TOWNS, of_towns
@@ -97,7 +97,7 @@ def test_explain_says_what_each_call_costs(towns: dp_sql.Session) -> None:
 def planned(towns: dp_sql.Session, monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     """The plans of two calls that share their groups."""
     seen: list[Plan] = []
-    real = people_rows.bundles
+    real = grouped_plans.bundles
 
     def bundles(plans: Any) -> Any:
         seen.extend(plans)
@@ -113,10 +113,10 @@ def test_a_call_is_not_released_without_the_one_that_pays(
     towns: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = planned(towns, monkeypatch)
-    assert people_rows.bundles([first, second]) == [[0, 1]]
+    assert grouped_plans.bundles([first, second]) == [[0, 1]]
     for wrong in ([second], [second, first], [first, first], [second, second]):
         with pytest.raises(InternalError, match="The first of the calls"):
-            people_rows.bundles(wrong)
+            grouped_plans.bundles(wrong)
     half = Fraction(1, 2)
     assert loss_at(first, half).epsilon == loss_at(second, half).epsilon == 5_000
     assert (loss_at(first, half).delta, loss_at(second, half).delta) == (Fraction(1, 10**6), 0)

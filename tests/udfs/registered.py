@@ -92,6 +92,7 @@ DATA = {
     "count": [[0, 2], [3, 1], [3, 4]],
     "sum": [[0, 2], [3, 1], [3, 4], [0, 1]],
     "histogram": [[3, 2, 1]],
+    "group_rows": [[([0], [3], [3]), ([0, 2], [3, 1], [3, 4])], ([0, 2], [4, 1], [4, 4])],
     "people": [3],
     "avg": [[0, 2], [3, 1], [3, 4], [(0, 1, 2, 3, 10, 0), (2, 1, 3, 1, 7, 0)]],
     "quantile": [np.array([3, 2, 1])],
@@ -105,6 +106,7 @@ NAMES = {
     "count": ["buckets", "people", "sums"],
     "sum": ["buckets", "people", "sums", "negative"],
     "histogram": ["counts"],
+    "group_rows": ["groups", "most"],
     "people": ["people"],
     "avg": ["buckets", "people", "sums", "entries"],
     "quantile": ["votes"],
@@ -127,7 +129,12 @@ def data_of(name):
     return MECHANISMS[name].function
 
 
-SIZE = {"topk": [1000], "select": [[1, 2, Fraction(1, 2)]], "histogram": [1000]}
+SIZE = {
+    "topk": [1000],
+    "select": [[1, 2, Fraction(1, 2)]],
+    "histogram": [1000],
+    "group_rows": [1000],
+}
 
 
 """What an accuracy is asked for, before the public numbers."""

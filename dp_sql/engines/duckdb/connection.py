@@ -20,7 +20,7 @@ from dp_sql.errors import DpSqlError, InternalError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
 from dp_sql.privacy.expressions.collations import without_collations
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.people_rows import bundled
+from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.statement import one_of, private_sql, released_columns
 from dp_sql.sql.formatting import full_name, literal
 from dp_sql.sql.tokens import folded, tokenize

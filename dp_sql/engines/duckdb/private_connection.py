@@ -32,7 +32,7 @@ from dp_sql.policy.catalog import Catalogue
 from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import Parts, SchemaName, view_body
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.people_rows import bundled
+from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.statement import private_sql, released_columns
 from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.tokens import folded, tokenize

@@ -18,7 +18,7 @@ from dp_sql.engines.spark.progress import Progress
 from dp_sql.errors import DpSqlError, SourceError
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.people_rows import bundled
+from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.statement import private_sql, release_columns, released_columns
 
 

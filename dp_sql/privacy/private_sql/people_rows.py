@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from dp_sql.errors import InternalError
-from dp_sql.privacy.plans.plan import Finding, Plan
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.bundles import finding_of, read_together
 from dp_sql.privacy.private_sql.groups import PERSON, by_keys, found_sql, keys_of, keys_sql
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.types import as_bytes, as_text, by_value, exact
@@ -32,47 +32,6 @@ _N_BITS = 62  # so many groups fit a BIGINT, as one bit each
 _PLACE = "CAST(__dp_group - 1 AS INTEGER)"
 _BITS = f"system.main.bit_or(CAST(1 AS BIGINT) << {_PLACE})"
 _ITEM = re.compile(r"\b__dp_item\b")
-
-
-def bundles(plans: Sequence[Plan]) -> list[list[int]]:
-    """The places of plans that one statement releases: they share their source and their groups.
-
-    The plans of a SELECT that finds its groups share these, and the first of them finds them. A
-    plan that takes counts of covered items reads no rows.
-    """
-    found: dict[object, list[int]] = {}
-    for place, plan in enumerate(plans):
-        groups = None if plan.groups is None else plan.groups.select
-        finding = _finding(plan)
-        same = (read_together(plan).source, plan.keys, groups, finding and id(finding))
-        is_alone = finding is None and "__dp_cover" in plan.parameters.takes
-        is_alone = is_alone or not plan.parameters.reads_people
-        found.setdefault(place if is_alone else same, []).append(place)
-    for first, *others in found.values():
-        pays = [plans[i].groups for i in (first, *others) if _finding(plans[i]) is not None]
-        if pays and [one is not None and one.pays for one in pays] != [True] + [False] * len(
-            others
-        ):
-            raise InternalError(
-                "The first of the calls that share groups finds them, and no other."
-            )
-    return list(found.values())
-
-
-def bundled(
-    plans: Sequence[Plan], tickets: Sequence[str]
-) -> Iterator[tuple[list[int], list[Plan], list[str]]]:
-    """The places, plans and tickets of each of the bundles."""
-    for places in bundles(plans):
-        yield places, [plans[i] for i in places], [tickets[i] for i in places]
-
-
-def read_together(plan: Plan) -> Plan:
-    """The plan over the source that it shares with the other calls of its SELECT."""
-    if plan.shared is None:
-        return plan
-    item = replace(plan.columns["item"], sql=plan.shared.item)
-    return replace(plan, source=plan.shared.source, columns={**plan.columns, "item": item})
 
 
 @dataclass
@@ -120,7 +79,7 @@ class PeopleRows:
     def _n_readers(self) -> int:
         """How often `__dp_read` is read."""
         if self._grouped:
-            n_of_groups = 3 if _finding(self._first) and not self._aggregates_first else 1
+            n_of_groups = 3 if finding_of(self._first) and not self._aggregates_first else 1
             return n_of_groups + sum(map(_lists_items, self.plans))
         return self._n_of_rows + bool(self._n_of_persons)
 
@@ -230,7 +189,7 @@ class PeopleRows:
     @property
     def _aggregates_first(self) -> bool:
         """Whether people's values are computed before their groups are found: in one pass."""
-        return self.key is None and not self._n_of_rows and _finding(self._first) is not None
+        return self.key is None and not self._n_of_rows and finding_of(self._first) is not None
 
     def _placed(self, rows: str) -> str:
         """The source's rows, or values of people, with the numbers of their groups."""
@@ -400,11 +359,6 @@ def _item(plan: Plan, place: int) -> str:
 
 def _key_of(place: int) -> str:
     return f"__dp_sample_{place + 1}"
-
-
-def _finding(plan: Plan) -> Finding | None:
-    """How the groups of a plan are found; None: they are public, or there are none."""
-    return None if plan.groups is None else plan.groups.finding
 
 
 def _lists_items(plan: Plan) -> bool:

@@ -100,7 +100,7 @@ def private_sql(
 ) -> str:
     """A SELECT of the columns of `released_columns`: each release is what a UDF knows by a ticket.
 
-    The plans are those of one bundle, as people_rows.bundles says. `again`: whether one execution
+    The plans are those of one bundle, as bundles.bundles says. `again`: whether one execution
     may run it more than once, as in sql.shape.Rows. `execution`: for which connection and query the
     releases are made, if not for its own.
     """

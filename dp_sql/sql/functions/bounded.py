@@ -171,12 +171,16 @@ class PeopleOfGroups(Vector, Bounded):
     ) -> tuple[list[Any], str, int]:
         from dp_sql.udfs.contributions.release import BoundedRelease
 
+        noisy, bound, within = self.noisy(mechanism, *lists)
+        releases = (BoundedRelease(n, n - within, within, bound) for n in noisy)
+        accuracy = self.public_accuracy(mechanism, len(noisy))
+        return [self.answer(one, loss) for one in releases], str(accuracy), 1
+
+    def noisy(self, mechanism: Mechanism, *lists: Sequence[Any]) -> tuple[Sequence[int], int, int]:
+        """The answers, a person's bound, and how far all are from what they count."""
         counts = [int(count) for count in lists[0]]
         noisy = mechanism.run(counts, **self.given_to(mechanism))
-        within = self.error_bound(len(counts))
-        releases = (BoundedRelease(n, n - within, within, self.bound) for n in noisy)
-        accuracy = self.public_accuracy(mechanism, len(counts))
-        return [self.answer(one, loss) for one in releases], str(accuracy), 1
+        return noisy, self.bound, self._within(len(counts), self.epsilon, self.bound)
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         if n_items is None:
@@ -186,16 +190,19 @@ class PeopleOfGroups(Vector, Bounded):
     def all_within(self, mechanism: Mechanism, n_items: int | None) -> int | None:
         return None if n_items is None else self.error_bound(n_items)
 
-    def error_bound(self, n_groups: int) -> int:
+    def error_bound(self, n_groups: int) -> int | None:
+        return self._within(n_groups, self.epsilon, self.bound)
+
+    def capped_error_bound(self, n_groups: int, cap: int) -> int | None:
+        each = self.beta * Fraction(1, max(1, n_groups))
+        return self._within(1, self.epsilon / cap, self.bound, each)
+
+    def _within(
+        self, n_groups: int, epsilon: Fraction, bound: int, beta: Fraction | None = None
+    ) -> int:
         from dp_sql.udfs.histogram import k_norm
 
-        return k_norm.within(n_groups, **self.given_to(self.mechanism), beta=self.beta)
-
-    def capped_error_bound(self, n_groups: int, cap: int) -> int:
-        from dp_sql.udfs.histogram import k_norm
-
-        each = self.given_to(self.mechanism) | {"epsilon": self.epsilon / cap}
-        return k_norm.within(1, **each, beta=self.beta * Fraction(1, max(1, n_groups)))
+        return k_norm.within(n_groups, epsilon, bound, beta or self.beta)
 
 
 class RowsOfGroups(PeopleOfGroups):

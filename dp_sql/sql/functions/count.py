@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
 from dp_sql.sql import literals
-from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded, RowsOfGroups, bucket
+from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded, PeopleOfGroups, RowsOfGroups, bucket
 from dp_sql.sql.given import Given
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
 from dp_sql.sql.shape import Function, Rows
+from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 
@@ -36,11 +39,11 @@ class Count(Bounded):
 
     @classmethod
     def may_be_vector(cls, given: Given) -> bool:
-        """Whether all groups have one bound that the call names."""
-        return "contribution_bound" in given.arguments
+        return True
 
-    def vector(self) -> RowsOfGroups | None:
-        return RowsOfGroups(**vars(self)) if isinstance(self.bound, int) else None
+    def vector(self) -> RowsOfGroups:
+        shape = RowsOfGroups if isinstance(self.bound, int) else RowsUnderChosenBound
+        return shape(**vars(self))
 
     def summary(self, rows: Rows) -> str:
         """A row for each bucket of contributions: 1, 2, 3 and 4, 5 to 8, …."""
@@ -66,6 +69,65 @@ class Count(Bounded):
         listed = buckets.tolist(), people.tolist(), [*map(int, sums)]
         found = mechanism.run(*listed, **self.given_to(mechanism))
         return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
+
+
+class RowsUnderChosenBound(RowsOfGroups):
+    """Takes people by their rows in each group, and by their largest number; chooses one bound.
+
+    Of `side` 1 are people by that number, each in one of the groups where they have it.
+    """
+
+    keys = ("side", "bucket")
+    sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
+    takes: ClassVar = {"__dp_sides": "BIGINT[]", "__dp_buckets": "BIGINT[]",
+                       "__dp_numbers": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
+    udfs: ClassVar = {"__dp_sql_rows_bound": "BIGINT", "__dp_sql_rows_bound_report": WITH_NOISE}
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return REGISTRY["group_rows"]["k_norm_bound"]
+
+    def summary(self, rows: Rows) -> str:
+        """A row for each side and bucket of contributions: 1, 2, 3 and 4, 5 to 8, …."""
+        n, relation = "__dp_contribution", rows.relation
+        both = (
+            f"SELECT __dp_group, 0 AS side, {n} AS n FROM {relation} UNION ALL "
+            f"SELECT system.main.arg_max(__dp_group, {n}) AS __dp_group, 1 AS side, "
+            f"system.main.max({n}) AS n FROM {relation} GROUP BY __dp_privacy_unit"
+        )
+        return (
+            f"SELECT __dp_group, side, {bucket('n')} AS bucket, system.main.count(*) AS people, "
+            f"system.main.sum(CAST(n AS HUGEINT)) AS total FROM ({both}) AS sizes "
+            "GROUP BY __dp_group, side, bucket"
+        )
+
+    def lists(self, rows: Rows) -> list[str]:
+        return self.histogram(rows)
+
+    def noisy(self, mechanism: Mechanism, *lists: Sequence[Any]) -> tuple[Sequence[int], int, int]:
+        from dp_sql.udfs.histogram.k_norm_bound import noise_share
+
+        tables = [
+            [*zip(*(one.tolist() for one in group[:3]), map(int, group[3]), strict=True)]
+            for group in zip(*lists, strict=True)
+        ]
+
+        def of_side(side: int, rows: Sequence[tuple[int, ...]]) -> list[list[int]]:
+            return [[row[i] for row in rows if row[0] == side] for i in (1, 2, 3)]
+
+        groups, most = [of_side(0, rows) for rows in tables], of_side(1, [*chain(*tables)])
+        numbers = self.given_to(mechanism)
+        noisy, bound = mechanism.run(groups, most, **numbers)
+        return noisy, bound, self._within(len(groups), noise_share(**numbers), bound)
+
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
+        return PeopleOfGroups.public_accuracy(self, mechanism, n_items)
+
+    def error_bound(self, n_groups: int) -> None:
+        return None
+
+    def capped_error_bound(self, n_groups: int, cap: int) -> None:
+        return None
 
 
 DP_COUNT = Function(
