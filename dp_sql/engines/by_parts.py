@@ -19,9 +19,9 @@ from dp_sql.privacy.private_sql.parts import (
     DOMAIN,
     GROUPS,
     PartSql,
+    all_items_sql,
     found_groups_sql,
     groups_sql,
-    items_sql,
     members_sql,
     ordered_sql,
     pairs_sql,
@@ -91,7 +91,7 @@ class ByParts:
         domain: str | None = None
         if plan.keys and plan.domain is not None and plan.domain.select is None:
             question, items = (
-                self._question(plan, items_sql(plans, place, key)),
+                self._question(plan, all_items_sql(plans, place, key)),
                 _ITEMS.format(place),
             )
             self._make(items, question.columns, self._engine.contributions(question))

@@ -15,7 +15,7 @@ import duckdb
 from dp_sql.errors import NotSupported, ParseError, QueryError, SourceError, guessed
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import as_written
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement
 from dp_sql.sql.tokens import CLOSE, OPEN, Token, folded, put, tokenize
@@ -186,7 +186,7 @@ def _renamed(
     found = next((t for t in tokens if t.name and folded(t.name) == folded(name)), None)
     if found is None:
         return None
-    instead = [put([found], one if one.endswith("()") else as_written(one)) for one in near]
+    instead = [put([found], one if one.endswith("()") else shown_name(one)) for one in near]
     return found.error(SourceError, message, hint or None, instead)
 
 
@@ -234,7 +234,7 @@ def question_about(
     at = next((t for t in tokens if t.name and folded(t.name) == folded(name)), tokens[0])
     mentioned = [folded(t.name) for t in tokens if t.name and folded(t.name) in columns]
     wanted = [c for c in dict.fromkeys([*mentioned, *columns]) if c not in units] + [*units]
-    calls = [f"DP_COUNT_DISTINCT({as_written(c)}, epsilon := {epsilon})" for c in wanted]
+    calls = [f"DP_COUNT_DISTINCT({shown_name(c)}, epsilon := {epsilon})" for c in wanted]
     pairs = list(zip(tokens, tokens[1:], tokens[2:], strict=False))
     if any(a.upper == "COUNT" and b.is_symbol("(") and c.upper != "DISTINCT" for a, b, c in pairs):
         calls.insert(0, f"DP_COUNT(*, epsilon := {epsilon})")

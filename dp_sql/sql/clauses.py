@@ -31,7 +31,7 @@ class Clause:
 
 
 @dataclass(frozen=True)
-class Select:
+class SelectText:
     """One SELECT between set operations: its clauses, and the CTE names that it may use."""
 
     clauses: tuple[Clause, ...]
@@ -46,11 +46,11 @@ class Select:
         return next((c for c in self.clauses if c.start <= index < c.stop), None)
 
 
-def enclosing_select(tokens: Sequence[Token], index: int) -> Select:
+def enclosing_select(tokens: Sequence[Token], index: int) -> SelectText:
     """The innermost SELECT around `tokens[index]`."""
     queries = queries_around(tokens, index)
     names = [name for query in queries for name in _cte_names(tokens, *query)]
-    return Select(_clauses(tokens, *queries[0], index), frozenset(names))
+    return SelectText(_clauses(tokens, *queries[0], index), frozenset(names))
 
 
 def _clauses(tokens: Sequence[Token], start: int, stop: int, index: int) -> tuple[Clause, ...]:

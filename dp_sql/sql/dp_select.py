@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from dp_sql.errors import ArgumentError, NotSupported, ParseError, QueryError, guessed
 from dp_sql.sql.arguments import DpCall, read_call
-from dp_sql.sql.clauses import Clause, Select, enclosing_select
+from dp_sql.sql.clauses import Clause, SelectText, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import PublicSet, Reference, SetPerKey
 from dp_sql.sql.group_keys import equal_places, group_keys
@@ -121,7 +121,7 @@ def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect,
 
     NotSupported where a call is outside the list of a SELECT; otherwise raises as `read_call`.
     """
-    grouped: dict[int, tuple[Select, list[int]]] = {}
+    grouped: dict[int, tuple[SelectText, list[int]]] = {}
     end = -1
     places = [
         i
@@ -162,7 +162,7 @@ _NOT_BESIDE = {
 }
 
 
-def _refuse_misplaced(tokens: Sequence[Token], index: int, select: Select) -> None:
+def _refuse_misplaced(tokens: Sequence[Token], index: int, select: SelectText) -> None:
     function = FUNCTIONS[(tokens[index].name or "").upper()]
     name, example = function.name, function.example
 
@@ -211,7 +211,7 @@ def _refuse_misplaced(tokens: Sequence[Token], index: int, select: Select) -> No
         raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
 
 
-def _with_where(tokens: Sequence[Token], at: int, select: Select) -> list[str]:
+def _with_where(tokens: Sequence[Token], at: int, select: SelectText) -> list[str]:
     """The statement whose FILTER (WHERE …) at a place is in its WHERE clause instead."""
     close = matching(tokens, at + 1) if token_at(tokens, at + 1).is_symbol("(") else at
     source, where = select.clause("FROM"), select.clause("WHERE")
@@ -239,7 +239,7 @@ def _without(tokens: Sequence[Token], clause: Clause) -> list[str]:
 
 
 def _read_select(
-    tokens: Sequence[Token], select: Select, places: list[int], under_policy: bool
+    tokens: Sequence[Token], select: SelectText, places: list[int], under_policy: bool
 ) -> DpSelect:
     def behind(clause: Clause | None) -> Span | None:
         if clause is None:

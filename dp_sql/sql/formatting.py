@@ -35,7 +35,7 @@ def unquoted(identifier: str) -> str:
     return identifier[1:-1].replace('""', '"')
 
 
-def as_written(name: str) -> str:
+def shown_name(name: str) -> str:
     """An identifier as people write it: quoted only if it must be.
 
     >>> as_written("title"), as_written("my title"), as_written("Order")

@@ -28,7 +28,7 @@ _INTERVALS = {"MICROSECOND": Fraction(1, 10**6), "MILLISECOND": Fraction(1, 1000
 _DAY = 86400
 _MOST_DIGITS = 36
 
-Written = Mapping[str, Argument]
+GridArguments = Mapping[str, Argument]
 """The arguments lower, upper and step, as written; step may be left out."""
 
 
@@ -140,7 +140,7 @@ class Grid:
         return f"CAST({literal(str(x))} AS HUGEINT)"
 
 
-def check_written(given: Written) -> None:
+def check_written(given: GridArguments) -> None:
     """Refuse a bound or a step that is not a literal; what it must be depends on the column."""
     for name, argument in given.items():
         *words, last = argument.tokens
@@ -150,7 +150,7 @@ def check_written(given: Written) -> None:
             read_number(argument, name)
 
 
-def grid_of(call: str, item: Argument, kind: str, given: Written) -> Grid:
+def grid_of(call: str, item: Argument, kind: str, given: GridArguments) -> Grid:
     """The grid of a call for a column of a type.
 
     Raises ArgumentError where a bound is not of the type, or the grid is empty or too large.
@@ -184,7 +184,7 @@ def _between(x: str, low: str, high: str) -> str:
     return f"system.main.greatest(system.main.least({x}, {high}), {low})"
 
 
-def _places(kind: str, given: Written) -> int:
+def _places(kind: str, given: GridArguments) -> int:
     """The decimals of a unit: those of a DECIMAL, and for a float those that are written."""
     if family(kind) == "DECIMAL":
         return digits_of(kind)[1]
@@ -303,7 +303,7 @@ def _interval(given: Argument) -> Fraction:
     raise given.refuse(message, hint, [given.put("INTERVAL 1 DAY")])
 
 
-def _swapped(given: Written) -> list[str]:
+def _swapped(given: GridArguments) -> list[str]:
     """The statement with lower and upper exchanged."""
     lower, upper = given["lower"], given["upper"]
     first, second = sorted((lower, upper), key=lambda one: one.tokens[0].start)

@@ -12,13 +12,13 @@ from dp_sql.sql.given import Reference
 from dp_sql.sql.sqlglot_tree import projection
 from dp_sql.sql.tokens import Token, folded, matching, split, text_of, tokenize
 
-Span = tuple[int, int]  # indices of tokens: [start, stop)
+TokenSpan = tuple[int, int]  # indices of tokens: [start, stop)
 
 _SETS = {"ROLLUP", "CUBE", "GROUPING"}
 
 
 def group_keys(
-    tokens: Sequence[Token], group: Clause, items: tuple[Span, ...], places: Sequence[int]
+    tokens: Sequence[Token], group: Clause, items: tuple[TokenSpan, ...], places: Sequence[int]
 ) -> tuple[Reference, ...]:
     """The keys of a GROUP BY clause, which may also be numbers or names of items, or ALL.
 
@@ -51,7 +51,7 @@ def group_keys(
     return tuple(keys.values())
 
 
-def equal_places(tokens: Sequence[Token], key: Reference, is_whole: bool) -> list[Span]:
+def equal_places(tokens: Sequence[Token], key: Reference, is_whole: bool) -> list[TokenSpan]:
     """Where some tokens are the expression of a key; only calls are found within expressions."""
     wanted = [_same(token) for token in tokenize(key.text)]
     n, found = len(wanted), []
@@ -73,7 +73,7 @@ def _same(token: Token) -> str:
     return folded(token.name) if token.name is not None else token.text
 
 
-def _refuse_sets(tokens: Sequence[Token], parts: Sequence[Span]) -> None:
+def _refuse_sets(tokens: Sequence[Token], parts: Sequence[TokenSpan]) -> None:
     """Refuse ROLLUP, CUBE and GROUPING SETS, whose groups contain each other."""
     for start, stop in parts:
         if tokens[start].upper in _SETS and stop - start > 1:
@@ -91,7 +91,10 @@ def _refuse_sets(tokens: Sequence[Token], parts: Sequence[Span]) -> None:
 
 
 def _key(
-    tokens: Sequence[Token], part: Span, items: Sequence[Span], beside: Sequence[Span]
+    tokens: Sequence[Token],
+    part: TokenSpan,
+    items: Sequence[TokenSpan],
+    beside: Sequence[TokenSpan],
 ) -> tuple[int, Reference]:
     """One key and its first token."""
     start, stop = part
@@ -121,7 +124,7 @@ def _key(
     return start, Reference((name or text,), text, tokens[start].start, is_expression=True)
 
 
-def _is_called(tokens: Sequence[Token], item: Span, word: Token) -> bool:
+def _is_called(tokens: Sequence[Token], item: TokenSpan, word: Token) -> bool:
     """Whether a word is the alias of an item, and not a column in the item itself."""
     (start, stop), name = _without_alias(tokens, item)
     if name is None or word.name is None or folded(name) != folded(word.name):
@@ -131,7 +134,7 @@ def _is_called(tokens: Sequence[Token], item: Span, word: Token) -> bool:
     return all(_same(token) != folded(name) for token in tokens[start:stop])
 
 
-def _column(tokens: Sequence[Token], span: Span) -> tuple[str, ...]:
+def _column(tokens: Sequence[Token], span: TokenSpan) -> tuple[str, ...]:
     """The names of `a.b.c`; none for anything else."""
     start, stop = span
     dots = all(token.is_symbol(".") for token in tokens[start + 1 : stop : 2])
@@ -139,7 +142,7 @@ def _column(tokens: Sequence[Token], span: Span) -> tuple[str, ...]:
     return names if dots and (stop - start) % 2 and len(names) == (stop - start + 1) // 2 else ()
 
 
-def _without_alias(tokens: Sequence[Token], item: Span) -> tuple[Span, str | None]:
+def _without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan, str | None]:
     """The expression of an item, and the alias behind it."""
     start, stop = item
     name = tokens[stop - 1].name if stop > start else None
@@ -154,7 +157,7 @@ def _without_alias(tokens: Sequence[Token], item: Span) -> tuple[Span, str | Non
     return item, None
 
 
-def _has_column(tokens: Sequence[Token], span: Span) -> bool:
+def _has_column(tokens: Sequence[Token], span: TokenSpan) -> bool:
     """Whether an expression names a column."""
     tree = projection(text_of(tokens[slice(*span)]))
     return tree is not None and tree.find(exp.Column) is not None

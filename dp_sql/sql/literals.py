@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dp_sql.errors import guessed
 from dp_sql.sql import ranges
-from dp_sql.sql.formatting import as_written
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.given import (
     Argument,
     ListLiteral,
@@ -39,7 +39,7 @@ def _unquoted(argument: Argument) -> list[str]:
     """The statement with a name in place of a string, which is often meant as one."""
     text = argument.written
     is_string = len(argument.tokens) == 1 and len(text) > 2 and text[0] == text[-1] == "'"
-    return [argument.put(as_written(text[1:-1]))] if is_string else []
+    return [argument.put(shown_name(text[1:-1]))] if is_string else []
 
 
 def read_expression(argument: Argument, what: str) -> Reference:

@@ -16,7 +16,7 @@ from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 
 @dataclass(frozen=True)
-class Rows:
+class MechanismRows:
     """The relation from which a shape makes the lists that a mechanism takes.
 
     It has a column `__dp_<name>` for each column of the call, and `__dp_group` if it is grouped;
@@ -225,7 +225,7 @@ class Shape(ABC):
         """What answers the call where the item is the privacy unit; None: the same as always."""
         return None
 
-    def summary(self, rows: Rows) -> str:
+    def summary(self, rows: MechanismRows) -> str:
         """A SELECT over the rows that adds up: `keys` tell its rows apart, and `sums` are added.
 
         Over disjoint sets of people, summaries with equal keys added up are that of all people.
@@ -237,10 +237,10 @@ class Shape(ABC):
         return None
 
     @abstractmethod
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         """CTEs over the summary of the rows; the last one is `__dp_lists`."""
 
-    def value(self, answer: str, rows: Rows) -> str:
+    def value(self, answer: str, rows: MechanismRows) -> str:
         """The value of the call, from `__dp_lists` and what the UDF returned, written once."""
         return answer
 

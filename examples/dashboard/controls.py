@@ -13,7 +13,7 @@ from menu import Menu, as_sql
 from questions import POSITIONAL, WORDS, Question
 from shared import Shared, is_answerable
 
-from dp_sql.sql.formatting import as_written
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 
 EVERY, ALL = "– all rows", "– one answer for all"
@@ -68,7 +68,7 @@ def filtered(question: Question, offer: Menu) -> Question:
     column = pick("Only where", [EVERY, *offer.columns], f"where_{offer.table}")
     if column == EVERY:
         return question
-    name, kind = as_written(column), offer.columns[column]
+    name, kind = shown_name(column), offer.columns[column]
     if kind.startswith(menu.DATES):
         days = menu.bounds(kind, offer.values.get(column, ()))
         ends = st.date_input(f"{column} between", days, *days, key=f"is_{column}")

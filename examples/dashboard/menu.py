@@ -12,7 +12,7 @@ from questions import OFFERED, POSITIONAL, TIMES, Question
 from shared import Shared, is_answerable
 
 from dp_sql.policy.model import Policy, read_policy
-from dp_sql.sql.formatting import as_written, full_name, literal
+from dp_sql.sql.formatting import full_name, literal, shown_name
 from dp_sql.sql.functions import FUNCTIONS
 
 ALL_ROWS = "*"
@@ -54,7 +54,7 @@ def tables(shared: Shared) -> list[str]:
 def menu(shared: Shared, file: Path, table: str) -> Menu:
     """The lists of a table; EXPLAIN decides what can be asked, and spends nothing."""
     policy = read_policy(file)
-    types = dict(shared.rows(f"DESCRIBE {as_written(table)}"))
+    types = dict(shared.rows(f"DESCRIBE {shown_name(table)}"))
     unit = next(t.unit for name, t in policy.tables.items() if ".".join(name) == table)
     person = unit if isinstance(unit, str) else unit.column
     values = _declared(shared, policy, table)
@@ -74,7 +74,7 @@ def first(table: str, function: str, item: str) -> Question:
     """A question with the first choice of each positional argument."""
     positional = {n: POSITIONAL[n][0] for n in FUNCTIONS[function].positional if n in POSITIONAL}
     return Question(
-        table, function, item if item == ALL_ROWS else as_written(item), positional
+        table, function, item if item == ALL_ROWS else shown_name(item), positional
     )  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def _declared(shared: Shared, policy: Policy, table: str) -> dict[str, list[Any]
         if ".".join(name) != table or isinstance(domain, str):
             continue
         if isinstance(domain[0], tuple) and len(domain) == 2:
-            public, of = full_name(domain[0]), as_written(str(domain[1]))
+            public, of = full_name(domain[0]), shown_name(str(domain[1]))
             listed = f"SELECT DISTINCT {of} FROM {public} WHERE {of} IS NOT NULL ORDER BY 1"
             values[column] = [value for (value,) in shared.rows(listed)]
         else:

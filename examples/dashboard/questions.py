@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from dp_sql.sql.formatting import as_written
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 
 # What the page says of each function: its name, a question about a column, the answer's unit.
@@ -57,7 +57,7 @@ class Question:
         listed = [self.item, *(given.pop(name) for name in declared.positional[1:])]
         named = {"epsilon": in_decimals(hundredths), **given}
         named |= {name: "true" for name in DETAILS if name in declared.named}
-        key, source = self.key and as_written(self.key), as_written(self.table)
+        key, source = self.key and shown_name(self.key), shown_name(self.table)
         if self.each:
             key = f"date_trunc('{self.each}', {key})"
         call = ", ".join([*listed, *(f"{name} := {value}" for name, value in named.items())])

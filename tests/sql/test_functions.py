@@ -17,7 +17,7 @@ from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals, ranges, shape
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Given
-from dp_sql.sql.shape import Function, Rows, Shape
+from dp_sql.sql.shape import Function, MechanismRows, Shape
 from dp_sql.sql.statement import parse
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
@@ -43,7 +43,7 @@ class People(Shape):
     def value_type(self, types: Any) -> str:
         return "BIGINT"
 
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         n = "system.main.count(DISTINCT __dp_privacy_unit) AS __dp_people"
         if not rows.grouped:
             return [f"__dp_lists AS (SELECT {n} FROM {rows.relation})"]

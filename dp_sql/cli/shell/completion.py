@@ -17,7 +17,7 @@ from dp_sql.cli.shell.names import ANALYST_KEYWORDS, OWNER_KEYWORDS, Names, Tabl
 from dp_sql.cli.shell.output import MODES
 from dp_sql.cli.shell.state import Shell
 from dp_sql.errors import ParseError
-from dp_sql.sql.formatting import as_written
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.shape import Function
 from dp_sql.sql.tokens import Token, folded, statements, tokenize
@@ -136,7 +136,7 @@ class _Cursor:
         yield from _columns(tables)
         for table in self.names.tables:
             if len(table.path) > len(path) and table.folded_path[: len(path)] == path:
-                yield ".".join(map(as_written, table.path[len(path) :])), table.kind
+                yield ".".join(map(shown_name, table.path[len(path) :])), table.kind
 
     def _aliased(self, alias: str) -> Iterator[Table]:
         """The tables that an alias names: `ratings AS r` or `ratings r`."""
@@ -217,4 +217,4 @@ def _tables(tables: Iterable[Table]) -> Iterator[Offer]:
 
 
 def _columns(tables: Iterable[Table]) -> Iterator[Offer]:
-    return ((as_written(name), kind) for table in tables for name, kind in table.columns)
+    return ((shown_name(name), kind) for table in tables for name, kind in table.columns)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dp_sql.session.base import Session
-from dp_sql.sql.formatting import RESERVED, as_written
+from dp_sql.sql.formatting import RESERVED, shown_name
 from dp_sql.sql.tokens import folded
 
 _INTERNAL = "__dp_"
@@ -69,7 +69,7 @@ class Table:
     @property
     def name(self) -> str:
         """The name as SQL reads it."""
-        return ".".join(map(as_written, self.path))
+        return ".".join(map(shown_name, self.path))
 
     @property
     def folded_path(self) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def analyst_schema(tables: Sequence[Table]) -> str:
     lines = []
     for table in tables:
         lines += [f"{table.name} ({table.kind})\n"]
-        lines += [f"  {as_written(name)} {kind}\n" for name, kind in table.columns]
+        lines += [f"  {shown_name(name)} {kind}\n" for name, kind in table.columns]
     return "".join(lines)
 
 

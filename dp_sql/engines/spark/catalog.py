@@ -11,7 +11,7 @@ from dp_sql.engines.spark.types import backquoted, duckdb_type, readable
 from dp_sql.errors import DpSqlError, SourceError, guessed
 from dp_sql.installation import install_command
 from dp_sql.privacy.catalog import Parts, SchemaName
-from dp_sql.sql.formatting import as_written
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.tokens import folded
 
 OLDEST = (4, 0)  # the first Spark that gives rows as arrow, and runs Python over arrow groups
@@ -148,7 +148,7 @@ def _columns(
         kind, column = duckdb_type(field.dataType), backquoted(field.name)
         if kind is None:
             of = field.dataType.simpleString()
-            but = f"SELECT * EXCEPT ({as_written(field.name)}) FROM {name}"
+            but = f"SELECT * EXCEPT ({shown_name(field.name)}) FROM {name}"
             raise SourceError(
                 f"{name}.{field.name} has Spark's type {of}, which dp_sql cannot read.",
                 hint=f"Query a view without this column: CREATE VIEW … AS {but}, in Spark.",

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.collations import LONGEST_EXPRESSION, LONGEST_PATTERN, agree
 from dp_sql.privacy.expressions.comparisons import (
-    MAX_BYTES,
+    MAX_STRING,
     MAX_TEXT_BYTES,
     SMALL,
     TIMES,
@@ -28,14 +28,14 @@ from dp_sql.privacy.expressions.comparisons import (
     refuse,
     whole_number,
 )
-from dp_sql.privacy.expressions.functions import ALIASES, FLAGS, FUNCTIONS, NODES, Function
+from dp_sql.privacy.expressions.functions import ALIASES, FLAGS, FUNCTIONS, NODES, Scalar
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
 from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, NUMBERS, family
 
 Compile = Callable[[Node], Value]
-PARTS = frozenset(
+DATE_PARTS = frozenset(
     {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOW", "ISODOW", "DOY",
      "DAYOFWEEK", "DAYOFYEAR", "WEEKDAY", "WEEKOFYEAR", "YEARWEEK", "ISOYEAR", "DECADE", "CENTURY"}
 )  # fmt: skip
@@ -93,14 +93,14 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope, argument
     strings = [value for value in values if value.type == "VARCHAR"]
     collation = agree(node, *strings) if strings else ""
     bound = _bound(name, function, values)
-    if bound is not None and bound > MAX_BYTES:
-        why = f"The result could have over {MAX_BYTES} bytes"
+    if bound is not None and bound > MAX_STRING:
+        why = f"The result could have over {MAX_STRING} bytes"
         raise refuse(node, why, "Shorten its parts first, with left(…, 100) for example.")
     made = Value(_written(name, function, values), function.gives, bound=bound)
     return replace(made, collation=collation) if function.gives == "VARCHAR" else made
 
 
-def _written(name: str, function: Function, values: Sequence[Value]) -> str:
+def _written(name: str, function: Scalar, values: Sequence[Value]) -> str:
     listed = [value.sql for value in values]
     if function.sql:
         return function.sql.format(*listed)
@@ -233,7 +233,7 @@ def _element(name: str, kind: str, node: Node) -> Value:
     raise refuse(node, f"{name} takes a literal of type {kind} here")
 
 
-def _bound(name: str, function: Function, values: Sequence[Value]) -> int | None:
+def _bound(name: str, function: Scalar, values: Sequence[Value]) -> int | None:
     """The most bytes of a string, or the years from 0 to the farthest date, that it returns."""
     bounds = [value.bound or 0 for value in values]
     if function.gives not in {"VARCHAR", "JSON", "DATE"}:

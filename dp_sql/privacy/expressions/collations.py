@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dp_sql.privacy.expressions.comparisons import (
-    MAX_BYTES,
+    MAX_STRING,
     MAX_TEXT_BYTES,
     Refused,
     Value,
@@ -119,7 +119,7 @@ def like(node: Node, value: Value, pattern: str, fold: bool) -> str:
     if len(pattern) > longest:
         why = f"This pattern has over {longest} characters"
         raise refuse(node, why, f"Shorten it to {longest}.")
-    most = MAX_TEXT_BYTES if word == "regexp_full_match" else MAX_BYTES
+    most = MAX_TEXT_BYTES if word == "regexp_full_match" else MAX_STRING
     string, wanted = value.sql if word == "=" else bounded(value, most).sql, literal(written)
     if fold or value.collation in NOCASE:
         string, wanted = f"system.main.lower({string})", f"system.main.lower({wanted})"

@@ -38,7 +38,7 @@ ALIASES = {
 }  # fmt: skip
 MOST_DIGITS = 38  # of a DECIMAL
 MAX_TEXT_BYTES = 10_000  # of a string that functions read; they read a longer one as NULL
-MAX_BYTES = 200_000  # of a string that is computed
+MAX_STRING = 200_000  # of a string that is computed
 NEAR = ("100000-01-01 (BC)", "100000-01-01")  # they read a date beyond these as NULL
 _NEAR_YEARS = 100_000
 WAY_OUT = (
@@ -136,7 +136,7 @@ def refuse(node: Node, message: str, hint: str = WAY_OUT) -> Refused:
     return error
 
 
-def bounded(value: Value, most_bytes: int = MAX_BYTES) -> Value:
+def bounded(value: Value, most_bytes: int = MAX_STRING) -> Value:
     r"""A string or date as functions read it: NULL where it is too long, or too far away.
 
     Functions take time that grows with the string, and one row could hold gigabytes. `most_bytes`:

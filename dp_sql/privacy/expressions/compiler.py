@@ -22,13 +22,13 @@ from dp_sql.privacy.expressions.arithmetic import (
     operation,
     rounded,
 )
-from dp_sql.privacy.expressions.calls import PARTS, Compile, applied, call, is_call
+from dp_sql.privacy.expressions.calls import DATE_PARTS, Compile, applied, call, is_call
 from dp_sql.privacy.expressions.choices import cast, chosen, constant, converted, first, now
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.comparisons import (
     DATED,
     FLOATS,
-    MAX_BYTES,
+    MAX_STRING,
     TIMES,
     Refused,
     Scope,
@@ -215,7 +215,7 @@ def _of_string(word: str, node: Node, scope: Scope, *more: str) -> Value:
         raise refuse(node, f"This function takes a string, not {value.type}")
     read = bounded(value)
     listed = ", ".join([read.sql, *more])
-    bound = min(3 * (read.bound or 0), MAX_BYTES)  # a code point has at most 3 times its bytes
+    bound = min(3 * (read.bound or 0), MAX_STRING)  # a code point has at most 3 times its bytes
     return Value(f"system.main.{word}({listed})", "VARCHAR", collation=value.collation, bound=bound)
 
 
@@ -246,7 +246,7 @@ def _named(node: Node, scope: Scope) -> Value:
         return _part(node, given[0], given[1], scope)
     if word in {"lower", "upper", "trim", "ltrim", "rtrim"} and len(given) == 1:
         return _of_string(word, given[0], scope)
-    if word.upper() in PARTS and len(given) == 1:
+    if word.upper() in DATE_PARTS and len(given) == 1:
         return _date_part(word, given[0], scope)
     if scope.as_written is None and word in ELEMENTS:
         return ELEMENTS[word](node, scope, partial(_argument, scope))
@@ -264,7 +264,7 @@ def _of_main(node: Node, scope: Scope) -> Value:
 
 def _part_name(node: Node) -> str:
     word = str(node.name).upper()
-    if word not in PARTS:
+    if word not in DATE_PARTS:
         raise refuse(node, f"The date part {word.lower()} is not supported here")
     return word.lower()
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 
 @dataclass(frozen=True)
-class Function:
+class Scalar:
     """One function.
 
     takes: the kinds of its arguments: a value (string, text, list, json, date), or a literal.
@@ -44,60 +44,60 @@ _LOG = (
     "system.main.log(CASE WHEN {0} <= 0 THEN 'nan'::DOUBLE ELSE {0} END) END)"
 )
 
-FUNCTIONS: Mapping[str, Function] = {
-    "length": Function(("string",), "BIGINT", _PASS),
-    "strlen": Function(("string",), "BIGINT", "the number of bytes"),
-    "left": Function(("string", "count"), "VARCHAR", _PASS),
-    "right": Function(("string", "count"), "VARCHAR", _PASS),
-    "starts_with": Function(("string", "characters"), "BOOLEAN", _FIND),
-    "ends_with": Function(("string", "characters"), "BOOLEAN", _FIND),
-    "contains": Function(("string", "characters"), "BOOLEAN", _FIND),
-    "strpos": Function(("string", "characters"), "BIGINT", _FIND),
-    "replace": Function(("string", "characters", "characters"), "VARCHAR", _PASS),
-    "split_part": Function(("string", "characters", "count"), "VARCHAR", _PASS),
-    "concat": Function(("text",), "VARCHAR", "the sum of the lengths is limited", many=True),
-    "concat_ws": Function(
+FUNCTIONS: Mapping[str, Scalar] = {
+    "length": Scalar(("string",), "BIGINT", _PASS),
+    "strlen": Scalar(("string",), "BIGINT", "the number of bytes"),
+    "left": Scalar(("string", "count"), "VARCHAR", _PASS),
+    "right": Scalar(("string", "count"), "VARCHAR", _PASS),
+    "starts_with": Scalar(("string", "characters"), "BOOLEAN", _FIND),
+    "ends_with": Scalar(("string", "characters"), "BOOLEAN", _FIND),
+    "contains": Scalar(("string", "characters"), "BOOLEAN", _FIND),
+    "strpos": Scalar(("string", "characters"), "BIGINT", _FIND),
+    "replace": Scalar(("string", "characters", "characters"), "VARCHAR", _PASS),
+    "split_part": Scalar(("string", "characters", "count"), "VARCHAR", _PASS),
+    "concat": Scalar(("text",), "VARCHAR", "the sum of the lengths is limited", many=True),
+    "concat_ws": Scalar(
         ("characters", "text"), "VARCHAR", "the sum of the lengths is limited", many=True
     ),
-    "||": Function(
+    "||": Scalar(
         ("text", "text"), "VARCHAR", "the sum of the lengths is limited", "({0} || {1})"
     ),
-    "regexp_matches": Function(("string", "pattern"), "BOOLEAN", _RE2),
-    "regexp_full_match": Function(("string", "pattern"), "BOOLEAN", _RE2),
-    "regexp_extract": Function(("string", "pattern", "group"), "VARCHAR", _RE2),
-    "list_contains": Function(
+    "regexp_matches": Scalar(("string", "pattern"), "BOOLEAN", _RE2),
+    "regexp_full_match": Scalar(("string", "pattern"), "BOOLEAN", _RE2),
+    "regexp_extract": Scalar(("string", "pattern", "group"), "VARCHAR", _RE2),
+    "list_contains": Scalar(
         ("list", "element"), "BOOLEAN", "one pass over the list, of strings or of integers"
     ),
-    "= ANY": Function(
+    "= ANY": Scalar(
         ("list", "element"), "BOOLEAN", "one pass over the list, of strings or of integers",
         "(CASE WHEN {0} IS NULL THEN FALSE WHEN system.main.list_contains({0}, {1}) THEN TRUE "
         "WHEN system.main.list_aggregate({0}, 'count') = system.main.len({0}) THEN FALSE END)",
     ),
-    "reverse": Function(("string",), "VARCHAR", _PASS),
-    "sqrt": Function(("double",), "DOUBLE", "numbers below 0 give NaN", _ROOT),
-    "cbrt": Function(("double",), "DOUBLE", "every number has a cube root"),
-    "ln": Function(("double",), "DOUBLE", _LOG_OF, _LOG.replace("log", "ln")),
-    "log10": Function(("double",), "DOUBLE", _LOG_OF, _LOG.replace("log", "log10")),
-    "exp": Function(("double",), "DOUBLE", "large results are infinite"),
-    "pow": Function(("double", "double"), "DOUBLE", "large results are infinite"),
-    "isnan": Function(("double",), "BOOLEAN", "one comparison"),
-    "isinf": Function(("double",), "BOOLEAN", "one comparison"),
-    "isfinite": Function(("double",), "BOOLEAN", "one comparison"),
-    "->>": Function(
+    "reverse": Scalar(("string",), "VARCHAR", _PASS),
+    "sqrt": Scalar(("double",), "DOUBLE", "numbers below 0 give NaN", _ROOT),
+    "cbrt": Scalar(("double",), "DOUBLE", "every number has a cube root"),
+    "ln": Scalar(("double",), "DOUBLE", _LOG_OF, _LOG.replace("log", "ln")),
+    "log10": Scalar(("double",), "DOUBLE", _LOG_OF, _LOG.replace("log", "log10")),
+    "exp": Scalar(("double",), "DOUBLE", "large results are infinite"),
+    "pow": Scalar(("double", "double"), "DOUBLE", "large results are infinite"),
+    "isnan": Scalar(("double",), "BOOLEAN", "one comparison"),
+    "isinf": Scalar(("double",), "BOOLEAN", "one comparison"),
+    "isfinite": Scalar(("double",), "BOOLEAN", "one comparison"),
+    "->>": Scalar(
         ("json", "path"), "VARCHAR", _JSON, "system.main.json_extract_string({0}, {1})"
     ),
-    "->": Function(
+    "->": Scalar(
         ("json", "path"), "JSON", _JSON, "system.main.json_extract({0}, {1})"
     ),
-    "dayname": Function(("date",), "VARCHAR", _CALENDAR),
-    "monthname": Function(("date",), "VARCHAR", _CALENDAR),
-    "last_day": Function(("date",), "DATE", _CALENDAR),
-    "epoch": Function(("date",), "DOUBLE", _SECONDS),
-    "epoch_ms": Function(("date",), "BIGINT", _SECONDS),
-    "epoch_us": Function(("date",), "BIGINT", "microseconds fit for the dates that it reads"),
-    "strftime": Function(("date", "format"), "VARCHAR", "the format is checked before the query"),
-    "date_diff": Function(("part", "date", "same"), "BIGINT", _SECONDS),
-    "date_sub": Function(("part", "date", "same"), "BIGINT", _SECONDS),
+    "dayname": Scalar(("date",), "VARCHAR", _CALENDAR),
+    "monthname": Scalar(("date",), "VARCHAR", _CALENDAR),
+    "last_day": Scalar(("date",), "DATE", _CALENDAR),
+    "epoch": Scalar(("date",), "DOUBLE", _SECONDS),
+    "epoch_ms": Scalar(("date",), "BIGINT", _SECONDS),
+    "epoch_us": Scalar(("date",), "BIGINT", "microseconds fit for the dates that it reads"),
+    "strftime": Scalar(("date", "format"), "VARCHAR", "the format is checked before the query"),
+    "date_diff": Scalar(("part", "date", "same"), "BIGINT", _SECONDS),
+    "date_sub": Scalar(("part", "date", "same"), "BIGINT", _SECONDS),
 }  # fmt: skip
 ALIASES: Mapping[str, str] = {
     "len": "length", "char_length": "length", "character_length": "length", "prefix": "starts_with",

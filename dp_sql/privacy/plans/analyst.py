@@ -39,7 +39,7 @@ from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import as_written, full_name, literal
+from dp_sql.sql.formatting import full_name, literal, shown_name
 from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference
 from dp_sql.sql.ranges import MAX_GROUPS
 from dp_sql.sql.sqlglot_tree import Node
@@ -265,7 +265,7 @@ def _named_values(wanted: Wanted, given: Reference, item: Value, policy: Policy)
     try:
         return _column(full, column, side)
     except ArgumentError as error:
-        names = [as_written(name) for name, _ in side.columns(f"SELECT * FROM {full_name(full)}")]
+        names = [shown_name(name) for name, _ in side.columns(f"SELECT * FROM {full_name(full)}")]
         others = [f"{given.text.rpartition('.')[0]}.{name}" for name in names]
         hint = f"Its columns are {', '.join(names)}."
         raise wanted.refused(error.message, hint, others) from None
@@ -278,7 +278,7 @@ def _same_columns(item: Reference, policy: Policy, side: Schema) -> list[str]:
         if item.parts and (full := side.table(name)) is not None:
             columns = [folded(n) for n, _ in side.columns(f"SELECT * FROM {full_name(full)}")]
             if near := guessed(folded(item.parts[-1]), columns):
-                found.append(f"{'.'.join(map(as_written, name))}.{as_written(near)}")
+                found.append(f"{'.'.join(map(shown_name, name))}.{shown_name(near)}")
     return found
 
 

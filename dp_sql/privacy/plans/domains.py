@@ -17,7 +17,7 @@ from dp_sql.errors import QueryError, SourceError
 from dp_sql.privacy.catalog import Schema
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import as_written, full_name, literal, quote
+from dp_sql.sql.formatting import full_name, literal, quote, shown_name
 from dp_sql.sql.given import PublicSet
 from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.tokens import folded, tokenize
@@ -165,7 +165,7 @@ class Wanted:
             why = f"cannot be read as {shown_type(self.item_type)}: {error.message}"
             *table, column = getattr(self.given, "parts", ("", ""))
             others = [f"{'.'.join(table)}.{name}" for name in error.names]
-            others += [f"{name}.{as_written(column)}" for name in error.names]
+            others += [f"{name}.{shown_name(column)}" for name in error.names]
             message = f"The {self.what} {self.given.text} {why}"
             raise self.refused(message, error.hint or "", others) from None
         if k > size:

@@ -50,7 +50,7 @@ from dp_sql.privacy.relations.declared_tables import (
 from dp_sql.sql.arguments import CAP, DpCall, missing
 from dp_sql.sql.clauses import cte_bodies
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import as_written, full_name, quote
+from dp_sql.sql.formatting import full_name, quote, shown_name
 from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import Token, folded
@@ -255,8 +255,8 @@ class _DeclaredSets:
                 named = [n for n, _ in self.schema.columns(f"SELECT * FROM {quote(column)}")]
                 raise wanted.refused(
                     f"{given.text} is a table, and a domain is a column.",
-                    f"Write domain := {given.text}.{as_written(named[0])}, for example.",
-                    [f"{given.text}.{as_written(name)}" for name in named],
+                    f"Write domain := {given.text}.{shown_name(named[0])}, for example.",
+                    [f"{given.text}.{shown_name(name)}" for name in named],
                 )
             raise wanted.refused(
                 f"The domain {given.text} is neither an ENUM type nor a list.",

@@ -6,7 +6,7 @@ from dp_sql.privacy.plans.plan import Column, Plan
 from dp_sql.sql.types import by_value, exact
 
 FIND_UDF = "__dp_sql_find"
-PERSON = "__dp_privacy_unit"
+UNIT = "__dp_privacy_unit"
 
 
 def keys_of(plan: Plan) -> dict[str, Column]:
@@ -37,13 +37,13 @@ def found_sql(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> li
         "__dp_seen AS MATERIALIZED (SELECT "
         f"{names}, system.main.row_number() OVER (ORDER BY {by_keys(plan)}) AS seen "
         f"FROM (SELECT DISTINCT {names} FROM {rows}) AS s)",
-        f"__dp_within AS MATERIALIZED (SELECT {'' if distinct else 'DISTINCT '}seen, {PERSON} "
+        f"__dp_within AS MATERIALIZED (SELECT {'' if distinct else 'DISTINCT '}seen, {UNIT} "
         f"FROM {rows} "
         f"JOIN __dp_seen ON {same})",
-        f"__dp_coded AS MATERIALIZED (SELECT {PERSON}, CAST(system.main.row_number() OVER () "
-        f"- 1 AS INTEGER) AS code FROM (SELECT DISTINCT {PERSON} FROM __dp_within) AS p)",
+        f"__dp_coded AS MATERIALIZED (SELECT {UNIT}, CAST(system.main.row_number() OVER () "
+        f"- 1 AS INTEGER) AS code FROM (SELECT DISTINCT {UNIT} FROM __dp_within) AS p)",
         "__dp_lists_of AS (SELECT seen, system.main.list(code) AS people FROM __dp_within "
-        f"JOIN __dp_coded USING ({PERSON}) GROUP BY seen)",
+        f"JOIN __dp_coded USING ({UNIT}) GROUP BY seen)",
         f"__dp_places AS MATERIALIZED (SELECT {FIND_UDF}({call}, coalesce("
         "system.main.list(people ORDER BY seen ASC), [])) AS places FROM __dp_lists_of)",
         f"__dp_found AS MATERIALIZED (SELECT {names} FROM __dp_seen JOIN (SELECT "

@@ -62,7 +62,7 @@ def summary_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
     return PartSql(part, merge, keys, sums)
 
 
-def items_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
+def all_items_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
     """All items in the rows of a plan, whatever their group."""
     people = PeopleRows(plans, key=key)
     part = f"WITH {', '.join([*people.shared(), *people.of(place)])} SELECT DISTINCT __dp_item "

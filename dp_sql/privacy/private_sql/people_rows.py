@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of, read_together
-from dp_sql.privacy.private_sql.groups import PERSON, by_keys, found_sql, keys_of, keys_sql
+from dp_sql.privacy.private_sql.groups import UNIT, by_keys, found_sql, keys_of, keys_sql
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.types import as_bytes, as_text, by_value, exact
 
@@ -68,7 +68,7 @@ class PeopleRows:
     @property
     def _person(self) -> str:
         """The columns that tell one person's rows in one group."""
-        return f"__dp_group, {PERSON}" if self._grouped else PERSON
+        return f"__dp_group, {UNIT}" if self._grouped else UNIT
 
     @property
     def _is_distinct(self) -> bool:
@@ -89,7 +89,7 @@ class PeopleRows:
         rows = "__dp_read"
         if self._grouped:
             if self._aggregates_first:
-                persons = self._persons("__dp_read", ", ".join([*keys_of(self._first), PERSON]))
+                persons = self._persons("__dp_read", ", ".join([*keys_of(self._first), UNIT]))
                 ctes.append(f"__dp_all AS MATERIALIZED ({persons})")
             if self.key is None:
                 ctes += self._groups()
@@ -160,11 +160,11 @@ class PeopleRows:
     def _read(self) -> str:
         """The source's rows, without those that no call counts."""
         person = self._first.columns["privacy_unit"]
-        listed = [f"{exact(person.sql, person.type)} AS {PERSON}"]
+        listed = [f"{exact(person.sql, person.type)} AS {UNIT}"]
         listed += [f"{sql} AS {name}" for sql, name in self._columns.items()]
         rows = f"SELECT {', '.join([*listed, *keys_sql(self._first)])} FROM {self._first.source}\n"
         some = " OR ".join(f"{name} IS NOT NULL" for name in self._columns.values())
-        there = [f"{name} IS NOT NULL" for name in (PERSON, *keys_of(self._first))]
+        there = [f"{name} IS NOT NULL" for name in (UNIT, *keys_of(self._first))]
         where = " AND ".join([*there, f"({some})"])
         kept = self._n_readers > 1 and (self._grouped or self._first.keep_source)
         rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {where}"
@@ -254,13 +254,13 @@ class PeopleRows:
         items = dict.fromkeys(self._items)
         inside = (f"{_BITS} FILTER (WHERE {item} IS NOT NULL) AS __dp_in_{item}" for item in items)
         ctes = [
-            f"__dp_own AS MATERIALIZED (SELECT {PERSON}, {_BITS} AS own, {', '.join(inside)} "
-            f"FROM __dp_placed GROUP BY {PERSON})"
+            f"__dp_own AS MATERIALIZED (SELECT {UNIT}, {_BITS} AS own, {', '.join(inside)} "
+            f"FROM __dp_placed GROUP BY {UNIT})"
         ]
         for cap, end in self._draws.items():
-            allowed = f"SELECT {PERSON}, {KEEP_BITS_UDF}(own, {cap}) AS kept FROM __dp_own"
+            allowed = f"SELECT {UNIT}, {KEEP_BITS_UDF}(own, {cap}) AS kept FROM __dp_own"
             rows = (
-                f"(SELECT __dp_placed.* FROM __dp_placed JOIN ({allowed}) AS k USING ({PERSON}) "
+                f"(SELECT __dp_placed.* FROM __dp_placed JOIN ({allowed}) AS k USING ({UNIT}) "
                 f"WHERE {self._is_in('kept')}) AS r"
             )
             ctes.append(f"__dp_persons{end} AS MATERIALIZED ({self._persons(rows)})")
@@ -274,7 +274,7 @@ class PeopleRows:
     def _numbered(self, rows: str) -> str:
         """The rows with numbers within each person's; rows with equal numbers are equal."""
         names = [*self._columns.values(), *(["__dp_group"] if self._grouped else [])]
-        number = f"PARTITION BY {PERSON} ORDER BY {', '.join(names)}"
+        number = f"PARTITION BY {UNIT} ORDER BY {', '.join(names)}"
         return f"SELECT *, system.main.row_number() OVER ({number}) AS __dp_row FROM {rows}"
 
     def _drawn(self, value: str) -> str:
@@ -286,7 +286,7 @@ class PeopleRows:
 
     def _hash(self, what: str, number: str) -> str:
         """The keyed hash of a person and the number of a group or row."""
-        person = as_text(PERSON, self._first.columns["privacy_unit"].type)
+        person = as_text(UNIT, self._first.columns["privacy_unit"].type)
         text = f"{person} || '/' || CAST({number} AS VARCHAR)"
         return f"system.main.sha256('{self.key}{what}/' || {text})"
 
@@ -297,17 +297,17 @@ class PeopleRows:
             groups = f"SELECT {self._person} FROM __dp_persons"
         using, some = self._person, ""
         if self._fits_bits:
-            using, some = PERSON, f" WHERE {self._is_in('kept')}"
+            using, some = UNIT, f" WHERE {self._is_in('kept')}"
             ctes = [
-                f"__dp_allowed{end} AS (SELECT {PERSON}, {KEEP_BITS_UDF}({_BITS}, {cap}) AS kept "
-                f"FROM __dp_persons GROUP BY {PERSON})"
+                f"__dp_allowed{end} AS (SELECT {UNIT}, {KEEP_BITS_UDF}({_BITS}, {cap}) AS kept "
+                f"FROM __dp_persons GROUP BY {UNIT})"
             ]
         elif self.key is not None:
             order = self._hash(f"group/{cap}", "__dp_group")
             own = f"system.main.list(__dp_group ORDER BY {order} ASC)"
             ctes = [
-                f"__dp_allowed{end} AS (SELECT {PERSON}, unnest(system.main.list_slice({own}, 1, "
-                f"{cap})) AS __dp_group FROM ({groups}) AS m GROUP BY {PERSON})"
+                f"__dp_allowed{end} AS (SELECT {UNIT}, unnest(system.main.list_slice({own}, 1, "
+                f"{cap})) AS __dp_group FROM ({groups}) AS m GROUP BY {UNIT})"
             ]
         else:
             ctes = self._allowed_once(cap, end, groups)
@@ -329,16 +329,16 @@ class PeopleRows:
             for plan, call in zip(self.plans, self.calls, strict=True)
             if plan.groups is not None and plan.groups.cap == cap
         )
-        order = by_value(PERSON, self._first.columns["privacy_unit"].type)
+        order = by_value(UNIT, self._first.columns["privacy_unit"].type)
         return [
-            f"__dp_members{end} AS MATERIALIZED (SELECT {PERSON}, "
+            f"__dp_members{end} AS MATERIALIZED (SELECT {UNIT}, "
             "system.main.list(__dp_group ORDER BY __dp_group ASC) AS own, "
             f"system.main.row_number() OVER (ORDER BY {order}) AS place "
-            f"FROM ({groups}) AS m GROUP BY {PERSON})",
+            f"FROM ({groups}) AS m GROUP BY {UNIT})",
             f"__dp_counted{end} AS MATERIALIZED (SELECT {KEEP_UDF}({call}, coalesce("
             "system.main.list(system.main.len(own) ORDER BY place ASC), []), "
             f"{cap}) AS counted FROM __dp_members{end})",
-            f"__dp_allowed{end} AS MATERIALIZED (SELECT {PERSON}, unnest(system.main.list_select("
+            f"__dp_allowed{end} AS MATERIALIZED (SELECT {UNIT}, unnest(system.main.list_select("
             "own, system.main.list_extract(counted, place))) AS __dp_group "
             f"FROM __dp_members{end}, __dp_counted{end})",
         ]

@@ -18,7 +18,7 @@ from itertools import chain, count
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.groups import by_keys, keys_of, keys_sql
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.sql.shape import Rows
+from dp_sql.sql.shape import MechanismRows
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import sample
 
@@ -101,8 +101,8 @@ def private_sql(
     """A SELECT of the columns of `released_columns`: each release is what a UDF knows by a ticket.
 
     The plans are those of one bundle, as bundles.bundles says. `again`: whether one execution
-    may run it more than once, as in sql.shape.Rows. `execution`: for which connection and query the
-    releases are made, if not for its own.
+    may run it more than once, as in sql.shape.MechanismRows. `execution`: for which connection and
+    query the releases are made, if not for its own.
     """
     calls = [f"'{ticket}', {execution}" for ticket in tickets]
     if not plans[0].parameters.reads_people:
@@ -152,9 +152,9 @@ def merged_sql(
     return f"WITH {_answer(plan, call, rows, 1)}"
 
 
-def rows_of(plan: Plan, *, again: bool = False) -> Rows:
+def rows_of(plan: Plan, *, again: bool = False) -> MechanismRows:
     """What the lists of a plan are made from."""
-    return Rows(
+    return MechanismRows(
         relation="__dp_kept",
         types=_types(plan),
         mechanism=plan.mechanism,
@@ -164,7 +164,7 @@ def rows_of(plan: Plan, *, again: bool = False) -> Rows:
     )
 
 
-def _answer(plan: Plan, call: str, rows: Rows, number: int) -> str:
+def _answer(plan: Plan, call: str, rows: MechanismRows, number: int) -> str:
     """The lists of a plan, and the SELECT of its release; the `number` of its value."""
     shape = plan.parameters
     ctes = shape.lists(rows)

@@ -21,7 +21,7 @@ from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
 from dp_sql.sql.tokens import Token, called, split, tokenize
 from dp_sql.sql.types import family
 
-WAY_OUT = (
+STORE_IT = (
     "If each row of the result still belongs to one person, store it (CREATE TABLE … AS …) and "
     "name that table: you then declare the person of each of its rows."
 )
@@ -56,7 +56,7 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
             return value
         first, last = column.parts[0].meta, column.parts[n_parts - 1].meta
         if "start" not in first or "end" not in last:
-            raise refuse(column, f"The place of {to_sql(column)} is not known", WAY_OUT)
+            raise refuse(column, f"The place of {to_sql(column)} is not known", STORE_IT)
         edits.append((first["start"], last["end"] + 1, value.sql))
         used[column.name, value.sql] = value.type
     sql = f"({_edited(node, edits)}\n)"
@@ -102,7 +102,7 @@ def _check_row_wise(tree: Node) -> None:
                 continue
         where = "WHERE of the source of a DP call"
         place = where if isinstance(tree.parent, exp.Where) else "This expression"
-        refusal = refuse(node, f"{place} has {why}", WAY_OUT)
+        refusal = refuse(node, f"{place} has {why}", STORE_IT)
         if not any("start" in inner.meta for inner in node.walk()):
             refusal.offset = (span(tree) or (None,))[0]
         raise refusal
@@ -117,7 +117,7 @@ def _check_functions(node: Node, engine: OwnersEngine) -> None:
             why = f"The function {name} depends on more than the values of one row"
             if kinds == {"macro"}:
                 why = f"{name} is a macro, which dp_sql does not read: write its expression instead"
-            refusal = refuse(node, why, WAY_OUT)
+            refusal = refuse(node, why, STORE_IT)
             refusal.offset = start + places[name].start if stop else None
             raise refusal
 
@@ -127,7 +127,7 @@ def check_sql(sql: str, engine: OwnersEngine) -> None:
     tokens = tokenize(sql)
     if any(token.kind == "string" and token.text[0] in "eE" for token in tokens):
         # Sqlglot 28 ends such a string elsewhere than DuckDB does.
-        raise Refused("A string with escapes is read in more than one way.", hint=WAY_OUT)
+        raise Refused("A string with escapes is read in more than one way.", hint=STORE_IT)
     calls = bool(called(tokens)) or any(
         (token.kind == "symbol" and token.text not in _COMPARING) or token.upper in _CALLING_WORDS
         for token in tokens
@@ -137,7 +137,7 @@ def check_sql(sql: str, engine: OwnersEngine) -> None:
     replaced = min(engine.function_kinds(frozenset()), default=None) if calls else None
     if replaced is not None:
         why = f"This database has a function {replaced} of its own, which could replace DuckDB's."
-        raise Refused(why, hint=WAY_OUT)
+        raise Refused(why, hint=STORE_IT)
 
 
 def _edited(node: Node, edits: list[tuple[int, int, str]]) -> str:
@@ -145,7 +145,7 @@ def _edited(node: Node, edits: list[tuple[int, int, str]]) -> str:
     place = span(node)
     if place is None:
         if edits:
-            raise refuse(node, "The place of this expression is not known", WAY_OUT)
+            raise refuse(node, "The place of this expression is not known", STORE_IT)
         return to_sql(node)
     text, (position, stop), pieces = parsed_text(node), place, []
     for start, end, sql in sorted(edits):

@@ -17,7 +17,7 @@ from sqlglot import exp
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Parts, SchemaName, view_body
 from dp_sql.privacy.expressions.comparisons import Unbound, Value, refuse
-from dp_sql.privacy.relations.as_written import WAY_OUT, as_written, check_sql
+from dp_sql.privacy.relations.as_written import STORE_IT, as_written, check_sql
 from dp_sql.privacy.relations.from_clause import From, Rows
 from dp_sql.privacy.relations.tables import Tables, persons_rows, public_rows
 from dp_sql.privacy.relations.tree import Relation, Select, Table, relations_below
@@ -136,7 +136,7 @@ class DeclaredTables(Tables):
         if body is None:
             why = "its definition is not known, or renames its columns."
             message = f"The view {parts[-1]} is not provably person-level: {why}"
-            raise NotPrivate(message, hint=WAY_OUT)
+            raise NotPrivate(message, hint=STORE_IT)
         return body
 
     def check(self, sql: str) -> None:
@@ -172,7 +172,7 @@ class DeclaredTables(Tables):
         kinds = self.schema.engine.function_kinds(frozenset({name})).get(name, frozenset())
         if name not in READERS or kinds != frozenset({"table"}):
             why = f"The table function {name} is not supported in a source"
-            raise refuse(function, why, f"Supported: {', '.join(sorted(READERS))}. {WAY_OUT}")
+            raise refuse(function, why, f"Supported: {', '.join(sorted(READERS))}. {STORE_IT}")
         if function.find(exp.Query) is not None:
             raise refuse(function, "The file to read must be written in the statement", "")
         for named in function.find_all(exp.Identifier, exp.Var):

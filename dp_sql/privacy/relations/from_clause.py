@@ -15,7 +15,7 @@ from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Value, refuse
 from dp_sql.privacy.expressions.compiler import compiled, condition
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
-from dp_sql.sql.formatting import as_written, literal
+from dp_sql.sql.formatting import literal, shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
 
@@ -179,8 +179,8 @@ class From:
                 shown = to_sql(node)
                 hint = "Write the table before the column, as in r.title."
                 refusal = refuse(node, f"{shown} is more than one column of the source", hint)
-                scopes = (as_written(part.name) for part in self.parts if part.name)
-                refusal.names = [f"{scope}.{as_written(node.name)}" for scope in scopes]
+                scopes = (shown_name(part.name) for part in self.parts if part.name)
+                refusal.names = [f"{scope}.{shown_name(node.name)}" for scope in scopes]
                 raise refusal
             if found:
                 return found[0], n_parts
@@ -205,7 +205,7 @@ class From:
         hint = f"Did you mean {' or '.join(near)}?" if near else ALLOWED
         refusal = refuse(node, f"{to_sql(node)} is not a column of the source", hint)
         is_alone = len(node.parts) == 1  # then it may be a string without its quotes
-        refusal.names = [*map(as_written, near), *([literal(node.name)] if is_alone else [])]
+        refusal.names = [*map(shown_name, near), *([literal(node.name)] if is_alone else [])]
         return refusal
 
 

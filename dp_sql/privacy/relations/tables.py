@@ -13,7 +13,7 @@ from dp_sql.privacy.expressions.collations import collations
 from dp_sql.privacy.expressions.comparisons import Value, refuse
 from dp_sql.privacy.relations.from_clause import From, Rows
 from dp_sql.privacy.relations.tree import Table
-from dp_sql.sql.formatting import as_written, full_name, quote
+from dp_sql.sql.formatting import full_name, quote, shown_name
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import as_key, family
@@ -25,7 +25,7 @@ def no_table(node: Node, parts: Sequence[str], names: Collection[str] = ()) -> E
     message = f"There is no table {'.'.join(parts)}"
     hint = f"Did you mean {near}? " * bool(near) + "SHOW TABLES lists the tables."
     refusal = refuse(node, message, hint)
-    refusal.names = [as_written(near)] if near else []
+    refusal.names = [shown_name(near)] if near else []
     return refusal
 
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from dp_sql.privacy.catalog import Schema
 
 MAX_SCANS = 64  # tables that one source may read; a CTE counts each time it is read
-MAX_PUBLIC_ROWS = 10_000_000  # of a join of public tables
+MAX_PUBLIC_JOIN_ROWS = 10_000_000  # of a join of public tables
 MAX_LENGTH = 200_000  # of the SQL that is written for a source
 MAX_ELEMENTS = 1_000  # of a list that is unnested: the first ones
 MAX_PATTERNS = 5  # that are regular expressions: one row is matched with each
@@ -351,7 +351,7 @@ class _Writer:
         """Refuse a join that could make more rows of one person than the limits allow."""
         if not source.multiplies or source.most is None or self.limits is None:
             return
-        rows, most = source.most, MAX_PUBLIC_ROWS
+        rows, most = source.most, MAX_PUBLIC_JOIN_ROWS
         if select.is_private:
             rows, most = rows + (self.made or 0), self.limits.joined_rows_per_person
         if rows > most:

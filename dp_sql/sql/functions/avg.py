@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from dp_sql.sql.functions.bounded import AMOUNT_TYPES, Bounded, bucket, net_sum, scale_of
 from dp_sql.sql.given import Argument
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
-from dp_sql.sql.shape import Function, Rows
+from dp_sql.sql.shape import Function, MechanismRows
 from dp_sql.udfs.mechanism import FRACTION_BITS, Mechanism, PrivacyLoss
 
 REPORT_TYPE = """STRUCT(estimate DOUBLE, lower_bound DOUBLE, confidence DOUBLE, \
@@ -48,7 +48,7 @@ class Avg(Bounded):
     def of_person(self) -> dict[str, str]:
         return {"__dp_n": "system.main.count(__dp_item)", "__dp_net": net_sum(self.kind)}
 
-    def summary(self, rows: Rows) -> str:
+    def summary(self, rows: MechanismRows) -> str:
         """A row for each bucket of rows (code -1), and of sums at each place (other codes).
 
         A code is 4 times the place, plus 2 where no one has more rows, plus 1 for sums below 0.
@@ -80,10 +80,10 @@ class Avg(Bounded):
             f"GROUP BY {rows.group}code, bucket HAVING total > 0"
         )
 
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         return self.histogram(rows)
 
-    def value(self, answer: str, rows: Rows) -> str:
+    def value(self, answer: str, rows: MechanismRows) -> str:
         """NULL in the place of NaN: a UDF returns no NULL."""
         return answer if self.detailed else f"system.main.nullif({answer}, CAST('nan' AS DOUBLE))"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from dp_sql.sql import literals
 from dp_sql.sql.given import Given
 from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
-from dp_sql.sql.shape import Rows, Shape, Vector
+from dp_sql.sql.shape import MechanismRows, Shape, Vector
 from dp_sql.sql.types import INTEGERS, digits_of, family
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import DIFFERENCE, Mechanism, PrivacyLoss
@@ -85,7 +85,7 @@ class Bounded(Shape):
         """A released number in the type of the answer, or the nearest that it has."""
         return max(_BIGINT[0], min(x, _BIGINT[1]))
 
-    def histogram(self, rows: Rows, total: str = "CAST(total AS VARCHAR)") -> list[str]:
+    def histogram(self, rows: MechanismRows, total: str = "CAST(total AS VARCHAR)") -> list[str]:
         """The lists of a summary with a row for each of `keys`: these, people, and their totals."""
         keys = ", ".join(self.keys)
         table = f"SELECT {rows.group}{keys}, people, {total} AS total FROM {rows.summary(self)}"
@@ -156,10 +156,10 @@ class PeopleOfGroups(Vector, Bounded):
     def of_person(self) -> dict[str, str]:
         return {"__dp_contribution": "system.main.count(__dp_item)"}
 
-    def summary(self, rows: Rows) -> str:
+    def summary(self, rows: MechanismRows) -> str:
         return rows.total("system.main.count(*)")
 
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         return [rows.totals(self)]
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
@@ -212,7 +212,7 @@ class RowsOfGroups(PeopleOfGroups):
     udfs: ClassVar = {"__dp_sql_rows_vector": "BIGINT",
                       "__dp_sql_rows_vector_report": WITH_NOISE}  # fmt: skip
 
-    def summary(self, rows: Rows) -> str:
+    def summary(self, rows: MechanismRows) -> str:
         return rows.total(f"system.main.sum(system.main.least(__dp_contribution, {self.bound}))")
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:

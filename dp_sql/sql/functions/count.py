@@ -10,7 +10,7 @@ from dp_sql.sql import literals
 from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded, PeopleOfGroups, RowsOfGroups, bucket
 from dp_sql.sql.given import Given
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
-from dp_sql.sql.shape import Function, Rows
+from dp_sql.sql.shape import Function, MechanismRows
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
@@ -45,7 +45,7 @@ class Count(Bounded):
         shape = RowsOfGroups if isinstance(self.bound, int) else RowsUnderChosenBound
         return shape(**vars(self))
 
-    def summary(self, rows: Rows) -> str:
+    def summary(self, rows: MechanismRows) -> str:
         """A row for each bucket of contributions: 1, 2, 3 and 4, 5 to 8, …."""
         n = "__dp_contribution"
         if self.bound is not None:
@@ -61,7 +61,7 @@ class Count(Bounded):
             f"FROM ({sizes}) AS sizes GROUP BY {rows.group}bucket"
         )
 
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         return self.histogram(rows)
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
@@ -87,7 +87,7 @@ class RowsUnderChosenBound(RowsOfGroups):
     def mechanism(self) -> Mechanism:
         return REGISTRY["group_rows"]["k_norm_bound"]
 
-    def summary(self, rows: Rows) -> str:
+    def summary(self, rows: MechanismRows) -> str:
         """A row for each side and bucket of contributions: 1, 2, 3 and 4, 5 to 8, …."""
         n, relation = "__dp_contribution", rows.relation
         both = (
@@ -101,7 +101,7 @@ class RowsUnderChosenBound(RowsOfGroups):
             "GROUP BY __dp_group, side, bucket"
         )
 
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         return self.histogram(rows)
 
     def noisy(self, mechanism: Mechanism, *lists: Sequence[Any]) -> tuple[Sequence[int], int, int]:

@@ -11,7 +11,7 @@ from dp_sql.sql import literals
 from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded, PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
-from dp_sql.sql.shape import Function, Rows, Shape
+from dp_sql.sql.shape import Function, MechanismRows, Shape
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss
@@ -92,7 +92,7 @@ class CountDistinct(Bounded):
     def of_cover(self, mechanism: Mechanism) -> CountOfCover | None:
         return None if mechanism.bounds is None else CountOfCover(**vars(self))
 
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         ordered = rows.mechanism.ordered
         by_person = f"ORDER BY {rows.by('privacy_unit')}" if ordered else ""
         by_item = f" ORDER BY {rows.by('item')}" if ordered else ""
@@ -112,7 +112,7 @@ class CountOfCover(CountDistinct):
     keys = ("place",)
     sums: ClassVar = {"n": "BIGINT"}
 
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         cover = f"SELECT {rows.group}place, n FROM {rows.summary(self)}"
         return [rows.lists(cover, {"__dp_cover": "n"}, " ORDER BY place ASC")]
 
@@ -150,10 +150,10 @@ class CountPeople(CountDistinct):
     def vector(self) -> PeopleOfGroups:
         return PeopleOfGroups(**vars(self))
 
-    def summary(self, rows: Rows) -> str:
+    def summary(self, rows: MechanismRows) -> str:
         return rows.total("system.main.count(*)")
 
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         return [rows.totals(self)]
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:

@@ -12,7 +12,7 @@ from dp_sql.sql import literals
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.grid import Grid, check_written, grid_of
 from dp_sql.sql.ranges import DEFAULT_BETA, MAX_QUANTILES
-from dp_sql.sql.shape import Function, Rows, Shape
+from dp_sql.sql.shape import Function, MechanismRows, Shape
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 WORD_UDF = "__dp_sql_word"
@@ -104,14 +104,14 @@ class _Quantiles(Shape):
     def of_person(self) -> Mapping[str, str]:
         return {"__dp_vote": f"system.main.arg_min(__dp_item, {WORD_UDF}(__dp_item))"}
 
-    def summary(self, rows: Rows) -> str:
+    def summary(self, rows: MechanismRows) -> str:
         return f"SELECT {rows.group}__dp_vote FROM {rows.relation} WHERE __dp_vote IS NOT NULL"
 
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         votes = f"SELECT {rows.group}__dp_vote FROM {rows.summary(self)}"
         return [rows.lists(votes, {"__dp_votes": "__dp_vote"}, "")]
 
-    def value(self, answer: str, rows: Rows) -> str:
+    def value(self, answer: str, rows: MechanismRows) -> str:
         if not self.detailed:
             return self._grid.value(answer)
         return f"system.main.list_transform({answer}, lambda i: {self._grid.value('i')})"

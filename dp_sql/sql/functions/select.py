@@ -10,7 +10,7 @@ from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals
 from dp_sql.sql.given import Given
 from dp_sql.sql.ranges import DEFAULT_BETA
-from dp_sql.sql.shape import Function, Rows, Shape
+from dp_sql.sql.shape import Function, MechanismRows, Shape
 from dp_sql.sql.types import family
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
@@ -52,7 +52,7 @@ class Select(Shape):
             return f"'{_DOUBLE}' || CAST(CAST({sql} AS DOUBLE) AS VARCHAR)"
         return f"CAST({sql} AS VARCHAR)"
 
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         lists = {"candidate": "candidates", "score": "scores", "sensitivity": "sensitivities"}
         listed = ", ".join(
             f"coalesce(system.main.list(__dp_{one} ORDER BY {rows.by('candidate')}), []) "
@@ -66,7 +66,7 @@ class Select(Shape):
             f"FROM {rows.relation}{grouped})"
         ]
 
-    def value(self, answer: str, rows: Rows) -> str:
+    def value(self, answer: str, rows: MechanismRows) -> str:
         return f"system.main.list_extract(__dp_candidates, {answer})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[int, str]:

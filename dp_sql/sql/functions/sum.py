@@ -24,7 +24,7 @@ from dp_sql.sql.functions.bounded import (
 )
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.ranges import DEFAULT_BETA
-from dp_sql.sql.shape import Function, Rows
+from dp_sql.sql.shape import Function, MechanismRows
 from dp_sql.sql.types import digits_of, family
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
@@ -116,7 +116,7 @@ class Sum(Bounded):
             for name, sign in (("__dp_high", "//"), ("__dp_low", "%"))
         }
 
-    def summary(self, rows: Rows) -> str:
+    def summary(self, rows: MechanismRows) -> str:
         """A row for each sign and bucket of sizes: 1, 2, 3 and 4, 5 to 8, …."""
         net = units("__dp_net", self.kind) if not self._is_wide else _WIDE
         size = "system.main.abs(net)"
@@ -136,10 +136,10 @@ class Sum(Bounded):
             f"FROM ({sizes}) AS sizes GROUP BY {rows.group}side, bucket"
         )
 
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         return self.histogram(rows, "CAST(high AS VARCHAR) || ' ' || CAST(low AS VARCHAR)")
 
-    def value(self, answer: str, rows: Rows) -> str:
+    def value(self, answer: str, rows: MechanismRows) -> str:
         return f"CAST({answer} AS {self.value_type(rows.types)})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:

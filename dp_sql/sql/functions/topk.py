@@ -19,7 +19,7 @@ from dp_sql.sql.ranges import (
     WEIGHTED_FROM_EPSILON,
     WEIGHTED_FROM_K,
 )
-from dp_sql.sql.shape import Function, Rows, Shape
+from dp_sql.sql.shape import Function, MechanismRows, Shape
 from dp_sql.sql.types import as_key
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
@@ -122,14 +122,14 @@ class TopK(Shape):
         item = types["item"]
         return f"{COUNTED.format(item)}[]" if self.detailed else f"{item}[]"
 
-    def summary(self, rows: Rows) -> str:
+    def summary(self, rows: MechanismRows) -> str:
         n = "count(*)" if rows.grouped else "count(DISTINCT __dp_privacy_unit)"
         return (
             f"SELECT {rows.group}__dp_item, system.main.{n} AS n FROM {rows.relation} "
             f"GROUP BY {rows.group}__dp_item"
         )
 
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         people = f"SELECT * FROM {rows.merged}" if rows.merged else self.summary(rows)
         order = f" ORDER BY {rows.by('item')}" if rows.grouped or rows.again else ""
         if rows.mechanism.n_largest is None:
@@ -145,7 +145,7 @@ class TopK(Shape):
             )
         return [rows.lists(people, {"__dp_items": "__dp_item", "__dp_counts": "n"}, order)]
 
-    def value(self, answer: str, rows: Rows) -> str:
+    def value(self, answer: str, rows: MechanismRows) -> str:
         """The items in the order of the answer; those of a set in the order of their values.
 
         With counts, the largest come first, and equal ones in the order of the items' values.
@@ -228,7 +228,7 @@ class TopKOfPairs(TopK):
     takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
     udfs: ClassVar = {f"{name}_of_pairs": kind for name, kind in TopK.udfs.items()}
 
-    def lists(self, rows: Rows) -> list[str]:
+    def lists(self, rows: MechanismRows) -> list[str]:
         order = f" ORDER BY {rows.by('item')}" if rows.grouped or rows.again else ""
         return rows.pairs({"__dp_items": "__dp_item", "__dp_pairs": "people"}, order)
 
@@ -241,7 +241,7 @@ class TopKOfPairs(TopK):
         return self._with_counts(places, n_people), self._accuracy(mechanism, 0)
 
 
-def _with_domain(counts: str, rows: Rows) -> str:
+def _with_domain(counts: str, rows: MechanismRows) -> str:
     """Counts of all items of the domain: zero for those that no one has."""
     if rows.domain is None and not rows.grouped:
         return counts
