@@ -102,11 +102,11 @@ def _limits(graph: Graph) -> tuple[int, int, int]:
     """What is read before the worst case is bounded: by the search from items, and by free phases.
 
     The first two are edges: none where lists are short and up to two reads each where they are
-    long; and up to twelve where a first phase does well, or each reads half of the one before.
+    long; and up to sixteen where a first phase does well, or each reads half of the one before.
     """
     n_edges = graph.people.size
     sure = 2 * n_edges - 4 * (graph.n_items + graph.n_people)
-    return sure, 12 * n_edges, math.isqrt(graph.n_items)
+    return sure, 16 * n_edges, math.isqrt(graph.n_items)
 
 
 def _empty_flow(graph: Graph) -> Flow:
