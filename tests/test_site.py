@@ -93,6 +93,16 @@ def test_messages_wrap_and_tables_do_not(tmp_path: Path) -> None:
     assert owner.count("\n```") == (ROOT / "docs/tutorials/owner.md").read_text().count("\n```")
 
 
+def test_github_and_the_site_see_the_same_lists() -> None:
+    """The site needs four spaces within an item, and an empty line before a list."""
+    unlike = re.compile(r"\n\n {1,3}\S.*|\n[^\s|>-].*\n- .*|\n +\d\d+\. .*")
+    for path in [*PAGES, *ROOT.glob("udfs/*/*.md")]:
+        text = re.sub(
+            r"^( *)```.*?^\1```", "", path.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE
+        )
+        assert unlike.findall(text) == [], path
+
+
 def test_a_dead_link_of_the_site_is_found(tmp_path: Path) -> None:
     links = ["b.html#x", "b.html#y", "c.html", "#z", "https://x.y"]
     page = "".join(f'<a href="{link}">.</a>' for link in links)

@@ -136,7 +136,7 @@ def checks(results: Results) -> list[str]:
             continue
         lines += [f"- {CHECKED[name]}"]
         for what, answer in results["libraries"][name].get("checks", {}).items():
-            lines.append(f"  - *checked*: {what}: `{answer}`")
+            lines.append(f"    - *checked*: {what}: `{answer}`")
     return lines
 
 
