@@ -15,6 +15,7 @@ from dp_sql.errors import SourceError
 from dp_sql.sql.tokens import tokenize
 
 Parts = tuple[str, ...]  # a relation's full name as DuckDB spells it: database, schema, name
+Columns = Sequence[tuple[str, str]]  # names and DuckDB types
 SchemaName = tuple[str, str]  # a database and a schema of it
 
 

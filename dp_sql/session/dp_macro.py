@@ -12,7 +12,7 @@ from itertools import pairwise
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
-from dp_sql.privacy.plans.owner import owners_plans as plans_of_select
+from dp_sql.privacy.plans.owner import owners_plans
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.statement import one_of, private_sql
@@ -45,7 +45,7 @@ def suggest(
         try:
             found = _one_query(text)
             check_depth(found)
-            owners_plans(found.selects, found.tokens, engine)
+            plans_of_all(found.selects, found.tokens, engine)
         except QueryError as wrong:
             return wrong
         return None
@@ -86,7 +86,7 @@ def with_ctes(
             why = "Here each call that finds groups needs a SELECT of its own."
             hint = "Or ask with dp_sql.connect(…).sql(…), where the calls of a SELECT share them."
             raise select.refused(why, select.calls[1].start, hint, NotSupported)
-    plans = owners_plans(selects, tokens, engine)
+    plans = plans_of_all(selects, tokens, engine)
     tickets = [engine.tickets.issue(plan, text, number) for number, plan in enumerate(plans, 1)]
     releases, relations = [], [""] * len(plans)
     for number, places in enumerate(bundles(plans), 1):
@@ -101,7 +101,7 @@ def with_ctes(
     return with_releases(body, tokens, start, releases) if releases else body
 
 
-def owners_plans(
+def plans_of_all(
     selects: Sequence[DpSelect], tokens: Sequence[Token], engine: Engine
 ) -> list[Plan]:
     """The plans of all DP calls of an owner's statement, before any is released."""
@@ -111,7 +111,7 @@ def owners_plans(
     with looked_up(tokens, engine):
         for select in selects:
             check_list(select, engine)
-            plans += plans_of_select(select, tokens, engine)
+            plans += owners_plans(select, tokens, engine)
     return plans
 
 

@@ -22,7 +22,7 @@ from dp_sql.privacy.private_sql.statement import answer_columns, count_groups_sq
 from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
 from dp_sql.session.corrected import refuse_unknown
-from dp_sql.session.dp_macro import owners_plans, quoted, with_ctes
+from dp_sql.session.dp_macro import plans_of_all, quoted, with_ctes
 from dp_sql.session.plain_call import OWNER
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.limits import check_depth
@@ -139,7 +139,7 @@ class OwnerSession(Session):
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
         refuse_unknown(statement, engine)
-        return owners_plans(statement.selects, statement.tokens, engine)
+        return plans_of_all(statement.selects, statement.tokens, engine)
 
     def _syntax_error(self, text: str) -> ParseError | None:
         from dp_sql.session.corrections import syntax_error

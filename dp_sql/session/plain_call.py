@@ -18,7 +18,7 @@ from dp_sql.engines.duckdb.install import Asked, Owner
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.around import IN_DP, check_around
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.session.dp_macro import looked_up, owners_plans, query_of, suggest
+from dp_sql.session.dp_macro import looked_up, plans_of_all, query_of, suggest
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.limits import check_depth
@@ -66,7 +66,7 @@ def _planned(asked: Asked, engine: Engine) -> _Planned:
         statement = _statement(asked)
         with looked_up(statement.tokens, engine):
             _check(statement, asked, engine)
-            made = statement, owners_plans(statement.selects, statement.tokens, engine)
+            made = statement, plans_of_all(statement.selects, statement.tokens, engine)
     except QueryError as error:
         suggest(error, engine, _runs_plain)
         if "does not exist" in error.message:

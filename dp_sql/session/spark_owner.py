@@ -17,7 +17,7 @@ from dp_sql.engines.spark.owner_engine import SparkEngine, names_in
 from dp_sql.errors import NotSupported, QueryError, SourceError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.session.corrected import refuse_unknown
-from dp_sql.session.dp_macro import owners_plans
+from dp_sql.session.dp_macro import plans_of_all
 from dp_sql.session.explain import Explanation
 from dp_sql.session.owner import OwnerSession
 from dp_sql.sql.limits import check_depth
@@ -80,7 +80,7 @@ class SparkOwnerSession(OwnerSession):
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
         use_schema(self._connection, self._side.begin())
         refuse_unknown(statement, engine)
-        plans = owners_plans(statement.selects, statement.tokens, self._side)
+        plans = plans_of_all(statement.selects, statement.tokens, self._side)
         self._side.releases.check(plans)
         self._private = {one.table for plan in plans for one in plan.people}
         return plans

@@ -309,8 +309,8 @@ def test_what_an_error_proposes_is_pasted_and_answered(
 def test_all_calls_of_an_execution_are_planned_once(
     plain: Con, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned, plan = [], plain_call.owners_plans
-    monkeypatch.setattr(plain_call, "owners_plans", lambda *a: planned.append(a) or plan(*a))
+    planned, plan = [], plain_call.plans_of_all
+    monkeypatch.setattr(plain_call, "plans_of_all", lambda *a: planned.append(a) or plan(*a))
     calls = ", ".join(f"DP_COUNT(1, epsilon := {n}, privacy_unit := user_id)" for n in (1, 2, 3, 4))
     for number in (1, 2):
         plain.execute(f"SELECT {calls} FROM ratings").fetchall()

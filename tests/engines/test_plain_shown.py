@@ -88,7 +88,7 @@ def test_the_search_for_leaks_finds_a_check_that_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(plain_call, "check_around", lambda *_: None)
-    monkeypatch.setattr(plain_call, "owners_plans", lambda selects, *_: [None] * 9)
+    monkeypatch.setattr(plain_call, "plans_of_all", lambda selects, *_: [None] * 9)
     monkeypatch.setitem(PIECES, "source", ["ratings"])
     monkeypatch.setattr(plain_call, "reserved", _free)
     found, _ = leaks(monkeypatch, 40)

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain, count
 
+from dp_sql.privacy.catalog import Columns
 from dp_sql.sql.functions.topk import COUNTED
 
-Columns = Sequence[tuple[str, str]]  # names and types, as SQL
 Records = Sequence[tuple[object, ...]]
 Run = Callable[..., object]  # (SQL, parameters)
 

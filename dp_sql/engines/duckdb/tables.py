@@ -9,10 +9,8 @@ import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection
 from dp_sql.errors import SourceError
-from dp_sql.privacy.catalog import SchemaName
+from dp_sql.privacy.catalog import Columns, SchemaName
 from dp_sql.sql.formatting import full_name, quote
-
-Columns = Sequence[tuple[str, str]]  # names and types
 
 
 def use_schema(connection: Connection, here: SchemaName) -> None:

@@ -11,10 +11,10 @@ from functools import reduce
 from typing import Any
 
 from dp_sql.engines.spark.parts import PART, SOURCE
-from dp_sql.engines.spark.question_sql import Columns, incoming
+from dp_sql.engines.spark.question_sql import incoming
 from dp_sql.engines.spark.types import backquoted
 from dp_sql.errors import NotSupported
-from dp_sql.privacy.catalog import Parts
+from dp_sql.privacy.catalog import Columns, Parts
 from dp_sql.privacy.relations.tree import PersonOf
 from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
 

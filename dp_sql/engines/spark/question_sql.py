@@ -27,12 +27,11 @@ from dp_sql.engines.spark.parts import (
     make,
     task_database,
 )
-from dp_sql.privacy.catalog import Parts
+from dp_sql.privacy.catalog import Columns, Parts
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import family
 
-Columns = Sequence[tuple[str, str]]  # names and DuckDB types
 PERSON = "__dp_person"
 _EXACT = frozenset(
     {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER",
