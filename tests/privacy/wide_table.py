@@ -224,7 +224,13 @@ class Writer:
                   f"CASE WHEN {self.of('bool', depth - 1)} THEN {inner} ELSE {other} END",
                   f"if({self.of('bool', depth - 1)}, {inner}, {other})",
                   f"greatest({inner}, {other})", f"least({inner}, {other})"]  # fmt: skip
-        gives = {"text": "VARCHAR", "int": "BIGINT", "bool": "BOOLEAN", "date": "DATE", "number": "DOUBLE"}
+        gives = {
+            "text": "VARCHAR",
+            "int": "BIGINT",
+            "bool": "BOOLEAN",
+            "date": "DATE",
+            "number": "DOUBLE",
+        }
         made = [n for n, f in FUNCTIONS.items() if f.gives == gives.get(kind)]
         special = {
             "int": [f"({inner} {self.one(['+', '-', '*', '//', '%'])} {self.one([other, '3', '-1', '0'])})",
