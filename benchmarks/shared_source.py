@@ -15,13 +15,17 @@ _CALLS = {
     "median(minutes)": "DP_MEDIAN(minutes, {}, lower := 0, upper := 600)",
 }
 _CAPPED = ", groups := regions.name, max_groups_contributed := 3"
-_CASES = [  # GROUP BY, how many of the calls, what they say of groups
-    ("", 1, ""),
-    ("", 4, ""),
-    ("region", 1, _CAPPED),
-    ("region", 3, _CAPPED),
-    ("region", 4, _CAPPED),
-    ("region", 1, ", delta := 1e-6"),
+_FOUND = ", delta := 1e-6"
+_CASES = [  # GROUP BY, which of the calls, what they say of groups
+    ("", slice(1), ""),
+    ("", slice(4), ""),
+    ("", slice(3, 4), ""),
+    ("region", slice(1), _CAPPED),
+    ("region", slice(3), _CAPPED),
+    ("region", slice(4), _CAPPED),
+    ("region", slice(1, 4), _CAPPED),
+    ("region", slice(1), _FOUND),
+    ("region", slice(4), _FOUND),
 ]
 
 
@@ -31,7 +35,8 @@ def shared_source() -> list[str]:
         "## Several calls in one SELECT",
         "",
         f"{N_ROWS:,} rows of 200,000 people, who are all in each of 12 regions; CPU seconds, the "
-        "least of three runs. Goal: at most 2 × for all calls together.",
+        "least of three runs. Goal: at most 2 × for all calls together. Beside count(DISTINCT user_id), "
+        "both sides group rows by person; without it, only the private one must.",
         "",
         "| GROUP BY | calls | private | without | ratio |",
         "|---|---|---|---|---|",
@@ -43,7 +48,7 @@ def shared_source() -> list[str]:
             f"CAST(hash(i * 31 + 3) % 600 AS INTEGER) AS minutes FROM range({N_ROWS}) r(i)"
         )
         session.execute("CREATE TABLE regions AS SELECT 'region ' || i AS name FROM range(12) r(i)")
-        lines += [_compared(session, [*_CALLS][:n], by, groups) for by, n, groups in _CASES]
+        lines += [_compared(session, [*_CALLS][n], by, groups) for by, n, groups in _CASES]
     return lines
 
 
