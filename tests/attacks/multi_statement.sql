@@ -158,7 +158,7 @@ CREATE TEMP MACRO lower(x) AS error(x)
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 CREATE FUNCTION f(x) AS x
 
--- ParseError: Syntax error at
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 CREATE TRIGGER t AFTER INSERT ON catalog BEGIN SELECT 1 END
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and

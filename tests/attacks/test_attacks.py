@@ -156,6 +156,7 @@ _WORDS = {
     "row_number", "enum_range", "current_connection_id", "current_query_id", "duckdb_views", "sql",
     "database_name", "schema_name", "view_name", "python_enable_replacements",
     "autoinstall_known_extensions", "autoload_known_extensions", "list_extract", "list_filter",
+    "range", "generate_series", "s",  # a series of literals
     "value", "item", "listed", "domain", "counted", "counts", "items", "n", "o", "k", "p", "w",
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
     "TRY_CAST", "typeof", "stated", "declared", "common", "starts_with", "ends_with", "contains",
@@ -168,6 +169,8 @@ _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
     "execute": re.compile(
         r"DESCRIBE SELECT |SELECT CAST\('|SELECT system\.main\.count\(\*\) FROM \(SELECT "
+        r"|SELECT CAST\(value AS VARCHAR\) FROM \(SELECT s AS value FROM \(SELECT s FROM "
+        r"system\.main\.(range|generate_series)\("
         r"|SELECT CAST\(__dp_value AS |SELECT (__dp_group, .*)?__dp_value FROM \(WITH __dp_(read|kept) AS "
         r"|SELECT __dp_group, (CAST\()?__dp_key_0.* FROM \(WITH __dp_(read|kept) AS "
         r"|SET disabled_optimizers = '(\w+(,\w+)*)?'$"
