@@ -99,7 +99,7 @@ def _exact(text: str) -> Fraction | None:
 def name_parts(text: str) -> Path | None:
     """The folded parts of a dotted name, each plain or in SQL quotes; None if it is not a name.
 
-    >>> parts_of('Main."my.table"'), parts_of("order items"), parts_of("a..b")
+    >>> name_parts('Main."my.table"'), name_parts("order items"), name_parts("a..b")
     (('main', 'my.table'), ('order items',), None)
     """
     if not re.fullmatch(rf"(?:{_PART})(?:\.(?:{_PART}))*", text):

@@ -38,7 +38,7 @@ def unquoted(identifier: str) -> str:
 def shown_name(name: str) -> str:
     """An identifier as people write it: quoted only if it must be.
 
-    >>> as_written("title"), as_written("my title"), as_written("Order")
+    >>> shown_name("title"), shown_name("my title"), shown_name("Order")
     ('title', '"my title"', '"Order"')
     """
     is_plain = re.fullmatch(r"[A-Za-z_]\w*", name) and name.upper() not in RESERVED

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -101,7 +102,7 @@ def test_a_whole_ledger_is_reported_with_its_events(
 def test_a_changed_event_is_found_and_nothing_is_shown(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with sqlite3.connect(shop.terms.ledger) as file:
+    with closing(sqlite3.connect(shop.terms.ledger)) as file, file:
         triggers = file.execute(
             "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'events'"
         ).fetchall()

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -132,7 +133,7 @@ def test_making_a_private_file_leaves_one_that_is_there(folder: Path) -> None:
 def test_making_a_private_file_keeps_the_locks_of_an_open_one(folder: Path) -> None:
     file = folder / "book.sqlite"
     make_private(file)
-    with sqlite3.connect(file, isolation_level=None) as con:
+    with closing(sqlite3.connect(file, isolation_level=None)) as con:
         con.execute("CREATE TABLE t (x)")
         con.execute("BEGIN EXCLUSIVE")
         make_private(file)
@@ -141,7 +142,6 @@ def test_making_a_private_file_keeps_the_locks_of_an_open_one(folder: Path) -> N
         )
         assert os.spawnlp(os.P_WAIT, "python3", "python3", "-c", other) != 0
         con.execute("ROLLBACK")
-    con.close()
 
 
 def test_a_private_file_is_made_where_no_file_has_two_names(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -138,8 +139,8 @@ def test_stored_answers_are_used_only_together(tmp_path: Path) -> None:
         assert len(session.receipts) == 2
         rows(session, asked(CALLS[3:4], "epsilon := 4", {0}, ""))
         assert len(session.receipts) == 3, "alone it is another question"
-    (stored,) = [path for path in tmp_path.iterdir() if _has_releases(path)]
-    with sqlite3.connect(stored) as file:
+    (stored,) = tmp_path.glob("*.releases")
+    with closing(sqlite3.connect(stored)) as file, file:
         file.execute("DELETE FROM releases WHERE number = 2")
     with of_towns(tmp_path, "") as session:
         rows(session, text)
@@ -154,11 +155,3 @@ def test_calls_whose_sources_differ_cannot_share_groups(tmp_path: Path) -> None:
         with pytest.raises(NotSupported, match="a join multiplies their rows"):
             session.sql(re.sub(r"\btown\b", "t.town", text))
         assert not session.receipts
-
-
-def _has_releases(path: Path) -> bool:
-    if not re.search(r"sqlite|releases", path.name) or path.suffix not in {".sqlite", ".releases"}:
-        return False
-    with sqlite3.connect(path) as file:
-        found = file.execute("SELECT name FROM sqlite_master WHERE name = 'releases'").fetchall()
-    return bool(found)
