@@ -46,6 +46,11 @@ class DpCall:
         return "delta" in self.given and not self.function.shape.finds_items
 
     @property
+    def takes_domain(self) -> bool:
+        """Whether the items are those of a public domain."""
+        return "domain" in self.function.named and not self.mechanism.finds_items
+
+    @property
     def span(self) -> tuple[int, int]:
         """Where the call is in the text."""
         return self.start, self.end

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
-from math import prod
 
 from sqlglot import exp
 
@@ -22,6 +21,7 @@ from dp_sql.privacy.catalog import Parts, Schema
 from dp_sql.privacy.expressions.choices import target
 from dp_sql.privacy.expressions.comparisons import Value, is_literal
 from dp_sql.privacy.plans.domains import (
+    Domain,
     PublicValues,
     Values,
     Wanted,
@@ -30,17 +30,17 @@ from dp_sql.privacy.plans.domains import (
     label_values,
     list_values,
 )
-from dp_sql.privacy.plans.groups import found_groups, is_observed, listed_groups, n_values, spread
+from dp_sql.privacy.plans.groups import PublicSets
 from dp_sql.privacy.plans.missing import refuse_missing, refuse_no_epsilon
 from dp_sql.privacy.plans.plan import Groups, Plan
 from dp_sql.privacy.plans.scores import policy_scores_plan
-from dp_sql.privacy.plans.sources import Source, compiled_source
+from dp_sql.privacy.plans.sources import CallRows, compiled_source
 from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal, shown_name
-from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference
+from dp_sql.sql.given import Reference
 from dp_sql.sql.ranges import MAX_GROUPS
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
@@ -75,27 +75,18 @@ def analyst_plans(
     sources, shares = source.shared(reads)
     if not all(side.agrees(one.sql, one.tables) for one in sources):
         raise InternalError("The compiled SQL reads other tables than it should.")
-    public = _PublicSets(source, policy, side)
-    is_open = bool(source.values) and not public.is_single
-    plans, finds = [], select.delta is not None
-    found = found_groups(source, reads, len(sources), not is_open)
-    for rows, shared in zip(reads, shares, strict=True):
-        call, domain, groups = rows.call, None, None
-        needs_cap = is_open and not finds and call.parameters.vector() is None
-        refuse_missing(source, call, rows.item, policy, public.declared, needs_cap)
-        if "domain" in call.function.named and not call.mechanism.finds_items:
-            domain = public.values(call, call.domain, rows.item, "domain")
-        if finds:
-            call, groups = next(found)
-        elif source.values:
-            groups = public.groups(call, call.max_groups_contributed if is_open else None)
-            if is_open:
-                accountant = None if policy.budget is None else policy.budget.accountant
-                call, groups = spread(call, groups, accountant)
-        work = rows.written.work
-        spread_rows = replace(rows, call=call)
-        plans.append(source.plan(spread_rows, domain, groups, ("the policy",), work, shared))
-    return plans
+    single = {
+        (side.table(table.name), column)
+        for table in policy.tables.values()
+        for column in table.unique_per_person
+    }
+    sets = _PublicSets(
+        source=source, schema=side, policy=policy,
+        is_single=all(key.origin in single for key in source.values),
+        accountant=None if policy.budget is None else policy.budget.accountant,
+        max_groups=MAX_GROUPS,
+    )  # fmt: skip
+    return sets.plans(reads, shares, len(sources))
 
 
 def _limited(call: DpCall, policy: Policy) -> DpCall:
@@ -120,39 +111,17 @@ def _limited(call: DpCall, policy: Policy) -> DpCall:
     return replace(call, parameters=call.parameters.within(limits.max_contributions))
 
 
-@dataclass(frozen=True)
-class _PublicSets:
+@dataclass(frozen=True, kw_only=True)
+class _PublicSets(PublicSets):
     """The public values of the columns of a source, as the statement or the policy says."""
 
-    source: Source
     policy: Policy
-    side: Schema
 
-    @property
-    def is_single(self) -> bool:
-        """Whether the policy says that all rows of a person have the same keys."""
-        single = {
-            (self.side.table(table.name), column)
-            for table in self.policy.tables.values()
-            for column in table.unique_per_person
-        }
-        return all(key.origin in single for key in self.source.values)
+    def refuse_missing(self, call: DpCall, item: Value, needs_cap: bool) -> None:
+        refuse_missing(self.source, call, item, self.policy, self.declared, needs_cap)
 
-    def groups(self, call: DpCall, cap: int | None) -> Groups:
-        """The public groups; `cap`: each person is kept in at most so many of them."""
-
-        def one_key(of: DpCall, key: Value, given: PublicSet | None) -> str:
-            return self.values(of, given, key, "groups").select
-
-        def checked(of: DpCall, key: Value, given: PublicQuery, values: Values) -> PublicValues:
-            return self.stated(of, given, key, "groups", values)
-
-        groups, factors = listed_groups(self.source, call, one_key, checked)
-        n_groups = prod(n_values(factor, self.side) for factor in factors)
-        if n_groups > MAX_GROUPS:
-            message = f"These are {n_groups} groups; at most {MAX_GROUPS} are allowed."
-            raise self.source.select.refused(message, call.start)
-        return Groups(groups, cap, n_groups)
+    def assumed(self, rows: CallRows, groups: Groups | None, domain: Domain | None) -> list[str]:
+        return ["the policy"]
 
     def declared(self, item: Value) -> object:
         """What the policy declares as the domain of a column; None where it declares none.
@@ -163,45 +132,57 @@ class _PublicSets:
             declared = self.declared(item.image[0])
             return declared if isinstance(declared, tuple) else None
         domains = self.policy.domains.items()
-        found = (d for (table, own), d in domains if item.origin == (self.side.table(table), own))
+        found = (d for (table, own), d in domains if item.origin == (self.schema.table(table), own))
         return next(found, None)
 
-    def values(self, call: DpCall, given: PublicSet | None, item: Value, what: str) -> PublicValues:
-        """The public values of a column; `what` is the argument that may state them."""
-        declared = self.declared(item)
-        wanted = Wanted(self.source.select, call, given or call.item, item.type, self.side, what)
-        observed = is_observed(given)
+    def listed(self, wanted: Wanted) -> Values:
+        literals = [_literal(wanted, node) for node in wanted.literals(is_literal)]
+        return _list(literals, "a list in the statement")
+
+    def unwritten(self, wanted: Wanted, item: Value, *, observed: bool) -> PublicValues:
+        declared, what = self.declared(item), wanted.what
         if observed and (declared != "observed" or item.origin is None):
             why = f"Under a policy {what} := observed is allowed only if the policy declares it."
             hint = f"Write {what} := catalog.title (a public table's column) or {what} := "
             raise wanted.refused(why, f"{hint}['a', 'b'].")
-        if given is None or observed:
-            return wanted.domain(_declared_values(declared, item, self.side))
-        if isinstance(given, ListLiteral):
-            literals = [_literal(wanted, node) for node in wanted.literals(is_literal)]
-            values = _list(literals, "a list in the statement")
-        elif isinstance(given, PublicQuery):
-            values = self.source.one_column(given)
-        else:
-            values = _named_values(wanted, given, item, self.policy)
-        return self.stated(call, given, item, what, values)
+        return wanted.domain(_declared_values(declared, item, self.schema))
 
-    def stated(
-        self, call: DpCall, given: PublicSet, item: Value, what: str, values: Values
-    ) -> PublicValues:
+    def checked(self, wanted: Wanted, item: Value, values: Values) -> PublicValues:
         """Values of the statement, if they suit the column and what the policy declares."""
-        wanted = Wanted(self.source.select, call, given, item.type, self.side, what)
 
         def as_strings(kind: str) -> str:
             if can_be(kind, "VARCHAR") and not can_be(item.type, "VARCHAR"):
-                return f"Or ask for CAST({call.item.text} AS VARCHAR)."
+                return f"Or ask for CAST({wanted.call.item.text} AS VARCHAR)."
             return ""
 
         stated, declared = wanted.domain(values, as_strings), self.declared(item)
         # Of an expression of a column, other values are answered too: coalesce(region, 'none').
         if declared is not None and item.image is None:
-            _check_overlap(wanted, stated, _declared_values(declared, item, self.side))
+            _check_overlap(wanted, stated, _declared_values(declared, item, self.schema))
         return stated
+
+    def named(self, wanted: Wanted, given: Reference, item: Value) -> Values:
+        """The values of a domain written by name: a public column, or the item's own ENUM."""
+        *table, column = given.parts
+        side, policy = self.schema, self.policy
+        # Where its labels are not public, the item was compiled as a string.
+        if not table and family(item.type) == "ENUM" and folded(given.text) == item.origin_name:
+            return label_values(item.type, str(item.origin_name))
+        full = side.table(table) if table else None
+        if full is None or full not in {side.table(name) for name in policy.public}:
+            hint = "SHOW TABLES lists what is public. A list will do: domain := ['a', 'b']."
+            others = _same_columns(Reference((column,), column, 0), policy, side)
+            others += _same_columns(wanted.call.item, policy, side)
+            raise wanted.refused(f"{given.text} is not a column of a public table.", hint, others)
+        try:
+            return _column(full, column, side)
+        except ArgumentError as error:
+            names = [
+                shown_name(name) for name, _ in side.columns(f"SELECT * FROM {full_name(full)}")
+            ]
+            others = [f"{given.text.rpartition('.')[0]}.{name}" for name in names]
+            hint = f"Its columns are {', '.join(names)}."
+            raise wanted.refused(error.message, hint, others) from None
 
 
 def _check_overlap(wanted: Wanted, stated: PublicValues, declared: Values) -> None:
@@ -247,28 +228,6 @@ def _column(full: Parts | None, column: str, side: Schema) -> Values:
     if name is None:
         raise ArgumentError(f"{full[-1]} has no column {column}.")
     return column_values(full, name, f"the column {full[-1]}.{column}")
-
-
-def _named_values(wanted: Wanted, given: Reference, item: Value, policy: Policy) -> Values:
-    """The values of a domain written by name: a public column, or the item's own ENUM."""
-    *table, column = given.parts
-    side = wanted.schema
-    # Where its labels are not public, the item was compiled as a string.
-    if not table and family(item.type) == "ENUM" and folded(given.text) == item.origin_name:
-        return label_values(item.type, str(item.origin_name))
-    full = side.table(table) if table else None
-    if full is None or full not in {side.table(name) for name in policy.public}:
-        hint = "SHOW TABLES lists what is public. A list will do: domain := ['a', 'b']."
-        others = _same_columns(Reference((column,), column, 0), policy, side)
-        others += _same_columns(wanted.call.item, policy, side)
-        raise wanted.refused(f"{given.text} is not a column of a public table.", hint, others)
-    try:
-        return _column(full, column, side)
-    except ArgumentError as error:
-        names = [shown_name(name) for name, _ in side.columns(f"SELECT * FROM {full_name(full)}")]
-        others = [f"{given.text.rpartition('.')[0]}.{name}" for name in names]
-        hint = f"Its columns are {', '.join(names)}."
-        raise wanted.refused(error.message, hint, others) from None
 
 
 def _same_columns(item: Reference, policy: Policy, side: Schema) -> list[str]:

@@ -49,6 +49,7 @@ class ObservedValues:
 
     select: None = None
     described: str = "the values observed in the source"
+    size: None = None
 
 
 Domain = PublicValues | ObservedValues

@@ -1,23 +1,27 @@
-"""Which groups may be answered? Public sets of keys, as SQL that lists each group once; or unknown.
+"""From the calls of a SELECT to their plans, and which sets may be answered: public ones.
 
-With several keys every value of one is combined with every value of the others, or a query over
-public tables lists the combinations.
+The same for owners and analysts; owner.py and analyst.py say which sets are public to them, and
+what a plan then rests on. With several keys every value of one is combined with every value of the
+others, or a query over public tables lists the combinations; or the groups are unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.comparisons import Value
-from dp_sql.privacy.plans.domains import PublicValues, Values
-from dp_sql.privacy.plans.plan import Finding, Groups
+from dp_sql.privacy.plans.domains import Domain, Values, Wanted
+from dp_sql.privacy.plans.plan import Column, Finding, Groups, Plan, Shared, plan_of
 from dp_sql.privacy.plans.sources import CallRows, Source
+from dp_sql.privacy.relations.tree import people_of, reads_one_table
 from dp_sql.sql.arguments import DpCall
-from dp_sql.sql.given import PublicQuery, PublicSet, Reference, SetPerKey
+from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference, SetPerKey
 from dp_sql.sql.ranges import MAX_GROUPS_FOUND_BY
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import exact
@@ -25,58 +29,166 @@ from dp_sql.udfs import REGISTRY
 
 FINDING_SHARE = Fraction(1, 2)  # of epsilon; the rest is for the answers of the groups found
 
-OneKey = Callable[[DpCall, Value, PublicSet | None], str]
-Checked = Callable[[DpCall, Value, PublicQuery, Values], PublicValues]
 
+@dataclass(frozen=True, kw_only=True)
+class PublicSets(ABC):
+    """The domains and groups of the calls of one SELECT.
 
-def listed_groups(
-    source: Source, call: DpCall, one_key: OneKey, checked: Checked
-) -> tuple[str, Sequence[str]]:
-    """SQL of the groups, and the SQL whose numbers of rows multiply to theirs.
-
-    `one_key` lists the values of a key as `item`, by the set that the statement gives for it;
-    `checked` raises where the values of a query do not suit a key. Both take the key as a value,
-    and as the item of the call.
+    is_single: whether all rows of a person are known to have the same keys.
+    accountant: that of the policy's budget. max_groups: of one call; None: not limited.
     """
-    select, n_keys = source.select, len(source.values)
-    of = [replace(call, k=None, columns={**call.columns, "item": key}) for key in select.keys]
-    given = select.groups
-    if isinstance(given, PublicQuery) and n_keys > 1:
-        sql, columns = source.public_query(given)
-        if len(columns) != n_keys:
-            why = f"GROUP BY has {n_keys} keys, and this query selects {len(columns)} columns."
-            raise select.refused(why, given.position, "Select one column for each key, in order.")
-        for i, values in enumerate(columns):
-            checked(of[i], source.values[i], given, values)
+
+    source: Source
+    schema: Schema
+    is_single: bool = False
+    accountant: str | None = None
+    max_groups: int | None = None
+
+    @abstractmethod
+    def refuse_missing(self, call: DpCall, item: Value, needs_cap: bool) -> None:
+        """Raise ArgumentError where a call needs an argument, such as max_groups_contributed."""
+
+    @abstractmethod
+    def assumed(self, rows: CallRows, groups: Groups | None, domain: Domain | None) -> list[str]:
+        """What the receipt says a plan rests on."""
+
+    @abstractmethod
+    def listed(self, wanted: Wanted) -> Values:
+        """The values of a list, or ArgumentError."""
+
+    @abstractmethod
+    def named(self, wanted: Wanted, given: Reference, item: Value) -> Values:
+        """The values of a set given by name: a table's column, or an ENUM."""
+
+    @abstractmethod
+    def unwritten(self, wanted: Wanted, item: Value, *, observed: bool) -> Domain:
+        """The set `observed`, or without one in the statement that of the policy."""
+
+    @abstractmethod
+    def checked(self, wanted: Wanted, item: Value, values: Values) -> Domain:
+        """Values that the statement names, or ArgumentError where they do not suit the item."""
+
+    def plans(
+        self, reads: Sequence[CallRows], shares: Sequence[Shared | None], n_sources: int
+    ) -> list[Plan]:
+        """The plans of calls that read together `n_sources` sources; see Source.shared."""
+        source, plans = self.source, []
+        assert source.person_type is not None  # both callers have refused a public source
+        person = Column('"__dp_person"', source.person_type)
+        is_open = bool(source.values) and not self.is_single
+        finds, found = source.select.delta is not None, self._found_groups(reads, n_sources)
+        for rows, shared in zip(reads, shares, strict=True):
+            call, domain, groups = rows.call, None, None
+            needs_cap = is_open and not finds and call.parameters.vector() is None
+            self.refuse_missing(call, rows.item, needs_cap)
+            if call.takes_domain:
+                domain = self.values(call, call.domain, rows.item, "domain")
+            if finds:
+                call, groups = next(found)
+            elif source.values:
+                groups = self.groups(call, call.max_groups_contributed if is_open else None)
+                if is_open:
+                    call, groups = spread(call, groups, self.accountant)
+            work = None if source.compiler.limits is None else rows.written.work
+            plan = plan_of(
+                source.select, call, source=rows.written.sql, keys=source.keys, groups=groups,
+                columns={"item": Column('"__dp_item"', rows.item.type), "privacy_unit": person},
+                keep_source=work is not None or not reads_one_table(rows.relation), domain=domain,
+                assumptions=tuple(self.assumed(rows, groups, domain)), work=work, shared=shared,
+                tables=tuple(sorted(rows.written.tables)), people=people_of(rows.relation),
+            )  # fmt: skip
+            plans.append(plan)
+        return plans
+
+    def _found_groups(
+        self, reads: Sequence[CallRows], n_sources: int
+    ) -> Iterator[tuple[DpCall, Groups]]:
+        """The groups that a part of the first call's epsilon and delta find, and the calls on them.
+
+        NotSupported where the calls cannot share a source. Without a cap in the statement a vector
+        needs none, and else a person counts in one of the groups found.
+        """
+        calls, select = [one.call for one in reads], self.source.select
+        assert select.delta is not None
+        if n_sources > 1:
+            why = "These calls cannot share groups that delta finds: a join multiplies their rows."
+            hint = "Write one SELECT for each call, or give public groups."
+            raise select.refused(why, calls[1].start, hint, NotSupported)
+        shape, cap = calls[0].parameters, calls[0].max_groups_contributed
+        finding = Finding(
+            mechanism=REGISTRY["groups"]["partition_selection"],
+            epsilon=shape.epsilon * FINDING_SHARE,
+            delta=select.delta,
+            max_contributions=1 if self.is_single else cap or MAX_GROUPS_FOUND_BY,
+        )
+        found_by = tuple(one.item.sql for one in reads)
+        for i, call in enumerate(calls):
+            found, groups = _answered(call, finding, self.is_single)
+            yield found, replace(groups, pays=i == 0, found_by=found_by)
+
+    def values(self, call: DpCall, given: PublicSet | None, item: Value, what: str) -> Domain:
+        """The public values of an item or a key; `what` is the argument that may name them."""
+        wanted = Wanted(self.source.select, call, given or call.item, item.type, self.schema, what)
+        if given is None or is_observed(given):
+            return self.unwritten(wanted, item, observed=given is not None)
+        if isinstance(given, ListLiteral):
+            values = self.listed(wanted)
+        elif isinstance(given, PublicQuery):
+            values = self.source.one_column(given)
+        else:
+            values = self.named(wanted, given, item)
+        return self.checked(wanted, item, values)
+
+    def groups(self, call: DpCall, cap: int | None) -> Groups:
+        """The public groups; `cap`: each person is kept in at most so many of them."""
+        select, keys = self.source.select, self.source.values
+        of = [replace(call, k=None, columns={**call.columns, "item": key}) for key in select.keys]
+        given = select.groups
+        if isinstance(given, PublicQuery) and len(keys) > 1:
+            query = self._combinations(given, of)
+            count = f"SELECT system.main.count(*) FROM ({query}) AS t"
+            return Groups(query, cap, self.schema.public_number(count), factors=[query])
+        sets: Sequence[PublicSet | None]
+        if isinstance(given, SetPerKey):
+            sets = given.sets
+        else:
+            is_for_all = given is None or is_observed(given)
+            sets = [given] * (len(keys) if is_for_all else 1)
+        if len(sets) != len(keys):
+            assert given is not None
+            names = ", ".join(f"{key.parts[-1]}s.{key.parts[-1]}" for key in select.keys)
+            why = f"GROUP BY has {len(keys)} keys, but groups has a set for {len(sets)}."
+            hint = (
+                f"Write a public set for each key, in order, groups := ({names}), or a query that "
+                "lists the combinations, groups := (SELECT … FROM a public table)."
+            )
+            raise select.refused(why, given.position, hint)
+        found = [self.values(*one, "groups") for one in zip(of, sets, keys, strict=True)]
+        factors = [str(one.select) for one in found]
+        sizes = [one.size for one in found if one.size is not None]
+        size = prod(sizes) if len(sizes) == len(keys) else None
+        if self.max_groups is not None and (size is None or size > self.max_groups):
+            message = f"These are {size} groups; at most {self.max_groups} are allowed."
+            raise select.refused(message, call.start)
+        return Groups(crossed(factors), cap, size, factors=factors)
+
+    def _combinations(self, given: PublicQuery, of: Sequence[DpCall]) -> str:
+        """The groups that a query lists; `of` has each key as the item of the call."""
+        keys = self.source.values
+        sql, columns = self.source.public_query(given)
+        if len(columns) != len(keys):
+            why = f"GROUP BY has {len(keys)} keys, and this query selects {len(columns)} columns."
+            hint = "Select one column for each key, in order."
+            raise self.source.select.refused(why, given.position, hint)
+        for call, key, values in zip(of, keys, columns, strict=True):
+            wanted = Wanted(self.source.select, call, given, key.type, self.schema, "groups")
+            self.checked(wanted, key, values)
         casts = (
             f"{exact(f'CAST(c{i} AS {key.type})', key.type)} AS __dp_key_{i}"
-            for i, key in enumerate(source.values)
+            for i, key in enumerate(keys)
         )
-        there = " AND ".join(f"c{i} IS NOT NULL" for i in range(n_keys))
-        query = f"SELECT DISTINCT {', '.join(casts)} FROM ({sql}) AS __dp_query WHERE {there}"
-        return query, [query]
-    sets: Sequence[PublicSet | None]
-    if isinstance(given, SetPerKey):
-        sets = given.sets
-    else:
-        is_for_all = n_keys == 1 or given is None or is_observed(given)
-        sets = [given] * (n_keys if is_for_all else 1)
-    if len(sets) != n_keys:
-        assert given is not None
-        names = ", ".join(f"{key.parts[-1]}s.{key.parts[-1]}" for key in select.keys)
-        why = f"GROUP BY has {n_keys} keys, but groups has a set for {len(sets)}."
-        hint = (
-            f"Write a public set for each key, in order, groups := ({names}), or a query that "
-            "lists the combinations, groups := (SELECT … FROM a public table)."
-        )
-        raise select.refused(why, given.position, hint)
-    domains = [*map(one_key, of, source.values, sets)]
-    return crossed(domains), domains
-
-
-def n_values(factor: str, schema: Schema) -> int:
-    """How many values SQL of public data lists."""
-    return schema.public_number(f"SELECT system.main.count(*) FROM ({factor}) AS t")
+        there = " AND ".join(f"c{i} IS NOT NULL" for i in range(len(keys)))
+        return f"SELECT DISTINCT {', '.join(casts)} FROM ({sql}) AS __dp_query WHERE {there}"
 
 
 def crossed(factors: Sequence[str]) -> str:
@@ -113,34 +225,6 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
         why += f"; with max_groups_contributed := {cap}, within ± {capped} of those kept"
     groups = replace(groups, cap=None, why=why)
     return replace(call, parameters=vector, mechanism=vector.mechanism), groups
-
-
-def found_groups(
-    source: Source, reads: Sequence[CallRows], n_sources: int, is_single: bool
-) -> Iterator[tuple[DpCall, Groups]]:
-    """The groups that a part of the first call's epsilon and delta find, and all calls over these.
-
-    reads: what the calls read, together from `n_sources` sources; NotSupported where they cannot
-    share one. is_single: whether all rows of a person have the same keys. Without a cap in the
-    statement a vector needs none, and else a person counts in one of the groups found.
-    """
-    calls, delta = [one.call for one in reads], source.select.delta
-    assert delta is not None
-    if n_sources > 1:
-        why = "These calls cannot share groups that delta finds: a join multiplies their rows."
-        hint = "Write one SELECT for each call, or give public groups."
-        raise source.select.refused(why, calls[1].start, hint, NotSupported)
-    shape, cap = calls[0].parameters, calls[0].max_groups_contributed
-    finding = Finding(
-        mechanism=REGISTRY["groups"]["partition_selection"],
-        epsilon=shape.epsilon * FINDING_SHARE,
-        delta=delta,
-        max_contributions=1 if is_single else cap or MAX_GROUPS_FOUND_BY,
-    )
-    found_by = tuple(one.item.sql for one in reads)
-    for i, call in enumerate(calls):
-        found, groups = _answered(call, finding, is_single)
-        yield found, replace(groups, pays=i == 0, found_by=found_by)
 
 
 def _answered(call: DpCall, finding: Finding, is_single: bool) -> tuple[DpCall, Groups]:

@@ -51,8 +51,7 @@ def refuse_missing(
     if call.missing:
         needed.append(EPSILON)
         added.append(_epsilon(policy))
-    takes_domain = "domain" in call.function.named and not call.mechanism.finds_items
-    if takes_domain and call.domain is None and declared(item) is None:
+    if call.takes_domain and call.domain is None and declared(item) is None:
         needed.append(_set("a domain", "items that the answer may contain", [call.item.text]))
         k = call.k or 1
         added.append(f"domain := {public_set(call.item, item, None, k)}")

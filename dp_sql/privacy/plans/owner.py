@@ -10,7 +10,6 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from math import prod
 
 from sqlglot import exp
 
@@ -35,10 +34,10 @@ from dp_sql.privacy.plans.domains import (
     list_values,
     shown_type,
 )
-from dp_sql.privacy.plans.groups import found_groups, is_observed, listed_groups, n_values, spread
+from dp_sql.privacy.plans.groups import PublicSets
 from dp_sql.privacy.plans.plan import Groups, Plan
 from dp_sql.privacy.plans.scores import only_name, scores_plan
-from dp_sql.privacy.plans.sources import Source, compiled_source, value_of
+from dp_sql.privacy.plans.sources import CallRows, Source, compiled_source, value_of
 from dp_sql.privacy.relations.as_written import check_sql
 from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.declared_tables import (
@@ -51,7 +50,7 @@ from dp_sql.sql.arguments import CAP, DpCall, missing
 from dp_sql.sql.clauses import cte_bodies
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, quote, shown_name
-from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference
+from dp_sql.sql.given import ListLiteral, Reference
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import Token, folded
 from dp_sql.sql.types import exact, family
@@ -100,21 +99,11 @@ def _plans(
             raise select.refused(message, select.source[0], hint, NotPrivate)
     relations = {folded(table.name[-1]) for table in read if table.is_private} | tables.views
     relations |= {part.name for part in source.rows.parts if part.rows.private and part.name}
-    sets = _DeclaredSets(source, schema, relations, {folded(unit), *(origin or ())[1:]})
-    plans, finds = [], select.delta is not None
-    found = found_groups(source, reads, len(sources), is_single=False)
-    for rows, shared in zip(reads, shares, strict=True):
-        call, domain, groups = rows.call, None, None
-        if finds:
-            call, groups = next(found)
-        elif select.keys:
-            call, groups = sets.groups(call)
-        if call.domain is not None:
-            domain = sets.domain(call, call.domain, rows.item.type)
-        declared = assumptions(rows.relation, unit) + _assumed(select, call, groups, domain)
-        spread_rows = replace(rows, call=call)
-        plans.append(source.plan(spread_rows, domain, groups, declared, shared=shared))
-    return plans
+    sets = _DeclaredSets(
+        source=source, schema=schema, unit=unit, relations=relations,
+        units={folded(unit), *(origin or ())[1:]},
+    )  # fmt: skip
+    return sets.plans(reads, shares, len(sources))
 
 
 def _source(
@@ -191,46 +180,66 @@ def _check_strings(
             raise select.refused(refusal.message, place, refusal.hint or "", NotPrivate) from None
 
 
-@dataclass(frozen=True)
-class _DeclaredSets:
+@dataclass(frozen=True, kw_only=True)
+class _DeclaredSets(PublicSets):
     """The public sets that a statement declares, and what its source has of people's, folded.
 
-    relations: the names of the relations that hold people's rows.
-    units: the name of the privacy unit, and that of its column if it was renamed.
+    unit: the name of the privacy unit. relations: the names of the relations that hold people's
+    rows. units: the name of the privacy unit, and that of its column if it was renamed.
     """
 
-    source: Source
     schema: OwnersSchema
+    unit: str
     relations: Set[str]
     units: Set[str]
 
-    def domain(
-        self, call: DpCall, given: PublicSet, item_type: str, what: str = "domain"
-    ) -> Domain:
-        """The domain of a call, or its groups, as the owner writes them, or ArgumentError."""
-        wanted = Wanted(self.source.select, call, given, item_type, self.schema, what)
-        if isinstance(given, PublicQuery):
-            return wanted.domain(self.source.one_column(given))
-        if isinstance(given, ListLiteral):
-            strings = all(map(_string, wanted.literals(_literal)))
-            return wanted.domain(list_values(given.text, "a list in the statement", strings))
-        if is_observed(given):
+    def refuse_missing(self, call: DpCall, item: Value, needs_cap: bool) -> None:
+        if needs_cap and call.max_groups_contributed is None:
+            name, added = call.function.name, ["max_groups_contributed := 1"]
+            raise missing(self.source.select.text, name, call.span, [CAP], added)
+
+    def assumed(self, rows: CallRows, groups: Groups | None, domain: Domain | None) -> list[str]:
+        """Also what the owner declares by naming sets; a list is public by being written."""
+        select, call, said = self.source.select, rows.call, [*assumptions(rows.relation, self.unit)]
+        is_stated = groups is not None and groups.finding is None
+        if is_stated and not isinstance(select.groups, ListLiteral):
+            said.append(f"the set of groups, {select.groups and select.groups.text}, is public")
+        if isinstance(domain, ObservedValues):
+            also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"
+            said.append(f"the set of values in {call.item.text} is public{also}")
+        elif domain is not None and not isinstance(call.domain, ListLiteral):
+            said.append(f"the domain, {domain.described}, is public")
+        return said
+
+    def listed(self, wanted: Wanted) -> Values:
+        strings = all(map(_string, wanted.literals(_literal)))
+        return list_values(wanted.given.text, "a list in the statement", strings)
+
+    def unwritten(self, wanted: Wanted, item: Value, *, observed: bool) -> Domain:
+        """The values in the source: for groups also those whose rows WHERE drops."""
+        assert observed  # a set is asked for when the call is read
+        if wanted.what == "domain":
             return ObservedValues()
-        values, way_out = self._named(wanted, given), ""
+        sql = self.source.written(self.source.unfiltered.select([item])).sql
+        key = exact("c0", item.type)
+        select = f"SELECT DISTINCT {key} AS item FROM ({sql}) AS t WHERE c0 IS NOT NULL"
+        return PublicValues(select, ObservedValues.described)
+
+    def checked(self, wanted: Wanted, item: Value, values: Values) -> PublicValues:
+        way_out = ""
         if values.column is not None:
             table, column = values.column
             way_out = (
                 f"Or cast the column in a view, CREATE VIEW listed AS SELECT CAST({column} AS "
-                f"{shown_type(item_type)}) AS {column} FROM {table}, and name listed.{column}."
+                f"{shown_type(item.type)}) AS {column} FROM {table}, and name listed.{column}."
             )
         return wanted.domain(values, lambda _: way_out)
 
-    def _named(self, wanted: Wanted, given: Reference) -> Values:
-        """The values of a domain given by name: a table's column, or an ENUM."""
+    def named(self, wanted: Wanted, given: Reference, item: Value) -> Values:
         *table, column = given.parts
-        item_type, item = wanted.item_type, wanted.call.item.parts
+        item_type, parts = item.type, wanted.call.item.parts
         is_own = bool(table) and folded(table[-1]) in self.relations
-        itself = folded(column) == folded(item[-1] if item else "")
+        itself = folded(column) == folded(parts[-1] if parts else "")
         if itself and (is_own or not table) and family(item_type) == "ENUM":
             return label_values(item_type, given.text)
         if is_own or (itself and not table):
@@ -269,72 +278,16 @@ class _DeclaredSets:
             raise wanted.refused(message, "Name a table's column or write the items as a list.")
         relation = self.schema.relation(table)
         full = relation.parts if relation is not None and relation.parts else table
-        if units := self.units & self._columns(full):
-            raise wanted.refused(
-                f"{given.text} is not public: {table[-1]} has the privacy unit {min(units)} as a "
-                "column, so it holds people's rows.",
-                "Name a public table's column, or store the public values in a table of their own.",
-            )
+        with contextlib.suppress(SourceError):  # a table that cannot be read: said later
+            columns = self.schema.columns(f"SELECT * FROM {full_name(full)}")
+            if units := self.units & {folded(name) for name, _ in columns}:
+                raise wanted.refused(
+                    f"{given.text} is not public: {table[-1]} has the privacy unit {min(units)} as "
+                    "a column, so it holds people's rows.",
+                    "Name a public table's column, or store the public values in a table of their "
+                    "own.",
+                )
         return column_values(full, column, f"the column {given.text}")
-
-    def _columns(self, table: Sequence[str]) -> set[str]:
-        """The folded names of a table's columns; none where it cannot be read: said later."""
-        with contextlib.suppress(SourceError):
-            columns = self.schema.columns(f"SELECT * FROM {full_name(table)}")
-            return {folded(name) for name, _ in columns}
-        return set()
-
-    def groups(self, call: DpCall) -> tuple[DpCall, Groups]:
-        """The groups that the statement names; refuses a call that needs a cap and has none."""
-        call, groups = spread(call, self._groups(call))
-        if groups.cap is None and not call.parameters.is_vector:
-            name, added = call.function.name, ["max_groups_contributed := 1"]
-            raise missing(self.source.select.text, name, call.span, [CAP], added)
-        return call, groups
-
-    def _groups(self, call: DpCall) -> Groups:
-        source, select, given = self.source, self.source.select, self.source.select.groups
-        sizes: dict[str, int | None] = {}  # those that are known
-
-        def one_key(of: DpCall, key: Value, one: PublicSet | None) -> str:
-            assert one is not None  # groups are asked for when the call is read
-            if is_observed(one):
-                return _observed(source, key)
-            found = self.domain(of, one, key.type, "groups")
-            if isinstance(found, PublicValues):
-                sizes[found.select] = found.size
-            return str(found.select)
-
-        def checked(of: DpCall, key: Value, one: PublicQuery, values: Values) -> PublicValues:
-            return Wanted(select, of, one, key.type, self.schema, "groups").domain(values)
-
-        sql, factors = listed_groups(source, call, one_key, checked)
-        counts = (sizes.get(factor) or n_values(factor, self.schema) for factor in factors)
-        size = None if is_observed(given) else prod(counts)
-        return Groups(sql, call.max_groups_contributed, size, factors=factors)
-
-
-def _observed(source: Source, value: Value) -> str:
-    """SQL that lists the values of a key in the source, also where WHERE drops their rows."""
-    sql = source.written(source.unfiltered.select([value])).sql
-    item = exact("c0", value.type)
-    return f"SELECT DISTINCT {item} AS item FROM ({sql}) AS t WHERE c0 IS NOT NULL"
-
-
-def _assumed(
-    select: DpSelect, call: DpCall, groups: Groups | None, domain: Domain | None
-) -> tuple[str, ...]:
-    """What the owner declares by naming groups and a domain; a list is public by being written."""
-    said: tuple[str, ...] = ()
-    is_stated = groups is not None and groups.finding is None
-    if is_stated and not isinstance(select.groups, ListLiteral):
-        said = (f"the set of groups, {select.groups and select.groups.text}, is public",)
-    if isinstance(domain, ObservedValues):
-        also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"
-        return (*said, f"the set of values in {call.item.text} is public{also}")
-    if domain is None or isinstance(call.domain, ListLiteral):
-        return said
-    return (*said, f"the domain, {domain.described}, is public")
 
 
 def _literal(node: Node) -> bool:

@@ -20,14 +20,14 @@ from dp_sql.errors import (
     SourceError,
 )
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value
-from dp_sql.privacy.plans.domains import Domain, Values
-from dp_sql.privacy.plans.plan import Column, Groups, Plan, Shared, plan_of
+from dp_sql.privacy.plans.domains import Values
+from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
 from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.declared_tables import inexact, is_time, no_amount
 from dp_sql.privacy.relations.from_clause import From, row_wise
-from dp_sql.privacy.relations.tree import Relation, people_of, reads_one_table
-from dp_sql.privacy.relations.tree_sql import Work, Written
+from dp_sql.privacy.relations.tree import Relation
+from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.given import PublicQuery, Reference
@@ -164,26 +164,6 @@ class Source:
             hint = "Select the values that may be answered: (SELECT name FROM regions)."
             raise self.select.refused("This query must select one column.", given.position, hint)
         return columns[0]
-
-    def plan(
-        self,
-        rows: CallRows,
-        domain: Domain | None,
-        groups: Groups | None,
-        assumptions: tuple[str, ...],
-        work: Work | None = None,
-        shared: Shared | None = None,
-    ) -> Plan:
-        """The plan of one call; the arguments are those of plan_of."""
-        assert self.person_type is not None  # both callers have refused a public source
-        person = Column('"__dp_person"', self.person_type)
-        return plan_of(
-            self.select, rows.call, source=rows.written.sql, keys=self.keys, groups=groups,
-            columns={"item": Column('"__dp_item"', rows.item.type), "privacy_unit": person},
-            keep_source=work is not None or not reads_one_table(rows.relation),
-            domain=domain, assumptions=assumptions, work=work, shared=shared,
-            tables=tuple(sorted(rows.written.tables)), people=people_of(rows.relation),
-        )  # fmt: skip
 
 
 def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compiler) -> Source:
