@@ -7,8 +7,7 @@ its columns replaced. Nothing of an analyst's text comes here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
@@ -18,7 +17,8 @@ from dp_sql.privacy.expressions.comparisons import Refused, Unbound, Value, refu
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
-from dp_sql.sql.tokens import Token, called, split, tokenize
+from dp_sql.sql.statement import QUERY
+from dp_sql.sql.tokens import Token, called, split, token_at, tokenize
 from dp_sql.sql.types import family
 
 STORE_IT = (
@@ -38,6 +38,8 @@ _COMPARING = {"=", "==", "<>", "!=", "<", ">", "<=", ">=", "(", ")", ",", ".", "
 _CALLING_WORDS = {
     "LIKE", "ILIKE", "GLOB", "SIMILAR", "ESCAPE", "INTERVAL", "EXTRACT", "AT", "COLLATE",
     "OVERLAPS", "POSITION", "SUBSTRING", "TRIM", "OVERLAY", "DATE", "TIME", "TIMESTAMP",
+    "CURRENT_CATALOG", "CURRENT_DATE", "CURRENT_ROLE", "CURRENT_SCHEMA", "CURRENT_TIME",
+    "CURRENT_TIMESTAMP", "CURRENT_USER", "LOCALTIME", "LOCALTIMESTAMP", "SESSION_USER", "USER",
 }  # fmt: skip
 _JOIN_WORDS = {"JOIN", "LEFT", "RIGHT", "INNER", "CROSS", "FULL", "NATURAL", "ASOF", "POSITIONAL",
                "SEMI", "ANTI"}  # fmt: skip
@@ -128,16 +130,30 @@ def check_sql(sql: str, engine: OwnersEngine) -> None:
     if any(token.kind == "string" and token.text[0] in "eE" for token in tokens):
         # Sqlglot 28 ends such a string elsewhere than DuckDB does.
         raise Refused("A string with escapes is read in more than one way.", hint=STORE_IT)
-    calls = bool(called(tokens)) or any(
-        (token.kind == "symbol" and token.text not in _COMPARING) or token.upper in _CALLING_WORDS
-        for token in tokens
-    )
-    # `x IN l` means contains(l, x); before a bracket, IN is no function.
-    calls |= any(t.upper == "IN" and not after.is_symbol("(") for t, after in pairwise(tokens))
-    replaced = min(engine.function_kinds(frozenset()), default=None) if calls else None
+    replaced = min(engine.function_kinds(frozenset()), default=None) if _calls(tokens) else None
     if replaced is not None:
         why = f"This database has a function {replaced} of its own, which could replace DuckDB's."
         raise Refused(why, hint=STORE_IT)
+
+
+def _calls(tokens: Sequence[Token]) -> bool:
+    """Whether DuckDB may look up a function for this SQL."""
+    if called(tokens) or any(
+        (token.kind == "symbol" and token.text not in _COMPARING) or token.upper in _CALLING_WORDS
+        for token in tokens
+    ):
+        return True
+    is_row = [False]  # of each open bracket: whether a comma in it means row(…)
+    for i, token in enumerate(tokens):
+        after = token_at(tokens, i + 1)
+        # `x IN l` means contains(l, x); before a bracket, IN is no function.
+        if (token.upper == "IN" and not after.is_symbol("(")) or (token.text == "," and is_row[-1]):
+            return True
+        if token.is_symbol("("):
+            is_row.append(token_at(tokens, i - 1).upper != "IN" and after.upper not in QUERY)
+        elif token.is_symbol(")"):
+            is_row = is_row[:-1] or [False]
+    return False
 
 
 def _edited(node: Node, edits: list[tuple[int, int, str]]) -> str:
