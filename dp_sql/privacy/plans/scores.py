@@ -17,8 +17,10 @@ from dp_sql.sql.types import NUMBERS, family
 from dp_sql.udfs.mechanism import in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dp_sql.policy.model import Policy, ScoreTable
-    from dp_sql.privacy.catalog import OwnersEngine, Parts, Schema
+    from dp_sql.privacy.catalog import OwnersEngine, Parts, PublicData, Schema
     from dp_sql.sql.arguments import DpCall
     from dp_sql.sql.dp_select import DpSelect
     from dp_sql.sql.given import Reference
@@ -40,13 +42,11 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
     source = select.source_text
     if select.condition_text is not None:
         source += f"\nWHERE ({select.condition_text}\n)"
-    listed = ", ".join(f"{_sql(r)} AS __dp_{i}" for i, r in enumerate(references))
     try:
-        types = [kind for _, kind in engine.columns(f"SELECT {listed} FROM {source}")]
+        found = _typed(engine, source, [*map(_sql, references)])
     except SourceError as error:
         place = _blamed(error, select, references, engine)
         raise select.refused(error.message, place, error.hint or "", SourceError) from None
-    found = [Column(_sql(r), kind) for r, kind in zip(references, types, strict=True)]
     columns = dict(zip(call.columns, found, strict=False))
     for name in ("score", "sensitivity"):
         reference, kind = call.columns[name], columns[name].type
@@ -90,26 +90,22 @@ def policy_scores_plan(select: DpSelect, call: DpCall, policy: Policy, side: Sch
             f"Under a policy {call.function.name} takes {what}: it chooses from all candidates."
         )
         raise select.refused(message, at, f"Write SELECT {_call(table)} FROM {_name(table)}")
-    listed = {
-        folded(name): (name, kind)
-        for name, kind in side.columns(f"SELECT * FROM {full_name(full)}")
-    }
-    columns = {}
-    for what, declared in (
-        ("candidate", table.candidate), ("score", table.score), ("sensitivity", table.sensitivity),
-    ):  # fmt: skip
-        _check_declared(select, call, what, declared, table, full)
-        if isinstance(declared, str):
-            name, kind = listed[declared]
-            columns[what] = Column(quote(name), kind)
-            if family(kind) == "ENUM":  # whose other labels may be secret
-                columns[what] = Column(f"CAST({quote(name)} AS VARCHAR)", "VARCHAR")
-        else:
-            columns[what] = Column(f"'{declared}'", "VARCHAR")
+    declared = [_declared(select, call, what, table, full) for what in call.columns]
+    found = _typed(side, full_name(full), declared)
+    found = [  # the other labels of an ENUM may be secret
+        Column(f"CAST({one.sql} AS VARCHAR)", "VARCHAR") if family(one.type) == "ENUM" else one
+        for one in found
+    ]
     return plan_of(
-        select, call, source=full_name(full), columns=columns, keys=(), keep_source=True,
-        assumptions=("the policy",),
+        select, call, source=full_name(full), columns=dict(zip(call.columns, found, strict=True)),
+        keys=(), keep_source=True, assumptions=("the policy",),
     )  # fmt: skip
+
+
+def _typed(data: PublicData, source: str, columns: Sequence[str]) -> list[Column]:
+    """Columns of a source, as SQL, with their types."""
+    types = data.columns(f"SELECT {', '.join(columns)} FROM {source}")
+    return [Column(sql, kind) for sql, (_, kind) in zip(columns, types, strict=True)]
 
 
 def only_name(select: DpSelect) -> tuple[str, ...]:
@@ -123,12 +119,9 @@ def only_name(select: DpSelect) -> tuple[str, ...]:
     return () if len(parts) == 1 and folded(parts[0]) in select.ctes else parts
 
 
-def _check_declared(
-    select: DpSelect, call: DpCall, what: str, declared: str | Fraction, table: ScoreTable,
-    full: Parts,
-) -> None:  # fmt: skip
-    """Refuse an argument that is not what the policy declares."""
-    given = call.columns[what]
+def _declared(select: DpSelect, call: DpCall, what: str, table: ScoreTable, full: Parts) -> str:
+    """What the policy declares of an argument, as SQL; refuses another one."""
+    given, declared = call.columns[what], getattr(table, what)
     if isinstance(declared, str):
         *before, own = _folded(given) or ("",)
         ends = tuple(folded(part) for part in full)
@@ -139,6 +132,7 @@ def _check_declared(
         message = f"The policy declares the {what} of {_name(table)}, and {given.text} is not"
         hint = f"Write {_call(table)}"
         raise select.refused(f"{message} it.", given.position, hint)
+    return quote(declared) if isinstance(declared, str) else f"'{declared}'"
 
 
 def _name(table: ScoreTable) -> str:
