@@ -1,8 +1,9 @@
-"""How is a call of a function of the table (functions.py) written? Its arguments are checked here.
+"""How is a call of a function written? Its arguments are checked here.
 
-Values are bounded before they are read: a longer string, invalid JSON and a date beyond NEAR are
-NULL. So the function itself never fails, wherever DuckDB's optimizer moves it: it moves what two
-TRY(…) have in common out of both.
+First come functions of strings and dates that are the same for an owner, then those of the table
+(functions.py). Values are bounded before they are read: a longer string, invalid JSON and a date
+beyond NEAR are NULL. So the function itself never fails, wherever DuckDB's optimizer moves it: it
+moves what two TRY(…) have in common out of both.
 """
 
 from __future__ import annotations
@@ -59,6 +60,67 @@ def text(node: Node, value: Value) -> Value:
         raise refuse(node, f"A cast of {value.type} to VARCHAR is not supported here")
     bound = None if kind in {"BLOB", "ENUM", "JSON"} else _LONG_TEXT
     return Value(f"CAST({value.sql} AS VARCHAR)", "VARCHAR", bound=bound)
+
+
+def of_string(word: str, node: Node, value: Value, *more: str) -> Value:
+    """A function of a string; what it returns keeps the collation."""
+    if family(value.type) != "VARCHAR":
+        raise refuse(node, f"This function takes a string, not {value.type}")
+    read = bounded(value)
+    sql = f"system.main.{word}({', '.join([read.sql, *more])})"
+    bound = min(3 * (read.bound or 0), MAX_STRING)  # a code point has at most 3 times its bytes
+    return Value(sql, "VARCHAR", collation=value.collation, bound=bound)
+
+
+def trimmed(node: Node, value: Value) -> Value:
+    """trim, ltrim or rtrim of spaces."""
+    words = {"": "trim", "LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim"}
+    word = words.get(str(node.args.get("position") or "").upper())
+    if word is None:
+        raise refuse(node, "This form of trim is not supported here")
+    return of_string(word, node, value)
+
+
+def substring(node: Node, value: Value) -> Value:
+    """A part of a string, from and to literal places."""
+    start, length = node.args.get("start"), node.args.get("length")
+    bounds = []
+    for bound in (start,) if length is None else (start, length):
+        number = whole_number(bound)
+        if bound is None or number is None or is_double(bound) or abs(number) > _FARTHEST:
+            raise refuse(node, "substr is supported only with literal bounds of up to a million")
+        bounds.append(str(number))
+    return of_string("substr", node, value, *bounds)
+
+
+def without_query(value: Value, node: Node) -> Value:
+    """A value in a place where DuckDB takes no subquery: in TRY(…), or a string in min or max."""
+    if node.find(exp.Query) is not None and " IN (SELECT " in value.sql:
+        why = "IN (SELECT …) is not supported in this place"
+        raise refuse(node, why, "Compute it in a subquery: FROM (SELECT …, … AS name FROM …).")
+    return value
+
+
+def date_part(word: str, node: Node, value: Value) -> Value:
+    """A number of a date or a time: its year, hour and the like."""
+    if word.upper() not in DATE_PARTS:
+        raise refuse(node, f"The date part {word} is not supported here")
+    value = without_query(value, node)
+    is_time = value.type == "TIME" and word in {"hour", "minute", "second"}
+    if family(value.type) not in TIMES and not is_time:
+        raise refuse(node, f"{word} takes a date, not {value.type}")
+    return Value(f"TRY(system.main.date_part({literal(word)}, {value.sql}))", "BIGINT")
+
+
+def truncated(node: Node, value: Value) -> Value:
+    """The beginning of the month, the hour and the like, as a timestamp."""
+    unit, value = str(node.args["unit"].name).lower(), without_query(value, node)
+    if unit not in UNITS or family(value.type) not in TIMES:
+        raise refuse(node, "date_trunc needs a part such as 'month', and a date")
+    kind = "TIMESTAMP WITH TIME ZONE" if value.type.endswith("ZONE") else "TIMESTAMP"
+    # TRY: at the ends of the calendar there is no beginning of the week.
+    begin = f"TRY(system.main.date_trunc({literal(unit)}, {value.sql}))"
+    return Value(f"TRY(CAST({begin} AS {kind}))", kind)
 
 
 def is_call(node: Node) -> bool:

@@ -205,3 +205,10 @@ def _holds_every(source: str, kind: str) -> bool:
     if kind in FLOATS and _kind(source) == "number":
         return kind == "DOUBLE" or source == "FLOAT"
     return source == kind or (source in DATED and kind in DATED)
+
+
+def as_date(node: Node, value: Value) -> Value:
+    """date(…) of a timestamp."""
+    if value.type not in DATED:
+        raise refuse(node, f"date takes a timestamp here, not {value.type}", "Use TRY_CAST.")
+    return cast(value, "DATE")

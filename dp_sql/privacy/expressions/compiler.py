@@ -22,22 +22,27 @@ from dp_sql.privacy.expressions.arithmetic import (
     operation,
     rounded,
 )
-from dp_sql.privacy.expressions.calls import DATE_PARTS, Compile, applied, call, is_call
-from dp_sql.privacy.expressions.choices import cast, chosen, constant, converted, first, now
+from dp_sql.privacy.expressions.calls import (
+    DATE_PARTS,
+    Compile,
+    applied,
+    call,
+    date_part,
+    is_call,
+    of_string,
+    substring,
+    trimmed,
+    truncated,
+)
+from dp_sql.privacy.expressions.choices import as_date, chosen, constant, converted, first, now
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.comparisons import (
-    DATED,
     FLOATS,
-    MAX_STRING,
-    TIMES,
     Refused,
     Scope,
     Value,
-    bounded,
-    is_double,
     is_literal,
     refuse,
-    whole_number,
 )
 from dp_sql.privacy.expressions.elements import (
     ELEMENTS,
@@ -57,19 +62,16 @@ from dp_sql.privacy.expressions.predicates import (
     like_pattern,
     only_analysts,
 )
-from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import EXACT_TYPES, family, same_bits
 
 _Compile = Callable[[Node, Scope], Value]
-_PARTS = {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"}
 _DATE_PARTS: Mapping[type, str] = {
     exp.Year: "year", exp.Quarter: "quarter", exp.Month: "month", exp.Week: "week",
     exp.WeekOfYear: "week", exp.Day: "day", exp.DayOfMonth: "day", exp.DayOfYear: "dayofyear",
     exp.DayOfWeek: "dayofweek", exp.DayOfWeekIso: "isodow", exp.Hour: "hour",
     exp.Minute: "minute", exp.Second: "second",
 }  # fmt: skip
-_FARTHEST = 10**6
 _MAX_SQL = 200_000  # characters of one expression: a value that is read twice is written twice
 
 
@@ -208,36 +210,6 @@ def _exists(node: Node, scope: Scope) -> Value:
     return found
 
 
-def _of_string(word: str, node: Node, scope: Scope, *more: str) -> Value:
-    """A function of a string; what it returns keeps the collation."""
-    value = compiled(node, scope)
-    if family(value.type) != "VARCHAR":
-        raise refuse(node, f"This function takes a string, not {value.type}")
-    read = bounded(value)
-    listed = ", ".join([read.sql, *more])
-    bound = min(3 * (read.bound or 0), MAX_STRING)  # a code point has at most 3 times its bytes
-    return Value(f"system.main.{word}({listed})", "VARCHAR", collation=value.collation, bound=bound)
-
-
-def _trim(node: Node, scope: Scope) -> Value:
-    words = {"": "trim", "LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim"}
-    word = words.get(str(node.args.get("position") or "").upper())
-    if word is None:
-        raise refuse(node, "This form of trim is not supported here")
-    return _of_string(word, node.this, scope)
-
-
-def _substring(node: Node, scope: Scope) -> Value:
-    start, length = node.args.get("start"), node.args.get("length")
-    bounds = []
-    for bound in (start,) if length is None else (start, length):
-        number = whole_number(bound)
-        if bound is None or number is None or is_double(bound) or abs(number) > _FARTHEST:
-            raise refuse(node, "substr is supported only with literal bounds of up to a million")
-        bounds.append(str(number))
-    return _of_string("substr", node.this, scope, *bounds)
-
-
 def _named(node: Node, scope: Scope) -> Value:
     """Calls without a node of their own: date_part, and quoted names as stored views have them."""
     _only(node, "this expressions")
@@ -245,9 +217,9 @@ def _named(node: Node, scope: Scope) -> Value:
     if word in {"date_part", "datepart"} and len(given) == 2 and given[0].is_string:
         return _part(node, given[0], given[1], scope)
     if word in {"lower", "upper", "trim", "ltrim", "rtrim"} and len(given) == 1:
-        return _of_string(word, given[0], scope)
+        return of_string(word, node, compiled(given[0], scope))
     if word.upper() in DATE_PARTS and len(given) == 1:
-        return _date_part(word, given[0], scope)
+        return date_part(word, node, compiled(given[0], scope))
     if scope.as_written is None and word in ELEMENTS:
         return ELEMENTS[word](node, scope, partial(_argument, scope))
     if scope.as_written is None and word in {"now", "today", "get_current_timestamp"} and not given:
@@ -262,44 +234,10 @@ def _of_main(node: Node, scope: Scope) -> Value:
     return compiled(node.expression, scope)
 
 
-def _part_name(node: Node) -> str:
-    word = str(node.name).upper()
-    if word not in DATE_PARTS:
-        raise refuse(node, f"The date part {word.lower()} is not supported here")
-    return word.lower()
-
-
-def without_query(value: Value, node: Node) -> Value:
-    """A value in a place where DuckDB takes no subquery: in TRY(…), or a string in min or max."""
-    if node.find(exp.Query) is not None and " IN (SELECT " in value.sql:
-        why = "IN (SELECT …) is not supported in this place"
-        raise refuse(node, why, "Compute it in a subquery: FROM (SELECT …, … AS name FROM …).")
-    return value
-
-
-def _date_part(word: str, node: Node, scope: Scope) -> Value:
-    value = without_query(compiled(node, scope), node)
-    is_time = value.type == "TIME" and word in {"hour", "minute", "second"}
-    if family(value.type) not in TIMES and not is_time:
-        raise refuse(node, f"{word} takes a date, not {value.type}")
-    return Value(f"TRY(system.main.date_part({literal(word)}, {value.sql}))", "BIGINT")
-
-
 def _part(node: Node, part: Node, of: Node, scope: Scope) -> Value:
     if part.name.lower() == "epoch" and scope.as_written is None:
         return applied("epoch", [of], node, scope, partial(_argument, scope))
-    return _date_part(_part_name(part), of, scope)
-
-
-def _truncate(node: Node, scope: Scope) -> Value:
-    unit = str(node.args["unit"].name).upper()
-    value = without_query(compiled(node.this, scope), node)
-    if unit not in _PARTS or family(value.type) not in TIMES:
-        raise refuse(node, "date_trunc needs a part such as 'month', and a date")
-    kind = "TIMESTAMP WITH TIME ZONE" if value.type.endswith("ZONE") else "TIMESTAMP"
-    # TRY: at the ends of the calendar there is no beginning of the week.
-    call = f"TRY(system.main.date_trunc({literal(unit.lower())}, {value.sql}))"
-    return Value(f"TRY(CAST({call} AS {kind}))", kind)
+    return date_part(part.name.lower(), node, compiled(of, scope))
 
 
 def _coalesce(node: Node, scope: Scope) -> Value:
@@ -313,13 +251,6 @@ def _cast(node: Node, scope: Scope) -> Value:
     if node.args["to"].sql(dialect="duckdb").upper() not in {"TEXT", "VARCHAR"}:
         only_analysts(node, scope, "Only a cast to VARCHAR is supported here")
     return converted(node, compiled(node.this, scope), scope)
-
-
-def _date(node: Node, scope: Scope) -> Value:
-    value = compiled(node.this, scope)
-    if value.type not in DATED:
-        raise refuse(node, f"date takes a timestamp here, not {value.type}", "Use TRY_CAST.")
-    return cast(value, "DATE")
 
 
 def _case(node: Node, scope: Scope) -> Value:
@@ -351,8 +282,8 @@ def _column(node: Node, scope: Scope) -> Value:
     return value
 
 
-def _of_this(compile_one: Callable[[str, Node, Scope], Value], word: str) -> _Compile:
-    return lambda node, scope: compile_one(word, node.this, scope)
+def _of_this(compile_one: Callable[[Node, Value], Value]) -> _Compile:
+    return lambda node, scope: compile_one(node, compiled(node.this, scope))
 
 
 # The forms that are known, and the parts that their nodes may have (None: not checked here).
@@ -368,13 +299,13 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Exists, _exists, "this"),
     ((exp.Like, exp.ILike, exp.Glob), _with(like_pattern, _operand), "this expression negate"),
     (exp.Boolean, lambda node, _: Value("TRUE" if node.this else "FALSE", "BOOLEAN"), None),
-    (exp.Lower, _of_this(_of_string, "lower"), "this"),
-    (exp.Upper, _of_this(_of_string, "upper"), "this"),
-    (exp.Trim, _trim, "this position"),
-    (exp.Substring, _substring, "this start length"),
-    *((kind, _of_this(_date_part, word), "this") for kind, word in _DATE_PARTS.items()),
+    (exp.Lower, _of_this(partial(of_string, "lower")), "this"),
+    (exp.Upper, _of_this(partial(of_string, "upper")), "this"),
+    (exp.Trim, _of_this(trimmed), "this position"),
+    (exp.Substring, _of_this(substring), "this start length"),
+    *((kind, _of_this(partial(date_part, word)), "this") for kind, word in _DATE_PARTS.items()),
     (exp.Extract, lambda n, s: _part(n, n.this, n.expression, s), "this expression"),
-    ((exp.TimestampTrunc, exp.DateTrunc), _truncate, "this unit"),
+    ((exp.TimestampTrunc, exp.DateTrunc), _of_this(truncated), "this unit"),
     (exp.Coalesce, _coalesce, "this expressions"),
     (exp.Cast, _cast, "this to safe"),
     (exp.Dot, _of_main, "this expression"),
@@ -386,8 +317,8 @@ _ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.StructExtract, _with(extracted, _argument), "this expression"),
     ((exp.ArrayOverlaps, exp.ArrayContainsAll), _with(has_elements, _argument), "this expression"),
     (exp.DateBin, _with(bucketed, _argument), "this expression"),
-    (exp.Date, _date, "this"),
-    (tuple(NEGATIONS), lambda n, s: negated(n, compiled(n.this, s)), "this"),
+    (exp.Date, _of_this(as_date), "this"),
+    (tuple(NEGATIONS), _of_this(negated), "this"),
     (exp.Round, lambda n, s: rounded(n, compiled(n.this, s), s), "this decimals"),
     ((exp.Floor, exp.Ceil), lambda n, s: rounded(n, compiled(n.this, s), s), "this"),
     ((exp.Case, exp.If), _case, "this ifs default true false"),
