@@ -273,17 +273,18 @@ def _each(sets: list[Counts], found: Found) -> list[str]:
 
 
 _CAUSES = (
-    "Three causes, seen in the bounds that were chosen:",
+    "The bounds that were chosen show three causes:",
     "",
-    "- Parts of the five public sets: `gem` has the lower median and the longer tail. Mostly the default's RMSE and 95th "
-    "percentile are the lower ones.",
-    "- 2,000 people with 15 items: bound 9 covers all, and the powers of 2 offer 8 and 16. `gem` mostly chooses 9 to 13, the "
-    "default 16, with up to 16/9 of the noise. The powers of 2 cost less than a factor of 2 anywhere.",
-    "- Few people for their items and ε (60 with 400, 12 with 80, 500 with 200 at ε = 0.1): where a smaller bound would lose much, "
-    "each person counts for a factor of at most e^(ε/4) in the choice, and a larger bound has a smaller public weight, "
-    "2⁻¹⁷ for 256 ([difference.md](../udfs/count_distinct/difference.md)). With fewer than about 48/ε people the default stays at 1 "
-    "there. `gem` considers no bound above 100. Privacy alone does not demand this error: it is what these weights, "
-    "which keep large bounds from small tables, cost.",
+    "- Parts of the five public sets: `gem` has the lower median but the longer tail, so in most of these rows the "
+    "default has the lower RMSE and 95th percentile.",
+    "- 2,000 people with 15 items: a bound of 9 covers all items, and the powers of 2 next to it are 8 and 16. `gem` "
+    "mostly chooses 9 to 13 and the default 16, which means up to 16/9 of the noise. On no data do the powers of 2 "
+    "cost a factor of 2.",
+    "- Few people for their items and ε (60 with 400, 12 with 80, 500 with 200 at ε = 0.1): a small bound loses many "
+    "items here, but in the choice each person counts for a factor of at most e^(ε/4), and larger bounds have smaller"
+    " public weights: 2⁻¹⁷ for 256 ([difference.md](../udfs/count_distinct/difference.md)). With fewer than about "
+    "48/ε people, the default stays at a bound of 1. `gem` considers no bound above 100. Privacy does not require "
+    "this error: it is the price of the weights, which keep large bounds, and so large noise, from small tables.",
 )
 
 

@@ -1,4 +1,4 @@
-"""dp_sql: differentially private top-k, distinct counts and selection, inside DuckDB.
+"""dp_sql: differentially private SQL functions in DuckDB, also over tables in Spark.
 
 >>> import dp_sql
 >>> with dp_sql.connect() as session:

@@ -1,1 +1,1 @@
-"""Engines: one file each; an engine runs SQL, knows its catalog, and registers our UDFs."""
+"""Engines, a folder each: they run SQL and draw releases. What they share lies beside them."""

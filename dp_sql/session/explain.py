@@ -30,16 +30,16 @@ class Explanation:
     call: str  # as DuckDB names its column
     mechanism: str  # its name in the registry
     loss: PrivacyLoss  # of all groups together; nothing is spent if `kept` is set
-    epsilon_per_group: Fraction  # without groups, all of it
+    epsilon_per_group: Fraction  # without groups, all of it; of a vector, for all groups
     accuracy: str  # a sentence that follows from public numbers alone
     alternatives: Mapping[str, str]  # such sentences for the same epsilon, by mechanism
     kept: str | None  # the id of a release that answers the same question for free
     groups: str  # in which groups a person counts, and why; "" where there is no choice
     work: str  # how many rows of one person are read and made, at most
     sql: str  # what DuckDB would run over private rows
-    all_within: int | None = (
-        None  # how far all its numbers are from the true ones; None: see a report
-    )
+    is_vector: bool  # whether one run answers for all groups
+    # How far all its numbers are from the true ones; None: see a report.
+    all_within: int | None = None
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def explanation(
         (accuracy or "shown on the receipt, after the release") + offer,
         shape.alternatives(plan.mechanism, n_items, each), kept,
         "" if plan.groups is None else plan.groups.why, _work(plan),
-        private_sql([plan], ["ticket"]), shape.all_within(plan.mechanism, n_items),
+        private_sql([plan], ["ticket"]), shape.is_vector, shape.all_within(plan.mechanism, n_items),
     )  # fmt: skip
 
 
@@ -162,7 +162,8 @@ def _price(one: Explanation) -> str:
         return f"nothing: it is stored as release {one.kept}"
     price = priced(one.loss)
     if one.epsilon_per_group != one.loss.epsilon:
-        price += f" ({in_short(one.epsilon_per_group)} for each group)"
+        which = "all groups together" if one.is_vector else "each group"
+        price += f" ({in_short(one.epsilon_per_group)} for {which})"
     return price
 
 

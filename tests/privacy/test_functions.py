@@ -90,8 +90,8 @@ LISTS = {
     "s[1]": None, "i[-1]": None, "i[0]": None, "i[20000]": None, "s[1:1]": None, "i[2:]": None, "i[:-2]": None,
     "list_extract(s, 2)": None, "list_has_any(s, ['a', 'b'])": None,
     "list_has_all(i, [2, 3])": None, "i && [2]": None, "array_length(i)": None,
-    "s[len(t)]": "whole numbers", "f[1]": "a list of strings", "i['a']": "no field",
-    "t = ANY(s)": "a literal", "list_has_any(s, s)": "a list of literals", "i[1, 2]": "brackets",
+    "s[len(t)]": "whole number", "f[1]": "a list of strings", "i['a']": "no field",
+    "t = ANY(s)": "a literal", "list_has_any(s, s)": "a list of literals", "i[1, 2]": "one literal",
     "a.x": None, "a['x']": None, "a.b.y": None, "struct_extract(a, 'x')": None, "a.z": "no field", "t.x": "t.x",
 }  # fmt: skip
 

@@ -281,6 +281,7 @@ def listed() -> str:
         takes = ", ".join(function.takes) + (", …" if function.many else "")
         also = [alias for alias, of in ALIASES.items() if of == name]
         call = f"{name}({takes})" if name.isidentifier() else f" {name} ".join(function.takes)
+        call = "element = ANY (list)" if name == "= ANY" else call
         shown = ", ".join(f"`{one}`" for one in [call.replace("|", "\\|"), *also])
         rows.append(f"| {shown} | {function.gives} | {function.total} |")
     return "\n".join(rows)

@@ -62,6 +62,8 @@ def test_groups_of_enough_people_are_found_in_the_order_of_their_keys(
     assert call.loss == receipt.loss
     assert call.groups.startswith("unknown: with probability 95 %, a group is found if 64 people")
     assert call.groups.endswith("a person counts in all groups found")
+    (price,) = re.findall(r"cost +(.+)", str(towns.explain(unknown())))
+    assert price == "epsilon = 1, delta = 1e-6 (0.5 for all groups together)"
 
 
 @pytest.mark.parametrize("cap", [1, 2, 3])

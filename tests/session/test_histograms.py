@@ -223,7 +223,7 @@ def test_a_person_moves_all_rows_in_one_direction_and_each_group_by_at_most_the_
 def test_one_bound_on_rows_is_chosen_for_all_groups(owner: dp_sql.Session) -> None:
     (call,) = owner.explain(counted("epsilon := 1")).calls
     assert (call.mechanism, call.loss.rho) == ("k_norm_bound", Fraction(5, 32))
-    assert "where the bound is 1" in call.accuracy
+    assert "if the bound is 1" in call.accuracy
     found = rows(owner, counted(f"{SURE}, report := true"))
     (bound,) = {report["contribution_bound"] for _, report in found}  # 1 and 2 are as good here
     north = {1: 3, 2: 4}[bound]

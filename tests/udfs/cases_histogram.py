@@ -237,8 +237,8 @@ K_NORM_BOUND = Case(
         ),
     },
     loss=PrivacyLoss(EPSILON, rho=EPSILON**2 * Fraction(5, 32), bounded_range=EPSILON * 3 / 2),
-    says="with probability 95 %, all 1000 counts are within ± 1960 of those without noise where the bound is 1, "
-    "± 31619 where it is 16; it is chosen for all groups together, from 1, 2, 4, ... up to 64, and a person's rows "
+    says="with probability 95 %, all 1000 counts are within ± 1960 of those without noise if the bound is 1, "
+    "± 31619 if it is 16; it is chosen for all groups together, from 1, 2, 4, ... up to 64, and a person's rows "
     "beyond it in a group are not counted (epsilon = 1)",
     fits=fit_chosen,
     tight={"less than epsilon": choosing(HALF**-2)},

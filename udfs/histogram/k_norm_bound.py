@@ -33,7 +33,7 @@ def k_norm_bound(
         The noisy counts and the bound.
 
     Raises TypeError for a number of another type, floats among them, and ValueError for one out of
-    range or columns that no people make.
+    range or columns that no set of people could have.
 
     Privacy: epsilon-DP under adding or removing one person with any rows, in any groups.
     Source: as in k_norm.py; the choice of the bound, see contributions/bound.md.
@@ -67,7 +67,7 @@ def accuracy(size: int, epsilon: Fraction, max_contributions: int, beta: Fractio
     one, more = (within(size, share, at, beta) for at in (1, some))
     return (
         f"{with_probability(1 - beta)} all {size} counts are within ± {one} of those without noise "
-        f"where the bound is 1, ± {more} where it is {some}; it is chosen for all groups together, "
+        f"if the bound is 1, ± {more} if it is {some}; it is chosen for all groups together, "
         f"from 1, 2, 4, ... up to {largest}, and a person's rows beyond it in a group are not "
         f"counted (epsilon = {in_words(epsilon)})"
     )

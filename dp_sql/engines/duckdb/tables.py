@@ -1,4 +1,4 @@
-"""Tables of a connection in memory that are called as tables elsewhere are."""
+"""Tables of an in-memory connection, under the names that they have elsewhere."""
 
 from __future__ import annotations
 

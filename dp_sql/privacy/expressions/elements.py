@@ -29,7 +29,8 @@ def bracket(node: Node, scope: Scope, operand: Compile) -> Value:
     """value[place], value[from:to] or value['field'], with literals in the brackets."""
     value, inside = operand(node.this), node.expressions
     if len(inside) != 1:
-        raise refuse(node, "These brackets are not supported here")
+        hint = "For example: list[1], string[1:2] or struct['field']."
+        raise refuse(node, "Brackets take one literal here", hint)
     (place,) = inside
     if isinstance(place, exp.Literal) and place.is_string:
         return field(node, value, place.this, scope)
@@ -49,7 +50,7 @@ def extracted(node: Node, scope: Scope, operand: Compile) -> Value:
     if len(places) == 1 and places[0].is_string:
         return field(node, operand(value), places[0].name, scope)
     if len(places) != 1:
-        raise refuse(node, "This is supported here with one literal place only")
+        raise refuse(node, "This takes one position or field here, a literal")
     return _element(node, operand(value), _place(places[0], 0))
 
 
@@ -58,7 +59,7 @@ def _place(node: Node | None, missing: int) -> int:
         return missing
     number = whole_number(node)
     if number is None or is_double(node) or abs(number) > _FARTHEST:
-        raise refuse(node, "Brackets take whole numbers of up to a million here")
+        raise refuse(node, "A position is a literal whole number of up to a million here")
     return number
 
 
@@ -87,7 +88,7 @@ def field(node: Node, value: Value, name: str, scope: Scope) -> Value:
 
 
 def field_of(node: Node, scope: Scope, unknown: Refused) -> Value:
-    """A field written as struct.field, as a column that is not known; else raises `unknown`."""
+    """A field written as struct.field, which is parsed as a column; else raises `unknown`."""
     names = [part.name for part in node.parts]  # type: ignore[attr-defined]
     for n in range(len(names) - 1, 0, -1) if scope.as_written is None else ():
         try:
@@ -113,7 +114,8 @@ def has_elements(node: Node, scope: Scope, operand: Compile) -> Value:
     given = node.expressions if isinstance(node, exp.Anonymous) else [node.this, node.expression]
     value, wanted = given if len(given) == 2 else (node, None)
     if not isinstance(wanted, exp.Array) or not wanted.expressions:
-        raise refuse(node, "This takes a list of literals as its second argument here")
+        why = "list_has_any and list_has_all take a list of literals as second argument here"
+        raise refuse(node, why)
     terms = [
         applied("list_contains", [value, one], node, scope, operand).sql
         for one in wanted.expressions
@@ -122,7 +124,7 @@ def has_elements(node: Node, scope: Scope, operand: Compile) -> Value:
     return Value(f"({word.join(terms)})", "BOOLEAN")
 
 
-# The calls that have no node of their own.
+# Calls for which sqlglot has no node of their own.
 ELEMENTS: Mapping[str, Callable[[Node, Scope, Compile], Value]] = {
     **dict.fromkeys(("list_extract", "array_extract", "list_element"), extracted),
     "list_has_all": has_elements,

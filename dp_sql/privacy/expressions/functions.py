@@ -17,7 +17,8 @@ from sqlglot import exp
 class Scalar:
     """One function.
 
-    takes: the kinds of its arguments: a value (string, text, list, json, date), or a literal.
+    takes: the kinds of its arguments: a value (string, text, list, json, double, date; same: of
+        the type of the date before it), or a literal.
         The last kind of a function that takes `many` arguments is repeated.
     gives: the type of its result.
     total: why it returns a value for all of these arguments.
@@ -92,8 +93,8 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "dayname": Scalar(("date",), "VARCHAR", _CALENDAR),
     "monthname": Scalar(("date",), "VARCHAR", _CALENDAR),
     "last_day": Scalar(("date",), "DATE", _CALENDAR),
-    "epoch": Scalar(("date",), "DOUBLE", _SECONDS),
-    "epoch_ms": Scalar(("date",), "BIGINT", _SECONDS),
+    "epoch": Scalar(("date",), "DOUBLE", "seconds fit for the dates that it reads"),
+    "epoch_ms": Scalar(("date",), "BIGINT", "milliseconds fit for the dates that it reads"),
     "epoch_us": Scalar(("date",), "BIGINT", "microseconds fit for the dates that it reads"),
     "strftime": Scalar(("date", "format"), "VARCHAR", "the format is checked before the query"),
     "date_diff": Scalar(("part", "date", "same"), "BIGINT", _SECONDS),

@@ -58,7 +58,8 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
             return value
         first, last = column.parts[0].meta, column.parts[n_parts - 1].meta
         if "start" not in first or "end" not in last:
-            raise refuse(column, f"The place of {to_sql(column)} is not known", STORE_IT)
+            why = f"dp_sql cannot find {to_sql(column)} in the text of the statement"
+            raise refuse(column, why, STORE_IT)
         edits.append((first["start"], last["end"] + 1, value.sql))
         used[column.name, value.sql] = value.type
     sql = f"({_edited(node, edits)}\n)"
@@ -161,7 +162,8 @@ def _edited(node: Node, edits: list[tuple[int, int, str]]) -> str:
     place = span(node)
     if place is None:
         if edits:
-            raise refuse(node, "The place of this expression is not known", STORE_IT)
+            why = "dp_sql cannot find this expression in the text of the statement"
+            raise refuse(node, why, STORE_IT)
         return to_sql(node)
     text, (position, stop), pieces = parsed_text(node), place, []
     for start, end, sql in sorted(edits):
