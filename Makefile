@@ -42,7 +42,7 @@ dashboard: $(RUNTIME)  ## a page with a budget, at http://localhost:8501
 	@$(BIN)/python $(PIP) --editable ".[dashboard]"
 	@$(BIN)/streamlit run examples/dashboard/app.py
 
-test: $(TEST)  ## each promise on small cases, without optional packages: two to three minutes
+test: $(TEST)  ## the tests on small cases, without optional packages: two to three minutes
 	$(BIN)/python -m pytest $(PARALLEL)
 
 test-thorough: $(TEST)  ## the larger inputs and further cases that `make test` leaves out: as long again

@@ -114,7 +114,7 @@ def has_elements(node: Node, scope: Scope, operand: Compile) -> Value:
     given = node.expressions if isinstance(node, exp.Anonymous) else [node.this, node.expression]
     value, wanted = given if len(given) == 2 else (node, None)
     if not isinstance(wanted, exp.Array) or not wanted.expressions:
-        why = "list_has_any and list_has_all take a list of literals as second argument here"
+        why = "list_has_any and list_has_all take a list and a list of literals here"
         raise refuse(node, why)
     terms = [
         applied("list_contains", [value, one], node, scope, operand).sql
