@@ -80,9 +80,6 @@ class Avg(Bounded):
             f"GROUP BY {rows.group}code, bucket HAVING total > 0"
         )
 
-    def lists(self, rows: MechanismRows) -> list[str]:
-        return self.histogram(rows)
-
     def value(self, answer: str, rows: MechanismRows) -> str:
         """NULL in the place of NaN: a UDF returns no NULL."""
         return answer if self.detailed else f"system.main.nullif({answer}, CAST('nan' AS DOUBLE))"

@@ -35,6 +35,7 @@ class Bounded(Shape):
     largest: ClassVar[int]  # bound that a call may name
     open: ClassVar[int]  # the largest bound where the candidates are 1, 2, 4, …
     selections: ClassVar[tuple[str, ...]] = ()  # how the bound may be selected, by default
+    total: ClassVar[str] = "CAST(total AS VARCHAR)"  # of people, in their summary
 
     bound: int | str | None  # the contribution bound, or how it is selected; None: in the only way
 
@@ -85,10 +86,11 @@ class Bounded(Shape):
         """A released number in the type of the answer, or the nearest that it has."""
         return max(_BIGINT[0], min(x, _BIGINT[1]))
 
-    def histogram(self, rows: MechanismRows, total: str = "CAST(total AS VARCHAR)") -> list[str]:
-        """The lists of a summary with a row for each of `keys`: these, people, and their totals."""
+    def lists(self, rows: MechanismRows) -> list[str]:
+        """Those of a summary with a row for each of `keys`: these, people, and their totals."""
         keys = ", ".join(self.keys)
-        table = f"SELECT {rows.group}{keys}, people, {total} AS total FROM {rows.summary(self)}"
+        listed = f"{rows.group}{keys}, people, {self.total} AS total"
+        table = f"SELECT {listed} FROM {rows.summary(self)}"
         columns = {"__dp_sums": "total", "__dp_numbers": "people"}
         columns |= {f"__dp_{key}s": key for key in self.keys}
         return [rows.lists(table, columns, f" ORDER BY {keys}")]

@@ -61,9 +61,6 @@ class Count(Bounded):
             f"FROM ({sizes}) AS sizes GROUP BY {rows.group}bucket"
         )
 
-    def lists(self, rows: MechanismRows) -> list[str]:
-        return self.histogram(rows)
-
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         buckets, people, sums = lists
         listed = buckets.tolist(), people.tolist(), [*map(int, sums)]
@@ -101,8 +98,7 @@ class RowsUnderChosenBound(RowsOfGroups):
             "GROUP BY __dp_group, side, bucket"
         )
 
-    def lists(self, rows: MechanismRows) -> list[str]:
-        return self.histogram(rows)
+    lists = Bounded.lists
 
     def noisy(self, mechanism: Mechanism, *lists: Sequence[Any]) -> tuple[Sequence[int], int, int]:
         from dp_sql.udfs.histogram.k_norm_bound import noise_share

@@ -47,6 +47,7 @@ class Sum(Bounded):
                        "__dp_sides": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
     keys = ("side", "bucket")
     sums: ClassVar = {"people": "BIGINT", "high": "HUGEINT", "low": "HUGEINT"}
+    total = "CAST(high AS VARCHAR) || ' ' || CAST(low AS VARCHAR)"
     udfs: ClassVar = {"__dp_sql_sum": "VARCHAR", "__dp_sql_sum_report": _REPORT}
     written: ClassVar = ("VARCHAR", _REPORT)
     typed: ClassVar = (
@@ -135,9 +136,6 @@ class Sum(Bounded):
             f"system.main.sum({high}) AS high, system.main.sum({low}) AS low "
             f"FROM ({sizes}) AS sizes GROUP BY {rows.group}side, bucket"
         )
-
-    def lists(self, rows: MechanismRows) -> list[str]:
-        return self.histogram(rows, "CAST(high AS VARCHAR) || ' ' || CAST(low AS VARCHAR)")
 
     def value(self, answer: str, rows: MechanismRows) -> str:
         return f"CAST({answer} AS {self.value_type(rows.types)})"
