@@ -28,7 +28,7 @@ from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.privacy.catalog import Parts, runs, type_of
 from dp_sql.privacy.expressions.collations import either
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value, refuse
-from dp_sql.privacy.expressions.compiler import condition, settled
+from dp_sql.privacy.expressions.compiler import settled
 from dp_sql.privacy.relations.from_clause import (
     ALLOWED,
     From,
@@ -44,7 +44,6 @@ from dp_sql.privacy.relations.from_clause import (
 )
 from dp_sql.privacy.relations.joins import (
     HINT,
-    Pair,
     alike,
     check_keys,
     compared,
@@ -52,6 +51,7 @@ from dp_sql.privacy.relations.joins import (
     equal_pair,
     has_match,
     join_list,
+    on_terms,
     shared,
     unnested,
 )
@@ -282,7 +282,7 @@ class Compiler:
             )
         using = shared(join, source, part) if natural else using
         source.parts.append(part)
-        equal, terms = self._on(on, source, part)
+        equal, terms = on_terms(on, source, part, self.scope)
         for term in where if listed else ():  # WHERE keeps them, too
             with contextlib.suppress(Refused):  # of relations that are joined later
                 pair = equal_pair(term, source, part.number, self.scope)
@@ -301,22 +301,6 @@ class Compiler:
         else:
             source.equal += compared(equal)
             source.where += terms
-
-    def _on(self, on: Node | None, source: From, part: FromPart) -> tuple[list[Pair], list[str]]:
-        """The equal columns of an ON clause, and its other conditions."""
-        equal, terms, scope = [], [], self.scope(source)
-        for term in conjuncts(on):
-            pair = equal_pair(term, source, part.number, self.scope)
-            if pair is not None:
-                equal.append(pair)
-                continue
-            try:
-                terms.append(condition(term, scope))
-            except Refused:
-                if scope.as_written is None or on is None:
-                    raise
-                return equal, [scope.as_written(on).sql]
-        return equal, terms
 
     def _keep_matches(self, join: Node, source: From, *, anti: bool) -> None:
         """A SEMI or ANTI join: only the rows that have a match, or have none."""

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.collations import BINARY, agree
 from dp_sql.privacy.expressions.comparisons import SMALL, Refused, Scope, Value, refuse
-from dp_sql.privacy.expressions.compiler import compiled
+from dp_sql.privacy.expressions.compiler import compiled, condition
 from dp_sql.privacy.relations.from_clause import (
     ALLOWED,
     UNNEST,
@@ -24,6 +24,7 @@ from dp_sql.privacy.relations.from_clause import (
     Rows,
     column_name,
     conditions,
+    conjuncts,
     list_value,
     only,
 )
@@ -51,6 +52,25 @@ def equal_pair(term: Node, source: From, number: int, scope_of: ScopeOf) -> Pair
         return None
     a, b = key(first, source, scope_of), key(second, source, scope_of)
     return None if a is None or b is None else alike(a, b, source, source)
+
+
+def on_terms(
+    on: Node | None, source: From, part: FromPart, scope_of: ScopeOf
+) -> tuple[list[Pair], list[str]]:
+    """The equal columns of an ON clause, and its other conditions."""
+    equal, terms, scope = [], [], scope_of(source)
+    for term in conjuncts(on):
+        pair = equal_pair(term, source, part.number, scope_of)
+        if pair is not None:
+            equal.append(pair)
+            continue
+        try:
+            terms.append(condition(term, scope))
+        except Refused:
+            if scope.as_written is None or on is None:
+                raise
+            return equal, [scope.as_written(on).sql]
+    return equal, terms
 
 
 def key(node: Node, source: From, scope_of: ScopeOf) -> Value | None:
@@ -220,7 +240,7 @@ def unnested(tree: Node, source: From, values: Sequence[Value]) -> tuple[From, l
     return one, [one.parts[0].value(i) for i in range(len(values))]
 
 
-def join_list(join: Node, source: From, scope_of: Callable[[From], Scope]) -> bool:
+def join_list(join: Node, source: From, scope_of: ScopeOf) -> bool:
     """Join `unnest(list) AS t(x)` to the table of the list; False where a join is no such thing."""
     lateral = join.this
     node = lateral.this if isinstance(lateral, exp.Lateral) else lateral
