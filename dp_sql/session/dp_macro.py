@@ -5,23 +5,28 @@ Writing it releases nothing; each execution does. DuckDB binds such a query as o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import pairwise
 
 from dp_sql.engines.duckdb.connection import Engine
-from dp_sql.errors import NotSupported, QueryError
+from dp_sql.engines.duckdb.install import TEMPORARY
+from dp_sql.errors import NotSupported, QueryError, with_type
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.plans.owner import owners_plans
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundles
-from dp_sql.privacy.private_sql.statement import one_of, private_sql
+from dp_sql.privacy.private_sql.statement import EXECUTION, one_of, private_sql
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.limits import check_depth
 from dp_sql.sql.select_list import check_list
 from dp_sql.sql.statement import Statement, parse
-from dp_sql.sql.tokens import Token, called
+from dp_sql.sql.tokens import Token, called, folded
+
+HIDDEN = "{} is a temporary table or view, which only its connection sees."
+HIDDEN_HINT = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
+SHARING = "with dp_sql.connect(…).sql(…), where the calls of a SELECT share their groups."
 
 
 def query_of(text: str, engine: Engine) -> str:
@@ -62,7 +67,31 @@ def suggest(
 
 def _query_of(text: str, engine: Engine) -> str:
     found = _one_query(text)
-    return with_ctes(text, found.tokens, found.selects, engine)
+    return with_ctes(text, found.tokens, found.selects, engine, _unless_hidden(found.tokens))
+
+
+def may_be_relations(tokens: Sequence[Token]) -> Iterator[tuple[str, Token]]:
+    """The names, folded, that may be those of relations; FROM 'name' names a table, too."""
+    for before, token in pairwise(tokens):
+        if before.upper != "AS":  # an alias reads nothing
+            name = token.name or (token.text.strip("'$") if token.kind == "string" else "")
+            yield folded(name), token
+
+
+def _unless_hidden(tokens: Sequence[Token]) -> str:
+    """statement.EXECUTION, or an error where a temporary relation has a name of the statement.
+
+    The cursor that planned does not see such relations, and read others.
+    """
+    names = sorted({name for name, _ in may_be_relations(tokens)})
+    hidden = (
+        f"(SELECT system.main.min(name) FROM {TEMPORARY} "
+        f"WHERE system.main.lower(name) IN ({', '.join(map(literal, names))}))"
+    )
+    why = literal(with_type(NotSupported(HIDDEN.format("{}"), hint=HIDDEN_HINT)))
+    error = f"system.main.error(system.main.replace({why}, '{{}}', {hidden}))"
+    connection, _, query = EXECUTION.partition(", ")
+    return f"CASE WHEN {hidden} IS NULL THEN {connection} ELSE {error} END, {query}"
 
 
 def _one_query(text: str) -> Statement:
@@ -77,22 +106,27 @@ def _one_query(text: str) -> Statement:
     return found[0]
 
 
+def shares_groups(select: DpSelect) -> bool:
+    """Whether several calls share the groups that delta finds."""
+    return select.delta is not None and len(select.calls) > 1
+
+
 def with_ctes(
-    text: str, tokens: Sequence[Token], selects: Sequence[DpSelect], engine: Engine
-) -> str:
+    text: str, tokens: Sequence[Token], selects: Sequence[DpSelect], engine: Engine,
+    execution: str = EXECUTION,
+) -> str:  # fmt: skip
     """The query written as `tokens`, with its releases as CTEs in front."""
     for select in selects:  # DuckDB may run one of its calls and not the one that pays for groups
-        if select.delta is not None and len(select.calls) > 1:
+        if shares_groups(select):
             why = "Here each call that finds groups needs a SELECT of its own."
-            hint = "Or ask with dp_sql.connect(…).sql(…), where the calls of a SELECT share them."
-            raise select.refused(why, select.calls[1].start, hint, NotSupported)
+            raise select.refused(why, select.calls[1].start, f"Or ask {SHARING}", NotSupported)
     plans = plans_of_all(selects, tokens, engine)
     tickets = [engine.tickets.issue(plan, text, number) for number, plan in enumerate(plans, 1)]
     releases, relations = [], [""] * len(plans)
     for number, places in enumerate(bundles(plans), 1):
         name = f"__dp_released_{number}"
         some = [plans[i] for i in places]
-        sql = private_sql(some, [tickets[i] for i in places], again=True)
+        sql = private_sql(some, [tickets[i] for i in places], again=True, execution=execution)
         releases.append((name, sql))
         for n, i in enumerate(places, 1):
             relations[i] = one_of(some, name, n)

@@ -11,14 +11,23 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.install import Asked, Owner
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.around import IN_DP, check_around
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.session.dp_macro import looked_up, plans_of_all, query_of, suggest
+from dp_sql.session.dp_macro import (
+    HIDDEN,
+    HIDDEN_HINT,
+    SHARING,
+    looked_up,
+    may_be_relations,
+    plans_of_all,
+    query_of,
+    shares_groups,
+    suggest,
+)
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.limits import check_depth
@@ -84,6 +93,8 @@ def _check(statement: Statement, asked: Asked, engine: Engine) -> None:
         check_around(statement, engine)
     except NotSupported as refusal:
         body = statement.text[slice(*statement.span)]
+        if refusal.hint == IN_DP and any(map(shares_groups, statement.selects)):
+            refusal.hint = f"Ask {SHARING}"
         # DuckDB writes a source's values into PIVOT.
         if refusal.hint == IN_DP and statement.is_query and not re.search(r"\$|PIVOT", body, re.I):
             refusal.hint = f"Write: FROM dp($$ {body} $$)"
@@ -115,14 +126,10 @@ def _statement(asked: Asked) -> Statement:
         raise NotSupported(message, hint=f"CREATE TABLE … AS keeps an answer. {IN_DP}")
     hidden = {folded(name) for name in asked.temporary or () if not name.startswith("__dp_")}
     hidden.discard(_created(found[0].tokens))
-    for before, token in pairwise(found[0].tokens):
-        if before.upper == "AS":  # an alias reads nothing
-            continue
-        name = token.name or (token.text.strip("'$") if token.kind == "string" else "")
-        if folded(name) in hidden:  # FROM 'name' names a table, too
-            message = f"{name} is a temporary table or view, which only its connection sees."
-            hint = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
-            raise token.error(NotSupported, message, hint)
+    for name, token in may_be_relations(found[0].tokens):
+        if name in hidden:
+            message = HIDDEN.format(token.name or token.text.strip("'$"))
+            raise token.error(NotSupported, message, HIDDEN_HINT)
     return found[0]
 
 

@@ -233,6 +233,16 @@ def test_install_keeps_temporary_macros_of_the_user() -> None:
         assert n > 0
 
 
+def test_a_macro_of_the_users_is_not_replaced() -> None:
+    with duckdb.connect() as con:
+        con.execute("CREATE MACRO DP_TopK(x) AS x + 1")
+        with pytest.raises(dp_sql.DpSqlError, match="has a macro dp_topk of its own"):
+            dp_sql.install(con)
+        assert con.sql("SELECT dp_topk(1)").fetchall() == [(2,)]
+        con.execute("DROP MACRO dp_topk")
+        assert dp_sql.install(dp_sql.install(con)) is con
+
+
 def test_two_databases_keep_their_own_receipts(con: Con) -> None:
     with duckdb.connect() as other:
         other.execute(READING_LOG)

@@ -349,6 +349,19 @@ def test_temporary_tables_and_the_search_path(con: Con) -> None:
     assert releases(con) == 2
 
 
+def test_dp_refuses_names_of_temporary_relations(con: Con) -> None:
+    asked = f"FROM dp($$ SELECT {CALL} FROM ratings $$)"
+    con.execute(f"CREATE VIEW asked AS {asked}; CREATE TEMP TABLE other AS FROM ratings")
+    assert con.execute("FROM asked").fetchall() == con.execute(asked).fetchall()
+    for kind in ("TABLE", "VIEW"):
+        con.execute(f"CREATE TEMP {kind} Ratings AS SELECT 1 AS user_id, 'Walden' AS title")
+        for query in (asked, "FROM asked"):
+            with pytest.raises(duckdb.Error, match="Ratings is a temporary table or view"):
+                con.execute(query).fetchall()
+        con.execute(f"DROP {kind} temp.ratings")
+    assert releases(con) == 2
+
+
 def test_an_open_transaction_is_answered_from_committed_rows(con: Con) -> None:
     con.execute("BEGIN; DELETE FROM ratings WHERE title = 'Dune'")
     assert con.execute(TOP).fetchall() == BEST

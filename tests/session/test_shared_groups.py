@@ -11,10 +11,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.errors import InternalError, NotSupported
+from dp_sql.errors import BudgetExceeded, InternalError, NotSupported
 from dp_sql.privacy.plans import groups
 from dp_sql.privacy.plans.plan import Plan, loss_at
 from dp_sql.privacy.private_sql import bundles as grouped_plans
@@ -146,6 +147,36 @@ def test_stored_answers_are_used_only_together(tmp_path: Path) -> None:
         rows(session, text)
         assert [one.loss.epsilon for one in session.receipts] == [4, 4]
         assert sum(one.loss.delta for one in session.receipts) == Fraction(1, 10**6)
+
+
+@pytest.mark.parametrize("named", ['"basic"', '"zcdp"', '"pld"\nrelease_epsilon = 2'])
+def test_every_accountant_counts_all_calls_or_none(tmp_path: Path, named: str) -> None:
+    if "pld" in named:
+        pytest.importorskip("dp_accounting")
+    ledger = "SELECT epsilon, delta, rho FROM dp_ledger() ORDER BY ALL"
+    with of_towns(tmp_path, f"accountant = {named}\ndiscovery_share = 0.1") as session:
+        text = asked(CALLS[3:], "epsilon := 1", {1}, "")
+        found = rows(session, f"WITH answers AS ({text}) FROM answers")
+        assert rows(session, text) == found, "kept"
+        spent = [tuple(map(float, one[:2])) for one in rows(session, ledger)]
+        assert spent == [(0, 5e-7), (1, 0), (1, 5e-7)]
+        finding = partition_selection.loss(Fraction(1, 2), Fraction(1, 10**6), 1).approximate
+        assert finding is not None
+        *_, second, first = (rho for *_, rho in rows(session, ledger))
+        assert Fraction(second) == Fraction(5, 32)
+        assert Fraction(first) - finding[0] - Fraction(1, 8) < Fraction(1, 10**11)
+        assert Fraction(first) >= finding[0] + Fraction(1, 8)
+        with pytest.raises(BudgetExceeded):
+            session.sql(asked(CALLS[3:], "epsilon := 10", {1}, ""))
+        assert len(rows(session, ledger)) == 3
+
+
+def test_a_plain_call_says_where_groups_are_shared() -> None:
+    with duckdb.connect() as con:
+        dp_sql.install(con).execute(TOWNS + MORE)
+        with pytest.raises(duckdb.Error, match=r"Ask with dp_sql\.connect") as error:
+            con.sql(asked(CALLS[1:4:2], SURE, {0}, ", privacy_unit := user_id")).fetchall()
+        assert "dp($$" not in str(error.value)
 
 
 def test_calls_whose_sources_differ_cannot_share_groups(tmp_path: Path) -> None:

@@ -37,9 +37,9 @@ from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.shape import Function
 
 _INSTANCE_UDF = "__dp_sql_instance"
-_FOREIGN = """SELECT system.main.count(*) FROM system.main.duckdb_functions()
-    WHERE function_name = 'dp' AND NOT internal
-    AND NOT system.main.contains(macro_definition, 'dp_sql')"""
+_FOREIGN = """SELECT system.main.lower(function_name) FROM system.main.duckdb_functions()
+    WHERE system.main.lower(function_name) IN ({}) AND NOT internal AND database_name <> 'temp'
+    AND NOT system.main.contains(macro_definition, 'dp_sql') ORDER BY 1"""
 
 
 @dataclass(frozen=True)
@@ -227,11 +227,11 @@ def create_macros(connection: Connection, *, everywhere: bool) -> None:
     """Create the table macro `dp`, temporarily; `everywhere`, all macros and in the database, too.
 
     There every cursor and view finds them. A database that cannot be written to is left as it is;
-    DpSqlError if it has another macro `dp`.
+    DpSqlError if it has another macro of one of these names.
     """
     created = [DP, *macros()] if everywhere else [DP]
     if everywhere:
-        _refuse_foreign_macro(connection)
+        _refuse_foreign_macros(connection)
     for macro in created:  # a temporary one that is there is ours, or the user's own
         connection.execute(f"CREATE TEMP MACRO IF NOT EXISTS {macro}")
     if everywhere:
@@ -241,19 +241,27 @@ def create_macros(connection: Connection, *, everywhere: bool) -> None:
                     cursor.execute(f"CREATE OR REPLACE MACRO {macro}")
 
 
-def _refuse_foreign_macro(connection: Connection) -> None:
-    """Refuse a database that has another macro `dp`; listing all functions takes 20 ms."""
+def _refuse_foreign_macros(connection: Connection) -> None:
+    """Refuse a database that has other macros of our names; listing all functions takes 20 ms."""
+    names = {"dp": "FROM dp()"} | {n.lower(): f"SELECT {n.lower()}()" for n in FUNCTIONS}
+    known = []
     with contextlib.closing(connection.cursor()) as cursor:
-        try:
-            cursor.execute("EXPLAIN FROM dp()")  # our own needs an argument, so this would fail
-        except duckdb.CatalogException:  # there is none
-            return
-        except duckdb.Error:
-            pass
-    if connection.execute(_FOREIGN).fetchall()[0][0]:
+        for name, call in names.items():
+            try:
+                cursor.execute(f"EXPLAIN {call}")  # our own need arguments, so this would fail
+            except duckdb.CatalogException:  # there is none
+                continue
+            except duckdb.Error:
+                pass
+            known.append(name)
+        listed = _FOREIGN.format(", ".join(map(literal, known)))
+        foreign = cursor.execute(listed).fetchall() if known else []
+    if foreign:
+        name = foreign[0][0]
+        kind = "MACRO TABLE dp (or DROP MACRO dp)" if name == "dp" else f"MACRO {name}"
         raise DpSqlError(
-            "This database has a macro dp of its own, which installing dp_sql would replace. "
-            "Rename or drop it first: DROP MACRO TABLE dp (or DROP MACRO dp)."
+            f"This database has a macro {name} of its own, which installing dp_sql would replace. "
+            f"Rename or drop it first: DROP {kind}."
         )
 
 
@@ -265,10 +273,11 @@ ANSWER_UDF = f"{_NOT_LOADED} function"
 REWRITE_UDF = f"{_NOT_LOADED} macro dp"
 ANSWER_TYPES = [*["VARCHAR"] * 5, "UBIGINT", "UBIGINT", *["VARCHAR"] * 3, "VARCHAR[]", "BIGINT"]
 
-_TEMPORARY = """(SELECT system.main.list(name) FROM (
-    SELECT table_name AS name FROM system.main.duckdb_tables() WHERE database_name = 'temp'
-    UNION ALL SELECT view_name FROM system.main.duckdb_views()
-    WHERE database_name = 'temp' AND NOT internal) AS named)"""
+# The names of temporary tables and views, which a cursor does not see.
+TEMPORARY = """(SELECT table_name AS name FROM system.main.duckdb_tables()
+    WHERE database_name = 'temp' UNION ALL SELECT view_name FROM system.main.duckdb_views()
+    WHERE database_name = 'temp' AND NOT internal) AS named"""
+_TEMPORARY = f"(SELECT system.main.list(name) FROM {TEMPORARY})"
 
 
 @dataclass(frozen=True)
