@@ -133,6 +133,15 @@ def test_observed_groups_are_those_of_the_column_whatever_where_keeps(log: dp_sq
     assert "the set of groups, observed, is public" in log.receipts[0].assumptions
 
 
+@pytest.mark.parametrize(("of_title", "is_known"), [("observed", False), ("books.title", True)])
+def test_observed_groups_are_not_counted_before_the_release(
+    log: dp_sql.Session, of_title: str, is_known: bool
+) -> None:
+    call = f"DP_COUNT_DISTINCT(user_id, {SURE}, {UNIT}, groups := (regions.name, {of_title}))"
+    shown = asked(log, f"EXPLAIN SELECT region, title, {call} FROM seen GROUP BY region, title")
+    assert any("all 9 counts" in str(row) for row in shown) == is_known
+
+
 def test_a_list_longer_than_an_empty_domain_is_refused(log: dp_sql.Session) -> None:
     call = (
         f"DP_TOPK(title, 1, {SURE}, {UNIT}, domain := observed, groups := regions.name, "
