@@ -234,10 +234,10 @@ class Tickets:
     def _record(self, plan: Plan, drawn: Drawn[T], connection: int, number: int) -> None:
         if not drawn.n_runs:  # no group, nothing drawn
             return
-        loss, mechanism = plan.loss.times(drawn.n_runs), plan.mechanism.name
-        asked = (plan.call, plan.written, mechanism)
-        with self._lock:
-            receipt = shared(Receipt(*asked, loss, drawn.accuracy, plan.assumptions))
+        asked = (plan.call, plan.written, plan.mechanism.name)
+        with self._lock:  # different questions share what is equal in their receipts
+            told = shared((plan.loss.times(drawn.n_runs), drawn.accuracy, plan.assumptions))
+            receipt = shared(Receipt(*asked, *told))
             self._receipts[connection].append((number, receipt))
 
     def record_failure(self, plans: Sequence[Plan], connection: int, n_before: int) -> None:

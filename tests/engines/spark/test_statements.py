@@ -6,6 +6,7 @@ One call each: on Spark the calls of a SELECT draw in another order.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import cycle
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.spark import release
 from dp_sql.engines.spark.jobs import SparkJobs
+from tests.conftest import SURE
 from tests.engines.spark.tables import store
 from tests.engines.test_sessions import asked_of_draws
 from tests.privacy.source_texts import CONDITIONS, ITEMS
@@ -29,7 +31,8 @@ CREATE TABLE ratings AS SELECT
     [0.0, '-0.0'::DOUBLE, 'nan'::DOUBLE, 'inf'::DOUBLE, 1.5, 0.1, NULL][(1 + hash(i, 5) % 7)::INTEGER] AS x,
     ['2020-01-31 12:00:00', NULL, '1999-12-31 23:59:59.999999'][(1 + hash(i, 6) % 3)::INTEGER]::TIMESTAMP AS seen,
     [true, false, NULL][(1 + hash(i, 7) % 3)::INTEGER] AS flag,
-    ['north', 'south', NULL][(1 + hash(i, 8) % 3)::INTEGER] AS region
+    ['north', 'south', NULL][(1 + hash(i, 8) % 3)::INTEGER] AS region,
+    [hash(i, 1) % 8, hash(i, 9) % 3]::INTEGER[] AS tags, {'city': 'city ' || hash(i, 9) % 3} AS home
 FROM range(400) AS r(i);
 CREATE TABLE visits AS SELECT (hash(i, 0) % 50)::BIGINT AS visitor, 'page ' || i % 9 AS page FROM (SELECT i // 2 AS i FROM range(200) AS r(i));
 CREATE TABLE orders AS SELECT i % 60 AS order_id, i % 35 AS buyer FROM range(90) AS r(i);
@@ -75,10 +78,15 @@ SOURCES = [
     "(SELECT user_id, lower(title) AS title FROM ratings UNION ALL SELECT visitor, page FROM visits)",
     "(SELECT user_id, title, count(*) AS n FROM ratings GROUP BY ALL HAVING count(*) > 1)",
     "(SELECT user_id, max(title) AS title FROM ratings GROUP BY user_id)",
-    "(SELECT DISTINCT user_id, title FROM ratings)",
+    "(SELECT DISTINCT user_id, title FROM ratings)", "ratings NATURAL JOIN catalog",
     "(SELECT buyer, product AS title FROM items JOIN orders USING (order_id))",
     "(SELECT product AS title FROM items WHERE n > 1)",
     "(SELECT * FROM ratings LIMIT 3)", "(SELECT title FROM ratings EXCEPT SELECT title FROM catalog)",
+]  # fmt: skip
+OF_ONE_ROW = [
+    "tags[2] = 1", "1 = ANY(tags)", "list_has_any(tags, [1, 7])", "home.city = 'city 1'", "title[1:2] = 'Du'",
+    "title GLOB 'D*'", "title SIMILAR TO '[dD]une'", "epoch(seen) > 1e9", "score & 1 = 1", "ln(x) > 0",
+    "time_bucket(INTERVAL 1 MONTH, day) = DATE '2020-01-01'",
 ]  # fmt: skip
 # No groups are left out, and all rows of a person vote for the same: these draws differ on Spark.
 CAP = "max_groups_contributed := 9) AS n FROM ratings"
@@ -88,6 +96,7 @@ GROUPED = [
 ] + [
     "SELECT region, DP_COUNT_DISTINCT(user_id, epsilon := 1) AS n FROM ratings GROUP BY region",
     "SELECT region, DP_COUNT(*, epsilon := 1, contribution_bound := 2) AS n FROM ratings GROUP BY region",
+    "SELECT region, DP_COUNT(*, epsilon := 1) AS n FROM ratings GROUP BY region",
     f"SELECT title, DP_COUNT(*, epsilon := 1, delta := 1e-6, {CAP} GROUP BY title",
 ]
 
@@ -102,6 +111,7 @@ def statements() -> list[str]:
     items = [
         item.replace("{}", name) for name, kind in COLUMNS.items() for item in ITEMS.get(kind, [])
     ]
+    conditions += OF_ONE_ROW
     found = [f"SELECT {next(calls)} FROM ratings WHERE {one}" for one in conditions]
     found += [f"SELECT DP_COUNT_DISTINCT({one}, epsilon := 1) FROM ratings" for one in items]
     found += [
@@ -162,3 +172,19 @@ def test_mechanisms_are_given_the_same(
             wrong.append(f"{statement}\n    {right!r:.300}\n    {found!r:.300}")
     assert not wrong, "\n".join(wrong)
     assert n_answers >= 12
+
+
+@pytest.mark.parametrize("cap", ["", ", max_groups_contributed := 9"])
+def test_calls_share_the_groups_that_delta_finds(sessions: tuple[Any, Any], cap: str) -> None:
+    """They are found once, the first call pays, and a group of one person is not found."""
+    calls = ["DP_COUNT(*", "DP_COUNT_DISTINCT(buyer", "DP_QUANTILE(buyer, 0.9"]
+    more = [f", delta := 1e-6{cap})", f"{cap})", f", lower := 0, upper := 40{cap})"]
+    listed = ", ".join(f"{call}, {SURE}{end}" for call, end in zip(calls, more, strict=True))
+    source = "(SELECT buyer, if(buyer = 34, 9, buyer % 3) AS kind FROM orders)"
+    text = f"SELECT kind, {listed} FROM {source} GROUP BY kind ORDER BY kind"
+    (right, paid), (found, spent) = (
+        (one.sql(text).fetchall(), [receipt.loss for receipt in one.receipts[-3:]])
+        for one in sessions
+    )
+    assert found == right and [kind for kind, *_ in right] == [0, 1, 2]
+    assert spent == paid and [loss.delta for loss in paid] == [Fraction(1, 10**6), 0, 0]
