@@ -144,7 +144,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE format(title, 1) = 'x'
 -- NotPrivate: The function printf is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE printf(title, 1) = 'x'
 
--- NotPrivate: Brackets take whole numbers of up to a million here.
+-- NotPrivate: A position is a literal whole number of up to a million here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE array_extract(title, user_id) = 'x'
 
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends on one row alone and never fails.
