@@ -78,7 +78,8 @@ static int greedy_from_items(Flow *f, i64 sure) {
         f->full[item] = (i32)(edge - begin);
         if (edge < end) hold(f, item, f->people[edge]);
         else f->order[kept++] = item;
-        if (here == f->coverable / 4 && first == 0 && f->n_reads > sure) competing = 10 * kept >= here || 4 * (f->room + f->n_covered) >= 5 * f->coverable;
+        if (here == f->coverable / 4 && first == 0 && f->n_reads > sure)
+            competing = 10 * kept >= here || 4 * (f->room + f->n_covered) >= 5 * f->coverable;
     }
     close_gap(f, first, kept, here);
     return competing;
@@ -147,29 +148,29 @@ static int search_from_item(Flow *f, i32 root, i64 *n_met) {
 typedef struct { /* how far phases may read */
     i64 sure, most;
     int tried, good; /* whether the next one is tried on its way; whether the first one did well */
-} Leash;
+} ReadLimit;
 
 /* How far a phase may read that has looked at `seen` of its starts for one part in `parts` of the edges: as
  * far as any if most of them are dead, once more the edges if it is fast, else no further. */
-static i64 tried_limit(const Flow *f, const Leash *leash, i64 parts, i64 starts, i64 seen, i64 clean) {
+static i64 tried_limit(const Flow *f, const ReadLimit *allowed, i64 parts, i64 starts, i64 seen, i64 clean) {
     int settled = parts > 1 ? 8 * clean >= 7 * seen : 5 * clean >= 3 * seen;
-    if (settled && 4 * parts * seen >= starts) return leash->most;
-    return 5 * parts * seen >= 8 * starts ? at_most(f->n_reads + f->n_edges, leash->most) : 0;
+    if (settled && 4 * parts * seen >= starts) return allowed->most;
+    return 5 * parts * seen >= 8 * starts ? at_most(f->n_reads + f->n_edges, allowed->most) : 0;
 }
 
 /* Search once from each uncovered item, meeting no one twice. Return how many are undecided, or -1 if
  * the phase has not come to its end. */
-static i64 phase_from_items(Flow *f, Leash *leash) {
+static i64 phase_from_items(Flow *f, ReadLimit *allowed) {
     i64 first = f->n_covered, here = first, kept = first, n_met = f->n_dead, undecided = 0, clean = 0;
-    i64 starts = f->coverable - first, limit = leash->most, began = f->n_reads;
-    i64 parts = leash->tried ? 16 : 0;
+    i64 starts = f->coverable - first, limit = allowed->most, began = f->n_reads;
+    i64 parts = allowed->tried ? 16 : 0;
     f->phase++;
     while (here < f->coverable && f->room > 0) {
-        if (parts > 0 && f->n_reads > at_least(began + f->n_edges / parts, leash->sure)) {
-            limit = tried_limit(f, leash, parts, starts, here - first, clean);
+        if (parts > 0 && f->n_reads > at_least(began + f->n_edges / parts, allowed->sure)) {
+            limit = tried_limit(f, allowed, parts, starts, here - first, clean);
             parts /= 4;
         }
-        if (f->n_reads > at_least(limit, leash->sure)) break;
+        if (f->n_reads > at_least(limit, allowed->sure)) break;
         i32 root = f->order[here++];
         f->n_reads++;
         int result = FAILED_CLEAN;
@@ -183,7 +184,7 @@ static i64 phase_from_items(Flow *f, Leash *leash) {
         undecided += result == FAILED;
         while (n_met > f->n_dead) f->mark[f->log[--n_met]] = (i32)f->phase;
     }
-    leash->good &= limit == leash->most;
+    allowed->good &= limit == allowed->most;
     if (here < f->coverable && f->room > 0) undecided = -1;
     close_gap(f, first, kept, here);
     return undecided;
@@ -194,17 +195,17 @@ static i64 phase_from_items(Flow *f, Leash *leash) {
  * of what the last one has read, or an eighth of the edges if that is more. Returns 0 if a phase has not
  * come to its end: then only cover and load may be used. */
 int raise_from_items(Flow *f, i64 step, i64 sure, i64 most) {
-    Leash leash = {sure, most, 1, 1};
+    ReadLimit allowed = {sure, most, 1, 1};
     f->room = f->n_alive * step;
     f->n_dead = 0;
     i64 undecided = greedy_from_items(f, sure) ? f->coverable - f->n_covered : -1;
     while (undecided > 0 && f->room > 0) {
         i64 more = -f->n_reads;
-        undecided = phase_from_items(f, &leash);
+        undecided = phase_from_items(f, &allowed);
         more += f->n_reads;
         more = at_least(more / 2, f->n_edges / 8);
-        if (!leash.good) leash.most = at_most(f->n_reads + more, most);
-        leash.tried = 0;
+        if (!allowed.good) allowed.most = at_most(f->n_reads + more, most);
+        allowed.tried = 0;
     }
     for (i64 k = 0; k < f->n_dead; k++) f->mark[f->log[k]] = 0;
     if (f->room > 0) f->n_alive = f->n_dead;

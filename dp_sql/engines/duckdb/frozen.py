@@ -19,7 +19,7 @@ from dp_sql.sql.functions.topk import COUNTED
 Records = Sequence[tuple[object, ...]]
 Run = Callable[..., object]  # (SQL, parameters)
 
-MAX_SYSTEM_TABLES = 16  # of system tables
+MAX_SYSTEM_TABLES = 16
 _ROWS_PER_INSERT = 200
 _INEXACT = re.compile(r"HUGEINT|DECIMAL\(\d+,\d+\)")
 

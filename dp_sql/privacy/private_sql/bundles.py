@@ -23,11 +23,9 @@ def bundles(plans: Sequence[Plan]) -> list[list[int]]:
         is_alone = finding is None and "__dp_cover" in plan.parameters.takes
         is_alone = is_alone or not plan.parameters.reads_people
         found.setdefault(place if is_alone else same, []).append(place)
-    for first, *others in found.values():
-        pays = [plans[i].groups for i in (first, *others) if finding_of(plans[i]) is not None]
-        if pays and [one is not None and one.pays for one in pays] != [True] + [False] * len(
-            others
-        ):
+    for places in found.values():
+        groups_found = [one for i in places if (one := plans[i].groups) and one.finding]
+        if [one.pays for one in groups_found] != [i == 0 for i in range(len(groups_found))]:
             raise InternalError(
                 "The first of the calls that share groups finds them, and no other."
             )
