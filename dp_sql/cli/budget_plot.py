@@ -9,18 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 
 from dp_sql.budget.accountants import accountant
-from dp_sql.budget.amounts import NANO, Spent
+from dp_sql.budget.amounts import NANO, Amount, Spent
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Terms, normal_name
 from dp_sql.files import open_private
 from dp_sql.installation import install_command
 from dp_sql.udfs.mechanism import in_words
 
-POINTS = 1000  # of a curve at most: each takes a call of the accountant
+POINTS = 1000  # of a curve, about: each takes a call of the accountant
 _OWN_CURVES = 8
 _Path = list[tuple[datetime, Spent]]
 
@@ -36,44 +35,38 @@ class Curve:
 
 def curves(ledger: Ledger, terms: Terms, until: datetime) -> list[Curve]:
     """All analysts together, then each one, up to a time; without losses that were given back."""
-    paths = _paths(ledger, terms.monthly, until)
-    return [
-        _curve(name, paths[name], terms) for name in sorted(paths, key=lambda n: (n is not None, n))
-    ]
-
-
-def _paths(ledger: Ledger, monthly: bool, until: datetime) -> dict[str | None, _Path]:
-    """For all and for each analyst: when the sum changed, and to what."""
     cancelled = {event.ticket for event in ledger.events() if event.kind == "cancelled"}
-    paths: dict[str | None, _Path] = {None: []}
-    start = now = None
+    losses: dict[str | None, list[tuple[datetime, Amount]]] = {None: []}
+    times: list[datetime] = []
     for event in ledger.events():
-        time = datetime.fromisoformat(event.time)
-        now = time if now is None else _moved(paths, now, max(now, time), monthly)
-        start = start or now
+        times = [*times[:1], datetime.fromisoformat(event.time)]  # the first and the last
         if event.kind == "reserved" and event.amount and event.ticket not in cancelled:
             for name in (None, normal_name(event.analyst)):
-                path = paths.setdefault(name, [])
-                if not path:
-                    path.append((start, Spent()))
-                path.append((now, path[-1][1].plus(event.amount)))
-    now = until if now is None else _moved(paths, now, max(now, until), monthly)
-    for path in paths.values():
-        path.append((now, path[-1][1] if path else Spent()))
-    return paths
+                losses.setdefault(name, []).append((times[-1], event.amount))
+    start, end = min([*times, until]), max([*times, until])
+    names = sorted(losses, key=lambda name: (name is not None, name))
+    return [_curve(name, _path(losses[name], start, end, terms.monthly), terms) for name in names]
 
 
-def _moved(
-    paths: dict[str | None, _Path], before: datetime, now: datetime, monthly: bool
-) -> datetime:
-    """Let time pass: a monthly budget starts again in the month after its last loss."""
-    if monthly and (before.year, before.month) != (now.year, now.month):
-        for path in paths.values():
-            if path and path[-1][1].n:
-                last = path[-1][0]
-                first = datetime(last.year + last.month // 12, last.month % 12 + 1, 1, tzinfo=UTC)
-                path += [(first, path[-1][1]), (first, Spent())]
-    return now
+def _path(
+    losses: Sequence[tuple[datetime, Amount]], start: datetime, end: datetime, monthly: bool
+) -> _Path:
+    """When the sum changed, and to what: of each short stretch of time the last change.
+
+    A monthly budget starts again in the month after its last loss.
+    """
+    stretch = (end - start) / POINTS or timedelta(seconds=1)
+    path = [(start, Spent())]
+    for time, amount in [*losses, (end, None)]:
+        last, spent = path[-1]
+        if monthly and spent.n and (last.year, last.month) != (time.year, time.month):
+            first = datetime(last.year + last.month // 12, last.month % 12 + 1, 1, tzinfo=UTC)
+            path += [(first, spent), (first, Spent())]
+            spent = Spent()
+        elif spent.n and (last - start) // stretch == (time - start) // stretch:
+            path.pop()
+        path.append((time, spent if amount is None else spent.plus(amount)))
+    return path
 
 
 def _curve(name: str | None, path: _Path, terms: Terms) -> Curve:
@@ -82,23 +75,8 @@ def _curve(name: str | None, path: _Path, terms: Terms) -> Curve:
     counting = accountant(
         terms.accountant, cap or terms.total, terms.release_epsilon, terms.discovery_share
     )
-    points = [(time, Fraction(counting.epsilon_spent(at), NANO)) for time, at in _thinned(path)]
+    points = [(time, Fraction(counting.epsilon_spent(at), NANO)) for time, at in path]
     return Curve(name, None if cap is None else cap.epsilon, tuple(points))
-
-
-def _thinned(path: _Path) -> _Path:
-    """The last point of each short stretch of time, and those around the start of a month."""
-    if len(path) <= POINTS:
-        return path
-    start, end = path[0][0], path[-1][0]
-    stretch = (end - start) / POINTS or timedelta(seconds=1)
-    kept = path[:1]
-    for (time, spent), (after, more) in pairwise(path):
-        if more.n < spent.n or (after - start) // stretch > (time - start) // stretch:
-            kept.append((time, spent))
-        if more.n < spent.n:
-            kept.append((after, more))
-    return [*kept, path[-1]]
 
 
 def draw(drawn: Sequence[Curve], terms: Terms, file: Path) -> None:

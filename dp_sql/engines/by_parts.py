@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dp_sql.engines.protocol import Pairs, PartedEngine, PartedQuestion, PublicRows
+from dp_sql.engines.protocol import Pairs, PartedEngine, PartedQuestion, PublicRows, sent
 from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.groups import crossed
 from dp_sql.privacy.plans.plan import Plan
@@ -34,9 +34,6 @@ from dp_sql.udfs.randomness import fair_bits
 
 _KEY_BITS = 256
 _ITEMS, _MERGED = "__dp_items_{}", "__dp_merged_{}"
-_ONE_TO_ONE = frozenset(
-    {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "VARCHAR", "DATE", "TIMESTAMP"}
-)  # types with the same values in arrow; all others are sent as strings
 
 
 class ByParts:
@@ -221,12 +218,7 @@ class ByParts:
 
     def _public(self, select: str) -> PublicRows:
         columns = [*self._typed(select).items()]
-        listed = ", ".join(
-            quote(name)
-            if kind in _ONE_TO_ONE
-            else f"CAST({quote(name)} AS VARCHAR) AS {quote(name)}"
-            for name, kind in columns
-        )
+        listed = ", ".join(sent(quote(name), name, kind) for name, kind in columns)
         rows = self._connection.sql(f"SELECT {listed} FROM ({select}) AS t").to_arrow_table()
         return PublicRows(columns, rows)
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dp_sql.privacy.relations.tree import PersonOf
+from dp_sql.sql.formatting import quote
+from dp_sql.sql.types import family
 
 # As on the private side of a session (duckdb/private_connection.py says why): without them one
 # person's row could decide whether a part fails, and how long it takes.
@@ -27,6 +29,24 @@ SETTINGS = (
 )
 PARTS = "__dp_parts"  # the relation that `merge_sql` reads: rows of `part_sql`, of all parts
 PART = "__dp_part"  # the scalar macro that tells a part's number, from 0, in both of them
+_EXACT = frozenset(
+    {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER",
+     "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "BLOB", "DATE", "TIME", "TIMESTAMP",
+     "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
+)  # fmt: skip
+
+
+def sent(column: str, name: str, kind: str) -> str:
+    """A column of a SELECT as it travels, under a name.
+
+    Arrow represents some types exactly; others are strings: DuckDB parses every string that it
+    prints back to the same value.
+    """
+    inner = kind
+    while inner.endswith("[]"):
+        inner = inner.removesuffix("[]")
+    is_exact = not inner.endswith("]") and family(inner) in _EXACT
+    return f"{column if is_exact else f'CAST({column} AS VARCHAR)'} AS {quote(name)}"
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,4 @@
-"""Translates a question for Spark's workers: all tables, casts and slices as SQL.
-
-A column is sent as arrow in its own type if arrow represents it exactly, and as a string otherwise:
-DuckDB parses every string that it prints back to the same value.
-"""
+"""Translates a question for Spark's workers: all tables, casts and slices as SQL."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dp_sql.engines.protocol import PART, PARTS, SETTINGS, PartedQuestion, PublicRows
+from dp_sql.engines.protocol import PART, PARTS, SETTINGS, PartedQuestion, PublicRows, sent
 from dp_sql.engines.spark.parts import (
     INCOMING,
     ITEM,
@@ -30,14 +26,8 @@ from dp_sql.engines.spark.parts import (
 from dp_sql.privacy.catalog import Columns, Parts
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import tokenize
-from dp_sql.sql.types import family
 
 PERSON = "__dp_person"
-_EXACT = frozenset(
-    {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER",
-     "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "BLOB", "DATE", "TIME", "TIMESTAMP",
-     "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,7 +57,7 @@ class BoundQuestion:
                 place = f"row_number() OVER (PARTITION BY {column} ORDER BY hash({keys}), {keys})"
                 first = f"CAST({place} = 1 AS BIGINT)"
                 column = f"(({PART}() * {PER_CODE} + {column}) * 2 + {first})"
-            listed.append(_sent(column, name, kind))
+            listed.append(sent(column, name, kind))
         number = f"CAST(hash({keys}) % {n_slices} AS INTEGER)" if keys else "0"
         answer = (
             f"SELECT {', '.join(listed)}, {number} AS __dp_slice "
@@ -81,7 +71,7 @@ class BoundQuestion:
 
     def merge(self, n_slices: int) -> Merge:
         """The answer of a slice."""
-        listed = ", ".join(_sent(f"__dp_m.{quote(name)}", name, k) for name, k in self.merged)
+        listed = ", ".join(sent(f"__dp_m.{quote(name)}", name, k) for name, k in self.merged)
         return self._merge(f"SELECT {listed} FROM {self._merged}", n_slices)
 
     def pairs(self, n_slices: int) -> Merge:
@@ -90,7 +80,7 @@ class BoundQuestion:
         The people come in the order of a hash, so the first ones are as good as any.
         """
         types, keys = dict(self.merged), [f"__dp_m.{quote(key)}" for key in self.question.keys]
-        shown = [_sent(f"__dp_m.{quote(n)}", n, types[n]) for n in self.question.shown]
+        shown = [sent(f"__dp_m.{quote(n)}", n, types[n]) for n in self.question.shown]
         order = ", ".join(f"{key} ASC NULLS LAST" for key in keys)
         person = f"__dp_m.{quote(PERSON)}"
         answer = (
@@ -224,15 +214,6 @@ def _seen(table: Parts, columns: Sequence[str]) -> str:
 
 
 # --- columns ---
-
-
-def _sent(column: str, name: str, kind: str) -> str:
-    """A column as it travels."""
-    inner = kind
-    while inner.endswith("[]"):
-        inner = inner.removesuffix("[]")
-    is_exact = not inner.endswith("]") and family(inner) in _EXACT
-    return f"{column if is_exact else f'CAST({column} AS VARCHAR)'} AS {quote(name)}"
 
 
 def _described(database: Any, select: str) -> Columns:
