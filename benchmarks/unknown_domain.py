@@ -17,6 +17,7 @@ import numpy as np
 
 import dp_sql
 from benchmarks.measure import fetch, load, missing, paired, present
+from dp_sql.udfs.count_distinct.pairs import items_of_people
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.topk import limited_domain, weighted_gaussian
 
@@ -34,10 +35,9 @@ def recalls(session: dp_sql.Session, name: str) -> Iterator[str]:
         "SELECT dense_rank() OVER (ORDER BY item) - 1 AS item, dense_rank() OVER (ORDER BY user_id) "
         f"- 1 AS person FROM (SELECT DISTINCT item, user_id FROM {name}) ORDER BY item"
     ).fetchnumpy()
-    offsets = np.searchsorted(found["item"], np.arange(found["item"][-1] + 2))
-    people, counts = found["person"], np.diff(offsets)
+    counts = np.bincount(found["item"])
     order = np.argsort(-counts, kind="stable")
-    pairs = weighted_gaussian.distinct_pairs(offsets, people)  # once for all draws
+    pairs = items_of_people(found["item"], found["person"])  # once for all draws
     for epsilon, delta in product(EPSILONS, DELTAS):
         cells = []
         for k in LENGTHS:
@@ -48,9 +48,7 @@ def recalls(session: dp_sql.Session, name: str) -> Iterator[str]:
                 limited.append(order[limited_domain.topk(largest, k, epsilon, delta)])
                 constants = weighted_gaussian._public_constants(k, epsilon, delta, CAP)
                 assert constants is not None
-                found_items = weighted_gaussian._topk(
-                    *pairs, counts.size, k, constants, secret_draws()
-                )
+                found_items = weighted_gaussian._topk(*pairs, k, constants, secret_draws())
                 weighted.append(found_items)
             both = (
                 statistics.mean(

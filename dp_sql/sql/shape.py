@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
 from dp_sql.sql.given import Argument, Given, Reader, Reference
-from dp_sql.sql.types import EXACT_TYPES, by_value, exact
+from dp_sql.sql.types import EXACT_TYPES, INTEGERS, by_value, exact, family
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
@@ -82,21 +82,74 @@ class MechanismRows:
             f"LEFT JOIN {self.summary(shape)} USING (__dp_group))"
         )
 
-    def pairs(self, columns: Mapping[str, str], order: str = "", by_person: str = "") -> list[str]:
-        """The CTEs `__dp_people`, who are numbered from 0, and `__dp_lists`: columns of all items.
+    def pairs(self, *, listed: bool = False, ordered: bool = False) -> list[str]:
+        """The CTEs up to `__dp_lists`, with `__dp_pairs`: codes of an item and of a person.
 
-        A column of the SELECT is `people`: the numbers of the item's people.
+        Items have the codes 0, 1, 2, …, in each group. `listed`: `__dp_items` has the items by
+        their codes. `ordered`: codes are in the order of values.
         """
-        items = (
-            f"SELECT {self.group}__dp_item, system.main.list(code) AS people FROM {self.relation} "
-            f"JOIN __dp_people USING (__dp_privacy_unit) GROUP BY {self.group}__dp_item"
-        )
+        keys, of_each = f"{self.group}__dp_item", " GROUP BY __dp_group" if self.grouped else ""
+        apart = "PARTITION BY __dp_group " if self.grouped else ""
+        sorted_items = ordered or self.again or self.grouped
+        by_item = f"ORDER BY {self.by('item')}" if sorted_items else ""
+        by_person = f"ORDER BY {self.by('privacy_unit')}" if ordered else ""
+        kind = self.types["privacy_unit"]
+        ctes, person, joined = people_codes(self.relation, kind, by_person)
+        lists = {
+            "__dp_pairs": f"SELECT {self.group}system.main.list({pair('code', person)}) AS "
+            f"__dp_pairs FROM {self.relation} JOIN __dp_codes USING ({keys}){joined}{of_each}"
+        }
+        if listed:
+            own = f"SELECT {self.group}system.main.list(__dp_item ORDER BY code ASC) AS __dp_items"
+            lists["__dp_items"] = f"{own} FROM __dp_codes{of_each}"
+        columns = ", ".join(f"coalesce({name}, []) AS {name}" for name in lists)
+        relations = [f"({select}) AS of_{name}" for name, select in lists.items()]
+        made = f"SELECT {self.group}{columns} FROM "
+        if self.grouped:
+            joins = [f" LEFT JOIN {one} USING (__dp_group)" for one in relations]
+            made = f"MATERIALIZED ({made}__dp_groups{''.join(joins)})"
+        else:
+            made = f"({made}{', '.join(relations)})"
         return [
-            "__dp_people AS MATERIALIZED (SELECT __dp_privacy_unit, "
-            f"CAST(system.main.row_number() OVER ({by_person}) - 1 AS INTEGER) AS code FROM "
-            f"(SELECT DISTINCT __dp_privacy_unit FROM {self.relation}) AS persons)",
-            self.lists(items, columns, order),
+            f"__dp_codes AS MATERIALIZED (SELECT {keys}, CAST(system.main.row_number() OVER "
+            f"({apart}{by_item}) - 1 AS INTEGER) AS code FROM (SELECT DISTINCT {keys} FROM "
+            f"{self.relation}) AS items)",
+            *ctes,
+            f"__dp_lists AS {made}",
         ]
+
+
+PAIRS = "STRUCT(item INTEGER, person BIGINT)[]"
+_NUMBERED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
+
+
+def pair(item: str, person: str) -> str:
+    """SQL for one of PAIRS: codes of an item and of a person who has it."""
+    return f"system.main.struct_pack(item := {item}, person := {person})"
+
+
+def people_codes(relation: str, kind: str, order: str = "") -> tuple[list[str], str, str]:
+    """CTEs, SQL for a BIGINT that stands for a person of a relation, and what to join for it.
+
+    With an order, or where the privacy unit is no integer, people have the codes 0, 1, 2, ….
+    """
+    if family(kind) in _NUMBERED and not order:
+        return [], "CAST(__dp_privacy_unit AS BIGINT)", ""
+    cte = (
+        f"__dp_people AS MATERIALIZED (SELECT __dp_privacy_unit, system.main.row_number() OVER "
+        f"({order}) - 1 AS person FROM (SELECT DISTINCT __dp_privacy_unit FROM {relation}) AS p)"
+    )
+    return [cte], "person", " JOIN __dp_people USING (__dp_privacy_unit)"
+
+
+def load_kernels(call: str) -> None:
+    """Load what a call needs to read pairs; raise InternalError, before the debit, if it fails."""
+    from dp_sql.udfs.count_distinct.kernels import library
+
+    try:
+        library()
+    except (ImportError, OSError) as error:
+        raise InternalError(f"{call} needs its compiled kernels: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,8 +301,8 @@ class Shape(ABC):
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         """Run the mechanism once: what the UDF returns, and one sentence on its accuracy.
 
-        `loss` is that of the whole call; `lists` are what the UDF takes: int64 arrays, (offsets,
-        people) for lists of lists, strings.
+        `loss` is that of the whole call; `lists` are what the UDF takes: int64 arrays, (items,
+        people) for PAIRS, strings.
         """
 
     def draw_groups(

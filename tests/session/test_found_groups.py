@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +105,8 @@ def seen_by_the_mechanism(
     """The people of each group that may be found, and what is released if these are."""
     given = []
 
-    def run(offsets: Any, people: Any, **public: Any) -> list[int]:
-        given.append([people[a:b].tolist() for a, b in pairwise(offsets.tolist())])
+    def run(items: Any, people: Any, **public: Any) -> list[int]:
+        given.append([people[items == item].tolist() for item in range(items.max() + 1)])
         return places
 
     mechanism = replace(partition_selection.PARTITION_SELECTION, run=run)

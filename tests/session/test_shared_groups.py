@@ -56,9 +56,9 @@ def test_the_groups_are_found_once_and_paid_by_the_first_call(
 ) -> None:
     runs = []
 
-    def run(offsets: Any, people: Any, **public: Any) -> list[int]:
+    def run(items: Any, people: Any, **public: Any) -> list[int]:
         runs.append(public)
-        places = partition_selection.partition_selection(offsets, people, **public)
+        places = partition_selection.partition_selection(items, people, **public)
         return places if len(runs) == 1 else []
 
     finding_instead(monkeypatch, run)

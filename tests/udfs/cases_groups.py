@@ -32,8 +32,8 @@ def released(people, epsilon, cap):
 
         def run(path):
             patch.setattr(partition_selection, "secret_draws", lambda: path)
-            lists = weighted.as_lists(people)
-            return tuple(partition_selection.partition_selection(*lists, epsilon, DELTA, cap))
+            pairs = weighted.as_pairs(people)
+            return tuple(partition_selection.partition_selection(*pairs, epsilon, DELTA, cap))
 
         distribution, unfinished = distribution_of(run, {})
     assert unfinished == 0
@@ -78,8 +78,8 @@ def fit(tenths, patch):
     people = ((0, 1),) * 5 + ((0,),) * 2 + ((2,),) * 3
     constants = constants_of(EPSILON * Fraction(tenths, 10), 2)
     patch.setattr(partition_selection, "finding_constants", lambda *given: constants)
-    lists = weighted.as_lists(people)
-    run = partial(partition_selection.partition_selection, *lists, EPSILON, DELTA, 2)
+    pairs = weighted.as_pairs(people)
+    run = partial(partition_selection.partition_selection, *pairs, EPSILON, DELTA, 2)
     return draws_fit(lambda: tuple(run()), 5_000, defined(people, EPSILON, 2))
 
 

@@ -41,22 +41,19 @@ def one_person_more(data_sets):
         yield people, tuple(sorted(more))
 
 
-def as_lists(people):
-    """The people of each item, as the mechanism takes them, each twice where the number is even."""
-    lists = [
-        [p for p, own in enumerate(people) if item in own for _ in range(2 - p % 2)]
-        for item in range(N_ITEMS)
-    ]
-    offsets = np.cumsum([0, *map(len, lists)])
-    return offsets, np.array([*chain(*lists)], dtype=np.int64)
+def as_pairs(people):
+    """Codes of items and of people, each pair twice where the number of the person is even."""
+    pairs = [(item, p) for p, own in enumerate(people) for item in own for _ in range(2 - p % 2)]
+    items, codes = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return items, codes
 
 
 def shipped_distribution(people, k, constants):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(weighted_gaussian, "by_weight", exact_take)
-        pairs = weighted_gaussian.distinct_pairs(*as_lists(people))
+        pairs = weighted_gaussian.items_of_people(*as_pairs(people))
         distribution, unfinished = distribution_of(
-            lambda path: tuple(weighted_gaussian._topk(*pairs, N_ITEMS, k, constants, path)), {}
+            lambda path: tuple(weighted_gaussian._topk(*pairs, k, constants, path)), {}
         )
     assert unfinished == 0
     return distribution
@@ -170,19 +167,18 @@ def at_the_threshold():
 AT_THE_THRESHOLD = released(*AT, None, at_the_threshold)
 
 
-def with_repetitions(offsets, people):
-    items = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+def with_repetitions(items, people):
     order = np.argsort(people, kind="stable")
-    return people[order], items[order]
+    return np.bincount(people), items[order]
 
 
 def kept_by_nobody(patch):
     """Items that someone has are looked at even if no one keeps them."""
     right = weighted_gaussian._weight_sums
 
-    def sums(person, item, n_items, weights, draws):
-        kept = right(person, item, n_items, weights, draws)
-        return np.maximum(kept, (np.bincount(item, minlength=n_items) > 0).astype(np.int64))
+    def sums(sizes, items, weights, draws):
+        kept = right(sizes, items, weights, draws)
+        return np.maximum(kept, (np.bincount(items, minlength=kept.size) > 0).astype(np.int64))
 
     patch.setattr(weighted_gaussian, "_weight_sums", sums)
 
@@ -190,9 +186,9 @@ def kept_by_nobody(patch):
 def without_cap(patch):
     right = weighted_gaussian._weight_sums
 
-    def sums(person, item, n_items, weights, draws):
+    def sums(sizes, items, weights, draws):
         longer = weights + (weights[-1],) * N_ITEMS
-        return right(person, item, n_items, longer, draws)
+        return right(sizes, items, longer, draws)
 
     patch.setattr(weighted_gaussian, "_weight_sums", sums)
 
@@ -242,8 +238,8 @@ def fit(tenths, patch):
         distribution[picks] = distribution.get(picks, 0) + float(p)
     wrong = replace(constants, rate=constants.rate * Fraction(tenths, 10))
     patch.setattr(weighted_gaussian, "_constants", lambda *public: wrong)
-    lists = as_lists(people)
-    run = partial(weighted_gaussian.topk, *lists, k, EPSILON, delta, cap)
+    pairs = as_pairs(people)
+    run = partial(weighted_gaussian.topk, *pairs, k, EPSILON, delta, cap)
     return draws_fit(lambda: tuple(run()), 8_000, distribution)
 
 
@@ -288,7 +284,7 @@ WEIGHTED = Case(
         ),
         "repetitions counted": Mutant(
             DOMAINS["two people"],
-            changed(weighted_gaussian, "distinct_pairs", with_repetitions),
+            changed(weighted_gaussian, "items_of_people", with_repetitions),
             check=check_distribution,
         ),
     },

@@ -88,6 +88,7 @@ MECHANISMS = {name: mechanism for named in REGISTRY.values() for name, mechanism
 DATA = {
     "topk": [np.array([3, 2, 1])],
     "count_distinct": GRAPH,
+    "pairs": [np.array([0, 0, 1, 2, 2]), np.array([4, -7, 4, 4, 9])],
     "select": [[1, 2, 0], [1, 0, 2]],
     "count": [[0, 2], [3, 1], [3, 4]],
     "sum": [[0, 2], [3, 1], [3, 4], [0, 1]],
@@ -102,6 +103,7 @@ DATA = {
 NAMES = {
     "topk": ["counts"],
     "count_distinct": ["offsets", "people"],
+    "pairs": ["items", "people"],
     "select": ["scores", "sensitivities"],
     "count": ["buckets", "people", "sums"],
     "sum": ["buckets", "people", "sums", "negative"],
@@ -120,12 +122,12 @@ OF_PEOPLE = {
 }
 
 
-"""The mechanisms of topk that take the people of items instead of counts."""
+"""The mechanisms of topk that take pairs instead of counts."""
 
 
 def data_of(name):
     if name in OF_PEOPLE or name in REGISTRY["groups"]:
-        return "count_distinct"
+        return "pairs"
     return MECHANISMS[name].function
 
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.concentrated import largest_rho
+from dp_sql.udfs.count_distinct.pairs import items_of_people
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
 from dp_sql.udfs.topk.weighted_gaussian import (
     Constants,
-    distinct_pairs,
     find,
     finding_constants,
     people_needed,
@@ -21,7 +21,7 @@ from dp_sql.udfs.topk.weighted_gaussian import (
 
 
 def partition_selection(
-    offsets: NDArray[np.integer[Any]],
+    items: NDArray[np.integer[Any]],
     people: NDArray[np.integer[Any]],
     epsilon: Fraction,
     delta: Fraction,
@@ -30,27 +30,28 @@ def partition_selection(
     """Find groups that enough people are in.
 
     Args:
-        offsets: group i has people[offsets[i]:offsets[i + 1]], shape (groups + 1,).
-        people: codes of people, integers >= 0, shape (pairs,); a person counts once in a group.
+        items: codes of groups, integers >= 0 below 2^31 - 1, dense or nearly so, shape (pairs,).
+        people: who is in each of them, any integers, shape (pairs,); a person counts once in a
+            group.
         epsilon: privacy loss, positive.
         delta: privacy slack, in (0, 1).
         max_contributions: to how many groups one person gives weight at most, >= 1.
 
     Returns:
-        Positions of groups, in ascending order, possibly none.
+        Codes of groups, in ascending order, possibly none.
 
     Raises TypeError for a public number of another type, floats among them, and ValueError for one
-    out of range or arrays that are not lists of people.
+    out of range or arrays that are not such pairs.
 
     Privacy: (epsilon, delta)-DP under adding or removing one person, in any number of groups.
     Source: Gopi, Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin 2020 (the weighted Gaussian);
         Canonne, Kamath and Steinke 2020 (its discrete noise).
     """
     constants = _public_constants(epsilon, delta, max_contributions)
-    pairs = distinct_pairs(offsets, people)
+    pairs = items_of_people(items, people)
     if constants is None:
         return []
-    found: list[int] = find(*pairs, len(offsets) - 1, constants, secret_draws()).tolist()
+    found: list[int] = find(*pairs, constants, secret_draws()).tolist()
     return found
 
 

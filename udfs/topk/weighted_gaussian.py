@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.concentrated import largest_rho
+from dp_sql.udfs.count_distinct.graph import Int32s
+from dp_sql.udfs.count_distinct.pairs import items_of_people
 from dp_sql.udfs.discrete_gaussian import reaches, upper_quantile
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
@@ -42,7 +44,7 @@ class Constants:
 
 
 def topk(
-    offsets: NDArray[np.integer[Any]],
+    items: NDArray[np.integer[Any]],
     people: NDArray[np.integer[Any]],
     k: int,
     epsilon: Fraction,
@@ -52,29 +54,30 @@ def topk(
     """List up to k items with nearly the most people, best first, from no domain.
 
     Args:
-        offsets: item i is held by people[offsets[i]:offsets[i + 1]], shape (items + 1,).
-        people: codes of people, integers >= 0, shape (pairs,); a person counts once for an item.
+        items: codes of items, integers >= 0 below 2^31 - 1, dense or nearly so, shape (pairs,).
+        people: who has each of them, any integers, shape (pairs,); a person counts once for an
+            item.
         k: greatest length of the list, >= 1.
         epsilon: privacy loss of the whole list, positive.
         delta: privacy slack of the whole list, in (0, 1).
         max_contributions: to how many items one person gives weight at most, >= 1.
 
     Returns:
-        Positions of items, all different, at most k of them, possibly none. How many there are is
-        part of what is released.
+        Codes of items, all different, at most k of them, possibly none. How many there are is part
+        of what is released.
 
     Raises TypeError for a public number of another type, floats among them, and ValueError for one
-    out of range or arrays that are not lists of people.
+    out of range or arrays that are not such pairs.
 
     Privacy: (epsilon, delta)-DP under adding or removing one person, with all items of theirs.
     Source: Gopi, Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin 2020 (the weighted Gaussian);
         Canonne, Kamath and Steinke 2020 (its discrete noise).
     """
     constants = _public_constants(k, epsilon, delta, max_contributions)
-    pairs = distinct_pairs(offsets, people)
+    pairs = items_of_people(items, people)
     if constants is None:
         return []
-    return _topk(*pairs, len(offsets) - 1, k, constants, secret_draws())
+    return _topk(*pairs, k, constants, secret_draws())
 
 
 def loss(k: int, epsilon: Fraction, delta: Fraction, max_contributions: int) -> PrivacyLoss:
@@ -169,72 +172,46 @@ def _root_up(square: Fraction) -> int:
     return math.isqrt(-(-square.numerator // square.denominator) - 1) + 1
 
 
-def _topk(
-    person: Ints, item: Ints, n_items: int, k: int, constants: Constants, draws: Draws
-) -> list[int]:
-    """Find items by their weights, then list k of them by their numbers of people."""
-    found = find(person, item, n_items, constants, draws)
+def _topk(sizes: Ints, items: Int32s, k: int, constants: Constants, draws: Draws) -> list[int]:
+    """Find items by their weights, then list k of them by their numbers of people.
+
+    `sizes` and `items` are what items_of_people returns.
+    """
+    found = find(sizes, items, constants, draws)
     n_listed = min(k, found.size)
     if not n_listed:
         return []
-    counts = np.bincount(item, minlength=n_items).astype(np.int64)[found]
+    counts = np.bincount(items)[found].astype(np.int64, copy=False)
     cut = template.cut_of(found.size * n_listed, constants.rate)
     picks = peel(counts, n_listed, constants.rate, cut, by_weight, draws)
     listed: list[int] = found[picks].tolist()
     return listed
 
 
-def find(person: Ints, item: Ints, n_items: int, constants: Constants, draws: Draws) -> Ints:
+def find(sizes: Ints, items: Int32s, constants: Constants, draws: Draws) -> Ints:
     """Find the items whose weights, with noise, reach the threshold."""
-    sums = _weight_sums(person, item, n_items, constants.weights, draws)
+    sums = _weight_sums(sizes, items, constants.weights, draws)
     present = np.flatnonzero(sums)
     return present[reaches(constants.threshold - sums[present], constants.scale, draws)]
 
 
-def _weight_sums(
-    person: Ints, item: Ints, n_items: int, weights: tuple[int, ...], draws: Draws
-) -> Ints:
+def _weight_sums(sizes: Ints, items: Int32s, weights: tuple[int, ...], draws: Draws) -> Ints:
     """Add up the weights of each item; people with too many items give to some, drawn evenly."""
-    sizes = np.diff(np.flatnonzero(np.diff(person, prepend=-1, append=-1)))
+    sums = np.zeros(int(items.max(initial=-1)) + 1, dtype=np.int64)
     many = sizes > len(weights)
     if many.any():
         keep = np.repeat(~many, sizes)
         keep[~keep] = draws.orders(sizes[many]) < len(weights)
-        item, sizes = item[keep], np.minimum(sizes, len(weights))
-    sums = np.zeros(n_items, dtype=np.int64)
-    np.add.at(sums, item, np.repeat(np.array((0, *weights))[sizes], sizes))
+        items, sizes = items[keep], np.minimum(sizes, len(weights))
+    np.add.at(sums, items, np.repeat(np.array((0, *weights))[sizes], sizes))
     return sums
 
 
 def n_people(
-    offsets: NDArray[np.integer[Any]], people: NDArray[np.integer[Any]]
+    items: NDArray[np.integer[Any]], people: NDArray[np.integer[Any]]
 ) -> NDArray[np.int64]:
     """Count the people of each item, each once. Not private without noise."""
-    _, item = distinct_pairs(offsets, people)
-    return np.bincount(item, minlength=len(offsets) - 1).astype(np.int64, copy=False)
-
-
-def distinct_pairs(
-    offsets: NDArray[np.integer[Any]], people: NDArray[np.integer[Any]]
-) -> tuple[Ints, Ints]:
-    """Turn the lists into pairs of a person and an item, each once, in the order of people."""
-    for name, values in (("offsets", offsets), ("people", people)):
-        if values.ndim != 1 or values.dtype.kind not in "iu":
-            raise ValueError(f"{name} must be a one-dimensional array of integers")
-    offsets, n_items = offsets.astype(np.int64), len(offsets) - 1
-    sizes = offsets[1:] - offsets[:-1]
-    if n_items < 0 or offsets[0] or int(offsets[-1]) != people.size or (sizes < 0).any():
-        raise ValueError("offsets must start at 0, never fall and end at the number of people")
-    item, most = np.repeat(np.arange(n_items), sizes), int(people.max(initial=0))
-    if people.min(initial=0) < 0 or most >> 63:
-        raise ValueError("person codes must be at least 0 and below 2^63")
-    order = np.argsort(people.astype(np.uint16), kind="stable")
-    for digit in range(16, most.bit_length(), 16):  # a sort by 16 bits compares nothing
-        order = order[np.argsort((people[order] >> digit).astype(np.uint16), kind="stable")]
-    person, item = people[order].astype(np.int64), item[order]
-    first = np.ones(people.size, np.bool_)
-    first[1:] = (person[1:] != person[:-1]) | (item[1:] != item[:-1])
-    return (person, item) if first.all() else (person[first], item[first])
+    return np.bincount(items_of_people(items, people)[1]).astype(np.int64, copy=False)
 
 
 WEIGHTED_GAUSSIAN = Mechanism(

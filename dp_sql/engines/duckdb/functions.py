@@ -20,6 +20,7 @@ from dp_sql.errors import DpSqlError, InternalError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.statement import GROUPS
 from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.shape import PAIRS
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.randomness import fair_bytes
 
@@ -119,16 +120,16 @@ def keep_bits(own: Any, caps: Any) -> Any:
 
 
 def find_udf(issued: Tickets) -> Callable[..., Any]:
-    """The groups that a plan may show: people of each group → the places found, from 1."""
+    """The groups that a plan may show: pairs of a group and a person → the groups found."""
 
-    def find(ticket: str, execution: tuple[int, int], people: Any) -> Any:
+    def find(ticket: str, execution: tuple[int, int], pairs: Any) -> Any:
         def draw() -> list[int]:
             groups = issued.plan(ticket).groups
             if groups is None or groups.finding is None:
                 raise InternalError("This ticket finds no groups.")
             finding = groups.finding
-            places = finding.mechanism.run(*_value(people, "INTEGER[][]"), **finding.parameters)
-            return [place + 1 for place in places]
+            found: list[int] = finding.mechanism.run(*_value(pairs, PAIRS), **finding.parameters)
+            return found
 
         return issued.groups_once(ticket, execution, draw, "found")
 
@@ -184,18 +185,17 @@ def _value(scalar: Any, kind: str) -> Any:
 
 
 def _pairs(scalar: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Lists of lists as offsets and values; arrow's flatten would import pyarrow.compute first."""
-    lists = scalar.values
-    if lists.null_count:
-        raise InternalError("A NULL where only lists are expected.")
-    offsets = _integers(lists.offsets, np.int32)
-    return offsets - offsets[0], _integers(lists.values, np.int32)[offsets[0] : offsets[-1]]
+    """Pairs as an array of items and one of people."""
+    pairs = scalar.values
+    if pairs.null_count:
+        raise InternalError("A NULL where only pairs are expected.")
+    return _integers(pairs.field(0), np.int32), _integers(pairs.field(1), np.int64)
 
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "BIGINT": lambda scalar: scalar.as_py(),
     "BIGINT[]": lambda scalar: _integers(scalar.values, np.int64),
-    "INTEGER[][]": _pairs,
+    PAIRS: _pairs,
     "VARCHAR[]": lambda scalar: scalar.as_py(),
 }
 

@@ -34,7 +34,7 @@ from dp_sql.privacy.private_sql.people_rows import KEEP_BITS_UDF, KEEP_UDF, KEY_
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.functions.quantile import WORD_UDF
-from dp_sql.sql.shape import Function
+from dp_sql.sql.shape import PAIRS, Function
 
 _INSTANCE_UDF = "__dp_sql_instance"
 _FOREIGN = """SELECT system.main.lower(function_name) FROM system.main.duckdb_functions()
@@ -128,7 +128,7 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
     issued = instance.tickets
     arrow: dict[str, Any] = {"type": "arrow", "null_handling": "special", "side_effects": True}
     keep = (KEEP_UDF, keep_udf(issued), ["BIGINT[]", "BIGINT"], "BIGINT[][]")
-    find = (FIND_UDF, find_udf(issued), ["INTEGER[][]"], "BIGINT[]")
+    find = (FIND_UDF, find_udf(issued), [PAIRS], "BIGINT[]")
     sampled: Udf = (KEY_UDF, key_udf(issued), [], "VARCHAR")
     return [
         *(

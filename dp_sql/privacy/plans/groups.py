@@ -23,6 +23,7 @@ from dp_sql.privacy.relations.tree import people_of, reads_one_table
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference, SetPerKey
 from dp_sql.sql.ranges import MAX_GROUPS_FOUND_BY
+from dp_sql.sql.shape import load_kernels
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import exact
 from dp_sql.udfs import REGISTRY
@@ -115,6 +116,7 @@ class PublicSets(ABC):
             hint = "Write one SELECT for each call, or give public groups."
             raise select.refused(why, calls[1].start, hint, NotSupported)
         shape, cap = calls[0].parameters, calls[0].max_groups_contributed
+        load_kernels("delta")
         finding = Finding(
             mechanism=REGISTRY["groups"]["partition_selection"],
             epsilon=shape.epsilon * FINDING_SHARE,

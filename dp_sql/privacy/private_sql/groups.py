@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dp_sql.privacy.plans.plan import Column, Plan
+from dp_sql.sql.shape import pair, people_codes
 from dp_sql.sql.types import by_value, exact
 
 FIND_UDF = "__dp_sql_find"
@@ -33,19 +34,16 @@ def found_sql(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> li
     """
     names = ", ".join(keys_of(plan))
     same = " AND ".join(f"{rows}.{k} = __dp_seen.{k}" for k in keys_of(plan))
+    ctes, person, joined = people_codes("__dp_within", plan.columns["privacy_unit"].type)
     return [
         "__dp_seen AS MATERIALIZED (SELECT "
-        f"{names}, system.main.row_number() OVER (ORDER BY {by_keys(plan)}) AS seen "
-        f"FROM (SELECT DISTINCT {names} FROM {rows}) AS s)",
-        f"__dp_within AS MATERIALIZED (SELECT {'' if distinct else 'DISTINCT '}seen, {UNIT} "
-        f"FROM {rows} "
-        f"JOIN __dp_seen ON {same})",
-        f"__dp_coded AS MATERIALIZED (SELECT {UNIT}, CAST(system.main.row_number() OVER () "
-        f"- 1 AS INTEGER) AS code FROM (SELECT DISTINCT {UNIT} FROM __dp_within) AS p)",
-        "__dp_lists_of AS (SELECT seen, system.main.list(code) AS people FROM __dp_within "
-        f"JOIN __dp_coded USING ({UNIT}) GROUP BY seen)",
+        f"{names}, CAST(system.main.row_number() OVER (ORDER BY {by_keys(plan)}) - 1 AS INTEGER) "
+        f"AS seen FROM (SELECT DISTINCT {names} FROM {rows}) AS s)",
+        f"__dp_within AS {'' if ctes else 'NOT '}MATERIALIZED (SELECT "
+        f"{'' if distinct else 'DISTINCT '}seen, {UNIT} FROM {rows} JOIN __dp_seen ON {same})",
+        *ctes,
         f"__dp_places AS MATERIALIZED (SELECT {FIND_UDF}({call}, coalesce("
-        "system.main.list(people ORDER BY seen ASC), [])) AS places FROM __dp_lists_of)",
+        f"system.main.list({pair('seen', person)}), [])) AS places FROM __dp_within{joined})",
         f"__dp_found AS MATERIALIZED (SELECT {names} FROM __dp_seen JOIN (SELECT "
         "unnest(places) AS seen FROM __dp_places) AS f USING (seen))",
     ]

@@ -11,7 +11,7 @@ from dp_sql.sql import literals
 from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded, PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
-from dp_sql.sql.shape import Function, MechanismRows, Shape
+from dp_sql.sql.shape import PAIRS, Function, MechanismRows, Shape, load_kernels
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss
@@ -22,10 +22,10 @@ if TYPE_CHECKING:  # imported where they are needed: a first answer waits for al
 
 
 class CountDistinct(Bounded):
-    """Takes the people of each item; returns one number."""
+    """Takes pairs of an item and a person who has it; returns one number."""
 
     registry = "count_distinct"
-    takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
+    takes: ClassVar = {"__dp_pairs": PAIRS}
     udfs: ClassVar = {"__dp_sql_count_distinct": "BIGINT",
                       "__dp_sql_count_distinct_report": REPORT_TYPE}  # fmt: skip
     written: ClassVar = ("BIGINT", REPORT_TYPE)
@@ -37,12 +37,7 @@ class CountDistinct(Bounded):
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Self:
         """Check also that the compiled kernels are available."""
-        from dp_sql.udfs.count_distinct.kernels import library
-
-        try:
-            library()
-        except (ImportError, OSError) as error:  # said before anything is spent
-            raise InternalError(f"Distinct items cannot be counted: {error}") from None
+        load_kernels(given.name)
         sample = given.optional("sample_items", literals.read_sample, None)
         return replace(super().read(given, mechanism), sample_items=sample)
 
@@ -93,13 +88,13 @@ class CountDistinct(Bounded):
         return None if mechanism.bounds is None else CountOfCover(**vars(self))
 
     def lists(self, rows: MechanismRows) -> list[str]:
-        ordered = rows.mechanism.ordered
-        by_person = f"ORDER BY {rows.by('privacy_unit')}" if ordered else ""
-        by_item = f" ORDER BY {rows.by('item')}" if ordered else ""
-        return rows.pairs({"__dp_pairs": "people"}, by_item, by_person)
+        return rows.pairs(ordered=rows.mechanism.ordered)
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        ((offsets, people),) = lists
+        from dp_sql.udfs.count_distinct.pairs import runs_of_items
+
+        ((items, people),) = lists
+        offsets, people = runs_of_items(items, people, numbered=mechanism.ordered)
         found = mechanism.run(offsets, people, **self.given_to(mechanism))
         return self.answer(found, loss), self.public_accuracy(mechanism, None)
 

@@ -19,7 +19,7 @@ from dp_sql.sql.ranges import (
     WEIGHTED_FROM_EPSILON,
     WEIGHTED_FROM_K,
 )
-from dp_sql.sql.shape import Function, MechanismRows, Shape
+from dp_sql.sql.shape import PAIRS, Function, MechanismRows, Shape, load_kernels
 from dp_sql.sql.types import as_key
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
@@ -94,6 +94,7 @@ class TopK(Shape):
             )
         call = cls(epsilon=epsilon, delta=delta, beta=beta, k=k, detailed=with_counts)
         if mechanism.finds_items and mechanism.n_largest is None:
+            load_kernels(given.name)
             most = given.optional("max_contributions", _CONTRIBUTIONS, DEFAULT_MAX_CONTRIBUTIONS)
             is_open = "max_contributions" not in given.arguments
             numbers = {"max_contributions": most, "contributions_open": is_open}
@@ -220,24 +221,23 @@ class TopK(Shape):
 
 
 class TopKOfPairs(TopK):
-    """Takes the people of each item that anyone has; returns the places of up to k items."""
+    """Takes pairs of an item and a person who has it; returns the places of up to k items."""
 
     reads_rows_once = False
     keys = ()
     sums: ClassVar = {}
-    takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
+    takes: ClassVar = {"__dp_pairs": PAIRS}
     udfs: ClassVar = {f"{name}_of_pairs": kind for name, kind in TopK.udfs.items()}
 
     def lists(self, rows: MechanismRows) -> list[str]:
-        order = f" ORDER BY {rows.by('item')}" if rows.grouped or rows.again else ""
-        return rows.pairs({"__dp_items": "__dp_item", "__dp_pairs": "people"}, order)
+        return rows.pairs(listed=True)
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[Any], str]:
         from dp_sql.udfs.topk import weighted_gaussian
 
-        ((offsets, people),) = lists
-        places = mechanism.run(offsets, people, **self.given_to(mechanism))
-        n_people = weighted_gaussian.n_people(offsets, people) if self.detailed else None
+        ((items, people),) = lists
+        places = mechanism.run(items, people, **self.given_to(mechanism))
+        n_people = weighted_gaussian.n_people(items, people) if self.detailed else None
         return self._with_counts(places, n_people), self._accuracy(mechanism, 0)
 
 
