@@ -15,18 +15,7 @@ from dp_sql.engines.protocol import Pairs, PartedEngine, PartedQuestion, PublicR
 from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.groups import crossed
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.parts import (
-    DOMAIN,
-    GROUPS,
-    PartSql,
-    all_items_sql,
-    found_groups_sql,
-    groups_sql,
-    members_sql,
-    ordered_sql,
-    pairs_sql,
-    summary_sql,
-)
+from dp_sql.privacy.private_sql import parts
 from dp_sql.privacy.private_sql.statement import merged_sql
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.types import exact
@@ -75,9 +64,9 @@ class ByParts:
         elif not shape.keys and not shape.sums:
             self._make_pairs(merged, self._all_pairs(plans, place, key))
             if plan.mechanism.ordered:
-                self._remake(merged, ordered_sql(plan, merged))
+                self._remake(merged, parts.ordered_sql(plan, merged))
         else:
-            asked = summary_sql(plans, place, key)
+            asked = parts.summary_sql(plans, place, key)
             question = self._question(plan, asked)
             ask = self._engine.counts if "__dp_item" in asked.keys else self._engine.contributions
             rows = ask(question)
@@ -88,7 +77,7 @@ class ByParts:
         domain: str | None = None
         if plan.keys and plan.domain is not None and plan.domain.select is None:
             question, items = (
-                self._question(plan, all_items_sql(plans, place, key)),
+                self._question(plan, parts.all_items_sql(plans, place, key)),
                 _ITEMS.format(place),
             )
             self._make(items, question.columns, self._engine.contributions(question))
@@ -105,19 +94,19 @@ class ByParts:
             select = groups.select
             if _reads_people(plan, select):
                 select = crossed([self._observed(plan, i, f) for i, f in enumerate(groups.factors)])
-            self._remake(GROUPS, groups_sql(plan, f"({select}) AS __dp_crossed"))
+            self._remake(parts.GROUPS, parts.groups_sql(plan, f"({select}) AS __dp_crossed"))
             return
-        asked = members_sql(plans, key)
+        asked = parts.members_sql(plans, key)
         pairs = self._engine.complete(self._question(plan, asked, shown=asked.keys), None, None)
         self._make_pairs("__dp_members", (pairs, asked.keys, self._typed(asked.part_sql)))
-        self._remake(GROUPS, found_groups_sql(plan, ticket, "__dp_members"))
+        self._remake(parts.GROUPS, parts.found_groups_sql(plan, ticket, "__dp_members"))
 
     def _observed(self, plan: Plan, place: int, factor: str) -> str:
         """The values of a key, `factor`, without people's rows: the engine is asked for these."""
         if not _reads_people(plan, factor):
             return factor
         table = f"__dp_observed_{place}"
-        asked = PartSql(factor, "SELECT DISTINCT item FROM __dp_parts", ("item",))
+        asked = parts.PartSql(factor, "SELECT DISTINCT item FROM __dp_parts", ("item",))
         question = self._question(plan, asked)
         self._make(table, question.columns, self._engine.contributions(question))
         return f"SELECT item FROM {table}"
@@ -127,7 +116,7 @@ class ByParts:
     def _all_pairs(
         self, plans: Sequence[Plan], place: int, key: str
     ) -> tuple[Pairs, Sequence[str], Mapping[str, str]]:
-        asked = pairs_sql(plans, place, key)
+        asked = parts.pairs_sql(plans, place, key)
         question = self._question(plans[place], asked, shown=asked.keys)
         return self._engine.complete(question, None, None), asked.keys, self._typed(asked.part_sql)
 
@@ -165,7 +154,7 @@ class ByParts:
             raise InternalError("This mechanism needs pairs.")
         bounds = listed(**plan.parameters.given_to(plan.mechanism))
         grouped = ("__dp_group",) if plan.keys else ()
-        question = self._question(plan, pairs_sql(plans, place, key), shown=grouped)
+        question = self._question(plan, parts.pairs_sql(plans, place, key), shown=grouped)
         first = self._engine.thin(question, PEOPLE_PER_ITEM)
         shown = first.shown.sort_by("item") if grouped else first.shown
 
@@ -177,7 +166,7 @@ class ByParts:
             return shown.column("__dp_group").to_numpy()[places] - 1
 
         n_groups = (
-            self._run(f"SELECT system.main.count(*) FROM {GROUPS}").fetchall()[0][0]
+            self._run(f"SELECT system.main.count(*) FROM {parts.GROUPS}").fetchall()[0][0]
             if grouped
             else 1
         )
@@ -192,19 +181,21 @@ class ByParts:
         rows = pa.table(dict(zip(names, columns, strict=True)))
         self._make(table, [(name, "BIGINT") for name in names], rows)
 
-    def _question(self, plan: Plan, asked: PartSql, shown: Sequence[str] = ()) -> PartedQuestion:
+    def _question(
+        self, plan: Plan, asked: parts.PartSql, shown: Sequence[str] = ()
+    ) -> PartedQuestion:
         types = self._typed(asked.part_sql)
         columns = [*((name, types[name]) for name in asked.keys), *asked.sums]
         private = {one.table for one in plan.people}
         public = {
-            full_name(parts): self._public(f"SELECT * FROM {full_name(parts)}")
-            for parts in plan.tables
-            if parts not in private
+            full_name(table): self._public(f"SELECT * FROM {full_name(table)}")
+            for table in plan.tables
+            if table not in private
         }
-        if GROUPS in asked.part_sql:
-            public[_temporary(GROUPS)] = self._public(f"SELECT * FROM {GROUPS}")
-        if DOMAIN in asked.merge_sql and plan.domain is not None:
-            public[_temporary(DOMAIN)] = self._public(str(plan.domain.select))
+        if parts.GROUPS in asked.part_sql:
+            public[_temporary(parts.GROUPS)] = self._public(f"SELECT * FROM {parts.GROUPS}")
+        if parts.DOMAIN in asked.merge_sql and plan.domain is not None:
+            public[_temporary(parts.DOMAIN)] = self._public(str(plan.domain.select))
         return PartedQuestion(
             asked.part_sql, asked.keys, asked.merge_sql, columns, plan.people, public, tuple(shown)
         )

@@ -9,20 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dp_sql.engines.protocol import PART, PARTS, SETTINGS, PartedQuestion, PublicRows, sent
-from dp_sql.engines.spark.parts import (
-    INCOMING,
-    ITEM,
-    PEOPLE,
-    PER_CODE,
-    Merge,
-    TaskQuestion,
-    TaskSource,
-    TaskTable,
-    Worker,
-    arrow_bytes,
-    make,
-    task_database,
-)
+from dp_sql.engines.spark import parts
 from dp_sql.privacy.catalog import Columns, Parts
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import tokenize
@@ -44,7 +31,7 @@ class BoundQuestion:
     types: Columns
     merged: Columns
 
-    def work(self, n_slices: int) -> TaskQuestion:
+    def work(self, n_slices: int) -> parts.TaskQuestion:
         """What is run over each part.
 
         Codes of people are unique over all parts; the last bit is set in one pair of each person.
@@ -56,7 +43,7 @@ class BoundQuestion:
             if name == PERSON:
                 place = f"row_number() OVER (PARTITION BY {column} ORDER BY hash({keys}), {keys})"
                 first = f"CAST({place} = 1 AS BIGINT)"
-                column = f"(({PART}() * {PER_CODE} + {column}) * 2 + {first})"
+                column = f"(({PART}() * {parts.PER_CODE} + {column}) * 2 + {first})"
             listed.append(sent(column, name, kind))
         number = f"CAST(hash({keys}) % {n_slices} AS INTEGER)" if keys else "0"
         answer = (
@@ -64,17 +51,19 @@ class BoundQuestion:
             f"FROM ({self.question.part_sql}\n) AS __dp_p ORDER BY __dp_slice"
         )
         sources = [
-            TaskSource(relation, _seen(table, self.read[table]))
+            parts.TaskSource(relation, _seen(table, self.read[table]))
             for table, relation in _private(self.tables, self.read).items()
         ]
-        return TaskQuestion(worker(), _public(self.question.public), sources, answer, n_slices)
+        return parts.TaskQuestion(
+            worker(), _public(self.question.public), sources, answer, n_slices
+        )
 
-    def merge(self, n_slices: int) -> Merge:
+    def merge(self, n_slices: int) -> parts.Merge:
         """The answer of a slice."""
         listed = ", ".join(sent(f"__dp_m.{quote(name)}", name, k) for name, k in self.merged)
         return self._merge(f"SELECT {listed} FROM {self._merged}", n_slices)
 
-    def pairs(self, n_slices: int) -> Merge:
+    def pairs(self, n_slices: int) -> parts.Merge:
         """The items of a slice, numbered in the order of their keys, each with its people.
 
         The people come in the order of a hash, so the first ones are as good as any.
@@ -84,9 +73,10 @@ class BoundQuestion:
         order = ", ".join(f"{key} ASC NULLS LAST" for key in keys)
         person = f"__dp_m.{quote(PERSON)}"
         answer = (
-            f"SELECT {', '.join([*shown, ''])}row_number() OVER (ORDER BY {order}) - 1 AS {ITEM}, "
-            f"list({person} ORDER BY hash({person}), {person}) AS {PEOPLE} "
-            f"FROM {self._merged} GROUP BY {', '.join(keys)} ORDER BY {ITEM}"
+            f"SELECT {', '.join([*shown, ''])}"
+            f"row_number() OVER (ORDER BY {order}) - 1 AS {parts.ITEM}, "
+            f"list({person} ORDER BY hash({person}), {person}) AS {parts.PEOPLE} "
+            f"FROM {self._merged} GROUP BY {', '.join(keys)} ORDER BY {parts.ITEM}"
         )
         return self._merge(answer, n_slices)
 
@@ -94,20 +84,20 @@ class BoundQuestion:
     def _merged(self) -> str:
         return f"({self.question.merge_sql}\n) AS __dp_m"
 
-    def _merge(self, answer: str, n_slices: int) -> Merge:
+    def _merge(self, answer: str, n_slices: int) -> parts.Merge:
         public = _public(self.question.public)
-        return Merge(worker(), public, _parts(self.types), answer, n_slices)
+        return parts.Merge(worker(), public, _parts(self.types), answer, n_slices)
 
 
 def asked(question: PartedQuestion, tables: Mapping[Parts, Columns]) -> BoundQuestion:
     """Bind a question; no row is read."""
     every = {table: [name for name, _ in columns] for table, columns in tables.items()}
     public = {name: PublicRows(rows.columns, None) for name, rows in question.public.items()}
-    with task_database(worker(), 0) as database:
+    with parts.task_database(worker(), 0) as database:
         for relation in (*_private(tables, every).values(), *_public(public)):
-            make(database, relation)
+            parts.make(database, relation)
         types = _described(database, question.part_sql)
-        make(database, _parts(types))
+        parts.make(database, _parts(types))
         merged = _described(database, question.merge_sql)
         with _only_unused_columns(database):
             explained = database.execute(f"EXPLAIN (FORMAT json) {question.part_sql}").fetchall()
@@ -160,7 +150,7 @@ def incoming(table: int, column: int) -> str:
 
 def _private(
     tables: Mapping[Parts, Columns], read: Mapping[Parts, Sequence[str]]
-) -> dict[Parts, TaskTable]:
+) -> dict[Parts, parts.TaskTable]:
     """Private tables; columns that are not read are NULL."""
     made = {}
     for number, (table, columns) in enumerate(tables.items()):
@@ -172,24 +162,24 @@ def _private(
     return made
 
 
-def _public(public: Mapping[str, PublicRows]) -> list[TaskTable]:
+def _public(public: Mapping[str, PublicRows]) -> list[parts.TaskTable]:
     """Public relations; their names are SQL."""
     made = []
     for name, relation in public.items():
-        parts = tuple(str(token.name) for token in tokenize(name) if token.name is not None)
+        named = tuple(str(token.name) for token in tokenize(name) if token.name is not None)
         values = [quote(column) for column, _ in relation.columns]
-        rows = None if relation.rows is None else arrow_bytes(relation.rows)
-        made.append(_relation(parts, relation.columns, values, rows))
+        rows = None if relation.rows is None else parts.arrow_bytes(relation.rows)
+        made.append(_relation(named, relation.columns, values, rows))
     return made
 
 
-def _parts(types: Columns) -> TaskTable:
+def _parts(types: Columns) -> parts.TaskTable:
     return _relation((PARTS,), types, [quote(name) for name, _ in types])
 
 
 def _relation(
     name: Parts, columns: Columns, values: Sequence[str], rows: bytes | None = None
-) -> TaskTable:
+) -> parts.TaskTable:
     listed = ", ".join(f"{quote(column)} {kind}" for column, kind in columns)
     casts = ", ".join(f"CAST({v} AS {k})" for v, (_, k) in zip(values, columns, strict=True))
     before, is_temporary = [], len(name) == 1 or name[0] == "temp"
@@ -198,8 +188,8 @@ def _relation(
             before.append(f"ATTACH IF NOT EXISTS ':memory:' AS {quote(name[0])}")
         before.append(f"CREATE SCHEMA IF NOT EXISTS {full_name(name[:2])}")
     create = f"CREATE {'TEMP ' if is_temporary else ''}TABLE {full_name(name)} ({listed})"
-    insert = f"INSERT INTO {full_name(name)} SELECT {casts} FROM {INCOMING}"
-    return TaskTable([*before, create], insert, rows)
+    insert = f"INSERT INTO {full_name(name)} SELECT {casts} FROM {parts.INCOMING}"
+    return parts.TaskTable([*before, create], insert, rows)
 
 
 def _seen(table: Parts, columns: Sequence[str]) -> str:
@@ -221,8 +211,8 @@ def _described(database: Any, select: str) -> Columns:
     return [(name, kind) for name, kind, *_ in described]
 
 
-def worker() -> Worker:
+def worker() -> parts.Worker:
     """The DuckDB that workers must have."""
     import duckdb
 
-    return Worker(duckdb.__version__, SETTINGS)
+    return parts.Worker(duckdb.__version__, SETTINGS)
