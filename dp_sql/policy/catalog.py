@@ -24,6 +24,7 @@ class Listed:
     """A table or view: its full name, its columns with their types, and its keys.
 
     files: the paths or patterns of the files whose rows are the table's; then it is not a view.
+    definition: the SQL that created a view.
     """
 
     parts: tuple[str, str, str]
@@ -32,6 +33,7 @@ class Listed:
     primary_key: tuple[str, ...] = ()
     references: tuple[ForeignKey, ...] = ()
     files: tuple[str, ...] = ()
+    definition: str = ""
 
     @property
     def sql(self) -> str:

@@ -57,7 +57,8 @@ class DatabaseCatalogue:
     @cached_property
     def _listed(self) -> Sequence[Listed]:
         found = self._connection.execute(_VIEWS).fetchall()
-        views = {(row[0], row[1], row[2]): files_of(row[3] or "") for row in found}
+        views = {tuple(parts): sql or "" for *parts, sql in found}
+        files = {parts: files_of(sql) for parts, sql in views.items()}
         rows = self._connection.execute(_COLUMNS).fetchall()
         primary: dict[tuple[str, ...], tuple[str, ...]] = {}
         foreign: dict[tuple[str, ...], tuple[ForeignKey, ...]] = {}
@@ -71,11 +72,12 @@ class DatabaseCatalogue:
         return [
             Listed(
                 parts,
-                parts in views and not views[parts],
+                parts in views and not files[parts],
                 tuple((column, kind) for *_, column, kind in columns),
                 primary.get(parts, ()),
                 foreign.get(parts, ()),
-                views.get(parts, ()),
+                files.get(parts, ()),
+                views.get(parts, ""),
             )
             for parts, columns in groupby(rows, key=lambda row: (row[0], row[1], row[2]))
         ]

@@ -28,7 +28,7 @@ from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue, TableNames
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.errors import InternalError, QueryError
-from dp_sql.policy.catalog import Catalogue
+from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import Parts, SchemaName, view_body
 from dp_sql.privacy.plans.plan import Plan
@@ -130,23 +130,18 @@ class PrivateConnection:
 
     def table(self, parts: Sequence[str]) -> Parts | None:
         """The base table that a name means, by its full name."""
-        return self._named(parts, is_view=False)
+        found = self._named(parts, is_view=False)
+        return None if found is None else found.parts
 
     def view(self, parts: Sequence[str]) -> str | None:
         """The query of a view, from the SQL that created it."""
-        full = self._named(parts, is_view=True)
-        if full is None:
-            return None
-        sql = """SELECT sql FROM system.main.duckdb_views()
-            WHERE database_name = $1 AND schema_name = $2 AND view_name = $3"""
-        with CATALOG_LOCK:
-            rows = self._run(sql, list(full)).fetchall()
-        return view_body(rows[0][0]) if len(rows) == 1 else None
+        found = self._named(parts, is_view=True)
+        return None if found is None else view_body(found.definition)
 
-    def _named(self, parts: Sequence[str], *, is_view: bool) -> Parts | None:
+    def _named(self, parts: Sequence[str], *, is_view: bool) -> Listed | None:
         wanted = [folded(part) for part in parts]
         found = [one for one in self._listed if one.is_called(wanted) and one.is_view == is_view]
-        return found[0].parts if len(found) == 1 else None
+        return found[0] if len(found) == 1 else None
 
     def inside(self, view: Sequence[str]) -> PrivateConnection:
         """The same: a name means the only relation that is called so, or nothing."""
