@@ -181,7 +181,7 @@ class AnalystSession(Session):
         plans, now = [], datetime.now().astimezone()
         for select in statement.selects:
             check_list(select, self._public)
-            plans += analyst_plans(select, statement.ctes, self._policy, self._private, now)
+            plans += analyst_plans(select, self._policy, self._private, now)
         self._private.check(plans)
         limits = self._policy.limits  # of a query, however many calls it has
         for what, total, most in (

@@ -145,7 +145,7 @@ def plans_of_all(
     with looked_up(tokens, engine):
         for select in selects:
             check_list(select, engine)
-            plans += owners_plans(select, tokens, engine)
+            plans += owners_plans(select, engine)
     return plans
 
 

@@ -6,11 +6,12 @@ accepts there must reach it as written, also where sqlglot would misread it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_sql.sql.tokens import Token, at_depth_zero, folded, matching, queries_around, token_at
 
+Span = tuple[int, int]  # offsets in the text: [start, stop)
 _CLAUSES = frozenset(
     {"SELECT", "FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "LIMIT", "OFFSET",
      "USING", "RETURNING", "ON", "WITH"}
@@ -32,10 +33,13 @@ class Clause:
 
 @dataclass(frozen=True)
 class SelectText:
-    """One SELECT between set operations: its clauses, and the CTE names that it may use."""
+    """One SELECT between set operations: its clauses, and the CTEs that it may use, as in `ctes`.
+
+    No body is known of a name that several of them have.
+    """
 
     clauses: tuple[Clause, ...]
-    ctes: frozenset[str]
+    ctes: Mapping[str, Span | None]
 
     def clause(self, keyword: str) -> Clause | None:
         """The clause of that keyword, if the SELECT has it."""
@@ -49,8 +53,10 @@ class SelectText:
 def enclosing_select(tokens: Sequence[Token], index: int) -> SelectText:
     """The innermost SELECT around `tokens[index]`."""
     queries = queries_around(tokens, index)
-    names = [name for query in queries for name in _cte_names(tokens, *query)]
-    return SelectText(_clauses(tokens, *queries[0], index), frozenset(names))
+    found: dict[str, Span | None] = {}
+    for name, body in (cte for query in queries for cte in ctes(tokens, *query)):
+        found[name] = None if name in found else body
+    return SelectText(_clauses(tokens, *queries[0], index), found)
 
 
 def _clauses(tokens: Sequence[Token], start: int, stop: int, index: int) -> tuple[Clause, ...]:
@@ -76,15 +82,26 @@ def _clauses(tokens: Sequence[Token], start: int, stop: int, index: int) -> tupl
     return tuple(Clause(word, i, edges[n + 1]) for n, (word, i) in enumerate(found))
 
 
-def _cte_names(tokens: Sequence[Token], start: int, stop: int) -> Iterator[str]:
-    """Names that a WITH list at the head of [start, stop) defines, and perhaps some more."""
-    is_with, expecting = False, True
+def ctes(tokens: Sequence[Token], start: int, stop: int) -> Iterator[tuple[str, Span | None]]:
+    """The CTEs of a WITH list of [start, stop), and perhaps more names: folded, with their bodies.
+
+    A body is a span of the text; None where the CTE is recursive or renames its columns.
+
+    >>> from dp_sql.sql.tokens import tokenize
+    >>> sql = "WITH a AS (SELECT 1), b(x) AS MATERIALIZED (FROM a) FROM b"
+    >>> found = dict(ctes(tokenize(sql), 0, len(tokenize(sql))))
+    >>> sql[slice(*found["a"])], found["b"]
+    ('SELECT 1', None)
+    """
+    is_with, expecting, is_recursive = False, True, False
     for i in at_depth_zero(tokens, start, stop):
         token = tokens[i]
         if not is_with:
             is_with = token.upper == "WITH"
-        elif expecting and token.name is not None and token.upper != "RECURSIVE":
-            yield folded(token.name)
+        elif expecting and token.upper == "RECURSIVE":
+            is_recursive = True
+        elif expecting and token.name is not None:
+            yield folded(token.name), None if is_recursive else _body(tokens, i + 1)
             expecting = False
         elif token.is_symbol(","):
             expecting = True
@@ -92,33 +109,11 @@ def _cte_names(tokens: Sequence[Token], start: int, stop: int) -> Iterator[str]:
             break
 
 
-def cte_bodies(tokens: Sequence[Token]) -> dict[str, tuple[int, int]]:
-    """The bodies of the CTEs at the head of a statement, as spans of the text, by folded name.
-
-    A CTE that renames its columns, `name(column, …) AS`, is left out.
-
-    >>> from dp_sql.sql.tokens import tokenize
-    >>> sql = "WITH a AS (SELECT 1), b AS MATERIALIZED (FROM a) FROM b"
-    >>> {name: sql[slice(*span)] for name, span in cte_bodies(tokenize(sql)).items()}
-    {'a': 'SELECT 1', 'b': 'FROM a'}
-    """
-    found: dict[str, tuple[int, int]] = {}
-    index = 1
-    if not tokens or tokens[0].upper != "WITH":
-        return found
-    while (name := token_at(tokens, index).name) is not None:
+def _body(tokens: Sequence[Token], index: int) -> Span | None:
+    if token_at(tokens, index).upper != "AS":
+        return None
+    while token_at(tokens, index).upper in {"AS", "NOT", "MATERIALIZED"}:
         index += 1
-        renamed = token_at(tokens, index).is_symbol("(")
-        if renamed:
-            index = matching(tokens, index) + 1
-        while token_at(tokens, index).upper in {"AS", "NOT", "MATERIALIZED"}:
-            index += 1
-        if not token_at(tokens, index).is_symbol("("):
-            break
-        close = matching(tokens, index)
-        if not renamed:
-            found[folded(name)] = (tokens[index].end, tokens[close].start)
-        if not token_at(tokens, close + 1).is_symbol(","):
-            break
-        index = close + 2
-    return found
+    if not token_at(tokens, index).is_symbol("("):
+        return None
+    return tokens[index].end, tokens[matching(tokens, index)].start

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from dp_sql.errors import ArgumentError, NotSupported, ParseError, QueryError, guessed
 from dp_sql.sql.arguments import DpCall, read_call
-from dp_sql.sql.clauses import Clause, SelectText, enclosing_select
+from dp_sql.sql.clauses import Clause, SelectText, Span, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import PublicSet, Reference, SetPerKey
 from dp_sql.sql.group_keys import equal_places, group_keys
@@ -26,8 +26,6 @@ from dp_sql.sql.tokens import (
     token_at,
 )
 
-Span = tuple[int, int]  # offsets in the text: [start, stop)
-
 
 @dataclass(frozen=True)
 class DpSelect:
@@ -36,7 +34,8 @@ class DpSelect:
     `text` is the whole text, `tokens` are those of the statement.
     `items` are the spans of the expressions of the list. `clauses`, by keyword, include it (HAVING,
     of a grouped SELECT, is over released columns); `source` and `condition` are FROM and WHERE
-    without it. `keys` are the columns and expressions of GROUP BY.
+    without it. `keys` are the columns and expressions of GROUP BY. `ctes` are those that it may
+    name, folded, with the spans of their bodies; None: of a body that it cannot read.
     """
 
     text: str
@@ -47,7 +46,7 @@ class DpSelect:
     keys: tuple[Reference, ...]
     source: Span
     condition: Span | None
-    ctes: frozenset[str]
+    ctes: Mapping[str, Span | None]
 
     @property
     def groups(self) -> PublicSet | SetPerKey | None:

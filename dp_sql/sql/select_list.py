@@ -13,7 +13,8 @@ from typing import Protocol
 from sqlglot import exp
 
 from dp_sql.errors import NotSupported
-from dp_sql.sql.dp_select import DpSelect, Span
+from dp_sql.sql.clauses import Span
+from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import called, outside_queries

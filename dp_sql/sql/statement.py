@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dp_sql.errors import ArgumentError
-from dp_sql.sql.clauses import cte_bodies
-from dp_sql.sql.dp_select import DpSelect, Span, read_selects
+from dp_sql.sql.clauses import Span, ctes
+from dp_sql.sql.dp_select import DpSelect, read_selects
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.tokens import Token, outside, statements, token_at
 
@@ -105,9 +105,9 @@ class Statement:
         )
 
     @cached_property
-    def ctes(self) -> dict[str, str]:
-        """The bodies of the CTEs at its head, by folded name."""
-        return {name: self.text[a:b] for name, (a, b) in cte_bodies(self.tokens).items()}
+    def ctes(self) -> frozenset[str]:
+        """The folded names of its CTEs, outside of queries in brackets."""
+        return frozenset(name for name, _ in ctes(self.tokens, 0, len(self.tokens)))
 
 
 def casts(statement: Statement) -> bool:

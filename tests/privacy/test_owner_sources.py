@@ -84,7 +84,7 @@ def pairs(session: dp_sql.Session, item: str, unit: str, source: str) -> set[tup
     (statement,) = parse(text)
     (select,) = statement.selects
     engine = Engine(session.connection, Tickets())
-    (plan,) = owners_plans(select, statement.tokens, engine)
+    (plan,) = owners_plans(select, engine)
     sql = f"SELECT __dp_person::VARCHAR, __dp_item::VARCHAR FROM {plan.source}"
     found = session.connection.execute(sql).fetchall()
     return {(person, item) for person, item in found if None not in (person, item)}

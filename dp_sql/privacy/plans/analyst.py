@@ -8,7 +8,6 @@ columns that the policy calls `"observed"`: these are public, as the owner decla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
@@ -50,10 +49,8 @@ from dp_sql.udfs.mechanism import in_words
 _UNREADABLE = "The policy's domain of this item cannot be read."
 
 
-def analyst_plans(
-    select: DpSelect, bodies: Mapping[str, str], policy: Policy, side: Schema, asked_at: datetime
-) -> list[Plan]:
-    """The plans of the calls of one SELECT; `bodies` is the SQL of its CTEs, by folded name.
+def analyst_plans(select: DpSelect, policy: Policy, side: Schema, asked_at: datetime) -> list[Plan]:
+    """The plans of the calls of one SELECT.
 
     asked_at: what now() and current_date mean in the statement.
 
@@ -66,7 +63,7 @@ def analyst_plans(
             _limited(call, policy)
         return [policy_scores_plan(select, call, policy, side) for call in select.calls]
     compiler = Compiler(PolicyTables(side, policy, asked_at), policy.limits.work)
-    source = compiled_source(select, bodies, compiler)
+    source = compiled_source(select, compiler)
     if source.person_type is None:
         message = "This source is public: it contains no private rows."
         hint = "Ask it without DP: SELECT … FROM it is free."

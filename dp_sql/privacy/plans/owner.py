@@ -7,8 +7,7 @@ the domain and the groups in the statement.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -37,7 +36,7 @@ from dp_sql.privacy.plans.domains import (
 from dp_sql.privacy.plans.groups import PublicSets
 from dp_sql.privacy.plans.plan import Groups, Plan
 from dp_sql.privacy.plans.scores import only_name, scores_plan
-from dp_sql.privacy.plans.sources import CallRows, Source, compiled_source, value_of
+from dp_sql.privacy.plans.sources import CallRows, Source, compiled_source, cte_bodies, value_of
 from dp_sql.privacy.relations.as_written import check_sql
 from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.declared_tables import (
@@ -47,20 +46,18 @@ from dp_sql.privacy.relations.declared_tables import (
     read_tables,
 )
 from dp_sql.sql.arguments import CAP, DpCall, missing
-from dp_sql.sql.clauses import cte_bodies
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, quote, shown_name
 from dp_sql.sql.given import ListLiteral, Reference
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.tokens import Token, folded
+from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import exact, family
 
 
-def owners_plans(select: DpSelect, tokens: Sequence[Token], engine: OwnersEngine) -> list[Plan]:
+def owners_plans(select: DpSelect, engine: OwnersEngine) -> list[Plan]:
     """The plans of the calls of one SELECT on the owner's connection.
 
-    `tokens` are those of the whole statement, for its CTEs. Raises QueryError where the source is
-    not provably person-level, or a call cannot be planned.
+    Raises QueryError where the source is not provably person-level, or a call cannot be planned.
     """
     plans: dict[int, Plan] = {}
     of_unit: dict[Parts, list[DpCall]] = {}
@@ -73,21 +70,19 @@ def owners_plans(select: DpSelect, tokens: Sequence[Token], engine: OwnersEngine
         if select.delta is not None and len(of_unit) > 1:
             why = "Calls that share the groups that delta finds must have one privacy_unit."
             raise select.refused(why, calls[0].start, "Write one SELECT for each.", NotSupported)
-        found = _plans(select, calls, _bodies(select, tokens), engine)
+        found = _plans(select, calls, engine)
         plans |= {call.start: plan for call, plan in zip(calls, found, strict=True)}
     return [plans[call.start] for call in select.calls]
 
 
-def _plans(
-    select: DpSelect, calls: Sequence[DpCall], bodies: Mapping[str, str], engine: OwnersEngine
-) -> list[Plan]:
+def _plans(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> list[Plan]:
     """The plans of calls that have one privacy unit; their source is compiled once."""
-    _check_strings(select, calls, bodies.values(), engine)
+    _check_strings(select, calls, engine)
     schema = OwnersSchema(engine)
     unit = calls[0].privacy_unit.parts[-1]
-    origin = _origin(select, calls[0], bodies, schema)
+    origin = _origin(select, calls[0], schema)
     tables = DeclaredTables(schema, folded(unit), origin)
-    source = _source(select, calls[0], bodies, tables)
+    source = _source(select, calls[0], tables)
     reads = [source.read_by(call) for call in calls]
     read = read_tables(reads[0].relation)[0]
     functions = {table.function for table in read if table.function}
@@ -106,13 +101,11 @@ def _plans(
     return sets.plans(reads, shares, len(sources))
 
 
-def _source(
-    select: DpSelect, call: DpCall, bodies: Mapping[str, str], tables: DeclaredTables
-) -> Source:
+def _source(select: DpSelect, call: DpCall, tables: DeclaredTables) -> Source:
     """The compiled source, whose person is the privacy unit of the call."""
     unit = call.privacy_unit
     try:
-        source = compiled_source(select, bodies, Compiler(tables))
+        source = compiled_source(select, Compiler(tables))
     except ArgumentError as error:  # the type of the privacy unit
         raise error.at(select.text, unit.position) from None
     value = value_of(select, unit, source.scope)  # a name that is not a column is refused
@@ -128,50 +121,29 @@ def _source(
     return source
 
 
-def _origin(
-    select: DpSelect, call: DpCall, bodies: Mapping[str, str], schema: OwnersSchema
-) -> tuple[Parts, str] | None:
+def _origin(select: DpSelect, call: DpCall, schema: OwnersSchema) -> tuple[Parts, str] | None:
     """The column of a table that the privacy unit is, should a subquery have renamed it."""
     with contextlib.suppress(QueryError):  # it is raised again when the source is compiled
         if not select.ctes and (name := only_name(select)) and schema.table(name) is not None:
             return None
     tables = DeclaredTables(replace(schema, counts=False), "")  # no number is asked for
     try:
-        source = compiled_source(select, bodies, Compiler(tables))
+        source = compiled_source(select, Compiler(tables))
         origin = value_of(select, call.privacy_unit, source.scope).origin
     except QueryError:  # the error is raised again when the source is compiled
         return None
     return None if origin is None or origin[1] == folded(call.privacy_unit.parts[-1]) else origin
 
 
-def _bodies(select: DpSelect, tokens: Sequence[Token]) -> dict[str, str]:
-    """The SQL of the CTEs that a SELECT may name, in their order.
-
-    Left out are names that the statement defines twice, and CTEs that end behind the source.
-    """
-    spans: dict[str, tuple[int, int]] = {}
-    for index, token in enumerate(tokens):
-        if token.upper == "WITH":
-            spans |= cte_bodies(tokens[index:])
-    defined = Counter(
-        folded(name.name or "")
-        for before, name, after in zip(tokens, tokens[1:], tokens[2:], strict=False)
-        if before.upper in {"WITH", "RECURSIVE"} or before.is_symbol(",")
-        if after.upper == "AS" or after.is_symbol("(")
-    )
-    return {
-        name: select.text[slice(*span)]
-        for name, span in sorted(spans.items(), key=lambda item: item[1])
-        if name in select.ctes and defined[name] == 1 and span[1] <= select.source[0]
-    }
-
-
-def _check_strings(
-    select: DpSelect, calls: Sequence[DpCall], bodies: Iterable[str], engine: OwnersEngine
-) -> None:
+def _check_strings(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> None:
     """Refuse SQL that sqlglot and DuckDB, or this database and another, may read differently."""
     items = (call.item.text for call in calls)
-    for sql in (select.source_text, select.condition_text or "", *items, *bodies):
+    for sql in (
+        select.source_text,
+        select.condition_text or "",
+        *items,
+        *cte_bodies(select).values(),
+    ):
         try:
             check_sql(sql, engine)
         except NotPrivate as refusal:

@@ -6,7 +6,7 @@ Reads no private row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -166,8 +166,15 @@ class Source:
         return columns[0]
 
 
-def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compiler) -> Source:
-    """Compile the source of a SELECT; `bodies` is the SQL of its CTEs, by folded name, in order.
+def cte_bodies(select: DpSelect) -> dict[str, str]:
+    """The SQL of the CTEs that a SELECT may name, by folded name, in their order."""
+    spans = sorted((span, name) for name, span in select.ctes.items() if span is not None)
+    begin = select.source[0]
+    return {name: select.text[a:b] for (a, b), name in spans if b <= begin}
+
+
+def compiled_source(select: DpSelect, compiler: Compiler) -> Source:
+    """Compile the source of a SELECT.
 
     Raises NotPrivate where the source is not provably person-level, ParseError where a part of it
     is beyond the grammar, and SourceError where the engine cannot bind a part of it.
@@ -176,7 +183,8 @@ def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compi
     if select.condition_text is not None:
         sql += _BEFORE_CONDITION + select.condition_text
     try:
-        compiler = compiler.with_ctes({name: tree_of(body) for name, body in bodies.items()})
+        bodies = {name: tree_of(body) for name, body in cte_bodies(select).items()}
+        compiler = compiler.with_ctes(bodies)
         compiler = compiler.without_ctes(select.ctes - bodies.keys())
         tree = tree_of(sql)
         if not isinstance(tree, exp.Select):
