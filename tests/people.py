@@ -14,7 +14,7 @@ import duckdb
 
 from dp_sql.errors import SourceError
 from dp_sql.policy.model import parse_policy
-from dp_sql.privacy.catalog import view_body
+from dp_sql.privacy.catalog import Schema, view_body
 from dp_sql.sql.tokens import folded
 
 TABLES = """
@@ -131,7 +131,7 @@ def _values(table: str, row: Row, key: str | None) -> str:
     return ", ".join([*([owner] if owner else []), *others])
 
 
-class Database:
+class Database(Schema):
     """One connection that holds one database after another; also what Compiler may ask."""
 
     def __init__(self) -> None:
@@ -225,9 +225,11 @@ class Database:
         return self
 
     def columns(self, select: str) -> list[tuple[str, str]]:
-        return [
-            (row[0], row[1]) for row in self.connection.execute(f"DESCRIBE {select}").fetchall()
-        ]
+        try:
+            rows = self.connection.execute(f"DESCRIBE {select}").fetchall()
+        except duckdb.Error as error:
+            raise SourceError(str(error)) from None
+        return [(row[0], row[1]) for row in rows]
 
     def public_values(self, select: str) -> list[object]:
         try:
@@ -244,17 +246,3 @@ class Database:
         name = f"__dp_public_{hashlib.sha256(select.encode()).hexdigest()[:32]}"
         self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {select}")
         return f"temp.main.{name}", frozenset({("temp", "main", name)})
-
-    def readable(self, text: str, type_name: str) -> bool:
-        try:
-            self.connection.execute(f"SELECT CAST($1 AS {type_name})", [text]).fetchall()
-        except duckdb.Error:
-            return False
-        return True
-
-    def binds(self, select: str) -> bool:
-        try:
-            self.columns(select)
-        except duckdb.Error:
-            return False
-        return True

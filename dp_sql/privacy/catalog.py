@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dp_sql.errors import SourceError
+from dp_sql.sql.formatting import literal
 from dp_sql.sql.tokens import tokenize
 
 Parts = tuple[str, ...]  # a relation's full name as DuckDB spells it: database, schema, name
@@ -41,12 +42,6 @@ class Schema(PublicData, Protocol):
     def inside(self, view: Sequence[str]) -> Schema:
         """The schema as the query of a view reads names."""
 
-    def readable(self, text: str, type_name: str) -> bool:
-        """Whether a string can be cast to a type."""
-
-    def binds(self, select: str) -> bool:
-        """Whether the engine can bind a SELECT; it is not run."""
-
     def public_number(self, select: str) -> int:
         """The number that a SELECT over public tables answers."""
 
@@ -56,17 +51,26 @@ class Schema(PublicData, Protocol):
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         """Whether the engine, too, finds exactly these base tables in a source."""
 
+    def type_of(self, sql: str) -> str:
+        """The type of an expression without columns."""
+        return self.columns(f"SELECT {sql} AS c0")[0][1]
 
-def type_of(data: PublicData, sql: str) -> str:
-    """The type of an expression without columns."""
-    return data.columns(f"SELECT {sql} AS c0")[0][1]
+    def runs(self, sql: str) -> bool:
+        """Whether an expression without columns can be computed."""
+        with suppress(SourceError):
+            return bool(self.public_values(f"SELECT {sql}"))
+        return False
 
+    def readable(self, text: str, type_name: str) -> bool:
+        """Whether a string can be cast to a type."""
+        # Python is not given the value: for a TIMESTAMPTZ it would need the package pytz.
+        return self.runs(f"CAST({literal(text)} AS {type_name}) IS NULL")
 
-def runs(data: PublicData, sql: str) -> bool:
-    """Whether an expression without columns can be computed."""
-    with suppress(SourceError):
-        return bool(data.public_values(f"SELECT {sql}"))
-    return False
+    def binds(self, select: str) -> bool:
+        """Whether the engine can bind a SELECT; it is not run."""
+        with suppress(SourceError):
+            return bool(self.columns(select))
+        return False
 
 
 @dataclass(frozen=True)

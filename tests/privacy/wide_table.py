@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from datetime import datetime
+from types import SimpleNamespace
 
 import duckdb
 from sqlglot import exp
@@ -119,7 +120,8 @@ class Wide:
             except duckdb.Error:
                 return False
 
-        return Scope(column, lambda *_: True, lambda node: Value("", ""), type_of, runs, NOW)
+        schema = SimpleNamespace(readable=lambda *_: True, type_of=type_of, runs=runs)
+        return Scope(column, schema, lambda node: Value("", ""), NOW)
 
     def all(self, sql: str) -> list[str | None]:
         rows = self.connection.execute(f"SELECT CAST({sql} AS VARCHAR) FROM wide ORDER BY n")

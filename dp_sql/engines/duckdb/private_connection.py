@@ -30,11 +30,11 @@ from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.limits import Limits
-from dp_sql.privacy.catalog import Parts, SchemaName, view_body
+from dp_sql.privacy.catalog import Parts, Schema, SchemaName, view_body
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.statement import private_sql, released_columns
-from dp_sql.sql.formatting import full_name, literal, quote
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import folded, tokenize
 
 # The only message for an error after the debit.
@@ -57,7 +57,7 @@ _MAX_KNOWN = 1000  # answers of the catalog, and numbers of public tables, which
 _AS_STRING = {"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"}
 
 
-class PrivateConnection:
+class PrivateConnection(Schema):
     """The owner's database file as the compiler of analysts' statements sees it.
 
     described: what messages call it. identity: tells it from other databases, in stored releases.
@@ -150,23 +150,12 @@ class PrivateConnection:
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of a SELECT's columns, bound and not run; they do not change."""
         if select not in self._known:
-            self._known[select] = columns_of(self._bound(select))
+            try:
+                self._known[select] = columns_of(self._bound(select))
+            except duckdb.Error as error:
+                raise source_error(error, offers=False) from None
             _forget_oldest(self._known)
         return self._known[select]
-
-    def readable(self, value: str, type_name: str) -> bool:
-        """Whether a string can be cast to a type; no row is read."""
-        with contextlib.suppress(duckdb.Error):
-            # Python is not given the value: for a TIMESTAMPTZ it would need the package pytz.
-            read = f"CAST({literal(value)} AS {type_name})"
-            return bool(self._run(f"SELECT {read} IS NULL").fetchall())
-        return False
-
-    def binds(self, select: str) -> bool:
-        """Whether DuckDB can bind a SELECT; no row is read."""
-        with contextlib.suppress(duckdb.Error):
-            return bool(self.columns(select))
-        return False
 
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""

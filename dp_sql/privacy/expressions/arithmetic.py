@@ -54,7 +54,7 @@ def operation(node: Node, scope: Scope, argument: Compile) -> Value:
     kinds = {family(a.type), family(b.type)}
     if a.type == "DATE":
         return _days(node, a, sign, b)
-    kind = scope.type_of(f"{a.shape} {sign} {b.shape}") if kinds <= _KNOWN else ""
+    kind = scope.schema.type_of(f"{a.shape} {sign} {b.shape}") if kinds <= _KNOWN else ""
     if kind in FLOATS and sign in {"+", "-", "*", "/"}:
         return Value(f"(CAST({a.sql} AS {kind}) {sign} CAST({b.sql} AS {kind}))", kind)
     if kinds <= SMALL:
@@ -93,7 +93,7 @@ def rounded(node: Node, value: Value, scope: Scope) -> Value:
     if family(value.type) not in _KNOWN:
         raise refuse(node, f"This is not supported for {value.type}", _NARROW)
     more = "" if given is None else f", {places}"
-    kind = scope.type_of(f"{word}({value.shape}{more})")
+    kind = scope.schema.type_of(f"{word}({value.shape}{more})")
     if value.type in SMALL:
         return Value(f"CAST({value.sql} AS {kind})", kind)
     return Value(f"system.main.{word}({value.sql}{more})", kind)

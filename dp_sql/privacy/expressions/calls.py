@@ -150,8 +150,8 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope, argument
         values.append(_argument(name, kind, one, values, argument))
     if "pattern" in takes:  # RE2's time grows with both lengths
         values[0] = bounded(values[0], MAX_TEXT_BYTES)
-    if "pattern" in takes and not scope.runs(f"system.main.regexp_matches('', {values[1].sql})"):
-        raise refuse(given[1], "DuckDB cannot read this regular expression")
+        if not scope.schema.runs(f"system.main.regexp_matches('', {values[1].sql})"):
+            raise refuse(given[1], "DuckDB cannot read this regular expression")
     strings = [value for value in values if value.type == "VARCHAR"]
     collation = agree(node, *strings) if strings else ""
     bound = _bound(name, function, values)

@@ -54,7 +54,7 @@ def constant(node: Node, scope: Scope) -> Value:
             return Value(literal(written), "VARCHAR", bound=len(written.encode()))
         case exp.Cast():
             kind, string = target(inner), inner.this.this
-            if kind in DATED | {"TIME", "UUID"} and scope.constant(string, kind):
+            if kind in DATED | {"TIME", "UUID"} and scope.schema.readable(string, kind):
                 return Value(f"CAST({literal(string)} AS {kind})", kind)
         case exp.Literal():
             sign, plain = "-" if negative else "", written.replace("_", "")
@@ -62,7 +62,7 @@ def constant(node: Node, scope: Scope) -> Value:
                 return Value(f"CAST('{sign}{float(plain)!r}' AS DOUBLE)", "DOUBLE")
             if _DIGITS.fullmatch(plain):
                 sql = f"({sign}{plain})" if sign else plain
-                return Value(sql, scope.type_of(sql), literal=sql)
+                return Value(sql, scope.schema.type_of(sql), literal=sql)
     raise refuse(node, "This literal is not supported here")
 
 
@@ -88,7 +88,7 @@ def one_type(node: Node, values: Sequence[Value], scope: Scope) -> tuple[Value, 
         raise refuse(node, f"{shown} have no common type here", hint)
     kind, collation = typed[0].type, agree(node, *typed)
     if len({value.type for value in typed}) > 1:
-        kind = scope.type_of(f"coalesce({', '.join(value.shape for value in typed)})")
+        kind = scope.schema.type_of(f"coalesce({', '.join(value.shape for value in typed)})")
         if _kind(kind) not in kinds:
             raise refuse(node, f"{typed[0].type} and {typed[1].type} have no common type here")
         values = [cast(value, kind) if value.type not in {kind, "NULL"} else value

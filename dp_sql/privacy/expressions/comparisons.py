@@ -18,6 +18,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, SourceError
+from dp_sql.privacy.catalog import Schema
 from dp_sql.sql.formatting import decimal, literal
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import INTEGER_RANGES, INTEGERS, NUMBERS, digits_of, family
@@ -88,10 +89,8 @@ class Scope:
     """What an expression may use.
 
     column: finds a column by its parts, or refuses it.
-    constant: whether a string can be read as a type; asked of the engine, over no rows.
+    schema: what the engine is asked, over no rows: types, and which constants it can read.
     listed: the values of a public one-column query, or a refusal.
-    type_of: the type of an expression without columns.
-    runs: whether an expression without columns can be computed.
     now: the time of the statement.
     aggregate: compiles an aggregate, where one is allowed.
     as_written: for owners, takes an expression that cannot be compiled as it is written.
@@ -100,10 +99,8 @@ class Scope:
     """
 
     column: Callable[[exp.Column], Value]
-    constant: Callable[[str, str], bool]
+    schema: Schema
     listed: Callable[[Node], Value]
-    type_of: Callable[[str], str]
-    runs: Callable[[str], bool]
     now: datetime | None = None
     aggregate: Callable[[Node], Value] | None = None
     as_written: Callable[[Node], Value] | None = None
@@ -213,7 +210,7 @@ def _cast_beside(value: Value, constant: Node, scope: Scope) -> tuple[str, str] 
     if kind == value.type or (kind == "VARCHAR" and family(value.type) == "ENUM"):
         return _string_beside(value, string, scope)
     fits = kind == "DATE" and value.type in _HOLD_DATES and _DATE.fullmatch(string)
-    if fits and scope.constant(string, "DATE"):
+    if fits and scope.schema.readable(string, "DATE"):
         return value.sql, f"CAST(CAST({literal(string)} AS DATE) AS {value.type})"
     return None
 
@@ -226,7 +223,7 @@ def _string_beside(value: Value, written: str, scope: Scope) -> tuple[str, str] 
         return value.sql, literal(written)
     if kind == "ENUM":
         return f"CAST({value.sql} AS VARCHAR)", literal(written)
-    if kind in _FROM_TEXT and scope.constant(written, value.type):
+    if kind in _FROM_TEXT and scope.schema.readable(written, value.type):
         return value.sql, f"CAST({literal(written)} AS {value.type})"
     return None
 

@@ -82,9 +82,11 @@ def field(node: Node, value: Value, name: str, scope: Scope) -> Value:
     if not value.type.startswith("STRUCT(") or value.type.endswith("]") or "\0" in name:
         raise refuse(node, f"{value.type} has no field {name}")
     read = f"system.main.struct_extract({value.shape}, {literal(name)})"
-    if not scope.runs(read):
+    if not scope.schema.runs(read):
         raise refuse(node, f"{value.type} has no field {name}")
-    return _own(f"system.main.struct_extract({value.sql}, {literal(name)})", scope.type_of(read))
+    return _own(
+        f"system.main.struct_extract({value.sql}, {literal(name)})", scope.schema.type_of(read)
+    )
 
 
 def field_of(node: Node, scope: Scope, unknown: Refused) -> Value:

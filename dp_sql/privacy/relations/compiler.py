@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, QueryError
-from dp_sql.privacy.catalog import Parts, runs, type_of
+from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.collations import either
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value, refuse
 from dp_sql.privacy.expressions.compiler import settled
@@ -357,9 +357,8 @@ class Compiler:
             return replace(rows.values[0], sql=f"({found.sql})")
 
         trusted = partial(self.tables.as_written, source) if self.tables.trusted else None
-        ask, now = self.tables.schema, self.tables.now
-        kind, can_run = partial(type_of, ask), partial(runs, ask)
-        return Scope(source.column, ask.readable, listed, kind, can_run, now, as_written=trusted)
+        schema, now = self.tables.schema, self.tables.now
+        return Scope(source.column, schema, listed, now, as_written=trusted)
 
     def _public_column(self, query: Node) -> Rows:
         """A public query of one column, as the right side of IN."""

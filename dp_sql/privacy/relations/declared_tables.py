@@ -8,20 +8,20 @@ receipt says so. Names mean what the engine takes them for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
-from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Parts, SchemaName, view_body
+from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Parts, Schema, SchemaName, view_body
 from dp_sql.privacy.expressions.comparisons import Unbound, Value, refuse
 from dp_sql.privacy.relations.as_written import STORE_IT, as_written, check_sql
 from dp_sql.privacy.relations.from_clause import From, Rows
 from dp_sql.privacy.relations.tables import Tables, persons_rows, public_rows
 from dp_sql.privacy.relations.tree import Relation, Select, Table, relations_below
-from dp_sql.sql.formatting import full_name, literal, quote
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.sqlglot_tree import Node, parsed_text, to_sql
 from dp_sql.sql.tokens import folded, matching, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
@@ -34,17 +34,9 @@ READERS = frozenset(
 _BY_PLACE = {"file_row_number", "skip", "ignore_errors", "store_rejects", "rejects_limit"}
 
 
-def _succeeds(ask: Callable[[str], object], select: str) -> bool:
-    try:
-        ask(select)
-    except SourceError:
-        return False
-    return True
-
-
 @dataclass(frozen=True)
-class OwnersSchema:
-    """An owner's connection as the compiler sees it: a `Schema`.
+class OwnersSchema(Schema):
+    """An owner's connection as the compiler sees it.
 
     within: the schema of the view whose query is being read; None in the statement itself.
     counts: whether questions about numbers are asked; else each answer is 1.
@@ -83,14 +75,6 @@ class OwnersSchema:
         if select not in self._columns:
             self._columns[select] = self.engine.columns(select)
         return self._columns[select]
-
-    def readable(self, value: str, type_name: str) -> bool:
-        # Python is not given the value: for a TIMESTAMPTZ it would need the package pytz.
-        cast = f"SELECT CAST({literal(value)} AS {type_name}) IS NULL"
-        return _succeeds(self.engine.public_values, cast)
-
-    def binds(self, select: str) -> bool:
-        return _succeeds(self.columns, select)
 
     def public_values(self, select: str) -> list[object]:
         return self.engine.public_values(select)
