@@ -14,27 +14,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.arithmetic import (
-    NEGATIONS,
-    OPERATORS,
-    bucketed,
-    negated,
-    operation,
-    rounded,
-)
-from dp_sql.privacy.expressions.calls import (
-    DATE_PARTS,
-    Compile,
-    applied,
-    call,
-    date_part,
-    is_call,
-    of_string,
-    substring,
-    trimmed,
-    truncated,
-)
-from dp_sql.privacy.expressions.choices import as_date, chosen, constant, converted, first, now
+from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.comparisons import (
     FLOATS,
@@ -44,29 +24,11 @@ from dp_sql.privacy.expressions.comparisons import (
     is_literal,
     refuse,
 )
-from dp_sql.privacy.expressions.elements import (
-    ELEMENTS,
-    bracket,
-    extracted,
-    field_of,
-    has_elements,
-)
-from dp_sql.privacy.expressions.predicates import (
-    COMPARISONS,
-    between,
-    boolean,
-    compare,
-    compared,
-    in_list,
-    is_constant,
-    like_pattern,
-    only_analysts,
-)
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import EXACT_TYPES, family, same_bits
 
 _Compile = Callable[[Node, Scope], Value]
-_DATE_PARTS: Mapping[type, str] = {
+_PARTS: Mapping[type, str] = {
     exp.Year: "year", exp.Quarter: "quarter", exp.Month: "month", exp.Week: "week",
     exp.WeekOfYear: "week", exp.Day: "day", exp.DayOfMonth: "day", exp.DayOfYear: "dayofyear",
     exp.DayOfWeek: "dayofweek", exp.DayOfWeekIso: "isodow", exp.Hour: "hour",
@@ -86,8 +48,8 @@ def compiled(node: Node, scope: Scope) -> Value:
                 return _short_enough(node, compile_one(node, scope))
         if scope.aggregate is not None and is_aggregate(node):
             return scope.aggregate(node)
-        if scope.as_written is None and is_call(node):
-            return _short_enough(node, call(node, scope, partial(_argument, scope)))
+        if scope.as_written is None and calls.is_call(node):
+            return _short_enough(node, calls.call(node, scope, partial(_argument, scope)))
         if isinstance(node, exp.Anonymous):
             return _named(node, scope)
     except RecursionError:
@@ -103,7 +65,7 @@ def _short_enough(node: Node, value: Value) -> Value:
 
 def _argument(scope: Scope, node: Node) -> Value:
     """What is computed with: an expression, or a literal."""
-    return constant(node, scope) if is_literal(node) else compiled(node, scope)
+    return choices.constant(node, scope) if is_literal(node) else compiled(node, scope)
 
 
 def is_aggregate(node: Node) -> bool:
@@ -192,7 +154,7 @@ def _and_or(node: Node, scope: Scope) -> Value:
         terms.append(condition(rest.expression, scope))
         rest = rest.this
     terms.append(condition(rest, scope))
-    return boolean(word.join(reversed(terms)))
+    return predicates.boolean(word.join(reversed(terms)))
 
 
 def _operand(scope: Scope, node: Node) -> Value:
@@ -217,13 +179,13 @@ def _named(node: Node, scope: Scope) -> Value:
     if word in {"date_part", "datepart"} and len(given) == 2 and given[0].is_string:
         return _part(node, given[0], given[1], scope)
     if word in {"lower", "upper", "trim", "ltrim", "rtrim"} and len(given) == 1:
-        return of_string(word, node, compiled(given[0], scope))
-    if word.upper() in DATE_PARTS and len(given) == 1:
-        return date_part(word, node, compiled(given[0], scope))
-    if scope.as_written is None and word in ELEMENTS:
-        return ELEMENTS[word](node, scope, partial(_argument, scope))
+        return calls.of_string(word, node, compiled(given[0], scope))
+    if word.upper() in calls.DATE_PARTS and len(given) == 1:
+        return calls.date_part(word, node, compiled(given[0], scope))
+    if scope.as_written is None and word in elements.ELEMENTS:
+        return elements.ELEMENTS[word](node, scope, partial(_argument, scope))
     if scope.as_written is None and word in {"now", "today", "get_current_timestamp"} and not given:
-        return now(node, scope)
+        return choices.now(node, scope)
     raise _unsupported(node)
 
 
@@ -236,21 +198,21 @@ def _of_main(node: Node, scope: Scope) -> Value:
 
 def _part(node: Node, part: Node, of: Node, scope: Scope) -> Value:
     if part.name.lower() == "epoch" and scope.as_written is None:
-        return applied("epoch", [of], node, scope, partial(_argument, scope))
-    return date_part(part.name.lower(), node, compiled(of, scope))
+        return calls.applied("epoch", [of], node, scope, partial(_argument, scope))
+    return calls.date_part(part.name.lower(), node, compiled(of, scope))
 
 
 def _coalesce(node: Node, scope: Scope) -> Value:
     others = node.expressions
     if scope.as_written is not None and (len(others) != 1 or not is_literal(others[0])):
         raise _unsupported(node)
-    return first(node, scope, partial(_argument, scope))
+    return choices.first(node, scope, partial(_argument, scope))
 
 
 def _cast(node: Node, scope: Scope) -> Value:
     if node.args["to"].sql(dialect="duckdb").upper() not in {"TEXT", "VARCHAR"}:
-        only_analysts(node, scope, "Only a cast to VARCHAR is supported here")
-    return converted(node, compiled(node.this, scope), scope)
+        predicates.only_analysts(node, scope, "Only a cast to VARCHAR is supported here")
+    return choices.converted(node, compiled(node.this, scope), scope)
 
 
 def _case(node: Node, scope: Scope) -> Value:
@@ -260,13 +222,14 @@ def _case(node: Node, scope: Scope) -> Value:
     def when(term: Node) -> str:
         if value is None:
             return condition(term, scope)
-        return compared(node, value, "=", term, scope, partial(_operand, scope)).sql
+        return predicates.compared(node, value, "=", term, scope, partial(_operand, scope)).sql
 
-    return chosen(node, scope, partial(_argument, scope), when)
+    return choices.chosen(node, scope, partial(_argument, scope), when)
 
 
 def _with(
-    compile_one: Callable[[Node, Scope, Compile], Value], inner: Callable[[Scope, Node], Value]
+    compile_one: Callable[[Node, Scope, calls.Compile], Value],
+    inner: Callable[[Scope, Node], Value],
 ) -> _Compile:
     return lambda node, scope: compile_one(node, scope, partial(inner, scope))
 
@@ -275,7 +238,7 @@ def _column(node: Node, scope: Scope) -> Value:
     try:
         value = scope.column(node)  # type: ignore[arg-type]
     except Refused as unknown:
-        value = field_of(node, scope, unknown)
+        value = elements.field_of(node, scope, unknown)
     if value.type in {"TIMESTAMP_S", "TIMESTAMP_MS"}:
         why = f"{value.type} holds times that DuckDB cannot show"
         raise refuse(node, why, "The owner can store it as a TIMESTAMP.")
@@ -286,43 +249,48 @@ def _of_this(compile_one: Callable[[Node, Value], Value]) -> _Compile:
     return lambda node, scope: compile_one(node, compiled(node.this, scope))
 
 
+_SIDES, _NEGATED = "this expression", "this expression negate"
 # The forms that are known, and the parts that their nodes may have (None: not checked here).
 _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Column, _column, None),
     (exp.Paren, lambda node, scope: compiled(node.this, scope), "this"),
     ((exp.And, exp.Or), _and_or, None),
-    (exp.Not, lambda node, scope: boolean(f"NOT {condition(node.this, scope)}"), "this"),
-    (exp.Is, _with(is_constant, _operand), "this expression negate"),
-    (tuple(COMPARISONS), _with(compare, _operand), "this expression"),
-    (exp.Between, _with(between, _operand), "this low high"),
-    (exp.In, _with(in_list, _operand), "this expressions query field"),
+    (exp.Not, lambda node, scope: predicates.boolean(f"NOT {condition(node.this, scope)}"), "this"),
+    (exp.Is, _with(predicates.is_constant, _operand), _NEGATED),
+    (tuple(predicates.COMPARISONS), _with(predicates.compare, _operand), _SIDES),
+    (exp.Between, _with(predicates.between, _operand), "this low high"),
+    (exp.In, _with(predicates.in_list, _operand), "this expressions query field"),
     (exp.Exists, _exists, "this"),
-    ((exp.Like, exp.ILike, exp.Glob), _with(like_pattern, _operand), "this expression negate"),
+    ((exp.Like, exp.ILike, exp.Glob), _with(predicates.like_pattern, _operand), _NEGATED),
     (exp.Boolean, lambda node, _: Value("TRUE" if node.this else "FALSE", "BOOLEAN"), None),
-    (exp.Lower, _of_this(partial(of_string, "lower")), "this"),
-    (exp.Upper, _of_this(partial(of_string, "upper")), "this"),
-    (exp.Trim, _of_this(trimmed), "this position"),
-    (exp.Substring, _of_this(substring), "this start length"),
-    *((kind, _of_this(partial(date_part, word)), "this") for kind, word in _DATE_PARTS.items()),
-    (exp.Extract, lambda n, s: _part(n, n.this, n.expression, s), "this expression"),
-    ((exp.TimestampTrunc, exp.DateTrunc), _of_this(truncated), "this unit"),
+    (exp.Lower, _of_this(partial(calls.of_string, "lower")), "this"),
+    (exp.Upper, _of_this(partial(calls.of_string, "upper")), "this"),
+    (exp.Trim, _of_this(calls.trimmed), "this position"),
+    (exp.Substring, _of_this(calls.substring), "this start length"),
+    *((kind, _of_this(partial(calls.date_part, part)), "this") for kind, part in _PARTS.items()),
+    (exp.Extract, lambda n, s: _part(n, n.this, n.expression, s), _SIDES),
+    ((exp.TimestampTrunc, exp.DateTrunc), _of_this(calls.truncated), "this unit"),
     (exp.Coalesce, _coalesce, "this expressions"),
     (exp.Cast, _cast, "this to safe"),
-    (exp.Dot, _of_main, "this expression"),
+    (exp.Dot, _of_main, _SIDES),
 )
 # Those that are compiled for analysts only; an owner's are taken as written.
 _ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
-    (tuple(OPERATORS), _with(operation, _argument), "this expression typed safe"),
-    (exp.Bracket, _with(bracket, _argument), "this expressions offset"),
-    (exp.StructExtract, _with(extracted, _argument), "this expression"),
-    ((exp.ArrayOverlaps, exp.ArrayContainsAll), _with(has_elements, _argument), "this expression"),
-    (exp.DateBin, _with(bucketed, _argument), "this expression"),
-    (exp.Date, _of_this(as_date), "this"),
-    (tuple(NEGATIONS), _of_this(negated), "this"),
-    (exp.Round, lambda n, s: rounded(n, compiled(n.this, s), s), "this decimals"),
-    ((exp.Floor, exp.Ceil), lambda n, s: rounded(n, compiled(n.this, s), s), "this"),
+    (
+        tuple(arithmetic.OPERATORS),
+        _with(arithmetic.operation, _argument),
+        "this expression typed safe",
+    ),
+    (exp.Bracket, _with(elements.bracket, _argument), "this expressions offset"),
+    (exp.StructExtract, _with(elements.extracted, _argument), _SIDES),
+    ((exp.ArrayOverlaps, exp.ArrayContainsAll), _with(elements.has_elements, _argument), _SIDES),
+    (exp.DateBin, _with(arithmetic.bucketed, _argument), _SIDES),
+    (exp.Date, _of_this(choices.as_date), "this"),
+    (tuple(arithmetic.NEGATIONS), _of_this(arithmetic.negated), "this"),
+    (exp.Round, lambda n, s: arithmetic.rounded(n, compiled(n.this, s), s), "this decimals"),
+    ((exp.Floor, exp.Ceil), lambda n, s: arithmetic.rounded(n, compiled(n.this, s), s), "this"),
     ((exp.Case, exp.If), _case, "this ifs default true false"),
-    (exp.Nullif, _with(first, _argument), "this expression"),
-    ((exp.Greatest, exp.Least), _with(first, _argument), "this expressions ignore_nulls"),
-    ((exp.CurrentDate, exp.CurrentTimestamp), now, ""),
+    (exp.Nullif, _with(choices.first, _argument), _SIDES),
+    ((exp.Greatest, exp.Least), _with(choices.first, _argument), "this expressions ignore_nulls"),
+    ((exp.CurrentDate, exp.CurrentTimestamp), choices.now, ""),
 )
