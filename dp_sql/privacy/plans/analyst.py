@@ -12,13 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 
-from sqlglot import exp
-
 from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError, guessed
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Parts, Schema
-from dp_sql.privacy.expressions.choices import target
-from dp_sql.privacy.expressions.comparisons import Value, is_literal
+from dp_sql.privacy.expressions.comparisons import Value
 from dp_sql.privacy.plans.domains import (
     Domain,
     PublicValues,
@@ -27,7 +24,7 @@ from dp_sql.privacy.plans.domains import (
     column_values,
     items_sql,
     label_values,
-    list_values,
+    typed_list,
 )
 from dp_sql.privacy.plans.groups import PublicSets
 from dp_sql.privacy.plans.missing import refuse_missing, refuse_no_epsilon
@@ -41,7 +38,6 @@ from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal, shown_name
 from dp_sql.sql.given import Reference
 from dp_sql.sql.ranges import MAX_GROUPS
-from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be, family
 from dp_sql.udfs.mechanism import in_words
@@ -132,10 +128,6 @@ class _PublicSets(PublicSets):
         found = (d for (table, own), d in domains if item.origin == (self.schema.table(table), own))
         return next(found, None)
 
-    def listed(self, wanted: Wanted) -> Values:
-        literals = [_literal(wanted, node) for node in wanted.literals(is_literal)]
-        return _list(literals, "a list in the statement")
-
     def unwritten(self, wanted: Wanted, item: Value, *, observed: bool) -> PublicValues:
         declared, what = self.declared(item), wanted.what
         if observed and (declared != "observed" or item.origin is None):
@@ -213,7 +205,7 @@ def _declared_values(declared: object, item: Value, side: Schema) -> Values:
         case (tuple() as name, column):
             return _column(side.table(name), str(column), side)
         case tuple() if all(isinstance(value, str | int | Fraction) for value in declared):
-            return _list([literal(value) for value in declared], "the policy's list")
+            return typed_list([literal(value) for value in declared], "the policy's list")
     raise ArgumentError(_UNREADABLE)
 
 
@@ -236,28 +228,3 @@ def _same_columns(item: Reference, policy: Policy, side: Schema) -> list[str]:
             if near := guessed(folded(item.parts[-1]), columns):
                 found.append(f"{'.'.join(map(shown_name, name))}.{shown_name(near)}")
     return found
-
-
-def _list(literals: list[str], described: str) -> Values:
-    strings = all(literal.startswith("'") for literal in literals)
-    return list_values(f"[{', '.join(literals)}]", described, strings)
-
-
-def _literal(wanted: Wanted, node: Node) -> str:
-    """A literal of a list, written anew."""
-    if isinstance(node, exp.Literal):
-        if node.is_string:
-            return literal(node.this)
-        if node.this.replace(".", "", 1).isdecimal():
-            return str(node.this)
-    if isinstance(node, exp.Neg) and not node.this.is_string:
-        return "-" + _literal(wanted, node.this)
-    if isinstance(node, exp.Boolean):
-        return "TRUE" if node.this else "FALSE"
-    plain = {key for key, part in node.args.items() if part} == {"this", "to"}
-    if isinstance(node, exp.Cast) and plain and (kind := target(node)) in {"DATE", "TIMESTAMP"}:
-        return f"CAST({literal(node.this.this)} AS {kind})"
-    hint = "Write a date as DATE '2026-01-31' or TIMESTAMP '2026-01-31 12:00:00'."
-    raise wanted.refused(
-        "A domain list may hold strings, plain numbers, TRUE and FALSE, dates and timestamps.", hint
-    )

@@ -15,6 +15,8 @@ from sqlglot import exp
 
 from dp_sql.errors import QueryError, SourceError
 from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.expressions.choices import target
+from dp_sql.privacy.expressions.comparisons import is_literal
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal, quote, shown_name
@@ -24,6 +26,13 @@ from dp_sql.sql.tokens import folded, tokenize
 from dp_sql.sql.types import INTEGER_RANGES, can_be, can_be_written, exact, family, lost
 
 _STRING, _INTEGER = re.compile(r"'(?:[^'\0]|'')*'"), re.compile(r"-?[0-9]{1,39}", re.ASCII)
+_WRITTEN = {
+    "DATE",
+    "TIMESTAMP",
+    "TIMESTAMP WITH TIME ZONE",
+    "TIME",
+    "UUID",
+}  # in a list of literals
 _NO_TYPE = '"NULL"'  # DuckDB's name for the type of a list that is empty or holds only NULL
 _EXAMPLES = {
     "VARCHAR": "['a', 'b']", "ENUM": "['a', 'b']", "BOOLEAN": "[TRUE, FALSE]",
@@ -81,6 +90,12 @@ def list_values(sql: str, described: str, untyped: bool) -> Values:
     is_list = tokens[0].is_symbol("[")
     select = f"SELECT unnest({sql}) AS value"
     return Values(select, described, untyped, literals=tuple(literals) if is_list else ())
+
+
+def typed_list(literals: Sequence[str], described: str) -> Values:
+    """The values of literals, which have their own types unless all are strings."""
+    strings = all(one.startswith("'") for one in literals)
+    return list_values(f"[{', '.join(literals)}]", described, strings)
 
 
 def column_values(table: Sequence[str], column: str, described: str) -> Values:
@@ -217,21 +232,41 @@ class Wanted:
         ((_, kind),) = self.schema.columns(f"SELECT value FROM (\n{values.select}\n) AS listed")
         return kind
 
-    def literals(self, is_allowed: Callable[[Node], bool]) -> list[Node]:
-        """The literals of a list."""
+    def listed(self) -> Values:
+        """The values of a list of literals."""
         tree = projection(self.given.text)
-        if isinstance(tree, exp.Array) and any(isinstance(n, exp.Null) for n in tree.expressions):
+        nodes = tree.expressions if isinstance(tree, exp.Array) else []
+        if any(isinstance(node, exp.Null) for node in nodes):
             why = "The list holds NULL, and rows without a value are never counted."
             raise self.refused(why, "Remove NULL from the list.")
         plain = not any(token.text[0] == "$" for token in tokenize(self.given.text))
-        if plain and isinstance(tree, exp.Array) and all(map(is_allowed, tree.expressions)):
-            return list(tree.expressions)
+        if plain and isinstance(tree, exp.Array) and all(map(is_literal, nodes)):
+            return typed_list([self._literal(node) for node in nodes], "a list in the statement")
         hint = "A long list is read faster as a table's column."
         hint = f"For example: {self.what} := ['north', 'south']. {hint}"
         listed = "A domain list" if self.what == "domain" else "A list of groups"
         quoted = re.sub(r'"?\b([^\W\d]\w*)\b"?', r"'\1'", self.given.text)
         others = [] if "'" in self.given.text else [quoted]
         raise self.refused(f"{listed} holds literals only.", hint, others)
+
+    def _literal(self, node: Node) -> str:
+        """A literal of a list, written anew."""
+        node = node.unnest()
+        if isinstance(node, exp.Literal):
+            if node.is_string:
+                return literal(node.this)
+            if node.this.replace(".", "", 1).isdecimal():
+                return str(node.this)
+        if isinstance(node, exp.Neg) and not node.this.is_string:
+            return "-" + self._literal(node.this)
+        if isinstance(node, exp.Boolean):
+            return "TRUE" if node.this else "FALSE"
+        plain = {key for key, part in node.args.items() if part} == {"this", "to"}
+        if isinstance(node, exp.Cast) and plain and (kind := target(node)) in _WRITTEN:
+            return f"CAST({literal(node.this.this)} AS {kind})"
+        hint = "Write a date as DATE '2026-01-31' or TIMESTAMP '2026-01-31 12:00:00'."
+        why = "A domain list may hold strings, plain numbers, TRUE and FALSE, dates and timestamps."
+        raise self.refused(why, hint)
 
 
 def shown_type(type_name: str) -> str:

@@ -54,10 +54,6 @@ class PublicSets(ABC):
         """What the receipt says a plan rests on."""
 
     @abstractmethod
-    def listed(self, wanted: Wanted) -> Values:
-        """The values of a list, or ArgumentError."""
-
-    @abstractmethod
     def named(self, wanted: Wanted, given: Reference, item: Value) -> Values:
         """The values of a set given by name: a table's column, or an ENUM."""
 
@@ -134,7 +130,7 @@ class PublicSets(ABC):
         if given is None or is_observed(given):
             return self.unwritten(wanted, item, observed=given is not None)
         if isinstance(given, ListLiteral):
-            values = self.listed(wanted)
+            values = wanted.listed()
         elif isinstance(given, PublicQuery):
             values = self.source.one_column(given)
         else:

@@ -10,8 +10,6 @@ import contextlib
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-from sqlglot import exp
-
 from dp_sql.errors import (
     ArgumentError,
     NotPrivate,
@@ -30,7 +28,6 @@ from dp_sql.privacy.plans.domains import (
     Wanted,
     column_values,
     label_values,
-    list_values,
     shown_type,
 )
 from dp_sql.privacy.plans.groups import PublicSets
@@ -49,7 +46,6 @@ from dp_sql.sql.arguments import CAP, DpCall, missing
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, quote, shown_name
 from dp_sql.sql.given import ListLiteral, Reference
-from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import exact, family
 
@@ -183,10 +179,6 @@ class _DeclaredSets(PublicSets):
             said.append(f"the domain, {domain.described}, is public")
         return said
 
-    def listed(self, wanted: Wanted) -> Values:
-        strings = all(map(_string, wanted.literals(_literal)))
-        return list_values(wanted.given.text, "a list in the statement", strings)
-
     def unwritten(self, wanted: Wanted, item: Value, *, observed: bool) -> Domain:
         """The values in the source: for groups also those whose rows WHERE drops."""
         assert observed  # a set is asked for when the call is read
@@ -260,18 +252,3 @@ class _DeclaredSets(PublicSets):
                     "own.",
                 )
         return column_values(full, column, f"the column {given.text}")
-
-
-def _literal(node: Node) -> bool:
-    if isinstance(node, exp.Neg | exp.Cast | exp.Paren):
-        return _literal(node.this)
-    return isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.RawString | exp.ByteString)
-
-
-def _string(node: Node) -> bool:
-    """Whether a literal is a string, in any of DuckDB's quotes; NULL goes with everything."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.Literal):
-        return bool(node.is_string)
-    return isinstance(node, exp.Null | exp.RawString | exp.ByteString)
