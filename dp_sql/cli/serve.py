@@ -15,13 +15,7 @@ from pathlib import Path
 import click
 
 from dp_sql.budget.model import name_of
-from dp_sql.engines.duckdb.quack_server import (
-    Address,
-    QuackServer,
-    address,
-    check_readable,
-    extension_files,
-)
+from dp_sql.engines.duckdb import quack_server
 from dp_sql.engines.duckdb.spill import remove_spill_folders
 from dp_sql.errors import NotSupported, PolicyError
 from dp_sql.files import open_private
@@ -110,7 +104,7 @@ def command(
     """Serve until SIGINT or SIGTERM."""
     if not policy:
         raise PolicyError("Serving needs a policy, which says what analysts may query: --policy …")
-    where = address(listen)
+    where = quack_server.address(listen)
     if not where.is_local and not allow_other_hosts:
         raise NotSupported(
             f"{where} can be reached from other machines.",
@@ -118,8 +112,8 @@ def command(
             "dp-sql serve --help.",
         )
     tokens_file = Path(tokens) if tokens else tokens_beside(policy)
-    check_readable(database)
-    server = QuackServer()
+    quack_server.check_readable(database)
+    server = quack_server.QuackServer()
     gateway = Gateway(database, policy, tokens_file, server)
 
     def stop() -> None:
@@ -143,7 +137,7 @@ def command(
             _leave()
 
 
-def _shell_file(analyst: str, tokens: Path, where: Address) -> Path:
+def _shell_file(analyst: str, tokens: Path, where: quack_server.Address) -> Path:
     """Write what an analyst's shell on this machine reads first; returns the file.
 
     The token in a file that was written before is kept. Raises PolicyError if the analyst's token
@@ -160,7 +154,7 @@ def _shell_file(analyst: str, tokens: Path, where: Address) -> Path:
     else:
         secret = found[1]
     paste = PASTE.format(where=where).replace("the token of dp-sql token add", secret)
-    loads = [f"LOAD {literal(file)};\n" for file in extension_files()]
+    loads = [f"LOAD {literal(file)};\n" for file in quack_server.extension_files()]
     if loads:  # packages, which the shell would not find by itself
         paste = "".join(loads) + paste.partition("\n")[2]
     path.unlink(missing_ok=True)

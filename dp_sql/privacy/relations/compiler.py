@@ -29,6 +29,7 @@ from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.collations import either
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value, refuse
 from dp_sql.privacy.expressions.compiler import settled
+from dp_sql.privacy.relations import joins
 from dp_sql.privacy.relations.from_clause import (
     ALLOWED,
     From,
@@ -41,19 +42,6 @@ from dp_sql.privacy.relations.from_clause import (
     only,
     projections,
     where_terms,
-)
-from dp_sql.privacy.relations.joins import (
-    HINT,
-    alike,
-    check_keys,
-    compared,
-    correlated,
-    equal_pair,
-    has_match,
-    join_list,
-    on_terms,
-    shared,
-    unnested,
 )
 from dp_sql.privacy.relations.person_groups import grouped
 from dp_sql.privacy.relations.tables import Tables, no_table
@@ -140,7 +128,7 @@ class Compiler:
             return grouped(tree, source, scope)
         names, values = projections(tree, source, scope)
         if any(value.is_unnested for value in values):
-            source, values = unnested(tree, source, values)
+            source, values = joins.unnested(tree, source, values)
         distinct = tree.args.get("distinct")
         if distinct is not None:
             only(distinct, set())
@@ -178,11 +166,11 @@ class Compiler:
         clause = tree.args.get("from_")
         if clause is None:
             raise refuse(tree, "A source needs a FROM clause", ALLOWED)
-        first, joins = flattened(clause.this)
+        first, inner = flattened(clause.this)
         source = From()
         source.parts.append(self._part(first, source))
         terms = where_terms(tree)
-        for join in [*joins, *(tree.args.get("joins") or [])]:
+        for join in [*inner, *(tree.args.get("joins") or [])]:
             if join.this.args.get("joins"):
                 raise refuse(join.this, "Joins in brackets are not supported in a source", ALLOWED)
             self._join(join, source, terms)
@@ -261,7 +249,7 @@ class Compiler:
     def _join(self, join: Node, source: From, where: Sequence[Node]) -> None:
         natural = join.args.get("method") == "NATURAL"
         only(join, {"this", "side", "kind", "on", "using", "method" if natural else "on"})
-        if join_list(join, source, self.scope):
+        if joins.join_list(join, source, self.scope):
             return
         side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
         on, using = join.args.get("on"), join.args.get("using") or []
@@ -280,36 +268,38 @@ class Compiler:
                 "Put the private table first: this LEFT JOIN keeps rows that belong to no one",
                 ALLOWED,
             )
-        using = shared(join, source, part) if natural else using
+        using = joins.shared(join, source, part) if natural else using
         source.parts.append(part)
-        equal, terms = on_terms(on, source, part, self.scope)
+        equal, terms = joins.on_terms(on, source, part, self.scope)
         for term in where if listed else ():  # WHERE keeps them, too
             with contextlib.suppress(Refused):  # of relations that are joined later
-                pair = equal_pair(term, source, part.number, self.scope)
+                pair = joins.equal_pair(term, source, part.number, self.scope)
                 equal += [] if pair is None else [pair]
         for name in using:
             column = exp.column(name.name)
             pair = left.column(column), From([part]).column(column)
-            equal.append(alike(*pair, source, source))
+            equal.append(joins.alike(*pair, source, source))
             source.hidden.add((part.number, part.rows.names.index(folded(name.name))))
-        check_keys(join, left.private, part, equal, self.tables)
+        joins.check_keys(join, left.private, part, equal, self.tables)
         if side == "LEFT":
-            source.left_joins.append(LeftJoin(part.number, compared(equal), tuple(terms)))
+            source.left_joins.append(LeftJoin(part.number, joins.compared(equal), tuple(terms)))
             # The privacy unit may be NULL there, beside a person.
             part = source.parts[-1]
             source.parts[-1] = replace(part, rows=part.rows.without_unit(part.rows.names))
         else:
-            source.equal += compared(equal)
+            source.equal += joins.compared(equal)
             source.where += terms
 
     def _keep_matches(self, join: Node, source: From, *, anti: bool) -> None:
         """A SEMI or ANTI join: only the rows that have a match, or have none."""
         inner = From([replace(self._part(join.this, source), number=0)])
-        equal = correlated(conjuncts(join.args.get("on")), source, inner, self.scope, self.scope)
+        equal = joins.correlated(
+            conjuncts(join.args.get("on")), source, inner, self.scope, self.scope
+        )
         for name in join.args.get("using") or []:
             column = exp.column(name.name)
-            equal.append(alike(source.column(column), inner.column(column), source))
-        found = has_match(join, source, inner, equal, self.tables).sql
+            equal.append(joins.alike(source.column(column), inner.column(column), source))
+        found = joins.has_match(join, source, inner, equal, self.tables).sql
         source.where.append(f"(NOT {found})" if anti else found)
 
     def where(self, tree: Node, source: From) -> None:
@@ -332,20 +322,22 @@ class Compiler:
                 return None
             if not value.is_person or len(rows.values) != 1 or not rows.values[0].is_person:
                 why = "IN (SELECT …) must read public tables only, or compare privacy units"
-                raise refuse(query, why, HINT)
+                raise refuse(query, why, joins.HINT)
             inner = From([FromPart((), 0, rows)])
-            return has_match(query, source, inner, [(value, inner.parts[0].value(0))], self.tables)
+            return joins.has_match(
+                query, source, inner, [(value, inner.parts[0].value(0))], self.tables
+            )
         only(query, {"expressions", "from_", "joins", "where", "with_"})
         listed = (exp.Star, exp.Literal, exp.Null, exp.Column)
         if not isinstance(query, exp.Select) or not all(
             isinstance(node.unalias(), listed) for node in query.expressions
         ):
-            raise refuse(query, "EXISTS takes SELECT 1 FROM … WHERE …", HINT)
+            raise refuse(query, "EXISTS takes SELECT 1 FROM … WHERE …", joins.HINT)
         compiler = self._with(query)
         inner = compiler.from_clause(query)
         scopes = (compiler.scope, compiler._where_scope)
-        equal = correlated(where_terms(query), source, inner, *scopes)
-        return has_match(query, source, inner, equal, self.tables)
+        equal = joins.correlated(where_terms(query), source, inner, *scopes)
+        return joins.has_match(query, source, inner, equal, self.tables)
 
     def scope(self, source: From) -> Scope:
         """What an expression over this FROM clause may use."""
