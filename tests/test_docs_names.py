@@ -60,7 +60,7 @@ def test_every_mechanism_is_described(mechanism: str) -> None:
         ("DP_TOPK(title, 1, epsilon := 0, {})", "a number from 1e-9 to 10000; required"),
         ("DP_TOPK(title, 0, epsilon := 1, {})", "k is from 1 to 100000 "),
         ("DP_TOPK(title, 1, epsilon := 1, delta := 1, {})", "from 1e-18 to below 0.001;"),
-        ("DP_TOPK(title, 1, epsilon := 1, beta := 1, {})", "between 0 and 0.5;"),
+        ("DP_TOPK(title, 1, epsilon := 1, beta := 1, {})", "between 1e-12 and 0.5;"),
         (
             "region, DP_TOPK(title, 1, epsilon := 1, max_groups_contributed := 0, "
             "groups := ['north'], domain := ['Dune'], {})",

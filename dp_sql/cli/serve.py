@@ -15,7 +15,13 @@ from pathlib import Path
 import click
 
 from dp_sql.budget.model import name_of
-from dp_sql.engines.duckdb import quack_server
+from dp_sql.engines.duckdb.quack_server import (
+    Address,
+    QuackServer,
+    address,
+    check_readable,
+    extension_files,
+)
 from dp_sql.engines.duckdb.spill import remove_spill_folders
 from dp_sql.errors import NotSupported, PolicyError
 from dp_sql.files import open_private
@@ -104,7 +110,7 @@ def command(
     """Serve until SIGINT or SIGTERM."""
     if not policy:
         raise PolicyError("Serving needs a policy, which says what analysts may query: --policy …")
-    where = quack_server.address(listen)
+    where = address(listen)
     if not where.is_local and not allow_other_hosts:
         raise NotSupported(
             f"{where} can be reached from other machines.",
@@ -112,8 +118,8 @@ def command(
             "dp-sql serve --help.",
         )
     tokens_file = Path(tokens) if tokens else tokens_beside(policy)
-    quack_server.check_readable(database)
-    server = quack_server.QuackServer()
+    check_readable(database)
+    server = QuackServer()
     gateway = Gateway(database, policy, tokens_file, server)
 
     def stop() -> None:
@@ -137,7 +143,7 @@ def command(
             _leave()
 
 
-def _shell_file(analyst: str, tokens: Path, where: quack_server.Address) -> Path:
+def _shell_file(analyst: str, tokens: Path, where: Address) -> Path:
     """Write what an analyst's shell on this machine reads first; returns the file.
 
     The token in a file that was written before is kept. Raises PolicyError if the analyst's token
@@ -154,7 +160,7 @@ def _shell_file(analyst: str, tokens: Path, where: quack_server.Address) -> Path
     else:
         secret = found[1]
     paste = PASTE.format(where=where).replace("the token of dp-sql token add", secret)
-    loads = [f"LOAD {literal(file)};\n" for file in quack_server.extension_files()]
+    loads = [f"LOAD {literal(file)};\n" for file in extension_files()]
     if loads:  # packages, which the shell would not find by itself
         paste = "".join(loads) + paste.partition("\n")[2]
     path.unlink(missing_ok=True)

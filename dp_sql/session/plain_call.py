@@ -17,7 +17,17 @@ from dp_sql.engines.duckdb.install import Asked, Owner
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.around import IN_DP, check_around
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.session import dp_macro
+from dp_sql.session.dp_macro import (
+    HIDDEN,
+    HIDDEN_HINT,
+    SHARING,
+    looked_up,
+    may_be_relations,
+    plans_of_all,
+    query_of,
+    shares_groups,
+    suggest,
+)
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.limits import check_depth
@@ -50,7 +60,7 @@ def answer_of(asked: Asked, engine: Engine) -> str:
         return value
 
 
-OWNER = Owner(dp_macro.query_of, answer_of)
+OWNER = Owner(query_of, answer_of)
 
 
 def _planned(asked: Asked, engine: Engine) -> _Planned:
@@ -63,11 +73,11 @@ def _planned(asked: Asked, engine: Engine) -> _Planned:
         return made
     try:
         statement = _statement(asked)
-        with dp_macro.looked_up(statement.tokens, engine):
+        with looked_up(statement.tokens, engine):
             _check(statement, asked, engine)
-            made = statement, dp_macro.plans_of_all(statement.selects, statement.tokens, engine)
+            made = statement, plans_of_all(statement.selects, statement.tokens, engine)
     except QueryError as error:
-        dp_macro.suggest(error, engine, _runs_plain)
+        suggest(error, engine, _runs_plain)
         if "does not exist" in error.message:
             committed = "A plain call reads only committed tables and views."
             error.hint = f"{error.hint} {committed}" if error.hint else committed
@@ -83,8 +93,8 @@ def _check(statement: Statement, asked: Asked, engine: Engine) -> None:
         check_around(statement, engine)
     except NotSupported as refusal:
         body = statement.text[slice(*statement.span)]
-        if refusal.hint == IN_DP and any(map(dp_macro.shares_groups, statement.selects)):
-            refusal.hint = f"Ask {dp_macro.SHARING}"
+        if refusal.hint == IN_DP and any(map(shares_groups, statement.selects)):
+            refusal.hint = f"Ask {SHARING}"
         # DuckDB writes a source's values into PIVOT.
         if refusal.hint == IN_DP and statement.is_query and not re.search(r"\$|PIVOT", body, re.I):
             refusal.hint = f"Write: FROM dp($$ {body} $$)"
@@ -116,10 +126,10 @@ def _statement(asked: Asked) -> Statement:
         raise NotSupported(message, hint=f"CREATE TABLE … AS keeps an answer. {IN_DP}")
     hidden = {folded(name) for name in asked.temporary or () if not name.startswith("__dp_")}
     hidden.discard(_created(found[0].tokens))
-    for name, token in dp_macro.may_be_relations(found[0].tokens):
+    for name, token in may_be_relations(found[0].tokens):
         if name in hidden:
-            message = dp_macro.HIDDEN.format(token.name or token.text.strip("'$"))
-            raise token.error(NotSupported, message, dp_macro.HIDDEN_HINT)
+            message = HIDDEN.format(token.name or token.text.strip("'$"))
+            raise token.error(NotSupported, message, HIDDEN_HINT)
     return found[0]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dp_sql.errors import ArgumentError
-from dp_sql.sql.tokens import Token, left_out, put, text_of, tokenize
+from dp_sql.sql.tokens import Token, dotted_names, left_out, put, text_of, tokenize
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism
 
@@ -78,10 +78,8 @@ class Argument:
 
     def column(self) -> Reference | None:
         """The column that the value names; None if it is anything else."""
-        parts = [t.name for t in self.tokens[::2] if t.name is not None]
-        dots = [t for t in self.tokens[1::2] if t.is_symbol(".")]
-        is_name = len(parts) == len(dots) + 1 and len(parts) + len(dots) == len(self.tokens)
-        return self.reference(*parts) if is_name else None
+        parts = dotted_names(self.tokens)
+        return self.reference(*parts) if parts else None
 
     def put(self, value: str) -> str:
         """The whole statement with another value here."""

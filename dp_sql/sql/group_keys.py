@@ -10,7 +10,7 @@ from dp_sql.errors import NotSupported
 from dp_sql.sql.clauses import Clause
 from dp_sql.sql.given import Reference
 from dp_sql.sql.sqlglot_tree import projection
-from dp_sql.sql.tokens import Token, folded, matching, split, text_of, tokenize
+from dp_sql.sql.tokens import Token, dotted_names, folded, matching, split, text_of, tokenize
 
 TokenSpan = tuple[int, int]  # indices of tokens: [start, stop)
 
@@ -106,7 +106,7 @@ def _key(
         chosen += [item for item in beside if _is_called(tokens, item, word)]
         if chosen:
             (start, stop), name = _without_alias(tokens, chosen[0])
-    names = _column(tokens, (start, stop))
+    names = dotted_names(tokens[start:stop])
     if names:
         return start, Reference(names, text_of(tokens[start:stop]), tokens[start].start)
     if not _has_column(tokens, (start, stop)):
@@ -129,17 +129,9 @@ def _is_called(tokens: Sequence[Token], item: TokenSpan, word: Token) -> bool:
     (start, stop), name = _without_alias(tokens, item)
     if name is None or word.name is None or folded(name) != folded(word.name):
         return False
-    if _column(tokens, (start, stop)):
+    if dotted_names(tokens[start:stop]):
         return True
     return all(_same(token) != folded(name) for token in tokens[start:stop])
-
-
-def _column(tokens: Sequence[Token], span: TokenSpan) -> tuple[str, ...]:
-    """The names of `a.b.c`; none for anything else."""
-    start, stop = span
-    dots = all(token.is_symbol(".") for token in tokens[start + 1 : stop : 2])
-    names = tuple(token.name for token in tokens[start:stop:2] if token.name is not None)
-    return names if dots and (stop - start) % 2 and len(names) == (stop - start + 1) // 2 else ()
 
 
 def _without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan, str | None]:
@@ -152,7 +144,7 @@ def _without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan,
     if before.upper == "AS" and stop - start > 2:
         return (start, stop - 2), name
     is_implicit = before.is_symbol(")", "]") or (before.name is not None and before.kind != "word")
-    if is_implicit or (before.name is not None and _column(tokens, (start, stop - 1))):
+    if is_implicit or (before.name is not None and dotted_names(tokens[start : stop - 1])):
         return (start, stop - 1), name
     return item, None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
@@ -157,71 +157,66 @@ def _as_number(argument: Argument) -> list[str]:
     return []
 
 
-def _nearest(argument: Argument, value: Fraction, low: Fraction, high: int) -> list[str]:
-    """The statement with the nearest number of a range."""
-    return [argument.put(in_words(max(low, min(value, Fraction(high)))))]
+def _within(
+    says: str,
+    fits: Callable[[Fraction], bool],
+    nearest: Callable[[Fraction], Fraction | str] | None = None,
+    hint: str | None = None,
+) -> Reader[Fraction]:
+    """Read a number of a range: `says` what it must be; `nearest` is a number that may do."""
 
-
-def whole(high: int) -> Reader[int]:
-    """Read a whole number from 1 to a bound."""
-
-    def read(argument: Argument, what: str) -> int:
+    def read(argument: Argument, what: str) -> Fraction:
         value = read_number(argument, what)
-        if value.denominator != 1 or not 1 <= value <= high:
-            nearest = _nearest(argument, Fraction(round(value)), Fraction(1), high)
-            message = f"{what} must be a whole number from 1 to {high}."
-            raise argument.refuse(message, instead=nearest)
-        return int(value)
+        if not fits(value):
+            near = "" if nearest is None else nearest(value)
+            right = near if isinstance(near, str) else in_words(near)
+            instead = [argument.put(right)] if right else []
+            raise argument.refuse(f"{what} {says}", hint, instead)
+        return value
 
     return read
 
 
-def read_epsilon(argument: Argument, name: str) -> Fraction:
-    """A privacy loss."""
-    value = read_number(argument, name)
-    if not ranges.MIN_EPSILON <= value <= ranges.MAX_EPSILON:
-        raise argument.refuse(
-            f"{name} must be a number from {float(ranges.MIN_EPSILON):g} to "
-            f"{ranges.MAX_EPSILON}; common choices lie between 0.1 and 10.",
-            instead=_nearest(argument, value, Fraction(1, 10), 10),
-        )
-    return value
+def whole(high: int) -> Reader[int]:
+    """Read a whole number from 1 to a bound."""
+    read = _within(
+        f"must be a whole number from 1 to {high}.",
+        lambda x: x.denominator == 1 and 1 <= x <= high,
+        lambda x: Fraction(max(1, min(round(x), high))),
+    )
+    return lambda argument, what: int(read(argument, what))
 
 
-def read_delta(argument: Argument, name: str) -> Fraction:
-    """A probability with which the guarantee may fail."""
-    value = read_number(argument, name)
-    if not ranges.MIN_DELTA <= value < ranges.MAX_DELTA:
-        raise argument.refuse(
-            f"{name} (the probability with which the guarantee may fail) must be at least "
-            f"{float(ranges.MIN_DELTA):g} and less than {float(ranges.MAX_DELTA):g}.",
-            "Choose it well below one over the number of people, for example 1e-9.",
-            [argument.put("1e-9")],
-        )
-    return value
-
-
-def read_beta(argument: Argument, name: str) -> Fraction:
-    """One minus a confidence."""
-    value = read_number(argument, name)
-    if not 0 < value < Fraction(1, 2):
-        message = f"{name} (one minus the confidence) must lie between 0 and 0.5."
-        raise argument.refuse(message, instead=[argument.put("0.05")])
-    if value < Fraction(1, 10**12):
-        raise argument.refuse(f"{name} must be at least 1e-12.")
-    return value
+read_epsilon = _within(
+    f"must be a number from {float(ranges.MIN_EPSILON):g} to {ranges.MAX_EPSILON}; common choices "
+    "lie between 0.1 and 10.",
+    lambda x: ranges.MIN_EPSILON <= x <= ranges.MAX_EPSILON,
+    lambda x: max(Fraction(1, 10), min(x, Fraction(10))),
+)
+read_delta = _within(
+    "(the probability with which the guarantee may fail) must be at least "
+    f"{float(ranges.MIN_DELTA):g} and less than {float(ranges.MAX_DELTA):g}.",
+    lambda x: ranges.MIN_DELTA <= x < ranges.MAX_DELTA,
+    lambda _: "1e-9",
+    "Choose it well below one over the number of people, for example 1e-9.",
+)
+read_beta = _within(
+    f"(one minus the confidence) must lie between {float(ranges.MIN_BETA):g} and 0.5.",
+    lambda x: ranges.MIN_BETA <= x < Fraction(1, 2),
+    lambda _: "0.05",
+)
+read_positive = _within("must be a positive number below 1e40.", lambda x: 0 < x < 10**40)
+_read_part = _within(
+    f"(the part of the items that is counted) must be at least {float(ranges.MIN_SAMPLE):g}, and "
+    "at most 1.",
+    lambda x: ranges.MIN_SAMPLE <= x <= 1,
+    lambda x: 1 / x if x in {10**n for n in range(1, 10)} else Fraction(1, 100),
+)
 
 
 def read_sample(argument: Argument, name: str) -> Fraction | None:
     """The part of the items that is counted; None: all of them."""
-    value = read_number(argument, name)
-    if not 0 < value <= 1:
-        near = 1 / value if value > 1 else Fraction(1, 100)
-        near = near if near.denominator in {10**n for n in range(10)} else Fraction(1, 100)
-        message = f"{name} (the part of the items that is counted) must be above 0, and at most 1."
-        raise argument.refuse(message, instead=[argument.put(in_words(near))])
-    if value < ranges.MIN_SAMPLE:
-        raise argument.refuse(f"{name} must be at least {float(ranges.MIN_SAMPLE):g}.")
+    value = _read_part(argument, name)
     return None if value == 1 else value
 
 
@@ -239,14 +234,6 @@ def read_zero(argument: Argument, name: str) -> int:
         message = f"{name} can only be 0: it counts a negative net sum as 0."
         raise argument.refuse(message, instead=[argument.put("0"), argument.left_out()])
     return 0
-
-
-def read_positive(argument: Argument, name: str) -> Fraction:
-    """A positive number."""
-    value = read_number(argument, name)
-    if not 0 < value < 10**40:
-        raise argument.refuse(f"{name} must be a positive number below 1e40.")
-    return value
 
 
 def read_boolean(argument: Argument, name: str) -> bool:

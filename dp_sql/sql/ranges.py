@@ -19,4 +19,5 @@ MAX_GROUPS_CONTRIBUTED = 1000
 MAX_GROUPS = 10_000
 MAX_GROUPS_FOUND_BY = 10  # unknown groups to which one person gives weight, by default
 MIN_SAMPLE = Fraction(1, 10**9)
+MIN_BETA = Fraction(1, 10**12)
 DEFAULT_BETA = Fraction(1, 20)

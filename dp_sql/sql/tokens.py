@@ -188,6 +188,13 @@ def text_of(tokens: Sequence[Token]) -> str:
     return tokens[0].source[tokens[0].start : tokens[-1].end] if tokens else ""
 
 
+def dotted_names(tokens: Sequence[Token]) -> tuple[str, ...]:
+    """The names of `a.b.c`, unquoted; none for anything else."""
+    names = tuple(token.name for token in tokens[::2] if token.name is not None)
+    dots = all(token.is_symbol(".") for token in tokens[1::2])
+    return names if dots and len(tokens) == 2 * len(names) - 1 else ()
+
+
 def put(tokens: Sequence[Token], new: str) -> str:
     """The whole text with something else in place of neighbouring tokens.
 

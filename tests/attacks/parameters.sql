@@ -351,19 +351,19 @@ SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := limited_domain, delta := 1e-
 -- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := 1e-6, mechanism := 'pnf') FROM ratings
 
--- ArgumentError: beta (one minus the confidence) must lie between 0 and 0.5.
+-- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := 0) FROM ratings
 
--- ArgumentError: beta (one minus the confidence) must lie between 0 and 0.5.
+-- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := 0.5) FROM ratings
 
--- ArgumentError: beta (one minus the confidence) must lie between 0 and 0.5.
+-- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := 1) FROM ratings
 
--- ArgumentError: beta (one minus the confidence) must lie between 0 and 0.5.
+-- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := -0.1) FROM ratings
 
--- ArgumentError: beta must be at least 1e-12.
+-- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := 1e-13) FROM ratings
 
 -- ArgumentError: beta must be a number written in the statement, not a column, a
@@ -642,10 +642,10 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, report := not false) FROM ratings
 -- ArgumentError: report must be true or false.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, report := ?) FROM ratings
 
--- ArgumentError: beta (one minus the confidence) must lie between 0 and 0.5.
+-- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, beta := 0) FROM ratings
 
--- ArgumentError: beta (one minus the confidence) must lie between 0 and 0.5.
+-- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, beta := 0.5) FROM ratings
 
 -- ArgumentError: mechanism must be one of: matching, greedy, sampling, r2t, shift

@@ -87,7 +87,7 @@ def test_no_error_proposes_a_hidden_name(session: dp_sql.Session, statement: str
 def test_the_private_side_would_propose_them(database: Path) -> None:
     private = PrivateConnection(str(database))
     with pytest.raises(duckdb.Error, match="zebratable"):
-        private.columns("SELECT * FROM zebratabl")
+        private._bound("SELECT * FROM zebratabl")
     private.close()
 
 

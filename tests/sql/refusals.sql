@@ -138,19 +138,19 @@ SELECT DP_TOPK(kind, 4, epsilon := 1, privacy_unit := user_id, domain := kind) F
 -- ^ 3
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := ['a', 'b', 'a']) FROM ratings
 
--- ArgumentError: beta (one minus the confidence) must lie between 0 and 0.5
+-- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5
 -- ^ 0.5
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, beta := 0.5) FROM ratings
 
--- ArgumentError: beta (one minus the confidence) must lie between 0 and 0.5
+-- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5
 -- ^ 0)
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, beta := 0) FROM ratings
 
--- ArgumentError: sample_items (the part of the items that is counted) must be above 0, and at most 1
+-- ArgumentError: sample_items (the part of the items that is counted) must be at least 1e-09, and at most 1
 -- ^ 100)
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, sample_items := 100) FROM ratings
 
--- ArgumentError: sample_items must be at least 1e-09
+-- ArgumentError: sample_items (the part of the items that is counted) must be at least 1e-09, and at most 1
 -- ^ 1e-10)
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, sample_items := 1e-10) FROM ratings
 
@@ -226,7 +226,7 @@ SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := ['2001'
 -- ^ [2001
 SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [2001, 2001.5]) FROM ratings
 
--- ArgumentError: year has type BIGINT, and its domain, a list in the statement, holds values of type DOUBLE
+-- ArgumentError: A domain list may hold strings, plain numbers, TRUE and FALSE, dates and timestamps
 -- ^ [2001
 SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [2001, 2002e0]) FROM ratings
 
