@@ -8,17 +8,8 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from dp_sql.errors import ArgumentError
-from dp_sql.sql import literals
+from dp_sql.sql import literals, ranges
 from dp_sql.sql.given import Given
-from dp_sql.sql.ranges import (
-    DEFAULT_BETA,
-    DEFAULT_MAX_CONTRIBUTIONS,
-    MAX_CONTRIBUTIONS,
-    MAX_GROUPS_CONTRIBUTED,
-    MAX_K,
-    WEIGHTED_FROM_EPSILON,
-    WEIGHTED_FROM_K,
-)
 from dp_sql.sql.shape import PAIRS, Function, MechanismRows, Shape, load_kernels
 from dp_sql.sql.types import as_key
 from dp_sql.udfs.exact_sampling import secret_draws
@@ -27,7 +18,7 @@ from dp_sql.udfs.topk import counts
 
 COUNTED = "STRUCT(item {}, count BIGINT)"
 _LIST, _WITH_COUNTS = "__dp_sql_topk", "__dp_sql_topk_counts"
-_CONTRIBUTIONS = literals.whole(MAX_CONTRIBUTIONS)
+_CONTRIBUTIONS = literals.whole(ranges.MAX_CONTRIBUTIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +48,11 @@ class TopK(Shape):
         if "domain" in given.arguments or "delta" not in given.arguments:
             with_counts = given.optional("counts", literals.read_boolean, False)
             return "subset" if with_counts else default
-        groups = literals.whole(MAX_GROUPS_CONTRIBUTED)
+        groups = literals.whole(ranges.MAX_GROUPS_CONTRIBUTED)
         n_groups = given.optional("max_groups_contributed", groups, 1)
         each = given.read("epsilon", literals.read_epsilon) / n_groups
-        is_long = given.read("k", literals.whole(MAX_K)) >= WEIGHTED_FROM_K
-        weighted = is_long and each >= WEIGHTED_FROM_EPSILON
+        is_long = given.read("k", literals.whole(ranges.MAX_K)) >= ranges.WEIGHTED_FROM_K
+        weighted = is_long and each >= ranges.WEIGHTED_FROM_EPSILON
         if weighted or "max_contributions" in given.arguments:
             return "weighted_gaussian"
         return "limited_domain"
@@ -70,9 +61,9 @@ class TopK(Shape):
     def read(cls, given: Given, mechanism: Mechanism) -> TopK:
         """Check that there is a domain or a mechanism that needs none."""
         epsilon = given.read("epsilon", literals.read_epsilon)
-        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
+        beta = given.optional("beta", literals.read_beta, ranges.DEFAULT_BETA)
         delta = given.optional("delta", literals.read_delta, None)
-        k = given.read("k", literals.whole(MAX_K))
+        k = given.read("k", literals.whole(ranges.MAX_K))
         with_counts = given.optional("counts", literals.read_boolean, False)
         has_domain = "domain" in given.arguments
         if not has_domain and not mechanism.finds_items and not given.under_policy:
@@ -95,7 +86,9 @@ class TopK(Shape):
         call = cls(epsilon=epsilon, delta=delta, beta=beta, k=k, detailed=with_counts)
         if mechanism.finds_items and mechanism.n_largest is None:
             load_kernels(given.name)
-            most = given.optional("max_contributions", _CONTRIBUTIONS, DEFAULT_MAX_CONTRIBUTIONS)
+            most = given.optional(
+                "max_contributions", _CONTRIBUTIONS, ranges.DEFAULT_MAX_CONTRIBUTIONS
+            )
             is_open = "max_contributions" not in given.arguments
             numbers = {"max_contributions": most, "contributions_open": is_open}
             return TopKOfPairs(**vars(call) | numbers)
