@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
-from dp_sql.engines.duckdb.function_kinds import builtin_kinds, function_kinds
+from dp_sql.engines.duckdb.function_kinds import builtin_kinds, check_operators, function_kinds
 from dp_sql.engines.duckdb.in_pieces import Interrupts, for_size, release_sql
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotPrivate, SourceError
@@ -115,11 +115,12 @@ class Engine:
         """Ask for some names at once; what they mean is known while one statement is planned.
 
         So is what the names of functions mean that are `called`, once one is asked for. Inside of
-        itself it does nothing.
+        itself it does nothing. NotPrivate where operators are macros.
         """
         if self._called:
             yield
             return
+        check_operators(self._fetch)
         self._known = self._listed(sorted(names)[:_MAX_LISTED])
         self._called = frozenset(called)
         try:

@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dp_sql.errors import NotPrivate
+from dp_sql.sql.formatting import literal, quote
+
 Fetch = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 """The rows of some SQL with parameters."""
 
@@ -30,6 +33,46 @@ _KINDS = """
 """
 _WORD = re.compile(r"\w+")
 _BUILTIN: dict[str, frozenset[str]] = {}
+
+# All that dp_sql's own SQL calls without a schema, and the same calls with it.
+CALLED_BARE = {"-": "a - b", "+": "a + b", "*": "a * b", "//": "a // b", "/": "a / b", "%": "a % b",
+         "<<": "a << b", ">>": "a >> b", "&": "a & b", "|": "a | b", "||": "s || t",
+         "list_value": "[a, b]", "contains": "b IN [a, b]"}  # fmt: skip
+_LIST = 'system.main."list_value"(a, b)'
+_FULL = {
+    **{name: f'system.main."{name}"({sql[0]}, {sql[-1]})' for name, sql in CALLED_BARE.items()},
+    "list_value": _LIST, "contains": f'system.main."contains"({_LIST}, b)',
+}  # fmt: skip
+_BOUND = """SELECT system.main.json_serialize_plan({}, optimize := false)"""
+_COLUMNS = """FROM (SELECT CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS VARCHAR),
+    CAST(NULL AS VARCHAR)) AS c(a, b, s, t)"""
+_SPELLING = re.compile(
+    r'"(alias|query_location|query_location_length|is_operator)":("[^"]*"|\w+),?'
+)
+_PLANS: list[str] = []
+
+
+def check_operators(fetch: Fetch) -> None:
+    """Refuse a database in which dp_sql's own SQL would call its macros; NotPrivate names one.
+
+    DuckDB looks up an operator as it does a function, so a macro may be called "-". What it binds
+    for all of them is compared with what it binds for its own functions, which takes about 1 ms.
+    """
+
+    def bound(calls: Mapping[str, str]) -> str:
+        sql = f"SELECT {', '.join(calls.values())} {_COLUMNS}"
+        return _SPELLING.sub("", fetch(_BOUND.format(literal(sql)), ())[0][0])
+
+    if not _PLANS:
+        _PLANS.append(bound(_FULL))
+    if bound(CALLED_BARE) == _PLANS[0]:
+        return
+    replaced = sorted(function_kinds(frozenset(CALLED_BARE), fetch)[1] & {*CALLED_BARE})
+    name = quote(replaced[0] if replaced else "-")
+    raise NotPrivate(
+        f"This database has a function {name} of its own, which dp_sql's own SQL would call.",
+        hint=f"Rename or drop it: DROP MACRO {name}.",
+    )
 
 
 def function_kinds(

@@ -24,6 +24,7 @@ from dp_sql.privacy.expressions.comparisons import (
     refuse,
     whole_number,
 )
+from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import NUMBERS, digits_of, family
 
@@ -76,10 +77,13 @@ def negated(node: Node, value: Value) -> Value:
     kind, word = family(value.type), NEGATIONS[type(node)]
     if word == "sign" and kind in SMALL | {"DECIMAL"}:
         return Value(f"system.main.sign({value.sql})", "TINYINT")
+    called = f"system.main.{quote(word)}"
     if kind in FLOATS or kind == "DECIMAL":
-        return Value(f"({word}({value.sql}))", value.type)
+        return Value(f"({called}({value.sql}))", value.type)
     if kind in SMALL and (word == "abs" or kind[0] != "U"):  # -x of an unsigned x wraps on 1.5
-        return Value(f"TRY_CAST({word}(CAST({value.sql} AS HUGEINT)) AS {value.type})", value.type)
+        return Value(
+            f"TRY_CAST({called}(CAST({value.sql} AS HUGEINT)) AS {value.type})", value.type
+        )
     raise refuse(node, f"This is not supported for {value.type}", _NARROW)
 
 
@@ -121,7 +125,7 @@ def _integers(kind: str, sign: str, a: Value, b: Value) -> Value:
     wide = "UHUGEINT" if kind == "UBIGINT" and sign == "*" else "HUGEINT"
     left, right = (f"CAST({value.sql} AS {wide})" for value in (a, b))
     if sign in {"//", "%"}:
-        right = f"nullif({right}, 0)"
+        right = f"system.main.nullif({right}, 0)"
     return Value(f"TRY_CAST(({left} {sign} {right}) AS {kind})", kind)
 
 

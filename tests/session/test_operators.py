@@ -1,0 +1,60 @@
+"""Macros of the owner's database that are called like operators are not called in their place."""
+
+from __future__ import annotations
+
+import pytest
+
+import dp_sql
+from dp_sql.engines.duckdb.function_kinds import CALLED_BARE
+from dp_sql.errors import NotPrivate
+
+_TABLE = "CREATE TABLE t AS SELECT i % 9 AS user_id, i AS x, i % 2 AS y FROM range(90) r(i)"
+_GIVEN = "epsilon := 1, privacy_unit := user_id"
+_MEDIAN = f"DP_MEDIAN(x, {_GIVEN}, lower := 0, upper := 100)"
+# Functions that dp_sql calls by their full names, with parameters as it calls them.
+_NAMED = {
+    "count": "a", "sum": "a", "list": "a", "least": "a, b", "greatest": "a, b", "length": "a",
+    "bin": "a", "abs": "a", "range": "a, b", "arg_min": "a, b", "bit_or": "a", "len": "a",
+    "list_extract": "a, b", "nullif": "a, b", "sha256": "a", "unnest": "a", "coalesce": "a, b",
+    "date_diff": "a, b, c", "replace": "a, b, c", "count_star": "",
+}  # fmt: skip
+
+
+def test_a_macro_that_would_replace_an_operator_is_named_before_anything_is_drawn() -> None:
+    with dp_sql.connect() as session:
+        session.execute(_TABLE)
+        session.sql(f"SELECT {_MEDIAN} FROM t").fetchall()
+        for name in CALLED_BARE:
+            for kind in ("", "TEMP"):
+                session.execute(f'CREATE {kind} MACRO "{name}"(a, b) AS system.main.greatest(a, b)')
+                for call in (_MEDIAN, f"DP_COUNT(*, {_GIVEN})"):
+                    with pytest.raises(NotPrivate) as refused:
+                        session.sql(f"SELECT {call} FROM t")
+                    assert f'function "{name}" of its own' in refused.value.message
+                session.execute(f'DROP MACRO "{name}"')
+        assert session.n_receipts == 1
+
+
+def test_all_other_functions_are_called_by_their_full_names() -> None:
+    """A bare name would call a macro that fails."""
+    with dp_sql.connect() as session:
+        session.execute(_TABLE)
+        for name, parameters in _NAMED.items():
+            session.execute(f"CREATE MACRO {name}({parameters}) AS system.main.error('a macro')")
+        calls = [f"DP_{name}(x, {_GIVEN})" for name in ("COUNT", "SUM", "AVG", "COUNT_DISTINCT")]
+        calls.append(_MEDIAN)
+        session.sql(f"SELECT {', '.join(calls)} FROM t").fetchall()
+        capped = [call.replace("user_id", "user_id, groups := [0, 1], max_groups_contributed := 1")
+                  for call in calls]  # fmt: skip
+        session.sql(f"SELECT y, {', '.join(capped)} FROM t GROUP BY y").fetchall()
+        assert session.n_receipts == 10
+
+
+def test_a_plain_call_is_refused_as_well() -> None:
+    connection = dp_sql.connect().connection
+    assert connection is not None
+    dp_sql.install(connection)
+    connection.execute(_TABLE)
+    connection.execute('CREATE MACRO "-"(a, b) AS system.main."+"(a, b)')
+    with pytest.raises(Exception, match='function "-" of its own'):
+        connection.sql(f"SELECT {_MEDIAN} FROM t").fetchall()
