@@ -50,7 +50,7 @@ class Listed:
 
 
 class Catalogue(Protocol):
-    """A database as its owner sees it; `finds` and `number` raise SourceError on failure."""
+    """A database as its owner sees it; what reads rows raises SourceError on failure."""
 
     def listed(self) -> Sequence[Listed]:
         """The tables and views, except temporary ones."""
@@ -61,5 +61,5 @@ class Catalogue(Protocol):
     def finds(self, select: str) -> bool:
         """Whether a SELECT returns a row."""
 
-    def number(self, select: str) -> int:
+    def public_number(self, select: str) -> int:
         """The number that a SELECT over public tables returns."""

@@ -237,7 +237,7 @@ def work_lines(policy: Policy, catalog: Catalogue) -> Iterator[str]:
             counts = f"SELECT system.main.count(*) AS n FROM {means[public].sql}"
             by = f"WHERE {quote(column)} IS NOT NULL GROUP BY {exact(quote(column), kind)}"
             most = f"SELECT coalesce(system.main.max(n), 0) FROM ({counts} {by}) AS counted"
-            if (shared := catalog.number(most)) > 1:
+            if (shared := catalog.public_number(most)) > 1:
                 yield (
                     f"{dotted(public)}.{folded(column)}: up to {shared:,} rows share a value. "
                     "A join on it multiplies a row by the number of these rows that differ in the "

@@ -99,10 +99,12 @@ class DatabaseCatalogue:
         return sorted(name for name, internal in rows if not internal and folded(name) in own)
 
     def finds(self, select: str) -> bool:
-        """Whether a SELECT has a row; SourceError as for `number`."""
-        return bool(self.number(f"SELECT system.main.count(*) FROM ({select} LIMIT 1) AS found"))
+        """Whether a SELECT has a row; SourceError as for `public_number`."""
+        return bool(
+            self.public_number(f"SELECT system.main.count(*) FROM ({select} LIMIT 1) AS found")
+        )
 
-    def number(self, select: str) -> int:
+    def public_number(self, select: str) -> int:
         """The number that a SELECT returns, or a SourceError.
 
         DuckDB's own message may hold values, and is left out.

@@ -55,8 +55,8 @@ class SparkPrivateConnection(PrivateConnection):
             use_schema(connection, self._spark.here())
             for table in tables:
                 make_table(connection, table.parts, table.columns)
-            self.catalogue = SparkTables([*map(self._listed_in_spark, tables)], self)
-            self._listed = self.catalogue.listed()
+            self._listed = [*map(self._listed_in_spark, tables)]
+            self.catalogue = self
 
     def _check(self, policy: Policy) -> None:
         if policy.views:
@@ -106,6 +106,24 @@ class SparkPrivateConnection(PrivateConnection):
         """The tables that hold people's rows."""
         return [self._tables[name] for name in self._policy.tables]
 
+    # --- the same as the owner's tools see it (dp_sql.policy.catalog) ---
+
+    def listed(self) -> Sequence[Listed]:
+        """The tables of the policy."""
+        return self._listed
+
+    def stand_ins(self) -> Sequence[str]:
+        """Users' functions in Spark replace none here."""
+        return []
+
+    def finds(self, select: str) -> bool:
+        """Whether a SELECT returns a row; SourceError where it reads people's rows."""
+        if any(full_name(table.parts) in select for table in self.private_tables()):
+            raise SourceError("on Spark this is not checked.")
+        return bool(self.public_values(select))
+
+    # --- questions ---
+
     def interrupt(self) -> None:
         """Stop what is running, in Spark and here."""
         self._releases.interrupt()
@@ -120,29 +138,3 @@ class SparkPrivateConnection(PrivateConnection):
 
     def _as_drawn(self, plan: Plan) -> Plan:
         return drawn_from(plan)
-
-
-class SparkTables:
-    """The tables of a policy, as the owner's tools see them; only public ones have rows here."""
-
-    def __init__(self, listed: Sequence[Listed], side: SparkPrivateConnection) -> None:
-        self._listed, self._side = listed, side
-
-    def listed(self) -> Sequence[Listed]:
-        """The tables."""
-        return self._listed
-
-    def stand_ins(self) -> Sequence[str]:
-        """Users' functions in Spark replace none here."""
-        return []
-
-    def finds(self, select: str) -> bool:
-        """Whether a SELECT returns a row; SourceError where it reads people's rows."""
-        for table in self._side.private_tables():
-            if full_name(table.parts) in select:
-                raise SourceError("on Spark this is not checked.")
-        return bool(self._side.public_values(select))
-
-    def number(self, select: str) -> int:
-        """The number that a SELECT over public tables returns."""
-        return self._side.public_number(select)
