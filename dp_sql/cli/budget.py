@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import astuple, fields
 from datetime import UTC, datetime
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from dp_sql.cli.budget_plot import curves, draw, shortened
 from dp_sql.cli.rows import format_options, print_rows
 from dp_sql.errors import PolicyError
 from dp_sql.policy.model import read_policy
+from dp_sql.releases import in_short
 from dp_sql.sql.formatting import literal
 
 _HELP = """\
@@ -115,8 +115,8 @@ def visible(text: str) -> str:
 def _figures(row: BudgetRow) -> str:
     delta = ""
     if row.delta_total or row.delta_spent:
-        of = f" of {_small(row.delta_total)}" if row.delta_total else ""
-        delta = f"; δ {_small(row.delta_spent)}{of}"
+        of = f" of {in_short(row.delta_total)}" if row.delta_total else ""
+        delta = f"; δ {in_short(row.delta_spent)}{of}"
     if row.epsilon_total is None or row.epsilon_left is None:
         return f"ε {literal(row.epsilon_spent)} spent, no cap of its own{delta}"
     spent, total = literal(row.epsilon_spent), literal(row.epsilon_total)
@@ -139,9 +139,3 @@ def _percent(share: Fraction) -> str:
     ('99 %', '<1 %', '0 %')
     """
     return "<1 %" if 0 < share < Fraction(1, 100) else f"{int(share * 100)} %"
-
-
-def _small(delta: Fraction) -> str:
-    """A delta, short and exact: 1e-6."""
-    text = literal(delta)
-    return text if len(text) < 6 else f"{Decimal(text):e}"

@@ -22,11 +22,11 @@ from dp_sql.policy.parser import (
     choice,
     key,
     number,
-    plain,
     read,
     string,
     valid,
 )
+from dp_sql.releases import in_short
 from dp_sql.sql import ranges
 
 ACCOUNTANTS: tuple[AccountantName, ...] = get_args(AccountantName)
@@ -161,7 +161,7 @@ def _analysts(document: Document, named: Mapping[str, Any], total: Cap) -> dict[
             if getattr(own, part) > whole:
                 raise document.error(
                     (*here, part), f"This {part} could never be reached: all analysts together may "
-                    f"spend {plain(whole)} ([budget], {part})."
+                    f"spend {in_short(whole)} ([budget], {part})."
                 )  # fmt: skip
         found[name] = Cap(own.epsilon, own.delta)
     return found

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from dp_sql.errors import PolicyError, guess
+from dp_sql.releases import in_short
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
 
@@ -205,8 +206,8 @@ def number(
             return None
         return int(value) if whole else Fraction(value)
 
-    words = f"a {'whole ' if whole else ''}number from {float(low):g} to "
-    words = f"0, or {words}below {plain(high)}" if or_zero else f"{words}{plain(high)}"
+    words = f"a {'whole ' if whole else ''}number from {in_short(low)} to "
+    words = f"0, or {words}below {in_short(high)}" if or_zero else f"{words}{in_short(high)}"
     return ValueKind(words, read, ends=(low, high))
 
 
@@ -227,11 +228,6 @@ def string(words: str, is_valid: Callable[[str], object]) -> ValueKind:
 BOOLEAN = ValueKind("true or false", lambda value: value if isinstance(value, bool) else None)
 NAMES = ValueKind('a list of names: ["…", "…"]', lambda value: value if isinstance(value, list)
              and all(isinstance(v, str) and v for v in value) else None)  # fmt: skip
-
-
-def plain(x: Fraction) -> str:
-    """A number as a person writes it."""
-    return str(x.numerator) if x.denominator == 1 else f"{float(x):g}"
 
 
 def read(document: Document, path: Path, section: type[Section], value: object) -> Section:

@@ -142,7 +142,7 @@ def test_epsilon_keeps_its_decimals(nanos: int) -> None:
 
 PLD = '[budget]\ndataset = "s"\nepsilon = 1\ndelta = 1e-6\naccountant = "pld"\n'
 ONE = f"{SHORT}[budget.analysts.a]\n"
-ABOVE_ZERO = "epsilon must be a number from 1e-09 to 1000000"
+ABOVE_ZERO = "epsilon must be a number from 1e-9 to 1000000"
 REFUSED = [
     ("[budget]", 1, r'needs dataset: your name for these people.s data; same people, same name, as in dataset = "shop"; and epsilon: the most that all'),
     ('budget = "all"', 1, r"budget must be a section: \[budget\]"),
@@ -170,8 +170,8 @@ REFUSED = [
     (f'{SHORT}accountant = "zcdp"', 4, r'"zcdp" needs a delta above 0, as in delta = 1e-6'),
     (f'{SHORT}accountant = "pld"\ndelta = 0', 4, r'"pld" needs a delta above 0'),
     (PLD, 5, r"needs release_epsilon: what every release is charged as"),
-    (f"{PLD}release_epsilon = 0", 6, "release_epsilon must be a number from 1e-09 to 1"),
-    (f"{PLD}release_epsilon = 1.1", 6, "release_epsilon must be a number from 1e-09 to 1"),
+    (f"{PLD}release_epsilon = 0", 6, "release_epsilon must be a number from 1e-9 to 1"),
+    (f"{PLD}release_epsilon = 1.1", 6, "release_epsilon must be a number from 1e-9 to 1"),
     (f"{SHORT}release_epsilon = 0.1", 4, 'release_epsilon is for accountant = "pld" only'),
     (f"{SHORT}discovery_share = 1", 4, "discovery_share must be a number from 0.001 to 0.9"),
     (f"{SHORT}discovery_share = 0", 4, "discovery_share must be a number from 0.001 to 0.9"),
