@@ -91,7 +91,7 @@ def function_kinds(
 
 def builtin_kinds(names: frozenset[str], fetch: Fetch) -> Mapping[str, frozenset[str]]:
     """What each name is among DuckDB's own functions; read once per process."""
-    if not _BUILTIN:
+    if names and not _BUILTIN:
         found = fetch(f"{_KINDS} WHERE internal GROUP BY 1", ())
         _BUILTIN.update((name, frozenset(kinds)) for name, kinds, _ in found)
     return {name: _BUILTIN[name] for name in names if name in _BUILTIN}

@@ -52,7 +52,7 @@ OPTIMIZERS = (
     "build_side_probe_side,empty_result_pullup,join_filter_pushdown'"
 )
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
-_MAX_KNOWN = 1000  # answers of the catalog, and numbers of public tables, which do not change
+_MAX_KNOWN = 500  # of what does not change: answers of the catalog, numbers of public tables
 # Types whose values arrow changes on some versions.
 _AS_STRING = {"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"}
 
@@ -83,6 +83,7 @@ class PrivateConnection(Schema):
         self._remove_spill: Callable[[], None] = lambda: None
         self._known: dict[str, list[tuple[str, str]]] = {}
         self._numbers: dict[str, int] = {}
+        self._agreed: dict[tuple[str, frozenset[Parts]], bool] = {}
         self._public_rows: OrderedDict[Parts, None] = OrderedDict()
         with self._closed_on_failure():
             self._remove_spill = limit_private(one, limits, self._run)
@@ -204,8 +205,15 @@ class PrivateConnection(Schema):
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables.
 
-        Of a table that is files DuckDB names nothing, so the names in the SQL are compared.
+        Of a table that is files DuckDB names nothing, so the names in the SQL are compared. The
+        answer does not change.
         """
+        if (source, tables) not in self._agreed:
+            self._agreed[source, tables] = self._agrees(source, tables)
+            _forget_oldest(self._agreed)
+        return self._agreed[source, tables]
+
+    def _agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         files = {one.parts for one in self._listed if one.files}
         if files and not files & set(_full_names(source)) <= tables:
             return False
@@ -222,8 +230,8 @@ class PrivateConnection(Schema):
         drawn = map(self._as_drawn, plans)
         tickets = [*map(self.tickets.issue_once, drawn, reservations)]
         try:
-            for _, some, theirs in bundled(plans, tickets):
-                self._bound(exactly(released_columns(some), private_sql(some, theirs)))
+            for _, some, _ in bundled(plans, tickets):  # the tickets change no type
+                self.columns(exactly(released_columns(some), private_sql(some, [""] * len(some))))
         except Exception:
             self._withdraw(tickets)
             raise InternalError("DuckDB cannot bind the SQL generated for this query.") from None
@@ -279,6 +287,6 @@ def _full_names(sql: str) -> Iterator[Parts]:
             yield (str(names[0]), str(names[1]), str(names[2]))
 
 
-def _forget_oldest(known: dict[str, Any]) -> None:
+def _forget_oldest(known: dict[Any, Any]) -> None:
     if len(known) > _MAX_KNOWN:
         del known[next(iter(known))]
