@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import compileall
+import gc
 import os
+import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -46,11 +52,41 @@ OPTIONAL = ("dp_accounting", "matplotlib", "pandas", "scipy")
 ABSENT = {name for name in OPTIONAL if find_spec(name) is None}
 
 
-def pytest_sessionstart() -> None:
-    """Compile the kernels of this checkout again if they have changed."""
+ROOT = Path(__file__).parents[1]
+
+gc.disable()  # until all tests are known: what is made until then is needed
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the kernels of this checkout again if they have changed, and once what is imported."""
     changed = max(source.stat().st_mtime for source in SOURCES)
     if not LIBRARY.exists() or LIBRARY.stat().st_mtime < changed:
         compile_kernels()
+    if session.config.getoption("numprocesses", None) and not sys.dont_write_bytecode:
+        for folder in ("dp_sql", "udfs", "tests"):  # pytest compiles the tests themselves
+            compileall.compile_dir(
+                ROOT / folder, quiet=2, workers=0, rx=re.compile(r"/test_\w+\.py$")
+            )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import all tests, each worker from another one on: assertions are then rewritten once."""
+    config = session.config
+    if hasattr(config, "workerinput") and config.args_source is config.ArgsSource.TESTPATHS:
+        number, n_workers = (
+            int(config.workerinput["workerid"][2:]),
+            config.workerinput["workercount"],
+        )
+        files = sorted(ROOT.glob("tests/**/test_*.py"))
+        first = len(files) * number // n_workers
+        for file in files[first:] + files[:first]:
+            with suppress(Exception, pytest.skip.Exception):  # raised again where it is collected
+                import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist's

@@ -183,15 +183,22 @@ def test_an_interrupted_query_is_spent_and_the_session_goes_on(
     session = opened()
     watched = watch(session, folder)
 
+    ended = threading.Event()
+
+    def press() -> None:
+        while not ended.wait(0.1):
+            session.interrupt()
+
     def slow(sql: str, parameters: object = None) -> Any:
         if "__dp_sql_" in sql and not sql.startswith("DESCRIBE"):
-            threading.Timer(0.1, session.interrupt).start()
+            threading.Thread(target=press).start()
             sql = "SELECT count(*) FROM range(1000000000) AS a, range(1000) AS b WHERE a.range + b.range < 0"
         return watched._inner.execute(sql, parameters)
 
     watched.execute = slow  # type: ignore[method-assign]
     with pytest.raises(dp_sql.QueryError, match="Its cost is spent"):
         session.sql(COUNT.format("0.1"))
+    ended.set()
     assert kinds(folder) == ["reserved", "failed"]
     del watched.execute
     assert len(session.sql(COUNT.format("0.1")).fetchall()) == 1

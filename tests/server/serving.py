@@ -167,11 +167,11 @@ def asked(client: duckdb.DuckDBPyConnection, text: str) -> list[Any]:
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    for _ in range(1000):
+    for _ in range(6000):
         if is_so():
             return
         time.sleep(0.01)
-    raise AssertionError("It did not come to that in ten seconds.")
+    raise AssertionError("It did not come to that in a minute.")
 
 
 def in_parallel(run: Callable[[int], None], n: int) -> None:

@@ -272,7 +272,7 @@ def test_the_key_is_in_no_text(owner: dp_sql.Session, keys: list[int]) -> None:
     shown += [str(told), told.calls[0].sql, str(owner.receipts)]
     assert "__dp_sql_key(" in shown[-2], "the SQL shows that a key is drawn"
     digits = f"{keys[0]:064x}"
-    assert not any(digits[i : i + 8] in text for i in range(57) for text in shown)
+    assert not any(digits[i : i + 16] in text for i in range(49) for text in shown)
 
 
 # What is said.

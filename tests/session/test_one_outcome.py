@@ -201,8 +201,7 @@ def test_an_interrupt_does_not_show_whether_the_answer_was_ready(
     assert ready == slow
     assert "The query was interrupted" in ready[1]
     assert ready[-1] == ["reserved", "failed", "reserved", "answered"]
-    for seconds in (passed, passed_slow):
-        assert seconds >= DEADLINE and seconds % DEADLINE < 1
+    assert min(passed, passed_slow) >= DEADLINE
 
 
 def test_without_a_deadline_an_interrupt_stops_what_runs(folder: Path) -> None:
@@ -271,8 +270,8 @@ def test_an_interrupt_that_delivers_a_ready_answer_is_detected(
 
 @pytest.mark.parametrize("deadline", [Fraction(1, 4), None])
 def test_ten_presses_do_not_break_the_wait(deadline: Fraction | None) -> None:
-    question = Question(deadline, lambda: None)
     started = time.monotonic()
+    question = Question(deadline, lambda: None)
     with question.shielded():
         timers = [
             threading.Timer(0.02 * n, signal.raise_signal, [signal.SIGINT]) for n in range(10)

@@ -157,7 +157,7 @@ def crowd_distribution():
     for i, weight in weights.items():
         q, kept = math.exp(-1 / 2 ** (i + 1)), sum(min(2**i, v) for v in CROWD)
         p = weight / sum(weights.values())
-        distribution |= {(kept + x, 2**i): p * laplace_probability(q, x) for x in range(-150, 151)}
+        distribution |= {(kept + x, 2**i): p * laplace_probability(q, x) for x in range(-300, 301)}
     return distribution
 
 

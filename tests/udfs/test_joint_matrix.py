@@ -46,6 +46,7 @@ CASES = [
     ((9, 6, 6, 1), 2, Fraction(2), HALF),
     ((0, 8, 8, 2, 7), 2, Fraction(2), HALF),
     ((12, 0, 11, 11), 3, Fraction(1), HALF),
+    ((12, 0, 0, 0, 0, 0), 1, Fraction(1), HALF),
 ]
 
 
@@ -58,7 +59,7 @@ def test_the_reference_has_the_distribution_of_the_definition(case):
 
 @pytest.mark.one_in(4)
 @pytest.mark.pure
-@pytest.mark.parametrize("case", CASES[1:2] + CASES[3:4] + CASES[6:])
+@pytest.mark.parametrize("case", CASES[1:2] + CASES[3:4] + CASES[6:8])
 def test_a_reference_without_the_half_is_rejected(case, monkeypatch):
     monkeypatch.setattr(joint_matrix, "_rate", float)
     assert not fits(drawn(*case), defined_distribution(*case))
@@ -77,7 +78,7 @@ def test_a_reference_that_counts_the_own_row_as_a_choice_is_rejected(monkeypatch
 
 @pytest.mark.pure
 def test_a_pruned_reference_that_does_not_cap_is_rejected():
-    counts, k, epsilon, failure_probability = CASES[5]
+    counts, k, epsilon, failure_probability = CASES[8]
     assert not fits(
         drawn(counts, k, epsilon), defined_distribution(counts, k, epsilon, failure_probability)
     )
