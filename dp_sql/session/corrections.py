@@ -18,7 +18,7 @@ from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement
-from dp_sql.sql.tokens import CLOSE, OPEN, Token, folded, put, tokenize
+from dp_sql.sql.tokens import CLOSE, OPEN, Token, folded, matching, put, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 Attempt = Callable[[str], Exception | None]  # what is wrong with a statement, if anything is
@@ -39,6 +39,9 @@ _ALSO_CALLED = {
     "dp_percentile": "dp_quantile", "dp_mean": "dp_avg", "dp_mode": "dp_topk",
     **dict.fromkeys(("dp_min", "dp_max", "dp_stddev", "dp_var", "dp_variance"), "-"),
 }  # fmt: skip
+_OURS_FOR = {"MEAN": "DP_AVG", "APPROX_COUNT_DISTINCT": "DP_COUNT_DISTINCT"} | dict.fromkeys(
+    ("QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE"), "DP_QUANTILE"
+)
 _ENDS = {"dp_min": "0.01", "dp_max": "0.99"}
 _each = [f"{function.name} ({function.purpose})" for function in FUNCTIONS.values()]
 PURPOSES = f"{', '.join(_each[:-1])} and {_each[-1]}"
@@ -242,7 +245,23 @@ def question_about(
         asked = f"DP_{function.upper}"
         if asked in FUNCTIONS and asked != "DP_COUNT" and bracket.is_symbol("("):
             calls.insert(0, f"{asked}({column.text}, epsilon := {epsilon})")
-    return at.start, [f"SELECT {call} AS n FROM {at.text}" for call in calls]
+    simple = [f"SELECT {call} AS n FROM {at.text}" for call in calls]
+    return at.start, [*_with_our_functions(tokens, epsilon), *simple]
+
+
+def _with_our_functions(tokens: Sequence[Token], epsilon: str) -> Iterator[str]:
+    """The statement with DP functions in place of aggregates, if it has any."""
+    text = tokens[0].source
+    for i in reversed(range(len(tokens) - 2)):
+        name, is_distinct = tokens[i].upper, tokens[i + 2].upper == "DISTINCT"
+        asked = f"DP_{name}_DISTINCT" if is_distinct else _OURS_FOR.get(name, f"DP_{name}")
+        if asked in FUNCTIONS and tokens[i + 1].is_symbol("("):
+            end = tokens[matching(tokens, i + 1)].start
+            inside = text[tokens[i + 1 + is_distinct].end : end].strip() or "*"
+            call = f"{asked}({inside}, epsilon := {epsilon})"
+            text = text[: tokens[i].start] + call + text[end + 1 :]
+    if text != tokens[0].source:
+        yield text
 
 
 def rescaled(statement: Statement, factor: Fraction) -> str:

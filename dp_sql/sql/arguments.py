@@ -233,12 +233,16 @@ def _arguments(
     if len(positional) < len(function.positional):
         missing = function.positional[len(positional) :]
         last = positional[-1].tokens[-1] if positional else tokens[index]
+        instead = (
+            [put([last], f"{last.text}, {_EXAMPLES[missing]}")] if missing in _EXAMPLES else []
+        )
+        if function.shape.takes_star and named:
+            instead = [put(tokens[index : index + 2], f"{function.name}(*, ")]
         raise tokens[index].error(
             ArgumentError,
             f"{function.name} needs {' and '.join(missing)}, written without a name.",
-            f"For example: {function.example}",
-            [put([last], f"{last.text}, {_EXAMPLES[missing]}")] if missing in _EXAMPLES else [],
-        )
+            f"For example: {function.example}", instead,
+        )  # fmt: skip
     return positional, named
 
 
@@ -308,6 +312,9 @@ def _surplus(
     if after_named:
         message = "Arguments without a name come before those with one."
     instead = [left_out(tokens, start, stop)]
+    if "item" in function.positional and first.name is not None and before.name is not None:
+        both = f"concat_ws('|', {text_of(tokens[start - 2 : stop])})"  # of two columns
+        instead.insert(0, put(tokens[start - 2 : stop], both))
     if stop == start + 1 and first.kind == "number":
         has_epsilon = any(token.upper == "EPSILON" for token in tokens[stop:])
         instead.insert(has_epsilon, put([first], f"epsilon := {first.text}"))

@@ -192,6 +192,8 @@ def _refuse_misplaced(tokens: Sequence[Token], index: int, select: SelectText) -
         instead = [put(tokens[after:stop], "")] if has_window else []
         if word == "FILTER" and sum(t.upper in FUNCTIONS for t in tokens) == 1:
             instead = _with_where(tokens, after, select)
+        elif word == "FILTER":
+            instead = _with_case(tokens, index, after)
         message = f"{name} does not take {_AFTER_CALL[word]}."
         raise tokens[after].error(NotSupported, message, None, instead)
     for keyword, advice in _NOT_BESIDE.items():
@@ -225,6 +227,18 @@ def _with_where(tokens: Sequence[Token], at: int, select: SelectText) -> list[st
         before = text[: tokens[at - 1].end] + text[tokens[close].end : begin]
         return [f"{before}({text[begin:end]}) AND {condition}{text[end:]}"]
     return [f"{before} WHERE {condition}{text[end:]}"]
+
+
+def _with_case(tokens: Sequence[Token], index: int, at: int) -> list[str]:
+    """The statement with the FILTER (WHERE …) of one of several calls in a CASE in its item."""
+    close = matching(tokens, at + 1) if token_at(tokens, at + 1).is_symbol("(") else at
+    if close <= at + 3:
+        return []
+    first, stop = split(tokens, index + 2, at - 1)[0]
+    item, condition = text_of(tokens[first:stop]), text_of(tokens[at + 3 : close])
+    case = f"CASE WHEN {condition} THEN {1 if item == '*' else item} END"
+    rest = text_of(tokens[stop:at])
+    return [put(tokens[index : close + 1], f"{tokens[index].text}({case}{rest}")]
 
 
 def _without(tokens: Sequence[Token], clause: Clause) -> list[str]:

@@ -96,6 +96,9 @@ def read_domain(argument: Argument, what: str) -> PublicSet:
     """A public column, a list of literals, an ENUM type, a query, or the word observed."""
     if _in_brackets(argument.tokens) and argument.tokens[1].upper in _QUERY:
         return PublicQuery(argument.written, argument.tokens[0].start)
+    words = [token.upper for token in argument.tokens]
+    if words[0] in {"RANGE", "GENERATE_SERIES"} and _in_brackets(argument.tokens[1:]):
+        return PublicQuery(f"(FROM {argument.written})", argument.tokens[0].start)
     if argument.tokens[0].is_symbol("[") and argument.tokens[-1].is_symbol("]"):
         return ListLiteral(argument.written, argument.tokens[0].start)
     found = argument.column()
@@ -118,8 +121,6 @@ def _as_domain(argument: Argument) -> list[str]:
         return [argument.put(f"{text_of(tokens[4:-1])}.{tokens[2].text}")]
     if tokens[0].is_symbol("(") and tokens[-1].is_symbol(")"):
         return [argument.put(f"[{text_of(tokens[1:-1])}]")]
-    if words[0] in {"RANGE", "GENERATE_SERIES"}:
-        return [argument.put(f"(FROM {argument.written})")]
     return [argument.put(f"[{argument.written}]")]
 
 

@@ -127,5 +127,18 @@ def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
             f"{shown} next to a DP call would be computed over the answer, not over the source.",
             "Write a separate query for it, or compute it over the answer in an outer query: "
             "SELECT … FROM (SELECT DP_…(…) AS answer FROM …)",
-            [select.without_item(*item)],
+            [*_computed_outside(select, item), select.without_item(*item)],
         )
+
+
+def _computed_outside(select: DpSelect, item: Span) -> list[str]:
+    """The statement with an item in an outer query, over the answers of the other items."""
+    start, stop = item
+    written, text = select.text[start:stop], select.text.rstrip("; \n")
+    inside = [call for call in select.calls if start <= call.start < stop]
+    if not inside:
+        return [f"SELECT *, {written} FROM ({select.without_item(start, stop).rstrip('; ')})"]
+    a, b = inside[0].span
+    outer = written[: a - start] + "answer" + written[b - start :]
+    inner = f"{text[:start]}{text[a:b]} AS answer{text[stop:]}"
+    return [f"SELECT * EXCLUDE (answer), {outer} FROM ({inner})"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.tokens import CLOSE, OPEN, Token, put, text_of
+from dp_sql.sql.tokens import CLOSE, OPEN, Token, put, queries_around, text_of
 
 _NEAREST = 3
 _NO_CALLS = {"WHERE", "AND", "OR", "NOT", "ON", "SELECT", "BY", "HAVING", "WHEN", "THEN", "ELSE",
@@ -17,7 +17,8 @@ _NO_CALLS = {"WHERE", "AND", "OR", "NOT", "ON", "SELECT", "BY", "HAVING", "WHEN"
 def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
     """Texts with another spelling of the refused node, which is near a place; there may be none.
 
-    A cast becomes a TRY_CAST, ~ the function that sqlglot takes it for, and UNION a UNION ALL.
+    A cast becomes a TRY_CAST, ~ the function that sqlglot takes it for, UNION a UNION ALL,
+    INTERSECT and EXCEPT an IN, and an outer join one that keeps the private rows.
     """
     match node:
         case exp.Cast():
@@ -29,6 +30,15 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
         case exp.Union():
             unions = [i for i, token in enumerate(tokens) if token.upper == "UNION"]
             found = [(i, put(tokens[i : i + 1], "UNION ALL")) for i in unions]
+        case exp.Intersect() | exp.Except():
+            words = {"INTERSECT": "IN", "EXCEPT": "NOT IN"}
+            found = [
+                _with_in(tokens, i, words[token.upper])
+                for i, token in enumerate(tokens)
+                if token.upper in words
+            ]
+        case exp.Join():
+            found = [one for i in range(len(tokens) - 2) for one in _other_joins(tokens, i)]
         case _:
             found = []
     known = [one for one in found if one is not None]
@@ -58,6 +68,36 @@ def _matched(tokens: Sequence[Token], i: int, word: str) -> tuple[int, str] | No
     written = text_of(tokens[first : i - negated])
     call = f"{'NOT ' * negated}{word}({written}, {tokens[i + 1].text})"
     return i, put(tokens[first : i + 2], call)
+
+
+def _with_in(tokens: Sequence[Token], i: int, word: str) -> tuple[int, str] | None:
+    """`(SELECT a FROM … INTERSECT SELECT …)`, and EXCEPT, with IN, if it has one column."""
+    opening, stop = queries_around(tokens, i)[0]
+    left, right = tokens[opening:i], tokens[i + 1 : stop]
+    if len(left) < 3 or left[2].upper != "FROM":
+        return None
+    query = (
+        f"SELECT DISTINCT * FROM ({text_of(left)}) WHERE {left[1].text} {word} ({text_of(right)})"
+    )
+    return i, put(tokens[opening:stop], query)
+
+
+def _other_joins(tokens: Sequence[Token], i: int) -> Iterator[tuple[int, str]]:
+    """An outer join as a left one, where its two tables may change places, or an inner one."""
+    side = tokens[i].upper
+    if side not in {"LEFT", "RIGHT", "FULL"}:
+        return
+    join = i + 1 + (tokens[i + 1].upper == "OUTER")
+    if tokens[join].upper != "JOIN":
+        return
+    if side == "FULL":
+        yield i, put(tokens[i : join + 1], "LEFT JOIN")
+    if side != "LEFT":
+        start = next(j for j in range(i, -1, -1) if tokens[j].upper == "FROM") + 1
+        stop = next(j for j in range(join, len(tokens)) if tokens[j].upper in {"ON", "USING"})
+        left, right = text_of(tokens[start:i]), text_of(tokens[join + 1 : stop])
+        yield i, put(tokens[start:stop], f"{right} LEFT JOIN {left}")
+    yield i, put(tokens[i : join + 1], "JOIN")
 
 
 def _operand(tokens: Sequence[Token], end: int) -> int:

@@ -111,13 +111,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT ON (title) user_id,
 -- NotPrivate: SELECT DISTINCT must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT title FROM ratings)
 
--- NotPrivate: A window function is not supported here: dp_sql cannot prove that it
+-- NotPrivate: A window function is not supported here: it reads other rows
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) OVER () AS title FROM ratings)
 
--- NotPrivate: A window function is not supported here: dp_sql cannot prove that it
+-- NotPrivate: A window function is not supported here: it reads other rows
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (ORDER BY score) AS title FROM ratings)
 
--- NotPrivate: A window function is not supported here: dp_sql cannot prove that it
+-- NotPrivate: A window function is not supported here: it reads other rows
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, row_number() OVER () AS title FROM ratings)
 
 -- NotPrivate: GROUP BY in a source must list the privacy unit.
@@ -141,13 +141,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 -- NotPrivate: GROUPING SETS is not supported
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY GROUPING SETS ((user_id, title), ()))
 
--- NotPrivate: A source may only use count, min, max, and sum and avg of integers up to 64 bits.
+-- NotPrivate: A source may only use count, min, max, bool_or, bool_and, and sum and avg of integers up to 64 bits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first(title) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: A source may only use count, min, max, and sum and avg of integers up to 64 bits.
+-- NotPrivate: A source may only use count, min, max, bool_or, bool_and, and sum and avg of integers up to 64 bits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: A source may only use count, min, max, and sum and avg of integers up to 64 bits.
+-- NotPrivate: A source may only use count, min, max, bool_or, bool_and, and sum and avg of integers up to 64 bits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, arg_max(title, score) AS title FROM ratings GROUP BY user_id)
 
 -- ArgumentError: DP_TOPK needs a domain

@@ -109,7 +109,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE {'a': title} IS NOT NU
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE [title] = ['x']
 
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (title, user_id) = ('x', 1)
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (title, user_id) < ('x', 1)
 
 -- NotPrivate: The function row is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE row(title, user_id) IN (('x', 1))
@@ -189,7 +189,7 @@ SELECT DP_TOPK(first(title), 1, epsilon := 1, domain := ['x']) FROM ratings
 -- NotPrivate: The function count is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(count(*), 1, epsilon := 1, domain := [1]) FROM ratings
 
--- NotPrivate: A window function is not supported here: dp_sql cannot prove that it
+-- NotPrivate: A window function is not supported here: it reads other rows
 SELECT DP_TOPK(row_number() OVER (), 1, epsilon := 1, domain := [1]) FROM ratings
 
 -- NotSupported: DP_TOPK does not take ORDER BY; NULLs never count, and the order

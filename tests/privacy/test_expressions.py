@@ -109,6 +109,7 @@ KNOWN = {
     "s || 'x'": ("(s || 'x')", "VARCHAR"),
     "left(s, 3)": ("system.main.left(s, 3)", "VARCHAR"),
     "dt = ts": ("(TRY_CAST(dt AS TIMESTAMP) = ts)", "BOOLEAN"),
+    "(i, s) <> (1, 'a')": ("(NOT ((i IS NOT DISTINCT FROM CAST('1' AS INTEGER)) AND (s IS NOT DISTINCT FROM 'a')))", "BOOLEAN"),
     "i IS NOT DISTINCT FROM 1": ("(i IS NOT DISTINCT FROM CAST('1' AS INTEGER))", "BOOLEAN"),
 }  # fmt: skip
 

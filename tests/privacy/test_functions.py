@@ -44,6 +44,8 @@ FORMS = [
     "{int} & 5", "{int} | {int}", "{number} ^ 2", "{number} ** {number}", "log({number})",
     "{text}[1:2]", "{text}[:3]", "{text}[2:]", "{text}[-3:-2]", "{text}[1]", "{text}[-1]", "{text}[0]",
     "{text} GLOB 'D*n*'", "{text} GLOB '*.*'", "{text} SIMILAR TO '(a|b).*'", "{text} IN (VALUES ('Dune'), ('a,b'))",
+    "({int}, {text}) = (1, 'Dune')", "({int}, {bool}) <> (7, {bool})", "({time}, {int}) = ({time}, NULL)",
+    "({text}, {bool}) IN (('Dune', TRUE), ('dune', FALSE))", "({int}, {text}) NOT IN ((1, 'Dune'), (2, NULL))",
     "{int} = ANY([1, 7])", "{text} = $$Dune$$",
     "{number} BETWEEN {number} AND 5", "regexp_extract({text}, 'a')", "{text} -> 'a' ->> 'b'",
 ]  # fmt: skip

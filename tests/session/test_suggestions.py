@@ -143,8 +143,24 @@ ANALYSTS = [
     "SUMMARIZE ratings",
     f"SELECT region, {COUNT.format(', max_groups_contributed := 1')} AS n FROM ratings GROUP BY region "
     "QUALIFY row_number() OVER (ORDER BY n DESC) = 1",
-    f"SELECT length(title) AS k, {COUNT.format(', groups := range(1, 9), max_groups_contributed := 1')} FROM ratings "
-    "GROUP BY k",
+    "SELECT region, count(*) AS n, avg(score) FROM ratings r WHERE title > 'a' GROUP BY 1 ORDER BY n",
+    "SELECT quantile_cont(score, 0.9) FROM ratings",
+    "FROM ratings SELECT approx_count_distinct(title), count() GROUP BY region",
+    "SELECT DP_COUNT_DISTINCT(title, region, epsilon := 0.1) FROM ratings",
+    "SELECT DP_COUNT(epsilon := 0.1) FROM ratings",
+    f"SELECT {COUNT.format('')} AS n, {COUNT.format('')} FILTER (WHERE region = 'n') FROM ratings",
+    "SELECT DP_COUNT(*, epsilon := 0.1), DP_COUNT(*, epsilon := 0.1) FILTER (WHERE region = 'n') FROM ratings",
+    f"SELECT dayname(day) AS d, {COUNT.format('')} FROM ratings GROUP BY d",
+    f"SELECT extract(month FROM day) AS m, {COUNT.format('')} FROM ratings GROUP BY m",
+    f"SELECT day, {COUNT.format('')} FROM ratings GROUP BY day",
+    f"SELECT {COUNT.format('')} FROM catalog c LEFT JOIN ratings r USING (title)",
+    f"SELECT {COUNT.format('')} FROM catalog c RIGHT OUTER JOIN ratings r ON c.title = r.title",
+    f"SELECT {COUNT.format('')} FROM catalog c FULL JOIN ratings r USING (title)",
+    *(
+        f"SELECT {COUNT.format('')} FROM (SELECT user_id FROM ratings {word} SELECT user_id FROM plays) "
+        "JOIN ratings USING (user_id)"
+        for word in ("INTERSECT", "EXCEPT")
+    ),
     f"EXPLAIN ANALYZE SELECT {TOP.format('')} FROM ratings",
     f"EXPLAIN (FORMAT json) SELECT {TOP.format('')} FROM ratings",
     f"SELECT {TOP.format(', domain := catalog.titles')} FROM ratings",

@@ -47,6 +47,10 @@ WAY_OUT = (
     "TRY_CAST, and the functions of strings, dates and JSON that docs/sql.md lists. For anything "
     "else the owner can add a column to the table."
 )
+FIRST_ROW = (
+    "For each person's first row, join with its time: FROM events JOIN (SELECT user_id, min(ts) AS "
+    "ts FROM events GROUP BY user_id) USING (user_id, ts)."
+)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from sqlglot import exp
 from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.comparisons import (
+    FIRST_ROW,
     FLOATS,
     Refused,
     Scope,
@@ -83,7 +84,6 @@ _ARITHMETIC = (
 _WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (_ARITHMETIC, "Arithmetic on columns"),
     ((exp.Subquery, exp.SubqueryPredicate, exp.Query), "A subquery in this place"),
-    (exp.Window, "A window function"),
     ((exp.Literal, exp.Null, exp.Boolean), "A constant without a column"),
     (exp.DPipe, "The operator ||"),
     (exp.Rollup, "ROLLUP"),
@@ -113,6 +113,10 @@ def _unsupported(node: Node) -> Exception:
     why = "dp_sql cannot prove that it depends on one row alone and never fails"
     if isinstance(node, _ARITHMETIC):
         why = "it fails on some values, and the error would reveal a row"
+    if isinstance(node, exp.Window):
+        return refuse(
+            node, "A window function is not supported here: it reads other rows", FIRST_ROW
+        )
     return refuse(node, f"{_shown(node)} is not supported here: {why}")
 
 

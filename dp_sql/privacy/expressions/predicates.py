@@ -65,6 +65,9 @@ def _own(node: Node, value: Value) -> Value:
 def compare(node: Node, scope: Scope, operand: Compile) -> Value:
     """One of = <> < <= > >= and IS [NOT] DISTINCT FROM."""
     sign, left, right = COMPARISONS[type(node)], node.this, node.expression
+    if isinstance(left, exp.Tuple) and sign in {"=", "<>"}:
+        same = _same_row(node, left, [right], scope, operand)
+        return same if sign == "=" else boolean(f"NOT {same.sql}")
     if is_literal(left) and not is_literal(right) and not isinstance(right, exp.Any):
         a, b = beside(_own(node, operand(right)), left, scope)
         return boolean(f"{b} {sign} {a}")
@@ -132,12 +135,32 @@ def in_list(node: Node, scope: Scope, operand: Compile) -> Value:
     if field is not None:
         only_analysts(node, scope, "IN is supported here only in its basic form")
         return applied("list_contains", [field, node.this], node, scope, operand)
+    if isinstance(node.this, exp.Tuple) and choices:
+        return _same_row(node, node.this, choices, scope, operand)
     value = operand(node.this)
     if query is not None:
         return _among(node, value, query, scope)
     if not choices:
         raise refuse(node, "IN is supported only with a list or a column of a public table")
     return _one_of(node, value, choices, scope, operand)
+
+
+def _same_row(
+    node: Node, row: Node, others: Sequence[Node], scope: Scope, operand: Compile
+) -> Value:
+    """Compile `(a, b) = (1, 2)` and `(a, b) IN ((1, 2), …)`: DuckDB takes NULLs as equal there."""
+    only_analysts(node, scope, "Rows are not compared here")
+    found = []
+    for one in (row, *others):
+        parts = {key for key, value in one.args.items() if value}
+        same_length = len(one.expressions) == len(row.expressions)
+        if not isinstance(one, exp.Tuple) or parts != {"expressions"} or not same_length:
+            raise refuse(node, "A row is compared only with rows of as many values in brackets")
+    for other in others:
+        pairs = zip(row.expressions, other.expressions, strict=True)
+        terms = [exp.NullSafeEQ(this=a.copy(), expression=b.copy()) for a, b in pairs]
+        found.append(" AND ".join(compare(term, scope, operand).sql for term in terms))
+    return boolean(" OR ".join(found))
 
 
 def _one_of(

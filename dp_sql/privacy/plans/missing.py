@@ -6,6 +6,8 @@ largest epsilon up to 1 that it allows.
 
 from __future__ import annotations
 
+import calendar
+import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -29,6 +31,13 @@ if TYPE_CHECKING:
 
 Declared = Callable[[Value], object]
 _MONTHS = "(FROM generate_series(DATE '2024-01-01', DATE '2024-12-01', INTERVAL 1 MONTH))"
+_DAYS = "(FROM generate_series(DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY))"
+_PARTS = {
+    "year": "range(2020, 2027)", "quarter": "range(1, 5)", "month": "range(1, 13)",
+    "week": "range(1, 54)", "day": "range(1, 32)", "hour": "range(24)", "minute": "range(60)",
+    "dayofweek": "range(7)", "dow": "range(7)", "weekday": "range(7)", "isodow": "range(1, 8)",
+    "dayname": str([*calendar.day_name]), "monthname": str([*calendar.month_name][1:]),
+}  # fmt: skip
 
 
 def refuse_missing(
@@ -46,7 +55,7 @@ def refuse_missing(
         found = _public_set(source, key, value, policy, declared)
         if found is None:
             examples.append(key.text)
-        return found or _example(value, size)
+        return found or _example(key.text, value, size)
 
     if call.missing:
         needed.append(EPSILON)
@@ -123,7 +132,12 @@ def _public_set(
     return None
 
 
-def _example(value: Value, size: int) -> str:
+def _example(key: str, value: Value, size: int) -> str:
     if value.image and value.type == "TIMESTAMP" and size == 1:  # of date_trunc
         return _MONTHS
+    part = re.match(r"(?:date_?part\s*\(\s*'|extract\s*\(\s*)?(\w+)", key, re.I)
+    if part and "(" in key and (known := _PARTS.get(part[1].lower())):
+        return known
+    if value.type == "DATE" and size == 1:
+        return _DAYS
     return example_list(value.type, size)

@@ -21,6 +21,7 @@ from dp_sql.sql.sqlglot_tree import Node
 
 _UNITS = re.compile(r"(second|minute|hour|day|week|month|quarter|year)s?", re.ASCII | re.IGNORECASE)
 _LONGEST_LITERAL = 40
+_MIDNIGHT = " 00:00:00"
 
 
 def series_values(tree: Node, schema: Schema) -> Values | None:
@@ -45,6 +46,9 @@ def series_values(tree: Node, schema: Schema) -> Values | None:
     if len(values) > MAX_GROUPS:
         message = f"A series may have up to {MAX_GROUPS} values."
         raise ArgumentError(message, hint="Use a larger step.")
+    if kind == "TIMESTAMP" and all(str(one).endswith(_MIDNIGHT) for one in values):
+        # They are days; as DATEs they also equal timestamps.
+        kind, values = "DATE", [str(one).removesuffix(_MIDNIGHT) for one in values]
     casts = ", ".join(f"CAST({literal(str(one))} AS {kind})" for one in values if one is not None)
     return list_values(f"[{casts}]::{kind}[]", "a series in the statement", untyped=False)
 

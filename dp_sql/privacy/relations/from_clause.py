@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from dp_sql.privacy.catalog import Parts
-from dp_sql.privacy.expressions.comparisons import Refused, Scope, Value, refuse
+from dp_sql.privacy.expressions.comparisons import FIRST_ROW, Refused, Scope, Value, refuse
 from dp_sql.privacy.expressions.compiler import compiled, condition
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
 from dp_sql.sql.formatting import literal, shown_name
@@ -236,7 +236,7 @@ def only(node: Node, allowed: set[str]) -> None:
                 at if hasattr(at, "walk") else node,
                 f"{clause[0].upper()}{clause[1:]} is not supported in the source of a DP call, "
                 "because one person's rows could then depend on another's",
-                ALLOWED,
+                FIRST_ROW if key == "on" else ALLOWED,
             )
 
 

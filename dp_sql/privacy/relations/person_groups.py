@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.calls import without_query
-from dp_sql.privacy.expressions.comparisons import SMALL, Scope, Value, refuse
+from dp_sql.privacy.expressions.comparisons import FIRST_ROW, SMALL, Scope, Value, refuse
 from dp_sql.privacy.expressions.compiler import compiled, condition, is_aggregate, settled
 from dp_sql.privacy.expressions.predicates import boolean
 from dp_sql.privacy.relations.from_clause import ALLOWED, From, FromPart, Rows, column_name, only
@@ -148,9 +148,16 @@ def _whole(node: Node, scope: Scope) -> Value:
     if isinstance(node, exp.CountIf):
         only(node, {"this"})
         return Value(f"system.main.count_if({condition(inner, scope)})", "HUGEINT")
+    if isinstance(node, exp.LogicalOr | exp.LogicalAnd):
+        only(node, {"this"})
+        word = "bool_or" if isinstance(node, exp.LogicalOr) else "bool_and"
+        return Value(f"system.main.{word}({condition(inner, scope)})", "BOOLEAN")
     if not isinstance(node, exp.Count | exp.Anonymous):
-        why = "A source may only use count, min, max, and sum and avg of integers up to 64 bits"
-        raise refuse(node, why, ALLOWED)
+        why = (
+            "A source may only use count, min, max, bool_or, bool_and, and sum and avg "
+            "of integers up to 64 bits"
+        )
+        raise refuse(node, why, FIRST_ROW)
     only(node, {"this", "big_int"})
     if isinstance(inner, exp.Star):
         only(inner, set())
