@@ -41,6 +41,9 @@ MUTANTS = {
     "the start gives one person too much": (
         "while (f->load[person] < f->bound && (edge", "while (f->load[person] <= f->bound && (edge"
     ),
+    "an item is lost when the search goes back": (
+        "if (cover[item] >= 0) hold(f", "if (cover[item] > 0) hold(f"
+    ),
     "rooms are counted for one step only": ("f->room = f->n_alive * step;", "f->room = f->n_alive;"),
 }  # fmt: skip
 
@@ -93,7 +96,8 @@ def test_the_phases_of_a_bound_are_few(times: int, monkeypatch: pytest.MonkeyPat
         again: int = found.phase_from_people(*given)
         return again
 
-    names = {name: getattr(found, name) for name in ("raise_from_items", "start_from_people")}
+    used = ("little_room", "hold_cover", "raise_from_items", "start_from_people")
+    names = {name: getattr(found, name) for name in used}
     monkeypatch.setattr(
         flow, "library", lambda: SimpleNamespace(**names, phase_from_people=counted)
     )

@@ -2,8 +2,8 @@
 
 F(l) is the largest flow source -l-> people -1-> items -1-> sink. The flow is kept from bound to
 bound. The search from the uncovered items runs first; ordinary data ends there. Where it would read
-too much, breadth-first layers from the people with room take over: O(sqrt(items)) passes over the
-input at each bound, whatever the data. The argument for each step is in flow.md.
+too much, breadth-first layers from the people with room take over for the bound: O(sqrt(items))
+passes over the input, whatever the data. The argument for each step is in flow.md.
 """
 
 import math
@@ -59,17 +59,20 @@ def _covers(
     flow = _empty_flow(graph) if known is None else _flow_from(graph, bounds[0], known)
     cover = read_only(flow.arrays["cover"])
     sure, most, n_free = _limits(graph)
-    turned, before = False, flow.bound
+    from_people, before = False, flow.bound
     for bound in bounds:
-        flow.bound, step = bound, bound - before
-        still = not turned and step > 0 and flow.n_covered < flow.coverable
-        if still and (
-            flow.n_reads > most or not kernels.raise_from_items(byref(flow), step, sure, most)
-        ):
-            turned = True
-            _turn_round(graph, flow, before)
+        step, flow.bound, flow.room = bound - before, bound, flow.n_alive * (bound - before)
+        if flow.room > 0 and flow.n_covered < flow.coverable:
+            if from_people and flow.n_reads <= most and not kernels.little_room(byref(flow)):
+                _begin_from_items(graph, flow, cover)
+                from_people = False
+            if not from_people and (
+                flow.n_reads > most or not kernels.raise_from_items(byref(flow), step, sure, most)
+            ):
+                _begin_from_people(graph, flow, before)
+                from_people = True
         free = n_free
-        while turned and flow.n_covered < flow.coverable:
+        while from_people and flow.n_covered < flow.coverable:
             if not kernels.phase_from_people(byref(flow), free > 0):
                 break
             free -= 1
@@ -83,14 +86,12 @@ def _flow_from(graph: Graph, bound: int, cover: Int32s) -> Flow:
     If that would read the graph more than a few times, begin with the empty flow.
     """
     flow = _empty_flow(graph)
-    order, held = flow.arrays["order"], cover[flow.arrays["order"]] >= 0
-    flow.point(order=np.concatenate([order[held], order[~held]]))
     flow.bound = bound
-    library().hold_cover(byref(flow), cover, cover.size)
+    _begin_from_items(graph, flow, cover)
     flow.n_alive = bound * graph.n_people - flow.n_covered  # so many can still be covered at most
     budget = _GOING_ON * (graph.people.size + graph.n_items + graph.n_people)
     if not library().raise_from_items(byref(flow), 1, budget, budget):
-        del flow, order, held
+        del flow
         return _empty_flow(graph)
     if flow.room == 0:
         flow.n_alive = graph.n_people
@@ -111,36 +112,56 @@ def _limits(graph: Graph) -> tuple[int, int, int]:
 
 def _empty_flow(graph: Graph) -> Flow:
     """Begin with the empty flow, ready for the search from items."""
-    n_items, n_people = graph.n_items, graph.n_people
-    order = by_size(graph.offsets)
-    flow = Flow(n_edges=graph.people.size, coverable=order.size, n_alive=n_people)
-    flow.point(offsets=graph.offsets, people=graph.people, order=order)
-    flow.point(cover=np.full(n_items, -1, np.int32), asked=zeros(n_items), full=zeros(n_items))
-    flow.point(slot_item=zeros(n_items + 1), next_slot=zeros(n_items + 1))
-    flow.point(first_slot=zeros(n_people), load=zeros(n_people))
-    flow.point(mark=zeros(n_people), log=zeros(n_people))
-    depth = min(n_items, n_people) + 1
-    flow.point(path_item=zeros(depth), path_slot=zeros(depth), path_edge=zeros(depth))
+    flow = Flow(n_edges=graph.people.size, n_alive=graph.n_people)
+    flow.point(offsets=graph.offsets, people=graph.people, load=zeros(graph.n_people))
+    flow.point(cover=np.full(graph.n_items, -1, np.int32))
+    _begin_from_items(graph, flow)
     return flow
 
 
-def _turn_round(graph: Graph, flow: Flow, before: int) -> None:
-    """Go on with the search from people; all bounds up to `before` are done."""
+def _begin_from_items(graph: Graph, flow: Flow, cover: Int32s | None = None) -> None:
+    """Make ready for the search from items, with nothing covered or this cover."""
     n_items, n_people = graph.n_items, graph.n_people
+    order = by_size(graph.offsets)
+    flow.coverable, flow.n_covered = order.size, 0
+    flow.point(asked=zeros(n_items), full=zeros(n_items))
+    flow.point(slot_item=zeros(n_items + 1), next_slot=zeros(n_items + 1))
+    flow.point(first_slot=zeros(n_people), mark=zeros(n_people), log=zeros(n_people))
+    depth = min(n_items, n_people) + 1
+    flow.point(path_item=zeros(depth), path_slot=zeros(depth), path_edge=zeros(depth))
+    if cover is not None:
+        held = cover[order] >= 0
+        order = np.concatenate([order[held], order[~held]])
+        flow.arrays["load"].fill(0)
+        library().hold_cover(byref(flow), cover, n_items)
+    flow.point(order=order)
+
+
+def _begin_from_people(graph: Graph, flow: Flow, before: int) -> None:
+    """Make ready for the search from people; all bounds up to `before` are done.
+
+    The cover stays if little room is left. Otherwise it goes on from a better start.
+    """
+    n_items, n_people, little = graph.n_items, graph.n_people, library().little_room(byref(flow))
     flow.forget(*_FROM_ITEMS)
-    load = flow.arrays["load"]
-    if before == 0:  # the start is better than what the search from items has left
+    order, load = by_size(graph.offsets), flow.arrays["load"]
+    if "items" not in flow.arrays:
+        start, stop, items = lists_by_person(graph.offsets, graph.people, order, n_people)
+        flow.point(start=start, stop=stop, items=items, fresh=start.copy(), next=zeros(n_people))
+        flow.point(queue=zeros(n_people), path=zeros(n_people), level=zeros(n_people))
+    level = flow.arrays["level"]
+    level[load < before] = -1
+    alive = np.flatnonzero(level == 0).astype(np.int32)
+    flow.n_alive, flow.n_exposed = alive.size, 0
+    if little:
+        exposed = load[alive] < flow.bound
+        flow.point(alive=np.concatenate([alive[exposed], alive[~exposed]]))
+        flow.n_exposed = np.count_nonzero(exposed)
+        return
+    if before == 0:
         flow.n_covered = 0
         load.fill(0)
         flow.arrays["cover"].fill(-1)
-    order = by_size(graph.offsets)
-    start, stop, items = lists_by_person(graph.offsets, graph.people, order, n_people)
-    alive = np.flatnonzero(load >= before).astype(np.int32)
-    flow.n_alive = alive.size
-    flow.point(start=start, stop=stop, items=items, fresh=start.copy(), next=zeros(n_people))
-    flow.point(alive=alive, queue=zeros(n_people), path=zeros(n_people))
-    flow.point(takers=zeros(n_items), choice=zeros(2 * n_people), order=order)
-    gone = load < before
+    flow.point(alive=alive, order=order, takers=zeros(n_items), choice=zeros(2 * n_people))
     library().start_from_people(byref(flow))
     flow.forget("takers", "choice", "order")
-    flow.point(level=np.where(gone, np.int32(-1), np.int32(0)))

@@ -40,6 +40,11 @@ i64 size_of_flow(void) { return sizeof(Flow); }
 
 static inline i64 at_most(i64 a, i64 b) { return a < b ? a : b; }
 static inline i64 at_least(i64 a, i64 b) { return a > b ? a : b; }
+static inline int clearly_less(i64 a, i64 b) { return a < b - b / 4; }
+static inline i64 uncovered(const Flow *f) { return f->coverable - f->n_covered; }
+
+/* Whether searching from the people is the shorter way: there is less room than there are items to cover. */
+int little_room(const Flow *f) { return clearly_less(f->room, uncovered(f)); }
 
 /* ---- the flow: search from uncovered items, on the input as it came ---- */
 
@@ -65,7 +70,7 @@ static void close_gap(Flow *f, i64 first, i64 kept, i64 here) {
 }
 
 /* Give each uncovered item to its first person with room. Returns 0 if it stops at a quarter of the items: if
- * nearly all of the rarest are covered and there is no room to spare, few are dead and searches are long. */
+ * nearly all of the rarest are covered and there is as much room as items, few are dead and searches are long. */
 static int greedy_from_items(Flow *f, i64 sure) {
     i64 first = f->n_covered, here = first, kept = first;
     int competing = 1;
@@ -78,8 +83,10 @@ static int greedy_from_items(Flow *f, i64 sure) {
         f->full[item] = (i32)(edge - begin);
         if (edge < end) hold(f, item, f->people[edge]);
         else f->order[kept++] = item;
-        if (here == f->coverable / 4 && first == 0 && f->n_reads > sure)
-            competing = 10 * kept >= here || 4 * (f->room + f->n_covered) >= 5 * f->coverable;
+        if (here == f->coverable / 4 && first == 0 && f->n_reads > sure) {
+            i64 spare = f->room - uncovered(f);
+            competing = 10 * kept >= here || at_least(spare, -spare) > f->coverable / 32;
+        }
     }
     close_gap(f, first, kept, here);
     return competing;
@@ -151,11 +158,13 @@ typedef struct { /* how far phases may read */
 } ReadLimit;
 
 /* How far a phase may read that has looked at `seen` of its starts for one part in `parts` of the edges: as
- * far as any if most of them are dead, once more the edges if it is fast, else no further. */
+ * far as any if most of them are dead, once more the edges if it is fast or has few starts, else no further. */
 static i64 tried_limit(const Flow *f, const ReadLimit *allowed, i64 parts, i64 starts, i64 seen, i64 clean) {
     int settled = parts > 1 ? 8 * clean >= 7 * seen : 5 * clean >= 3 * seen;
+    if (parts * seen < starts && little_room(f)) return 0;
     if (settled && 4 * parts * seen >= starts) return allowed->most;
-    return 5 * parts * seen >= 8 * starts ? at_most(f->n_reads + f->n_edges, allowed->most) : 0;
+    if (5 * parts * seen < 8 * starts && !clearly_less(uncovered(f), f->room)) return 0;
+    return at_most(f->n_reads + f->n_edges, allowed->most);
 }
 
 /* Search once from each uncovered item, meeting no one twice. Return how many are undecided, or -1 if
@@ -191,19 +200,20 @@ static i64 phase_from_items(Flow *f, ReadLimit *allowed) {
 }
 
 /* Let people alive cover items up to the bound, by at most `step` more each. Up to `sure` reads phases go on
- * as they like, and up to `most` if the first one has done well on trial. Else each later one may read half
- * of what the last one has read, or an eighth of the edges if that is more. Returns 0 if a phase has not
- * come to its end: then only cover and load may be used. */
+ * as they like, and up to `most` if the first one has done well on trial. Else each later one may read 3/4
+ * of what the last one has read, or an eighth of the edges if that is more. None follows one that has read
+ * all edges if little room is left. Returns 0 if undecided items are left: then only cover and load may be used. */
 int raise_from_items(Flow *f, i64 step, i64 sure, i64 most) {
     ReadLimit allowed = {sure, most, 1, 1};
     f->room = f->n_alive * step;
     f->n_dead = 0;
-    i64 undecided = greedy_from_items(f, sure) ? f->coverable - f->n_covered : -1;
+    i64 undecided = greedy_from_items(f, sure) ? uncovered(f) : -1;
     while (undecided > 0 && f->room > 0) {
         i64 more = -f->n_reads;
         undecided = phase_from_items(f, &allowed);
         more += f->n_reads;
-        more = at_least(more / 2, f->n_edges / 8);
+        if (undecided > 0 && more > f->n_edges && f->n_reads > sure && little_room(f)) undecided = -1;
+        more = at_least(3 * more / 4, f->n_edges / 8);
         if (!allowed.good) allowed.most = at_most(f->n_reads + more, most);
         allowed.tried = 0;
     }
@@ -212,7 +222,7 @@ int raise_from_items(Flow *f, i64 step, i64 sure, i64 most) {
     return f->room == 0 || undecided == 0;
 }
 
-/* Begin with a cover at this bound, whose items come first in order. */
+/* Take over a cover, whose items come first in order. */
 void hold_cover(Flow *f, const i32 *cover, i64 n_items) {
     for (i64 item = 0; item < n_items; item++)
         if (cover[item] >= 0) hold(f, (i32)item, cover[item]);

@@ -59,6 +59,7 @@ def library() -> CDLL:
         "order_by_size": (size, ints, size, size, ints, ints),
         "lists_by_person": (None, ints, ints, size, ints, size, size, ints, ints, ints),
         "greedy_round": (size, ints, ints, ints, ints, size, _BOOLS, POINTER(size)),
+        "little_room": (c_int, flow),
         "raise_from_items": (c_int, flow, size, size, size),
         "hold_cover": (None, flow, ints, size),
         "start_from_people": (None, flow),
