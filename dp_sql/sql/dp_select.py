@@ -274,7 +274,7 @@ def _read_select(
     named = {folded(t.name or "") for t, sign in pairwise(tokens) if sign.is_symbol(":=", "=>")}
     if "groups" in named:  # in one of the calls, for all
         of_groups = of_groups[1:]
-    elif "delta" in named and all(map(_may_find_groups, (tokens[i] for i in places))):
+    elif any(_may_find_groups(tokens, i) for i in places):
         of_groups = []  # found for all, too
     calls = tuple(read_call(tokens, index, under_policy, of_groups) for index in places)
     _check_groups(tokens, places, calls, group is not None)
@@ -328,9 +328,12 @@ def _check_groups(
             raise tokens[place].error(NotSupported, message, hint)
 
 
-def _may_find_groups(name: Token) -> bool:
-    shape = FUNCTIONS[name.upper].shape
-    return shape.reads_people and not shape.finds_items
+def _may_find_groups(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a call, whose name is at `index`, has a delta that does not find items."""
+    shape = FUNCTIONS[tokens[index].upper].shape
+    given = tokens[index : matching(tokens, index + 1)]
+    named = {folded(t.name or "") for t, sign in pairwise(given) if sign.is_symbol(":=", "=>")}
+    return "delta" in named and shape.reads_people and not shape.finds_items
 
 
 def _check_finding(call: DpCall, first: DpCall, calls: Sequence[DpCall], grouped: bool) -> None:

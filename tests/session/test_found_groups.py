@@ -176,10 +176,6 @@ REFUSED = {
         "FROM",
         ", DP_COUNT_DISTINCT(kind, epsilon := 1, delta := 1e-7, privacy_unit := user_id) FROM",
     ),
-    "DP_TOPK needs groups": unknown().replace(
-        "FROM",
-        ", DP_TOPK(kind, 1, epsilon := 1, privacy_unit := user_id, domain := [0, 1]) FROM",
-    ),
     "must have one privacy_unit": unknown().replace(
         "FROM", ", DP_COUNT(*, epsilon := 1, privacy_unit := kind) FROM"
     ),

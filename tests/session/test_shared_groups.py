@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.errors import BudgetExceeded, InternalError, NotSupported
+from dp_sql.errors import ArgumentError, BudgetExceeded, InternalError, NotSupported
 from dp_sql.privacy.plans import groups
 from dp_sql.privacy.plans.plan import Plan, loss_at
 from dp_sql.privacy.private_sql import bundles as grouped_plans
@@ -87,6 +87,23 @@ def test_the_rows_of_any_call_find_groups(
     for one in (text, text.replace("DP_COUNT(*", "DP_COUNT(CASE WHEN town = 'big' THEN 1 END")):
         found = rows(towns, one)
         assert [(town, mean is None) for town, _, mean in found] == [("big", True), ("many", False)]
+
+
+def test_a_list_from_a_domain_shares_the_groups_that_another_call_finds(
+    towns: dp_sql.Session,
+) -> None:
+    given = "epsilon := 100, privacy_unit := user_id"
+    best = f"DP_TOPK(kind, 1, {given}, domain := [0, 1, 2])"
+    for calls in (
+        [best, f"DP_COUNT(*, {given}, {DELTA})"],
+        [f"DP_COUNT(*, {given}, {DELTA})", best],
+    ):
+        found = rows(towns, f"SELECT town, {', '.join(calls)} FROM towns GROUP BY town")
+        assert [town for town, *_ in found] == ["big", "many"]
+        assert [0] in found[0]  # all of its rows
+    with pytest.raises(ArgumentError, match="needs groups"):  # this delta finds items
+        listed = f"DP_TOPK(kind, 1, {given}, {DELTA}), DP_COUNT(*, {given})"
+        towns.sql(f"SELECT town, {listed} FROM towns GROUP BY town")
 
 
 def test_explain_says_what_each_call_costs(towns: dp_sql.Session) -> None:
