@@ -216,6 +216,7 @@ REFUSED = [  # (statement, what its error says besides)
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("statement", "words"), REFUSED)
 def test_the_rest_is_refused_before_anything_is_drawn(
     plain: Con, statement: str, words: str, monkeypatch: pytest.MonkeyPatch

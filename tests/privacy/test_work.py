@@ -320,6 +320,7 @@ MUTANTS: dict[str, tuple[Plant, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.pure
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_oracle_rejects_a_writer_that(

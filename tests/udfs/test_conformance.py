@@ -255,6 +255,7 @@ def power(*case):
 
 
 @pytest.mark.parametrize(("tenths", "passes"), [power(4, False), (10, True), power(17, False)])
+@pytest.mark.one_in(3)
 @each
 def test_only_draws_at_the_right_rate_fit(name, tenths, passes, monkeypatch):
     assert CASES[name].fits(tenths, monkeypatch) is passes

@@ -78,6 +78,7 @@ def test_the_kernels_pass_what_mutants_have_to_fail() -> None:
     check_hard_graphs()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.pure
 @pytest.mark.parametrize("mutated", MUTANTS, indirect=True)
 @pytest.mark.usefixtures("mutated")
