@@ -306,7 +306,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, genre FROM catalog UN
 -- NotPrivate: There is no table secret.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (FROM ratings UNION ALL FROM secret)
 
--- NotPrivate: In r: A CTE that is recursive, has a column list or is in brackets is not
+-- NotPrivate: In r: A CTE that is recursive, has a column list, is defined later or
 WITH RECURSIVE r AS (SELECT user_id, title FROM ratings UNION ALL SELECT r.user_id + 1, x.title FROM r JOIN ratings x USING (title)) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
 
 -- NotPrivate: In r: LIMIT is not supported in the source of a DP call, because one

@@ -45,7 +45,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r(title)
 -- NotPrivate: An alias with a column list, AS name(…), is not supported in a source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings) AS r(title, user_id)
 
--- NotPrivate: In r: A CTE that is recursive, has a column list or is in brackets is not
+-- NotPrivate: In r: A CTE that is recursive, has a column list, is defined later or
 WITH r(title, user_id) AS (SELECT user_id, title FROM ratings) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
 
 -- NotPrivate: There is no table RATINGS .

@@ -41,6 +41,28 @@ def test_an_epsilon_that_is_missing_is_not_one_above_the_limit(tmp_path: Path) -
     assert raised.value.suggestion == "SELECT DP_TOPK(title, 2, epsilon := 0.5) FROM ratings"
 
 
+def test_a_source_reads_the_ctes_in_whose_scope_it_is(tmp_path: Path) -> None:
+    call = "SELECT DP_COUNT(*, epsilon := 1) AS n"
+    readable = (
+        f"SELECT n FROM (WITH a AS (FROM ratings) {call} FROM a)",
+        f"WITH a AS (FROM ratings) SELECT n FROM (WITH b AS (FROM a) {call} FROM b)",
+        f"WITH a AS (FROM ratings), b AS ({call} FROM a) FROM b",
+    )
+    refused = (
+        f"WITH a AS (FROM ratings) SELECT n FROM (WITH a AS (FROM ratings) {call} FROM a)",
+        f"WITH b AS ({call} FROM a), a AS (FROM ratings) FROM b",
+        f"WITH a AS ({call} FROM a) FROM a",
+    )
+    database, policy = write(tmp_path, POLICY)
+    with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
+        for statement in readable:
+            (one,) = session.explain(statement).calls
+            assert one.loss.epsilon == 1
+        for statement in refused:
+            with pytest.raises(errors.NotPrivate, match="CTE"):
+                session.explain(statement)
+
+
 OBSERVED = """
 [tables.diary]
 privacy_unit = "who"

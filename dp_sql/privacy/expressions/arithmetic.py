@@ -155,7 +155,7 @@ def _decimals(node: Node, kind: str, sign: str, a: Value, b: Value) -> Value:
 
 def _later(node: Node, value: Value, sign: str, interval: Node) -> Value:
     """A date or timestamp and an interval that is written in the statement."""
-    number, word = _units(node, interval)
+    number, word = interval_units(node, interval)
     if value.type not in DATED:
         raise refuse(node, _ONE_UNIT, _FOR_EXAMPLE)
     near = bounded(value)
@@ -168,7 +168,7 @@ _ONE_UNIT = "Only a date or timestamp and an interval of one unit are supported 
 _FOR_EXAMPLE = "For example: day - INTERVAL 30 DAY."
 
 
-def _units(node: Node, interval: Node) -> tuple[int, str]:
+def interval_units(node: Node, interval: Node) -> tuple[int, str]:
     """The number and the unit of an interval that is written in the statement."""
     amount, unit = interval.this, interval.args.get("unit")
     while isinstance(amount, exp.Paren) and len(amount.args) == 1:
@@ -187,7 +187,7 @@ def _units(node: Node, interval: Node) -> tuple[int, str]:
 def bucketed(node: Node, scope: Scope, argument: Compile) -> Value:
     """time_bucket(INTERVAL 1 WEEK, x): the beginning of the bucket of a date or timestamp."""
     del scope
-    number, word = _units(node, node.this)
+    number, word = interval_units(node, node.this)
     value = bounded(argument(node.expression))
     years = number // _A_YEAR[word] + 1
     if value.type not in {"DATE", "TIMESTAMP"} or not number > 0 or years > _MOST_BUCKET_YEARS + 1:

@@ -45,7 +45,8 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
     try:
         found = _typed(engine, source, [*map(_sql, references)])
     except SourceError as error:
-        place = _blamed(error, select, references, engine)
+        named = (one for one in references for part in one.parts if f'"{part}"' in error.message)
+        place = next((one.position for one in named), select.source[0])
         raise select.refused(error.message, place, error.hint or "", SourceError) from None
     columns = dict(zip(call.columns, found, strict=False))
     for name in ("score", "sensitivity"):
@@ -171,17 +172,3 @@ def _sql(reference: Reference) -> str:
     if not reference.parts:  # a number: its own digits, which keep it exact
         return "'" + reference.text.replace("_", "").replace(" ", "") + "'"
     return full_name(reference.parts)
-
-
-def _blamed(
-    error: SourceError, select: DpSelect, references: list[Reference], engine: OwnersEngine
-) -> int:
-    """Where the part is that causes an error: a column, the condition or the source."""
-    for reference in references:
-        if any(f'"{part}"' in error.message for part in reference.parts):
-            return reference.position
-    try:
-        engine.columns(f"SELECT * FROM {select.source_text}")
-    except SourceError:
-        return select.source[0]
-    return (select.condition or select.source)[0]

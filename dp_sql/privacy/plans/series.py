@@ -6,12 +6,11 @@ private rows is given literals.
 
 from __future__ import annotations
 
-import re
-
 from sqlglot import exp
 
 from dp_sql.errors import ArgumentError
 from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.expressions.arithmetic import interval_units
 from dp_sql.privacy.expressions.choices import target
 from dp_sql.privacy.expressions.comparisons import is_double, is_literal, whole_number
 from dp_sql.privacy.plans.domains import Values, list_values
@@ -19,7 +18,6 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.ranges import MAX_GROUPS
 from dp_sql.sql.sqlglot_tree import Node
 
-_UNITS = re.compile(r"(second|minute|hour|day|week|month|quarter|year)s?", re.ASCII | re.IGNORECASE)
 _LONGEST_LITERAL = 40
 _MIDNIGHT = " 00:00:00"
 
@@ -27,7 +25,8 @@ _MIDNIGHT = " 00:00:00"
 def series_values(tree: Node, schema: Schema) -> Values | None:
     """The values of a query that lists a series of literals; None for another query.
 
-    Raises ArgumentError where there are too many, and SourceError where DuckDB cannot list them.
+    Raises ArgumentError where there are too many, Refused where an interval has more than one unit,
+    and SourceError where DuckDB cannot list them.
     """
     if (found := _series(tree)) is None:
         return None
@@ -95,10 +94,7 @@ def _arguments(node: Node) -> tuple[str, list[str]] | None:
 def _written(node: Node) -> str:
     """A whole number, a date, a timestamp or an interval of one unit as SQL; "" for the rest."""
     if isinstance(node, exp.Interval):
-        count, unit = node.this, str(node.args.get("unit") or "")
-        digits = str(getattr(count, "this", ""))
-        is_known = re.fullmatch(r"-?\d{1,6}", digits, re.ASCII) and _UNITS.fullmatch(unit)
-        return f"INTERVAL '{digits} {unit}'" if is_known else ""
+        return "INTERVAL '{} {}'".format(*interval_units(node, node))
     if not is_literal(node) or is_double(node):
         return ""
     if (number := whole_number(node)) is not None:

@@ -265,17 +265,10 @@ def _exact(
 
 
 def _unreadable(select: DpSelect) -> QueryError:
-    """The refusal of a source, or else of its condition, that sqlglot cannot read."""
-    at = select.source[0]
-    if select.condition is not None:
-        try:
-            tree_of(_BEFORE_SOURCE + select.source_text)
-            at = select.condition[0]
-        except Unreadable:
-            pass
+    """The refusal of a source that sqlglot cannot read."""
     message = "dp_sql cannot read this part, so it cannot prove that it is private."
     hint = "Put it into a column of a table, and select from that table."
-    return select.refused(message, at, hint, ParseError)
+    return select.refused(message, select.source[0], hint, ParseError)
 
 
 def _place(select: DpSelect, refusal: Refused | Unbound) -> int:

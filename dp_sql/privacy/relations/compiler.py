@@ -80,7 +80,8 @@ class Compiler:
 
         def refused() -> Rows:
             raise NotPrivate(
-                "A CTE that is recursive, has a column list or is in brackets is not supported."
+                "A CTE that is recursive, has a column list, is defined later or shares its name "
+                "with another is not supported."
             )
 
         return replace(self, ctes={**self.ctes, **dict.fromkeys(names, refused)})

@@ -22,8 +22,8 @@ from dp_sql.privacy.relations.from_clause import From, Rows
 from dp_sql.privacy.relations.tables import Tables, persons_rows, public_rows
 from dp_sql.privacy.relations.tree import Relation, Select, Table, relations_below
 from dp_sql.sql.formatting import full_name, quote
-from dp_sql.sql.sqlglot_tree import Node, parsed_text, to_sql
-from dp_sql.sql.tokens import folded, matching, tokenize
+from dp_sql.sql.sqlglot_tree import Node, to_sql
+from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 READERS = frozenset(
@@ -150,7 +150,7 @@ class DeclaredTables(Tables):
         return persons_rows(rows, index)
 
     def _reader(self, function: Node) -> str:
-        """The call of a table function that reads a file, one row at a time, as it is written."""
+        """The call of a table function that reads a file, one row at a time, as SQL."""
         called = function.name if isinstance(function, exp.Anonymous) else function.sql_name()  # type: ignore[attr-defined]
         name = folded(called)
         kinds = self.schema.engine.function_kinds(frozenset({name})).get(name, frozenset())
@@ -163,17 +163,7 @@ class DeclaredTables(Tables):
             if folded(named.name) in _BY_PLACE:
                 why = f"{named.name} is a row's physical position and not a value of a person"
                 raise refuse(named, why, "")
-        sql = parsed_text(function)
-        tokens = tokenize(sql)
-        places = [
-            (token.start, i + 1)
-            for i, token in enumerate(tokens[:-1])
-            if folded(token.name or "") == name and tokens[i + 1].is_symbol("(")
-        ]
-        if len(places) != 1:
-            return to_sql(function)
-        start, bracket = places[0]
-        return sql[start : tokens[matching(tokens, bracket)].end]
+        return to_sql(function)
 
 
 def no_amount(name: str, kind: str) -> ArgumentError:
