@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.many_machines import LocalJobs, spent_on
+from benchmarks.many_machines import spent_on
+from dp_sql.engines.protocol import PART
 from dp_sql.engines.spark.jobs import MERGED_HERE
+from dp_sql.engines.spark.parts import PER_CODE, TaskQuestion
+from dp_sql.engines.spark.question_sql import BoundQuestion
 from dp_sql.udfs.count_distinct import partial
 from dp_sql.udfs.count_distinct.bounded import DIFFERENCE, candidates
 from dp_sql.udfs.count_distinct.flow import max_cover_counts
@@ -34,14 +38,13 @@ def test_two_people_of_one_code_are_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A planted fault: parts that number their people from the same number."""
-    right = LocalJobs.__init__
+    right = BoundQuestion.work
 
-    def alike(self: LocalJobs, *given: object) -> None:
-        right(self, *given)  # type: ignore[arg-type]
-        work = "dp_sql.engines.spark.question_sql.PER_CODE"
-        monkeypatch.setattr(work, 0)
+    def alike(self: BoundQuestion, n_slices: int) -> TaskQuestion:
+        work = right(self, n_slices)
+        return replace(work, answer=work.answer.replace(f"{PART}() * {PER_CODE} + ", ""))
 
-    monkeypatch.setattr(LocalJobs, "__init__", alike)
+    monkeypatch.setattr(BoundQuestion, "work", alike)
     people, items = np.arange(60) // 2, np.arange(60)
     spent = spent_on(pa.table({"user_id": people, "item": items}), 3, tmp_path)
     assert spent.counts != counts_of(people, items)

@@ -35,7 +35,7 @@ from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.statement import private_sql, released_columns
 from dp_sql.sql.formatting import full_name, quote
-from dp_sql.sql.tokens import folded, tokenize
+from dp_sql.sql.tokens import dotted_names, folded, tokenize
 
 # The only message for an error after the debit.
 FAILED = "The answer could not be computed. Its cost is spent."
@@ -281,10 +281,8 @@ def _full_names(sql: str) -> Iterator[Parts]:
     """The names of three parts in SQL that dp_sql has built."""
     tokens = tokenize(sql)
     for start in range(len(tokens) - 4):
-        names = [token.name for token in tokens[start : start + 5 : 2]]
-        dots = all(tokens[start + n].is_symbol(".") for n in (1, 3))
-        if dots and None not in names:
-            yield (str(names[0]), str(names[1]), str(names[2]))
+        if names := dotted_names(tokens[start : start + 5]):
+            yield names
 
 
 def _forget_oldest(known: dict[Any, Any]) -> None:

@@ -18,7 +18,7 @@ from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
 from dp_sql.privacy.plans.plan import Plan, drawn_from
 from dp_sql.privacy.private_sql.statement import release_columns
-from dp_sql.sql.tokens import Token, folded, tokenize
+from dp_sql.sql.tokens import dotted_names, folded, tokenize
 
 _BEFORE_NAMES = {"FROM", "JOIN", "TABLE"}
 
@@ -170,18 +170,10 @@ def names_in(sql: str) -> list[Parts]:
     for i, token in enumerate(tokens[:-1]):
         if not (token.upper in _BEFORE_NAMES or token.is_symbol(",")):
             continue
-        chain, end = _chain(tokens, i + 1)
+        end = i + 2
+        while end + 1 < len(tokens) and tokens[end].is_symbol("."):
+            end += 2
+        chain = dotted_names(tokens[i + 1 : end])
         if chain and not (end < len(tokens) and tokens[end].is_symbol("(")):
             found.append(chain)
     return list(dict.fromkeys(found))
-
-
-def _chain(tokens: Sequence[Token], start: int) -> tuple[Parts, int]:
-    """A name of several parts, and the place behind it."""
-    parts: list[str] = []
-    while start < len(tokens) and (name := tokens[start].name) is not None:
-        parts.append(name)
-        if start + 1 == len(tokens) or not tokens[start + 1].is_symbol("."):
-            return tuple(parts), start + 1
-        start += 2
-    return (), start

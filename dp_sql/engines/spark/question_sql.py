@@ -12,7 +12,7 @@ from dp_sql.engines.protocol import PART, PARTS, SETTINGS, PartedQuestion, Publi
 from dp_sql.engines.spark import parts
 from dp_sql.privacy.catalog import Columns, Parts
 from dp_sql.sql.formatting import full_name, quote
-from dp_sql.sql.tokens import tokenize
+from dp_sql.sql.tokens import dotted_names, tokenize
 
 PERSON = "__dp_person"
 
@@ -166,7 +166,7 @@ def _public(public: Mapping[str, PublicRows]) -> list[parts.TaskTable]:
     """Public relations; their names are SQL."""
     made = []
     for name, relation in public.items():
-        named = tuple(str(token.name) for token in tokenize(name) if token.name is not None)
+        named = dotted_names(tokenize(name))
         values = [quote(column) for column, _ in relation.columns]
         rows = None if relation.rows is None else parts.arrow_bytes(relation.rows)
         made.append(_relation(named, relation.columns, values, rows))
