@@ -61,7 +61,7 @@ from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.select_list import check_list, only_reads
 from dp_sql.sql.statement import QUERY, Statement, parse
-from dp_sql.sql.tokens import Token, dotted_names, folded, matching, put, text_of
+from dp_sql.sql.tokens import Token, folded, matching, put, text_of
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -352,5 +352,6 @@ def _shown(tokens: Sequence[Token]) -> list[str] | None:
     """The name that DESCRIBE (DESC, SHOW) takes, in parts; [] for SHOW TABLES; None: neither."""
     if [token.upper for token in tokens] in (["SHOW", "TABLES"], ["SHOW", "ALL", "TABLES"]):
         return []
-    is_shown = tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"}
-    return list(dotted_names(tokens[1:])) or None if is_shown else None
+    parts = [token.name for token in tokens[1::2]]
+    is_name = tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and parts and None not in parts
+    return [part or "" for part in parts] if is_name else None
