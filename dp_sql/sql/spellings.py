@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.tokens import CLOSE, OPEN, Token, put, queries_around, text_of
+from dp_sql.sql.tokens import CLOSE, OPEN, Token, matching, put, queries_around, text_of
 
 _NEAREST = 3
 _NO_CALLS = {"WHERE", "AND", "OR", "NOT", "ON", "SELECT", "BY", "HAVING", "WHEN", "THEN", "ELSE",
@@ -18,7 +18,8 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
     """Texts with another spelling of the refused node, which is near a place; there may be none.
 
     A cast becomes a TRY_CAST, ~ the function that sqlglot takes it for, UNION a UNION ALL,
-    INTERSECT and EXCEPT an IN, and an outer join one that keeps the private rows.
+    INTERSECT and EXCEPT an IN, make_date(…) a literal, and an outer join one that keeps the
+    private rows.
     """
     match node:
         case exp.Cast():
@@ -37,6 +38,14 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
                 for i, token in enumerate(tokens)
                 if token.upper in words
             ]
+        case exp.Column() if node.table:  # events.day where events has another alias
+            parts = [(i, tokens[i : i + 2]) for i in range(len(tokens) - 2)]
+            found = [
+                (i, put(two, "")) for i, two in parts
+                if two[0].name == node.table and two[1].is_symbol(".")
+            ]  # fmt: skip
+        case exp.DateFromParts() | exp.StrToTime():
+            found = [_as_literal(tokens, i) for i in range(len(tokens) - 3)]
         case exp.Join():
             found = [one for i in range(len(tokens) - 2) for one in _other_joins(tokens, i)]
         case _:
@@ -68,6 +77,21 @@ def _matched(tokens: Sequence[Token], i: int, word: str) -> tuple[int, str] | No
     written = text_of(tokens[first : i - negated])
     call = f"{'NOT ' * negated}{word}({written}, {tokens[i + 1].text})"
     return i, put(tokens[first : i + 2], call)
+
+
+def _as_literal(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
+    """`make_date(2024, 1, 31)` and `strptime('2024-01-31', …)` as literals."""
+    if tokens[i].upper not in {"MAKE_DATE", "STRPTIME"} or not tokens[i + 1].is_symbol("("):
+        return None
+    stop = matching(tokens, i + 1)
+    words = [token.text for token in tokens[i + 2 : stop]]
+    if tokens[i].upper == "MAKE_DATE":
+        literal = f"DATE '{'-'.join(word.zfill(2) for word in words[::2])}'"
+    elif words[2:] and words[2].startswith("'%Y-%m-%d"):
+        literal = f"TIMESTAMP {words[0]}"
+    else:
+        return None
+    return i, put(tokens[i : stop + 1], literal)
 
 
 def _with_in(tokens: Sequence[Token], i: int, word: str) -> tuple[int, str] | None:

@@ -9,6 +9,7 @@ import re
 import shlex
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import dp_sql
@@ -186,3 +187,13 @@ def test_most_statements_of_the_documents_run_on_a_plain_connection(con: Con) ->
                 assert shop.sql(other).fetchall()
     assert len(works) >= 9
     assert len(works) >= 0.75 * (len(works) + len(refused)), refused
+
+
+def test_a_dataframe_is_read_or_the_error_says_how(con: Con) -> None:
+    frame = pa.table({"user_id": [1, 2], "title": ["Dune", "Emma"]})
+    asked = f"SELECT {CALL} FROM frame"
+    try:
+        assert len(con.sql(asked).fetchall()) == 1
+    except duckdb.Error as error:  # DuckDB 1.5 prints the query anew, and frame is not found
+        assert "Did you mean" not in str(error) and "FROM dp($$" in str(error)
+    assert len(con.sql(f"FROM dp($$ {asked} $$)").fetchall()) == 1 < len(frame)

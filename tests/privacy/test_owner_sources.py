@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+import duckdb
 import pytest
 
 import dp_sql
@@ -156,3 +158,21 @@ def test_what_is_not_provably_person_level_is_refused(
     with free(asked), pytest.raises(dp_sql.QueryError, match=why) as caught:
         asked.sql(f"SELECT {count('title', unit)} FROM {source}")
     assert caught.value.position is not None
+
+
+def test_a_macro_or_a_relation_of_python_is_refused_with_what_to_write(
+    asked: dp_sql.Session,
+) -> None:
+    call = "SELECT DP_COUNT(*, epsilon := 1, privacy_unit := user_id) FROM"
+    asked.execute("CREATE OR REPLACE MACRO of_year(y) AS TABLE SELECT * FROM books WHERE year = y")
+    with pytest.raises(dp_sql.QueryError, match="write its query instead") as refused:
+        asked.sql(f"{call} of_year(1900)")
+    shown = re.search(r"SELECT macro_definition .* = 'of_year'", refused.value.hint or "")
+    assert shown and "FROM books" in str(asked.sql(shown[0]).fetchall())
+    with duckdb.connect() as other:
+        other.execute("CREATE TABLE ratings (user_id INTEGER, title VARCHAR)")
+        rel = other.sql("SELECT user_id, title FROM ratings")
+        with pytest.raises(dp_sql.QueryError, match="The view rel is not") as refused:
+            asked.sql(f"{call} rel")
+        assert "FROM ({rel.sql_query()}) AS rel" in (refused.value.hint or "")
+        assert asked.sql(f"{call} ({rel.sql_query()}) AS rel").fetchall()

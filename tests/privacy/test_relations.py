@@ -97,6 +97,7 @@ MATCHED = [
     "SELECT person, l[1] AS first, l[-1] AS last, len(l[2:]) AS more FROM odd WHERE 1 = ANY(l) OR 2 IN l",
     "SELECT * FROM (SELECT user_id, title FROM ratings UNION ALL BY NAME SELECT title, buyer AS user_id FROM orders)",
     "SELECT user_id, avg(score) AS mean, count_if(score > 1) AS n, count(*) FILTER (WHERE flag) AS f FROM ratings GROUP BY user_id",
+    "SELECT title FROM ratings JOIN (SELECT user_id, min(score) AS score FROM ratings GROUP BY user_id) USING (user_id, score)",
     "SELECT user_id, bool_or(flag) AS any, bool_and(score > 1) FILTER (WHERE flag) AS every FROM ratings GROUP BY user_id",
     "SELECT user_id, sum(score) FILTER (WHERE flag) AS s, count(DISTINCT title) FILTER (WHERE score > 0) AS t "
     "FROM ratings GROUP BY user_id HAVING count(*) FILTER (WHERE score > 1) > 0",

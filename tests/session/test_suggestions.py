@@ -169,6 +169,9 @@ ANALYSTS = [
         for condition in (
             "(extra->>'a')::INT = 1",
             "CAST(title AS DATE) IS NULL",
+            "day > make_date(2023, 5, 31)",
+            "strptime('2023-05-31', '%Y-%m-%d') < day::TIMESTAMP",
+            "ratings.region = 'north' AND upper(ratings.title) > 'A'",
             "region ~ 'n.*'",
             "upper(r.region) !~ 'n.*'",
             "upper(left(r.title, 9))::DECIMAL(9, 2) = 1 AND r.region::DATE IS NULL",

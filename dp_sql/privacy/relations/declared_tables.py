@@ -120,7 +120,11 @@ class DeclaredTables(Tables):
         if body is None:
             why = "its definition is not known, or renames its columns."
             message = f"The view {parts[-1]} is not provably person-level: {why}"
-            raise NotPrivate(message, hint=STORE_IT)
+            name = parts[-1]
+            query = (
+                f"Of a relation in Python write the query, FROM ({{{name}.sql_query()}}) AS {name}."
+            )
+            raise NotPrivate(message, hint=f"{query} {STORE_IT}")
         return body
 
     def check(self, sql: str) -> None:
@@ -155,6 +159,10 @@ class DeclaredTables(Tables):
         name = folded(called)
         kinds = self.schema.engine.function_kinds(frozenset({name})).get(name, frozenset())
         if name not in READERS or kinds != frozenset({"table"}):
+            if kinds == {"table_macro"}:
+                why = f"{name} is a macro, which dp_sql does not read: write its query instead"
+                shown = f"macro_definition FROM duckdb_functions() WHERE function_name = '{name}'"
+                raise refuse(function, why, f"FROM (…) AS {name}. SELECT {shown} shows it.")
             why = f"The table function {name} is not supported in a source"
             raise refuse(function, why, f"Supported: {', '.join(sorted(READERS))}. {STORE_IT}")
         if function.find(exp.Query) is not None:
