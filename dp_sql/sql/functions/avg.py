@@ -53,9 +53,10 @@ class Avg(Bounded):
 
         A code is 4 times the place, plus 2 where no one has more rows, plus 1 for sums below 0.
         """
-        own, most, kept = bucket("__dp_n"), "system.main.least(n, CAST(1 AS BIGINT) << place)", "n"
+        own, most, kept = bucket("__dp_n"), "(CAST(1 AS BIGINT) << place)", "n"
+        all_of_them = " WHEN place = own THEN whole"  # the same; products of HUGEINTs are slow
         if self.bound is not None:
-            own, most = "0", f"system.main.least(n, {self.bound})"
+            own, most, all_of_them = "0", f"system.main.least(n, {self.bound})", ""
             kept = most
         people = (
             f"SELECT {rows.group}__dp_n AS n, {own} AS own, __dp_net < 0 AS negative, "
@@ -64,15 +65,15 @@ class Avg(Bounded):
         # Of `whole` * most // n the large part is a product: DuckDB divides HUGEINT slowly.
         parts = f"SELECT *, whole // n AS part FROM ({people}) AS people"
         places = (
-            f"SELECT {rows.group}n, own, negative, part, CAST(CASE WHEN n < {_FEW} THEN whole - "
-            "part * n ELSE 0 END AS BIGINT) AS rest, unnest(system.main.range(-1, "
+            f"SELECT {rows.group}n, own, negative, whole, part, CAST(CASE WHEN n < {_FEW} THEN "
+            "whole - part * n ELSE 0 END AS BIGINT) AS rest, unnest(system.main.range(-1, "
             f"system.main.least(own, {_LAST}) + 1)) AS place FROM ({parts}) AS parts"
         )
         sizes = (
             f"SELECT {rows.group}CASE WHEN place = -1 THEN -1 ELSE 4 * place + 2 * CAST(place = "
             "own AS BIGINT) + CAST(negative AS BIGINT) END AS code, CASE WHEN place = -1 THEN "
-            f"CAST({kept} AS HUGEINT) ELSE part * {most} + rest * {most} // n END AS size "
-            f"FROM ({places}) AS places"
+            f"CAST({kept} AS HUGEINT){all_of_them} ELSE part * {most} + rest * {most} // n END "
+            f"AS size FROM ({places}) AS places"
         )
         return (
             f"SELECT {rows.group}code, {bucket('size')} AS bucket, system.main.count(*) AS people, "

@@ -50,16 +50,7 @@ class Count(Bounded):
         n = "__dp_contribution"
         if self.bound is not None:
             n = f"system.main.least({n}, {self.bound})"
-        sizes = (
-            f"SELECT {rows.group}{n} AS n, system.main.count(*) AS people FROM {rows.relation} "
-            f"GROUP BY {rows.group}n"
-        )
-        total = "system.main.sum(CAST(n AS HUGEINT) * people) AS total"
-        return (
-            f"SELECT {rows.group}{bucket('n')} AS bucket, "
-            f"CAST(system.main.sum(people) AS BIGINT) AS people, {total} "
-            f"FROM ({sizes}) AS sizes GROUP BY {rows.group}bucket"
-        )
+        return _by_bucket(rows.group, n, rows.relation)
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         buckets, people, sums = lists
@@ -88,15 +79,11 @@ class RowsUnderChosenBound(RowsOfGroups):
         """A row for each side and bucket of contributions: 1, 2, 3 and 4, 5 to 8, …."""
         n, relation = "__dp_contribution", rows.relation
         both = (
-            f"SELECT __dp_group, 0 AS side, {n} AS n FROM {relation} UNION ALL "
+            f"SELECT __dp_group, 0 AS side, {n} FROM {relation} UNION ALL "
             f"SELECT system.main.arg_max(__dp_group, {n}) AS __dp_group, 1 AS side, "
-            f"system.main.max({n}) AS n FROM {relation} GROUP BY __dp_privacy_unit"
+            f"system.main.max({n}) AS {n} FROM {relation} GROUP BY __dp_privacy_unit"
         )
-        return (
-            f"SELECT __dp_group, side, {bucket('n')} AS bucket, system.main.count(*) AS people, "
-            f"system.main.sum(CAST(n AS HUGEINT)) AS total FROM ({both}) AS sizes "
-            "GROUP BY __dp_group, side, bucket"
-        )
+        return _by_bucket("__dp_group, side, ", n, f"({both}) AS both_sides")
 
     lists = Bounded.lists
 
@@ -124,6 +111,21 @@ class RowsUnderChosenBound(RowsOfGroups):
 
     def capped_error_bound(self, n_groups: int, cap: int) -> None:
         return None
+
+
+def _by_bucket(keys: str, n: str, relation: str) -> str:
+    """A row for each of some keys and bucket of contributions `n`: the people, and their total.
+
+    People with equal contributions are counted first, for buckets are slow to compute.
+    """
+    sizes = (
+        f"SELECT {keys}{n} AS n, system.main.count(*) AS people FROM {relation} GROUP BY {keys}n"
+    )
+    return (
+        f"SELECT {keys}{bucket('n')} AS bucket, CAST(system.main.sum(people) AS BIGINT) AS people, "
+        f"system.main.sum(CAST(n AS HUGEINT) * people) AS total FROM ({sizes}) AS sizes "
+        f"GROUP BY {keys}bucket"
+    )
 
 
 DP_COUNT = Function(
