@@ -68,10 +68,9 @@ def owner() -> Iterator[dp_sql.Session]:
 def without_codes(value: Any) -> Any:
     """What a mechanism takes, whatever numbers people and items have."""
     if isinstance(value, tuple):
-        offsets, people = value  # a pair may be repeated, which changes nothing
-        lists = [np.unique(one) for one in np.split(people, offsets[1:-1])]
-        of_people = np.bincount(np.concatenate(lists))
-        return sorted(map(len, lists)), sorted(of_people[of_people > 0].tolist())
+        # A pair may be repeated, which changes nothing.
+        pairs = {*zip(*(one.tolist() for one in value), strict=True)}
+        return tuple(sorted(Counter(pair[i] for pair in pairs).values()) for i in (0, 1))
     if isinstance(value, np.ndarray):
         value = value.tolist()
     return sorted(value) if isinstance(value, list) else value
