@@ -200,7 +200,7 @@ def compiled_source(select: DpSelect, compiler: Compiler) -> Source:
         raise _unreadable(select) from None
     except (Refused, Unbound) as refusal:
         raise _placed(refusal, select, _place(select, refusal)) from None
-    except (NotPrivate, NotSupported) as refusal:
+    except (NotPrivate, NotSupported, SourceError) as refusal:
         raise refusal.at(select.text, select.source[0]) from None
     keys = select.keys if rows.person_type is not None else ()
     values = tuple(_exact(select, key, scope, "group") for key in keys)
