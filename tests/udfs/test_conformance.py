@@ -254,8 +254,8 @@ def power(*case):
     return pytest.param(*case, marks=[pytest.mark.pure, pytest.mark.thorough])
 
 
-@pytest.mark.parametrize(("tenths", "passes"), [power(4, False), (10, True), power(17, False)])
-@pytest.mark.one_in(3)
+@pytest.mark.parametrize(("tenths", "passes"), [(10, True), power(4, False), power(17, False)])
+@pytest.mark.one_in(9)  # every third mechanism
 @each
 def test_only_draws_at_the_right_rate_fit(name, tenths, passes, monkeypatch):
     assert CASES[name].fits(tenths, monkeypatch) is passes
