@@ -216,6 +216,7 @@ def mechanisms() -> list[str]:
     offsets = np.concatenate([[0], ends, [1_000_000]]).astype(np.int32)
     scores = [int(n) for n in rng.integers(0, 10_000, 1_000)]
     sizes = [int(n) for n in rng.integers(1, 10, 1_000)]
+    pairs = (np.repeat(np.arange(40_000, dtype=np.int32), np.diff(offsets)), people)
     data = {"topk": (counts,), "count_distinct": (offsets, people), "select": (scores, sizes),
             "quantile": (rng.integers(0, 10**9, 1_000_000),)}  # fmt: skip
     public = {
@@ -223,11 +224,11 @@ def mechanisms() -> list[str]:
         "max_contributions": 100, "bound": "gem", "n_steps": 10**9,
         "quantiles": (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)),
     }  # fmt: skip
-    for function in data:
+    for function, usual in data.items():
         for name, mechanism in REGISTRY[function].items():
             given = {key: public[key] for key in mechanism.parameters}
-            of_people = function == "topk" and "max_contributions" in mechanism.parameters
-            values = data["count_distinct" if of_people else function]
+            of_pairs = function == "topk" and "max_contributions" in mechanism.parameters
+            values = pairs if of_pairs else usual
             if mechanism.n_largest is not None:
                 values = (counts[: mechanism.n_largest(100)],)
             spent = median(partial(mechanism.run, *values, **given))
