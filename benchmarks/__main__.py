@@ -12,6 +12,7 @@ import duckdb
 import numpy
 
 from benchmarks import alone, contributions, counts, jobs, many_machines, scale
+from benchmarks.grouped_counts import grouped_counts
 from benchmarks.out_of_core import out_of_core
 from benchmarks.quantiles import quantiles
 from benchmarks.session_age import session_age
@@ -32,7 +33,7 @@ def main() -> None:
         "",
     ]
     print("\n".join(lines))
-    last = (quantiles, session_age, shared_source, out_of_core)
+    last = (grouped_counts, quantiles, session_age, shared_source, out_of_core)
     for job in (*jobs.ALL, *alone.ALL, *counts.ALL, *last):
         found = job()
         print("\n".join(found), end="\n\n", flush=True)
