@@ -64,9 +64,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         compile_kernels()
     if session.config.getoption("numprocesses", None) and not sys.dont_write_bytecode:
         for folder in ("dp_sql", "udfs", "tests"):  # pytest compiles the tests themselves
-            compileall.compile_dir(
-                ROOT / folder, quiet=2, workers=0, rx=re.compile(r"/test_\w+\.py$")
-            )
+            compileall.compile_dir(ROOT / folder, quiet=2, rx=re.compile(r"/test_\w+\.py$"))
 
 
 @pytest.hookimpl(tryfirst=True)
