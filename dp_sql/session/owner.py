@@ -1,6 +1,6 @@
 """The owner's session: any DuckDB SQL on the owner's own connection, and DP calls besides.
 
-Each release is frozen in a temporary table, and the rest of the statement runs over it.
+Each release is frozen (engines/duckdb/frozen.py), and the rest of the statement runs over it.
 """
 
 from __future__ import annotations

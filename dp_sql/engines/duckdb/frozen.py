@@ -1,8 +1,9 @@
-"""Answers that can be read again: rows in temporary tables of one connection.
+"""Answers that can be read again: constants, or rows in temporary tables of one connection.
 
-A relation is run when it is read, so an answer stays as long as the connection. Answers of one type
-share a table: a long session has as many tables as types. A system table costs nothing to read
-again, and only the newest copies stay.
+A short answer is written into the SQL that reads it, which takes DuckDB half of the time. A
+relation is run when it is read, so others stay as long as the connection. Those of one type share a
+table: a long session has as many tables as types. A system table costs nothing to read again, and
+only the newest copies stay.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain, count
+from typing import Any
 
 from dp_sql.privacy.catalog import Columns
+from dp_sql.sql.formatting import literal
 from dp_sql.sql.functions.topk import COUNTED
 
 Records = Sequence[tuple[object, ...]]
-Run = Callable[..., object]  # (SQL, parameters)
+Run = Callable[..., Any]  # (SQL, parameters) to what has the rows
 
 MAX_SYSTEM_TABLES = 16
 _ROWS_PER_INSERT = 200
+_SHORT = 2000  # characters of SQL
 _INEXACT = re.compile(r"HUGEINT|DECIMAL\(\d+,\d+\)")
 
 
@@ -30,23 +34,25 @@ class FrozenAnswers:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._numbers = count(1)
-        self._tables: set[str] = set()  # that `add` has made
         self._copies: deque[str] = deque()
 
     def insert(self, columns: Columns, select: str, run: Run) -> str:
         """Freeze the rows of a SELECT, which is run once; returns a relation, as SQL."""
+        if all(name != "__dp_group" and kind == _exact(kind) for name, kind in columns):  # one row
+            return self.add(columns, run(exactly(columns, select)).fetchall())
         number, table, names = next(self._numbers), _shared(columns), _names(columns)
         _create(run, table, [("__dp_number", "BIGINT"), *columns])  # a ROLLBACK may have removed it
         run(f"INSERT INTO {table} SELECT {number}, {names} FROM ({select})")
         return f"(SELECT {names} FROM {table} WHERE __dp_number = {number})"
 
     def add(self, columns: Columns, rows: Records) -> str:
-        """Freeze rows; returns a relation, as SQL."""
+        """Freeze rows, with values as of `exactly`; returns a relation, as SQL."""
         number, table, names = next(self._numbers), _shared(columns), _names(columns)
+        values = ", ".join(f"({_constants(columns, row)})" for row in rows[:_SHORT])
+        if rows and len(values) < _SHORT and "\0" not in values:
+            return f"(SELECT * FROM (VALUES {values}) AS __dp_rows({names}))"
         numbered = [("__dp_number", "BIGINT"), *columns]
-        if table not in self._tables:
-            _create(self._run, table, numbered)
-            self._tables.add(table)
+        _create(self._run, table, numbered)
         _fill(self._run, table, numbered, [(number, *row) for row in rows])
         return f"(SELECT {names} FROM {table} WHERE __dp_number = {number})"
 
@@ -63,22 +69,41 @@ class FrozenAnswers:
 
 def exactly(columns: Columns, select: str) -> str:
     """A SELECT of these columns; values without an exact equivalent in Python are strings."""
-    listed = []
-    for name, kind in columns:
-        string = "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
-        if kind.startswith(COUNTED.partition("{")[0]):
-            string = f"{COUNTED.format('VARCHAR')}[]"
-        elif kind.startswith("STRUCT("):
-            string = _INEXACT.sub("VARCHAR", kind)
-        is_exact = kind.startswith("BIGINT") or kind == string
-        listed.append(name if is_exact else f"CAST({name} AS {string})")
+    listed = [n if _exact(kind) == kind else f"CAST({n} AS {_exact(kind)})" for n, kind in columns]
     return f"SELECT {', '.join(listed)} FROM ({select})"
+
+
+def _exact(kind: str) -> str:
+    """The type, or one with strings, whose values Python has exactly."""
+    if kind.startswith("BIGINT"):
+        return kind
+    if kind.startswith(COUNTED.partition("{")[0]):
+        return f"{COUNTED.format('VARCHAR')}[]"
+    if kind.startswith("STRUCT("):
+        return _INEXACT.sub("VARCHAR", kind)
+    return "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
 
 
 def _shared(columns: Columns) -> str:
     """The table of all answers with these columns."""
     digest = hashlib.blake2b(repr(columns).encode(), digest_size=8).hexdigest()
     return f"temp.main.__dp_releases_{digest}"
+
+
+def _constants(columns: Columns, row: Sequence[object]) -> str:
+    typed = zip(row, columns, strict=True)
+    return ", ".join(f"CAST({_constant(value)} AS {kind})" for value, (_, kind) in typed)
+
+
+def _constant(value: object) -> str:
+    """A value as SQL; numbers as strings, which are cast exactly."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{literal(k)}: {_constant(v)}' for k, v in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_constant, value))}]"
+    return literal(str(value))
 
 
 def _names(columns: Columns) -> str:

@@ -1,0 +1,53 @@
+"""Frozen answers: short ones are constants in SQL, long ones are rows of a table."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pytest
+
+from dp_sql.engines.duckdb.frozen import FrozenAnswers
+
+COUNTED = "STRUCT(item VARCHAR, count BIGINT)[]"
+REPORT = "STRUCT(estimate DOUBLE, noise HUGEINT)"
+ODD = ["it's", "", "NULL", '"a", [b]', "{c}", "\\x00", "é\U0001f600", None]
+
+VALUES = [
+    ("BIGINT", -(2**63), -(2**63)),
+    ("BIGINT", None, None),
+    ("BIGINT[]", [], []),
+    ("BIGINT[]", [3, None], [3, None]),
+    ("VARCHAR[]", ODD, ODD),
+    ("DECIMAL(38,2)", "-0.01", Decimal("-0.01")),
+    ("HUGEINT[]", [str(2**127 - 1)], [2**127 - 1]),
+    ("BLOB[]", ["\\x00a"], [b"\x00a"]),
+    (COUNTED, [{"item": "it's", "count": 2}], [{"item": "it's", "count": 2}]),
+    (REPORT, {"estimate": 0.1, "noise": str(2**70)}, {"estimate": 0.1, "noise": 2**70}),
+    (REPORT, {"estimate": 5e-324, "noise": None}, {"estimate": 5e-324, "noise": None}),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "read"), VALUES)
+@pytest.mark.parametrize("n_rows", [1, 2, 300])
+def test_what_is_read_is_what_was_given(kind: str, given: Any, read: Any, n_rows: int) -> None:
+    with duckdb.connect() as connection:
+        columns, rows = [("a", "BIGINT"), ("b", kind)], [(n, given) for n in range(n_rows)]
+        relation = FrozenAnswers(connection.execute).add(columns, rows)
+        found = connection.execute(f"SELECT a, b, typeof(b) FROM {relation} ORDER BY a").fetchall()
+        typed = connection.execute(f"SELECT typeof(CAST(NULL AS {kind}))").fetchall()[0][0]
+        assert found == [(n, read, typed) for n in range(n_rows)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "n_tables"),
+    [([("a",)], 0), ([], 1), ([("a\0b",)], 1), ([("a" * 2000,)], 1), ([("a",)] * 300, 1)],
+)
+def test_only_short_answers_are_constants(rows: list[tuple[str]], n_tables: int) -> None:
+    with duckdb.connect() as connection:
+        relation = FrozenAnswers(connection.execute).add([("a", "VARCHAR")], rows)
+        assert connection.execute(f"FROM {relation}").fetchall() == rows
+        assert connection.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [
+            (n_tables,)
+        ]
