@@ -330,7 +330,7 @@ def _check_groups(
 
 def _may_find_groups(tokens: Sequence[Token], index: int) -> bool:
     """Whether a call, whose name is at `index`, has a delta that does not find items."""
-    shape = FUNCTIONS[tokens[index].upper].shape
+    shape = FUNCTIONS[str(tokens[index].name).upper()].shape  # the name may be quoted
     given = tokens[index : matching(tokens, index + 1)]
     named = {folded(t.name or "") for t, sign in pairwise(given) if sign.is_symbol(":=", "=>")}
     return "delta" in named and shape.reads_people and not shape.finds_items
