@@ -30,10 +30,10 @@ SELECT DP_TOPK(mood, 3, epsilon := 1, domain := ['calm', 'merry']) FROM ratings
 -- ArgumentError: domain must be written in the statement: a public column, a 
 SELECT DP_TOPK(mood, 1, epsilon := 1, domain := enum_range(NULL::mood)) FROM ratings
 
--- ArgumentError: A domain list may hold strings, plain numbers, TRUE and FALSE, dates
+-- ArgumentError: A domain list holds literals only: strings, plain numbers, TRUE and FALSE, dates
 SELECT DP_TOPK(mood, 1, epsilon := 1, domain := ['calm'::mood]) FROM ratings
 
--- ArgumentError: A domain list may hold strings, plain numbers, TRUE and FALSE, dates
+-- ArgumentError: A domain list holds literals only: strings, plain numbers, TRUE and FALSE, dates
 SELECT DP_TOPK(mood, 1, epsilon := 1, domain := [CAST('calm' AS mood)]) FROM ratings
 
 -- ArgumentError: mood has type VARCHAR, and its domain, a list in the stateme

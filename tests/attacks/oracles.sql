@@ -231,7 +231,7 @@ SELECT DP_TOPK(score, 1, epsilon := 1, domain := catalog.title) FROM ratings
 -- ArgumentError: The domain of day, a list in the statement, holds x, which i
 SELECT DP_TOPK(day, 1, epsilon := 1, domain := ['x']) FROM ratings
 
--- ArgumentError: A domain list may hold strings, plain numbers, TRUE and FALSE, dates
+-- ArgumentError: A domain list holds literals only: strings, plain numbers, TRUE and FALSE, dates
 SELECT DP_TOPK(price, 1, epsilon := 1, domain := [1e400]) FROM ratings
 
 -- ArgumentError: The domain of price, a list in the statement, holds 12345678

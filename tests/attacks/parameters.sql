@@ -441,13 +441,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0']) FROM ratings
 -- ArgumentError: k = 2 is more than the 1 items of the domain.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 'b0']) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', title]) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', (SELECT max(title) FROM ratings)]) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 'b1' || 'x']) FROM ratings
 
 -- ArgumentError: domain must be written in the statement: a public column, a list
@@ -492,40 +492,40 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := catalog.*) FROM ratings
 -- ArgumentError: secret.x is not a column of a public table.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := secret.x) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 1/0]) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', error('x')]) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0'] || ['b1']) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', $$b1$$]) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', E'b1']) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', x'00']) FROM ratings
 
--- ArgumentError: A domain list may hold strings, plain numbers, TRUE and FALSE, dates
-SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 'b1'::VARCHAR]) FROM ratings
+-- ArgumentError: A domain list holds literals only: strings, plain numbers, TRUE and FALSE, dates
+SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 'b1'::DOUBLE]) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := [x FOR x IN ['b0', 'b1']]) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', ['b1']]) FROM ratings
 
 -- ArgumentError
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := [٣, ٤]) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', now()]) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', -'x']) FROM ratings
 
 -- ArgumentError: domain must be written in the statement: a public column, a list

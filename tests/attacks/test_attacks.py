@@ -143,7 +143,7 @@ _NAMES = {
     "shop", "main", "other", "ratings", "orders", "order_items", "catalog", "twice", "recent",
     "user_id", "title", "score", "day", "region", "price", "mood", "weight", "tags", "order_id",
     "product", "genre", "binary", "NOCASE", "nocase", "NOACCENT", "noaccent", "__dp_person", "__dp_item", "__dp_g0",
-    "-",  # a negation, by the full name of its function
+    "-", "abs", "sign",  # functions of one number, by their full names
 }  # fmt: skip
 _WORDS = {
     "SELECT", "DESCRIBE", "DISTINCT", "FROM", "WHERE", "AS", "JOIN", "LEFT", "ON", "AND", "OR",

@@ -226,7 +226,7 @@ SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := ['2001'
 -- ^ [2001
 SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [2001, 2001.5]) FROM ratings
 
--- ArgumentError: A domain list may hold strings, plain numbers, TRUE and FALSE, dates and timestamps
+-- ArgumentError: A domain list holds literals only: strings, plain numbers, TRUE and FALSE, dates and timestamps
 -- ^ [2001
 SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [2001, 2002e0]) FROM ratings
 

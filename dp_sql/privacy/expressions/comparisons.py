@@ -35,7 +35,7 @@ _HOLD_DATES = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 ALIASES = {
     "TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "INT": "INTEGER", "REAL": "FLOAT",
-    "UINT": "UINTEGER",
+    "UINT": "UINTEGER", "INT128": "HUGEINT", "UINT128": "UHUGEINT",
 }  # fmt: skip
 MOST_DIGITS = 38  # of a DECIMAL
 MAX_TEXT_BYTES = 10_000  # of a string that functions read; they read a longer one as NULL

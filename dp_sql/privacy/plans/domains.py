@@ -15,24 +15,24 @@ from sqlglot import exp
 
 from dp_sql.errors import QueryError, SourceError
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.expressions.choices import target
-from dp_sql.privacy.expressions.comparisons import is_literal
+from dp_sql.privacy.expressions.comparisons import ALIASES
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal, quote, shown_name
 from dp_sql.sql.given import PublicSet
 from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.tokens import folded, tokenize
-from dp_sql.sql.types import INTEGER_RANGES, can_be, can_be_written, exact, family, lost
+from dp_sql.sql.types import (
+    EXACT_TYPES,
+    INTEGER_RANGES,
+    can_be,
+    can_be_written,
+    exact,
+    family,
+    lost,
+)
 
 _STRING, _INTEGER = re.compile(r"'(?:[^'\0]|'')*'"), re.compile(r"-?[0-9]{1,39}", re.ASCII)
-_WRITTEN = {
-    "DATE",
-    "TIMESTAMP",
-    "TIMESTAMP WITH TIME ZONE",
-    "TIME",
-    "UUID",
-}  # in a list of literals
 _NO_TYPE = '"NULL"'  # DuckDB's name for the type of a list that is empty or holds only NULL
 _EXAMPLES = {
     "VARCHAR": "['a', 'b']", "ENUM": "['a', 'b']", "BOOLEAN": "[TRUE, FALSE]",
@@ -240,33 +240,35 @@ class Wanted:
             why = "The list holds NULL, and rows without a value are never counted."
             raise self.refused(why, "Remove NULL from the list.")
         plain = not any(token.text[0] == "$" for token in tokenize(self.given.text))
-        if plain and isinstance(tree, exp.Array) and all(map(is_literal, nodes)):
-            return typed_list([self._literal(node) for node in nodes], "a list in the statement")
+        literals = [one for node in nodes if (one := _literal(node)) is not None]
+        if plain and isinstance(tree, exp.Array) and len(literals) == len(nodes):
+            return typed_list(literals, "a list in the statement")
         hint = "A long list is read faster as a table's column."
-        hint = f"For example: {self.what} := ['north', 'south']. {hint}"
+        example = f"For example: {self.what} := ['north', 'south'] or [DATE '2026-01-31']."
         listed = "A domain list" if self.what == "domain" else "A list of groups"
         quoted = re.sub(r'"?\b([^\W\d]\w*)\b"?', r"'\1'", self.given.text)
         others = [] if "'" in self.given.text else [quoted]
-        raise self.refused(f"{listed} holds literals only.", hint, others)
+        kinds = "strings, plain numbers, TRUE and FALSE, dates and timestamps"
+        raise self.refused(f"{listed} holds literals only: {kinds}.", f"{example} {hint}", others)
 
-    def _literal(self, node: Node) -> str:
-        """A literal of a list, written anew."""
-        node = node.unnest()
-        if isinstance(node, exp.Literal):
-            if node.is_string:
-                return literal(node.this)
-            if node.this.replace(".", "", 1).isdecimal():
-                return str(node.this)
-        if isinstance(node, exp.Neg) and not node.this.is_string:
-            return "-" + self._literal(node.this)
-        if isinstance(node, exp.Boolean):
+
+def _literal(node: Node) -> str | None:
+    """A literal, or a cast of one to a type of items, written anew; None: it is neither."""
+    match node := node.unnest():
+        case exp.Literal() if node.is_string:
+            return literal(node.this)
+        case exp.Literal() if node.this.replace(".", "", 1).isdecimal():
+            return str(node.this)
+        case exp.Boolean():
             return "TRUE" if node.this else "FALSE"
-        plain = {key for key, part in node.args.items() if part} == {"this", "to"}
-        if isinstance(node, exp.Cast) and plain and (kind := target(node)) in _WRITTEN:
-            return f"CAST({literal(node.this.this)} AS {kind})"
-        hint = "Write a date as DATE '2026-01-31' or TIMESTAMP '2026-01-31 12:00:00'."
-        why = "A domain list may hold strings, plain numbers, TRUE and FALSE, dates and timestamps."
-        raise self.refused(why, hint)
+        case exp.Neg() if (number := _literal(node.this)) and number[0].isdecimal():
+            return f"-{number}"
+        case exp.Cast() if {key for key, part in node.args.items() if part} == {"this", "to"}:
+            kind, inner = node.args["to"].sql(dialect="duckdb"), _literal(node.this)
+            kind = ALIASES.get(kind, kind)
+            if inner and family(kind) in EXACT_TYPES:
+                return f"CAST({inner} AS {kind})"
+    return None
 
 
 def shown_type(type_name: str) -> str:
