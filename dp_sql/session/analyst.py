@@ -45,7 +45,7 @@ from dp_sql.releases import Release
 from dp_sql.session.base import Session
 from dp_sql.session.corrected import refuse_unknown
 from dp_sql.session.corrections import (
-    PURPOSES,
+    THE_FUNCTIONS,
     explained,
     question_about,
     rescaled,
@@ -241,7 +241,7 @@ class AnalystSession(Session):
         message = f"{parts[-1]} is private: it can be read only through DP functions."
         return NotPrivate(
             message, text=statement.text, position=position, instead=instead,
-            hint=f"The functions are {PURPOSES}. DESCRIBE {parts[-1]} shows the columns.",
+            hint=f"{THE_FUNCTIONS} DESCRIBE {parts[-1]} shows the columns.",
         )  # fmt: skip
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:

@@ -43,7 +43,8 @@ class Corrects(ABC):
             return None
 
         with contextlib.suppress(Exception):  # the first error says enough
-            from dp_sql.session.corrections import working  # imported with the first error
+            # Imported with the first error.
+            from dp_sql.session.corrections import without_lists, working
 
             told = self._told(error, text, engine)
             if isinstance(told, BudgetExceeded):
@@ -52,6 +53,7 @@ class Corrects(ABC):
                 # Of an owner's several statements, some have run.
                 if told.instead and (self._analyst is not None or len(statements(text)) == 1):
                     told.suggestion = working(told.instead, attempt)
+                    told.hint = without_lists(told.hint) if told.suggestion else told.hint
                 if not told.suggestion:
                     told = self._unparsed(told, text, attempt) or told
             return told

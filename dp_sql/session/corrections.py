@@ -13,6 +13,8 @@ from fractions import Fraction
 import duckdb
 
 from dp_sql.errors import NotSupported, ParseError, QueryError, SourceError, guessed
+from dp_sql.privacy.expressions.comparisons import WAY_OUT
+from dp_sql.privacy.relations.from_clause import ALLOWED
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
@@ -44,7 +46,7 @@ _OURS_FOR = {"MEAN": "DP_AVG", "APPROX_COUNT_DISTINCT": "DP_COUNT_DISTINCT"} | d
 )
 _ENDS = {"dp_min": "0.01", "dp_max": "0.99"}
 _each = [f"{function.name} ({function.purpose})" for function in FUNCTIONS.values()]
-PURPOSES = f"{', '.join(_each[:-1])} and {_each[-1]}"
+THE_FUNCTIONS = f"The functions are {', '.join(_each[:-1])} and {_each[-1]}."
 
 
 def working(candidates: Sequence[str], attempt: Attempt) -> str:
@@ -64,6 +66,13 @@ def working(candidates: Sequence[str], attempt: Attempt) -> str:
         return ""
 
     return first(candidates, _DEEPEST)
+
+
+def without_lists(hint: str | None) -> str:
+    """A hint without the lists of all that is supported, for errors that show a statement."""
+    for general in (WAY_OUT, ALLOWED, THE_FUNCTIONS):
+        hint = (hint or "").replace(general, "").strip()
+    return hint or ""
 
 
 def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None:
@@ -129,7 +138,7 @@ def unknown_function(tokens: Sequence[Token], name: str) -> QueryError | None:
     near = guessed(meant, [*map(str.lower, FUNCTIONS), *SYSTEM_TABLES])
     near = near if near in SYSTEM_TABLES else near.upper()
     also = f" Did you mean {near}?" if near else ""
-    message, hint = f"There is no function {found.text}.{also}", f"The functions are {PURPOSES}."
+    message, hint = f"There is no function {found.text}.{also}", THE_FUNCTIONS
     if q := _ENDS.get(folded(name)):
         hint = f"Such a value is one person's. DP_QUANTILE(…, {q}, …) is close to it. {hint}"
     return found.error(NotSupported, message, hint, [put([found], near)] if near else [])

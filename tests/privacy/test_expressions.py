@@ -97,7 +97,7 @@ KNOWN = {
     "i::VARCHAR": ("CAST(i AS VARCHAR)", "VARCHAR"),
     "TRUE": ("TRUE", "BOOLEAN"),
     "t + 1": ("TRY_CAST((CAST(t AS HUGEINT) + CAST(1 AS HUGEINT)) AS TINYINT)", "TINYINT"),
-    "i // 10": ("TRY_CAST((CAST(i AS HUGEINT) // nullif(CAST(10 AS HUGEINT), 0)) AS INTEGER)", "INTEGER"),
+    "i // 10": ("TRY_CAST((CAST(i AS HUGEINT) // system.main.nullif(CAST(10 AS HUGEINT), 0)) AS INTEGER)", "INTEGER"),
     "dt - INTERVAL 30 DAY": (
         "((CASE WHEN dt BETWEEN CAST('100000-01-01 (BC)' AS DATE) AND CAST('100000-01-01' AS DATE) THEN dt END)"
         " - CAST('30 day' AS INTERVAL))", "TIMESTAMP"),

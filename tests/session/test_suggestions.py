@@ -10,6 +10,9 @@ import pytest
 
 import dp_sql
 from dp_sql.errors import QueryError
+from dp_sql.privacy.expressions.comparisons import WAY_OUT
+from dp_sql.privacy.relations.from_clause import ALLOWED
+from dp_sql.session.corrections import THE_FUNCTIONS
 from tests.conftest import free
 
 TABLES = """
@@ -169,6 +172,7 @@ ANALYSTS = [
         for condition in (
             "(extra->>'a')::INT = 1",
             "CAST(title AS DATE) IS NULL",
+            "lenght(title) > 3",
             "day > make_date(2023, 5, 31)",
             "strptime('2023-05-31', '%Y-%m-%d') < day::TIMESTAMP",
             "ratings.region = 'north' AND upper(ratings.title) > 'A'",
@@ -216,6 +220,7 @@ def paste(session: dp_sql.Session, statement: str) -> None:
     error = told(session, statement)
     message = str(error)
     assert MARK in message, message
+    assert not any(general in message for general in (WAY_OUT, ALLOWED, THE_FUNCTIONS))
     proposed = message.split(MARK)[1]
     assert proposed != statement
     session.execute(proposed).fetchall()

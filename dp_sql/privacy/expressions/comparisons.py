@@ -47,6 +47,11 @@ WAY_OUT = (
     "TRY_CAST, and the functions of strings, dates and JSON that docs/sql.md lists. For anything "
     "else the owner can add a column to the table."
 )
+_LITERALS = {
+    "VARCHAR": "Write a string in quotes: 'text'.",
+    "DATE": "Write a date in quotes, year first: '2026-01-31'.",
+    **dict.fromkeys(NUMBERS, "Write a number without quotes."),
+}
 FIRST_ROW = (
     "For each person's first row, join with its time: FROM events JOIN (SELECT user_id, min(ts) AS "
     "ts FROM events GROUP BY user_id) USING (user_id, ts)."
@@ -130,8 +135,10 @@ class Unbound(SourceError):
         self.names = error.names
 
 
-def refuse(node: Node, message: str, hint: str = WAY_OUT) -> Refused:
-    """A refusal of one node."""
+def refuse(node: Node, message: str, hint: str | None = None) -> Refused:
+    """A refusal of one node; by default with WAY_OUT if something is not supported."""
+    if hint is None:
+        hint = WAY_OUT if "support" in message else ""
     error = Refused(f"{message}.", hint=hint)
     error.node = node
     return error
@@ -201,7 +208,8 @@ def beside(value: Value, constant: Node, scope: Scope) -> tuple[str, str]:
         case _ if (number := _number(constant)) is not None:
             found = _number_beside(value, kind, number, is_double(constant))
     if found is None:
-        raise refuse(constant, f"This literal cannot be compared with {value.type}")
+        hint = _LITERALS.get("DATE" if kind in TIMES else kind, "")
+        raise refuse(constant, f"This literal cannot be compared with {value.type}", hint)
     return found
 
 

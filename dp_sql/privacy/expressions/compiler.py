@@ -14,17 +14,20 @@ from functools import partial
 
 from sqlglot import exp
 
+from dp_sql.errors import guessed
 from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.comparisons import (
     FIRST_ROW,
     FLOATS,
+    WAY_OUT,
     Refused,
     Scope,
     Value,
     is_literal,
     refuse,
 )
+from dp_sql.privacy.expressions.functions import ALIASES, FUNCTIONS
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import EXACT_TYPES, family, same_bits
 
@@ -117,7 +120,11 @@ def _unsupported(node: Node) -> Exception:
         return refuse(
             node, "A window function is not supported here: it reads other rows", FIRST_ROW
         )
-    return refuse(node, f"{_shown(node)} is not supported here: {why}")
+    refusal = refuse(node, f"{_shown(node)} is not supported here: {why}")
+    known = [*FUNCTIONS, *ALIASES]
+    if isinstance(node, exp.Anonymous) and (near := guessed(node.name.lower(), known)):
+        refusal.names, refusal.hint = [near], f"Did you mean {near}? {WAY_OUT}"
+    return refusal
 
 
 def _only(node: Node, parts: str) -> None:

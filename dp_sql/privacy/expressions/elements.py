@@ -15,6 +15,7 @@ from dp_sql.privacy.expressions.comparisons import (
     Value,
     bounded,
     is_double,
+    is_literal,
     refuse,
     whole_number,
 )
@@ -23,6 +24,7 @@ from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import exact
 
 _FARTHEST = 10**6
+_OF_LITERALS = "list_has_any and list_has_all take a list and a list of literals here"
 
 
 def bracket(node: Node, scope: Scope, operand: Compile) -> Value:
@@ -116,8 +118,9 @@ def has_elements(node: Node, scope: Scope, operand: Compile) -> Value:
     given = node.expressions if isinstance(node, exp.Anonymous) else [node.this, node.expression]
     value, wanted = given if len(given) == 2 else (node, None)
     if not isinstance(wanted, exp.Array) or not wanted.expressions:
-        why = "list_has_any and list_has_all take a list and a list of literals here"
-        raise refuse(node, why)
+        raise refuse(node, _OF_LITERALS)
+    if not all(is_literal(one) for one in wanted.expressions):
+        raise refuse(wanted, _OF_LITERALS)
     terms = [
         applied("list_contains", [value, one], node, scope, operand).sql
         for one in wanted.expressions

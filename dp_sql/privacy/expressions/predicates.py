@@ -155,7 +155,9 @@ def _same_row(
         parts = {key for key, value in one.args.items() if value}
         same_length = len(one.expressions) == len(row.expressions)
         if not isinstance(one, exp.Tuple) or parts != {"expressions"} or not same_length:
-            raise refuse(node, "A row is compared only with rows of as many values in brackets")
+            raise refuse(
+                node, "Write as many values in brackets on both sides, as in (a, b) = (1, 2)"
+            )
     for other in others:
         pairs = zip(row.expressions, other.expressions, strict=True)
         terms = [exp.NullSafeEQ(this=a.copy(), expression=b.copy()) for a, b in pairs]

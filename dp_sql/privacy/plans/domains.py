@@ -284,5 +284,5 @@ def example_list(item_type: str, size: int) -> str:
         return f"[{', '.join(f'{literal(str(day))}' for day in days)}]"
     if kind in {"BOOLEAN", *_EXAMPLES} and kind not in {"VARCHAR", "ENUM"}:
         return _EXAMPLES[kind]
-    quoted = "'" if kind in {"VARCHAR", "ENUM"} else ""
-    return f"[{', '.join(f'{quoted}{i}{quoted}' for i in range(1, size + 1))}]"
+    shown = "'value {}'" if kind in {"VARCHAR", "ENUM"} else "{}"
+    return f"[{', '.join(shown.format(i) for i in range(1, size + 1))}]"

@@ -34,6 +34,7 @@ from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.literals import EVERY_ROW
 from dp_sql.sql.spellings import respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
+from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
@@ -277,8 +278,10 @@ def _place(select: DpSelect, refusal: Refused | Unbound) -> int:
     starts = [node.meta["start"] for node in refusal.node.walk() if "start" in node.meta]
     if isinstance(refusal, Refused) and refusal.offset is not None:
         starts = [refusal.offset]
-    if not starts:
-        return begin
+    if not starts:  # a column in USING has no place
+        name = folded(refusal.node.name) if isinstance(refusal.node, exp.Column) else None
+        same = (t.start for t in select.tokens if t.name and folded(t.name) == name)
+        return next((start for start in same if start > begin), begin)
     place = begin + int(min(starts)) - len(_BEFORE_SOURCE)
     if place > end and select.condition is not None:
         place += select.condition[0] - end - len(_BEFORE_CONDITION)

@@ -17,6 +17,8 @@ from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import family
 
+_OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue, exp.ArgMin, exp.ArgMax)
+
 
 def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
     """A SELECT with GROUP BY, in which each group is made of one person's rows."""
@@ -157,7 +159,7 @@ def _whole(node: Node, scope: Scope) -> Value:
             "A source may only use count, min, max, bool_or, bool_and, and sum and avg "
             "of integers up to 64 bits"
         )
-        raise refuse(node, why, FIRST_ROW)
+        raise refuse(node, why, FIRST_ROW if isinstance(node, _OF_ONE_ROW) else "")
     only(node, {"this", "big_int"})
     if isinstance(inner, exp.Star):
         only(inner, set())
