@@ -17,6 +17,7 @@ _NAMED = {
     "bin": "a", "abs": "a", "range": "a, b", "arg_min": "a, b", "bit_or": "a", "len": "a",
     "list_extract": "a, b", "nullif": "a, b", "sha256": "a", "unnest": "a", "coalesce": "a, b",
     "date_diff": "a, b, c", "replace": "a, b, c", "count_star": "",
+    "struct_pack": "a",
 }  # fmt: skip
 
 
@@ -46,8 +47,9 @@ def test_all_other_functions_are_called_by_their_full_names() -> None:
         session.sql(f"SELECT {', '.join(calls)} FROM t").fetchall()
         capped = [call.replace("user_id", "user_id, groups := [0, 1], max_groups_contributed := 1")
                   for call in calls]  # fmt: skip
+        session.sql(f"SELECT DP_COUNT(*, {_GIVEN}, report := true) FROM t").fetchall()
         session.sql(f"SELECT y, {', '.join(capped)} FROM t GROUP BY y").fetchall()
-        assert session.n_receipts == 10
+        assert session.n_receipts == 11
 
 
 def test_a_plain_call_is_refused_as_well() -> None:

@@ -16,7 +16,7 @@ from itertools import chain, count
 from typing import Any
 
 from dp_sql.privacy.catalog import Columns
-from dp_sql.sql.formatting import literal
+from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions.topk import COUNTED
 
 Records = Sequence[tuple[object, ...]]
@@ -100,7 +100,8 @@ def _constant(value: object) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{literal(k)}: {_constant(v)}' for k, v in value.items())}}}"
+        fields = (f"{quote(name)} := {_constant(field)}" for name, field in value.items())
+        return f"system.main.struct_pack({', '.join(fields)})"  # {…} would call a macro
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_constant, value))}]"
     return literal(str(value))
