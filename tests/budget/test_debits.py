@@ -189,9 +189,11 @@ def test_an_interrupted_query_is_spent_and_the_session_goes_on(
         while not ended.wait(0.1):
             session.interrupt()
 
+    pressing = threading.Thread(target=press, daemon=True)
+
     def slow(sql: str, parameters: object = None) -> Any:
         if "__dp_sql_" in sql and not sql.startswith("DESCRIBE"):
-            threading.Thread(target=press).start()
+            pressing.start()
             sql = "SELECT count(*) FROM range(1000000000) AS a, range(1000) AS b WHERE a.range + b.range < 0"
         return watched._inner.execute(sql, parameters)
 
@@ -199,6 +201,7 @@ def test_an_interrupted_query_is_spent_and_the_session_goes_on(
     with pytest.raises(dp_sql.QueryError, match="Its cost is spent"):
         session.sql(COUNT.format("0.1"))
     ended.set()
+    pressing.join()  # or it would interrupt the next query
     assert kinds(folder) == ["reserved", "failed"]
     del watched.execute
     assert len(session.sql(COUNT.format("0.1")).fetchall()) == 1

@@ -57,6 +57,12 @@ def test_a_code_out_of_range_is_refused(code):
         runs_of_items(np.array([0, 0]), np.array([0, code]), numbered=True)
 
 
+def test_as_many_pairs_as_offsets_cannot_count_are_refused():
+    pairs = np.broadcast_to(np.int32(0), LIMIT)
+    with pytest.raises(ValueError, match="fewer than"):
+        runs_of_items(pairs, pairs)
+
+
 @pytest.mark.parametrize("people", [np.zeros(3, np.int32), np.zeros(2), np.zeros((2, 1), np.int32)])
 def test_other_arrays_are_refused(people):
     with pytest.raises(ValueError, match="arrays of as many integers"):

@@ -23,6 +23,8 @@ def runs_of_items(
     shapes = {array.shape for array in (items, people)}
     if len(shapes) > 1 or items.ndim != 1 or any(a.dtype.kind not in "iu" for a in (items, people)):
         raise ValueError("items and people must be arrays of as many integers")
+    if items.size >= LIMIT:
+        raise ValueError("there must be fewer than 2^31 - 1 pairs")
     for name, codes in (("item", items), ("person", people if numbered else items)):
         if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) < LIMIT:
             raise ValueError(f"{name} codes must be at least 0 and below 2^31 - 1")

@@ -83,7 +83,7 @@ class PrivateConnection(Schema):
         self._remove_spill: Callable[[], None] = lambda: None
         self._known: dict[str, list[tuple[str, str]]] = {}
         self._numbers: dict[str, int] = {}
-        self._agreed: dict[tuple[str, frozenset[Parts]], bool] = {}
+        self._agreed: dict[tuple[str, frozenset[Parts]], None] = {}
         self._public_rows: OrderedDict[Parts, None] = OrderedDict()
         with self._closed_on_failure():
             self._remove_spill = limit_private(one, limits, self._run)
@@ -205,13 +205,15 @@ class PrivateConnection(Schema):
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables.
 
-        Of a table that is files DuckDB names nothing, so the names in the SQL are compared. The
-        answer does not change.
+        Of a table that is files DuckDB names nothing, so the names in the SQL are compared. A yes
+        stays true; a no may come from an interrupt.
         """
-        if (source, tables) not in self._agreed:
-            self._agreed[source, tables] = self._agrees(source, tables)
+        if (source, tables) in self._agreed:
+            return True
+        if agrees := self._agrees(source, tables):
+            self._agreed[source, tables] = None
             _forget_oldest(self._agreed)
-        return self._agreed[source, tables]
+        return agrees
 
     def _agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         files = {one.parts for one in self._listed if one.files}
