@@ -1,8 +1,8 @@
-"""`python -m benchmarks.grouped_counts`: rows per group, with the bound for all groups and with caps.
+"""`python -m benchmarks.grouped_counts`: counts of rows per group, with and without a cap.
 
 What is measured: DP_COUNT(*) … GROUP BY over public groups. Without a cap, one bound on a person's
-rows in a group is chosen for all groups (k_norm_bound). With a cap c, a person is kept in c groups,
-and each group has a bound of its own, at ε/c.
+rows in a group is chosen for all groups (k_norm_bound). With a cap of c groups per person, each
+group has a bound of its own, at ε/c.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def grouped_counts() -> list[str]:
     lines = [
         "## Counts of rows in groups",
         "",
-        "`SELECT g, DP_COUNT(*) … GROUP BY g` over public groups, g = the item hashed to 4, 12 or 48 numbers, or the person: the error "
-        f"(the root of the mean square over all groups, the median of {RUNS} answers) in percent of the mean count. What a cap or "
-        "a bound leaves out counts as an error. The caps are max_groups_contributed.",
+        "`SELECT g, DP_COUNT(*) … GROUP BY g` over public groups, g = the item hashed to 4, 12 or 48 numbers, or the person (12 "
+        "groups, one for each person). The error is the root mean square over all groups in percent of the mean count, the median "
+        f"of {RUNS} answers; rows that a cap or a bound leaves out count as an error. A cap is max_groups_contributed.",
         "",
         f"| table | groups | groups per person | ε | no cap | {' | '.join(heads)} |",
         f"|---|---|---|---|---|{'---|' * len(CAPS)}",

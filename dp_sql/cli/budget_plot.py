@@ -19,7 +19,7 @@ from dp_sql.files import open_private
 from dp_sql.installation import install_command
 from dp_sql.udfs.mechanism import in_words
 
-POINTS = 1000  # of a curve, about: each takes a call of the accountant
+POINTS = 1000  # about, on a curve: each takes a call of the accountant
 _OWN_CURVES = 8
 _Path = list[tuple[datetime, Spent]]
 
@@ -51,7 +51,7 @@ def curves(ledger: Ledger, terms: Terms, until: datetime) -> list[Curve]:
 def _path(
     losses: Sequence[tuple[datetime, Amount]], start: datetime, end: datetime, monthly: bool
 ) -> _Path:
-    """When the sum changed, and to what: of each short stretch of time the last change.
+    """When the sum changed, and to what; only the last change of each short stretch of time.
 
     A monthly budget starts again in the month after its last loss.
     """

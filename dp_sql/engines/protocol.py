@@ -37,10 +37,10 @@ _EXACT = frozenset(
 
 
 def sent(column: str, name: str, kind: str) -> str:
-    """A column of a SELECT as it travels, under a name.
+    """A column in the form in which it is sent, under a name.
 
-    Arrow represents some types exactly; others are strings: DuckDB parses every string that it
-    prints back to the same value.
+    Arrow holds some types exactly. Others are sent as strings, which DuckDB reads back as the same
+    values.
     """
     inner = kind
     while inner.endswith("[]"):

@@ -69,7 +69,7 @@ def working(candidates: Sequence[str], attempt: Attempt) -> str:
 
 
 def without_lists(hint: str | None) -> str:
-    """A hint without the lists of all that is supported, for errors that show a statement."""
+    """A hint without the general lists, for an error that proposes a statement."""
     for general in (WAY_OUT, ALLOWED, THE_FUNCTIONS):
         hint = (hint or "").replace(general, "").strip()
     return hint or ""

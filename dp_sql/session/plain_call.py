@@ -81,7 +81,7 @@ def _planned(asked: Asked, engine: Engine) -> _Planned:
         if "does not exist" in error.message:
             committed = "A plain call reads only committed tables and views."
             error.hint = f"{error.hint} {committed}" if error.hint else committed
-            if error.message.startswith("Table with name"):  # DuckDB has found it: a near name
+            if error.message.startswith("Table with name"):  # DuckDB proposes a similar name
                 error.hint = f"{committed} Dataframes are read by FROM dp($$ SELECT … $$)."
                 error.suggestion = ""  # is no better
         raise

@@ -35,7 +35,7 @@ class Clause:
 class SelectText:
     """One SELECT between set operations: its clauses, and the CTEs that it may use, as in `ctes`.
 
-    No body is known of a name that several of them have.
+    Where several CTEs have one name, its body is None.
     """
 
     clauses: tuple[Clause, ...]

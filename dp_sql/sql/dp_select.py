@@ -230,7 +230,7 @@ def _with_where(tokens: Sequence[Token], at: int, select: SelectText) -> list[st
 
 
 def _with_case(tokens: Sequence[Token], index: int, at: int) -> list[str]:
-    """The statement with the FILTER (WHERE …) of one of several calls in a CASE in its item."""
+    """The statement with a CASE in the item of a call in place of its FILTER (WHERE …)."""
     close = matching(tokens, at + 1) if token_at(tokens, at + 1).is_symbol("(") else at
     if close <= at + 3:
         return []
@@ -329,7 +329,7 @@ def _check_groups(
 
 
 def _may_find_groups(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a call, whose name is at `index`, has a delta that does not find items."""
+    """Whether the call at `index` has a delta that may find groups rather than items."""
     shape = FUNCTIONS[str(tokens[index].name).upper()].shape  # the name may be quoted
     given = tokens[index : matching(tokens, index + 1)]
     named = {folded(t.name or "") for t, sign in pairwise(given) if sign.is_symbol(":=", "=>")}

@@ -164,7 +164,7 @@ def _within(
     nearest: Callable[[Fraction], Fraction | str] | None = None,
     hint: str | None = None,
 ) -> Reader[Fraction]:
-    """Read a number of a range: `says` what it must be; `nearest` is a number that may do."""
+    """Read a number in a range. `says`: what it must be; `nearest`: a number to propose instead."""
 
     def read(argument: Argument, what: str) -> Fraction:
         value = read_number(argument, what)

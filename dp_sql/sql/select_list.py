@@ -132,7 +132,7 @@ def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
 
 
 def _computed_outside(select: DpSelect, item: Span) -> list[str]:
-    """The statement with an item in an outer query, over the answers of the other items."""
+    """The statement with one item moved to an outer query over the answers."""
     start, stop = item
     written, text = select.text[start:stop], select.text.rstrip("; \n")
     inside = [call for call in select.calls if start <= call.start < stop]

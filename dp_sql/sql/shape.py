@@ -83,10 +83,10 @@ class MechanismRows:
         )
 
     def pairs(self, *, listed: bool = False, ordered: bool = False) -> list[str]:
-        """The CTEs up to `__dp_lists`, with `__dp_pairs`: codes of an item and of a person.
+        """The CTEs up to `__dp_lists`, which has `__dp_pairs`: codes of an item and of a person.
 
-        Items have the codes 0, 1, 2, …, in each group. `listed`: `__dp_items` has the items by
-        their codes. `ordered`: codes are in the order of values.
+        The codes of the items are 0, 1, 2, … in each group. `listed`: `__dp_items` has the items in
+        the order of their codes. `ordered`: codes follow the order of the values.
         """
         keys, of_each = f"{self.group}__dp_item", " GROUP BY __dp_group" if self.grouped else ""
         apart = "PARTITION BY __dp_group " if self.grouped else ""
@@ -124,14 +124,15 @@ _NUMBERED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
 
 
 def pair(item: str, person: str) -> str:
-    """SQL for one of PAIRS: codes of an item and of a person who has it."""
+    """SQL for one element of PAIRS: codes of an item and of a person who has it."""
     return f"system.main.struct_pack(item := {item}, person := {person})"
 
 
 def people_codes(relation: str, kind: str, order: str = "") -> tuple[list[str], str, str]:
-    """CTEs, SQL for a BIGINT that stands for a person of a relation, and what to join for it.
+    """SQL for a code of each person in a relation: CTEs, the code as a BIGINT, and a join.
 
-    With an order, or where the privacy unit is no integer, people have the codes 0, 1, 2, ….
+    With an order, or if the privacy unit is not an integer, the codes are 0, 1, 2, …; else they are
+    the privacy units themselves.
     """
     if family(kind) in _NUMBERED and not order:
         return [], "CAST(__dp_privacy_unit AS BIGINT)", ""
@@ -301,8 +302,8 @@ class Shape(ABC):
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         """Run the mechanism once: what the UDF returns, and one sentence on its accuracy.
 
-        `loss` is that of the whole call; `lists` are what the UDF takes: int64 arrays, (items,
-        people) for PAIRS, strings.
+        `loss` is that of the whole call. `lists` are what the UDF takes: int64 arrays, strings, or
+        for PAIRS two arrays (items, people).
         """
 
     def draw_groups(

@@ -15,11 +15,11 @@ _NO_CALLS = {"WHERE", "AND", "OR", "NOT", "ON", "SELECT", "BY", "HAVING", "WHEN"
 
 
 def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
-    """Texts with another spelling of the refused node, which is near a place; there may be none.
+    """Statements with another spelling of the refused node, which is near a place; maybe none.
 
-    A cast becomes a TRY_CAST, ~ the function that sqlglot takes it for, UNION a UNION ALL,
-    INTERSECT and EXCEPT an IN, make_date(…) a literal, and an outer join one that keeps the
-    private rows.
+    A cast becomes TRY_CAST, ~ the function that sqlglot takes it for, UNION becomes UNION ALL,
+    INTERSECT becomes IN, EXCEPT becomes NOT IN, make_date(…) a literal, and an outer join one that
+    keeps the private rows.
     """
     match node:
         case exp.Cast():
@@ -95,7 +95,7 @@ def _as_literal(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
 
 
 def _with_in(tokens: Sequence[Token], i: int, word: str) -> tuple[int, str] | None:
-    """`(SELECT a FROM … INTERSECT SELECT …)`, and EXCEPT, with IN, if it has one column."""
+    """INTERSECT and EXCEPT of queries with one column as IN and NOT IN."""
     opening, stop = queries_around(tokens, i)[0]
     left, right = tokens[opening:i], tokens[i + 1 : stop]
     if len(left) < 3 or left[2].upper != "FROM":
@@ -107,7 +107,7 @@ def _with_in(tokens: Sequence[Token], i: int, word: str) -> tuple[int, str] | No
 
 
 def _other_joins(tokens: Sequence[Token], i: int) -> Iterator[tuple[int, str]]:
-    """An outer join as a left one, where its two tables may change places, or an inner one."""
+    """An outer join as a LEFT JOIN, perhaps with its tables exchanged, or as an inner join."""
     side = tokens[i].upper
     if side not in {"LEFT", "RIGHT", "FULL"}:
         return

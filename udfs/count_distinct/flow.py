@@ -120,7 +120,7 @@ def _empty_flow(graph: Graph) -> Flow:
 
 
 def _begin_from_items(graph: Graph, flow: Flow, cover: Int32s | None = None) -> None:
-    """Make ready for the search from items, with nothing covered or this cover."""
+    """Prepare the search from items, with nothing covered or with the given cover."""
     n_items, n_people = graph.n_items, graph.n_people
     order = by_size(graph.offsets)
     flow.coverable, flow.n_covered = order.size, 0
@@ -138,9 +138,9 @@ def _begin_from_items(graph: Graph, flow: Flow, cover: Int32s | None = None) -> 
 
 
 def _begin_from_people(graph: Graph, flow: Flow, before: int) -> None:
-    """Make ready for the search from people; all bounds up to `before` are done.
+    """Prepare the search from people; all bounds up to `before` are done.
 
-    The cover stays if little room is left. Otherwise it goes on from a better start.
+    The cover stays if little room is left; otherwise a better start replaces it.
     """
     n_items, n_people, little = graph.n_items, graph.n_people, library().little_room(byref(flow))
     flow.forget(*_FROM_ITEMS)

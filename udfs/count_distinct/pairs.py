@@ -14,8 +14,8 @@ def runs_of_items(
 
     Args:
         items: codes, integers >= 0 below 2^31 - 1, dense or nearly so, shape (pairs,).
-        people: any integers of at most 64 bits, shape (pairs,); a pair may come more than once.
-        numbered: whether people are numbers as items are, which stay; else they get numbers.
+        people: any integers of at most 64 bits, shape (pairs,); a pair may occur more than once.
+        numbered: whether people are codes as items are, and keep them; else they are numbered.
 
     Raises ValueError for other arrays.
     """
@@ -39,7 +39,7 @@ def runs_of_items(
 
 
 def items_of_people(items: Integers, people: Integers) -> tuple[Int64s, Int32s]:
-    """Sort pairs by person: how many items each person has, and the items, each once."""
+    """Sort pairs by person: each person's number of different items, and these items."""
     offsets, runs = runs_of_items(items, people)
     order = np.arange(offsets.size - 1, dtype=np.int32)
     n_people = int(runs.max(initial=-1)) + 1

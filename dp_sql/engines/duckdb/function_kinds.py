@@ -34,7 +34,7 @@ _KINDS = """
 _WORD = re.compile(r"\w+")
 _BUILTIN: dict[str, frozenset[str]] = {}
 
-# All that dp_sql's own SQL calls without a schema, and the same calls with it.
+# All operators and functions that dp_sql's own SQL uses without a schema; below, with it.
 CALLED_BARE = {"-": "a - b", "+": "a + b", "*": "a * b", "//": "a // b", "/": "a / b", "%": "a % b",
          "<<": "a << b", ">>": "a >> b", "&": "a & b", "|": "a | b", "||": "s || t",
          "list_value": "[a, b]", "contains": "b IN [a, b]"}  # fmt: skip
@@ -53,10 +53,10 @@ _PLANS: list[str] = []
 
 
 def check_operators(fetch: Fetch) -> None:
-    """Refuse a database in which dp_sql's own SQL would call its macros; NotPrivate names one.
+    """Raise NotPrivate if dp_sql's own SQL would call a macro of this database.
 
-    DuckDB looks up an operator as it does a function, so a macro may be called "-". What it binds
-    for all of them is compared with what it binds for its own functions, which takes about 1 ms.
+    DuckDB looks up operators as functions, so a macro may be named "-". What it binds for them is
+    compared with what it binds for its own functions, which takes about 1 ms.
     """
 
     def bound(calls: Mapping[str, str]) -> str:
@@ -70,7 +70,7 @@ def check_operators(fetch: Fetch) -> None:
     replaced = sorted(function_kinds(frozenset(CALLED_BARE), fetch)[1] & {*CALLED_BARE})
     name = quote(replaced[0] if replaced else "-")
     raise NotPrivate(
-        f"This database has a function {name} of its own, which dp_sql's own SQL would call.",
+        f"This database has a macro {name}, which dp_sql's own SQL would call.",
         hint=f"Rename or drop it: DROP MACRO {name}.",
     )
 

@@ -120,7 +120,7 @@ def keep_bits(own: Any, caps: Any) -> Any:
 
 
 def find_udf(issued: Tickets) -> Callable[..., Any]:
-    """The groups that a plan may show: pairs of a group and a person → the groups found."""
+    """The UDF that finds the groups that a plan may show, from pairs of a group and a person."""
 
     def find(ticket: str, execution: tuple[int, int], pairs: Any) -> Any:
         def draw() -> list[int]:

@@ -99,7 +99,7 @@ class DatabaseCatalogue:
         return sorted(name for name, internal in rows if not internal and folded(name) in own)
 
     def finds(self, select: str) -> bool:
-        """Whether a SELECT has a row; SourceError as for `public_number`."""
+        """Whether a SELECT returns a row; raises SourceError as `public_number` does."""
         return bool(
             self.public_number(f"SELECT system.main.count(*) FROM ({select} LIMIT 1) AS found")
         )

@@ -52,7 +52,7 @@ OPTIMIZERS = (
     "build_side_probe_side,empty_result_pullup,join_filter_pushdown'"
 )
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
-_MAX_KNOWN = 500  # of what does not change: answers of the catalog, numbers of public tables
+_MAX_KNOWN = 500  # answers kept that do not change: the catalog's, and numbers of public tables
 # Types whose values arrow changes on some versions.
 _AS_STRING = {"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"}
 
@@ -205,7 +205,7 @@ class PrivateConnection(Schema):
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables.
 
-        Of a table that is files DuckDB names nothing, so the names in the SQL are compared. A yes
+        DuckDB names no table that is made of files, so the names in the SQL are compared. A yes
         stays true; a no may come from an interrupt.
         """
         if (source, tables) in self._agreed:

@@ -222,10 +222,10 @@ def _unreadable(name: str, error: Exception) -> SourceError:
 
 
 def duckdb_type(kind: Any) -> str | None:
-    """The DuckDB type that holds each value of a type of Spark; None where there is none.
+    """The DuckDB type that holds all values of a Spark type; None if there is none.
 
-    Collated strings have none: DuckDB would tell values apart that Spark takes for equal. Nor have
-    maps whose keys are made of strings and more.
+    Collated strings have none: DuckDB would tell values apart that Spark takes for equal. Nor do
+    maps whose keys are structures with strings.
     """
     name, inner = type(kind).__name__, list(map(duckdb_type, _inner(kind)))
     if None in inner or (name in _STRINGS and getattr(kind, "collation", _BYTES) != _BYTES):
@@ -245,7 +245,7 @@ def duckdb_type(kind: Any) -> str | None:
 
 
 def backquoted(name: str) -> str:
-    """An identifier as Spark's SQL.
+    """An identifier in Spark's SQL.
 
     >>> print(backquoted("a`b"))
     `a``b`
@@ -254,11 +254,10 @@ def backquoted(name: str) -> str:
 
 
 def readable(sql: str, kind: Any, depth: int = 0) -> str:
-    """An expression of Spark with the same values, whose strings are UTF-8.
+    """A Spark expression with the same values, but valid UTF-8 in all strings.
 
-    Spark takes any bytes for a string. On bytes that are no UTF-8 DuckDB fails, so one person's row
-    could fail every question; they become U+FFFD here, and entries of maps with such keys are left
-    out.
+    A Spark string may hold any bytes. DuckDB fails on invalid UTF-8, so one person's row could make
+    every question fail. Such bytes become U+FFFD here; map entries with such keys are left out.
     """
     name = type(kind).__name__
     if name in _STRINGS:
@@ -290,7 +289,7 @@ def _has_strings(kind: Any) -> bool:
 
 
 def _inner(kind: Any) -> list[Any]:
-    """The types that a type is made of."""
+    """The types of the elements, keys and values, or fields of a type."""
     name = type(kind).__name__
     if name == "ArrayType":
         return [kind.elementType]

@@ -106,14 +106,14 @@ class SparkPrivateConnection(PrivateConnection):
         """The tables that hold people's rows."""
         return [self._tables[name] for name in self._policy.tables]
 
-    # --- the same as the owner's tools see it (dp_sql.policy.catalog) ---
+    # --- as the owner's tools see it (dp_sql.policy.catalog) ---
 
     def listed(self) -> Sequence[Listed]:
         """The tables of the policy."""
         return self._listed
 
     def stand_ins(self) -> Sequence[str]:
-        """Users' functions in Spark replace none here."""
+        """None: user-defined functions of Spark replace no function here."""
         return []
 
     def finds(self, select: str) -> bool:

@@ -1,4 +1,4 @@
-"""Translates a question for Spark's workers: all tables, casts and slices as SQL."""
+"""Writes a question as the SQL that Spark's workers run: its tables, casts and slices."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def in_list(node: Node, scope: Scope, operand: Compile) -> Value:
 def _same_row(
     node: Node, row: Node, others: Sequence[Node], scope: Scope, operand: Compile
 ) -> Value:
-    """Compile `(a, b) = (1, 2)` and `(a, b) IN ((1, 2), …)`: DuckDB takes NULLs as equal there."""
+    """Compile `(a, b) = (1, 2)` and `(a, b) IN ((1, 2), …)`, where NULLs are equal."""
     only_analysts(node, scope, "Rows are not compared here")
     found = []
     for one in (row, *others):

@@ -93,7 +93,7 @@ def list_values(sql: str, described: str, untyped: bool) -> Values:
 
 
 def typed_list(literals: Sequence[str], described: str) -> Values:
-    """The values of literals, which have their own types unless all are strings."""
+    """The values of literals, with their own types; if all are strings, they have none."""
     strings = all(one.startswith("'") for one in literals)
     return list_values(f"[{', '.join(literals)}]", described, strings)
 

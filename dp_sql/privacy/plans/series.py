@@ -46,7 +46,7 @@ def series_values(tree: Node, schema: Schema) -> Values | None:
         message = f"A series may have up to {MAX_GROUPS} values."
         raise ArgumentError(message, hint="Use a larger step.")
     if kind == "TIMESTAMP" and all(str(one).endswith(_MIDNIGHT) for one in values):
-        # They are days; as DATEs they also equal timestamps.
+        # Whole days: DATEs, which also equal timestamps.
         kind, values = "DATE", [str(one).removesuffix(_MIDNIGHT) for one in values]
     casts = ", ".join(f"CAST({literal(str(one))} AS {kind})" for one in values if one is not None)
     return list_values(f"[{casts}]::{kind}[]", "a series in the statement", untyped=False)

@@ -122,7 +122,7 @@ class DeclaredTables(Tables):
             message = f"The view {parts[-1]} is not provably person-level: {why}"
             name = parts[-1]
             query = (
-                f"Of a relation in Python write the query, FROM ({{{name}.sql_query()}}) AS {name}."
+                f"For a Python relation, write its query: FROM ({{{name}.sql_query()}}) AS {name}."
             )
             raise NotPrivate(message, hint=f"{query} {STORE_IT}")
         return body
@@ -154,7 +154,7 @@ class DeclaredTables(Tables):
         return persons_rows(rows, index)
 
     def _reader(self, function: Node) -> str:
-        """The call of a table function that reads a file, one row at a time, as SQL."""
+        """The SQL of a call of a table function that reads a file."""
         called = function.name if isinstance(function, exp.Anonymous) else function.sql_name()  # type: ignore[attr-defined]
         name = folded(called)
         kinds = self.schema.engine.function_kinds(frozenset({name})).get(name, frozenset())

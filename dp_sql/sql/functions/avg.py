@@ -54,7 +54,7 @@ class Avg(Bounded):
         A code is 4 times the place, plus 2 where no one has more rows, plus 1 for sums below 0.
         """
         own, most, kept = bucket("__dp_n"), "(CAST(1 AS BIGINT) << place)", "n"
-        all_of_them = " WHEN place = own THEN whole"  # the same; products of HUGEINTs are slow
+        all_of_them = " WHEN place = own THEN whole"  # as ELSE; products of HUGEINTs are slow
         if self.bound is not None:
             own, most, all_of_them = "0", f"system.main.least(n, {self.bound})", ""
             kept = most

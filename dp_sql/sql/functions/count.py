@@ -114,9 +114,9 @@ class RowsUnderChosenBound(RowsOfGroups):
 
 
 def _by_bucket(keys: str, n: str, relation: str) -> str:
-    """A row for each of some keys and bucket of contributions `n`: the people, and their total.
+    """The people and their total in each bucket of contributions `n`, by keys.
 
-    People with equal contributions are counted first, for buckets are slow to compute.
+    People with equal contributions are counted first, because a bucket is slow to compute.
     """
     sizes = (
         f"SELECT {keys}{n} AS n, system.main.count(*) AS people FROM {relation} GROUP BY {keys}n"
