@@ -31,7 +31,7 @@ def test_a_macro_that_would_replace_an_operator_is_named_before_anything_is_draw
                 for call in (_MEDIAN, f"DP_COUNT(*, {_GIVEN})"):
                     with pytest.raises(NotPrivate) as refused:
                         session.sql(f"SELECT {call} FROM t")
-                    assert f'function "{name}" of its own' in refused.value.message
+                    assert f'macro "{name}", which' in refused.value.message
                 session.execute(f'DROP MACRO "{name}"')
         assert session.n_receipts == 1
 
@@ -58,5 +58,5 @@ def test_a_plain_call_is_refused_as_well() -> None:
     dp_sql.install(connection)
     connection.execute(_TABLE)
     connection.execute('CREATE MACRO "-"(a, b) AS system.main."+"(a, b)')
-    with pytest.raises(Exception, match='function "-" of its own'):
+    with pytest.raises(Exception, match='macro "-", which'):
         connection.sql(f"SELECT {_MEDIAN} FROM t").fetchall()
