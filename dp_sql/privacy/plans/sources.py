@@ -185,7 +185,8 @@ def compiled_source(select: DpSelect, compiler: Compiler) -> Source:
         sql += _BEFORE_CONDITION + select.condition_text
     try:
         bodies = {name: tree_of(body) for name, body in cte_bodies(select).items()}
-        compiler = compiler.with_ctes(bodies)
+        unclear = {name for name, span in select.ctes.items() if span is None}
+        compiler = compiler.without_ctes(unclear).with_ctes(bodies)  # one body may name another
         compiler = compiler.without_ctes(select.ctes - bodies.keys())
         tree = tree_of(sql)
         if not isinstance(tree, exp.Select):
