@@ -23,7 +23,7 @@ from dp_sql.udfs.exact_sampling import Odds
 
 SOURCES = ("imdb_words", "amazon_book_kgat", "retail_baskets")
 PLACES = 60
-RARE = 1e-10
+RARE = 1e-6
 SHOWN = (
     "retail_baskets, 1 person in 3", "retail_baskets, items, 1 in 30", "12 people, log-normal",
     "2,000 people with 15", "20,000 people, Pareto 1.1", "800 people, one with 10^9",
@@ -224,7 +224,7 @@ people contribute more. The tables compare this with three other ways to choose 
 and per item of three public data sets, on synthetic families, and on synthetic amounts of money in units from 10 to 10¹¹.
 The constants were chosen on two other public data sets and other draws of the families. Each cell gives the RMSE / median /
 95th percentile of the absolute error as a geometric mean over all sets. It is divided by that of the set's best fixed bound,
-which is not known in advance, with all of ε spent on its noise. Bounds chosen with a probability below 10⁻¹⁰ are left out.
+which is not known in advance, with all of ε spent on its noise. Bounds chosen with a probability below 10⁻⁶ are left out.
 
 """.splitlines()
 

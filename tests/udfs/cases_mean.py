@@ -225,7 +225,8 @@ CASES = [
         ),
         says="with probability 95 %, the noise in the sum and in the number of rows, whose quotient "
         "is the estimate, is at most 7.299 times what one person may add to each; a person with "
-        "more rows than the contribution bound counts as that many (epsilon = 1)",
+        "more rows than the contribution bound counts as that many; with fewer "
+        "than 150 people the estimate may be far too close to 0 (epsilon = 1)",
         fits=crowd_fits,
     )
 ]

@@ -12,7 +12,7 @@ from dp_sql.udfs.exact_sampling import Draws, Odds
 
 # Privacy holds for any values of these.
 _SUPPORT = Fraction(9, 2)  # a doubling of the bound needs so many people above it, by epsilon
-_DOUBLINGS = 16  # a larger jump between bounds needs no more people than this one
+_DOUBLINGS = 10  # a larger jump between bounds needs no more people than this one
 
 
 def choose_bound(above: Sequence[int], epsilon: Fraction, draws: Draws) -> int:
@@ -27,8 +27,13 @@ def choose_bound(above: Sequence[int], epsilon: Fraction, draws: Draws) -> int:
 
 def odds_of_bounds(above: Sequence[int], epsilon: Fraction) -> Odds:
     """Weigh each bound."""
-    shortfalls = shortfalls_of_bounds(above, -(-_SUPPORT // epsilon))
+    shortfalls = shortfalls_of_bounds(above, _support(epsilon))
     return Odds([((1, s),) for s in shortfalls], _rate(epsilon))
+
+
+def people_needed(epsilon: Fraction) -> int:
+    """So many people who contribute alike lead to a bound near to what they contribute."""
+    return _needed(_DOUBLINGS, _support(epsilon))
 
 
 def shortfalls_of_bounds(above: Sequence[int], support: int) -> list[int]:
@@ -39,6 +44,11 @@ def shortfalls_of_bounds(above: Sequence[int], support: int) -> list[int]:
         max(0, n - support, *(_needed(i - j, support) - above[j] for j in smaller[i]))
         for i, n in enumerate(above)
     ]
+
+
+def _support(epsilon: Fraction) -> int:
+    """Return how many people more than a bound leave out make it too small."""
+    return -(-_SUPPORT // epsilon)
 
 
 def _needed(doublings: int, support: int) -> int:

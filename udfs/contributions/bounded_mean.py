@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from dp_sql.udfs.checks import check_positive_int
 from dp_sql.udfs.contributions import release
-from dp_sql.udfs.contributions.bound import choose_bound
+from dp_sql.udfs.contributions.bound import choose_bound, people_needed
 from dp_sql.udfs.contributions.bounded_sum import signed_histograms
 from dp_sql.udfs.contributions.histogram import Histogram, read_histogram
 from dp_sql.udfs.contributions.pair_noise import pair_noise, pair_reach, scales_of
@@ -146,11 +146,13 @@ def accuracy(
 ) -> str:
     """State how far the sum and the count may lie from what is kept, from public numbers only."""
     check_public(epsilon, beta, max_contributions, bound, unit)
-    times = rounded_up(scales_of(beta) * Fraction(1, _shares(epsilon, bound)[2]))
+    _, of_sums, of_noise = _shares(epsilon, bound)
+    times = rounded_up(scales_of(beta) * Fraction(1, of_noise))
     return (
         f"{with_probability(1 - beta)} the noise in the sum and in the number of rows, whose "
         f"quotient is the estimate, is at most {times} times what one person may add to each; a "
-        "person with more rows than the contribution bound counts as that many (epsilon = "
+        "person with more rows than the contribution bound counts as that many; with fewer than "
+        f"{people_needed(of_sums)} people the estimate may be far too close to 0 (epsilon = "
         f"{in_words(epsilon)})"
     )
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dp_sql.udfs.contributions import release
+from dp_sql.udfs.contributions.bound import people_needed
 from dp_sql.udfs.contributions.histogram import Histogram, read_histogram
 from dp_sql.udfs.contributions.release import BoundedRelease
 from dp_sql.udfs.exact_sampling import secret_draws
@@ -89,8 +90,11 @@ def accuracy(
     else:
         says += f" the estimate is within {times} times the contribution bound of the sum"
         says += " under this bound"
-    price = f"(epsilon = {in_words(epsilon)})"
-    return f"{says}; the part of a person's net sum beyond the bound is not counted {price}"
+    says += "; the part of a person's net sum beyond the bound is not counted"
+    if bound is None:
+        enough = people_needed(epsilon - release.noise_share(epsilon, bound))
+        says += f"; with fewer than {enough} people this may be most of it"
+    return f"{says} (epsilon = {in_words(epsilon)})"
 
 
 def check_public(
