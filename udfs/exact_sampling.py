@@ -27,10 +27,12 @@ Chances = Callable[[int], tuple[Sequence[int], Sequence[int]]]
 
 _Int64s = NDArray[np.int64]
 _Words = NDArray[np.uint64]
+_Booleans = NDArray[np.bool_]
 
 _FIRST_BITS = 96
 _GUARD_BITS = 32
 _WORD_BITS = 64
+_SPACE = 1 << _WORD_BITS // 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ class Odds:
 
 
 class Draws:
-    """The four ways in which a mechanism may be random, each with the exact distribution.
+    """The five ways in which a mechanism may be random, each with the exact distribution.
 
     bits(n) returns n fresh fair bits, as an integer in [0, 2**n).
     """
@@ -107,18 +109,27 @@ class Draws:
 
         All combinations of orders are equally likely. Shape (groups,) in, (sum of sizes,) out.
         """
-        if sizes.dtype.kind not in "iu":
-            raise TypeError("orders(sizes) needs integers")
-        if sizes.size and sizes.min() < 0:
-            raise ValueError("orders(sizes) needs sizes that are not negative")
-        return _orders(sizes.astype(np.int64), self._words)
+        return _orders(_checked(sizes), self._words)
 
-    def hits(self, which: _Int64s, chances: Chances) -> NDArray[np.bool_]:
+    def subsets(self, sizes: NDArray[np.integer[Any]], most: int) -> _Booleans:
+        """Draw for each size n >= 0 a uniformly random set of min(n, most) among 0, ..., n - 1.
+
+        All combinations of sets are equally likely. Returns who is drawn, all in one row. Shape
+        (groups,) in, (sum of sizes,) out. The sizes add up to less than 2^31; most >= 0.
+        """
+        sizes = _checked(sizes)
+        too_many = np.maximum(sizes - most, 0)
+        leaves = too_many < most  # it is quicker to draw who is left out
+        chosen = _subsets(sizes, np.where(leaves, too_many, most), self._half_words)
+        chosen ^= np.repeat(leaves, sizes)
+        return chosen
+
+    def hits(self, which: _Int64s, chances: Chances) -> _Booleans:
         """Draw for each j of `which`, independently, True with probability p_j, exactly."""
         lows, highs = chances(_WORD_BITS)
         words = self._words(which.size)
         at = np.minimum(which, len(lows) - 1)
-        hit: NDArray[np.bool_] = words < np.array(lows, dtype=np.uint64)[at]
+        hit: _Booleans = words < np.array(lows, dtype=np.uint64)[at]
         maybe = words <= np.array([high - 1 for high in highs], dtype=np.uint64)[at]
         for i in np.flatnonzero(maybe & ~hit):
             hit[i] = self._is_below(int(words[i]), int(which[i]), chances)
@@ -142,10 +153,22 @@ class Draws:
         drawn = self._bits(_WORD_BITS * n).to_bytes(_WORD_BITS // 8 * n, "little")
         return np.frombuffer(drawn, dtype="<u8").astype(np.uint64, copy=False)
 
+    def _half_words(self, n: int) -> _Int64s:
+        """Draw n integers, each below _SPACE with equal probabilities."""
+        return self._words((n + 1) // 2).view(np.uint32)[:n].astype(np.int64)
+
 
 def secret_draws() -> Draws:
     """Return draws from the operating system's random bits: the ones that releases use."""
     return Draws(fair_bits)
+
+
+def _checked(sizes: NDArray[np.integer[Any]]) -> _Int64s:
+    if sizes.dtype.kind not in "iu":
+        raise TypeError("sizes must be integers")
+    if sizes.size and sizes.min() < 0:
+        raise ValueError("sizes must not be negative")
+    return sizes.astype(np.int64)
 
 
 def _orders(sizes: _Int64s, words: Callable[[int], _Words]) -> _Int64s:
@@ -174,6 +197,21 @@ def _settle_ties(order: _Int64s, tied: NDArray[np.bool_], words: Callable[[int],
     several = sizes > 1
     first = np.repeat(starts[several], sizes[several])
     order[np.repeat(several, sizes)] = order[first + _orders(sizes[several], words)]
+
+
+def _subsets(sizes: _Int64s, wanted: _Int64s, words: Callable[[int], _Int64s]) -> _Booleans:
+    """Draw `wanted` members of each group: a member drawn before, or twice at once, is redrawn."""
+    owner = np.zeros(int(sizes.sum()), dtype=np.int32)  # which draw of its round drew each; or 0
+    starts = np.cumsum(sizes) - sizes
+    groups = np.repeat(np.arange(sizes.size), wanted)  # of each draw that is still to be made
+    while groups.size:
+        n, word = sizes[groups], words(groups.size)
+        members = starts[groups] + word % n
+        new = (word < _SPACE - _SPACE % n) & (owner[members] == 0)
+        draw = np.arange(1, groups.size + 1, dtype=np.int32)
+        owner[members[new]] = draw[new]
+        groups = groups[~new | (owner[members] != draw)]
+    return owner > 0
 
 
 def geometric(draws: Draws, rate: Fraction, cap: int | None = None) -> int:

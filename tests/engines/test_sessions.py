@@ -255,9 +255,10 @@ class Scripted(Draws):
         self.log.append((tuple(which.tolist()), *map(tuple, chances(64))))
         return super().hits(which, chances)
 
-    def orders(self, sizes: Any) -> Any:
+    def subsets(self, sizes: Any, most: int) -> Any:
         """Which groups a person is kept in: here all of them, so that no order matters."""
-        return np.concatenate([np.zeros(0, np.int64), *map(np.arange, sizes)])
+        assert max(sizes, default=0) <= most
+        return np.ones(sum(sizes), bool)
 
 
 _GROUPS = "max_groups_contributed := 3) FROM ratings GROUP BY region"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, compress, product
 
 import duckdb
 import pytest
@@ -215,8 +215,7 @@ def kept_by_lot(groups: Sequence[int], cap: int, draws: Draws) -> frozenset[int]
     """The groups that the shipped lot keeps, of one person's own."""
     import numpy as np
 
-    ranks = draws.orders(np.array([len(groups)], dtype=np.int64))
-    return frozenset(g for g, rank in zip(groups, ranks, strict=True) if rank < cap)
+    return frozenset(compress(groups, draws.subsets(np.array([len(groups)]), cap)))
 
 
 def law_of_all_groups(

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import chain, combinations_with_replacement, permutations, product
+from itertools import chain, combinations, combinations_with_replacement, permutations, product
 from math import gcd, lcm
 from typing import Any, TypeVar
 
@@ -57,6 +57,12 @@ class _Path:
     def orders(self, sizes: Any) -> Any:
         choices = list(product(*(permutations(range(n)) for n in sizes)))
         return np.array([*chain(*choices[self.below(len(choices))])], dtype=np.int64)
+
+    def subsets(self, sizes: Any, most: int) -> Any:
+        choices = list(product(*(combinations(range(n), min(n, most)) for n in sizes)))
+        chosen = choices[self.below(len(choices))]
+        drawn = [i in own for n, own in zip(sizes, chosen, strict=True) for i in range(n)]
+        return np.array(drawn, dtype=bool)
 
     def hits(self, which: Any, chances: Any) -> Any:
         """Each probability is rounded down to CHANCE_BITS bits."""

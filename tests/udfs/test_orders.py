@@ -139,7 +139,7 @@ def test_sizes_that_are_not_whole_are_refused():
 
 
 def test_negative_sizes_are_refused():
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="not be negative"):
         secret_draws().orders(np.array([2, -1]))
 
 

@@ -198,11 +198,9 @@ def find(sizes: Ints, items: Int32s, constants: Constants, draws: Draws) -> Ints
 def _weight_sums(sizes: Ints, items: Int32s, weights: tuple[int, ...], draws: Draws) -> Ints:
     """Add up the weights of each item; people with too many items give to some, drawn evenly."""
     sums = np.zeros(int(items.max(initial=-1)) + 1, dtype=np.int64)
-    many = sizes > len(weights)
-    if many.any():
-        keep = np.repeat(~many, sizes)
-        keep[~keep] = draws.orders(sizes[many]) < len(weights)
-        items, sizes = items[keep], np.minimum(sizes, len(weights))
+    if sizes.max(initial=0) > len(weights):
+        items = items[draws.subsets(sizes, len(weights))]
+        sizes = np.minimum(sizes, len(weights))
     np.add.at(sums, items, np.repeat(np.array((0, *weights))[sizes], sizes))
     return sums
 

@@ -115,7 +115,8 @@ def keep_bits(own: Any, caps: Any) -> Any:
     """A UDF of rows: of groups that are the bits of a number, at most a cap of them."""
     numbers = _integers(own.combine_chunks(), np.int64).astype("<i8").view(np.uint8).reshape(-1, 8)
     bits = np.unpackbits(numbers, axis=1, bitorder="little")
-    bits[bits == 1] = _kept(bits.sum(axis=1, dtype=np.int64), caps[0].as_py())
+    sizes = bits.sum(axis=1, dtype=np.int64)
+    bits[bits == 1] = secret_draws().subsets(sizes, caps[0].as_py())
     return _arrow_numbers(np.packbits(bits, axis=1, bitorder="little").view("<i8"), "int64")
 
 
@@ -154,19 +155,12 @@ def _kept_places(sizes: NDArray[Any], cap: int) -> Any:
     """The places of each person's groups that are kept, from 1, as an arrow array."""
     import pyarrow as pa
 
+    kept = secret_draws().subsets(sizes, cap)
     places = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + 1
     numbers = np.append(0, np.cumsum(np.minimum(sizes, cap)))
     return pa.ListArray.from_arrays(
-        _arrow_numbers(numbers, "int32"), _arrow_numbers(places[_kept(sizes, cap)], "int64")
+        _arrow_numbers(numbers, "int32"), _arrow_numbers(places[kept], "int64")
     )
-
-
-def _kept(sizes: NDArray[Any], cap: int) -> NDArray[np.bool_]:
-    """Whether each group of each person is kept; only people in too many groups draw."""
-    over = sizes > cap
-    kept = np.repeat(~over, sizes)
-    kept[~kept] = secret_draws().orders(sizes[over]) < cap
-    return kept
 
 
 def words_of_rows(rows: Any) -> Any:
