@@ -47,6 +47,7 @@ from dp_sql.session.corrected import refuse_unknown
 from dp_sql.session.corrections import (
     THE_FUNCTIONS,
     explained,
+    instead_of_ends,
     question_about,
     rescaled,
     syntax_error,
@@ -238,10 +239,11 @@ class AnalystSession(Session):
         position, instead = question_about(
             statement.tokens, parts[-1], rows.names, units, in_words(epsilon)
         )
+        ends = instead_of_ends(statement.tokens)
         message = f"{parts[-1]} is private: it can be read only through DP functions."
         return NotPrivate(
             message, text=statement.text, position=position, instead=instead,
-            hint=f"{THE_FUNCTIONS} DESCRIBE {parts[-1]} shows the columns.",
+            hint=f"{ends}{THE_FUNCTIONS} DESCRIBE {parts[-1]} shows the columns.",
         )  # fmt: skip
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:

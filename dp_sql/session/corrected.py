@@ -52,8 +52,10 @@ class Corrects(ABC):
             if isinstance(told, QueryError):
                 # Of an owner's several statements, some have run.
                 if told.instead and (self._analyst is not None or len(statements(text)) == 1):
-                    told.suggestion = working(told.instead, attempt)
-                    told.hint = without_lists(told.hint) if told.suggestion else told.hint
+                    notes: list[str] = []
+                    told.suggestion = working(told.instead, attempt, notes)
+                    if told.suggestion:
+                        told.hint = " ".join(dict.fromkeys([without_lists(told.hint), *notes]))
                 if not told.suggestion:
                     told = self._unparsed(told, text, attempt) or told
             return told

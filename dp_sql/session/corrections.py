@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 import duckdb
 
@@ -44,13 +45,18 @@ _ALSO_CALLED = {
 _OURS_FOR = {"MEAN": "DP_AVG", "APPROX_COUNT_DISTINCT": "DP_COUNT_DISTINCT"} | dict.fromkeys(
     ("QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE"), "DP_QUANTILE"
 )
-_ENDS = {"dp_min": "0.01", "dp_max": "0.99"}
+_ENDS = {"MIN": "0.01", "MAX": "0.99"}
+_NOT_RELEASED = "Such a value is one person's, so it is not released."
+_OF_EXAMPLES = ("write your own.", "without looking at the data.")
 _each = [f"{function.name} ({function.purpose})" for function in FUNCTIONS.values()]
 THE_FUNCTIONS = f"The functions are {', '.join(_each[:-1])} and {_each[-1]}."
 
 
-def working(candidates: Sequence[str], attempt: Attempt) -> str:
-    """The first candidate, corrected further where that is needed, that works; else nothing."""
+def working(candidates: Sequence[str], attempt: Attempt, notes: list[str] | None = None) -> str:
+    """The first candidate, corrected further where that is needed, that works; else nothing.
+
+    notes: gets what errors about candidates say of the example values that were filled in.
+    """
     tries = iter(range(_MOST_TRIES))
 
     def first(some: Sequence[str], depth: int) -> str:
@@ -62,6 +68,9 @@ def working(candidates: Sequence[str], attempt: Attempt) -> str:
                 return text
             more = wrong.instead if depth and isinstance(wrong, QueryError) else ()
             if found := first(more, depth - 1):
+                hint = getattr(wrong, "hint", None) or ""
+                if notes is not None and hint.endswith(_OF_EXAMPLES):
+                    notes.insert(0, hint)
                 return found
         return ""
 
@@ -71,8 +80,8 @@ def working(candidates: Sequence[str], attempt: Attempt) -> str:
 def without_lists(hint: str | None) -> str:
     """A hint without the general lists, for an error that proposes a statement."""
     for general in (WAY_OUT, ALLOWED, THE_FUNCTIONS):
-        hint = (hint or "").replace(general, "").strip()
-    return hint or ""
+        hint = (hint or "").replace(f"{general} ", "").replace(general, "")
+    return (hint or "").strip()
 
 
 def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None:
@@ -139,8 +148,8 @@ def unknown_function(tokens: Sequence[Token], name: str) -> QueryError | None:
     near = near if near in SYSTEM_TABLES else near.upper()
     also = f" Did you mean {near}?" if near else ""
     message, hint = f"There is no function {found.text}.{also}", THE_FUNCTIONS
-    if q := _ENDS.get(folded(name)):
-        hint = f"Such a value is one person's. DP_QUANTILE(…, {q}, …) is close to it. {hint}"
+    if q := _ENDS.get(found.upper.removeprefix("DP_")):
+        hint = f"{_NOT_RELEASED} DP_QUANTILE(…, {q}, …) is close to it. {hint}"
     return found.error(NotSupported, message, hint, [put([found], near)] if near else [])
 
 
@@ -258,16 +267,24 @@ def question_about(
     return at.start, [*_with_our_functions(tokens, epsilon), *simple]
 
 
+def instead_of_ends(tokens: Sequence[Token]) -> str:
+    """What to say of max(x) and min(x), in whose place a quantile is proposed."""
+    ends = [a.upper for a, b in pairwise(tokens) if a.upper in _ENDS and b.is_symbol("(")]
+    return f"{_NOT_RELEASED} A quantile is close to it. " if ends else ""
+
+
 def _with_our_functions(tokens: Sequence[Token], epsilon: str) -> Iterator[str]:
     """The statement with DP functions in place of aggregates, if it has any."""
     text = tokens[0].source
     for i in reversed(range(len(tokens) - 2)):
         name, is_distinct = tokens[i].upper, tokens[i + 2].upper == "DISTINCT"
         asked = f"DP_{name}_DISTINCT" if is_distinct else _OURS_FOR.get(name, f"DP_{name}")
-        if asked in FUNCTIONS and tokens[i + 1].is_symbol("("):
+        q = _ENDS.get(name, "")
+        if (q or asked in FUNCTIONS) and tokens[i + 1].is_symbol("("):
             end = tokens[matching(tokens, i + 1)].start
             inside = text[tokens[i + 1 + is_distinct].end : end].strip() or "*"
             call = f"{asked}({inside}, epsilon := {epsilon})"
+            call = f"DP_QUANTILE({inside}, {q}, epsilon := {epsilon})" if q else call
             text = text[: tokens[i].start] + call + text[end + 1 :]
     if text != tokens[0].source:
         yield text

@@ -116,6 +116,11 @@ class Given:
         """An error under the call; `instead` are statements that may work."""
         return self.token.error(ArgumentError, message, hint, instead)
 
+    def with_another(self, written: str) -> str:
+        """The statement with one more argument, after the last."""
+        last = max(self.arguments.values(), key=lambda one: one.tokens[0].start)
+        return last.put(f"{last.written}, {written}")
+
     def read(self, name: str, reader: Reader[T]) -> T:
         """The value of an argument that is there."""
         return reader(self.arguments[name], name)

@@ -148,6 +148,8 @@ ANALYSTS = [
     "QUALIFY row_number() OVER (ORDER BY n DESC) = 1",
     "SELECT region, count(*) AS n, avg(score) FROM ratings r WHERE title > 'a' GROUP BY 1 ORDER BY n",
     "SELECT quantile_cont(score, 0.9) FROM ratings",
+    "SELECT DP_MEDIAN(score) FROM ratings",
+    "SELECT max(score) FROM ratings",
     "FROM ratings SELECT approx_count_distinct(title), count() GROUP BY region",
     "SELECT DP_COUNT_DISTINCT(title, region, epsilon := 0.1) FROM ratings",
     "SELECT DP_COUNT(epsilon := 0.1) FROM ratings",

@@ -60,8 +60,7 @@ class _Quantiles(Shape):
         for end in cls.needs:
             if end not in given.arguments:
                 described, values = cls.needs[end]
-                last = [*given.arguments.values()][-1]
-                instead = [last.put(f"{last.written}, {end} := {value}") for value in values]
+                instead = [given.with_another(f"{end} := {value}") for value in values]
                 hint = "Bounds are public: choose them without looking at the data."
                 raise given.refuse(f"{given.name} needs {described}.", hint, instead)
         check_written({name: given.arguments[name] for name in _BOUNDS if name in given.arguments})

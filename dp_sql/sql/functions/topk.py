@@ -67,7 +67,6 @@ class TopK(Shape):
         with_counts = given.optional("counts", literals.read_boolean, False)
         has_domain = "domain" in given.arguments
         if not has_domain and not mechanism.finds_items and not given.under_policy:
-            last = [*given.arguments.values()][-1]
             raise given.refuse(
                 f"{given.name} needs a domain: the public set of items that the answer may "
                 "contain. Without one, the answer could show an item that only one person has.",
@@ -76,7 +75,7 @@ class TopK(Shape):
                 "the set of values in this column is itself public, domain := observed. If no "
                 "domain is known, delta := 1e-9 finds the items; with that probability, the "
                 "privacy guarantee may fail.",
-                [last.put(f"{last.written}, domain := observed")],
+                [given.with_another("domain := observed")],
             )
         taken = {"delta": "delta", "max_contributions": "max_contributions"}
         given.check_taken(mechanism, taken)
