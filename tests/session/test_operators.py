@@ -47,9 +47,11 @@ def test_all_other_functions_are_called_by_their_full_names() -> None:
         session.sql(f"SELECT {', '.join(calls)} FROM t").fetchall()
         capped = [call.replace("user_id", "user_id, groups := [0, 1], max_groups_contributed := 1")
                   for call in calls]  # fmt: skip
-        session.sql(f"SELECT DP_COUNT(*, {_GIVEN}, report := true) FROM t").fetchall()
+        for call in (f"DP_COUNT(*, {_GIVEN}, report := true)",
+                     f"DP_TOPK(x, 1, {_GIVEN}, domain := [1, 2], counts := true)"):  # fmt: skip
+            session.sql(f"SELECT {call} FROM t").fetchall()
         session.sql(f"SELECT y, {', '.join(capped)} FROM t GROUP BY y").fetchall()
-        assert session.n_receipts == 11
+        assert session.n_receipts == 12
 
 
 def test_a_plain_call_is_refused_as_well() -> None:

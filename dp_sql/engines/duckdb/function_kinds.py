@@ -34,14 +34,17 @@ _KINDS = """
 _WORD = re.compile(r"\w+")
 _BUILTIN: dict[str, frozenset[str]] = {}
 
+_ROW = "system.main.struct_pack(a := a)"
 # All operators and functions that dp_sql's own SQL uses without a schema; below, with it.
 CALLED_BARE = {"-": "a - b", "+": "a + b", "*": "a * b", "//": "a // b", "/": "a / b", "%": "a % b",
          "<<": "a << b", ">>": "a >> b", "&": "a & b", "|": "a | b", "||": "s || t",
-         "list_value": "[a, b]", "contains": "b IN [a, b]"}  # fmt: skip
+         "list_value": "[a, b]", "contains": "b IN [a, b]",
+         "struct_extract": f"({_ROW}).a"}  # fmt: skip
 _LIST = 'system.main."list_value"(a, b)'
 _FULL = {
     **{name: f'system.main."{name}"({sql[0]}, {sql[-1]})' for name, sql in CALLED_BARE.items()},
     "list_value": _LIST, "contains": f'system.main."contains"({_LIST}, b)',
+    "struct_extract": f"system.main.struct_extract({_ROW}, 'a')",
 }  # fmt: skip
 _BOUND = """SELECT system.main.json_serialize_plan({}, optimize := false)"""
 _COLUMNS = """FROM (SELECT CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS VARCHAR),
