@@ -188,27 +188,31 @@ def whole(high: int) -> Reader[int]:
     return lambda argument, what: int(read(argument, what))
 
 
+def _short(bound: Fraction) -> str:
+    return f"{float(bound):g}".replace("e-0", "e-")
+
+
 read_epsilon = _within(
-    f"must be a number from {float(ranges.MIN_EPSILON):g} to {ranges.MAX_EPSILON}; common choices "
+    f"must be a number from {_short(ranges.MIN_EPSILON)} to {ranges.MAX_EPSILON}; common choices "
     "lie between 0.1 and 10.",
     lambda x: ranges.MIN_EPSILON <= x <= ranges.MAX_EPSILON,
     lambda x: max(Fraction(1, 10), min(x, Fraction(10))),
 )
 read_delta = _within(
     "(the probability with which the guarantee may fail) must be at least "
-    f"{float(ranges.MIN_DELTA):g} and less than {float(ranges.MAX_DELTA):g}.",
+    f"{_short(ranges.MIN_DELTA)} and less than {_short(ranges.MAX_DELTA)}.",
     lambda x: ranges.MIN_DELTA <= x < ranges.MAX_DELTA,
     lambda _: "1e-9",
     "Choose it well below one over the number of people, for example 1e-9.",
 )
 read_beta = _within(
-    f"(one minus the confidence) must lie between {float(ranges.MIN_BETA):g} and 0.5.",
+    f"(one minus the confidence) must lie between {_short(ranges.MIN_BETA)} and 0.5.",
     lambda x: ranges.MIN_BETA <= x < Fraction(1, 2),
     lambda _: "0.05",
 )
 read_positive = _within("must be a positive number below 1e40.", lambda x: 0 < x < 10**40)
 _read_part = _within(
-    f"(the part of the items that is counted) must be at least {float(ranges.MIN_SAMPLE):g}, and "
+    f"(the part of the items that is counted) must be at least {_short(ranges.MIN_SAMPLE)}, and "
     "at most 1.",
     lambda x: ranges.MIN_SAMPLE <= x <= 1,
     lambda x: 1 / x if x in {10**n for n in range(1, 10)} else Fraction(1, 100),

@@ -18,8 +18,8 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
     """Statements with another spelling of the refused node, which is near a place; maybe none.
 
     A cast becomes TRY_CAST, ~ the function that sqlglot takes it for, UNION becomes UNION ALL,
-    INTERSECT becomes IN, EXCEPT becomes NOT IN, make_date(…) a literal, and an outer join one that
-    keeps the private rows.
+    INTERSECT becomes IN, EXCEPT becomes NOT IN, make_date(…) a literal, a number gets quotes or
+    loses them, and an outer join becomes one that keeps the private rows.
     """
     match node:
         case exp.Cast():
@@ -44,6 +44,10 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
                 (i, put(two, "")) for i, two in parts
                 if two[0].name == node.table and two[1].is_symbol(".")
             ]  # fmt: skip
+        case exp.Literal() if node.this.replace(".", "", 1).isdecimal():  # '3' for 3, or 3 for '3'
+            quoted = f"'{node.this}'"
+            own, other = (quoted, node.this) if node.is_string else (node.this, quoted)
+            found = [(i, put([t], other)) for i, t in enumerate(tokens) if t.text == own]
         case exp.DateFromParts() | exp.StrToTime():
             found = [_as_literal(tokens, i) for i in range(len(tokens) - 3)]
         case exp.Join():

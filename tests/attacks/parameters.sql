@@ -15,37 +15,37 @@ SELECT DP_TOPK(title, 2, epsilon := infinity) FROM ratings
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := -inf) FROM ratings
 
--- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
+-- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 0) FROM ratings
 
--- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
+-- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := -0) FROM ratings
 
--- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
+-- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 0.0) FROM ratings
 
--- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
+-- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := -1) FROM ratings
 
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := + 1 - 2) FROM ratings
 
--- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
+-- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 1e-320) FROM ratings
 
--- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
+-- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 1e-10) FROM ratings
 
--- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
+-- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 1e400) FROM ratings
 
 -- ArgumentError: epsilon cannot be read as a number.
 SELECT DP_TOPK(title, 2, epsilon := 1e999999999999999999999) FROM ratings
 
--- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
+-- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 0e999999999) FROM ratings
 
--- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
+-- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 10001) FROM ratings
 
 -- ArgumentError: epsilon is more than the policy allows: at most 10.
@@ -198,7 +198,7 @@ SELECT DP_TOPK(title, 2, epsilon := x -> x) FROM ratings
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 1; SELECT 1) FROM ratings
 
--- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
+-- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 0.0000000001) FROM ratings
 
 -- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k).

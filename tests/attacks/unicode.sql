@@ -99,7 +99,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings u<U+017F>ing <U+017F>ample 5
 -- ParseError: Syntax error at
 <U+017F>elect * from ratings
 
--- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
+-- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT dp_count_di<U+017F>tinct(title, epsilon := 0) FROM ratings
 
 -- NotSupported: There is no function DP_ſELECT. Did you mean DP_SELECT?

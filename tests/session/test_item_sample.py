@@ -306,9 +306,9 @@ def test_the_loss_is_the_same_as_without_a_sample(owner: dp_sql.Session) -> None
     ("arguments", "says"),
     [
         ("user_id, sample_items := 0.1", "here the items are people"),
-        ("word, sample_items := 0", "must be at least 1e-09, and at most 1"),
-        ("word, sample_items := 1.5", "must be at least 1e-09, and at most 1"),
-        ("word, sample_items := 1e-10", "must be at least 1e-09"),
+        ("word, sample_items := 0", "must be at least 1e-9, and at most 1"),
+        ("word, sample_items := 1.5", "must be at least 1e-9, and at most 1"),
+        ("word, sample_items := 1e-10", "must be at least 1e-9"),
         ("word, sample_items := '1 %'", "must be a number written in the statement"),
     ],
 )

@@ -146,11 +146,11 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, beta := 0
 -- ^ 0)
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, beta := 0) FROM ratings
 
--- ArgumentError: sample_items (the part of the items that is counted) must be at least 1e-09, and at most 1
+-- ArgumentError: sample_items (the part of the items that is counted) must be at least 1e-9, and at most 1
 -- ^ 100)
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, sample_items := 100) FROM ratings
 
--- ArgumentError: sample_items (the part of the items that is counted) must be at least 1e-09, and at most 1
+-- ArgumentError: sample_items (the part of the items that is counted) must be at least 1e-9, and at most 1
 -- ^ 1e-10)
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, sample_items := 1e-10) FROM ratings
 
