@@ -75,7 +75,7 @@ class TopK(Shape):
                 "the set of values in this column is itself public, domain := observed. If no "
                 "domain is known, delta := 1e-9 finds the items; with that probability, the "
                 "privacy guarantee may fail.",
-                [given.with_another("domain := observed")],
+                [given.with_another("delta := 1e-9")] if "mechanism" not in given.arguments else [],
             )
         taken = {"delta": "delta", "max_contributions": "max_contributions"}
         given.check_taken(mechanism, taken)
