@@ -92,8 +92,7 @@ def all_are_units(patch: pytest.MonkeyPatch) -> None:
 
 
 def any_join(patch: pytest.MonkeyPatch) -> None:
-    for module in (compiler, joins):
-        patch.setattr(module, "check_keys", lambda *_: None)
+    patch.setattr(joins, "check_keys", lambda *_: None)
 
 
 def any_match(patch: pytest.MonkeyPatch) -> None:
@@ -113,7 +112,7 @@ def any_match(patch: pytest.MonkeyPatch) -> None:
         return wrong(query, source, inner, [(value, inner.parts[0].value(0))], self.tables)
 
     right_matched = Compiler._matched
-    patch.setattr(compiler, "has_match", wrong)
+    patch.setattr(joins, "has_match", wrong)
     patch.setattr(Compiler, "_matched", of_all)
 
 
