@@ -71,8 +71,9 @@ def test_groups_that_share_their_words_are_not_independent(monkeypatch):
 
 @pytest.mark.parametrize(("sizes", "most"), [case[:2] for case in CASES])
 def test_the_distributions_of_these_tests_know_uniform_subsets(sizes, most):
-    run = lambda path: tuple(path.subsets(sizes, most).tolist())  # noqa: E731
-    distribution, unfinished = distribution_of(run, {})
+    distribution, unfinished = distribution_of(
+        lambda path: tuple(path.subsets(sizes, most).tolist()), {}
+    )
     assert unfinished == 0
     assert is_uniform(sizes, most, distribution)
 
