@@ -6,10 +6,7 @@ the cap, even if each was chosen after reading all earlier answers. Proofs: acco
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
@@ -17,6 +14,7 @@ from dp_sql.budget import pld
 from dp_sql.budget.amounts import ATTO, NANO, PICO, Amount, Spent, rounded_up
 from dp_sql.budget.model import AccountantName, Cap
 from dp_sql.errors import PolicyError
+from dp_sql.udfs import concentrated
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -175,16 +173,7 @@ class _Pld(_TwoRules):
 @lru_cache(maxsize=256)
 def largest_rho(cap: Cap) -> int:
     """The rho, in 1e-12 and rounded down, up to which zCDP is within the cap."""
-    with localcontext(_DIGITS):  # each order proves some rho: floats only choose the order
-        log_delta = _log(cap.delta)
-        epsilon = Decimal(cap.epsilon.numerator) / cap.epsilon.denominator
-
-        def rough(order: float) -> float:
-            return -(float(epsilon) + _rough_surplus(order, float(log_delta))) / (1 + order)
-
-        order = _least_at(rough)
-        found = (epsilon + (_surplus(order, log_delta) - _SAFE)) / (order + 1)
-        return max(0, int(found.scaleb(12).to_integral_value(ROUND_FLOOR)))
+    return int(concentrated.largest_rho(cap.epsilon, cap.delta) * PICO)
 
 
 @lru_cache(maxsize=4096)
@@ -192,46 +181,7 @@ def epsilon_of_rho(rho: int, delta: Fraction) -> int:
     """The epsilon, in 1e-9 and rounded up, that rho (in 1e-12) implies at a delta."""
     if not rho:
         return 0
-    with localcontext(_DIGITS):
-        log_delta = _log(delta)
-
-        def rough(order: float) -> float:
-            return (1 + order) * rho / PICO - _rough_surplus(order, float(log_delta))
-
-        order = _least_at(rough)
-        found = (order + 1) * Decimal(rho).scaleb(-12) - _surplus(order, log_delta) + _SAFE
-        return max(0, int(found.scaleb(9).to_integral_value(ROUND_CEILING)))
-
-
-_DIGITS = Context(prec=60)
-# Far more than the error of a dozen operations with 60 digits on numbers below 1e20.
-_SAFE = Decimal("1e-30")
-
-
-def _surplus(order: Decimal, log_delta: Decimal) -> Decimal:
-    """(ln delta + a ln a) / (a - 1) - ln (a - 1) at a = 1 + order: epsilon + this = a * rho."""
-    a = order + 1
-    return (log_delta + a * a.ln()) / order - order.ln()
-
-
-def _rough_surplus(order: float, log_delta: float) -> float:
-    return (log_delta + (1 + order) * math.log1p(order)) / order - math.log(order)
-
-
-def _least_at(cost: Callable[[float], float]) -> Decimal:
-    """About where a cost that falls and then rises is least; every result is sound."""
-    low, high = -14.0, 46.0  # logarithms of the least and the largest order - 1
-    while high - low > 1e-9:
-        third = (high - low) / 3
-        if cost(math.exp(low + third)) <= cost(math.exp(high - third)):
-            high -= third
-        else:
-            low += third
-    return Decimal(math.exp((low + high) / 2))
-
-
-def _log(x: Fraction) -> Decimal:
-    return Decimal(x.numerator).ln() - Decimal(x.denominator).ln()
+    return rounded_up(concentrated.least_epsilon(Fraction(rho, PICO), delta) * NANO)
 
 
 def _rho_of_range(u: Fraction) -> int:

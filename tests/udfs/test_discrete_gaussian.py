@@ -8,8 +8,6 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
-from dp_sql.budget import accountants
-from dp_sql.budget.model import Cap
 from dp_sql.udfs import discrete_gaussian
 from dp_sql.udfs.concentrated import largest_rho
 from dp_sql.udfs.discrete_gaussian import reaches, tails, upper_quantile
@@ -167,10 +165,3 @@ def by_rho(scale, epsilon):
 def test_the_conversion_covers_discrete_noise_and_the_continuous_formula_does_not():
     assert never_too_small(by_rho)
     assert not never_too_small(continuous_delta)
-
-
-@pytest.mark.parametrize("delta", [Fraction(1, 10**21), Fraction(1, 10**6), Fraction(1, 3)])
-@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(100), Fraction(10**4)])
-def test_the_conversion_is_that_of_the_accountant_rounded_down(epsilon, delta):
-    exact = accountants.largest_rho(Cap(epsilon, delta))
-    assert 0.999 * exact <= largest_rho(epsilon, delta) * accountants.PICO <= exact + 1
