@@ -22,6 +22,11 @@ def discrete_laplace(rate: Fraction, draws: Draws) -> int:
     return -1 - size if negative else size
 
 
+def noise_rate(share: Fraction, at: int) -> Fraction:
+    """Return the rate of noise that costs `share` on a number of sensitivity `at`."""
+    return share * Fraction(1, at)
+
+
 @lru_cache(maxsize=256)
 def laplace_quantile(rate: Fraction, beta: Fraction) -> int:
     """Find the least integer x with P(X >= x) <= beta, for beta in (0, 1/2); nothing is rounded."""

@@ -181,9 +181,9 @@ MATCHING = case_of_bounded(
     },
     mutants={
         **WRONG_CHOICES,
-        "noise for the whole of epsilon": Mutant(GIVEN, times_two(bounded, "_noise_rate")),
+        "noise for the whole of epsilon": Mutant(GIVEN, times_two(bounded, "noise_rate")),
         "noise that forgets the bound": Mutant(
-            GIVEN, changed(bounded, "_noise_rate", lambda share, at: 2 * share)
+            GIVEN, changed(bounded, "noise_rate", lambda share, at: 2 * share)
         ),
     },
 )

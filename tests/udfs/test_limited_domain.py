@@ -6,7 +6,7 @@ import pytest
 
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
-from dp_sql.udfs.topk import limited_domain
+from dp_sql.udfs.topk import limited_domain, peeling
 from dp_sql.udfs.topk.limited_domain import Constants
 from dp_sql.udfs.topk.template import union_bound
 from tests.udfs.cases_limited import DELTA, EPSILON, HALVING, defined_distribution, small_largest
@@ -66,7 +66,7 @@ def divergence(k, width, epsilon, share):
     [(50, Fraction(1), Fraction(1, 10**6)), (100, Fraction(2), Fraction(1, 10**8))],
 )
 def test_rounds_of_the_composed_rate_are_private_together(k, epsilon, delta, tenths, private):
-    width = float(limited_domain._composed_rate(k, epsilon, delta)) * tenths / 10
+    width = float(peeling.concentrated_rate(k, epsilon, delta)) * tenths / 10
     worst = max(divergence(k, width, epsilon, i / 20) for i in range(1, 20))
     assert (worst <= delta) is private
 

@@ -57,7 +57,7 @@ def uses_up(k, rate, epsilon, delta, end):
 def test_the_rate_is_the_largest_allowed_and_never_above_it(epsilon, delta):
     for k in (1, 2, 10, 100, 1000):
         rate = peeling.cdp_rate(k, epsilon, delta)
-        concentrated = peeling._concentrated_rate(k, epsilon, delta)
+        concentrated = peeling.concentrated_rate(k, epsilon, delta)
         assert rate == max(epsilon / k, concentrated)
         assert not uses_up(k, concentrated, epsilon, delta, 1)
         assert uses_up(k, concentrated * (1 + Fraction(1, 2**31)), epsilon, delta, 0)
@@ -66,9 +66,9 @@ def test_the_rate_is_the_largest_allowed_and_never_above_it(epsilon, delta):
 @pytest.mark.parametrize("bits", [2, 5, 12])
 def test_coarse_logarithms_and_roots_lower_the_rate(monkeypatch, bits):
     public = list(product((1, 2, 10, 100), EPSILONS, DELTAS))
-    fine = [peeling._concentrated_rate(*numbers) for numbers in public]
+    fine = [peeling.concentrated_rate(*numbers) for numbers in public]
     monkeypatch.setattr(peeling, "_BITS", bits)
-    coarse = [peeling._concentrated_rate(*numbers) for numbers in public]
+    coarse = [peeling.concentrated_rate(*numbers) for numbers in public]
     assert coarse != fine
     assert all(rate <= best for rate, best in zip(coarse, fine, strict=True))
 
@@ -80,7 +80,7 @@ def test_a_root_is_the_least_on_its_grid_that_is_not_too_small(x):
 
 
 def test_a_rate_one_unit_larger_is_too_large():
-    rate = peeling._concentrated_rate(100, Fraction(1), Fraction(1, 10**6))
+    rate = peeling.concentrated_rate(100, Fraction(1), Fraction(1, 10**6))
     assert rate.denominator < 2**40
     assert uses_up(100, rate + Fraction(1, rate.denominator), Fraction(1), Fraction(1, 10**6), 0)
 

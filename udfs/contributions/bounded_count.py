@@ -6,7 +6,7 @@ from fractions import Fraction
 from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.histogram import read_histogram
 from dp_sql.udfs.contributions.release import BoundedRelease
-from dp_sql.udfs.discrete_laplace import laplace_quantile
+from dp_sql.udfs.discrete_laplace import laplace_quantile, noise_rate
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, in_words, with_probability
 
@@ -49,7 +49,7 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: i
     price = f"epsilon = {in_words(epsilon)}"
     left_out = "a person's rows beyond the bound are not counted"
     if bound is not None:
-        most = laplace_quantile(release.noise_rate(epsilon, bound), beta) - 1
+        most = laplace_quantile(noise_rate(epsilon, bound), beta) - 1
         return f"{says} {most}; {left_out} (contribution bound {bound}, {price})"
     times = release.times_the_bound(epsilon, beta, bound)
     chosen = f"chosen from 1, 2, 4, ... up to {release.largest_bound(max_contributions)}"

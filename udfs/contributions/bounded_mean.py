@@ -10,6 +10,7 @@ from dp_sql.udfs.contributions.bound import choose_bound, people_needed
 from dp_sql.udfs.contributions.bounded_sum import signed_histograms
 from dp_sql.udfs.contributions.histogram import Histogram, read_histogram
 from dp_sql.udfs.contributions.pair_noise import pair_noise, pair_reach, scales_of
+from dp_sql.udfs.discrete_laplace import noise_rate
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.mechanism import (
     FRACTION_BITS,
@@ -98,7 +99,7 @@ def _noisy(
 
 def _rate(shares: Sequence[Fraction], most: int, place: int) -> Fraction:
     """Return the rate of the noise: one person moves either number by the product of the bounds."""
-    return release.noise_rate(shares[2], most << place)
+    return noise_rate(shares[2], most << place)
 
 
 def _sums_at(place: int, entries: Sequence[Entry]) -> tuple[tuple[Histogram, Histogram], Histogram]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.contributions.bound import choose_bound
 from dp_sql.udfs.contributions.histogram import Histogram
-from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
+from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile, noise_rate
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import ln_enclosure
 from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss
@@ -57,11 +57,6 @@ def release(
 def noise_share(epsilon: Fraction, bound: int | None) -> Fraction:
     """Return the part of epsilon that goes to the noise: all of it where the bound is given."""
     return epsilon if bound is not None else epsilon * _HALF
-
-
-def noise_rate(share: Fraction, at: int) -> Fraction:
-    """Return the rate of noise that costs `share` on a number of sensitivity `at`."""
-    return share * Fraction(1, at)
 
 
 def loss(

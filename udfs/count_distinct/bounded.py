@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.count_distinct.difference import bounds_up_to, odds_of_bounds
-from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
+from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile, noise_rate
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import ln_enclosure
 from dp_sql.udfs.mechanism import (
@@ -70,7 +70,7 @@ def release(
     else:
         utilities = utilities_of_bounds(cover, epsilon, beta)
         place = by_weight(_blocks(utilities, epsilon - share, beta, bound, draws), draws)
-    rate = _noise_rate(share, bounds[place])
+    rate = noise_rate(share, bounds[place])
     estimate = cover[place] + discrete_laplace(rate, draws)
     return CountRelease(estimate, estimate - (laplace_quantile(rate, beta) - 1), bounds[place])
 
@@ -135,12 +135,7 @@ def noise_share(epsilon: Fraction, bound: str | int) -> Fraction:
 def noise_bound(at: int, epsilon: Fraction, beta: Fraction, bound: str | int) -> int:
     """Return the least integer that the noise at a bound exceeds with probability <= beta."""
     check_public(epsilon, beta, at, bound, _ALL)
-    return laplace_quantile(_noise_rate(noise_share(epsilon, bound), at), beta) - 1
-
-
-def _noise_rate(share: Fraction, at: int) -> Fraction:
-    """Return the rate of noise that costs `share` on a number of sensitivity `at`."""
-    return share * Fraction(1, at)
+    return laplace_quantile(noise_rate(noise_share(epsilon, bound), at), beta) - 1
 
 
 def loss(

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
-from dp_sql.udfs.concentrated import largest_rho
 from dp_sql.udfs.count_distinct.pairs import items_of_people
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
@@ -16,6 +15,7 @@ from dp_sql.udfs.topk.weighted_gaussian import (
     Constants,
     find,
     finding_constants,
+    loss_of_finding,
     people_needed,
 )
 
@@ -58,9 +58,7 @@ def partition_selection(
 def loss(epsilon: Fraction, delta: Fraction, max_contributions: int) -> PrivacyLoss:
     """Price one run, however many groups it finds."""
     _check(epsilon, delta, max_contributions)
-    slack = delta * Fraction(1, 2)
-    rho = largest_rho(epsilon, slack)
-    return PrivacyLoss(epsilon, delta, approximate=(rho, slack) if rho else None)
+    return loss_of_finding(epsilon, delta)
 
 
 def accuracy(epsilon: Fraction, delta: Fraction, max_contributions: int, beta: Fraction) -> str:

@@ -14,9 +14,9 @@ import numpy as np
 
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
-from dp_sql.udfs.intervals import ln_enclosure, root_up
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
 from dp_sql.udfs.permute_and_flip import by_weight
+from dp_sql.udfs.topk.peeling import concentrated_rate
 from dp_sql.udfs.topk.ranking import Ints, check_counts
 from dp_sql.udfs.topk.rounds import Round, sort_ranks
 from dp_sql.udfs.topk.template import no_item_short_by, union_bound
@@ -103,16 +103,9 @@ def _constants(k: int, kbar: int, epsilon: Fraction, delta: Fraction) -> Constan
     """Take the larger rate: k pure rounds, or half of delta for their composition."""
     part = delta * Fraction(1, 2)
     pure = (epsilon * Fraction(1, k), delta)
-    composed = (_composed_rate(k, epsilon, part), delta - part)
+    composed = (concentrated_rate(k, epsilon, part), delta - part)
     rate, for_threshold = max(pure, composed)
     return Constants(kbar, rate, union_bound(kbar, rate, for_threshold))
-
-
-def _composed_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Round 8 epsilon / (sqrt(8 k (L + epsilon)) + sqrt(8 k L)), L = ln(1/delta), down."""
-    _, log = ln_enclosure(Fraction(1, delta), 64)
-    roots = root_up(8 * k * (log + epsilon), 32) + root_up(8 * k * log, 32)
-    return 8 * epsilon * Fraction(1, roots)
 
 
 def error_bounds(k: int, constants: Constants, beta: Fraction) -> tuple[int, int]:

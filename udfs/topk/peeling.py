@@ -87,10 +87,10 @@ def pure_rate(k: int, epsilon: Fraction) -> Fraction:
 
 def cdp_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
     """Price one unit of shortfall, q = exp(-rate), never above what cdp_peel.md allows."""
-    return max(pure_rate(k, epsilon), _concentrated_rate(k, epsilon, delta))
+    return max(pure_rate(k, epsilon), concentrated_rate(k, epsilon, delta))
 
 
-def _concentrated_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
+def concentrated_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
     """Round (8 epsilon / k) / (sqrt(8 (L + epsilon) / k) + sqrt(8 L / k)) down; L = ln(1/delta)."""
     _, log = ln_enclosure(Fraction(1, delta), _BITS)
     eighth = Fraction(8, k)

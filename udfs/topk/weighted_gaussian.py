@@ -20,6 +20,7 @@ from dp_sql.udfs.count_distinct.graph import Int32s
 from dp_sql.udfs.count_distinct.pairs import items_of_people
 from dp_sql.udfs.discrete_gaussian import reaches, upper_quantile
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from dp_sql.udfs.intervals import root_up
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
 from dp_sql.udfs.permute_and_flip import by_weight
 from dp_sql.udfs.topk import template
@@ -83,6 +84,11 @@ def topk(
 def loss(k: int, epsilon: Fraction, delta: Fraction, max_contributions: int) -> PrivacyLoss:
     """Price one run, whatever the length of its list; refuse what a run would refuse."""
     _public_constants(k, epsilon, delta, max_contributions)
+    return loss_of_finding(epsilon, delta)
+
+
+def loss_of_finding(epsilon: Fraction, delta: Fraction) -> PrivacyLoss:
+    """Price what half of delta turns into rho; the other half is for the threshold."""
     slack = delta * Fraction(1, 2)
     rho = largest_rho(epsilon, slack)
     return PrivacyLoss(epsilon, delta, approximate=(rho, slack) if rho else None)
@@ -149,7 +155,7 @@ def _finding(
     norm = min(_GRAIN**2 * max_contributions, int(2 * for_weights * _MOST_SCALE**2))
     if not norm:
         return None
-    scale = _root_up(Fraction(norm, 2 * for_weights))
+    scale = int(root_up(Fraction(norm, 2 * for_weights), 0))
     weights = tuple(math.isqrt(norm // t) for t in range(1, min(max_contributions, norm) + 1))
     return Constants(weights, scale, _threshold(weights, scale, delta * Fraction(1, 2)), rate)
 
@@ -166,10 +172,6 @@ def _rate(k: int, rho: Fraction) -> Fraction:
     return Fraction(
         math.isqrt((square.numerator << 2 * _RATE_BITS) // square.denominator), 1 << _RATE_BITS
     )
-
-
-def _root_up(square: Fraction) -> int:
-    return math.isqrt(-(-square.numerator // square.denominator) - 1) + 1
 
 
 def _topk(sizes: Ints, items: Int32s, k: int, constants: Constants, draws: Draws) -> list[int]:
