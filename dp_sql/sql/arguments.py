@@ -11,7 +11,7 @@ from dp_sql.sql import literals, ranges
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, Given, PublicSet, Reference, SetPerKey
 from dp_sql.sql.shape import Function, Shape
-from dp_sql.sql.tokens import Token, left_out, matching, put, split, text_of, token_at
+from dp_sql.sql.tokens import Token, folded, left_out, matching, put, split, text_of, token_at
 from dp_sql.udfs.mechanism import Mechanism
 
 
@@ -66,10 +66,29 @@ class DpCall:
         return self.columns["privacy_unit"]
 
 
+def stated(tokens: Sequence[Token], calls: Sequence[int], name: str) -> Argument | None:
+    """The value of a named argument that some of the calls give, if it is the same in all."""
+    found = [
+        Argument(tokens[start + 2 : stop])
+        for index in calls
+        for start, stop in split(tokens, index + 2, matching(tokens, index + 1))
+        if folded(tokens[start].name or "") == name
+        and tokens[start + 1].is_symbol(":=", "=>")
+        and stop > start + 2
+    ]
+    return found[0] if len({one.written for one in found}) == 1 else None
+
+
 def read_call(
-    tokens: Sequence[Token], index: int, under_policy: bool, of_groups: Sequence[str] = ()
+    tokens: Sequence[Token],
+    index: int,
+    under_policy: bool,
+    of_groups: Sequence[str] = (),
+    unit: Argument | None = None,
 ) -> DpCall:
     """Read the call whose name is `tokens[index]`, in a SELECT that needs `of_groups`, too.
+
+    `unit` is the privacy unit that another call of the SELECT gives.
 
     Under a policy a call without epsilon is read as one that can never be planned: which other
     arguments it needs depends on the policy.
@@ -87,8 +106,11 @@ def read_call(
         found["epsilon"] = Argument([replace(tokens[index], kind="number", text="1")])
     given = Given(function.name, tokens[index], found, under_policy)
     _refuse_misplaced(given)
+    if unit is not None and "privacy_unit" in function.named and not under_policy:
+        found = {"privacy_unit": unit, **found}
     if not under_policy:
-        _refuse_missing(function, given, (tokens[index].start, tokens[close].end), of_groups)
+        span = tokens[index].start, tokens[close].end
+        _refuse_missing(function, replace(given, arguments=found), span, of_groups)
     item = positional[0]
     if item.written == "*" and not function.shape.takes_star:
         raise _star(function, tokens[index], item)
@@ -117,7 +139,7 @@ def read_call(
         groups=given.optional("groups", literals.read_groups, None),
         max_groups_contributed=given.optional("max_groups_contributed", max_groups, None),
         missing=no_epsilon,
-        given=found,
+        given=given.arguments,
     )
 
 

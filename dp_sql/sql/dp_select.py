@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from dp_sql.errors import ArgumentError, NotSupported, ParseError, QueryError, guessed
-from dp_sql.sql.arguments import DpCall, read_call
+from dp_sql.sql.arguments import DpCall, read_call, stated
 from dp_sql.sql.clauses import Clause, SelectText, Span, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import PublicSet, Reference, SetPerKey
@@ -52,6 +52,12 @@ class DpSelect:
     def groups(self) -> PublicSet | SetPerKey | None:
         """The public set of groups, as one of the calls states it."""
         return next((call.groups for call in self.calls if call.groups is not None), None)
+
+    @property
+    def cap(self) -> int | None:
+        """The number of groups per person that one of the calls states; None: several, or none."""
+        caps = {call.max_groups_contributed for call in self.calls} - {None}
+        return caps.pop() if len(caps) == 1 else None
 
     @property
     def delta(self) -> Fraction | None:
@@ -272,11 +278,13 @@ def _read_select(
     keys = group_keys(tokens, group, items, places) if group else ()
     of_groups = ["groups", "max_groups_contributed"] if group is not None else []
     named = {folded(t.name or "") for t, sign in pairwise(tokens) if sign.is_symbol(":=", "=>")}
-    if "groups" in named:  # in one of the calls, for all
-        of_groups = of_groups[1:]
-    elif any(_may_find_groups(tokens, i) for i in places):
-        of_groups = []  # found for all, too
-    calls = tuple(read_call(tokens, index, under_policy, of_groups) for index in places)
+    if "groups" not in named and any(_may_find_groups(tokens, i) for i in places):
+        of_groups = []  # found for all
+    of_groups = [name for name in of_groups if name not in named]  # in one of the calls, for all
+    unit = stated(tokens, places, "privacy_unit")
+    if unit is not None and any(key.text == unit.written for key in keys):
+        of_groups = []  # refused when planned
+    calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
     _check_groups(tokens, places, calls, group is not None)
     for key in keys:
         if group and key.is_expression and not all(call.parameters.reads_people for call in calls):

@@ -3,7 +3,7 @@
 -- ArgumentError: DP_TOPK needs max_groups_contributed := <number> (in how many groups one person
 SELECT region, DP_TOPK(title, 2, epsilon := 1) FROM ratings GROUP BY region
 
--- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
+-- ArgumentError: Each user_id is one person
 SELECT user_id, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY user_id
 
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
@@ -171,16 +171,16 @@ SELECT n, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SEL
 -- ArgumentError: DP_COUNT_DISTINCT needs max_groups_contributed := <number>
 SELECT region, DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings GROUP BY region
 
--- ArgumentError: DP_COUNT_DISTINCT needs groups (the public set of groups; the policy
+-- ArgumentError: Each user_id is one person
 SELECT user_id, DP_COUNT_DISTINCT(title, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY user_id
 
--- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
+-- ArgumentError: Each user_id is one person
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region, user_id
 
 -- NotSupported: groups and max_groups_contributed need a GROUP BY clause.
 SELECT DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings
 
--- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
+-- ArgumentError: Each user_id is one person
 SELECT user_id AS region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ALL
 
 -- ArgumentError: Under a policy groups := observed is allowed only if the policy declares

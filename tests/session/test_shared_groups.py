@@ -203,3 +203,29 @@ def test_calls_whose_sources_differ_cannot_share_groups(tmp_path: Path) -> None:
         with pytest.raises(NotSupported, match="a join multiplies their rows"):
             session.sql(re.sub(r"\btown\b", "t.town", text))
         assert not session.receipts
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_what_calls_share_is_written_in_one_of_them(towns: dp_sql.Session, place: int) -> None:
+    alone, shared = ", privacy_unit := user_id", ", groups := ['big'], max_groups_contributed := 2"
+    calls = ["DP_SUM(minutes, {})", "DP_AVG(minutes, {})", "DP_COUNT_DISTINCT(kind, {})"]
+
+    def priced(given: list[str]) -> str:
+        listed = ", ".join(one.format(SURE + more) for one, more in zip(calls, given, strict=True))
+        return str(towns.explain(f"SELECT town, {listed} FROM towns GROUP BY town"))
+
+    assert priced([(alone + shared) * (i == place) for i in range(3)]) == priced(
+        [alone + shared] * 3
+    )
+    with pytest.raises(ArgumentError, match="needs max_groups_contributed"):
+        priced([alone + shared, "", ", max_groups_contributed := 3"])
+    with pytest.raises(ArgumentError, match="needs privacy_unit"):
+        priced([alone + shared, ", privacy_unit := town", ""])
+
+
+def test_there_is_no_answer_for_each_person(towns: dp_sql.Session) -> None:
+    with pytest.raises(ArgumentError, match="Each user_id is one person") as refused:
+        towns.sql(
+            f"SELECT user_id, DP_COUNT(*, {SURE}, privacy_unit := user_id) FROM towns GROUP BY 1"
+        )
+    assert "observed" not in str(refused.value)

@@ -28,6 +28,11 @@ from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import exact
 from dp_sql.udfs import REGISTRY
 
+_OF_ONE = "Each {} is one person, and an answer about one person is not released."
+_PER_PERSON = (
+    "Compute a value of each person in a subquery, and ask about these: SELECT DP_AVG(n, …) FROM "
+    "(SELECT user_id, count(*) AS n FROM orders GROUP BY user_id)."
+)
 FINDING_SHARE = Fraction(1, 2)  # of epsilon; the rest is for the answers of the groups found
 
 
@@ -53,6 +58,10 @@ class PublicSets(ABC):
     def assumed(self, rows: CallRows, groups: Groups | None, domain: Domain | None) -> list[str]:
         """What the receipt says a plan rests on."""
 
+    def declared(self, item: Value) -> object:
+        """The set of values of a column that is public without being stated, if there is one."""
+        return None
+
     @abstractmethod
     def named(self, wanted: Wanted, given: Reference, item: Value) -> Values:
         """The values of a set given by name: a table's column, or an ENUM."""
@@ -72,11 +81,17 @@ class PublicSets(ABC):
         source, plans = self.source, []
         assert source.person_type is not None  # both callers have refused a public source
         person = Column('"__dp_person"', source.person_type)
+        for key, value in zip(source.select.keys, source.values, strict=False):
+            is_stated = source.select.groups is not None or source.select.delta is not None
+            if value.is_person and not is_stated and self.declared(value) is None:
+                raise source.select.refused(_OF_ONE.format(key.text), key.position, _PER_PERSON)
         is_open = bool(source.values) and not self.is_single
         finds, found = source.select.delta is not None, self._found_groups(reads, n_sources)
         for rows, shared in zip(reads, shares, strict=True):
             call, domain, groups = rows.call, None, None
             needs_cap = is_open and not finds and call.parameters.vector() is None
+            if needs_cap and call.max_groups_contributed is None:
+                call = replace(call, max_groups_contributed=source.select.cap)
             self.refuse_missing(call, rows.item, needs_cap)
             if call.takes_domain:
                 domain = self.values(call, call.domain, rows.item, "domain")
