@@ -67,7 +67,7 @@ BEST = """SELECT generate_subscripts(best, 1) AS rank, unnest(best) AS title
 FROM (SELECT DP_TOPK(title, 5, epsilon := 1) AS best FROM ratings)"""
 DIFFERENT = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings"
 METRICS = {
-    "readings": "DP_COUNT(*, epsilon := 1, max_groups_contributed := 6)",
+    "readings": "DP_COUNT(*, epsilon := 1)",
     "minutes read": "DP_SUM(minutes, epsilon := 1)",
 }
 N_QUESTIONS = 5

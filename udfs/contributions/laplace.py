@@ -26,7 +26,7 @@ def release(people: int, epsilon: Fraction, beta: Fraction, draws: Draws) -> Bou
     """Add noise, release."""
     estimate = people + discrete_laplace(epsilon, draws)
     lower_bound = estimate - (laplace_quantile(epsilon, beta) - 1)
-    return BoundedRelease(estimate, lower_bound, _within(epsilon, beta), 1)
+    return BoundedRelease(estimate, lower_bound, within(epsilon, beta), 1)
 
 
 def loss(epsilon: Fraction, beta: Fraction) -> PrivacyLoss:
@@ -37,11 +37,12 @@ def loss(epsilon: Fraction, beta: Fraction) -> PrivacyLoss:
 def accuracy(epsilon: Fraction, beta: Fraction) -> str:
     """State how far the estimate is from the number of people, from public numbers only."""
     _check(epsilon, beta)
-    says = f"{with_probability(1 - beta)} the estimate is within {_within(epsilon, beta)}"
+    says = f"{with_probability(1 - beta)} the estimate is within {within(epsilon, beta)}"
     return f"{says} of the number of people (epsilon = {in_words(epsilon)})"
 
 
-def _within(epsilon: Fraction, beta: Fraction) -> int:
+def within(epsilon: Fraction, beta: Fraction) -> int:
+    """How far an estimate is from the number of people, with probability 1 - beta."""
     return laplace_quantile(epsilon, beta * Fraction(1, 2)) - 1
 
 

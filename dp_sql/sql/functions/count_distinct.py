@@ -145,6 +145,11 @@ class CountPeople(CountDistinct):
     def vector(self) -> PeopleOfGroups:
         return PeopleOfGroups(**vars(self))
 
+    def all_within(self, mechanism: Mechanism, n_items: int | None) -> int | None:
+        from dp_sql.udfs.contributions import laplace
+
+        return laplace.within(self.epsilon, self.beta)
+
     def summary(self, rows: MechanismRows) -> str:
         return rows.total("system.main.count(*)")
 
