@@ -91,7 +91,7 @@ class LocalJobs(SparkJobs):
         with self._spent.on("choose"):
             return self._spent.note(super().complete(question, items, people))
 
-    def _merged(self, bound: BoundQuestion, merge: parts.Merge) -> _Slices:
+    def _merged(self, bound: BoundQuestion, merge: parts.Task) -> _Slices:
         work, slices = bound.work(merge.n_slices), defaultdict[int, list[parts.Piece]](list)
         people = self._rows.column("user_id").to_numpy().astype(np.uint64)
         part_of = (people * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)) % self._split

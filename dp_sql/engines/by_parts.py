@@ -68,9 +68,7 @@ class ByParts:
         else:
             asked = parts.summary_sql(plans, place, key)
             question = self._question(plan, asked)
-            ask = self._engine.counts if "__dp_item" in asked.keys else self._engine.contributions
-            rows = ask(question)
-            self._make(merged, question.columns, rows)
+            self._make(merged, question.columns, self._engine.rows(question))
             if not shape.sums:  # each row as often as it was counted
                 listed = ", ".join(asked.keys)
                 self._remake(merged, f"SELECT {listed} FROM {merged}, system.main.range(n)")
@@ -80,7 +78,7 @@ class ByParts:
                 self._question(plan, parts.all_items_sql(plans, place, key)),
                 _ITEMS.format(place),
             )
-            self._make(items, question.columns, self._engine.contributions(question))
+            self._make(items, question.columns, self._engine.rows(question))
             domain = f"SELECT __dp_item AS item FROM {items}"
         return merged_sql(plan, ticket, merged, domain)
 
@@ -108,7 +106,7 @@ class ByParts:
         table = f"__dp_observed_{place}"
         asked = parts.PartSql(factor, "SELECT DISTINCT item FROM __dp_parts", ("item",))
         question = self._question(plan, asked)
-        self._make(table, question.columns, self._engine.contributions(question))
+        self._make(table, question.columns, self._engine.rows(question))
         return f"SELECT item FROM {table}"
 
     # --- what an engine answers, as tables ---

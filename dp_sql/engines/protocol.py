@@ -1,4 +1,4 @@
-"""What a release asks of an engine that holds people's rows: four questions, each in plain SQL.
+"""What a release asks of an engine that holds people's rows: three questions, each in plain SQL.
 
 A question is asked of parts: sets of people, each with all of its people's rows. Its SQL is
 DuckDB's, runs over each part alone, and what comes out is merged by `merge_sql`. So the answer is
@@ -20,13 +20,18 @@ from dp_sql.privacy.relations.tree import PersonOf
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.types import family
 
-# As on the private side of a session (duckdb/private_connection.py says why): without them one
-# person's row could decide whether a part fails, and how long it takes.
-SETTINGS = (
-    "SET TimeZone = 'UTC'",
+# These would let one person's row decide how long a query takes, or whether it fails:
+# - statistics_propagation computes date_trunc of a column's smallest and largest value outside of
+#   TRY, and skips what no value between them can match;
+# - common_subexpressions computes what two TRY have in common before both, outside of either;
+# - join_order and build_side_probe_side choose by statistics of private rows, and may join public
+#   tables with each other; joins run as they are written, public sides built first;
+# - empty_result_pullup and join_filter_pushdown leave out work where the other side is empty.
+OPTIMIZERS = (
     "SET disabled_optimizers = 'statistics_propagation,common_subexpressions,join_order,"
-    "build_side_probe_side,empty_result_pullup,join_filter_pushdown'",
+    "build_side_probe_side,empty_result_pullup,join_filter_pushdown'"
 )
+SETTINGS = ("SET TimeZone = 'UTC'", OPTIMIZERS)  # of all that reads people's rows
 PARTS = "__dp_parts"  # the relation that `merge_sql` reads: rows of `part_sql`, of all parts
 PART = "__dp_part"  # the scalar macro that tells a part's number, from 0, in both of them
 _EXACT = frozenset(
@@ -109,11 +114,8 @@ class PartedEngine(Protocol):
     In arrow tables a BIGINT is an int64; other types may be strings, as DuckDB writes them.
     """
 
-    def counts(self, question: PartedQuestion) -> Any:
-        """How many people have each item."""
-
-    def contributions(self, question: PartedQuestion) -> Any:
-        """A histogram of what people contribute."""
+    def rows(self, question: PartedQuestion) -> Any:
+        """All rows of the answer: how many people have each item, a histogram, and the like."""
 
     def thin(self, question: PartedQuestion, people_per_item: int) -> Pairs:
         """About so many people of each item, at least one; with `n_people`, of each person."""

@@ -1,4 +1,4 @@
-"""What every engine must answer to the four questions: the tests of an engine inherit Conformance.
+"""What every engine must answer to the three questions: the tests of an engine inherit Conformance.
 
 What is expected is counted in Python, over the rows that were put into the tables.
 """
@@ -113,10 +113,9 @@ class Conformance:
 
     def ask(self, question: PartedQuestion, rows: Mapping[str, Rows] = ROWS) -> Any:
         with shop(rows) as connection:
-            engine = self.engine_over(connection)
-            return (engine.counts if ITEM in question.columns else engine.contributions)(question)
+            return self.engine_over(connection).rows(question)
 
-    # --- counts and contributions ---
+    # --- rows ---
 
     def test_people_of_items(self) -> None:
         found = numbers(PEOPLE_OF_TITLES, self.ask(PEOPLE_OF_TITLES))
@@ -131,7 +130,7 @@ class Conformance:
     def test_a_question_that_is_asked_again(self) -> None:
         with shop() as connection:
             engine = self.engine_over(connection)
-            first, second = (engine.counts(PEOPLE_OF_TITLES) for _ in range(2))
+            first, second = (engine.rows(PEOPLE_OF_TITLES) for _ in range(2))
         assert read(PEOPLE_OF_TITLES.columns, first) == read(PEOPLE_OF_TITLES.columns, second)
 
     def test_the_largest_counts(self) -> None:
@@ -329,7 +328,7 @@ class Conformance:
             engine = self.engine_over(connection)
             thin = engine.thin(TITLES, 1)
             engine.thin(TITLES_BOUGHT, 2)
-            engine.counts(PEOPLE_OF_TITLES)
+            engine.rows(PEOPLE_OF_TITLES)
             assert both(thin) <= both(engine.complete(TITLES, None, None))
 
     # --- failures ---

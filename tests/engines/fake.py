@@ -55,10 +55,7 @@ class FakeEngine:
 
     # --- the protocol ---
 
-    def counts(self, question: PartedQuestion) -> pa.Table:
-        return self._merged(question)
-
-    def contributions(self, question: PartedQuestion) -> pa.Table:
+    def rows(self, question: PartedQuestion) -> pa.Table:
         return self._merged(question)
 
     def thin(self, question: PartedQuestion, people_per_item: int) -> Pairs:

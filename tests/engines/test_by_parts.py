@@ -199,15 +199,15 @@ def wrong_answer(engine: FakeEngine, question: PartedQuestion) -> pa.Table:
     return pa.table({name: ["no number"] for name, _ in question.columns})
 
 
-@pytest.mark.parametrize("counts", [no_answer, wrong_answer])
+@pytest.mark.parametrize("rows", [no_answer, wrong_answer])
 def test_after_a_failure_an_owners_transaction_can_be_rolled_back(
-    counts: object, monkeypatch: pytest.MonkeyPatch
+    rows: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with dp_sql.connect() as session:
         session.execute(READING_LOG)
         session.execute("BEGIN")
         by_parts(monkeypatch, 8, 3)
-        monkeypatch.setattr(FakeEngine, "counts", counts)
+        monkeypatch.setattr(FakeEngine, "rows", rows)
         with pytest.raises(dp_sql.QueryError):
             session.sql(f"SELECT region, {GROUPED[3]} FROM ratings GROUP BY region")
         session.execute("ROLLBACK")
@@ -215,13 +215,13 @@ def test_after_a_failure_an_owners_transaction_can_be_rolled_back(
         assert session.sql(tables).fetchall() == []
 
 
-@pytest.mark.parametrize("counts", [no_answer, wrong_answer])
+@pytest.mark.parametrize("rows", [no_answer, wrong_answer])
 def test_a_failure_is_not_hidden_by_what_is_undone_after_it(
-    counts: object, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+    rows: object, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a transaction that has failed neither tables nor views can be dropped."""
     plans = [*map(drawn_from, plans_of(session, f"SELECT {CERTAIN[0]} FROM ratings"))]
-    monkeypatch.setattr(FakeEngine, "counts", counts)
+    monkeypatch.setattr(FakeEngine, "rows", rows)
     connection = session.connection
     session.execute("BEGIN")
     released = ByParts(FakeEngine(connection), connection).released(plans, ["ticket"])

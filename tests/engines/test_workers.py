@@ -12,7 +12,7 @@ import pytest
 from benchmarks.many_machines import spent_on
 from dp_sql.engines.protocol import PART
 from dp_sql.engines.spark.jobs import MERGED_HERE
-from dp_sql.engines.spark.parts import PER_CODE, TaskQuestion
+from dp_sql.engines.spark.parts import PER_CODE, Task
 from dp_sql.engines.spark.question_sql import BoundQuestion
 from dp_sql.udfs.count_distinct import partial
 from dp_sql.udfs.count_distinct.bounded import DIFFERENCE, candidates
@@ -40,7 +40,7 @@ def test_two_people_of_one_code_are_noticed(
     """A planted fault: parts that number their people from the same number."""
     right = BoundQuestion.work
 
-    def alike(self: BoundQuestion, n_slices: int) -> TaskQuestion:
+    def alike(self: BoundQuestion, n_slices: int) -> Task:
         work = right(self, n_slices)
         return replace(work, answer=work.answer.replace(f"{PART}() * {PER_CODE} + ", ""))
 

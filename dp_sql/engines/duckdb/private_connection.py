@@ -27,6 +27,7 @@ from dp_sql.engines.duckdb.in_pieces import for_size, release_sql
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue, TableNames
 from dp_sql.engines.duckdb.spill import limit_private
+from dp_sql.engines.protocol import OPTIMIZERS
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.limits import Limits
@@ -40,17 +41,6 @@ from dp_sql.sql.tokens import dotted_names, folded, tokenize
 # The only message for an error after the debit.
 FAILED = "The answer could not be computed. Its cost is spent."
 
-# These would let one person's row decide how long a query takes, or whether it fails:
-# - statistics_propagation computes date_trunc of a column's smallest and largest value outside of
-#   TRY, and skips what no value between them can match;
-# - common_subexpressions computes what two TRY have in common before both, outside of either;
-# - join_order and build_side_probe_side choose by statistics of private rows, and may join public
-#   tables with each other; joins run as they are written, public sides built first;
-# - empty_result_pullup and join_filter_pushdown leave out work where the other side is empty.
-OPTIMIZERS = (
-    "SET disabled_optimizers = 'statistics_propagation,common_subexpressions,join_order,"
-    "build_side_probe_side,empty_result_pullup,join_filter_pushdown'"
-)
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
 _MAX_KNOWN = 500  # answers kept that do not change: the catalog's, and numbers of public tables
 # Types whose values arrow changes on some versions.

@@ -88,13 +88,16 @@ class SparkJobs:
 
     # --- what an engine answers (dp_sql.engines.protocol) ---
 
-    def counts(self, question: PartedQuestion) -> Any:
-        """How many people have each item."""
-        return self._answer(question)
+    def rows(self, question: PartedQuestion) -> Any:
+        """All rows of the answer."""
+        import pyarrow as pa
 
-    def contributions(self, question: PartedQuestion) -> Any:
-        """A histogram of what people contribute."""
-        return self._answer(question)
+        bound = self._bound(question)
+        merge = bound.merge(self._n_slices(question))
+        slices = self._merged(bound, merge)
+        pieces = self._checked(slices, self._collected(slices.pieces))
+        pieces = pieces or [*parts.merge_slice(merge, 0, [])]
+        return pa.concat_tables(parts.from_bytes(data) for *_, data in pieces)
 
     def thin(self, question: PartedQuestion, people_per_item: int) -> Pairs:
         """Some people of each item, by a hash of their codes, and a pair of each person."""
@@ -107,16 +110,6 @@ class SparkJobs:
         return self._chosen(question, Chosen(None, _bits(items), _bits(people)))
 
     # --- jobs ---
-
-    def _answer(self, question: PartedQuestion) -> Any:
-        import pyarrow as pa
-
-        bound = self._bound(question)
-        merge = bound.merge(self._n_slices(question))
-        slices = self._merged(bound, merge)
-        pieces = self._checked(slices, self._collected(slices.pieces))
-        pieces = pieces or [*parts.merge_slice(merge, 0, [])]
-        return pa.concat_tables(parts.from_bytes(data) for *_, data in pieces)
 
     def _chosen(self, question: PartedQuestion, chosen: Chosen) -> Pairs:
         slices = self._slices(question)
@@ -143,7 +136,7 @@ class SparkJobs:
         self._pairs.append((question, slices))
         return slices
 
-    def _merged(self, bound: BoundQuestion, merge: parts.Merge) -> _Slices:
+    def _merged(self, bound: BoundQuestion, merge: parts.Task) -> _Slices:
         """Run a question over all parts, and merge what comes out."""
         n_parts, n_slices = self._parts(bound.question), merge.n_slices
         work = bound.work(n_slices)
@@ -251,7 +244,7 @@ class SparkJobs:
         )
 
 
-def _merged_here(merge: parts.Merge, pieces: Sequence[Piece]) -> list[Piece]:
+def _merged_here(merge: parts.Task, pieces: Sequence[Piece]) -> list[Piece]:
     """Merge what all parts have on the driver."""
     rows = [piece for piece in pieces if piece[0] == 0]
     return [*parts.merge_slice(merge, 0, rows), *(piece for piece in pieces if piece[0])]

@@ -40,51 +40,32 @@ class TaskTable:
 
 
 @dataclass(frozen=True)
-class TaskSource:
-    """A private table; `seen` is a SELECT of one row that tells its rows from others."""
+class Task:
+    """What a worker runs, in a DuckDB of its own.
 
-    relation: TaskTable
-    seen: str
-
-
-@dataclass(frozen=True)
-class Worker:
-    """The DuckDB of each worker: its version must be this one, the driver's; settings are SQL."""
+    version: of its DuckDB, which must be the driver's. settings: SQL.
+    public, incoming: the tables that it reads; those that come from Spark are empty at first.
+    answer: a SELECT. seen: for each incoming table, a SELECT of one row that tells its rows from
+        others; a task over parts has them, and the last column of its answer is the slice of a row.
+    """
 
     version: str
     settings: Sequence[str]
-
-
-@dataclass(frozen=True)
-class TaskQuestion:
-    """What is run over a part. `answer` is a SELECT; its last column is the slice of each row."""
-
-    worker: Worker
     public: Sequence[TaskTable]
-    sources: Sequence[TaskSource]
+    incoming: Sequence[TaskTable]
     answer: str
     n_slices: int
-
-
-@dataclass(frozen=True)
-class Merge:
-    """How rows of all parts become one: `parts` reads them, `answer` is a SELECT."""
-
-    worker: Worker
-    public: Sequence[TaskTable]
-    parts: TaskTable
-    answer: str
-    n_slices: int
+    seen: Sequence[str] = ()
 
 
 # --- parts ---
 
 
-def answer_parts(batches: Iterable[Any], work: TaskQuestion) -> Iterator[Any]:
+def answer_parts(batches: Iterable[Any], work: Task) -> Iterator[Any]:
     """Run the work over each part in some batches of rows, which have all rows of their parts."""
     parts: dict[int, _Part] = {}
     for batch in batches:
-        for number, source, rows in _split(batch, len(work.sources)):
+        for number, source, rows in _split(batch, len(work.incoming)):
             if number not in parts:
                 parts[number] = _Part(work, number)
             parts[number].add(source, rows)
@@ -93,7 +74,7 @@ def answer_parts(batches: Iterable[Any], work: TaskQuestion) -> Iterator[Any]:
             yield as_batch(piece)
 
 
-def no_rows(work: TaskQuestion, number: int) -> list[Piece]:
+def no_rows(work: Task, number: int) -> list[Piece]:
     """The answer of a part without rows, for which Spark runs no task."""
     return list(_Part(work, number).answer())
 
@@ -101,13 +82,11 @@ def no_rows(work: TaskQuestion, number: int) -> list[Piece]:
 class _Part:
     """The rows of one part, in a DuckDB of its own."""
 
-    def __init__(self, work: TaskQuestion, number: int) -> None:
+    def __init__(self, work: Task, number: int) -> None:
         self._work, self._number = work, number
         self._open = contextlib.ExitStack()
-        self._database = self._open.enter_context(task_database(work.worker, number))
-        for relation in (*work.public, *(source.relation for source in work.sources)):
-            make(self._database, relation)
-        self._waiting: list[list[Any]] = [[] for _ in work.sources]
+        self._database = self._open.enter_context(task_database(work, number))
+        self._waiting: list[list[Any]] = [[] for _ in work.incoming]
 
     def add(self, source: int, rows: Any) -> None:
         """Add rows to a table."""
@@ -122,7 +101,7 @@ class _Part:
         with self._open:
             for source in range(len(self._waiting)):
                 self._insert(source)
-            seen = [self._database.execute(source.seen).fetchall()[0] for source in work.sources]
+            seen = [self._database.execute(select).fetchall()[0] for select in work.seen]
             rows = _select(self._database, work.answer)
         for number, some in _sliced(rows):
             yield from in_pieces(number, self._number, some)
@@ -133,7 +112,7 @@ class _Part:
 
         if self._waiting[source]:
             rows = pa.Table.from_batches(self._waiting[source])
-            _insert(self._database, self._work.sources[source].relation, rows)
+            _insert(self._database, self._work.incoming[source], rows)
             self._waiting[source] = []
 
 
@@ -165,7 +144,7 @@ def _sliced(rows: Any) -> Iterator[tuple[int, Any]]:
 # --- slices ---
 
 
-def merge_slices(batches: Iterable[Any], merge: Merge) -> Iterator[Any]:
+def merge_slices(batches: Iterable[Any], merge: Task) -> Iterator[Any]:
     """Merge each slice in some batches of pieces, which have all pieces of their slices."""
     slices: dict[int, list[Piece]] = {}
     for piece in pieces_in(batches):
@@ -175,19 +154,17 @@ def merge_slices(batches: Iterable[Any], merge: Merge) -> Iterator[Any]:
             yield as_batch(piece)
 
 
-def merge_slice(merge: Merge, number: int, pieces: Sequence[Piece]) -> Iterator[Piece]:
+def merge_slice(merge: Task, number: int, pieces: Sequence[Piece]) -> Iterator[Piece]:
     """The answer of one slice, from what the parts have in it."""
     import pyarrow as pa
 
     if number == merge.n_slices:  # what the parts have read
         yield from pieces
         return
-    with task_database(merge.worker, number) as database:
-        for relation in (*merge.public, merge.parts):
-            make(database, relation)
+    with task_database(merge, number) as database:
         if pieces:  # at once: an insert takes longer than most pieces
             rows = pa.concat_tables(from_bytes(data) for *_, data in pieces)
-            _insert(database, merge.parts, rows)
+            _insert(database, merge.incoming[0], rows)
         rows = _select(database, merge.answer)
     yield from in_pieces(number, 0, rows)
 
@@ -327,13 +304,13 @@ def _select(database: Any, select: str) -> Any:
 
 
 @contextlib.contextmanager
-def task_database(worker: Worker, number: int) -> Iterator[Any]:
-    """An empty DuckDB, in memory; `number` is what `__dp_part()` says."""
+def task_database(task: Task, number: int) -> Iterator[Any]:
+    """A DuckDB in memory with the tables of a task; `number` is what `__dp_part()` says."""
     import duckdb
 
-    if duckdb.__version__ != worker.version:
+    if duckdb.__version__ != task.version:
         raise RuntimeError(
-            f"A worker has DuckDB {duckdb.__version__}, but the driver has {worker.version}."
+            f"A worker has DuckDB {duckdb.__version__}, but the driver has {task.version}."
         )
     folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]  # removed with the application
     at = folder if os.path.isdir(folder) else None
@@ -345,11 +322,13 @@ def task_database(worker: Worker, number: int) -> Iterator[Any]:
                 "autoload_known_extensions", "allow_community_extensions", "enable_progress_bar",
             ):  # fmt: skip
                 database.execute(f"SET {name} = false")
-            for setting in worker.settings:
+            for setting in task.settings:
                 database.execute(setting)
             database.execute("SET arrow_large_buffer_size = true")  # strings of 2 GiB and more
             database.execute(f"SET memory_limit = '{_memory(database)}B'")
             database.execute(f"CREATE TEMP MACRO __dp_part() AS CAST({number} AS BIGINT)")
+            for table in (*task.public, *task.incoming):
+                make(database, table)
             yield database
         finally:
             database.close()

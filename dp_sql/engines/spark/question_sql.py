@@ -31,7 +31,7 @@ class BoundQuestion:
     types: Columns
     merged: Columns
 
-    def work(self, n_slices: int) -> parts.TaskQuestion:
+    def work(self, n_slices: int) -> parts.Task:
         """What is run over each part.
 
         Codes of people are unique over all parts; the last bit is set in one pair of each person.
@@ -50,20 +50,16 @@ class BoundQuestion:
             f"SELECT {', '.join(listed)}, {number} AS __dp_slice "
             f"FROM ({self.question.part_sql}\n) AS __dp_p ORDER BY __dp_slice"
         )
-        sources = [
-            parts.TaskSource(relation, _seen(table, self.read[table]))
-            for table, relation in _private(self.tables, self.read).items()
-        ]
-        return parts.TaskQuestion(
-            worker(), _public(self.question.public), sources, answer, n_slices
-        )
+        seen = [_seen(table, self.read[table]) for table in self.tables]
+        private = _private(self.tables, self.read)
+        return task(self.question.public, private, answer, n_slices, seen)
 
-    def merge(self, n_slices: int) -> parts.Merge:
+    def merge(self, n_slices: int) -> parts.Task:
         """The answer of a slice."""
         listed = ", ".join(sent(f"__dp_m.{quote(name)}", name, k) for name, k in self.merged)
         return self._merge(f"SELECT {listed} FROM {self._merged}", n_slices)
 
-    def pairs(self, n_slices: int) -> parts.Merge:
+    def pairs(self, n_slices: int) -> parts.Task:
         """The items of a slice, numbered in the order of their keys, each with its people.
 
         The people come in the order of a hash, so the first ones are as good as any.
@@ -84,18 +80,15 @@ class BoundQuestion:
     def _merged(self) -> str:
         return f"({self.question.merge_sql}\n) AS __dp_m"
 
-    def _merge(self, answer: str, n_slices: int) -> parts.Merge:
-        public = _public(self.question.public)
-        return parts.Merge(worker(), public, _parts(self.types), answer, n_slices)
+    def _merge(self, answer: str, n_slices: int) -> parts.Task:
+        return task(self.question.public, [_parts(self.types)], answer, n_slices)
 
 
 def asked(question: PartedQuestion, tables: Mapping[Parts, Columns]) -> BoundQuestion:
     """Bind a question; no row is read."""
     every = {table: [name for name, _ in columns] for table, columns in tables.items()}
     public = {name: PublicRows(rows.columns, None) for name, rows in question.public.items()}
-    with parts.task_database(worker(), 0) as database:
-        for relation in (*_private(tables, every).values(), *_public(public)):
-            parts.make(database, relation)
+    with parts.task_database(task(public, _private(tables, every), "", 0), 0) as database:
         types = _described(database, question.part_sql)
         parts.make(database, _parts(types))
         merged = _described(database, question.merge_sql)
@@ -148,17 +141,31 @@ def incoming(table: int, column: int) -> str:
     return f"s{table}c{column}"
 
 
+def task(
+    public: Mapping[str, PublicRows],
+    incoming: Sequence[parts.TaskTable],
+    answer: str,
+    n_slices: int,
+    seen: Sequence[str] = (),
+) -> parts.Task:
+    """A task for workers with the driver's DuckDB."""
+    import duckdb
+
+    version = duckdb.__version__
+    return parts.Task(version, SETTINGS, _public(public), incoming, answer, n_slices, seen)
+
+
 def _private(
     tables: Mapping[Parts, Columns], read: Mapping[Parts, Sequence[str]]
-) -> dict[Parts, parts.TaskTable]:
+) -> list[parts.TaskTable]:
     """Private tables; columns that are not read are NULL."""
-    made = {}
+    made = []
     for number, (table, columns) in enumerate(tables.items()):
         values = [
             incoming(number, i) if name in read[table] else "NULL"
             for i, (name, _) in enumerate(columns)
         ]
-        made[table] = _relation(table, columns, values)
+        made.append(_relation(table, columns, values))
     return made
 
 
@@ -209,10 +216,3 @@ def _seen(table: Parts, columns: Sequence[str]) -> str:
 def _described(database: Any, select: str) -> Columns:
     described = database.execute(f"DESCRIBE {select}").fetchall()
     return [(name, kind) for name, kind, *_ in described]
-
-
-def worker() -> parts.Worker:
-    """The DuckDB that workers must have."""
-    import duckdb
-
-    return parts.Worker(duckdb.__version__, SETTINGS)

@@ -144,7 +144,7 @@ def test_answers(asking: Asking, joined: PartedQuestion, n_parts: int) -> None:
     for question in (COUNTS, ROWS_PER_PERSON, TOTAL, joined, LINKED):
         expected = asking.expected(question)
         assert len(expected) > (0 if question is TOTAL else 5)
-        assert asking.answered(question, jobs.counts(question)) == expected
+        assert asking.answered(question, jobs.rows(question)) == expected
 
 
 def test_the_order_of_rows_changes_nothing(asking: Asking) -> None:
@@ -157,7 +157,7 @@ def test_the_order_of_rows_changes_nothing(asking: Asking) -> None:
         pairs = jobs.thin(PAIRS, 3)
         answers.append(
             (
-                asking.answered(LINKED, jobs.counts(LINKED)),
+                asking.answered(LINKED, jobs.rows(LINKED)),
                 *(one.tolist() for one in (pairs.items, pairs.people, pairs.complete)),
                 pairs.shown,
             )
@@ -173,7 +173,7 @@ def test_tables_without_rows(asking: Asking) -> None:
         jobs = asking.jobs(n_parts)
         for question in (COUNTS, ROWS_PER_PERSON, TOTAL):
             empty = _over(question, table)
-            answer = jobs.counts(empty)
+            answer = jobs.rows(empty)
             assert answer.column_names == [name for name, _ in question.columns]
             assert asking.answered(empty, answer) == asking.expected(empty)
         pairs = jobs.complete(_over(PAIRS, table), None, None)
@@ -238,7 +238,7 @@ def test_a_task_that_fails_is_run_again(
 ) -> None:
     around_tasks(monkeypatch, lambda _: fail_once(str(tmp_path)))
     jobs = asking.jobs(5)
-    assert asking.answered(LINKED, jobs.counts(LINKED)) == asking.expected(LINKED)
+    assert asking.answered(LINKED, jobs.rows(LINKED)) == asking.expected(LINKED)
     pairs = jobs.thin(PAIRS, 4)
     assert len(list(tmp_path.iterdir())) > 6
     monkeypatch.undo()
@@ -261,9 +261,9 @@ def test_cancel(asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(Exception, match=r"(?i)cancel"):
             asked.result()
     with pytest.raises(InternalError):
-        jobs.counts(COUNTS)
+        jobs.rows(COUNTS)
     monkeypatch.undo()
-    again = asking.jobs(5).counts(COUNTS)
+    again = asking.jobs(5).rows(COUNTS)
     assert asking.answered(COUNTS, again) == asking.expected(COUNTS)
 
 
@@ -277,12 +277,12 @@ def test_a_table_that_changes_between_jobs(spark: Any) -> None:
     for n_parts in (2, 5):
         now = "a"
         jobs = SparkJobs(spark, lambda _: (spark.createDataFrame(rows[now]), columns), n_parts)  # noqa: B023
-        jobs.counts(COUNTS)
-        jobs.contributions(TOTAL)
+        jobs.rows(COUNTS)
+        jobs.rows(TOTAL)
         now = "b"
-        jobs.contributions(TOTAL)  # which reads no titles
+        jobs.rows(TOTAL)  # which reads no titles
         with pytest.raises(SourceError):
-            jobs.counts(COUNTS)
+            jobs.rows(COUNTS)
         with pytest.raises(SourceError):
             jobs.complete(PAIRS, None, None)
 
@@ -297,7 +297,7 @@ def test_a_part_that_comes_twice(asking: Asking, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "_mapped", twice)
     for n_parts in (2, 5):
         with pytest.raises(Exception, match="twice"):
-            asking.jobs(n_parts).counts(COUNTS)
+            asking.jobs(n_parts).rows(COUNTS)
 
 
 def test_people_of_types_that_differ() -> None:

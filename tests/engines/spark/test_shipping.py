@@ -78,7 +78,7 @@ def test_types_that_spark_stores(asking: Asking) -> None:
         )
     question = _question(asking, "SELECT * FROM spark_catalog.default.stored", table)
     for n_parts in (2, 5):
-        answer = asking.jobs(n_parts).counts(question)
+        answer = asking.jobs(n_parts).rows(question)
         assert asking.answered(question, answer) == asking.expected(question)
 
 
@@ -92,7 +92,7 @@ def test_types_that_questions_make(asking: Asking) -> None:
     question = _question(asking, f"SELECT person, {listed} FROM spark_catalog.default.made", table)
     assert len(question.columns) == len(MADE) + 1
     for n_parts in (2, 5):
-        answer = asking.jobs(n_parts).counts(question)
+        answer = asking.jobs(n_parts).rows(question)
         assert asking.answered(question, answer) == asking.expected(question)
 
 
@@ -119,7 +119,7 @@ def test_names(asking: Asking, database: str) -> None:
         asking.columns(select),
         [PersonOf(table, "who is")],
     )
-    assert asking.answered(question, asking.jobs(2).counts(question)) == asking.expected(question)
+    assert asking.answered(question, asking.jobs(2).rows(question)) == asking.expected(question)
 
 
 @pytest.mark.parametrize(
