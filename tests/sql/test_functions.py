@@ -17,7 +17,8 @@ from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals, ranges, shape
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Given
-from dp_sql.sql.shape import Function, MechanismRows, Shape
+from dp_sql.sql.mechanism_rows import MechanismRows
+from dp_sql.sql.shape import Function, Shape
 from dp_sql.sql.statement import parse
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss

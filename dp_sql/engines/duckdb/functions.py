@@ -20,7 +20,7 @@ from dp_sql.errors import DpSqlError, InternalError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.statement import GROUPS
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.shape import PAIRS
+from dp_sql.sql.mechanism_rows import PAIRS
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.randomness import fair_bytes
 

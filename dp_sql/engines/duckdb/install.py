@@ -34,7 +34,8 @@ from dp_sql.privacy.private_sql.people_rows import KEEP_BITS_UDF, KEEP_UDF, KEY_
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.functions.quantile import WORD_UDF
-from dp_sql.sql.shape import PAIRS, Function
+from dp_sql.sql.mechanism_rows import PAIRS
+from dp_sql.sql.shape import Function
 
 _INSTANCE_UDF = "__dp_sql_instance"
 _FOREIGN = """SELECT system.main.lower(function_name) FROM system.main.duckdb_functions()

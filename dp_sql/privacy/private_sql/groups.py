@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dp_sql.privacy.plans.plan import Column, Plan
-from dp_sql.sql.shape import pair, people_codes
+from dp_sql.sql.mechanism_rows import pair, people_codes
 from dp_sql.sql.types import by_value, exact
 
 FIND_UDF = "__dp_sql_find"

@@ -18,7 +18,7 @@ from itertools import chain, count
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.groups import by_keys, keys_of, keys_sql
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.sql.shape import MechanismRows
+from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import sample
 
@@ -101,7 +101,7 @@ def private_sql(
     """A SELECT of the columns of `released_columns`: each release is what a UDF knows by a ticket.
 
     The plans are those of one bundle, as bundles.bundles says. `again`: whether one execution
-    may run it more than once, as in sql.shape.MechanismRows. `execution`: for which connection and
+    may run it more than once, as in MechanismRows. `execution`: for which connection and
     query the releases are made, if not for its own.
     """
     calls = [f"'{ticket}', {execution}" for ticket in tickets]

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Self
 
 from dp_sql.sql.functions.bounded import AMOUNT_TYPES, Bounded, bucket, net_sum, scale_of
 from dp_sql.sql.given import Argument
+from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
-from dp_sql.sql.shape import Function, MechanismRows
+from dp_sql.sql.shape import Function
 from dp_sql.udfs.mechanism import FRACTION_BITS, Mechanism, PrivacyLoss
 
 REPORT_TYPE = """STRUCT(estimate DOUBLE, lower_bound DOUBLE, confidence DOUBLE, \

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dp_sql.sql import literals
 from dp_sql.sql.given import Given
+from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
-from dp_sql.sql.shape import MechanismRows, Shape, Vector
+from dp_sql.sql.shape import Shape, Vector
 from dp_sql.sql.types import INTEGERS, digits_of, family
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import DIFFERENCE, Mechanism, PrivacyLoss

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 from dp_sql.sql import literals
 from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded, PeopleOfGroups, RowsOfGroups, bucket
 from dp_sql.sql.given import Given
+from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
-from dp_sql.sql.shape import Function, MechanismRows
+from dp_sql.sql.shape import Function
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 

@@ -10,8 +10,9 @@ from dp_sql.errors import InternalError
 from dp_sql.sql import literals
 from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded, PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
+from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
-from dp_sql.sql.shape import PAIRS, Function, MechanismRows, Shape, load_kernels
+from dp_sql.sql.shape import Function, Shape, load_kernels
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss

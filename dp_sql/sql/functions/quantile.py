@@ -11,8 +11,9 @@ from dp_sql.errors import InternalError
 from dp_sql.sql import literals
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.grid import Grid, check_written, grid_of
+from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA, MAX_QUANTILES
-from dp_sql.sql.shape import Function, MechanismRows, Shape
+from dp_sql.sql.shape import Function, Shape
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 WORD_UDF = "__dp_sql_word"

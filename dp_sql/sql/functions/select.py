@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals
 from dp_sql.sql.given import Given
+from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA
-from dp_sql.sql.shape import Function, MechanismRows, Shape
+from dp_sql.sql.shape import Function, Shape
 from dp_sql.sql.types import family
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 

@@ -23,8 +23,9 @@ from dp_sql.sql.functions.bounded import (
     units,
 )
 from dp_sql.sql.given import Argument, Given
+from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA
-from dp_sql.sql.shape import Function, MechanismRows
+from dp_sql.sql.shape import Function
 from dp_sql.sql.types import digits_of, family
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 

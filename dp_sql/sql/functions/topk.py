@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals, ranges
 from dp_sql.sql.given import Given
-from dp_sql.sql.shape import PAIRS, Function, MechanismRows, Shape, load_kernels
+from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows
+from dp_sql.sql.shape import Function, Shape, load_kernels
 from dp_sql.sql.types import as_key
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss

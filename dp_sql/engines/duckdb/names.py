@@ -1,0 +1,129 @@
+"""What names mean on a DuckDB connection: the relations in its catalog, and its search path."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from dp_sql.engines.duckdb.function_kinds import Fetch
+from dp_sql.errors import NotPrivate
+from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
+from dp_sql.sql.formatting import full_name, literal
+from dp_sql.sql.tokens import folded, tokenize
+
+# The search path (the setting, the current database and schema), and relations of one name.
+_Listed = tuple[Parts, list[Any]]
+# All relations that have one of some names, beside the search path.
+_LISTED = """
+    SELECT *, system.main.current_setting('search_path'), system.main.current_database(),
+        system.main.current_schema()
+    FROM (SELECT database_name, schema_name, table_name AS name, false AS is_view
+        FROM system.main.duckdb_tables()
+        UNION ALL SELECT database_name, schema_name, view_name, true
+        FROM system.main.duckdb_views()) AS listed
+    WHERE system.main.lower(name) IN ({})"""
+_VIEW = """SELECT coalesce(sql, '') FROM system.main.duckdb_views()
+    WHERE database_name = $1 AND schema_name = $2 AND view_name = $3"""
+_MAX_LISTED = 100  # names that are asked for at once
+_REGISTERED = re.compile(
+    r"CREATE TEMP VIEW .+ AS SELECT \* FROM (pandas|arrow|python_arrow)_scan\w*\(\) AS \w+;",
+    re.DOTALL,
+)
+
+
+class Names:
+    """The names of relations; `fetch` runs SQL on the connection."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+        self._known: dict[str, _Listed] = {}
+
+    @contextlib.contextmanager
+    def looked_up(self, names: Collection[str]) -> Iterator[None]:
+        """Ask for some names at once; what they mean is known inside."""
+        self._known = self._listed(sorted(names)[:_MAX_LISTED])
+        try:
+            yield
+        finally:
+            self._known = {}
+
+    def _listed(self, names: Sequence[str]) -> dict[str, _Listed]:
+        """The relations of each name, folded, and the search path where there is one."""
+        lower = (
+            literal(n.lower()) if n.isascii() else f"system.main.lower({literal(n)})" for n in names
+        )
+        listed = ", ".join(lower)
+        rows = self._fetch(_LISTED.format(listed), ()) if names else []
+        found: dict[str, list[Any]] = {folded(name): [] for name in names}
+        for row in rows:  # lower() folds more than DuckDB
+            if folded(row[2]) in found:
+                found[folded(row[2])].append(row[:4])
+        path = rows[0][4:] if rows else ("", "", "")
+        return {name: (path, relations) for name, relations in found.items()}
+
+    def relation(self, parts: Parts, within: SchemaName | None = None) -> NamedRelation | None:
+        """The relation that a name means on the search path, or in a view of a schema."""
+        *scope, name = parts
+        path, found = self._known.get(folded(name)) or self._listed([name])[folded(name)]
+        if scope:
+            meant = self._scoped(scope, found, path)
+        else:
+            places = _places(path, within)
+            meant = [r for place in places for r in found if (folded(r[0]), folded(r[1])) == place]
+            meant = meant if within else meant[:1]
+        if len({r[:3] for r in meant}) > 1 or (not meant and scope and found):
+            wrong = "may mean more than one relation" if meant else "was not found under this name"
+            name = ".".join(parts)
+            raise NotPrivate(f"{name} {wrong}; write its full name, database.schema.name.")
+        if not meant:
+            return None
+        *full, is_view = meant[0]
+        sql = self._view_sql(tuple(full)) if is_view else None
+        return NamedRelation(tuple(full), sql, is_table=not is_view)
+
+    def _scoped(self, scope: list[str], found: list[Any], search_path: Parts) -> list[Any]:
+        """The found relations that schema.name or database.schema.name may mean."""
+        wanted = [folded(part) for part in scope]
+        if len(wanted) > 1:
+            return [r for r in found if [folded(r[0]), folded(r[1])] == wanted]
+        path = _places(search_path, None)
+        databases = {database for database, _ in path}
+
+        def is_meant(database: str, schema: str) -> bool:
+            if schema == wanted[0] and database in databases:
+                return True
+            return database == wanted[0] and (schema == "main" or (database, schema) in path)
+
+        return [r for r in found if is_meant(folded(r[0]), folded(r[1]))]
+
+    def _view_sql(self, full: Parts) -> str | None:
+        """The SQL of a view; None if it is a registered dataframe."""
+        ((sql,),) = self._fetch(_VIEW, full)
+        if not sql:  # 1.5 keeps no SQL of what Python registered: look at what it scans
+            explain = f"EXPLAIN (FORMAT json) SELECT * FROM {full_name(full)}"
+            plan = self._fetch(explain, ())[0][1]
+            nodes = re.findall(r'"name": *"([^"]*)"', plan)
+            scans = [node.strip() for node in nodes if node.strip() != "PROJECTION"]
+            return None if scans in (["PANDAS_SCAN"], ["ARROW_SCAN"]) else ""
+        return None if _REGISTERED.fullmatch(sql.strip()) else sql
+
+
+def _places(search_path: Parts, within: SchemaName | None) -> list[SchemaName]:
+    """Where DuckDB looks for a bare name, in this order, in lower case.
+
+    `search_path` is the setting, the current database and the current schema.
+    """
+    path, database, schema = search_path
+    here, places = (folded(database), folded(schema)), [("temp", "main")]
+    if within is not None:
+        places.append((folded(within[0]), folded(within[1])))
+    entries: list[list[str]] = [[]]
+    for token in tokenize(path):
+        if token.is_symbol(","):
+            entries.append([])
+        elif token.name is not None:
+            entries[-1].append(folded(token.name))
+    places += [(entry[-2] if len(entry) > 1 else here[0], entry[-1]) for entry in entries if entry]
+    return list(dict.fromkeys([*places, here, (here[0], "main"), ("system", "main")]))
