@@ -254,7 +254,7 @@ def test_cancel(asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     around_tasks(monkeypatch, lambda _: wait_for_ever(str(started)))
     jobs = asking.jobs(5)
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(jobs.counts, COUNTS)
+        asked = pool.submit(jobs.rows, COUNTS)
         while not started.exists() and not asked.done():
             time.sleep(0.1)
         jobs.cancel()
