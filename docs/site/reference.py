@@ -9,14 +9,14 @@ import click
 from dp_sql.cli.main import command
 from dp_sql.policy.budget_section import BudgetKeys, CapKeys
 from dp_sql.policy.limits import Limits
-from dp_sql.policy.model import ListKeys, ScoreKeys, TableKeys
+from dp_sql.policy.model import ListKeys, PrivateTable, ScoreTable
 from dp_sql.policy.parser import keys_of
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.shape import Function
 
 SECTIONS = {
-    "[tables.NAME]": TableKeys, "[public]": ListKeys, "[views]": ListKeys,
-    "[scores.NAME]": ScoreKeys, "[limits]": Limits, "[budget]": BudgetKeys,
+    "[tables.NAME]": PrivateTable, "[public]": ListKeys, "[views]": ListKeys,
+    "[scores.NAME]": ScoreTable, "[limits]": Limits, "[budget]": BudgetKeys,
     "[budget.analysts.NAME]": CapKeys,
 }  # fmt: skip
 PYTHON = {  # the parts of the page about Python, and what each describes

@@ -48,26 +48,48 @@ class Link:
     key: str
 
 
+def _unit(value: Any) -> str | Link | None:
+    match value:
+        case str():
+            return folded(value) or None
+        case {"link": str(link), "to": str(to), **rest} if link and not rest:
+            parts = name_parts(to) or ()
+            return Link(folded(link), parts[:-1], parts[-1]) if 2 <= len(parts) <= 4 else None
+    return None
+
+
+_UNIT = ValueKind('a column, or { link = "column", to = "table.column" }', _unit)
+_COLUMN = ValueKind("a column", lambda v: folded(v) or None if isinstance(v, str) else None)
+_SENSITIVITY = ValueKind(
+    "a column, or a number from 0 to 1e100",
+    lambda v: _COLUMN.read(v) if isinstance(v, str) else number(0, 10**100).read(v),
+)
+
+
 @dataclass(frozen=True)
 class PrivateTable:
-    """A table of people's rows: whose each row is, and columns in which a person's rows agree."""
+    """A table of people's rows, and the keys of [tables.NAME]: whose each row is."""
 
     name: Name
-    unit: str | Link
-    unique_per_person: frozenset[str] = frozenset()
+    privacy_unit: str | Link = key(
+        _UNIT, "the column that identifies the person each row belongs to", '"user_id"',
+        required=True)  # fmt: skip
+    unique_per_person: frozenset[str] = key(
+        NAMES, "columns with one value per person", default=frozenset())  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """A table of candidates for DP_SELECT, with scores that are computed from many people.
+    """A table of candidates for DP_SELECT, and the keys of [scores.NAME].
 
-    One person moves the score of each candidate by at most its sensitivity: a column, or a number.
+    Its scores are computed from many people; one person moves each by at most its sensitivity.
     """
 
     name: Name
-    candidate: str
-    score: str
-    sensitivity: str | Fraction
+    candidate: str = key(_COLUMN, "the column of what is chosen", '"model"', required=True)
+    score: str = key(_COLUMN, "the column of scores", '"accuracy"', required=True)
+    sensitivity: str | Fraction = key(
+        _SENSITIVITY, "how far one person moves it", '"sensitivity"', required=True)  # fmt: skip
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -97,46 +119,6 @@ class Policy:
 TOP_KEYS = ("tables", "public", "views", "scores", "domains", "limits", "budget",
             "unique_per_person")  # fmt: skip
 UNNAMED = "?"  # what a draft writes for a privacy unit that its owner has yet to name
-
-
-def _unit(value: Any) -> str | Link | None:
-    match value:
-        case str():
-            return folded(value) or None
-        case {"link": str(link), "to": str(to), **rest} if link and not rest:
-            parts = name_parts(to) or ()
-            return Link(folded(link), parts[:-1], parts[-1]) if 2 <= len(parts) <= 4 else None
-    return None
-
-
-_UNIT = ValueKind('a column, or { link = "column", to = "table.column" }', _unit)
-
-
-@dataclass(frozen=True)
-class TableKeys:
-    """The keys of [tables.NAME]."""
-
-    privacy_unit: str | Link = key(
-        _UNIT, "the column that identifies the person each row belongs to", '"user_id"',
-        required=True)  # fmt: skip
-    unique_per_person: Collection[str] = key(NAMES, "columns with one value per person", default=())
-
-
-_COLUMN = ValueKind("a column", lambda v: folded(v) or None if isinstance(v, str) else None)
-_SENSITIVITY = ValueKind(
-    "a column, or a number from 0 to 1e100",
-    lambda v: _COLUMN.read(v) if isinstance(v, str) else number(0, 10**100).read(v),
-)
-
-
-@dataclass(frozen=True)
-class ScoreKeys:
-    """The keys of [scores.NAME]."""
-
-    candidate: str = key(_COLUMN, "the column of what is chosen", '"model"', required=True)
-    score: str = key(_COLUMN, "the column of scores", '"accuracy"', required=True)
-    sensitivity: str | Fraction = key(
-        _SENSITIVITY, "how far one person moves it", '"sensitivity"', required=True)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -196,16 +178,15 @@ def _tables(document: Document) -> dict[Name, PrivateTable]:
         name = document.table(written, path)
         if name in tables:
             raise document.error(path, f"{written} appears twice; case does not matter.")
-        keys = read(document, path, TableKeys, value)
-        unique = set()
-        for column in keys.unique_per_person:  # with or without the table's name
-            *table, own = name_parts(column) or ("",)
-            if not own or tuple(table) != name[len(name) - len(table) :]:
+        table, unique = read(document, path, PrivateTable, value, name), set()
+        for column in table.unique_per_person:  # with or without the table's name
+            *of, own = name_parts(column) or ("",)
+            if not own or tuple(of) != name[len(name) - len(of) :]:
                 why = f"{column} is not a column of {dotted(name)}."
                 raise document.error((*path, "unique_per_person"), why)
             unique.add(own)
         paths[name] = (*path, "privacy_unit")
-        tables[name] = PrivateTable(name, keys.privacy_unit, frozenset(unique))
+        tables[name] = replace(table, unique_per_person=frozenset(unique))
     _check_units(document, tables, paths)
     for around in ((), ("limits",)):
         path = (*around, "unique_per_person")
@@ -222,21 +203,22 @@ def _scores(document: Document) -> dict[Name, ScoreTable]:
     scores: dict[Name, ScoreTable] = {}
     for written, value in document.section("scores").items():
         path = ("scores", written)
-        name, keys = document.table(written, path), read(document, path, ScoreKeys, value)
+        name = document.table(written, path)
+        table = read(document, path, ScoreTable, value, name)
         if name in scores:
             raise document.error(path, f"{written} appears twice; case does not matter.")
-        if len({keys.candidate, keys.score, keys.sensitivity}) < 3:
+        if len({table.candidate, table.score, table.sensitivity}) < 3:
             raise document.error(
                 path, "Candidate, score and sensitivity must be different columns."
             )
-        scores[name] = ScoreTable(name, keys.candidate, keys.score, keys.sensitivity)
+        scores[name] = table
     return scores
 
 
 def _check_units(
     document: Document, tables: Mapping[Name, PrivateTable], paths: Mapping[Name, Path]
 ) -> None:
-    unnamed = [path for name, path in paths.items() if tables[name].unit == UNNAMED]
+    unnamed = [path for name, path in paths.items() if tables[name].privacy_unit == UNNAMED]
     if unnamed:
         more = ", ".join(str(document.line(path)) for path in unnamed[1:])
         raise document.error(
@@ -244,13 +226,13 @@ def _check_units(
             f"person each row belongs to, or a link.{f' The same on line {more}.' if more else ''}"
         )  # fmt: skip
     for name, path in paths.items():
-        unit, seen = tables[name].unit, {name}
+        unit, seen = tables[name].privacy_unit, {name}
         while isinstance(unit, Link):
             _need_private(document, unit.table, tables, path)
             if unit.table in seen:
                 raise document.error(path, "These links form a circle.")
             seen.add(unit.table)
-            unit = tables[unit.table].unit
+            unit = tables[unit.table].privacy_unit
 
 
 def _need_private(document: Document, table: Name, tables: Collection[Name], path: Path) -> None:

@@ -189,7 +189,7 @@ def key(kind: ValueKind, doc: str, example: str = "", *, default: Any = None, **
 
 def keys_of(section: type) -> dict[str, Key]:
     """The keys of a section by name, in order."""
-    return {f.name: f.metadata["key"] for f in fields(section)}
+    return {f.name: f.metadata["key"] for f in fields(section) if "key" in f.metadata}
 
 
 def number(
@@ -230,8 +230,13 @@ NAMES = ValueKind('a list of names: ["…", "…"]', lambda value: value if isin
              and all(isinstance(v, str) and v for v in value) else None)  # fmt: skip
 
 
-def read(document: Document, path: Path, section: type[Section], value: object) -> Section:
-    """A section of a policy; PolicyError if it is none, or a key is unknown, missing or invalid."""
+def read(
+    document: Document, path: Path, section: type[Section], value: object, *given: object
+) -> Section:
+    """A section of a policy; PolicyError if it is none, or a key is unknown, missing or invalid.
+
+    `given` are the values of the fields that are no keys.
+    """
     if not isinstance(value, dict):
         raise document.error(path, f"{path[-1]} must be a section: [{'.'.join(path)}]")
     keys = keys_of(section)
@@ -254,7 +259,7 @@ def read(document: Document, path: Path, section: type[Section], value: object) 
     ]
     if missing:
         raise document.error(path, f"{'.'.join(path)} needs {'; and '.join(missing)}.")
-    return section(**values)
+    return section(*given, **values)
 
 
 def valid(document: Document, path: Path, kind: ValueKind, value: object) -> Any:

@@ -127,7 +127,7 @@ def _names(
 
 def _units(policy: Policy, known: Known) -> Iterator[Problem]:
     for name, table in policy.tables.items():
-        key, unit = f"tables.{dotted(name)}", table.unit
+        key, unit = f"tables.{dotted(name)}", table.privacy_unit
         faults = _link(known, name, unit) if isinstance(unit, Link) else _column(known, name, unit)
         yield from ((f"{key}.privacy_unit", why) for why in faults)
         for column in sorted(table.unique_per_person):
@@ -264,9 +264,9 @@ def checks(policy: Policy, known: Known) -> Iterator[Check]:
         select = f"SELECT 1 FROM {known[view].sql} WHERE FALSE"
         yield Check("views.tables", f"The view {dotted(view)}", select, "")
     tables = policy.tables.values()
-    yield from (
-        _true_link(policy, known, t.name, t.unit) for t in tables if isinstance(t.unit, Link)
-    )
+    for table in tables:
+        if isinstance(table.privacy_unit, Link):
+            yield _true_link(policy, known, table.name, table.privacy_unit)
     for table in tables:
         for column in sorted(table.unique_per_person):
             yield _unique(policy, known, table.name, column)
@@ -321,12 +321,12 @@ def _unique(policy: Policy, known: Known, name: Name, column: str) -> Check:
 
 def _people(policy: Policy, known: Known, name: Name) -> tuple[str, str]:
     """A private table joined along its links, and the column there that identifies the person."""
-    source, number, unit = f"{known[name].sql} AS t0", 0, policy.tables[name].unit
+    source, number, unit = f"{known[name].sql} AS t0", 0, policy.tables[name].privacy_unit
     while isinstance(unit, Link):
         here = f"t{number}.{quote(unit.column)}"
         name, number = unit.table, number + 1
         source += f" JOIN {known[name].sql} AS t{number} ON {here} = t{number}.{quote(unit.key)}"
-        unit = policy.tables[name].unit
+        unit = policy.tables[name].privacy_unit
     return source, _value(known, name, unit, number)
 
 

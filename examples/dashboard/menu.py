@@ -55,7 +55,7 @@ def menu(shared: Shared, file: Path, table: str) -> Menu:
     """The lists of a table; EXPLAIN decides what can be asked, and spends nothing."""
     policy = read_policy(file)
     types = dict(shared.rows(f"DESCRIBE {shown_name(table)}"))
-    unit = next(t.unit for name, t in policy.tables.items() if ".".join(name) == table)
+    unit = next(t.privacy_unit for name, t in policy.tables.items() if ".".join(name) == table)
     person = unit if isinstance(unit, str) else unit.column
     values = _declared(shared, policy, table)
     days = {c for c, listed in values.items() if listed and isinstance(listed[0], datetime.date)}

@@ -86,7 +86,7 @@ def test_a_draft_follows_keys_and_is_ready_to_use(name: str, tmp_path: Path) -> 
         catalog = DatabaseCatalogue(connection)
         text = draft(catalog)
         policy = parse_policy(text)
-        assert {table[0]: one.unit for table, one in policy.tables.items()} == units
+        assert {table[0]: one.privacy_unit for table, one in policy.tables.items()} == units
         assert not policy.public and not policy.views and not policy.domains
         table, column, domain, public, count = QUESTIONS[name]
         assert f"\n# {domain}\n" in text and re.search(rf"\n# tables = \[.*{public}", text)
@@ -174,6 +174,6 @@ def _check_roots(policy: Policy, catalog: DatabaseCatalogue) -> None:
     by_name = {table.parts[-1]: table for table in catalog.listed()}
     for (name,), table in policy.tables.items():
         for reference in by_name[name].references:
-            if reference.columns == (table.unit,):
+            if reference.columns == (table.privacy_unit,):
                 other = policy.tables[(reference.table[-1],)]
-                assert other.unit == reference.keys[0], (name, table.unit)
+                assert other.privacy_unit == reference.keys[0], (name, table.privacy_unit)

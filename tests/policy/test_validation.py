@@ -255,7 +255,7 @@ def test_a_finished_draft_passes_the_check(shop: duckdb.DuckDBPyConnection) -> N
     policy = parse_policy(text)
     assert problems(policy, catalog) == []
     assert len(policy.tables) == 6  # catalog, regions and "ü" are hidden
-    assert policy.tables[("old", "ratings")].unit == "customer_id"
+    assert policy.tables[("old", "ratings")].privacy_unit == "customer_id"
 
 
 def test_a_draft_with_a_question_in_it_is_no_policy(shop: duckdb.DuckDBPyConnection) -> None:

@@ -73,15 +73,15 @@ class PolicyTables(Tables):
     def is_link(self, a: Value, b: Value) -> bool:
         """Whether two columns are the two ends of a link that the policy declares."""
         return any(
-            isinstance(table.unit, Link)
-            and a.origin == (self.schema.table(table.name), table.unit.column)
-            and b.origin == (self.schema.table(table.unit.table), table.unit.key)
+            isinstance(table.privacy_unit, Link)
+            and a.origin == (self.schema.table(table.name), table.privacy_unit.column)
+            and b.origin == (self.schema.table(table.privacy_unit.table), table.privacy_unit.key)
             for table in self.policy.tables.values()
         )
 
     def _people(self, table: PrivateTable, node: Node) -> Rows:
         """A private table, each row with its person, by its own column or by way of a link."""
-        full, unit = self.schema.table(table.name), table.unit
+        full, unit = self.schema.table(table.name), table.privacy_unit
         if full is None:
             raise no_table(node, [node.name])
         rows = public_rows(self.schema, full, self.columns_of(full))
