@@ -23,6 +23,7 @@ from dp_sql.budget.amounts import amount_of
 from dp_sql.engines.duckdb import frozen, tickets
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.install import instance_of
+from dp_sql.engines.duckdb.names import Names
 from dp_sql.udfs import exact_sampling
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.conftest import READING_LOG
@@ -203,13 +204,13 @@ def test_the_catalog_is_asked_once_for_all_names(
     session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    fetch = Engine._fetch
+    fetch = Names._fetch
 
-    def spy(engine: Engine, sql: str, parameters: Any = ()) -> Any:
+    def spy(names: Names, sql: str, parameters: Any = ()) -> Any:
         asked.append(sql)
-        return fetch(engine, sql, parameters)
+        return fetch(names, sql, parameters)
 
-    monkeypatch.setattr(Engine, "_fetch", spy)
+    monkeypatch.setattr(Names, "_fetch", spy)
     declared = f"{SURE}, privacy_unit := user_id, domain := catalog.title"
     session.sql(f"SELECT DP_TOPK(title, 2, {declared}) FROM ratings")
     assert len([sql for sql in asked if "duckdb_tables" in sql]) == 1

@@ -7,7 +7,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from dp_sql.engines.duckdb.function_kinds import Fetch
+import duckdb
+
 from dp_sql.errors import NotPrivate
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
 from dp_sql.sql.formatting import full_name, literal
@@ -34,10 +35,10 @@ _REGISTERED = re.compile(
 
 
 class Names:
-    """The names of relations; `fetch` runs SQL on the connection."""
+    """The names of relations on a connection."""
 
-    def __init__(self, fetch: Fetch) -> None:
-        self._fetch = fetch
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
         self._known: dict[str, _Listed] = {}
 
     @contextlib.contextmanager
@@ -55,7 +56,7 @@ class Names:
             literal(n.lower()) if n.isascii() else f"system.main.lower({literal(n)})" for n in names
         )
         listed = ", ".join(lower)
-        rows = self._fetch(_LISTED.format(listed), ()) if names else []
+        rows = self._fetch(_LISTED.format(listed)) if names else []
         found: dict[str, list[Any]] = {folded(name): [] for name in names}
         for row in rows:  # lower() folds more than DuckDB
             if folded(row[2]) in found:
@@ -103,11 +104,14 @@ class Names:
         ((sql,),) = self._fetch(_VIEW, full)
         if not sql:  # 1.5 keeps no SQL of what Python registered: look at what it scans
             explain = f"EXPLAIN (FORMAT json) SELECT * FROM {full_name(full)}"
-            plan = self._fetch(explain, ())[0][1]
+            plan = self._fetch(explain)[0][1]
             nodes = re.findall(r'"name": *"([^"]*)"', plan)
             scans = [node.strip() for node in nodes if node.strip() != "PROJECTION"]
             return None if scans in (["PANDAS_SCAN"], ["ARROW_SCAN"]) else ""
         return None if _REGISTERED.fullmatch(sql.strip()) else sql
+
+    def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, parameters).fetchall()
 
 
 def _places(search_path: Parts, within: SchemaName | None) -> list[SchemaName]:
