@@ -6,7 +6,7 @@ those of dp_sql as they are, all others as one constant sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from functools import cache
 from inspect import Parameter, Signature
 from itertools import accumulate
@@ -76,8 +76,12 @@ def _by_rows(one: Callable[..., Any], n_columns: int, answer: str) -> Callable[.
             answers.append(one(ticket.as_py(), execution, *values))
         return _array(answers, answer)
 
-    # DuckDB counts the parameters of a function by its signature.
-    udf.__signature__ = _signature(3 + n_columns)  # type: ignore[attr-defined]
+    return with_parameters(udf, range(3 + n_columns))
+
+
+def with_parameters(udf: Callable[..., Any], parameters: Sized) -> Callable[..., Any]:
+    """A UDF with the signature by which DuckDB counts its parameters."""
+    udf.__signature__ = _signature(len(parameters))  # type: ignore[attr-defined]
     return udf
 
 

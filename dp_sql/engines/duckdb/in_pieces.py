@@ -19,7 +19,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import duckdb
@@ -34,6 +34,7 @@ from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import INTEGERS, family
 
 if TYPE_CHECKING:
+    from dp_sql.engines.duckdb.connection import Engine
     from dp_sql.udfs.count_distinct.graph import Int32s
     from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
 
@@ -52,19 +53,6 @@ _SMALL = WeakKeyDictionary["Interrupts", dict[str, tuple[float, int]]]()  # when
 _CARDINALITY = re.compile(r'"Estimated Cardinality": *"~?(\d+)"')
 _SIZE = re.compile(r"([\d.]+) ?(bytes|[KMGT]iB)")
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
-
-
-class Runs(Protocol):
-    """A connection that sees the caller's variables, if it has a caller."""
-
-    connection: duckdb.DuckDBPyConnection
-    interrupts: Interrupts
-
-    def run(self, sql: str, parameters: object = None) -> Any:
-        """Execute SQL."""
-
-    def relate(self, sql: str) -> Any:
-        """The relation of a SELECT."""
 
 
 class Interrupts:
@@ -91,7 +79,7 @@ class Interrupts:
             raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
 
 
-def for_size(plan: Plan, engine: Runs) -> Plan:
+def for_size(plan: Plan, engine: Engine) -> Plan:
     """The plan to release: one that draws from counts of covered items, if its source is large."""
     of_cover = drawn_from(plan)
     if of_cover is plan or plan.keys or _n_rows(plan, engine) < LARGE:
@@ -99,7 +87,7 @@ def for_size(plan: Plan, engine: Runs) -> Plan:
     return of_cover
 
 
-def _n_rows(plan: Plan, engine: Runs) -> int:
+def _n_rows(plan: Plan, engine: Engine) -> int:
     """DuckDB's estimate of the rows of the largest step of a plan.
 
     The estimate of a source that is far below LARGE is reused for a minute.
@@ -130,7 +118,7 @@ def _is_in_pieces(plan: Plan) -> bool:
 def release_sql(
     plans: Sequence[Plan],
     tickets: Sequence[str],
-    engine: Runs,
+    engine: Engine,
     in_one: Callable[[Sequence[Plan], Sequence[str]], str],
     execution: str = EXECUTION,
 ) -> Iterator[str]:
@@ -157,7 +145,7 @@ def release_sql(
             engine.run(f"DROP TABLE IF EXISTS {table}")
 
 
-def _cover_counts(plan: Plan, call: str, engine: Runs) -> list[int]:
+def _cover_counts(plan: Plan, call: str, engine: Engine) -> list[int]:
     """How many items are covered under each bound that the mechanism considers.
 
     `call` holds the first arguments of its UDF, from which a sample of the items gets its key.
@@ -241,7 +229,7 @@ def _batches(relation: Any) -> Iterator[Any]:
         raise duckdb.Error(str(error)) from None
 
 
-def _store(engine: Runs) -> StoredPairs:
+def _store(engine: Engine) -> StoredPairs:
     """A store for pairs, within the disk space that DuckDB may use."""
     from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
 

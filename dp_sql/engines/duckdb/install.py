@@ -9,7 +9,6 @@ import uuid
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -23,6 +22,7 @@ from dp_sql.engines.duckdb.functions import (
     keep_udf,
     key_udf,
     mechanism_udfs,
+    with_parameters,
     words_of_rows,
 )
 from dp_sql.engines.duckdb.in_pieces import Interrupts
@@ -143,7 +143,7 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
         (REWRITE_UDF, _rewrite_udf(instance), ["VARCHAR"] * 3, "VARCHAR", {}),
         (
             ANSWER_UDF,
-            answer_udf(partial(_answer, instance)),
+            with_parameters(lambda *given: _answer(instance, Asked(*given[:-1])), ANSWER_TYPES),
             ANSWER_TYPES,
             "VARCHAR",
             {"null_handling": "special", "side_effects": True},
@@ -272,6 +272,7 @@ _NOT_LOADED = (
 )
 ANSWER_UDF = f"{_NOT_LOADED} function"
 REWRITE_UDF = f"{_NOT_LOADED} macro dp"
+# The fields of Asked, and the number of rows, which only orders a call behind the aggregate.
 ANSWER_TYPES = [*["VARCHAR"] * 5, "UBIGINT", "UBIGINT", *["VARCHAR"] * 3, "VARCHAR[]", "BIGINT"]
 
 # The names of temporary tables and views, which a cursor does not see.
@@ -301,20 +302,6 @@ class Asked:
     def execution(self) -> tuple[int, int]:
         """DuckDB's numbers of the connection and of its query."""
         return self.connection, self.query
-
-
-def answer_udf(answer: Callable[[Asked], str]) -> Callable[..., str]:
-    """The UDF of all macros; the count of rows only orders it behind the aggregate."""
-
-    def udf(
-        text: str, function: str, item: str, number: str | None, epsilon: str | None,
-        connection: int, query: int, schema: str, database: str, search_path: str,
-        temporary: list[str] | None, n_rows: int,
-    ) -> str:  # fmt: skip
-        return answer(Asked(text, function, item, number, epsilon, connection, query, schema,
-                            database, search_path, temporary))  # fmt: skip
-
-    return udf
 
 
 # What follows CREATE MACRO for `dp`.
