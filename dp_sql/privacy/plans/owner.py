@@ -200,55 +200,65 @@ class _DeclaredSets(PublicSets):
         return wanted.domain(values, lambda _: way_out)
 
     def named(self, wanted: Wanted, given: Reference, item: Value) -> Values:
+        """A public table's column, or an ENUM: that of the item itself, or a type."""
         *table, column = given.parts
-        item_type, parts = item.type, wanted.call.item.parts
+        parts = wanted.call.item.parts
         is_own = bool(table) and folded(table[-1]) in self.relations
         itself = folded(column) == folded(parts[-1] if parts else "")
-        if itself and (is_own or not table) and family(item_type) == "ENUM":
-            return label_values(item_type, given.text)
+        if itself and (is_own or not table) and family(item.type) == "ENUM":
+            return label_values(item.type, given.text)
         if is_own or (itself and not table):
             what = "a column of the private source itself"
             if itself:
-                what = (
-                    f"the private column itself, of type {item_type}: its values are people's data"
-                )
+                own = f"the private column itself, of type {item.type}"
+                what = f"{own}: its values are people's data"
             raise wanted.refused(
                 f"{given.text} is {what}.",
                 "Name a public table's column, a list, or, if the set of values in this column is "
                 "itself public, write domain := observed.",
             )
         if not table:
-            try:
-                ((_, found),) = self.schema.columns(f"SELECT NULL::{quote(column)} AS value")
-            except SourceError:
-                found = ""
-            if family(found) == "ENUM":
-                return label_values(found, given.text)
-            with contextlib.suppress(SourceError):
-                named = [n for n, _ in self.schema.columns(f"SELECT * FROM {quote(column)}")]
-                raise wanted.refused(
-                    f"{given.text} is a table, and a domain is a column.",
-                    f"Write domain := {given.text}.{shown_name(named[0])}, for example.",
-                    [f"{given.text}.{shown_name(name)}" for name in named],
-                )
-            raise wanted.refused(
-                f"The domain {given.text} is neither an ENUM type nor a list.",
-                "Name a public table's column with its table, domain := catalog.title; a list, "
-                "domain := ['a', 'b']; an ENUM; or domain := observed.",
-                [*filter(None, [guessed(folded(column), ["observed"])])],
-            )
+            return self._enum_type(wanted, given)
         if len(table) == 1 and folded(table[0]) in wanted.select.ctes:
             message = f"{table[0]} is a CTE, and a domain is a table's column."
             raise wanted.refused(message, "Name a table's column or write the items as a list.")
         relation = self.schema.relation(table)
-        full = relation.parts if relation is not None and relation.parts else table
-        with contextlib.suppress(SourceError):  # a table that cannot be read: said later
-            columns = self.schema.columns(f"SELECT * FROM {full_name(full)}")
-            if units := self.units & {folded(name) for name, _ in columns}:
-                raise wanted.refused(
-                    f"{given.text} is not public: {table[-1]} has the privacy unit {min(units)} as "
-                    "a column, so it holds people's rows.",
-                    "Name a public table's column, or store the public values in a table of their "
-                    "own.",
-                )
+        full = relation.parts if relation is not None and relation.parts else tuple(table)
+        self._refuse_people(wanted, given, full)
         return column_values(full, column, f"the column {given.text}")
+
+    def _enum_type(self, wanted: Wanted, given: Reference) -> Values:
+        """The labels of an ENUM type, or the refusal of another name without a table."""
+        (name,) = given.parts
+        try:
+            ((_, found),) = self.schema.columns(f"SELECT NULL::{quote(name)} AS value")
+        except SourceError:
+            found = ""
+        if family(found) == "ENUM":
+            return label_values(found, given.text)
+        with contextlib.suppress(SourceError):
+            named = [n for n, _ in self.schema.columns(f"SELECT * FROM {quote(name)}")]
+            raise wanted.refused(
+                f"{given.text} is a table, and a domain is a column.",
+                f"Write domain := {given.text}.{shown_name(named[0])}, for example.",
+                [f"{given.text}.{shown_name(name)}" for name in named],
+            )
+        raise wanted.refused(
+            f"The domain {given.text} is neither an ENUM type nor a list.",
+            "Name a public table's column with its table, domain := catalog.title; a list, "
+            "domain := ['a', 'b']; an ENUM; or domain := observed.",
+            [*filter(None, [guessed(folded(name), ["observed"])])],
+        )
+
+    def _refuse_people(self, wanted: Wanted, given: Reference, table: Parts) -> None:
+        """Refuse a domain of a table that has the privacy unit."""
+        try:
+            columns = self.schema.columns(f"SELECT * FROM {full_name(table)}")
+        except SourceError:  # a table that cannot be read: said later
+            return
+        if units := self.units & {folded(name) for name, _ in columns}:
+            raise wanted.refused(
+                f"{given.text} is not public: {given.parts[-2]} has the privacy unit {min(units)} "
+                "as a column, so it holds people's rows.",
+                "Name a public table's column, or store the public values in a table of their own.",
+            )
