@@ -11,7 +11,7 @@ from fractions import Fraction
 from dp_sql.udfs.intervals import ln_enclosure
 
 _BITS = 96
-_STEPS = 1 << 40  # orders between one power of 2 and the next
+_STEPS = 1 << 30  # orders between one power of 2 and the next
 _LEAST, _OCTAVES = 32, 100  # orders, less 1, from 2**-32 on
 
 

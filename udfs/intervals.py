@@ -25,11 +25,16 @@ def ln_enclosure(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     top = x.numerator << max(0, -e)
     bottom = x.denominator << max(0, e)
     low, high = _ln_near_one(top, bottom, bits)
-    two_low, two_high = _ln_near_one(2, 1, bits)
+    two_low, two_high = _ln_two(bits)
     if e < 0:
         two_low, two_high = two_high, two_low
     unit = Fraction(1, 1 << bits)
     return (low + e * two_low) * unit, (high + e * two_high) * unit
+
+
+@lru_cache(maxsize=64)
+def _ln_two(bits: int) -> tuple[int, int]:
+    return _ln_near_one(2, 1, bits)
 
 
 def root_up(x: Fraction, bits: int) -> Fraction:
