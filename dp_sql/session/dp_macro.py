@@ -146,6 +146,7 @@ def plans_of_all(
         for select in selects:
             check_list(select, engine)
             plans += owners_plans(select, engine)
+        engine.check_operators(plans)
     return plans
 
 

@@ -54,7 +54,7 @@ class MechanismRows:
         """
         present = f" FILTER (WHERE {[*columns.values()][-1]} IS NOT NULL)" if self.grouped else ""
         listed = ", ".join(
-            f"coalesce(system.main.list({column}{order}){present}, []) AS {name}"
+            f"coalesce(system.main.list({column}{order}){present}, {EMPTY_LIST}) AS {name}"
             for name, column in columns.items()
         )
         if not self.grouped:
@@ -100,7 +100,7 @@ class MechanismRows:
         if listed:
             own = f"SELECT {self.group}system.main.list(__dp_item ORDER BY code ASC) AS __dp_items"
             lists["__dp_items"] = f"{own} FROM __dp_codes{of_each}"
-        columns = ", ".join(f"coalesce({name}, []) AS {name}" for name in lists)
+        columns = ", ".join(f"coalesce({name}, {EMPTY_LIST}) AS {name}" for name in lists)
         relations = [f"({select}) AS of_{name}" for name, select in lists.items()]
         made = f"SELECT {self.group}{columns} FROM "
         if self.grouped:
@@ -109,16 +109,21 @@ class MechanismRows:
         else:
             made = f"({made}{', '.join(relations)})"
         return [
-            f"__dp_codes AS MATERIALIZED (SELECT {keys}, CAST(system.main.row_number() OVER "
-            f"({apart}{by_item}) - 1 AS INTEGER) AS code FROM (SELECT DISTINCT {keys} FROM "
-            f"{self.relation}) AS items)",
+            f"__dp_codes AS MATERIALIZED (SELECT {keys}, CAST({from_zero(apart + by_item)} AS "
+            f"INTEGER) AS code FROM (SELECT DISTINCT {keys} FROM {self.relation}) AS items)",
             *ctes,
             f"__dp_lists AS {made}",
         ]
 
 
+EMPTY_LIST = "system.main.list_value()"
 PAIRS = "STRUCT(item INTEGER, person BIGINT)[]"
 _NUMBERED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
+
+
+def from_zero(order: str) -> str:
+    """SQL for the numbers 0, 1, 2, … of rows in an order."""
+    return f'system.main."-"(system.main.row_number() OVER ({order}), 1)'
 
 
 def pair(item: str, person: str) -> str:
@@ -134,8 +139,7 @@ def people_codes(relation: str, kind: str, order: str = "") -> tuple[list[str], 
     """
     if family(kind) in _NUMBERED and not order:
         return [], "CAST(__dp_privacy_unit AS BIGINT)", ""
-    cte = (
-        f"__dp_people AS MATERIALIZED (SELECT __dp_privacy_unit, system.main.row_number() OVER "
-        f"({order}) - 1 AS person FROM (SELECT DISTINCT __dp_privacy_unit FROM {relation}) AS p)"
-    )
+    numbered = f"SELECT __dp_privacy_unit, {from_zero(order)} AS person"
+    people = f"{numbered} FROM (SELECT DISTINCT __dp_privacy_unit FROM {relation}) AS p"
+    cte = f"__dp_people AS MATERIALIZED ({people})"
     return [cte], "person", " JOIN __dp_people USING (__dp_privacy_unit)"

@@ -20,9 +20,9 @@ from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
 from dp_sql.privacy.expressions.collations import without_collations
-from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.plans.plan import Plan, drawn_from
 from dp_sql.privacy.private_sql.bundles import bundled
-from dp_sql.privacy.private_sql.statement import one_of, private_sql, released_columns
+from dp_sql.privacy.private_sql.statement import merged_sql, one_of, private_sql, released_columns
 from dp_sql.sql.formatting import full_name
 
 Connection = duckdb.DuckDBPyConnection
@@ -97,12 +97,11 @@ class Engine:
         """Ask for some names at once; what they mean is known while one statement is planned.
 
         So is what the names of functions mean that are `called`, once one is asked for. Inside of
-        itself it does nothing. NotPrivate where operators are macros.
+        itself it does nothing.
         """
         if self._called:
             yield
             return
-        check_operators(self._fetch)
         self._called = frozenset(called)
         try:
             with self._names.looked_up(names):
@@ -175,6 +174,14 @@ class Engine:
         named = partial(self.connection.get_table_names, qualified=True)
         meant = (named(f"SELECT * FROM {full_name(parts)}") for parts in tables)
         return named(bare) == set().union(*meant)
+
+    def check_operators(self, plans: Sequence[Plan]) -> None:
+        """Raise NotPrivate if the SQL of these plans would call a macro of this database."""
+        texts = []
+        for _, some, none in bundled(plans, [""] * len(plans)):
+            texts.append(private_sql(some, none, again=True))
+            texts += [merged_sql(one, "", "") for p in some if (one := drawn_from(p)) is not p]
+        check_operators(" ".join(texts), self._fetch)
 
     def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, parameters).fetchall()

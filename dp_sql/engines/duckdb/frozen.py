@@ -103,7 +103,7 @@ def _constant(value: object) -> str:
         fields = (f"{quote(name)} := {_constant(field)}" for name, field in value.items())
         return f"system.main.struct_pack({', '.join(fields)})"  # {…} would call a macro
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_constant, value))}]"
+        return f"system.main.list_value({', '.join(map(_constant, value))})"
     return literal(str(value))
 
 

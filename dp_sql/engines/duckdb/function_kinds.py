@@ -35,7 +35,7 @@ _WORD = re.compile(r"\w+")
 _BUILTIN: dict[str, frozenset[str]] = {}
 
 _ROW = "system.main.struct_pack(a := a)"
-# All operators and functions that dp_sql's own SQL uses without a schema; below, with it.
+# All operators and functions that SQL of dp_sql may use without a schema; below, with it.
 CALLED_BARE = {"-": "a - b", "+": "a + b", "*": "a * b", "//": "a // b", "/": "a / b", "%": "a % b",
          "<<": "a << b", ">>": "a >> b", "&": "a & b", "|": "a | b", "||": "s || t",
          "list_value": "[a, b]", "contains": "b IN [a, b]",
@@ -52,25 +52,36 @@ _COLUMNS = """FROM (SELECT CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL
 _SPELLING = re.compile(
     r'"(alias|query_location|query_location_length|is_operator)":("[^"]*"|\w+),?'
 )
-_PLANS: list[str] = []
+# What is certainly no call in SQL of dp_sql, and all that may be one.
+_NO_CALLS = re.compile(
+    r"""\(\*\)|SELECT \*|\bIN(?= ?\()|\b(?:FROM|JOIN) (?:"[^"]*"\.)+"""
+    r"""|\b(?:system\.main|__dp_\w+|domain|counted)\.(?:\*|"[^"]*"(?=\())?"""
+)
+_CALLS = re.compile(r"<<|>>|//|\|\||[-+*/%&|[.]|\bIN\b", re.IGNORECASE)
+_CALLED = {"[": ["list_value", "contains"], "IN": ["contains"], ".": ["struct_extract"]}
+_PLANS: dict[tuple[str, ...], str] = {}
 
 
-def check_operators(fetch: Fetch) -> None:
-    """Raise NotPrivate if dp_sql's own SQL would call a macro of this database.
+def check_operators(sql: str, fetch: Fetch) -> None:
+    """Raise NotPrivate if this SQL, which dp_sql has written, would call a macro of the database.
 
-    DuckDB looks up operators as functions, so a macro may be named "-". What it binds for them is
-    compared with what it binds for its own functions, which takes about 1 ms.
+    DuckDB looks up operators as functions, so a macro may be named "-". What it binds for those in
+    the SQL is compared with what it binds for its own functions, which takes up to 1 ms.
     """
+    symbols = {found.upper() for found in _CALLS.findall(_NO_CALLS.sub(" ", sql))}
+    names = tuple(sorted({name for one in symbols for name in _CALLED.get(one, [one])}))
+    if not names:
+        return
 
     def bound(calls: Mapping[str, str]) -> str:
-        sql = f"SELECT {', '.join(calls.values())} {_COLUMNS}"
-        return _SPELLING.sub("", fetch(_BOUND.format(literal(sql)), ())[0][0])
+        select = f"SELECT {', '.join(calls[name] for name in names)} {_COLUMNS}"
+        return _SPELLING.sub("", fetch(_BOUND.format(literal(select)), ())[0][0])
 
-    if not _PLANS:
-        _PLANS.append(bound(_FULL))
-    if bound(CALLED_BARE) == _PLANS[0]:
+    if names not in _PLANS:
+        _PLANS[names] = bound(_FULL)
+    if bound(CALLED_BARE) == _PLANS[names]:
         return
-    replaced = sorted(function_kinds(frozenset(CALLED_BARE), fetch)[1] & {*CALLED_BARE})
+    replaced = sorted(function_kinds(frozenset(names), fetch)[1] & {*names})
     name = quote(replaced[0] if replaced else "-")
     raise NotPrivate(
         f"This database has a macro {name}, which dp_sql's own SQL would call.",

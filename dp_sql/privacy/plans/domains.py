@@ -114,9 +114,8 @@ def items_sql(values: Values, item_type: str) -> str:
     """SQL that lists values once each as `item`, of the item's type, without NULL."""
     cast = exact(f"CAST(value AS {item_type})", item_type)
     if plain := _plain(values.literals, item_type):
-        return (
-            f"SELECT {cast} AS item FROM (SELECT unnest([{', '.join(plain)}]) AS value) AS listed"
-        )
+        values_sql = f"SELECT unnest(system.main.list_value({', '.join(plain)})) AS value"
+        return f"SELECT {cast} AS item FROM ({values_sql}) AS listed"
     source = f"(\n{values.select}\n) AS listed"
     return f"SELECT DISTINCT {cast} AS item FROM {source} WHERE value IS NOT NULL"
 

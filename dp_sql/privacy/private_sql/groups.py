@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dp_sql.privacy.plans.plan import Column, Plan
-from dp_sql.sql.mechanism_rows import pair, people_codes
+from dp_sql.sql.mechanism_rows import EMPTY_LIST, from_zero, pair, people_codes
 from dp_sql.sql.types import by_value, exact
 
 FIND_UDF = "__dp_sql_find"
@@ -37,13 +37,14 @@ def found_sql(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> li
     ctes, person, joined = people_codes("__dp_within", plan.columns["privacy_unit"].type)
     return [
         "__dp_seen AS MATERIALIZED (SELECT "
-        f"{names}, CAST(system.main.row_number() OVER (ORDER BY {by_keys(plan)}) - 1 AS INTEGER) "
+        f"{names}, CAST({from_zero(f'ORDER BY {by_keys(plan)}')} AS INTEGER) "
         f"AS seen FROM (SELECT DISTINCT {names} FROM {rows}) AS s)",
         f"__dp_within AS {'' if ctes else 'NOT '}MATERIALIZED (SELECT "
         f"{'' if distinct else 'DISTINCT '}seen, {UNIT} FROM {rows} JOIN __dp_seen ON {same})",
         *ctes,
         f"__dp_places AS MATERIALIZED (SELECT {FIND_UDF}({call}, coalesce("
-        f"system.main.list({pair('seen', person)}), [])) AS places FROM __dp_within{joined})",
+        f"system.main.list({pair('seen', person)}), {EMPTY_LIST})) AS places "
+        f"FROM __dp_within{joined})",
         f"__dp_found AS MATERIALIZED (SELECT {names} FROM __dp_seen JOIN (SELECT "
         "unnest(places) AS seen FROM __dp_places) AS f USING (seen))",
     ]

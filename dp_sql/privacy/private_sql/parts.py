@@ -15,6 +15,7 @@ from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.groups import by_keys, found_sql, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.privacy.private_sql.statement import EXECUTION, rows_of
+from dp_sql.sql.mechanism_rows import from_zero
 from dp_sql.sql.types import by_value
 
 GROUPS, DOMAIN = "__dp_groups", "__dp_domain"  # public relations
@@ -118,7 +119,7 @@ def _coded(
     order = ", ".join([by_value(_PERSON, plan.columns["privacy_unit"].type), *coded[:-1]])
     by = ", ".join(coded)
     codes = (
-        f"__dp_codes AS (SELECT {by}, system.main.row_number() OVER (ORDER BY {order}) - 1 "
+        f"__dp_codes AS (SELECT {by}, {from_zero(f'ORDER BY {order}')} "
         f"AS {_CODE} FROM (SELECT DISTINCT {by} FROM {relation}) AS p)"
     )
     listed = ", ".join(keys)

@@ -24,6 +24,7 @@ from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of, read_together
 from dp_sql.privacy.private_sql.groups import UNIT, by_keys, found_sql, keys_of, keys_sql
 from dp_sql.sql.functions.quantile import WORD_UDF
+from dp_sql.sql.mechanism_rows import EMPTY_LIST
 from dp_sql.sql.types import as_bytes, as_text, by_value, exact
 
 KEEP_UDF, KEEP_BITS_UDF = "__dp_sql_keep", "__dp_sql_keep_bits"
@@ -336,7 +337,7 @@ class PeopleRows:
             f"system.main.row_number() OVER (ORDER BY {order}) AS place "
             f"FROM ({groups}) AS m GROUP BY {UNIT})",
             f"__dp_counted{end} AS MATERIALIZED (SELECT {KEEP_UDF}({call}, coalesce("
-            "system.main.list(system.main.len(own) ORDER BY place ASC), []), "
+            f"system.main.list(system.main.len(own) ORDER BY place ASC), {EMPTY_LIST}), "
             f"{cap}) AS counted FROM __dp_members{end})",
             f"__dp_allowed{end} AS MATERIALIZED (SELECT {UNIT}, unnest(system.main.list_select("
             "own, system.main.list_extract(counted, place))) AS __dp_group "

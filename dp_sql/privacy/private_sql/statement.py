@@ -18,7 +18,7 @@ from itertools import chain, count
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.groups import by_keys, keys_of, keys_sql
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.sql.mechanism_rows import MechanismRows
+from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import sample
 
@@ -172,7 +172,8 @@ def _answer(plan: Plan, call: str, rows: MechanismRows, number: int) -> str:
         value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})", rows)
         return f"{', '.join(ctes)} SELECT {value} AS {_value_name(number)} FROM __dp_lists"
     lists = ", ".join(
-        f"coalesce(system.main.list({name} ORDER BY __dp_group ASC), [])" for name in shape.takes
+        f"coalesce(system.main.list({name} ORDER BY __dp_group ASC), {EMPTY_LIST})"
+        for name in shape.takes
     )
     answers = f"{shape.udf}{GROUPS}({call}, {lists}) AS __dp_answers"
     ctes.append(f"__dp_drawn AS MATERIALIZED (SELECT {answers} FROM __dp_lists)")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals
 from dp_sql.sql.given import Given
-from dp_sql.sql.mechanism_rows import MechanismRows
+from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA
 from dp_sql.sql.shape import Function, Shape
 from dp_sql.sql.types import family
@@ -56,7 +56,7 @@ class Select(Shape):
     def lists(self, rows: MechanismRows) -> list[str]:
         lists = {"candidate": "candidates", "score": "scores", "sensitivity": "sensitivities"}
         listed = ", ".join(
-            f"coalesce(system.main.list(__dp_{one} ORDER BY {rows.by('candidate')}), []) "
+            f"coalesce(system.main.list(__dp_{one} ORDER BY {rows.by('candidate')}), {EMPTY_LIST}) "
             f"AS __dp_{many}"
             for one, many in lists.items()
         )
