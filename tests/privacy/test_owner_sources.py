@@ -176,3 +176,26 @@ def test_a_macro_or_a_relation_of_python_is_refused_with_what_to_write(
             asked.sql(f"{call} rel")
         assert "FROM ({rel.sql_query()}) AS rel" in (refused.value.hint or "")
         assert asked.sql(f"{call} ({rel.sql_query()}) AS rel").fetchall()
+
+
+def test_a_remembered_name_means_what_it_means_now() -> None:
+    """After each step, an engine that has looked up names before finds what a new one finds."""
+    struct = "STRUCT(main STRUCT(r STRUCT(rowid BIGINT)))"
+    steps = (
+        "CREATE TABLE r AS SELECT 1 AS a", "CREATE TEMP TABLE r AS SELECT 2 AS a",
+        "DROP TABLE temp.r", "CREATE SCHEMA s", "CREATE TABLE s.r AS SELECT 3 AS a",
+        "SET search_path = 's'", "SET search_path = 'main'", "ATTACH ':memory:' AS other",
+        "CREATE TABLE other.main.r AS SELECT 4 AS a", "USE other", "USE memory", "BEGIN",
+        "ALTER TABLE r RENAME TO q", "CREATE VIEW r AS SELECT rowid, * FROM q", "ROLLBACK",
+        "DROP TABLE r", f"CREATE TEMP TABLE r (memory {struct})",
+        "CREATE VIEW memory.main.r AS SELECT rowid, * FROM s.r", "DROP TABLE temp.r",
+        "DROP VIEW r", 'CREATE TABLE "R" AS SELECT 5 AS a',
+    )  # fmt: skip
+    with duckdb.connect() as connection:
+        engine = Engine(connection, Tickets())
+        for step in steps:
+            connection.execute(step)
+            new = Engine(connection, Tickets())
+            for name in ("r", "R"):
+                assert engine.relation((name,)) == new.relation((name,)), step
+                assert engine.relation((name,)) == new.relation((name,)), step

@@ -86,7 +86,7 @@ class Engine:
     ) -> None:
         self.connection, self.tickets = connection, tickets
         self.interrupts, self._frame = interrupts or Interrupts(), frame
-        self._names = Names(connection)
+        self._names = Names(connection, self.interrupts)
         self._called: frozenset[str] = frozenset()
         self._kinds = _NOT_ASKED
 

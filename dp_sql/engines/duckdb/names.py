@@ -6,12 +6,14 @@ import contextlib
 import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import duckdb
 
+from dp_sql.engines.duckdb.in_pieces import Interrupts
 from dp_sql.errors import NotPrivate
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
-from dp_sql.sql.formatting import full_name, literal
+from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.tokens import folded, tokenize
 
 # The search path (the setting, the current database and schema), and relations of one name.
@@ -27,7 +29,8 @@ _LISTED = """
     WHERE system.main.lower(name) IN ({})"""
 _VIEW = """SELECT coalesce(sql, '') FROM system.main.duckdb_views()
     WHERE database_name = $1 AND schema_name = $2 AND view_name = $3"""
-_MAX_LISTED = 100  # names that are asked for at once
+_MAX_LISTED = 100  # names that are asked for at once, or remembered
+_MEANT = WeakKeyDictionary[Interrupts, dict[str, Parts]]()  # the tables that bare names meant
 _REGISTERED = re.compile(
     r"CREATE TEMP VIEW .+ AS SELECT \* FROM (pandas|arrow|python_arrow)_scan\w*\(\) AS \w+;",
     re.DOTALL,
@@ -37,18 +40,39 @@ _REGISTERED = re.compile(
 class Names:
     """The names of relations on a connection."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, session: Interrupts) -> None:
+        """`session` is one object in all of a session."""
         self._connection = connection
         self._known: dict[str, _Listed] = {}
+        self._wanted: list[str] = []
+        self._meant = _MEANT.setdefault(session, {})
 
     @contextlib.contextmanager
     def looked_up(self, names: Collection[str]) -> Iterator[None]:
-        """Ask for some names at once; what they mean is known inside."""
-        self._known = self._listed(sorted(names)[:_MAX_LISTED])
+        """Ask for some names at once, when one is needed; what they mean is known inside."""
+        self._wanted = sorted(names)[:_MAX_LISTED]
         try:
             yield
         finally:
-            self._known = {}
+            self._known, self._wanted = {}, []
+
+    def _still_means(self, name: str) -> NamedRelation | None:
+        """The base table that a bare name meant in this session, if it means it now.
+
+        DuckDB binds a column of it by its full name, which is no field of a struct, and what it
+        reads for the full name is called so: a view's query cannot read the view.
+        """
+        parts = self._meant.get(name, ())
+        if parts:
+            full = full_name(parts)
+            with contextlib.suppress(duckdb.Error):
+                relation = self._connection.sql(f"SELECT *, {full}.rowid FROM {quote(name)}")
+                columns = {folded(column) for column in relation.columns[:-1]}
+                read = self._connection.get_table_names(f"FROM {full}", qualified=True)
+                written = [tuple(t.name for t in tokenize(one) if t.name) for one in read]
+                if written == [parts] and not columns & {*map(folded, parts)}:
+                    return NamedRelation(parts, None, is_table=True)
+        return None
 
     def _listed(self, names: Sequence[str]) -> dict[str, _Listed]:
         """The relations of each name, folded, and the search path where there is one."""
@@ -67,6 +91,11 @@ class Names:
     def relation(self, parts: Parts, within: SchemaName | None = None) -> NamedRelation | None:
         """The relation that a name means on the search path, or in a view of a schema."""
         *scope, name = parts
+        is_bare = not scope and within is None
+        if is_bare and (table := self._still_means(name)):
+            return table
+        if self._wanted:
+            self._known, self._wanted = self._listed(self._wanted), []
         path, found = self._known.get(folded(name)) or self._listed([name])[folded(name)]
         if scope:
             meant = self._scoped(scope, found, path)
@@ -82,6 +111,8 @@ class Names:
             return None
         *full, is_view = meant[0]
         sql = self._view_sql(tuple(full)) if is_view else None
+        if is_bare and not is_view and len(self._meant) < _MAX_LISTED:
+            self._meant[name] = tuple(full)
         return NamedRelation(tuple(full), sql, is_table=not is_view)
 
     def _scoped(self, scope: list[str], found: list[Any], search_path: Parts) -> list[Any]:
