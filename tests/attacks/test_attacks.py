@@ -164,7 +164,7 @@ _WORDS = {
     "regexp_full_match", "strlen", "disabled_optimizers", "nullif", "least", "abs", "sign", "BETWEEN",
     "INTERVAL", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
     "json_extract", "json_extract_string", "list_slice", "avg", "count_if", "array_extract", "array_slice",
-    "struct_extract", "list_aggregate", "time_bucket", *FUNCTIONS,
+    "struct_extract", "list_value", "list_aggregate", "time_bucket", *FUNCTIONS,
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
