@@ -69,9 +69,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE main.favourite(user_id
 -- NotPrivate: The function query is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE query('x') = 1
 
--- NotPrivate: The function md5 is not supported here: dp_sql cannot prove that it
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE md5(title) = 'x'
-
 -- NotPrivate: The function hash is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE hash(title) = 1
 
@@ -156,11 +153,8 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title LIKE 'x' ESCAPE 
 -- NotPrivate: LIKE is supported only for a string column and a pattern in quotes.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title LIKE ANY ['x']
 
--- NotPrivate: The function trim is supported here only in its basic form.
+-- NotPrivate: trim takes a string in quotes here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE trim(title, region) = 'x'
-
--- NotPrivate: The function trim is supported here only in its basic form.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE trim(BOTH 'x' FROM title) = 'x'
 
 -- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE upper(title, 'x') = 'X'
@@ -174,8 +168,8 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE year(title) = 1
 -- NotPrivate: The function getenv is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE getenv(title) IS NULL
 
--- NotPrivate: The function md5 is not supported here: dp_sql cannot prove that it
-SELECT DP_TOPK(md5(title), 1, epsilon := 1, domain := ['x']) FROM ratings
+-- NotPrivate: The function hash is not supported here: dp_sql cannot prove that it
+SELECT DP_TOPK(hash(title), 1, epsilon := 1, domain := ['x']) FROM ratings
 
 -- NotPrivate: The function error is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(error(title), 1, epsilon := 1, domain := ['x']) FROM ratings

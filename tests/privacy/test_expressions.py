@@ -171,7 +171,7 @@ REFUSED = {
     "s LIKE s": "LIKE is supported only for a string column",
     "s LIKE 'a' ESCAPE 'b'": "This expression is not supported",
     "i LIKE 'a'": "LIKE is supported only for a string column",
-    "trim(s, 'x')": "only in its basic form",
+    "trim(s, s)": "takes a string in quotes",
     "substr(s, i)": "substr is supported only with literal",
     "substr(s, TRUE)": "substr is supported only with literal",
     "substr(s, '2')": "substr is supported only with literal",

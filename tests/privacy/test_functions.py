@@ -46,6 +46,8 @@ FORMS = [
     "{text} GLOB 'D*n*'", "{text} GLOB '*.*'", "{text} SIMILAR TO '(a|b).*'", "{text} IN (VALUES ('Dune'), ('a,b'))",
     "({int}, {text}) = (1, 'Dune')", "({int}, {bool}) <> (7, {bool})", "({time}, {int}) = ({time}, NULL)",
     "({text}, {bool}) IN (('Dune', TRUE), ('dune', FALSE))", "({int}, {text}) NOT IN ((1, 'Dune'), (2, NULL))",
+    "trim({text}, 'aé ')", "ltrim({text}, 'Du')", "rtrim({text}, '')", "trim(LEADING 'D' FROM {text})",
+    "regexp_replace({text}, '(a)|(.)', '<\\1\\2>')", "regexp_replace({text}, 'u?', '\\0\\0')",
     "{int} = ANY([1, 7])", "{text} = $$Dune$$",
     "{number} BETWEEN {number} AND 5", "regexp_extract({text}, 'a')", "{text} -> 'a' ->> 'b'",
 ]  # fmt: skip
@@ -83,6 +85,7 @@ def test_a_function_has_duckdbs_value_on_every_row(name: str, wide: Wide) -> Non
 LISTS = {
     "list_contains(s, 'a')": None, "list_has(s, 'é')": None, "NOT array_contains(s, '')": None,
     "list_contains(i, 2)": None, "array_has(i, -2147483648)": None, "len(s)": None, "length(i)": None,
+    "list_position(s, 'é')": None, "list_indexof(i, 2)": None, "array_position(s, '')": None,
     "list_contains(i, 2147483648)": "a literal of type INTEGER", "list_contains(i, '2')": "a literal",
     "list_contains(s, 1)": "a literal", "list_contains(s, t)": "a literal",
     "list_contains(i, 1.5)": "a literal", "list_contains(i, 1e0)": "a literal",

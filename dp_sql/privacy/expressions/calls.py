@@ -73,12 +73,14 @@ def of_string(word: str, node: Node, value: Value, *more: str) -> Value:
 
 
 def trimmed(node: Node, value: Value) -> Value:
-    """trim, ltrim or rtrim of spaces."""
+    """trim, ltrim or rtrim of spaces, or of the characters of a literal."""
     words = {"": "trim", "LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim"}
     word = words.get(str(node.args.get("position") or "").upper())
     if word is None:
         raise refuse(node, "This form of trim is not supported here")
-    return of_string(word, node, value)
+    given = node.args.get("expression")
+    more = [] if given is None else [_quoted(word, "characters", given).sql]
+    return of_string(word, node, value, *more)
 
 
 def substring(node: Node, value: Value) -> Value:
@@ -150,7 +152,7 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope, argument
         values.append(_argument(name, kind, one, values, argument))
     if "pattern" in takes:  # RE2's time grows with both lengths
         values[0] = bounded(values[0], MAX_TEXT_BYTES)
-        if not scope.schema.runs(f"system.main.regexp_matches('', {values[1].sql})"):
+        if not scope.schema.runs(_written(name, function, [Value("''", "VARCHAR"), *values[1:]])):
             raise refuse(given[1], "DuckDB cannot read this regular expression")
     strings = [value for value in values if value.type == "VARCHAR"]
     collation = agree(node, *strings) if strings else ""
@@ -180,6 +182,8 @@ def _read(node: Node) -> tuple[str, list[Node]]:
         given = [one for part in parts for one in (part if isinstance(part, list) else [part])]
     if any(value and key not in {*keys.split(), *FLAGS} for key, value in node.args.items()):
         raise refuse(node, f"{name} is supported here only in its basic form")
+    if isinstance(node, exp.Pad) and node.args.get("is_left"):
+        name = "lpad"
     if isinstance(node, exp.Log | exp.UnixToTime):
         given = _by_number(node, given)
     if name == "regexp_extract" and len(given) == 2:
@@ -214,7 +218,7 @@ def _argument(
             return _column(name, kind, node, argument(node), before)
         case "element":
             return _element(name, before[-1].type[:-2], node)
-        case "count" | "group":
+        case "count" | "group" | "size":
             number = whole_number(node)
             low, high = (0, 9) if kind == "group" else (-_FARTHEST, _FARTHEST)
             if number is None or is_double(node) or not low <= number <= high:
@@ -226,8 +230,13 @@ def _argument(
             if node.name.lower() not in UNITS:
                 raise refuse(node, f"{name} takes one of these parts: {', '.join(UNITS)}")
             return Value(literal(node.name.lower()), "part")
+    return _quoted(name, kind, node)
+
+
+def _quoted(name: str, kind: str, node: Node) -> Value:
+    """A string in the statement: characters, a pattern or a format."""
     written = node.this if isinstance(node, exp.Literal) and node.is_string else "\0"
-    if "\0" in written or len(written) > LONGEST_PATTERN:
+    if "\0" in written or len(written) > LONGEST_PATTERN or (kind == "padding" and not written):
         raise refuse(node, f"{name} takes a string in quotes here")
     if kind == "pattern":
         _check_pattern(node, written)
@@ -300,16 +309,28 @@ def _bound(name: str, function: Scalar, values: Sequence[Value]) -> int | None:
     bounds = [value.bound or 0 for value in values]
     if function.gives not in {"VARCHAR", "JSON", "DATE"}:
         return None
+    count = int(values[1].sql) if name in {"left", "right", "lpad", "rpad", "repeat"} else 0
+    most = bounds[0]
     match name:
         case "strftime" | "dayname" | "monthname":
-            return 20 * sum(bounds[1:]) + _LONG_TEXT
-        case "left" | "right" if (count := int(values[1].sql)) >= 0:
-            return min(bounds[0], 4 * count)
+            most = 20 * sum(bounds[1:]) + _LONG_TEXT
+        case "md5":
+            most = _LONG_TEXT
+        case "left" | "right" if count >= 0:
+            most = min(most, 4 * count)
+        case "lpad" | "rpad":
+            most = 4 * max(0, count)
+        case "repeat":
+            most *= max(0, count)
         case "replace":  # each old character may become all new ones
-            return bounds[0] * max(1, bounds[2])
+            most *= max(1, bounds[2])
+        case "translate":  # each character may become a longer one
+            most *= 4
+        case "regexp_replace":  # each \1 may be the whole match
+            most = most * (1 + values[2].sql.count("\\")) + bounds[2]
         case "concat" | "||" | "concat_ws":
-            return sum(bounds) + (bounds[0] * len(values) if name == "concat_ws" else 0)
-    return bounds[0]
+            most = sum(bounds) + (bounds[0] * len(values) if name == "concat_ws" else 0)
+    return most
 
 
 def _check_pattern(node: Node, pattern: str) -> None:

@@ -256,6 +256,12 @@ def _column(node: Node, scope: Scope) -> Value:
     return value
 
 
+def _trim(node: Node, scope: Scope) -> Value:
+    if node.args.get("expression") is not None:
+        predicates.only_analysts(node, scope, "trim is supported here only in its basic form")
+    return calls.trimmed(node, compiled(node.this, scope))
+
+
 def _of_this(compile_one: Callable[[Node, Value], Value]) -> _Compile:
     return lambda node, scope: compile_one(node, compiled(node.this, scope))
 
@@ -276,7 +282,7 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Boolean, lambda node, _: Value("TRUE" if node.this else "FALSE", "BOOLEAN"), None),
     (exp.Lower, _of_this(partial(calls.of_string, "lower")), "this"),
     (exp.Upper, _of_this(partial(calls.of_string, "upper")), "this"),
-    (exp.Trim, _of_this(calls.trimmed), "this position"),
+    (exp.Trim, _trim, "this position expression"),
     (exp.Substring, _of_this(calls.substring), "this start length"),
     *((kind, _of_this(partial(calls.date_part, part)), "this") for kind, part in _PARTS.items()),
     (exp.Extract, lambda n, s: _part(n, n.this, n.expression, s), _SIDES),

@@ -34,6 +34,7 @@ class Scalar:
 
 _PASS, _FIND = "one pass over the string", "one search for a fixed string"
 _RE2 = "RE2 is linear; the pattern is limited, and compiled before the query"
+_LONG = "the length of the result is limited"
 _JSON, _SECONDS = "the JSON is valid", "the difference fits, even in seconds"
 _CALENDAR = "the dates it reads are far from the ends of the calendar"
 
@@ -56,13 +57,9 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "strpos": Scalar(("string", "characters"), "BIGINT", _FIND),
     "replace": Scalar(("string", "characters", "characters"), "VARCHAR", _PASS),
     "split_part": Scalar(("string", "characters", "count"), "VARCHAR", _PASS),
-    "concat": Scalar(("text",), "VARCHAR", "the sum of the lengths is limited", many=True),
-    "concat_ws": Scalar(
-        ("characters", "text"), "VARCHAR", "the sum of the lengths is limited", many=True
-    ),
-    "||": Scalar(
-        ("text", "text"), "VARCHAR", "the sum of the lengths is limited", "({0} || {1})"
-    ),
+    "concat": Scalar(("text",), "VARCHAR", _LONG, many=True),
+    "concat_ws": Scalar(("characters", "text"), "VARCHAR", _LONG, many=True),
+    "||": Scalar(("text", "text"), "VARCHAR", _LONG, "({0} || {1})"),
     "regexp_matches": Scalar(("string", "pattern"), "BOOLEAN", _RE2),
     "regexp_full_match": Scalar(("string", "pattern"), "BOOLEAN", _RE2),
     "regexp_extract": Scalar(("string", "pattern", "group"), "VARCHAR", _RE2),
@@ -74,6 +71,19 @@ FUNCTIONS: Mapping[str, Scalar] = {
         "(CASE WHEN {0} IS NULL THEN FALSE WHEN system.main.list_contains({0}, {1}) THEN TRUE "
         "WHEN system.main.list_aggregate({0}, 'count') = system.main.len({0}) THEN FALSE END)",
     ),
+    "list_position": Scalar(
+        ("list", "element"), "INTEGER", "one pass over the list, of strings or of integers"
+    ),
+    "regexp_replace": Scalar(
+        ("string", "pattern", "characters"), "VARCHAR", "RE2 is linear, and one match is replaced"
+    ),
+    "translate": Scalar(("string", "characters", "characters"), "VARCHAR", _PASS),
+    "lpad": Scalar(("string", "size", "padding"), "VARCHAR", _LONG),
+    "rpad": Scalar(("string", "size", "padding"), "VARCHAR", _LONG),
+    "repeat": Scalar(("string", "size"), "VARCHAR", _LONG),
+    "md5": Scalar(("string",), "VARCHAR", _PASS),
+    "ascii": Scalar(("string",), "INTEGER", "it reads the first character"),
+    "unicode": Scalar(("string",), "INTEGER", "it reads the first character"),
     "reverse": Scalar(("string",), "VARCHAR", _PASS),
     "sqrt": Scalar(("double",), "DOUBLE", "numbers below 0 give NaN", _ROOT),
     "cbrt": Scalar(("double",), "DOUBLE", "every number has a cube root"),
@@ -106,7 +116,8 @@ ALIASES: Mapping[str, str] = {
     "datesub": "date_sub", "json_extract_string": "->>", "json_extract_path_text": "->>",
     "json_extract": "->", "json_extract_path": "->", "list_has": "list_contains",
     "array_contains": "list_contains", "array_has": "list_contains", "log": "log10",
-    "power": "pow", "array_length": "length",
+    "power": "pow", "array_length": "length", "list_indexof": "list_position",
+    "array_position": "list_position", "array_indexof": "list_position",
 }  # fmt: skip
 # The nodes that sqlglot makes of these calls: the function, and where its arguments are.
 NODES: Mapping[type, tuple[str, str]] = {
@@ -129,6 +140,13 @@ NODES: Mapping[type, tuple[str, str]] = {
     exp.ArrayContains: ("list_contains", "this expression"),
     exp.JSONExtractScalar: ("->>", "this expression"),
     exp.JSONExtract: ("->", "this expression"),
+    exp.RegexpReplace: ("regexp_replace", "this expression replacement"),
+    exp.Translate: ("translate", "this from_ to"),
+    exp.Pad: ("rpad", "this expression fill_pattern"),  # or lpad
+    exp.Repeat: ("repeat", "this times"),
+    exp.MD5: ("md5", "this"),
+    exp.Ascii: ("ascii", "this"),
+    exp.Unicode: ("unicode", "this"),
     exp.Reverse: ("reverse", "this"),
     exp.Sqrt: ("sqrt", "this"),
     exp.Cbrt: ("cbrt", "this"),
@@ -145,13 +163,17 @@ NODES: Mapping[type, tuple[str, str]] = {
     exp.TimeToStr: ("strftime", "this format"),
     exp.DateDiff: ("date_diff", "unit expression this"),
     **{
-        getattr(exp, node): (node.lower(), "this")
-        for node in ("Dayname", "Monthname")
+        getattr(exp, node): found
+        for node, found in {
+            "Dayname": ("dayname", "this"),
+            "Monthname": ("monthname", "this"),
+            "ArrayPosition": ("list_position", "this expression"),
+        }.items()
         if hasattr(exp, node)
     },
 }
 # Flags by which sqlglot remembers how a call was written; they change nothing in DuckDB.
 FLAGS = frozenset(
     {"safe", "coalesce", "ignore_nulls", "scalar_only", "only_json_types", "typed",
-     "null_if_pos_overflow", "date_part_boundary"}
+     "null_if_pos_overflow", "date_part_boundary", "single_replace", "is_left"}
 )  # fmt: skip
