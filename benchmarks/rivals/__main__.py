@@ -1,7 +1,11 @@
-"""`python -m benchmarks.rivals`: ask every library, write results.json, the page and its picture."""
+"""`python -m benchmarks.rivals`: ask every library, write results.json, the page and its picture.
+
+Arguments are libraries to ask again, all questions or some: `dp_sql opendp:q6,sum`.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
@@ -38,13 +42,18 @@ def write_tables(folder: Path) -> None:
     (folder / "questions.json").write_text(json.dumps(questions), "utf-8")
 
 
-def run(library: str, folder: Path) -> dict[str, Any]:
-    """Ask one library in a process of its environment."""
+def run(chosen: str, folder: Path, stored: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Ask one library, or of `library:question,…` some questions, in a process of its environment.
+
+    stored: what other questions have been answered before.
+    """
+    library, _, questions = chosen.partition(":")
     python = ENVIRONMENTS / library / "bin" / "python"
     if not python.exists():
         return {"missing": f"no environment {python.parent.parent.name}"}
     result = folder / f"{library}.json"
     command = [str(python), "-m", f"benchmarks.rivals.with_{library}", str(folder), str(result)]
+    command += questions.split(",") if questions else []
     print(f"{library} …", flush=True)
     try:
         subprocess.run(command, cwd=ROOT, check=False, timeout=LIMIT)
@@ -53,6 +62,10 @@ def run(library: str, folder: Path) -> dict[str, Any]:
     if not result.exists():
         return {"missing": "its process failed before the first answer"}
     found: dict[str, Any] = json.loads(result.read_text("utf-8"))
+    for one in found["questions"].values():
+        one["date"] = date.today().isoformat()
+    if questions and stored:
+        found["questions"] = stored.get("questions", {}) | found["questions"]
     return found
 
 
@@ -62,18 +75,24 @@ def main(chosen: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_tables(folder)
-        for library in chosen or LIBRARIES:
-            libraries[library] = run(library, folder)
-        write_results(libraries, folder)
+        for one in chosen or LIBRARIES:
+            library = one.partition(":")[0]
+            libraries[library] = run(one, folder, libraries.get(library))
+        write_results(libraries, folder, stored)
 
 
-def write_results(libraries: dict[str, Any], folder: Path) -> None:
+def write_results(libraries: dict[str, Any], folder: Path, stored: dict[str, Any]) -> None:
     """Write results.json, the page and the picture."""
     questions = json.loads((folder / "questions.json").read_text("utf-8"))
+    for name, library in libraries.items():
+        answers = library.get("questions", {})
+        for one, told in itertools.pairwise(each["question"] for each in questions):
+            if told["told"] and name != "dp_sql" and one["key"] in answers:
+                answers[told["key"]] = answers[one["key"]]
     results = {
-        "date": date.today().isoformat(),
-        "machine": f"Python {platform.python_version()}, {os.cpu_count()} cores, "
-        f"load {os.getloadavg()[0]:.0f}",
+        "date": stored.get("date", date.today().isoformat()),  # of questions without one
+        "machine": stored.get("machine")
+        or f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.0f}",
         "questions": {one["question"]["key"]: one["question"]["title"] for one in questions},
         "libraries": {name: libraries[name] for name in LIBRARIES if name in libraries},
     }

@@ -75,13 +75,19 @@ def _create(con: duckdb.DuckDBPyConnection, name: str, columns: dict[str, np.nda
 
 
 _LINES = "lineitem JOIN orders ON l_orderkey = o_orderkey"
+_Q6 = (
+    "l_shipdate BETWEEN DATE '1994-01-01' AND DATE '1994-12-31' "
+    "AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24"
+)
 TPCH = {
     "lineitem": "SELECT o_custkey AS person, l_partkey AS item, "
     "l_returnflag || l_linestatus AS grp, CAST(l_quantity AS DECIMAL(9, 2)) AS value "
     f"FROM {_LINES} WHERE l_shipdate <= DATE '1998-09-02'",
     "q6": f"SELECT o_custkey AS person, CAST(l_extendedprice * l_discount AS DECIMAL(12, 2)) "
-    f"AS value FROM {_LINES} WHERE l_shipdate BETWEEN DATE '1994-01-01' AND DATE '1994-12-31' "
-    "AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24",
+    f"AS value FROM {_LINES} WHERE {_Q6}",
+    "q6_few": "SELECT o_custkey AS person, CAST(l_extendedprice * l_discount AS DECIMAL(12, 2)) "
+    f"AS value FROM {_LINES} JOIN customer ON o_custkey = c_custkey "
+    f"JOIN nation ON c_nationkey = n_nationkey WHERE n_name = 'GERMANY' AND {_Q6}",
     "orders": "SELECT o_custkey AS person, "
     "CAST(12 * (year(o_orderdate) - 1992) + month(o_orderdate) - 1 AS BIGINT) AS grp FROM orders",
 }

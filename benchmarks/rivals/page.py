@@ -205,10 +205,16 @@ def statements(results: Results) -> list[str]:
     return ["```text", *asked, "```"]
 
 
+def _dates(questions: dict[str, Any], of_others: str) -> str:
+    """When a library was asked; a question without a date, with the others."""
+    return " and ".join(sorted({one.get("date", of_others) for one in questions.values()}))
+
+
 def run_on(results: Results) -> list[str]:
     """When, where and with which versions it was run, and what was not run."""
     versions = "; ".join(
-        f"{NAMES[name]}: " + ", ".join(f"{what} {which}" for what, which in one["versions"].items())
+        f"{NAMES[name]} ({_dates(one['questions'], results['date'])}): "
+        + ", ".join(f"{what} {which}" for what, which in one["versions"].items())
         for name in _present(results)
         for one in [results["libraries"][name]]
     )
@@ -224,7 +230,7 @@ def run_on(results: Results) -> list[str]:
         if "runs" in one
     ]
     return [
-        f"Run on {results['date']} ({results['machine']}), {min(runs)} to {max(runs)} times each. {versions}.",
+        f"Run on {results['machine']}, {min(runs)} to {max(runs)} times each. {versions}.",
         "",
         *MISSING,
         *absent,

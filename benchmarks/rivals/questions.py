@@ -26,6 +26,8 @@ class Question:
     low: float = 0
     high: float = 0
     """The public range of a value."""
+    told: bool = False
+    """Whether dp_sql is given the bound, too; the others have it in the question before."""
 
 
 def _grouped(column: str, aggregate: str, table: str) -> str:
@@ -34,6 +36,7 @@ def _grouped(column: str, aggregate: str, table: str) -> str:
 
 _MONEY: Any = {"low": 0, "high": 1000}
 _BASKET = "carts"
+_FEW = "TPC-H Q6 for one nation, 49 people"
 QUESTIONS = (
     Question(
         "distinct",
@@ -138,6 +141,16 @@ QUESTIONS = (
         "SELECT sum(value) FROM q6",
         low=0,
         high=10_000,
+    ),
+    Question("q6_few", _FEW, "q6_few", "sum", "SELECT sum(value) FROM q6_few", high=10_000),
+    Question(
+        "q6_told",
+        f"{_FEW}; dp_sql is told the others' bound",
+        "q6_few",
+        "sum",
+        "SELECT sum(value) FROM q6_few",
+        high=10_000,
+        told=True,
     ),
     Question(
         "parts",

@@ -1,4 +1,4 @@
-"""dp_sql itself: one statement a question; only counts of rows in groups have a bound from the user."""
+"""dp_sql itself: one statement a question, without bounds on rows and sums but where a question says so."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ def statement(asked: Asked) -> str:
     public = "public_set.item" if question.kind == "top" else "public_set.grp"
     limit = f"max_groups_contributed := {asked.groups}"
     cap = f"groups := {public}, max_groups_contributed := {len(asked.public)}"
+    bound = f"contribution_bound := {asked.total}, " if question.told else ""
     call = {
         "distinct": f"DP_COUNT_DISTINCT(item, {COMMON})",
         "rows": f"DP_COUNT(*, {COMMON})",
         "people": f"DP_COUNT_DISTINCT(person, {COMMON})",
-        "sum": f"DP_SUM(value, {COMMON})",
+        "sum": f"DP_SUM(value, {bound}{COMMON})",
         "mean": f"DP_AVG(value, {COMMON})",
         "median": f"DP_MEDIAN(value, lower := {question.low}, upper := {question.high}, {COMMON})",
         "top": f"DP_TOPK(item, 10, domain := {public}, {COMMON})",
