@@ -176,4 +176,8 @@ def main(chosen: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    libraries = [
+        one for one in sys.argv[1:] if ":" not in one
+    ]  # others name a question of the comparison
+    if libraries or not sys.argv[1:]:
+        main(libraries)
