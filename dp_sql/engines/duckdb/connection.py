@@ -241,7 +241,9 @@ class Engine:
         def run() -> None:
             for places, some, theirs in bundled(drawn, tickets):
                 with release_sql(some, theirs, self, private_sql) as sql:
-                    relation = frozen.insert(released_columns(some), sql, self.run)
+                    groups = some[0].groups
+                    n_rows = groups.size if groups is not None else None if some[0].keys else 1
+                    relation = frozen.insert(released_columns(some), sql, self.run, n_rows)
                 for number, place in enumerate(places, 1):
                     relations[place] = one_of(some, relation, number)
 

@@ -36,9 +36,13 @@ class FrozenAnswers:
         self._numbers = count(1)
         self._copies: deque[str] = deque()
 
-    def insert(self, columns: Columns, select: str, run: Run) -> str:
-        """Freeze the rows of a SELECT, which is run once; returns a relation, as SQL."""
-        if all(name != "__dp_group" and kind == _exact(kind) for name, kind in columns):  # one row
+    def insert(self, columns: Columns, select: str, run: Run, n_rows: int | None = None) -> str:
+        """Freeze the rows of a SELECT, which is run once; returns a relation, as SQL.
+
+        `n_rows`: how many there are, if this is known.
+        """
+        is_exact = not any("TIME ZONE" in kind for _, kind in columns)  # strings, read back
+        if n_rows is not None and n_rows <= _ROWS_PER_INSERT and is_exact:
             return self.add(columns, run(exactly(columns, select)).fetchall())
         number, table, names = next(self._numbers), _shared(columns), _names(columns)
         _create(run, table, [("__dp_number", "BIGINT"), *columns])  # a ROLLBACK may have removed it
