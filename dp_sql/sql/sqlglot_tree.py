@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr  # the root class of sqlglot 30; 28 calls it otherwise
@@ -28,7 +29,7 @@ def tree_of(sql: str) -> Node:
     if len(sql) > LONGEST:
         raise Unreadable
     try:
-        tree: Node = sqlglot.parse_one(sql, read="duckdb")
+        tree: Node = sqlglot.parse_one(sql, read=DuckDB)
         for node in list(tree.walk()):  # a tree that is too deep to walk is of no use
             if isinstance(node, exp.RawString):  # $$text$$
                 node.replace(exp.Literal.string(node.this))
@@ -57,6 +58,6 @@ def projection(text: str) -> Node | None:
 def to_sql(node: Node) -> str:
     """DuckDB's SQL of a tree, or Unreadable."""
     try:
-        return str(node.sql(dialect="duckdb"))
+        return str(node.sql(dialect=DuckDB))
     except Exception as error:
         raise Unreadable from error

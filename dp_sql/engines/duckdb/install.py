@@ -232,14 +232,19 @@ def create_macros(connection: Connection, *, everywhere: bool) -> None:
     """
     created = [DP, *macros()] if everywhere else [DP]
     if everywhere:
-        _refuse_foreign_macros(connection)
+        with contextlib.closing(connection.cursor()) as cursor:
+            try:  # the usual case, in which no macro has such a name, needs no search for one
+                cursor.execute(
+                    "; ".join(["BEGIN", *(f"CREATE MACRO {m}" for m in created), "COMMIT"])
+                )
+            except duckdb.Error:
+                cursor.execute("ROLLBACK")
+                _refuse_foreign_macros(connection)
+                for macro in created:
+                    with contextlib.suppress(duckdb.InvalidInputException):  # opened read-only
+                        cursor.execute(f"CREATE OR REPLACE MACRO {macro}")
     for macro in created:  # a temporary one that is there is ours, or the user's own
         connection.execute(f"CREATE TEMP MACRO IF NOT EXISTS {macro}")
-    if everywhere:
-        with contextlib.closing(connection.cursor()) as cursor:
-            for macro in created:
-                with contextlib.suppress(duckdb.InvalidInputException):  # opened read-only
-                    cursor.execute(f"CREATE OR REPLACE MACRO {macro}")
 
 
 def _refuse_foreign_macros(connection: Connection) -> None:
