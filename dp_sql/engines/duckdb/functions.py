@@ -99,6 +99,8 @@ def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
     """The answers of all groups, as one release."""
     groups, parameters = plan.groups, plan.parameters
     cap = None if groups is None else groups.cap
+    if cap is not None and groups.size is not None and groups.size <= cap < len(lists[0]):
+        raise InternalError("There are more public groups than when they were counted.")
     values, accuracy, n_runs = parameters.draw_groups(plan.mechanism, plan.loss, cap, *lists)
     if groups is not None and groups.finding is not None:
         accuracy = f"{groups.finding.accuracy(parameters.beta)}; {accuracy}"
@@ -122,6 +124,16 @@ def keep_bits(own: Any, caps: Any) -> Any:
     sizes = bits.sum(axis=1, dtype=np.int64)
     bits[bits == 1] = secret_draws().subsets(sizes, caps[0].as_py())
     return _arrow_numbers(np.packbits(bits, axis=1, bitorder="little").view("<i8"), "int64")
+
+
+def dense(pairs: Any, sizes: Any) -> Any:
+    """A UDF of rows: from pairs of an item's code and a count, the counts of codes 0, 1, 2, …."""
+    counts = []
+    for row, size in zip(pairs, sizes, strict=True):
+        codes, found = _pairs(row)
+        counts.append(np.zeros(size.as_py(), np.int64))
+        counts[-1][codes] = found
+    return _array([_arrow_numbers(one, "int64") for one in counts], "BIGINT[]")
 
 
 def find_udf(issued: Tickets) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ import duckdb
 from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.functions import (
     Udf,
+    dense,
     find_udf,
     keep_bits,
     keep_udf,
@@ -34,6 +35,7 @@ from dp_sql.privacy.private_sql.people_rows import KEEP_BITS_UDF, KEEP_UDF, KEY_
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.functions.quantile import WORD_UDF
+from dp_sql.sql.functions.topk import DENSE_UDF
 from dp_sql.sql.mechanism_rows import PAIRS
 from dp_sql.sql.shape import Function
 
@@ -137,6 +139,7 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
             for name, function, takes, answer in [*mechanism_udfs(issued), keep, find, sampled]
         ),
         (KEEP_BITS_UDF, keep_bits, ["BIGINT", "BIGINT"], "BIGINT", arrow),
+        (DENSE_UDF, dense, [PAIRS, "BIGINT"], "BIGINT[]", {"type": "arrow"}),
         (WORD_UDF, words_of_rows, ["BIGINT"], "BIGINT", arrow),
         (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),
         # DuckDB folds constant arguments: query() needs the text when it binds.

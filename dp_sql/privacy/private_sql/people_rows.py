@@ -63,8 +63,15 @@ class PeopleRows:
         self._n_of_persons = len(self.plans) - self._n_of_rows
         self._draws: dict[int, str] = {}  # cap → the end of its CTEs' names
         for plan in self.plans:
-            if plan.groups is not None and plan.groups.cap is not None:
-                self._draws.setdefault(plan.groups.cap, f"_{len(self._draws)}")
+            if (cap := self._cap(plan)) is not None:
+                self._draws.setdefault(cap, f"_{len(self._draws)}")
+
+    def _cap(self, plan: Plan) -> int | None:
+        """In how many groups a person is kept by a draw; None: in all of them."""
+        groups = plan.groups
+        if groups is None or groups.cap is None or (groups.size or groups.cap + 1) <= groups.cap:
+            return None
+        return groups.cap
 
     @property
     def _person(self) -> str:
@@ -73,15 +80,15 @@ class PeopleRows:
 
     @property
     def _is_distinct(self) -> bool:
-        """Whether it does not matter how often a row occurs."""
-        return len(self._columns) == 1 and not self._n_of_persons
+        """Whether rows in groups are told apart when they are placed there, for all calls."""
+        return len(self._columns) == 1 and not self._n_of_persons and not self._draws_first
 
     @property
     def _n_readers(self) -> int:
         """How often `__dp_read` is read."""
         if self._grouped:
             n_of_groups = 3 if finding_of(self._first) and not self._aggregates_first else 1
-            return n_of_groups + sum(map(_lists_items, self.plans))
+            return n_of_groups + self._draws_first + sum(map(_lists_items, self.plans))
         return self._n_of_rows + bool(self._n_of_persons)
 
     def shared(self) -> list[str]:
@@ -91,7 +98,8 @@ class PeopleRows:
         if self._grouped:
             if self._aggregates_first:
                 persons = self._persons("__dp_read", ", ".join([*keys_of(self._first), UNIT]))
-                ctes.append(f"__dp_all AS MATERIALIZED ({persons})")
+                kept = "" if finding_of(self._first) else "NOT "
+                ctes.append(f"__dp_all AS {kept}MATERIALIZED ({persons})")
             if self.key is None:
                 ctes += self._groups()
             rows = f"({self._placed('__dp_read')})"
@@ -121,14 +129,17 @@ class PeopleRows:
             ctes = [f"__dp_rows AS ({some})"]
         values = plan.parameters.of_person()
         rows = "__dp_persons" if values else "__dp_placed" if self._grouped else "__dp_read"
-        is_capped = plan.groups is not None and plan.groups.cap is not None
-        if plan.groups is not None and plan.groups.cap is not None:
-            rows += self._draws[plan.groups.cap]
+        cap = self._cap(plan)
+        if cap is not None:
+            rows += self._draws[cap]
         if values:
             listed = [f"{self._values[_ITEM.sub(item, sql)]} AS {n}" for n, sql in values.items()]
             some = f" WHERE __dp_n_{item} > 0" if len(self._columns) > 1 else ""
-            if self._draws_first and not is_capped:
-                rows, some = "__dp_own JOIN __dp_groups ON ", self._is_in(f"__dp_in_{item}")
+            if self._draws_first and (cap is None or self._counts_bits):
+                own, bits = "__dp_own", f"__dp_in_{item}"
+                if cap is not None:
+                    own, bits = f"__dp_allowed{self._draws[cap]}", "kept"
+                rows, some = f"{own} JOIN __dp_groups ON ", self._is_in(bits)
                 listed = [f"1 AS {n}" for n in values]
             kept = f"SELECT {self._person}, {', '.join(listed)} FROM {rows}{some}"
             return [*ctes, f"__dp_kept AS ({kept})"]
@@ -137,7 +148,8 @@ class PeopleRows:
         kept = f"SELECT {distinct}{self._person}, {item} AS __dp_item FROM {rows}{some}"
         alone = plan.keep_source and self._n_readers == 1 and not plan.parameters.reads_rows_once
         is_sample = plan.parameters.sample_items is not None  # few rows, and each has been hashed
-        is_kept = is_capped or distinct or is_sample or (alone and not self._grouped)
+        is_kept = cap is not None or distinct or is_sample or (alone and not self._grouped)
+        is_kept = is_kept and not (self._draws_first and plan.parameters.reads_rows_once)
         return [*ctes, f"__dp_kept AS {'' if is_kept else 'NOT '}MATERIALIZED ({kept})"]
 
     def read(self) -> list[str]:
@@ -167,7 +179,8 @@ class PeopleRows:
         some = " OR ".join(f"{name} IS NOT NULL" for name in self._columns.values())
         there = [f"{name} IS NOT NULL" for name in (UNIT, *keys_of(self._first))]
         where = " AND ".join([*there, f"({some})"])
-        kept = self._n_readers > 1 and (self._grouped or self._first.keep_source)
+        finds = finding_of(self._first) is not None
+        kept = self._n_readers > 1 and (finds or self._first.keep_source)
         rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {where}"
         return f"__dp_read AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
 
@@ -189,8 +202,27 @@ class PeopleRows:
 
     @property
     def _aggregates_first(self) -> bool:
-        """Whether people's values are computed before their groups are found: in one pass."""
-        return self.key is None and not self._n_of_rows and finding_of(self._first) is not None
+        """Whether people's values are computed by key, before the groups are found or joined."""
+        if self.key is not None or self._n_of_rows:
+            return False
+        if finding_of(self._first) is not None:
+            return True
+        return self._is_alone and self._grouped and not (self._draws_words or self._draws_first)
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether there is one call."""
+        return len(self.plans) == 1
+
+    @property
+    def _draws_words(self) -> bool:
+        """Whether people's values need a word for each row."""
+        return any(WORD_UDF in sql for sql in self._values)
+
+    @property
+    def _counts_bits(self) -> bool:
+        """Whether all that is asked is who is in which group, once it is drawn."""
+        return self._is_alone and self._first.parameters.counts_people
 
     def _placed(self, rows: str) -> str:
         """The source's rows, or values of people, with the numbers of their groups."""
@@ -228,7 +260,12 @@ class PeopleRows:
 
         Another reading in the same execution then has another draw, which no value depends on.
         """
-        return self.key is None and not self._n_of_rows and 0 < self._n_groups <= _N_BITS
+        return not self._n_of_rows and self._has_bits
+
+    @property
+    def _has_bits(self) -> bool:
+        """Whether groups may be drawn as bits, and a BIGINT has one for each."""
+        return self.key is None and 0 < self._n_groups <= _N_BITS
 
     @staticmethod
     def _is_in(groups: str) -> str:
@@ -239,38 +276,50 @@ class PeopleRows:
     def _draws_first(self) -> bool:
         """Whether groups are drawn before the rows in them are aggregated, by a second reading.
 
-        A word for each row costs more than to read a stored table again, if a cap leaves few rows.
+        A word for each row costs more than to read a stored table again, if a cap leaves few rows;
+        so do the rows of items, whose answers must not be places in a list that the draw decides.
         """
-        uncapped = [plan for plan in self.plans if plan.groups and plan.groups.cap is None]
+        if not self._draws or not self._has_bits:
+            return False
+        if self._is_alone and (self._n_of_rows or self._counts_bits):
+            return self._first.domain is not None or not self._first.mechanism.finds_items
+        uncapped = [plan for plan in self.plans if self._cap(plan) is None]
         return (
             self._fits_bits
             and not self._first.keep_source
-            and any(WORD_UDF in sql for sql in self._values)
+            and self._draws_words
             and all(2 * cap <= self._n_groups for cap in self._draws)
             and all(plan.parameters.counts_people for plan in uncapped)
         )
 
     def _drawn_first(self) -> list[str]:
         """The groups of each person as bits, `__dp_own`, and the values in those that are kept."""
-        items = dict.fromkeys(self._items)
-        inside = (f"{_BITS} FILTER (WHERE {item} IS NOT NULL) AS __dp_in_{item}" for item in items)
+        own = [f"{_BITS} AS own"]
+        if not self._is_alone:
+            items = dict.fromkeys(self._items)
+            own += (f"{_BITS} FILTER (WHERE {one} IS NOT NULL) AS __dp_in_{one}" for one in items)
         ctes = [
-            f"__dp_own AS MATERIALIZED (SELECT {UNIT}, {_BITS} AS own, {', '.join(inside)} "
+            f"__dp_own AS MATERIALIZED (SELECT {UNIT}, {', '.join(own)} "
             f"FROM __dp_placed GROUP BY {UNIT})"
         ]
         for cap, end in self._draws.items():
             allowed = f"SELECT {UNIT}, {KEEP_BITS_UDF}(own, {cap}) AS kept FROM __dp_own"
             rows = (
                 f"(SELECT __dp_placed.* FROM __dp_placed JOIN ({allowed}) AS k USING ({UNIT}) "
-                f"WHERE {self._is_in('kept')}) AS r"
+                f"WHERE {self._is_in('kept')})"
             )
-            ctes.append(f"__dp_persons{end} AS MATERIALIZED ({self._persons(rows)})")
+            if self._n_of_rows:
+                ctes.append(f"__dp_placed{end} AS NOT MATERIALIZED {rows}")
+            elif self._counts_bits:
+                ctes.append(f"__dp_allowed{end} AS MATERIALIZED ({allowed})")
+            else:
+                ctes.append(f"__dp_persons{end} AS MATERIALIZED ({self._persons(f'{rows} AS r')})")
         return ctes
 
     @property
     def _draws_rows(self) -> bool:
         """Whether one row of a person is drawn, by a hash."""
-        return self.key is not None and any(WORD_UDF in sql for sql in self._values)
+        return self.key is not None and self._draws_words
 
     def _numbered(self, rows: str) -> str:
         """The rows with numbers within each person's; rows with equal numbers are equal."""
@@ -328,7 +377,7 @@ class PeopleRows:
         call = next(
             call
             for plan, call in zip(self.plans, self.calls, strict=True)
-            if plan.groups is not None and plan.groups.cap == cap
+            if self._cap(plan) == cap
         )
         order = by_value(UNIT, self._first.columns["privacy_unit"].type)
         return [

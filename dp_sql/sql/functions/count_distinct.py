@@ -122,7 +122,7 @@ class CountOfCover(CountDistinct):
 class CountPeople(CountDistinct):
     """Takes the number of people; returns it with noise."""
 
-    reads_rows_once = True
+    reads_rows_once = counts_people = True
     takes: ClassVar = {"__dp_number": "BIGINT"}
     sums: ClassVar = {"__dp_number": "HUGEINT"}
     udfs: ClassVar = {f"{name}_of_people": kind for name, kind in CountDistinct.udfs.items()}

@@ -10,15 +10,16 @@ from typing import Any, ClassVar
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals, ranges
 from dp_sql.sql.given import Given
-from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows
+from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows, pair
 from dp_sql.sql.shape import Function, Shape, load_kernels
-from dp_sql.sql.types import as_key
+from dp_sql.sql.types import as_key, by_value
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 from dp_sql.udfs.topk import counts
 
 COUNTED = "STRUCT(item {}, count BIGINT)"
 _LIST, _WITH_COUNTS = "__dp_sql_topk", "__dp_sql_topk_counts"
+DENSE_UDF = "__dp_sql_dense"
 _CONTRIBUTIONS = literals.whole(ranges.MAX_CONTRIBUTIONS)
 
 
@@ -127,9 +128,11 @@ class TopK(Shape):
 
     def lists(self, rows: MechanismRows) -> list[str]:
         people = f"SELECT * FROM {rows.merged}" if rows.merged else self.summary(rows)
+        if rows.grouped and rows.mechanism.n_largest is None:
+            return _domain_in_groups(people, rows)
         order = f" ORDER BY {rows.by('item')}" if rows.grouped or rows.again else ""
         if rows.mechanism.n_largest is None:
-            people = _with_domain(people, rows)
+            people = people if rows.domain is None else _with_domain(people, rows.domain)
         else:  # the largest counts and no more; among equal ones the items' own order decides
             order = f" ORDER BY n DESC, {rows.by('item')}"
             most = rows.mechanism.n_largest(self.k)
@@ -236,20 +239,32 @@ class TopKOfPairs(TopK):
         return self._with_counts(places, n_people), self._accuracy(mechanism, 0)
 
 
-def _with_domain(counts: str, rows: MechanismRows) -> str:
+def _with_domain(counts: str, domain: str) -> str:
     """Counts of all items of the domain: zero for those that no one has."""
-    if rows.domain is None and not rows.grouped:
-        return counts
-    domain = rows.domain or "SELECT DISTINCT __dp_item AS item FROM __dp_rows"
-    group = groups = same = ""
-    if rows.grouped:
-        group, groups = "__dp_groups.__dp_group AS __dp_group, ", "__dp_groups CROSS JOIN "
-        same = "counted.__dp_group = __dp_groups.__dp_group AND "
     return (
-        f"SELECT {group}domain.item AS __dp_item, coalesce(counted.n, 0) AS n "
-        f"FROM {groups}({domain}) AS domain LEFT JOIN ({counts}) AS counted "
-        f"ON {same}counted.__dp_item = domain.item"
+        "SELECT domain.item AS __dp_item, coalesce(counted.n, 0) AS n "
+        f"FROM ({domain}) AS domain LEFT JOIN ({counts}) AS counted "
+        "ON counted.__dp_item = domain.item"
     )
+
+
+def _domain_in_groups(counts: str, rows: MechanismRows) -> list[str]:
+    """The lists of all groups: the same items, in the order of their values, and their counts."""
+    domain = rows.domain or "SELECT DISTINCT __dp_item AS item FROM __dp_rows"
+    order = by_value("item", rows.types["item"])
+    counted = pair("code", "n")
+    return [
+        "__dp_coded AS MATERIALIZED (SELECT item, CAST(system.main.row_number() OVER (ORDER BY "
+        f"{order}) - 1 AS INTEGER) AS code FROM ({domain}) AS listed)",
+        "__dp_listed AS MATERIALIZED (SELECT coalesce(system.main.list(item ORDER BY code), []) "
+        "AS __dp_items FROM __dp_coded)",
+        "__dp_sparse AS MATERIALIZED (SELECT __dp_group, coalesce(system.main.list("
+        f"{counted}) FILTER (WHERE code IS NOT NULL), []) AS pairs FROM __dp_groups LEFT JOIN "
+        f"(SELECT __dp_group, code, n FROM ({counts}) AS counted JOIN __dp_coded "
+        "ON counted.__dp_item = __dp_coded.item) AS coded USING (__dp_group) GROUP BY __dp_group)",
+        f"__dp_lists AS NOT MATERIALIZED (SELECT __dp_group, __dp_items, {DENSE_UDF}(pairs, "
+        "system.main.len(__dp_items)) AS __dp_counts FROM __dp_sparse, __dp_listed)",
+    ]
 
 
 DP_TOPK = Function(
