@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of, read_together
 from dp_sql.privacy.private_sql.groups import UNIT, by_keys, found_sql, keys_of, keys_sql
+from dp_sql.privacy.private_sql.items import item_of, key_of, lists_items
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.mechanism_rows import EMPTY_LIST
-from dp_sql.sql.types import as_bytes, as_text, by_value, exact
+from dp_sql.sql.types import as_text, by_value, exact
 
 KEEP_UDF, KEEP_BITS_UDF = "__dp_sql_keep", "__dp_sql_keep_bits"
 KEY_UDF = "__dp_sql_key"
@@ -51,7 +52,7 @@ class PeopleRows:
     def __post_init__(self) -> None:
         self.plans = [read_together(plan) for plan in self.plans]
         self._first = self.plans[0]
-        items = [_item(plan, place) for place, plan in enumerate(self.plans)]
+        items = [item_of(plan, place) for place, plan in enumerate(self.plans)]
         self._columns = {sql: f"__dp_item_{i}" for i, sql in enumerate(dict.fromkeys(items))}
         self._items = [self._columns[sql] for sql in items]
         self._values: dict[str, str] = {}
@@ -88,7 +89,7 @@ class PeopleRows:
         """How often `__dp_read` is read."""
         if self._grouped:
             n_of_groups = 3 if finding_of(self._first) and not self._aggregates_first else 1
-            return n_of_groups + self._draws_first + sum(map(_lists_items, self.plans))
+            return n_of_groups + self._draws_first + sum(map(lists_items, self.plans))
         return self._n_of_rows + bool(self._n_of_persons)
 
     def shared(self) -> list[str]:
@@ -124,7 +125,7 @@ class PeopleRows:
         """The CTEs of one plan; the last one is `__dp_kept`, which its lists read."""
         plan, item = self.plans[place], self._items[place]
         ctes = []
-        if self._grouped and _lists_items(plan):
+        if self._grouped and lists_items(plan):
             some = f"SELECT {item} AS __dp_item FROM __dp_read WHERE {item} IS NOT NULL"
             ctes = [f"__dp_rows AS ({some})"]
         values = plan.parameters.of_person()
@@ -159,7 +160,7 @@ class PeopleRows:
     def _keys(self) -> list[str]:
         """The key of each plan that counts a sample of the items: the same in all of a release."""
         return [
-            f"{_key_of(place)} AS MATERIALIZED (SELECT system.main.unhex({self._digits(place)}) "
+            f"{key_of(place)} AS MATERIALIZED (SELECT system.main.unhex({self._digits(place)}) "
             "AS key)"
             for place, plan in enumerate(self.plans)
             if plan.parameters.sample_items is not None
@@ -258,14 +259,16 @@ class PeopleRows:
     def _fits_bits(self) -> bool:
         """Whether a draw may take a person's groups as bits of one number, the first as bit 0.
 
-        Another reading in the same execution then has another draw, which no value depends on.
+        Another reading in the same execution then has another draw, which no value depends on:
+        not so for places in a list of the items in the rows.
         """
-        return not self._n_of_rows and self._has_bits
+        is_free = not self._n_of_rows or (self._is_alone and not self._finds_items)
+        return is_free and self.key is None and 0 < self._n_groups <= _N_BITS
 
     @property
-    def _has_bits(self) -> bool:
-        """Whether groups may be drawn as bits, and a BIGINT has one for each."""
-        return self.key is None and 0 < self._n_groups <= _N_BITS
+    def _finds_items(self) -> bool:
+        """Whether the first call's items are those in the rows that are kept."""
+        return self._first.domain is None and self._first.mechanism.finds_items
 
     @staticmethod
     def _is_in(groups: str) -> str:
@@ -277,16 +280,15 @@ class PeopleRows:
         """Whether groups are drawn before the rows in them are aggregated, by a second reading.
 
         A word for each row costs more than to read a stored table again, if a cap leaves few rows;
-        so do the rows of items, whose answers must not be places in a list that the draw decides.
+        so does telling a person's items apart in groups that are not kept.
         """
-        if not self._draws or not self._has_bits:
+        if not self._draws or not self._fits_bits:
             return False
-        if self._is_alone and (self._n_of_rows or self._counts_bits):
-            return self._first.domain is not None or not self._first.mechanism.finds_items
+        if self._n_of_rows or self._counts_bits:
+            return True
         uncapped = [plan for plan in self.plans if self._cap(plan) is None]
         return (
-            self._fits_bits
-            and not self._first.keep_source
+            not self._first.keep_source
             and self._draws_words
             and all(2 * cap <= self._n_groups for cap in self._draws)
             and all(plan.parameters.counts_people for plan in uncapped)
@@ -303,16 +305,15 @@ class PeopleRows:
             f"FROM __dp_placed GROUP BY {UNIT})"
         ]
         for cap, end in self._draws.items():
-            allowed = f"SELECT {UNIT}, {KEEP_BITS_UDF}(own, {cap}) AS kept FROM __dp_own"
+            kept = f"SELECT {UNIT}, {KEEP_BITS_UDF}(own, {cap}) AS kept FROM __dp_own"
+            ctes.append(f"__dp_allowed{end} AS MATERIALIZED ({kept})")
             rows = (
-                f"(SELECT __dp_placed.* FROM __dp_placed JOIN ({allowed}) AS k USING ({UNIT}) "
+                f"(SELECT __dp_placed.* FROM __dp_placed JOIN __dp_allowed{end} USING ({UNIT}) "
                 f"WHERE {self._is_in('kept')})"
             )
             if self._n_of_rows:
                 ctes.append(f"__dp_placed{end} AS NOT MATERIALIZED {rows}")
-            elif self._counts_bits:
-                ctes.append(f"__dp_allowed{end} AS MATERIALIZED ({allowed})")
-            else:
+            elif not self._counts_bits:
                 ctes.append(f"__dp_persons{end} AS MATERIALIZED ({self._persons(f'{rows} AS r')})")
         return ctes
 
@@ -392,25 +393,3 @@ class PeopleRows:
             "own, system.main.list_extract(counted, place))) AS __dp_group "
             f"FROM __dp_members{end}, __dp_counted{end})",
         ]
-
-
-def _item(plan: Plan, place: int) -> str:
-    """The item of a plan as SQL over its source; NULL if it is not in the plan's sample."""
-    column, rate = plan.columns["item"], plan.parameters.sample_items
-    item = plan.parameters.column("item", column.sql, column.type)
-    if rate is None:
-        return item
-    from dp_sql.udfs.count_distinct.item_sample import threshold  # few calls take a sample
-
-    keyed = f"(SELECT key FROM {_key_of(place)}), {as_bytes(column.sql, column.type)}"
-    digest = f'system.main.sha256(system.main."||"({keyed})) COLLATE "binary"'
-    return f"CASE WHEN {digest} < '{threshold(rate):016x}' THEN {item} END"
-
-
-def _key_of(place: int) -> str:
-    return f"__dp_sample_{place + 1}"
-
-
-def _lists_items(plan: Plan) -> bool:
-    """Whether the domain of a plan is all items in its rows."""
-    return plan.domain is not None and plan.domain.select is None

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals, ranges
 from dp_sql.sql.given import Given
-from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows, pair
+from dp_sql.sql.mechanism_rows import EMPTY_LIST, PAIRS, MechanismRows, from_zero, pair
 from dp_sql.sql.shape import Function, Shape, load_kernels
 from dp_sql.sql.types import as_key, by_value
 from dp_sql.udfs.exact_sampling import secret_draws
@@ -254,12 +254,12 @@ def _domain_in_groups(counts: str, rows: MechanismRows) -> list[str]:
     order = by_value("item", rows.types["item"])
     counted = pair("code", "n")
     return [
-        "__dp_coded AS MATERIALIZED (SELECT item, CAST(system.main.row_number() OVER (ORDER BY "
-        f"{order}) - 1 AS INTEGER) AS code FROM ({domain}) AS listed)",
-        "__dp_listed AS MATERIALIZED (SELECT coalesce(system.main.list(item ORDER BY code), []) "
-        "AS __dp_items FROM __dp_coded)",
+        f"__dp_coded AS MATERIALIZED (SELECT item, CAST({from_zero(f'ORDER BY {order}')} AS "
+        f"INTEGER) AS code FROM ({domain}) AS listed)",
+        "__dp_listed AS MATERIALIZED (SELECT coalesce(system.main.list(item ORDER BY code), "
+        f"{EMPTY_LIST}) AS __dp_items FROM __dp_coded)",
         "__dp_sparse AS MATERIALIZED (SELECT __dp_group, coalesce(system.main.list("
-        f"{counted}) FILTER (WHERE code IS NOT NULL), []) AS pairs FROM __dp_groups LEFT JOIN "
+        f"{counted}) FILTER (WHERE code IS NOT NULL), {EMPTY_LIST}) AS pairs FROM __dp_groups LEFT JOIN "
         f"(SELECT __dp_group, code, n FROM ({counts}) AS counted JOIN __dp_coded "
         "ON counted.__dp_item = __dp_coded.item) AS coded USING (__dp_group) GROUP BY __dp_group)",
         f"__dp_lists AS NOT MATERIALIZED (SELECT __dp_group, __dp_items, {DENSE_UDF}(pairs, "
