@@ -259,8 +259,8 @@ def _domain_in_groups(counts: str, rows: MechanismRows) -> list[str]:
         "__dp_listed AS MATERIALIZED (SELECT coalesce(system.main.list(item ORDER BY code), "
         f"{EMPTY_LIST}) AS __dp_items FROM __dp_coded)",
         "__dp_sparse AS MATERIALIZED (SELECT __dp_group, coalesce(system.main.list("
-        f"{counted}) FILTER (WHERE code IS NOT NULL), {EMPTY_LIST}) AS pairs FROM __dp_groups LEFT JOIN "
-        f"(SELECT __dp_group, code, n FROM ({counts}) AS counted JOIN __dp_coded "
+        f"{counted}) FILTER (WHERE code IS NOT NULL), {EMPTY_LIST}) AS pairs FROM __dp_groups "
+        f"LEFT JOIN (SELECT __dp_group, code, n FROM ({counts}) AS counted JOIN __dp_coded "
         "ON counted.__dp_item = __dp_coded.item) AS coded USING (__dp_group) GROUP BY __dp_group)",
         f"__dp_lists AS NOT MATERIALIZED (SELECT __dp_group, __dp_items, {DENSE_UDF}(pairs, "
         "system.main.len(__dp_items)) AS __dp_counts FROM __dp_sparse, __dp_listed)",
