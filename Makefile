@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help:  ## list the targets
 	@awk -F ':.*## +' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(RUNTIME): pyproject.toml $(wildcard udfs/count_distinct/*.c)
+$(RUNTIME): pyproject.toml $(wildcard udfs/count_distinct/*.[ch])
 	@test -n "$(PYTHON)" || { echo "dp_sql needs Python 3.11 or newer" >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "making the environment $(VENV) …"; $(PYTHON) -m venv $(VENV); }
 	@$(BIN)/python $(PIP) --editable .

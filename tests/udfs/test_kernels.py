@@ -19,14 +19,18 @@ from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
 from tests.udfs.covers import READS, Runs, check_every_bound, graph_of, reading
 from tests.udfs.test_flow_shapes import chain, grouped, pairs, power_law, uniform
 
-SOURCE, *OTHERS = SOURCES
+FOLDER = SOURCES[0].parent
 
 MUTANTS = {
     "a search from an item is clean where it ran into others": (
         "if (met == f->phase) result = FAILED;", ""
     ),
-    "a search from a person is clean where it ran into others": (
-        "if (f->level[holder] > 0) result = FAILED;", ""
+    "all who were met are dead though a path was found": (
+        "f->n_covered > before ? 0 : GONE", "f->n_covered > before + 1 ? 0 : GONE"
+    ),
+    "a tree goes on after its path": ("f->next[root] = -1;", ""),
+    "who can reach an uncovered item by one person more is dead": (
+        "if (f->cover[f->items[edge]] == person) meet_takers(f, f->items[edge], &n_met);", ";"
     ),
     "layers end too early": (
         "if (f->level[holder] == 0) meet(f, holder, layer + 1, n_met);",
@@ -61,14 +65,20 @@ def check_hard_graphs() -> None:
                     check_every_bound(runs, 9, step=4)
 
 
+def changed(folder: Path, right: str, wrong: str) -> list[Path]:
+    """Copy the C files, with one passage changed."""
+    texts = {path.name: path.read_text() for path in FOLDER.glob("*.[ch]")}
+    assert not right or sum(text.count(right) for text in texts.values()) == 1
+    for name, text in texts.items():
+        (folder / name).write_text(text.replace(right, wrong) if right else text)
+    return [folder / source.name for source in SOURCES]
+
+
 @pytest.fixture
 def mutated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
     right, wrong = MUTANTS[request.param]
-    text = SOURCE.read_text()
-    assert text.count(right) == 1
-    (tmp_path / "kernels.c").write_text(text.replace(right, wrong))
     monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "mutant.so")
-    compile_kernels([tmp_path / "kernels.c", *OTHERS], kernels.LIBRARY, "-O0")
+    compile_kernels(changed(tmp_path, right, wrong), kernels.LIBRARY, "-O0")
     kernels.library.cache_clear()
     yield
     kernels.library.cache_clear()
@@ -97,7 +107,9 @@ def test_the_phases_of_a_bound_are_few(times: int, monkeypatch: pytest.MonkeyPat
         again: int = found.phase_from_people(*given)
         return again
 
-    used = ("little_room", "hold_cover", "raise_from_items", "start_from_people")
+    used = (
+        "little_room", "hold_cover", "raise_from_items", "start_from_people", "drop_cut_off"
+    )  # fmt: skip
     names = {name: getattr(found, name) for name in used}
     monkeypatch.setattr(
         flow, "library", lambda: SimpleNamespace(**names, phase_from_people=counted)
@@ -127,7 +139,7 @@ def test_the_search_from_items_goes_on_where_most_failures_are_clean() -> None:
 
 def test_both_languages_know_the_same_struct() -> None:
     assert kernels.library().size_of_flow() == ctypes.sizeof(kernels.Flow)
-    text = SOURCE.read_text()
+    text = (FOLDER / "flow.h").read_text()
     fields = text[text.index("typedef struct {") : text.index("} Flow;")]
     names = re.findall(r"(\w+)[,;]", re.sub(r"/\*.*?\*/", "", fields))
     assert names == [name for name, _ in kernels.Flow._fields_]
@@ -169,9 +181,8 @@ def test_a_sanitizer_finds_nothing_and_finds_a_mutant(
     ).stdout.strip()
     if not Path(runtime).is_absolute():
         pytest.skip("cc has no address sanitizer that can be preloaded")
-    (tmp_path / "kernels.c").write_text(SOURCE.read_text().replace(right or "\n", wrong or "\n"))
     checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover", "-g")
-    compile_kernels([tmp_path / "kernels.c", *OTHERS], tmp_path / "checked.so", *checks)
+    compile_kernels(changed(tmp_path, right, wrong), tmp_path / "checked.so", *checks)
     options = {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
     run = subprocess.run(
         [sys.executable, "-c", SANITIZED, str(tmp_path / "checked.so")],

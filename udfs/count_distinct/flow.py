@@ -2,8 +2,8 @@
 
 F(l) is the largest flow source -l-> people -1-> items -1-> sink. The flow is kept from bound to
 bound. The search from the uncovered items runs first; ordinary data ends there. Where it would read
-too much, breadth-first layers from the people with room take over for the bound: O(sqrt(items))
-passes over the input, whatever the data. The argument for each step is in flow.md.
+too much, breadth-first layers and forests from the people with room take over for the bound:
+O(sqrt(items)) passes over the input, whatever the data. The argument for each step is in flow.md.
 """
 
 import math
@@ -20,6 +20,8 @@ _FROM_ITEMS = (
     "path_item", "path_slot", "path_edge",
 )  # fmt: skip
 _GOING_ON = 2  # so often a search that goes on from a cover may read the graph
+_FEW = 256  # a cover with fewer than one in so many items uncovered is kept
+_CROWD = 4  # so many people with room for each uncovered item are looked through
 
 
 def max_cover_counts(graph: Graph, bounds: Sequence[int]) -> Int64s:
@@ -58,7 +60,7 @@ def _covers(
     kernels = library()
     flow = _empty_flow(graph) if known is None else _flow_from(graph, bounds[0], known)
     cover = read_only(flow.arrays["cover"])
-    sure, most, n_free = _limits(graph)
+    sure, most, n_mixed = _limits(graph)
     from_people, before = False, flow.bound
     for bound in bounds:
         step, flow.bound, flow.room = bound - before, bound, flow.n_alive * (bound - before)
@@ -71,11 +73,13 @@ def _covers(
             ):
                 _begin_from_people(graph, flow, before)
                 from_people = True
-        free = n_free
+        mixed, flow.forest_reads = n_mixed, 0
+        if from_people and flow.n_exposed > _CROWD * (flow.coverable - flow.n_covered):
+            kernels.drop_cut_off(byref(flow))
         while from_people and flow.n_covered < flow.coverable:
-            if not kernels.phase_from_people(byref(flow), free > 0):
+            if not kernels.phase_from_people(byref(flow), mixed > 0):
                 break
-            free -= 1
+            mixed -= 1
         yield bound, flow.n_covered, cover
         before = bound
 
@@ -100,10 +104,11 @@ def _flow_from(graph: Graph, bound: int, cover: Int32s) -> Flow:
 
 
 def _limits(graph: Graph) -> tuple[int, int, int]:
-    """What is read before the worst case is bounded: by the search from items, and by free phases.
+    """What is read before the worst case is bounded: by the search from items, and by phases.
 
     The first two are edges: none where lists are short and up to two reads each where they are
     long; and up to sixteen where a first phase does well, or each reads half of the one before.
+    The third are the phases of a bound that may be forests.
     """
     n_edges = graph.people.size
     sure = 2 * n_edges - 4 * (graph.n_items + graph.n_people)
@@ -112,7 +117,7 @@ def _limits(graph: Graph) -> tuple[int, int, int]:
 
 def _empty_flow(graph: Graph) -> Flow:
     """Begin with the empty flow, ready for the search from items."""
-    flow = Flow(n_edges=graph.people.size, n_alive=graph.n_people)
+    flow = Flow(n_edges=graph.people.size, n_items=graph.n_items, n_alive=graph.n_people)
     flow.point(offsets=graph.offsets, people=graph.people, load=zeros(graph.n_people))
     flow.point(cover=np.full(graph.n_items, -1, np.int32))
     _begin_from_items(graph, flow)
@@ -140,9 +145,11 @@ def _begin_from_items(graph: Graph, flow: Flow, cover: Int32s | None = None) -> 
 def _begin_from_people(graph: Graph, flow: Flow, before: int) -> None:
     """Prepare the search from people; all bounds up to `before` are done.
 
-    The cover stays if little room is left; otherwise a better start replaces it.
+    The cover stays if few paths can be missing; otherwise a better start replaces it.
     """
-    n_items, n_people, little = graph.n_items, graph.n_people, library().little_room(byref(flow))
+    n_items, n_people = graph.n_items, graph.n_people
+    few_paths = _FEW * (flow.coverable - flow.n_covered) < flow.coverable
+    few_paths = few_paths or library().little_room(byref(flow))
     flow.forget(*_FROM_ITEMS)
     order, load = by_size(graph.offsets), flow.arrays["load"]
     if "items" not in flow.arrays:
@@ -153,7 +160,7 @@ def _begin_from_people(graph: Graph, flow: Flow, before: int) -> None:
     level[load < before] = -1
     alive = np.flatnonzero(level == 0).astype(np.int32)
     flow.n_alive, flow.n_exposed = alive.size, 0
-    if little:
+    if few_paths:
         exposed = load[alive] < flow.bound
         flow.point(alive=np.concatenate([alive[exposed], alive[~exposed]]))
         flow.n_exposed = np.count_nonzero(exposed)

@@ -14,8 +14,8 @@ Int32s = NDArray[np.int32]
 LIBRARY = Path(__file__).with_name("libkernels.so")  # built by kernels_build.py
 
 _NUMBERS = (
-    "n_edges", "bound", "coverable", "n_covered", "room", "n_alive", "n_reads", "phase", "n_dead",
-    "n_exposed",
+    "n_edges", "n_items", "bound", "coverable", "n_covered", "room", "n_alive", "n_reads", "phase",
+    "n_dead", "n_exposed", "forest_reads",
 )  # fmt: skip
 _ARRAYS = (
     "offsets", "people", "order", "cover", "asked", "full", "slot_item", "next_slot", "first_slot",
@@ -29,7 +29,7 @@ _BOOLS = ndpointer(np.bool_, ndim=1, flags="C_CONTIGUOUS")
 
 
 class Flow(Structure):
-    """The struct of this name in kernels.c, with the arrays that it points to."""
+    """The struct of this name in flow.h, with the arrays that it points to."""
 
     _fields_ = (*((n, c_int64) for n in _NUMBERS), *((n, c_void_p) for n in _ARRAYS))
 
@@ -63,6 +63,7 @@ def library() -> CDLL:
         "raise_from_items": (c_int, flow, size, size, size),
         "hold_cover": (None, flow, ints, size),
         "start_from_people": (None, flow),
+        "drop_cut_off": (None, flow),
         "phase_from_people": (c_int, flow, c_int),
         "number_by_key": (size, longs, size, size, longs, POINTER(size), size, ints, size, ints),
         "place_by_key": (None, longs, size, size, ints, size),

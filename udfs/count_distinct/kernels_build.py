@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 SOURCES = tuple(
-    Path(__file__).with_name(f"{name}.c") for name in ("kernels", "lists", "strings", "partial")
+    Path(__file__).with_name(f"{name}.c")
+    for name in ("from_items", "from_people", "lists", "strings", "partial")
 )
 LIBRARY = Path(__file__).with_name("libkernels.so")
 TEMPLATE = ".ci/MANIFEST.in"
