@@ -104,6 +104,9 @@ class OwnersEngine(PublicData, Protocol):
         The user's functions that replace one of the engine's are always in the answer.
         """
 
+    def are_own_scalars(self, names: frozenset[str]) -> bool:
+        """Whether each name means a pure function of the engine's own, which no user's replaces."""
+
     def agrees(
         self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
     ) -> bool:

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import dp_sql
 from dp_sql.errors import NotPrivate
+from dp_sql.privacy.relations.as_written import _functions
+from dp_sql.sql.tokens import tokenize
 from tests.conftest import READING_LOG, SURE
 
 SETUP = """
@@ -203,3 +206,65 @@ def test_no_table_with_peoples_rows_is_called_public(owner: dp_sql.Session) -> N
         unit = "p" if "AS p" in source else "r.user_id"
         with pytest.raises(NotPrivate):
             owner.sql(f"SELECT {count}{unit}) FROM {source}")
+
+
+# Expressions over a row of INTEGER x, y, VARCHAR s and DATE d.
+CALLING = (
+    "lower(s) = 'a'", "s.lower() = 'a'", "x % 2 = 0", "x - 1 > -y", "-x + +y < 0", "x * y / 2 // 3 > 1",
+    "s || 'a' = 'b'", "s LIKE 'a%'", "s NOT LIKE '_'", "s ILIKE 'A'", "s NOT ILIKE 'a'",
+    "d >= DATE '2024-01-01'", "d < TIMESTAMP '2024-01-01 10:00:00'", "x IN (1, y)", "x NOT IN (1, 2)",
+    "x BETWEEN 1 AND y", "coalesce(x, y) = 1", "CASE WHEN x = 1 THEN s ELSE 'b' END = 'a'",
+    "x::VARCHAR = '1'", "CAST(s AS INTEGER) = 1", "TRY_CAST(s AS DATE) IS NULL", "x IS DISTINCT FROM y",
+    "contains(s, 'a')", "(x, y) = (1, 2)", "(x, y) IN ((1, 2))", "x IN [1, 2]", "s GLOB 'a*'",
+    "d + INTERVAL 1 DAY > d", "extract(year FROM d) = 1", "s SIMILAR TO 'a'", "s[1] = 'a'",
+    "substring(s, 1, 2) = 'a'", "s COLLATE NOCASE = 'a'", "x ** 2 = 1", "s ^@ 'a'", "x & y = 1",
+    "s LIKE 'a' ESCAPE '!'", "position('a' IN s) = 1", "current_date > d", "nullif(x, 1) = 1",
+    "date_trunc('month', d) = d", "x = ANY([1, 2])", "{'a': x}.a = 1", "NOT (x > 1) AND s <> 'a' OR x >= y",
+)  # fmt: skip
+
+
+def test_every_function_that_duckdb_looks_up_is_known() -> None:
+    """A macro that changes what DuckDB binds has a name that is known, or they are not known."""
+    known = {text: _functions(tokenize(text)) for text in CALLING}
+    words = (
+        "lower date coalesce row contains struct_pack list_value array_extract cast subtract add"
+    )
+    with duckdb.connect() as connection:
+        row = "(SELECT 1 AS x, 2 AS y, 'a' AS s, DATE '2024-01-01' AS d)"
+
+        def bound(text: str) -> str:
+            try:
+                return str(connection.execute(f"EXPLAIN SELECT {text} FROM {row}").fetchall())
+            except duckdb.Error as error:
+                return str(error)
+
+        found = connection.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() "
+            "WHERE NOT regexp_full_match(function_name, '\\w+') AND function_type = 'scalar'"
+        ).fetchall()
+        before = {text: bound(text) for text in CALLING}
+        changed = set()
+        for name in [*(name for (name,) in found), *words.split()]:
+            connection.execute(f'CREATE MACRO "{name}"() AS 1')
+            for text, functions in known.items():
+                if functions is not None and bound(text) != before[text]:
+                    assert name in functions, (text, name)
+                    changed.add(name)
+            connection.execute(f'DROP MACRO "{name}"')
+    assert changed >= {"-", "+", "*", "/", "//", "%", "||", "~~", "!~~", "~~*", "!~~*", "lower"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("lower", "lower(title) = 'x'"), ("~~", "title LIKE 'x'"), ("-", "-user_id > 0")],
+)
+def test_a_macro_is_found_under_the_name_that_an_expression_calls(
+    session: dp_sql.OwnerSession, name: str, text: str
+) -> None:
+    ask = f"SELECT DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := user_id) FROM ratings WHERE {text}"
+    for kind in ("", "TEMP"):
+        assert session.sql(ask).fetchall()
+        session.execute(f'CREATE {kind} MACRO "{name}"(a, b := 1) AS true')
+        with pytest.raises(NotPrivate, match="of its own"):
+            session.sql(ask)
+        session.execute(f'DROP MACRO "{name}"')

@@ -13,7 +13,12 @@ from typing import Any, TypeVar
 import duckdb
 
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
-from dp_sql.engines.duckdb.function_kinds import builtin_kinds, check_operators, function_kinds
+from dp_sql.engines.duckdb.function_kinds import (
+    builtin_kinds,
+    calls_own,
+    check_operators,
+    function_kinds,
+)
 from dp_sql.engines.duckdb.in_pieces import Interrupts, for_size, release_sql
 from dp_sql.engines.duckdb.names import Names
 from dp_sql.engines.duckdb.tickets import Tickets
@@ -86,6 +91,7 @@ class Engine:
     ) -> None:
         self.connection, self.tickets = connection, tickets
         self.interrupts, self._frame = interrupts or Interrupts(), frame
+        self._runs_all = frame is not None and interrupts is not None  # a session's engine
         self._names = Names(connection, self.interrupts)
         self._called: frozenset[str] = frozenset()
         self._kinds = _NOT_ASKED
@@ -140,6 +146,17 @@ class Engine:
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """What each name is among DuckDB's own functions."""
         return builtin_kinds(names, self._fetch)
+
+    def are_own_scalars(self, names: frozenset[str]) -> bool:
+        """Whether each name means a pure function of DuckDB's own, which no macro replaces.
+
+        No where another connection runs the statement: it may have another search path.
+        """
+        if not self._runs_all:
+            return False
+        kinds = self.builtin_kinds(names)
+        own = all(kinds.get(name) == frozenset({"scalar"}) for name in names)
+        return own and all(calls_own(name, self.connection) for name in names)
 
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of the columns of a SELECT, bound and not run."""

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import duckdb
+
 from dp_sql.errors import NotPrivate
 from dp_sql.sql.formatting import literal, quote
 
@@ -31,6 +33,7 @@ _KINDS = """
         ELSE function_type END), system.main.bool_or(NOT internal)
     FROM system.main.duckdb_functions()
 """
+_REFUSED = "Binder Error: No function matches the given name and argument types '"
 _WORD = re.compile(r"\w+")
 _BUILTIN: dict[str, frozenset[str]] = {}
 
@@ -101,6 +104,18 @@ def function_kinds(
     users = frozenset(name for name, _, is_users in found if is_users)
     replaced = {*builtin_kinds(users, fetch), *(n for n in users if not _WORD.fullmatch(n))}
     return {name: frozenset(kinds) for name, kinds, _ in found}, frozenset(replaced)
+
+
+def calls_own(name: str, connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the name of one of DuckDB's scalar functions means this function, and no macro.
+
+    DuckDB says of a call with an unknown parameter which of the two refuses it.
+    """
+    try:
+        connection.sql(f"SELECT {quote(name)}(__dp_unknown := 1)")
+    except duckdb.BinderException as error:
+        return bool(re.match(rf'{_REFUSED}"?{re.escape(name)}"?\(', str(error)))
+    return False
 
 
 def builtin_kinds(names: frozenset[str], fetch: Fetch) -> Mapping[str, frozenset[str]]:

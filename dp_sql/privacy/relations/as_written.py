@@ -18,7 +18,7 @@ from dp_sql.privacy.relations.from_clause import From
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
 from dp_sql.sql.statement import QUERY
-from dp_sql.sql.tokens import Token, called, split, token_at, tokenize
+from dp_sql.sql.tokens import SYNTAX, Token, called, split, token_at, tokenize
 from dp_sql.sql.types import family
 
 STORE_IT = (
@@ -41,6 +41,12 @@ _CALLING_WORDS = {
     "CURRENT_CATALOG", "CURRENT_DATE", "CURRENT_ROLE", "CURRENT_SCHEMA", "CURRENT_TIME",
     "CURRENT_TIMESTAMP", "CURRENT_USER", "LOCALTIME", "LOCALTIMESTAMP", "SESSION_USER", "USER",
 }  # fmt: skip
+# The functions of these words, operators that are called as they are written, types of literals,
+# and what is written like a call and is none.
+_MATCHING = {"LIKE": ("~~", "!~~"), "ILIKE": ("~~*", "!~~*")}
+_OPERATORS = {"+", "-", "*", "/", "//", "%", "||"}
+_TYPES = {"DATE", "TIME", "TIMESTAMP"}
+_NO_FUNCTIONS = frozenset({"coalesce"})
 _JOIN_WORDS = {"JOIN", "LEFT", "RIGHT", "INNER", "CROSS", "FULL", "NATURAL", "ASOF", "POSITIONAL",
                "SEMI", "ANTI"}  # fmt: skip
 
@@ -115,7 +121,10 @@ def _check_functions(node: Node, engine: OwnersEngine) -> None:
     """Refuse a function that the engine does not call a pure function of its arguments."""
     start, stop = span(node) or (0, 0)
     places = called(tokenize(parsed_text(node)[start:stop] or to_sql(node)))
-    for name, kinds in sorted(engine.function_kinds(frozenset(places)).items() if places else ()):
+    names = frozenset(places) - _NO_FUNCTIONS
+    if not names or engine.are_own_scalars(names):
+        return
+    for name, kinds in sorted(engine.function_kinds(names).items()):
         if kinds != {"scalar"}:
             why = f"The function {name} depends on more than the values of one row"
             if kinds == {"macro"}:
@@ -125,36 +134,52 @@ def _check_functions(node: Node, engine: OwnersEngine) -> None:
             raise refusal
 
 
-def check_sql(sql: str, engine: OwnersEngine) -> None:
-    """Refuse SQL that sqlglot, this database and another may read differently."""
+def check_sql(sql: str, engine: OwnersEngine, *, is_view: bool = False) -> None:
+    """Refuse SQL that sqlglot, this database and another may read differently.
+
+    DuckDB looks for the functions of a view in its own schema, too.
+    """
     tokens = tokenize(sql)
     if any(token.kind == "string" and token.text[0] in "eE" for token in tokens):
         # Sqlglot 28 ends such a string elsewhere than DuckDB does.
         raise Refused("A string with escapes is read in more than one way.", hint=STORE_IT)
-    replaced = min(engine.function_kinds(frozenset()), default=None) if _calls(tokens) else None
+    names = _functions(tokens)
+    if names is not None and (not names or (not is_view and engine.are_own_scalars(names))):
+        return
+    replaced = min(engine.function_kinds(frozenset()), default=None)
     if replaced is not None:
         why = f"This database has a function {replaced} of its own, which could replace DuckDB's."
         raise Refused(why, hint=STORE_IT)
 
 
-def _calls(tokens: Sequence[Token]) -> bool:
-    """Whether DuckDB may look up a function for this SQL."""
-    if called(tokens) or any(
-        (token.kind == "symbol" and token.text not in _COMPARING) or token.upper in _CALLING_WORDS
-        for token in tokens
-    ):
-        return True
+def _functions(tokens: Sequence[Token]) -> frozenset[str] | None:
+    """The functions that DuckDB may look up for this SQL, none in a schema; None: not known."""
+    found = {*called(tokens)} - _NO_FUNCTIONS
+    for i, token in enumerate(tokens):
+        if token.kind == "symbol" and token.text not in _COMPARING:
+            if token.text not in _OPERATORS:
+                return None
+            found.add(token.text)
+        elif token.upper in _MATCHING:
+            found.update(_MATCHING[token.upper])
+        elif (
+            token.upper in _CALLING_WORDS
+            and not (token.upper in _TYPES and token_at(tokens, i + 1).kind == "string")
+        ) or (token.is_symbol(".") and token_at(tokens, i + 2).is_symbol("(")):
+            return None
     is_row = [False]  # of each open bracket: whether a comma in it means row(…)
     for i, token in enumerate(tokens):
         after = token_at(tokens, i + 1)
         # `x IN l` means contains(l, x); before a bracket, IN is no function.
         if (token.upper == "IN" and not after.is_symbol("(")) or (token.text == "," and is_row[-1]):
-            return True
+            return None
         if token.is_symbol("("):
-            is_row.append(token_at(tokens, i - 1).upper != "IN" and after.upper not in QUERY)
+            before = tokens[i - 1] if i else token
+            in_call = before.name is not None and before.upper not in SYNTAX
+            is_row.append(not in_call and before.upper != "IN" and after.upper not in QUERY)
         elif token.is_symbol(")"):
             is_row = is_row[:-1] or [False]
-    return False
+    return frozenset(found)
 
 
 def _edited(node: Node, edits: list[tuple[int, int, str]]) -> str:

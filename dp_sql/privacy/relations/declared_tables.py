@@ -128,7 +128,7 @@ class DeclaredTables(Tables):
         return body
 
     def check(self, sql: str) -> None:
-        check_sql(sql, self.schema.engine)
+        check_sql(sql, self.schema.engine, is_view=True)
 
     def note_view(self, parts: Sequence[str], rows: Rows) -> None:
         if rows.private:
