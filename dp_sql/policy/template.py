@@ -19,7 +19,7 @@ from dp_sql.policy.limits import Limits
 from dp_sql.policy.model import UNNAMED
 from dp_sql.policy.parser import dotted, drafted
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import EXACT_TYPES, family
+from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
 
 # The likeliest first: a table may have a customer_id and an employee_id.
 _PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", "subscriber",
@@ -80,13 +80,17 @@ def key_of(table: Listed) -> str | None:
     return column if family(table.type_of(column) or "") in EXACT_TYPES else None
 
 
-def _word_rank(name: str) -> int | None:
-    """Which kind of people a column's name speaks of: user_id, c_custkey; None: of none."""
+def _word_rank(name: str, kind: str = "") -> int | None:
+    """Which kind of people a column's name speaks of: user_id, c_custkey; None: of none.
+
+    A whole number or a UUID may be called user alone.
+    """
     plain = folded(name).replace("_", "")
-    whole = [n for n, word in enumerate(_PEOPLE) for id_ in _IDS if plain == word + id_]
+    ids = ("", *_IDS) if kind in INTEGERS or kind == "UUID" else _IDS
+    whole = [n for n, word in enumerate(_PEOPLE) for id_ in ids if plain == word + id_]
     prefix, underscore, rest = folded(name).partition("_")
     if not whole and underscore and len(prefix) <= 2:
-        return _word_rank(rest)
+        return _word_rank(rest, kind)
     return whole[0] if whole else None
 
 
@@ -154,7 +158,7 @@ def _by_name(table: Listed) -> tuple[Way, ...]:
     ranked = [
         (rank, name)
         for name, kind in table.columns
-        if family(kind) in EXACT_TYPES and (rank := _word_rank(name)) is not None
+        if family(kind) in EXACT_TYPES and (rank := _word_rank(name, kind)) is not None
     ]
     if _table_rank(table) is not None:
         ranked += [(len(_PEOPLE), name) for name, kind in table.columns if folded(name) == "id"

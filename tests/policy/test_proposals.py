@@ -136,6 +136,14 @@ def test_a_table_of_people_has_one_row_of_each_only_by_its_primary_key() -> None
     assert policy.tables["b",].unique_per_person == frozenset()
 
 
+def test_a_number_that_is_called_person_is_one_and_a_string_is_not() -> None:
+    text = drafted(
+        "CREATE TABLE visits (person BIGINT, day DATE); CREATE TABLE books (author TEXT)"
+    )
+    assert '[tables.visits]\nprivacy_unit = "person"  # check this' in text
+    assert '# tables = ["books"]' in text
+
+
 def random_schema(seed: int) -> str:
     """Tables with keys to earlier ones, under names that may or may not speak of people."""
     draw, made, tables = random.Random(seed), [], []

@@ -283,6 +283,11 @@ def test_a_file_that_is_no_parquet_is_refused_when_the_session_opens(folder: Pat
         session_of(folder)
 
 
+def test_a_file_is_no_database_and_its_folder_is(folder: Path) -> None:
+    drafted = run("policy", "init", str(folder / "ratings.parquet"))
+    assert "Name its folder: the parquet files in it are tables." in drafted.stderr
+
+
 @pytest.mark.parametrize("who", ["user_id < 5", "user_id > 5"])
 def test_no_query_fails_by_a_value_that_cannot_be_read(folder: Path, who: str) -> None:
     n = 100

@@ -22,7 +22,7 @@ from dp_sql.engines.duckdb.function_kinds import (
 from dp_sql.engines.duckdb.in_pieces import Interrupts, for_size, release_sql
 from dp_sql.engines.duckdb.names import Names
 from dp_sql.engines.duckdb.tickets import Tickets
-from dp_sql.errors import DpSqlError, InternalError, SourceError
+from dp_sql.errors import DpSqlError, InternalError, NotSupported, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
 from dp_sql.privacy.expressions.collations import without_collations
 from dp_sql.privacy.plans.plan import Plan, drawn_from
@@ -55,6 +55,11 @@ def open_database(database: str, read_only: bool) -> Connection:
                 raise
             way_out = "Close that connection, or open both with read_only=True."
             raise duckdb.ConnectionException(f"{error}. {way_out}") from None
+        except duckdb.CatalogException:  # DuckDB opens such a file as a view in memory
+            if not os.path.isfile(database):
+                raise
+            hint = "Name its folder: the parquet files in it are tables."
+            raise NotSupported(f"{database} is not a database.", hint=hint) from None
     from dp_sql.engines.duckdb.parquet_files import folder_views
 
     views = folder_views(database)
