@@ -76,7 +76,7 @@ class Odds:
 
 
 class Draws:
-    """The five ways in which a mechanism may be random, each with the exact distribution.
+    """The six ways in which a mechanism may be random, each with the exact distribution.
 
     bits(n) returns n fresh fair bits, as an integer in [0, 2**n).
     """
@@ -123,6 +123,22 @@ class Draws:
         chosen = _subsets(sizes, np.where(leaves, too_many, most), self._half_words)
         chosen ^= np.repeat(leaves, sizes)
         return chosen
+
+    def places(self, sizes: NDArray[np.integer[Any]]) -> _Int64s:
+        """Draw for each size n, below 2^31, one of 0, ..., n - 1, each with probability 1/n.
+
+        All combinations are equally likely; where n is 0 or 1, it is 0. Shape (groups,) both.
+        """
+        sizes = _checked(sizes)
+        drawn = np.zeros(sizes.size, np.int64)
+        missing = np.flatnonzero(sizes > 1)
+        while missing.size:
+            n, word = sizes[missing], self._half_words(missing.size)
+            place = word % n
+            fair = word - place <= _SPACE - n
+            drawn[missing[fair]] = place[fair]
+            missing = missing[~fair]
+        return drawn
 
     def hits(self, which: _Int64s, chances: Chances) -> _Booleans:
         """Draw for each j of `which`, independently, True with probability p_j, exactly."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import functions
+from dp_sql.engines.duckdb import arrow_rows, functions
 from dp_sql.engines.duckdb import in_pieces as reading
 from dp_sql.errors import BudgetExceeded, QueryError, SourceError
 from dp_sql.session.analyst import AnalystSession
@@ -65,7 +65,7 @@ def released(monkeypatch: pytest.MonkeyPatch) -> Counts:
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def from_now_on() -> None:
         monkeypatch.setattr(reading, "LARGE", 0)
-        monkeypatch.setattr(reading, "_ROWS", 500)
+        monkeypatch.setattr(arrow_rows, "ROWS", 500)
         monkeypatch.setattr(stored_pairs, "IN_MEMORY", 1000)
         monkeypatch.setattr(partial, "PEOPLE_PER_ITEM", 1)
 
@@ -116,17 +116,17 @@ def test_no_value_makes_a_piece_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Arrow's pieces have less than 2^31 bytes, and one person's rows must not decide that."""
-    sizes, right = set(), reading._Column.numbers
+    sizes, right = set(), arrow_rows.Column.numbers
 
-    def numbers(self: reading._Column, values: Any) -> Any:
+    def numbers(self: arrow_rows.Column, values: Any) -> Any:
         sizes.update(len(one) for one in values.cast("binary").to_pylist())
         return right(self, values)
 
     in_pieces()
-    monkeypatch.setattr(reading._Column, "numbers", numbers)
+    monkeypatch.setattr(arrow_rows.Column, "numbers", numbers)
     owner.sql(f"SELECT {CALL.format('word', column)} FROM seen").fetchall()
     owner.sql(f"SELECT {CALL.format(column, 'word')} FROM seen").fetchall()
-    assert max(sizes) == reading._LONG and reading._LONG - 1 in sizes
+    assert max(sizes) == arrow_rows._LONG and arrow_rows._LONG - 1 in sizes
 
 
 @pytest.mark.one_in(8)
@@ -272,8 +272,8 @@ def test_an_analyst_gets_the_same_counts(
 
 
 STEPS = {
-    "the rows": (reading, "_batches", duckdb.IOException("no file")),
-    "their numbers": (reading._Column, "numbers", ValueError("too many")),
+    "the rows": (reading, "batches", duckdb.IOException("no file")),
+    "their numbers": (arrow_rows.Column, "numbers", ValueError("too many")),
     "the store": (StoredPairs, "add", OSError("no space")),
     "what comes first": (StoredPairs, "thin", MemoryError()),
     "what is asked for": (StoredPairs, "complete", RuntimeError("lost")),
@@ -388,13 +388,13 @@ def test_an_interrupt_while_rows_are_read_ends_the_work(
     owner: dp_sql.Session, in_pieces: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_pieces()
-    right, n_read = reading._Column.numbers, []
+    right, n_read = arrow_rows.Column.numbers, []
 
     def interrupted(*given: Any) -> Any:
         n_read.append(owner.interrupt())  # type: ignore[func-returns-value]
         return right(*given)
 
-    monkeypatch.setattr(reading._Column, "numbers", interrupted)
+    monkeypatch.setattr(arrow_rows.Column, "numbers", interrupted)
     with pytest.raises(SourceError, match="InterruptException"):
         owner.sql(f"SELECT {CALL.format('x', 'u')} FROM seen")
     assert len(n_read) in {2, 4}  # both columns of one piece, or of two: of six or more

@@ -29,8 +29,9 @@ UNIT = f"{SURE}, privacy_unit := user_id"
 
 def wrap_draws(monkeypatch: pytest.MonkeyPatch, before: Callable[[Shape, Any], None]) -> None:
     """Have `before` called with what each mechanism takes."""
-    for cls in dict.fromkeys(shape for one in FUNCTIONS.values() for shape in one.shapes):
-        if "draw" not in vars(cls):
+    shapes = [shape for one in FUNCTIONS.values() for shape in one.shapes]
+    for cls in dict.fromkeys(base for shape in shapes for base in shape.__mro__):
+        if "draw" not in vars(cls) or cls is Shape:
             continue
 
         real: Any = vars(cls)["draw"]

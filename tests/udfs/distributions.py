@@ -64,6 +64,9 @@ class _Path:
         drawn = [i in own for n, own in zip(sizes, chosen, strict=True) for i in range(n)]
         return np.array(drawn, dtype=bool)
 
+    def places(self, sizes: Any) -> Any:
+        return np.array([self.below(n) if n > 1 else 0 for n in sizes.tolist()], dtype=np.int64)
+
     def hits(self, which: Any, chances: Any) -> Any:
         """Each probability is rounded down to CHANCE_BITS bits."""
         lows, _ = chances(4 * CHANCE_BITS)

@@ -1,6 +1,6 @@
 """The kernels of the C files, compiled and typed. Every call releases the interpreter's lock."""
 
-from ctypes import CDLL, POINTER, Structure, c_int, c_int64, c_void_p, sizeof
+from ctypes import CDLL, POINTER, Structure, c_int, c_int32, c_int64, c_void_p, sizeof
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,11 @@ def library() -> CDLL:
         "choose_listed": (size, ints, ints, size, _BYTES, _BYTES, ints, ints),
         "count_pairs": (None, ints, size, ints),
         "fill_runs": (None, ints, ints, size, ints, ints),
+        "groups_of_people": (None, ints, ints, size, longs),
+        "kept_slots": (None, ints, ints, size, size, longs, c_int32, ints),
+        "add_items": (None, ints, longs, size, longs),
+        "add_means": (None, ints, longs, *[size] * 5, longs),
+        "take_items": (None, ints, longs, size, ints, longs),
         "reach_from_uncovered": (size, ints, ints, size, ints, size, ints, ints, ints),
         "reach_from_room": (size, ints, ints, ints, size, ints, size, size, ints, ints),
     }

@@ -19,7 +19,7 @@ from typing import Any
 
 SOURCES = tuple(
     Path(__file__).with_name(f"{name}.c")
-    for name in ("from_items", "from_people", "lists", "strings", "partial")
+    for name in ("from_items", "from_people", "lists", "strings", "partial", "rows")
 )
 LIBRARY = Path(__file__).with_name("libkernels.so")
 TEMPLATE = ".ci/MANIFEST.in"

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_sql.engines.duckdb.arrow_rows import arrow_numbers, bits
 from dp_sql.engines.duckdb.tickets import Drawn, Tickets
 from dp_sql.errors import DpSqlError, InternalError
 from dp_sql.privacy.plans.plan import Plan
@@ -120,11 +121,10 @@ def keep_udf(issued: Tickets) -> Callable[..., Any]:
 
 def keep_bits(own: Any, caps: Any) -> Any:
     """A UDF of rows: of groups that are the bits of a number, at most a cap of them."""
-    numbers = _integers(own.combine_chunks(), np.int64).astype("<i8").view(np.uint8).reshape(-1, 8)
-    bits = np.unpackbits(numbers, axis=1, bitorder="little")
-    sizes = bits.sum(axis=1, dtype=np.int64)
-    bits[bits == 1] = secret_draws().subsets(sizes, caps[0].as_py())
-    return _arrow_numbers(np.packbits(bits, axis=1, bitorder="little").view("<i8"), "int64")
+    from dp_sql.udfs.contributions.slots import draw_groups
+
+    numbers = _integers(own.combine_chunks(), np.int64)
+    return arrow_numbers(draw_groups(numbers, caps[0].as_py(), secret_draws()), "int64")
 
 
 def dense(pairs: Any, sizes: Any) -> Any:
@@ -134,7 +134,7 @@ def dense(pairs: Any, sizes: Any) -> Any:
         codes, found = _pairs(row)
         counts.append(np.zeros(size.as_py(), np.int64))
         counts[-1][codes] = found
-    return _array([_arrow_numbers(one, "int64") for one in counts], "BIGINT[]")
+    return _array([arrow_numbers(one, "int64") for one in counts], "BIGINT[]")
 
 
 def find_udf(issued: Tickets) -> Callable[..., Any]:
@@ -176,7 +176,7 @@ def _kept_places(sizes: NDArray[Any], cap: int) -> Any:
     places = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + 1
     numbers = np.append(0, np.cumsum(np.minimum(sizes, cap)))
     return pa.ListArray.from_arrays(
-        _arrow_numbers(numbers, "int32"), _arrow_numbers(places[kept], "int64")
+        arrow_numbers(numbers, "int32"), arrow_numbers(places[kept], "int64")
     )
 
 
@@ -227,7 +227,7 @@ def _array(values: Sequence[Any], kind: str) -> Any:
     import pyarrow as pa
 
     if kind in _NUMBERS:
-        return _arrow_numbers(values, _NUMBERS[kind])
+        return arrow_numbers(values, _NUMBERS[kind])
     if kind == "VARCHAR":
         return _arrow_strings(values)
     if kind.endswith("[]"):
@@ -237,7 +237,7 @@ def _array(values: Sequence[Any], kind: str) -> Any:
         else:
             inside = _array([x for one in values for x in one], kind.removesuffix("[]"))
         ends = list(accumulate((len(one) for one in values), initial=0))
-        return pa.ListArray.from_arrays(_arrow_numbers(ends, "int32"), inside)
+        return pa.ListArray.from_arrays(arrow_numbers(ends, "int32"), inside)
     if not kind.startswith("STRUCT("):
         raise InternalError(f"No arrow type is known for {kind}.")
     fields = dict(field.split(" ") for field in kind[len("STRUCT(") : -1].split(", "))
@@ -248,7 +248,7 @@ def _array(values: Sequence[Any], kind: str) -> Any:
             columns.append(_arrow_strings(column))
         else:
             valid = [x is not None for x in column]
-            columns.append(_arrow_numbers([x or 0 for x in column], _NUMBERS[inner], valid))
+            columns.append(arrow_numbers([x or 0 for x in column], _NUMBERS[inner], valid))
     return pa.StructArray.from_arrays(columns, list(fields))
 
 
@@ -258,24 +258,7 @@ def _arrow_strings(values: Sequence[str | None]) -> Any:
 
     written = [(value or "").encode() for value in values]
     ends = np.array([*accumulate(map(len, written), initial=0)], dtype=np.int32)
-    buffers = [_bits([value is not None for value in values]), pa.py_buffer(ends.tobytes())]
+    buffers = [bits([value is not None for value in values]), pa.py_buffer(ends.tobytes())]
     return pa.Array.from_buffers(
         pa.string(), len(values), [*buffers, pa.py_buffer(b"".join(written))]
     )
-
-
-def _bits(valid: Sequence[bool]) -> Any:
-    import pyarrow as pa
-
-    return pa.py_buffer(np.packbits(np.array(valid, bool), bitorder="little").tobytes())
-
-
-def _arrow_numbers(
-    values: Sequence[Any] | NDArray[Any], kind: str, valid: Sequence[bool] | None = None
-) -> Any:
-    """Numbers as an arrow array of a type that numpy calls the same; NULL where not `valid`."""
-    import pyarrow as pa
-
-    buffers = [None if valid is None else _bits(valid)]
-    buffers.append(pa.py_buffer(np.array(values, dtype=kind).tobytes()))
-    return pa.Array.from_buffers(pa.type_for_alias(kind), len(values), buffers)

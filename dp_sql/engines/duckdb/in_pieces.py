@@ -17,37 +17,31 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import duckdb
-import numpy as np
 
+from dp_sql.engines.duckdb import persons
+from dp_sql.engines.duckdb.arrow_rows import Column, batches, sent
+from dp_sql.engines.duckdb.persons import computed_from
 from dp_sql.errors import InternalError, SourceError
 from dp_sql.privacy.plans.plan import Plan, drawn_from
 from dp_sql.privacy.private_sql.bundles import read_together
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.privacy.private_sql.statement import EXECUTION, merged_sql
 from dp_sql.sql.formatting import full_name
-from dp_sql.sql.types import INTEGERS, family
 
 if TYPE_CHECKING:
     from dp_sql.engines.duckdb.connection import Engine
-    from dp_sql.udfs.count_distinct.graph import Int32s
     from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
 
 T = TypeVar("T")
 
 LARGE = 1 << 22  # rows; a source of at least so many is read in pieces
-_ROWS = 1 << 20  # of a piece
-# Types whose values arrow represents in at most 64 bits; others are sent as strings.
-_AS_NUMBERS = (INTEGERS - {"HUGEINT", "UHUGEINT"}) | {
-    "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
-    "TIMESTAMP WITH TIME ZONE",
-}  # fmt: skip
-_LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a piece too large
 _MINUTE, _REMEMBERED = 60, 256  # seconds, sources
 _SMALL = WeakKeyDictionary["Interrupts", dict[str, tuple[float, int]]]()  # when asked, and rows
 _CARDINALITY = re.compile(r'"Estimated Cardinality": *"~?(\d+)"')
@@ -110,6 +104,15 @@ def _n_rows(plan: Plan, engine: Engine) -> int:
     return n_rows
 
 
+def _fits_memory(plan: Plan, engine: Engine) -> bool:
+    """Whether a source has so many rows that it is worth while to compute people's values here."""
+    if not persons.LEAST <= (n_rows := _n_rows(plan, engine)) <= persons.MOST:
+        return False
+    limit = "SELECT system.main.current_setting('memory_limit')"
+    ((most,),) = engine.run(limit).fetchall()
+    return n_rows * persons.BYTES <= (_in_bytes(most) or 0)
+
+
 def _is_in_pieces(plan: Plan) -> bool:
     return "__dp_cover" in plan.parameters.takes
 
@@ -119,19 +122,22 @@ def release_sql(
     plans: Sequence[Plan],
     tickets: Sequence[str],
     engine: Engine,
-    in_one: Callable[[Sequence[Plan], Sequence[str]], str],
+    in_one: Callable[..., str],
     execution: str = EXECUTION,
 ) -> Iterator[str]:
     """Yield the SELECT of the release of a bundle of plans, to be run once.
 
-    `in_one` writes the SELECT of small sources. Raises DuckDB's errors, or a SourceError.
+    `in_one` writes the SELECT as private_sql does. Raises DuckDB's errors, or a SourceError.
     """
+    calls = [f"'{ticket}', {execution}" for ticket in tickets]
     if not _is_in_pieces(plans[0]):
-        yield in_one(plans, tickets)
+        fits = partial(_fits_memory, plans[0], engine)
+        with computed_from(plans, calls, engine, fits) as computed:
+            yield in_one(plans, tickets, computed=computed)
         return
-    (plan,), (ticket,) = plans, tickets
+    (plan,), (ticket,), (call,) = plans, tickets, calls
     try:
-        counts = _cover_counts(plan, f"'{ticket}', {execution}", engine)
+        counts = _cover_counts(plan, call, engine)
     except (OSError, MemoryError, RuntimeError, ValueError) as error:
         raise SourceError(f"The source cannot be counted ({type(error).__name__}).") from None
     table = full_name(("temp", "main", f"__dp_cover_{ticket}"))
@@ -160,9 +166,9 @@ def _cover_counts(plan: Plan, call: str, engine: Engine) -> list[int]:
     if bounds is None:
         raise InternalError("This mechanism needs pairs.")
     with contextlib.closing(_store(engine)) as pairs:
-        batches = stopping(_batches(engine.relate(_pairs_sql(plan, call))))
-        with contextlib.closing(batches):
-            n_items, n_people = _stored(batches, pairs)
+        rows = stopping(batches(engine.relate(_pairs_sql(plan, call))))
+        with contextlib.closing(rows):
+            n_items, n_people = _stored(rows, pairs)
         found = partial_cover_counts(
             lambda people_per_item: stopping(pairs.thin(people_per_item)),
             lambda some, theirs: stopping(pairs.complete(some, theirs)),
@@ -173,11 +179,11 @@ def _cover_counts(plan: Plan, call: str, engine: Engine) -> list[int]:
     return [*stopping(found.counts.tolist())]
 
 
-def _stored(batches: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:
+def _stored(rows: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:
     """Store rows of people and items while DuckDB reads the next; return how many there are."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    people, items = _Column(), _Column()
+    people, items = Column(), Column()
     with ThreadPoolExecutor(2) as others:
 
         def store(batch: Any) -> None:
@@ -185,7 +191,7 @@ def _stored(batches: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:
             pairs.add(items.numbers(batch.column(1)), of_people.result())
 
         last: Future[Any] = others.submit(int)
-        for batch in batches:
+        for batch in rows:
             last.result()
             last = others.submit(store, batch)
         last.result()
@@ -195,38 +201,9 @@ def _stored(batches: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:
 def _pairs_sql(plan: Plan, call: str) -> str:
     """The SELECT of pairs of people and items, as sent; a pair may occur more than once."""
     rows = PeopleRows([replace(plan, keep_source=False)], [call])
-    sent = [_sent(name, plan.columns[name].type) for name in ("privacy_unit", "item")]
+    columns = [sent(name, plan.columns[name].type) for name in ("privacy_unit", "item")]
     ctes = ", ".join([*rows.shared(), *rows.of(0)])
-    return f"WITH {ctes} SELECT {', '.join(sent)} FROM __dp_kept"
-
-
-def _sent(name: str, kind: str) -> str:
-    """A column as it is sent: two values are sent as equal if and only if they are equal.
-
-    For long strings and blobs this relies on sha256.
-    """
-    column, of = f"__dp_{name}", family(kind)
-    if of in _AS_NUMBERS:
-        return column
-    if of != "BLOB":
-        column = f"CAST({column} AS VARCHAR)"
-    if of in {"BLOB", "VARCHAR"}:
-        size = f"system.main.{'octet_length' if of == 'BLOB' else 'strlen'}({column})"
-        # Longer than any value that is sent as it is.
-        hashed = f"system.main.lpad(system.main.sha256({column}), {_LONG}, ' ')"
-        hashed = f"system.main.encode({hashed})" if of == "BLOB" else hashed
-        column = f"CASE WHEN {size} < {_LONG} THEN {column} ELSE {hashed} END"
-    return f"{column} AS __dp_{name}"
-
-
-def _batches(relation: Any) -> Iterator[Any]:
-    """The rows in arrow's batches; arrow wraps DuckDB's errors, and this unwraps them."""
-    is_new = hasattr(relation, "to_arrow_reader")
-    reader = relation.to_arrow_reader(_ROWS) if is_new else relation.fetch_record_batch(_ROWS)
-    try:
-        yield from reader
-    except (OSError, ValueError) as error:
-        raise duckdb.Error(str(error)) from None
+    return f"WITH {ctes} SELECT {', '.join(columns)} FROM __dp_kept"
 
 
 def _store(engine: Engine) -> StoredPairs:
@@ -244,7 +221,9 @@ def _store(engine: Engine) -> StoredPairs:
 
     def space() -> int:
         with contextlib.closing(engine.connection.cursor()) as other:
-            return _in_bytes(most, place) - int(other.execute(spilled).fetchall()[0][0])
+            free = _in_bytes(most)
+            free = shutil.disk_usage(place).free if free is None else free
+            return free - int(other.execute(spilled).fetchall()[0][0])
 
     return StoredPairs(place, space)
 
@@ -257,41 +236,7 @@ def _existing(folder: Path) -> Path | None:
     return None
 
 
-def _in_bytes(size: str, folder: Path) -> int:
-    """A size as DuckDB prints it, in bytes; if it is a percentage, the free disk space."""
+def _in_bytes(size: str) -> int | None:
+    """A size as DuckDB prints it, in bytes; None if it is a percentage."""
     found = _SIZE.match(size)
-    if found is None:
-        return shutil.disk_usage(folder).free
-    return int(Fraction(found[1]) * 1024 ** _UNITS.index(found[2]))
-
-
-class _Column:
-    """Numbers for the values of a column, which arrow sends as numbers or as strings."""
-
-    def __init__(self) -> None:
-        from dp_sql.udfs.count_distinct.dense_numbers import Numbers, Strings
-
-        self._codes, self._strings = Numbers(), Strings()
-
-    @property
-    def size(self) -> int:
-        """How many different values there are."""
-        return self._codes.size + self._strings.size
-
-    def numbers(self, values: Any) -> Int32s:
-        """Number the values of an arrow array; all arrays are of one type."""
-        import pyarrow as pa
-
-        if values.null_count:
-            raise InternalError("A NULL among people or items.")
-        if pa.types.is_primitive(values.type):
-            return self._codes.of(_buffer(values, 1, f"i{values.type.bit_width // 8}", 0))
-        written = values.cast(pa.large_binary())
-        return self._strings.of(
-            np.frombuffer(written.buffers()[2] or b"", np.uint8), _buffer(written, 1, "i8", 1)
-        )
-
-
-def _buffer(values: Any, place: int, kind: str, more: int) -> Any:
-    found = np.frombuffer(values.buffers()[place] or b"", kind)
-    return found[values.offset : values.offset + len(values) + more]
+    return int(Fraction(found[1]) * 1024 ** _UNITS.index(found[2])) if found else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.plan import Column, Plan
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, from_zero, pair, people_codes
 from dp_sql.sql.types import by_value, exact
@@ -23,6 +24,22 @@ def keys_sql(plan: Plan) -> list[str]:
 def by_keys(plan: Plan) -> str:
     """The order of the groups."""
     return ", ".join(by_value(name, key.type) for name, key in keys_of(plan).items())
+
+
+def groups_ctes(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> list[str]:
+    """`__dp_groups`, numbered in the order of the keys, behind `__dp_found` if they are found.
+
+    The arguments are those of `found_sql`.
+    """
+    groups = plan.groups
+    if groups is None:
+        raise InternalError("Only people's rows have such groups.")
+    found, listed = [], f"({groups.select}) AS __dp_crossed"
+    if groups.finding is not None:
+        found, listed = found_sql(plan, call, rows, distinct=distinct), "__dp_found"
+    number = f"system.main.row_number() OVER (ORDER BY {by_keys(plan)}) AS __dp_group"
+    names = ", ".join(keys_of(plan))
+    return [*found, f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {listed})"]
 
 
 def found_sql(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> list[str]:

@@ -7,6 +7,7 @@ budget/accountants.md allows under "Releases that draw first".
 
 Per-person values (sql.shape.Shape.of_person) of all calls are computed by one GROUP BY, so that
 people are grouped once. Columns of what is shared are numbered: `__dp_item_0` is the first item.
+These values may also be computed elsewhere, from rows in memory (rows_read.py).
 
 Where the rows are read in parts, every draw is by a keyed hash, so that a part that is computed
 again comes out the same. For every key the promise holds; that the draws are fair rests on the hash
@@ -17,12 +18,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of, read_together
-from dp_sql.privacy.private_sql.groups import UNIT, by_keys, found_sql, keys_of, keys_sql
+from dp_sql.privacy.private_sql.groups import UNIT, groups_ctes, keys_of, keys_sql
 from dp_sql.privacy.private_sql.items import item_of, key_of, lists_items
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.mechanism_rows import EMPTY_LIST
@@ -30,7 +31,7 @@ from dp_sql.sql.types import as_text, by_value, exact
 
 KEEP_UDF, KEEP_BITS_UDF = "__dp_sql_keep", "__dp_sql_keep_bits"
 KEY_UDF = "__dp_sql_key"
-_N_BITS = 62  # so many groups fit a BIGINT, as one bit each
+N_BITS = 62  # so many groups fit a BIGINT, as one bit each
 _PLACE = "CAST(__dp_group - 1 AS INTEGER)"
 _BITS = f"system.main.bit_or(CAST(1 AS BIGINT) << {_PLACE})"
 _ITEM = re.compile(r"\b__dp_item\b")
@@ -43,31 +44,37 @@ class PeopleRows:
     calls: the first arguments of the UDF that draws for a plan.
     key: in place of UDFs, draws are hashes with this key, in hexadecimal digits. `__dp_groups` is
         then a table that is already there.
+    persons: where people's values are, if they were computed from the rows in memory; by the cap
+        on their groups.
     """
 
     plans: Sequence[Plan]
     calls: Sequence[str] = ()
     key: str | None = None
+    persons: Mapping[int | None, str] | None = None
 
     def __post_init__(self) -> None:
         self.plans = [read_together(plan) for plan in self.plans]
         self._first = self.plans[0]
         items = [item_of(plan, place) for place, plan in enumerate(self.plans)]
         self._columns = {sql: f"__dp_item_{i}" for i, sql in enumerate(dict.fromkeys(items))}
-        self._items = [self._columns[sql] for sql in items]
-        self._values: dict[str, str] = {}
-        for plan, item in zip(self.plans, self._items, strict=True):
+        self.items = [self._columns[sql] for sql in items]
+        self.values: dict[str, str] = {}
+        for plan, item in zip(self.plans, self.items, strict=True):
             for value in plan.parameters.of_person().values():
-                self._values.setdefault(_ITEM.sub(item, value), f"__dp_own_{len(self._values)}")
-        self._grouped = bool(self._first.keys)
+                self.values.setdefault(_ITEM.sub(item, value), f"__dp_own_{len(self.values)}")
+        self.grouped = bool(self._first.keys)
         self._n_of_rows = sum(not plan.parameters.of_person() for plan in self.plans)
         self._n_of_persons = len(self.plans) - self._n_of_rows
-        self._draws: dict[int, str] = {}  # cap → the end of its CTEs' names
-        for plan in self.plans:
-            if (cap := self._cap(plan)) is not None:
-                self._draws.setdefault(cap, f"_{len(self._draws)}")
+        # cap → the end of its CTEs' names
+        self._draws = {cap: f"_{n}" for n, cap in enumerate(one for one in self.caps if one)}
 
-    def _cap(self, plan: Plan) -> int | None:
+    @property
+    def caps(self) -> list[int | None]:
+        """Those of the plans, each once."""
+        return list(dict.fromkeys(map(self.cap, self.plans)))
+
+    def cap(self, plan: Plan) -> int | None:
         """In how many groups a person is kept by a draw; None: in all of them."""
         groups = plan.groups
         if groups is None or groups.cap is None or (groups.size or groups.cap + 1) <= groups.cap:
@@ -77,7 +84,7 @@ class PeopleRows:
     @property
     def _person(self) -> str:
         """The columns that tell one person's rows in one group."""
-        return f"__dp_group, {UNIT}" if self._grouped else UNIT
+        return f"__dp_group, {UNIT}" if self.grouped else UNIT
 
     @property
     def _is_distinct(self) -> bool:
@@ -87,16 +94,22 @@ class PeopleRows:
     @property
     def _n_readers(self) -> int:
         """How often `__dp_read` is read."""
-        if self._grouped:
+        if self.grouped:
             n_of_groups = 3 if finding_of(self._first) and not self._aggregates_first else 1
             return n_of_groups + self._draws_first + sum(map(lists_items, self.plans))
         return self._n_of_rows + bool(self._n_of_persons)
 
     def shared(self) -> list[str]:
         """The CTEs that all plans read."""
+        if self.persons is not None:
+            groups = self._groups() if self.grouped else []
+            return groups + [
+                f"__dp_persons{self._end(cap)} AS (SELECT * FROM {relation})"
+                for cap, relation in self.persons.items()
+            ]
         ctes = self.read()
         rows = "__dp_read"
-        if self._grouped:
+        if self.grouped:
             if self._aggregates_first:
                 persons = self._persons("__dp_read", ", ".join([*keys_of(self._first), UNIT]))
                 kept = "" if finding_of(self._first) else "NOT "
@@ -113,7 +126,7 @@ class PeopleRows:
         if self._aggregates_first:
             ctes.append(f"__dp_persons AS MATERIALIZED ({self._placed('__dp_all')})")
         elif self._n_of_persons:
-            if self._draws_rows:
+            if self.key is not None and self._draws_words:
                 ctes.append(f"__dp_numbered AS ({self._numbered(rows)})")
                 rows = "__dp_numbered"
             ctes.append(f"__dp_persons AS MATERIALIZED ({self._persons(rows)})")
@@ -121,20 +134,22 @@ class PeopleRows:
             ctes += self._allowed(cap, end)
         return ctes
 
+    def _end(self, cap: int | None) -> str:
+        return "" if cap is None else self._draws[cap]
+
     def of(self, place: int) -> list[str]:
         """The CTEs of one plan; the last one is `__dp_kept`, which its lists read."""
-        plan, item = self.plans[place], self._items[place]
+        plan, item = self.plans[place], self.items[place]
         ctes = []
-        if self._grouped and lists_items(plan):
+        if self.grouped and lists_items(plan):
             some = f"SELECT {item} AS __dp_item FROM __dp_read WHERE {item} IS NOT NULL"
             ctes = [f"__dp_rows AS ({some})"]
         values = plan.parameters.of_person()
-        rows = "__dp_persons" if values else "__dp_placed" if self._grouped else "__dp_read"
-        cap = self._cap(plan)
-        if cap is not None:
-            rows += self._draws[cap]
+        rows = "__dp_persons" if values else "__dp_placed" if self.grouped else "__dp_read"
+        cap = self.cap(plan)
+        rows += self._end(cap)
         if values:
-            listed = [f"{self._values[_ITEM.sub(item, sql)]} AS {n}" for n, sql in values.items()]
+            listed = [f"{own} AS {name}" for name, own in self.values_of(place).items()]
             some = f" WHERE __dp_n_{item} > 0" if len(self._columns) > 1 else ""
             if self._draws_first and (cap is None or self._counts_bits):
                 own, bits = "__dp_own", f"__dp_in_{item}"
@@ -144,14 +159,25 @@ class PeopleRows:
                 listed = [f"1 AS {n}" for n in values]
             kept = f"SELECT {self._person}, {', '.join(listed)} FROM {rows}{some}"
             return [*ctes, f"__dp_kept AS ({kept})"]
-        distinct = "DISTINCT " if self._grouped and not self._is_distinct else ""
+        distinct = "DISTINCT " if self.grouped and not self._is_distinct else ""
         some = f" WHERE {item} IS NOT NULL" if len(self._columns) > 1 else ""
         kept = f"SELECT {distinct}{self._person}, {item} AS __dp_item FROM {rows}{some}"
         alone = plan.keep_source and self._n_readers == 1 and not plan.parameters.reads_rows_once
         is_sample = plan.parameters.sample_items is not None  # few rows, and each has been hashed
-        is_kept = cap is not None or distinct or is_sample or (alone and not self._grouped)
+        is_kept = cap is not None or distinct or is_sample or (alone and not self.grouped)
         is_kept = is_kept and not (self._draws_first and plan.parameters.reads_rows_once)
         return [*ctes, f"__dp_kept AS {'' if is_kept else 'NOT '}MATERIALIZED ({kept})"]
+
+    def values_of(self, place: int) -> dict[str, str]:
+        """The columns of a plan's values in `__dp_persons`, by the names that it gives them."""
+        values, item = self.plans[place].parameters.of_person(), self.items[place]
+        return {name: self.values[_ITEM.sub(item, sql)] for name, sql in values.items()}
+
+    def unaggregated(self) -> tuple[list[str], str]:
+        """CTEs, and the relation of the rows before people's values are computed from them."""
+        if not self.grouped:
+            return self.read(), "__dp_read"
+        return [*self.read(), *self._groups()], f"({self._placed('__dp_read')}) AS __dp_rows"
 
     def read(self) -> list[str]:
         """`__dp_read`, the source's rows, behind what it reads."""
@@ -186,20 +212,10 @@ class PeopleRows:
         return f"__dp_read AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
 
     def _groups(self) -> list[str]:
-        """`__dp_groups`, numbered in the order of the keys."""
-        groups = self._first.groups
-        assert groups is not None  # of people
-        names = ", ".join(keys_of(self._first))
-        number = f"system.main.row_number() OVER (ORDER BY {by_keys(self._first)}) AS __dp_group"
-        found, listed = [], f"({groups.select}) AS __dp_crossed"
-        if groups.finding is not None:
-            is_once, listed = self._aggregates_first, "__dp_found"
-            rows = "__dp_all" if is_once else "__dp_read"
-            found = found_sql(self._first, self.calls[0], rows, distinct=is_once)
-        return [
-            *found,
-            f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {listed})",
-        ]
+        """`__dp_groups`, numbered in the order of the keys, behind how they are found."""
+        is_once = self._aggregates_first
+        rows = "__dp_all" if is_once else "__dp_read"
+        return groups_ctes(self._first, self.calls[0], rows, distinct=is_once)
 
     @property
     def _aggregates_first(self) -> bool:
@@ -208,7 +224,7 @@ class PeopleRows:
             return False
         if finding_of(self._first) is not None:
             return True
-        return self._is_alone and self._grouped and not (self._draws_words or self._draws_first)
+        return self._is_alone and self.grouped and not (self._draws_words or self._draws_first)
 
     @property
     def _is_alone(self) -> bool:
@@ -218,7 +234,7 @@ class PeopleRows:
     @property
     def _draws_words(self) -> bool:
         """Whether people's values need a word for each row."""
-        return any(WORD_UDF in sql for sql in self._values)
+        return any(WORD_UDF in sql for sql in self.values)
 
     @property
     def _counts_bits(self) -> bool:
@@ -229,7 +245,7 @@ class PeopleRows:
         """The source's rows, or values of people, with the numbers of their groups."""
         same = " AND ".join(f"{rows}.{k} = __dp_groups.{k}" for k in keys_of(self._first))
         distinct = "DISTINCT " if self._is_distinct else ""
-        columns = [*(self._columns if rows == "__dp_read" else self._values).values()]
+        columns = [*(self._columns if rows == "__dp_read" else self.values).values()]
         if rows != "__dp_read":
             columns += self._counts
         return (
@@ -240,18 +256,18 @@ class PeopleRows:
     @property
     def _counts(self) -> dict[str, str]:
         """The numbers of a person's rows with each item, by name; none where there is one item."""
-        items = dict.fromkeys(self._items) if len(self._columns) > 1 else ()
+        items = dict.fromkeys(self.items) if len(self._columns) > 1 else ()
         return {f"__dp_n_{item}": item for item in items}
 
     def _persons(self, rows: str, by: str | None = None) -> str:
         """The values of each person, in each group, that the plans need."""
         by = by or self._person
-        listed = [f"{self._drawn(sql)} AS {name}" for sql, name in self._values.items()]
+        listed = [f"{self._drawn(sql)} AS {name}" for sql, name in self.values.items()]
         listed += [f"system.main.count({item}) AS {name}" for name, item in self._counts.items()]
         return f"SELECT {by}, {', '.join(listed)} FROM {rows} GROUP BY {by}"
 
     @property
-    def _n_groups(self) -> int:
+    def n_groups(self) -> int:
         """How many groups there are, if this is known before the release; else 0."""
         return (self._first.groups and self._first.groups.size) or 0
 
@@ -262,13 +278,9 @@ class PeopleRows:
         Another reading in the same execution then has another draw, which no value depends on:
         not so for places in a list of the items in the rows.
         """
-        is_free = not self._n_of_rows or (self._is_alone and not self._finds_items)
-        return is_free and self.key is None and 0 < self._n_groups <= _N_BITS
-
-    @property
-    def _finds_items(self) -> bool:
-        """Whether the first call's items are those in the rows that are kept."""
-        return self._first.domain is None and self._first.mechanism.finds_items
+        finds_items = self._first.domain is None and self._first.mechanism.finds_items
+        is_free = not self._n_of_rows or (self._is_alone and not finds_items)
+        return is_free and self.key is None and 0 < self.n_groups <= N_BITS
 
     @staticmethod
     def _is_in(groups: str) -> str:
@@ -282,15 +294,15 @@ class PeopleRows:
         A word for each row costs more than to read a stored table again, if a cap leaves few rows;
         so does telling a person's items apart in groups that are not kept.
         """
-        if not self._draws or not self._fits_bits:
+        if not self._draws or not self._fits_bits or self.persons is not None:
             return False
         if self._n_of_rows or self._counts_bits:
             return True
-        uncapped = [plan for plan in self.plans if self._cap(plan) is None]
+        uncapped = [plan for plan in self.plans if self.cap(plan) is None]
         return (
             not self._first.keep_source
             and self._draws_words
-            and all(2 * cap <= self._n_groups for cap in self._draws)
+            and all(2 * cap <= self.n_groups for cap in self._draws)
             and all(plan.parameters.counts_people for plan in uncapped)
         )
 
@@ -298,7 +310,7 @@ class PeopleRows:
         """The groups of each person as bits, `__dp_own`, and the values in those that are kept."""
         own = [f"{_BITS} AS own"]
         if not self._is_alone:
-            items = dict.fromkeys(self._items)
+            items = dict.fromkeys(self.items)
             own += (f"{_BITS} FILTER (WHERE {one} IS NOT NULL) AS __dp_in_{one}" for one in items)
         ctes = [
             f"__dp_own AS MATERIALIZED (SELECT {UNIT}, {', '.join(own)} "
@@ -317,14 +329,9 @@ class PeopleRows:
                 ctes.append(f"__dp_persons{end} AS MATERIALIZED ({self._persons(f'{rows} AS r')})")
         return ctes
 
-    @property
-    def _draws_rows(self) -> bool:
-        """Whether one row of a person is drawn, by a hash."""
-        return self.key is not None and self._draws_words
-
     def _numbered(self, rows: str) -> str:
         """The rows with numbers within each person's; rows with equal numbers are equal."""
-        names = [*self._columns.values(), *(["__dp_group"] if self._grouped else [])]
+        names = [*self._columns.values(), *(["__dp_group"] if self.grouped else [])]
         number = f"PARTITION BY {UNIT} ORDER BY {', '.join(names)}"
         return f"SELECT *, system.main.row_number() OVER ({number}) AS __dp_row FROM {rows}"
 
@@ -376,9 +383,7 @@ class PeopleRows:
         People are in an order of their own, so that another reading has the same draw.
         """
         call = next(
-            call
-            for plan, call in zip(self.plans, self.calls, strict=True)
-            if self._cap(plan) == cap
+            call for plan, call in zip(self.plans, self.calls, strict=True) if self.cap(plan) == cap
         )
         order = by_value(UNIT, self._first.columns["privacy_unit"].type)
         return [

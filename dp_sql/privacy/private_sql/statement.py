@@ -18,6 +18,7 @@ from itertools import chain, count
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.groups import by_keys, keys_of, keys_sql
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
+from dp_sql.privacy.private_sql.rows_read import Computed
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import sample
@@ -97,26 +98,28 @@ def private_sql(
     *,
     again: bool = False,
     execution: str = EXECUTION,
+    computed: Computed | None = None,
 ) -> str:
     """A SELECT of the columns of `released_columns`: each release is what a UDF knows by a ticket.
 
     The plans are those of one bundle, as bundles.bundles says. `again`: whether one execution
-    may run it more than once, as in MechanismRows. `execution`: for which connection and
-    query the releases are made, if not for its own.
+    may run it more than once, as in MechanismRows. `execution`: for which connection and query the
+    releases are made, if not for its own. `computed`: what is read in place of rows.
     """
     calls = [f"'{ticket}', {execution}" for ticket in tickets]
     if not plans[0].parameters.reads_people:
         (plan,), (call,) = plans, calls
         answer = _answer(plan, call, rows_of(plan, again=again), 1)
         return f"WITH {', '.join(_score_rows(plan))}, {answer}"
-    people = PeopleRows(plans, calls)
+    people = PeopleRows(plans, calls, persons=None if computed is None else computed.persons)
+    summaries = {} if computed is None else computed.summaries
     if len(plans) == 1:
         ctes = [*people.shared(), *people.of(0)]
-        rows = rows_of(plans[0], again=again)
+        rows = replace(rows_of(plans[0], again=again), merged=summaries.get(0))
         return f"WITH {', '.join(ctes)}, {_answer(plans[0], calls[0], rows, 1)}"
     ctes, names = people.shared(), [f"__dp_answer_{n}" for n, _ in enumerate(plans, 1)]
     for n, (plan, call, name) in enumerate(zip(plans, calls, names, strict=True)):
-        rows = rows_of(plan, again=again)
+        rows = replace(rows_of(plan, again=again), merged=summaries.get(n))
         answer = f"WITH {', '.join(people.of(n))}, {_answer(plan, call, rows, n + 1)}"
         ctes.append(f"{name} AS MATERIALIZED ({answer})")
     columns = [*(f"{names[0]}.{name}" for name, _ in _key_columns(plans[0]))]

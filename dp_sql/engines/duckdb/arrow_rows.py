@@ -1,0 +1,104 @@
+"""Columns as arrow arrays: what DuckDB sends as numbers, and numbers for DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_sql.errors import InternalError
+from dp_sql.sql.types import INTEGERS, family
+
+if TYPE_CHECKING:
+    from dp_sql.udfs.count_distinct.graph import Int32s
+
+ROWS = 1 << 20  # of a piece
+# Types whose values arrow represents in at most 64 bits; others are sent as strings.
+_AS_NUMBERS = (INTEGERS - {"HUGEINT", "UHUGEINT"}) | {
+    "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
+    "TIMESTAMP WITH TIME ZONE",
+}  # fmt: skip
+_LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a piece too large
+
+
+def sent(name: str, kind: str) -> str:
+    """A column as it is sent: two values are sent as equal if and only if they are equal.
+
+    For long strings and blobs this relies on sha256.
+    """
+    column, of = f"__dp_{name}", family(kind)
+    if of in _AS_NUMBERS:
+        return column
+    if of != "BLOB":
+        column = f"CAST({column} AS VARCHAR)"
+    if of in {"BLOB", "VARCHAR"}:
+        size = f"system.main.{'octet_length' if of == 'BLOB' else 'strlen'}({column})"
+        # Longer than any value that is sent as it is.
+        hashed = f"system.main.lpad(system.main.sha256({column}), {_LONG}, ' ')"
+        hashed = f"system.main.encode({hashed})" if of == "BLOB" else hashed
+        column = f"CASE WHEN {size} < {_LONG} THEN {column} ELSE {hashed} END"
+    return f"{column} AS __dp_{name}"
+
+
+def batches(relation: Any) -> Iterator[Any]:
+    """The rows in arrow's batches; arrow wraps DuckDB's errors, and this unwraps them."""
+    is_new = hasattr(relation, "to_arrow_reader")
+    reader = relation.to_arrow_reader(ROWS) if is_new else relation.fetch_record_batch(ROWS)
+    try:
+        yield from reader
+    except (OSError, ValueError) as error:
+        raise duckdb.Error(str(error)) from None
+
+
+class Column:
+    """Numbers for the values of a column, which arrow sends as numbers or as strings."""
+
+    def __init__(self) -> None:
+        from dp_sql.udfs.count_distinct.dense_numbers import Numbers, Strings
+
+        self._codes, self._strings = Numbers(), Strings()
+
+    @property
+    def size(self) -> int:
+        """How many different values there are."""
+        return self._codes.size + self._strings.size
+
+    def numbers(self, values: Any) -> Int32s:
+        """Number the values of an arrow array; all arrays are of one type."""
+        import pyarrow as pa
+
+        if values.null_count:
+            raise InternalError("A NULL among people or items.")
+        if pa.types.is_primitive(values.type):
+            return self._codes.of(buffer(values, 1, f"i{values.type.bit_width // 8}", 0))
+        written = values.cast(pa.large_binary())
+        return self._strings.of(
+            np.frombuffer(written.buffers()[2] or b"", np.uint8), buffer(written, 1, "i8", 1)
+        )
+
+
+def buffer(values: Any, place: int, kind: str, more: int) -> Any:
+    """A buffer of an arrow array as numpy: one element per value, and some more."""
+    found = np.frombuffer(values.buffers()[place] or b"", kind)
+    return found[values.offset : values.offset + len(values) + more]
+
+
+def bits(valid: Sequence[bool]) -> Any:
+    """What is valid, as arrow's bitmap."""
+    import pyarrow as pa
+
+    return pa.py_buffer(np.packbits(np.array(valid, bool), bitorder="little").tobytes())
+
+
+def arrow_numbers(
+    values: Sequence[Any] | NDArray[Any], kind: str, valid: Sequence[bool] | None = None
+) -> Any:
+    """Numbers as an arrow array of a type that numpy calls the same; NULL where not `valid`."""
+    import pyarrow as pa
+
+    buffers = [None if valid is None else bits(valid)]
+    buffers.append(pa.py_buffer(np.array(values, dtype=kind).tobytes()))
+    return pa.Array.from_buffers(pa.type_for_alias(kind), len(values), buffers)

@@ -1,0 +1,152 @@
+"""The SQL of rows that are read into memory, and of people's values that are computed there.
+
+DuckDB would group the rows by person. In memory, for each person in each group, come out: how many
+rows have an item, what the items add up to, and the item of one row, drawn (udfs/contributions).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.bundles import finding_of
+from dp_sql.privacy.private_sql.people_rows import N_BITS, PeopleRows
+from dp_sql.sql.functions.avg import Avg
+from dp_sql.sql.functions.quantile import WORD_UDF
+from dp_sql.sql.types import INTEGERS, digits_of, family
+
+_SUMMED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
+_COUNT = re.compile(r"system\.main\.count\(__dp_item_(\d+)\)")
+_SUM = re.compile(r"system\.main\.sum\(__dp_item_(\d+)\)")
+_VOTE = re.compile(rf"system\.main\.arg_min\(__dp_item_(\d+), {WORD_UDF}\(__dp_item_\1\)\)")
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What was computed from the rows in memory, as relations of FROM.
+
+    persons: people's values, by the cap on their groups. summaries: those of some plans, by their
+    place in the bundle.
+    """
+
+    persons: Mapping[int | None, str]
+    summaries: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class ItemRead:
+    """What is computed of an item: always `__dp_count_i`, how many rows have it; i is its number.
+
+    scale: the digits behind its point, if `__dp_sum_i` is needed. votes: whether `__dp_vote_i` is.
+    """
+
+    scale: int | None
+    votes: bool
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A plan of DP_AVG, whose summary is computed: the number of its item, the bound on rows."""
+
+    item: int
+    bound: int | None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is computed of rows for the plans with one cap.
+
+    cap: in how many groups a person is kept; None: in all. items: by their numbers. values: the
+    columns of these plans' `__dp_persons`, from `__dp_group`, from 1, `__dp_privacy_unit`, and what
+    is computed of the items. means: by the place of the plan in its bundle.
+    """
+
+    cap: int | None
+    items: Mapping[int, ItemRead]
+    values: Sequence[str]
+    means: Mapping[int, Mean]
+
+
+@dataclass(frozen=True)
+class RowsRead:
+    """sql: a SELECT of each row's person, of its group's number, from 0, if any, and of the items.
+
+    sends: of each item whether it is sent as it is; else 1 stands for it.
+    """
+
+    sql: str
+    sends: Sequence[bool]
+    grouped: bool
+    n_groups: int
+    kept: Sequence[Kept]
+
+
+def rows_read(plans: Sequence[Plan], calls: Sequence[str], person: str) -> RowsRead | None:
+    """How to read the rows of a bundle; None: some value needs DuckDB.
+
+    `person` is the SQL of what stands for `__dp_privacy_unit`.
+    """
+    people = PeopleRows([replace(plan, keep_source=False) for plan in plans], calls)
+    are_public = not people.grouped or (people.n_groups and finding_of(people.plans[0]) is None)
+    fit_bits = people.n_groups <= N_BITS or people.caps == [None]
+    if not (are_public and fit_bits and all(plan.parameters.of_person() for plan in people.plans)):
+        return None
+    types = [plan.columns["item"].type for plan in people.plans]
+    kinds = dict(zip(people.items, types, strict=True))  # in the order of the items' numbers
+    kept = [_kept(people, cap, kinds) for cap in people.caps]
+    sends, sent = [], []
+    for i, (name, kind) in enumerate(kinds.items()):
+        made = [one.items[i] for one in kept if i in one.items]
+        sums, is_decimal = any(one.scale is not None for one in made), family(kind) == "DECIMAL"
+        if sums and not (digits_of(kind)[0] <= 18 if is_decimal else family(kind) in _SUMMED):
+            return None
+        sends.append(sums or any(one.votes for one in made))
+        one = f"CASE WHEN {name} IS NOT NULL THEN CAST(1 AS UTINYINT) END"
+        whole = name if sums and is_decimal else f"CAST({name} AS BIGINT)"
+        sent.append(whole if sends[i] else one)
+    if any("(__dp_item" in value for one in kept for value in one.values):
+        return None
+    group = ["CAST(__dp_group - 1 AS INTEGER)"] if people.grouped else []
+    ctes, relation = people.unaggregated()
+    sql = f"WITH {', '.join(ctes)} SELECT {', '.join([person, *group, *sent])} FROM {relation}"
+    return RowsRead(sql, sends, people.grouped, people.n_groups or 1, kept)
+
+
+def _kept(people: PeopleRows, cap: int | None, kinds: Mapping[str, str]) -> Kept:
+    """What the plans with a cap need."""
+    names, means, wanted, numbers = [*kinds], {}, set[str](), set[int]()
+    for place, plan in enumerate(people.plans):
+        if people.cap(plan) == cap:
+            numbers.add(number := names.index(people.items[place]))
+            if isinstance(plan.parameters, Avg):
+                bound = plan.parameters.bound
+                means[place] = Mean(number, bound if isinstance(bound, int) else None)
+            else:
+                wanted.update(people.values_of(place).values())
+    values = [
+        f"{_computed(sql, [*kinds.values()])} AS {own}"
+        for sql, own in people.values.items()
+        if own in wanted
+    ]
+    if len(names) > 1:
+        values += [f"__dp_count_{i} AS __dp_n_{names[i]}" for i in sorted(numbers)]
+    listed, averaged = " ".join(values), {mean.item for mean in means.values()}
+    items = {}
+    for i in sorted(numbers):
+        sums = f"__dp_sum_{i}" in listed or i in averaged
+        scale = digits_of(kinds[names[i]])[1] if sums else None
+        items[i] = ItemRead(scale, f"__dp_vote_{i}" in listed)
+    return Kept(cap, items, values, means)
+
+
+def _computed(sql: str, kinds: Sequence[str]) -> str:
+    """A person's value from what is computed of the items, as far as it can be."""
+
+    def total(found: re.Match[str]) -> str:
+        name = f"__dp_sum_{found[1]}"
+        is_decimal = family(kinds[int(found[1])]) == "DECIMAL"
+        return name if is_decimal else f"CAST({name} AS HUGEINT)"
+
+    return _VOTE.sub(r"__dp_vote_\1", _COUNT.sub(r"__dp_count_\1", _SUM.sub(total, sql)))

@@ -1,0 +1,231 @@
+"""People's values that are computed in memory are those that DuckDB computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+import dp_sql
+from dp_sql.engines.duckdb import arrow_rows, in_pieces, install, persons
+from dp_sql.errors import QueryError
+from dp_sql.sql.functions.bounded import PeopleOfGroups
+from dp_sql.sql.functions.count import RowsUnderChosenBound
+from dp_sql.udfs.contributions import slots
+from tests.conftest import SURE
+from tests.session.several_calls import priced, wrap_draws
+
+ROWS = """
+CREATE TABLE seen AS SELECT i,
+    CASE WHEN i % 50 > 0 THEN i * i % 91 END AS u, 'p' || u AS name, u % 2 = 0 AS half,
+    CAST(lpad(CAST(u AS VARCHAR), 32, 'a') AS UUID) AS id, CAST(u AS HUGEINT) << 70 AS huge,
+    'r' || i % 5 AS region, i % 3 AS n, CAST(nullif(i % 83 - 40, 3) AS INTEGER) AS x,
+    CASE WHEN i % 4 > 0 THEN (i % 7 - 3) * 3000000000000000000 END AS large,
+    CAST(x / 4 AS DECIMAL(9, 2)) AS price, CAST(x AS DECIMAL(18, 3)) * 7 AS rent,
+    CAST(x AS DECIMAL(20, 1)) AS wide, CAST(abs(x) AS UINTEGER) AS small,
+    DATE '2026-01-01' + x AS day, x / 8 AS real, CAST(NULL AS INTEGER) AS nothing
+FROM range(2000) AS r(i);
+"""
+CALLS = [
+    "DP_COUNT(*, {0})", "DP_COUNT(x, {0})", "DP_COUNT(region, {0}, contribution_bound := 3)",
+    "DP_COUNT(nothing, {0})", "DP_COUNT_DISTINCT(user_id, {0})", "DP_SUM(x, {0})", "DP_SUM(large, {0})",
+    "DP_SUM(price, {0})", "DP_SUM(small, {0}, contribution_bound := 9)", "DP_AVG(x, {0})",
+    "DP_AVG(large, {0})", "DP_AVG(rent, {0}, contribution_bound := 4)", "DP_AVG(price, {0})",
+    "DP_AVG(nothing, {0})", "DP_MEDIAN(x, {0}, lower := -30, upper := 30)",
+    "DP_QUANTILE(day, [0.25, 0.5], {0}, lower := DATE '2025-12-01', upper := DATE '2026-02-01')",
+    "DP_MEDIAN(real, {0}, lower := -4, upper := 4, step := 0.25)",
+    "DP_QUANTILE(rent, 0.9, {0}, lower := 0, upper := 100)",
+]  # fmt: skip
+BESIDE = CALLS[0], CALLS[9], CALLS[14]
+GROUPS = [
+    "", "groups := ['r0', 'r1', 'r3', 'none'], max_groups_contributed := 2",
+    "groups := ['r0', 'r1', 'r2', 'r3', 'r4'], max_groups_contributed := 5",
+]  # fmt: skip
+Taken = list[tuple[Any, ...]]
+
+
+@pytest.fixture(scope="module")
+def owner() -> Iterator[dp_sql.Session]:
+    """Of each person's rows the smallest is drawn, and of the groups the first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(install, "words_of_rows", lambda rows: rows)
+        patch.setattr(slots, "draw_items", smallest)
+        patch.setattr(slots, "draw_groups", first_groups)
+        with dp_sql.connect() as session:
+            session.execute(ROWS)
+            yield session
+
+
+def smallest(rows: Any, items: Any, counts: Any, draws: object) -> Any:
+    taken = np.full(counts.size + 1, np.iinfo(np.int64).max)
+    np.minimum.at(taken, rows, items)
+    return taken[:-1]
+
+
+def first_groups(own: Any, cap: int, draws: object) -> Any:
+    kept = np.zeros_like(own)
+    for _ in range(cap):
+        kept |= (own & ~kept) & -(own & ~kept)
+    return kept
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
+    """What the mechanisms take, in any order; their epsilons differ."""
+    found: Taken = []
+
+    def note(shape: Any, lists: Any) -> None:
+        columns = [x.tolist() if isinstance(x, np.ndarray) else x for x in lists]
+        are_lists = columns[1:] and isinstance(columns[0], list)
+        some = [sorted(zip(*columns, strict=True))] if are_lists else columns
+        found.append((shape.epsilon, type(shape).__name__, *map(_sorted, some)))
+
+    wrap_draws(monkeypatch, note)
+    real = PeopleOfGroups.draw_groups
+
+    def draw_groups(self: PeopleOfGroups, *given: Any) -> Any:
+        for lists in zip(*given[3:], strict=True):
+            note(self, lists)
+        return real(self, *given)
+
+    monkeypatch.setattr(PeopleOfGroups, "draw_groups", draw_groups)
+    monkeypatch.setattr(RowsUnderChosenBound, "draw_groups", draw_groups)
+    return found
+
+
+def _sorted(value: Any) -> Any:
+    return sorted(value) if isinstance(value, list) else value
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have each source read into memory, in small pieces; notes each reading."""
+    found: list[int] = []
+    real = persons._read
+    monkeypatch.setattr(persons, "LEAST", 0)
+    monkeypatch.setattr(arrow_rows, "ROWS", 300)
+    monkeypatch.setattr(persons, "_read", lambda *given: (found.append(1), real(*given))[1])
+    return found
+
+
+def both_ways(
+    session: dp_sql.Session, statement: str, taken: Taken, patch: pytest.MonkeyPatch
+) -> tuple[Taken, Taken]:
+    """What is taken in memory, and from DuckDB."""
+    in_memory = _run(session, statement, taken)
+    with patch.context() as other:
+        other.setattr(persons, "LEAST", 1 << 60)
+        return in_memory, _run(session, statement, taken)
+
+
+def _run(session: dp_sql.Session, statement: str, taken: Taken) -> Taken:
+    taken.clear()
+    session.sql(statement).fetchall()
+    return sorted(taken, key=itemgetter(0, 1))
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("unit", ["u", "name", "id", "huge", "half"])
+@pytest.mark.parametrize("groups", GROUPS)
+@pytest.mark.parametrize("call", CALLS)
+def test_mechanisms_take_what_duckdb_computes(
+    call: str, groups: str, unit: str, owner: dp_sql.Session, taken: Taken,
+    reads: list[int], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    calls = [
+        priced(one, n, groups) for n, one in enumerate((call, *BESIDE[CALLS.index(call) % 3 :]))
+    ]
+    listed = ", ".join(calls).replace("user_id", unit)
+    by = "GROUP BY region" if groups else "WHERE n < 2"
+    statement = f"SELECT {'region, ' if groups else ''}{listed} FROM seen {by}"
+    in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
+    assert in_memory == from_duckdb
+    assert len(reads) == 1 and in_memory
+
+
+def test_values_of_others_are_noticed(
+    owner: dp_sql.Session, taken: Taken, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "kept_slots", lambda people, groups, n, kept: people * np.int32(n))
+    with pytest.raises(AssertionError):
+        test_mechanisms_take_what_duckdb_computes(
+            CALLS[0], GROUPS[1], "u", owner, taken, reads, monkeypatch
+        )
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT DP_SUM(wide, {0}) FROM seen",  # more than 64 bits
+        "SELECT DP_TOPK(region, 2, {0}, domain := ['r0', 'r1']), DP_COUNT(*, {0}) FROM seen",
+        "SELECT region, DP_AVG(x, {0}, delta := 1e-6) FROM seen GROUP BY region",
+    ],
+)
+def test_duckdb_computes_what_memory_does_not(
+    query: str, owner: dp_sql.Session, reads: list[int]
+) -> None:
+    assert owner.sql(query.format(f"{SURE}, privacy_unit := u")).fetchall()
+    assert not reads
+
+
+MEDIAN = f"SELECT DP_MEDIAN(x, {SURE}, privacy_unit := u, lower := 0, upper := 9) FROM seen"
+
+
+@pytest.mark.parametrize(
+    ("unit", "most"),
+    [("u", 1900), ("i", 3000)],
+)
+def test_duckdb_takes_over_where_there_are_more_rows_or_groups_than_it_estimates(
+    unit: str, most: int, owner: dp_sql.Session, taken: Taken, reads: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    call = priced(CALLS[14], 0, GROUPS[1]).replace("user_id", unit)
+    monkeypatch.setattr(persons, "MOST", most)
+    monkeypatch.setattr(in_pieces, "_n_rows", lambda *_: 50)
+    statement = f"SELECT region, {call} FROM seen GROUP BY region"
+    in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
+    assert in_memory == from_duckdb and in_memory and reads == [1]
+
+
+def test_sources_of_another_size_are_not_read(
+    owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("LEAST", 2001), ("MOST", 1999), ("BYTES", 1 << 60)):
+        with monkeypatch.context() as patch:
+            patch.setattr(persons, name, value)
+            owner.sql(MEDIAN).fetchall()
+        assert not reads
+    owner.sql(MEDIAN).fetchall()
+    assert reads
+
+
+def test_nothing_is_left_in_the_database(owner: dp_sql.Session, reads: list[int]) -> None:
+    owner.sql(MEDIAN).fetchall()
+    views = "SELECT count(*) FROM duckdb_views() WHERE view_name LIKE '__dp_computed%'"
+    assert reads and owner.execute(views).fetchall() == [(0,)]
+
+
+def test_a_plain_connection_computes_in_memory(reads: list[int]) -> None:
+    with duckdb.connect() as con:
+        con.execute(ROWS)
+        dp_sql.install(con)
+        assert len(con.sql(MEDIAN).fetchall()) == 1
+        assert len(dp_sql.receipts(con)) == 1
+    assert reads
+
+
+def test_a_source_that_fails_spends_and_says_as_much_as_ever(
+    owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = MEDIAN.replace("FROM seen", "FROM (SELECT u, CAST(region AS INTEGER) AS x FROM seen)")
+    said = []
+    for least in (0, 1 << 60):
+        monkeypatch.setattr(persons, "LEAST", least)
+        with pytest.raises(QueryError) as caught:
+            owner.sql(failing).fetchall()
+        said.append(str(caught.value))
+    assert said[0] == said[1] and reads

@@ -1,0 +1,238 @@
+"""Values of people from rows in memory: exact counts, sums and means, and one row drawn fairly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dp_sql.udfs import exact_sampling as exact
+from dp_sql.udfs.contributions import slots as shipped
+from dp_sql.udfs.count_distinct import kernels
+from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from dp_sql.udfs.mechanism import FRACTION_BITS
+from tests.udfs.distributions import distribution_of
+
+LARGE = (1 << 63) - 1
+LAST = 5  # the last place, in these tests
+
+
+def int32s(*numbers: int) -> Any:
+    return np.array(numbers, np.int32)
+
+
+# --- places ---
+
+
+def distribution_of_places(
+    sizes: tuple[int, ...], n_words: int, limit: int, *, shared: bool = False
+) -> tuple[Any, Fraction]:
+    """The distribution of the shipped draw from words below n_words, and what is unfinished."""
+
+    def run(path: Any) -> tuple[int, ...]:
+        def half_words(n: int) -> Any:
+            drawn = [path.below(n_words) for _ in range(1 if shared else n)]
+            return np.resize(np.array(drawn, np.int64), n)
+
+        draws = Draws(path)
+        draws._half_words = half_words  # type: ignore[method-assign]
+        return tuple(draws.places(np.array(sizes)).tolist())
+
+    return distribution_of(run, {}, limit)
+
+
+def is_uniform(sizes: tuple[int, ...], distribution: Any) -> bool:
+    wanted = {*product(*(range(max(n, 1)) for n in sizes))}
+    return distribution.keys() == wanted and len({*distribution.values()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "n_words", "limit"), [((3,), 4, 5), ((4,), 4, 1), ((0, 3, 1, 2), 4, 4), ((3,), 5, 4)]
+)
+def test_all_places_are_equally_likely(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], n_words: int, limit: int
+) -> None:
+    monkeypatch.setattr(exact, "_SPACE", n_words)
+    distribution, unfinished = distribution_of_places(sizes, n_words, limit)
+    assert is_uniform(sizes, distribution)
+    assert unfinished < Fraction(1, 2)
+
+
+@pytest.mark.parametrize("space", [6, 9])
+def test_words_that_should_be_rejected_favour_some_places(
+    monkeypatch: pytest.MonkeyPatch, space: int
+) -> None:
+    monkeypatch.setattr(exact, "_SPACE", space)
+    assert not is_uniform((3,), distribution_of_places((3,), 4, 5)[0])
+
+
+def test_places_that_share_their_words_are_not_independent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "_SPACE", 4)
+    assert is_uniform((2, 4), distribution_of_places((2, 4), 4, 4)[0])
+    assert not is_uniform((2, 4), distribution_of_places((2, 4), 4, 4, shared=True)[0])
+
+
+def test_places_from_the_system_are_below_their_sizes_and_differ() -> None:
+    drawn = Counter(
+        secret_draws().places(np.array([0, 1, 3] * 2_000)).reshape(-1, 3)[:, 2].tolist()
+    )
+    assert {*drawn} == {0, 1, 2} and all(
+        abs(n - 667) < 220 for n in drawn.values()
+    )  # ten deviations
+    with pytest.raises(TypeError, match="integers"):
+        secret_draws().places(np.array([1.0]))
+
+
+# --- one row drawn ---
+
+
+def votes_of(slots: tuple[int, ...], n_slots: int) -> dict[tuple[int, ...], Fraction]:
+    """The distribution of the rows drawn; the item of a row is its number, from 1."""
+
+    def run(path: Any) -> tuple[int, ...]:
+        rows = int32s(*slots)
+        counts = shipped.count_rows(rows, n_slots)
+        items = np.arange(1, len(slots) + 1)
+        return tuple(shipped.draw_items(rows, items, counts, path).tolist())
+
+    return distribution_of(run, {})[0]
+
+
+def check_votes() -> None:
+    """For all rows of up to three people: each draws one of their own, whatever others have."""
+    for n_rows in range(5):
+        for slots in product(range(4), repeat=n_rows):  # 3: rows that do not count
+            own = [[i for i, s in enumerate(slots, 1) if s == slot] or [0] for slot in range(3)]
+            share = Fraction(1, prod(map(len, own)))
+            assert votes_of(slots, 3) == dict.fromkeys(product(*own), share)
+
+
+def test_each_person_draws_one_of_their_rows_whatever_others_have() -> None:
+    check_votes()
+
+
+# --- sums and means ---
+
+
+def bucket(size: int) -> int:
+    return (size - 1).bit_length()
+
+
+def expected_means(people: list[list[int]], bound: int | None) -> dict[tuple[int, int], Any]:
+    """The summary of DP_AVG, written anew: code and bucket -> people and total."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for rows in people:
+        own, net = len(rows), sum(rows)
+        if not own:
+            continue
+        whole = min(abs(net), 1 << 70) << FRACTION_BITS
+        kept = own if bound is None else min(own, bound)
+        sizes = [(-1, kept)]
+        places = [0] if bound is not None else range(min(bucket(own), LAST) + 1)
+        for place in places:
+            most = kept if bound is not None else 1 << place
+            is_all = place == (0 if bound is not None else bucket(own))
+            size = whole if bound is None and is_all else whole * most // own
+            sizes.append((4 * place + 2 * is_all + (net < 0), size))
+        for code, size in sizes:
+            if size:
+                entry = found.setdefault((code, bucket(size)), [0, 0])
+                entry[0] += 1
+                entry[1] += size
+    return found
+
+
+PEOPLE: list[list[list[int]]] = [
+    [[], [1], [-1], [0], [5, -5], [7] * 3, [-LARGE] * 9, [LARGE] * 200, [-LARGE - 1] * 260],
+    [[3] * n for n in range(40)],
+    [[-2, 1] * n + [10**9] for n in range(70)],
+    [[], []],
+]
+
+
+def rows_of(people: list[list[int]], n_groups: int) -> tuple[Any, Any, int]:
+    """Rows of the people and groups, mixed; each list is one of a person in a group."""
+    pairs = [(slot, item) for slot, rows in enumerate(people) for item in rows]
+    pairs += [(len(people), 17)] * 3  # rows that do not count
+    np.random.default_rng(1).shuffle(pairs)
+    assert len(people) % n_groups == 0
+    return int32s(*(s for s, _ in pairs)), np.array([i for _, i in pairs], np.int64), len(people)
+
+
+def check_means() -> None:
+    for people in PEOPLE:
+        slots, items, n_slots = rows_of(people, 1)
+        counts, sums = shipped.count_rows(slots, n_slots), shipped.add_items(slots, items, n_slots)
+        assert counts.tolist() == [*map(len, people)]
+        assert [(high << 64) + low % (1 << 64) for low, high in sums.tolist()] == [
+            *map(sum, people)
+        ]
+        for bound in (None, 1, 3, 1000):
+            for n_groups in (1, 2) if n_slots % 2 == 0 else (1,):
+                columns, totals = shipped.means(counts, sums, n_groups, bound, LAST)
+                found: list[dict[tuple[int, int], Any]] = [{} for _ in range(n_groups)]
+                for (group, code, at, n), (low, high) in zip(
+                    columns.T.tolist(), totals.tolist(), strict=True
+                ):
+                    found[group][code, at] = [n, (high << 64) + low % (1 << 64)]
+                for group in range(n_groups):
+                    assert found[group] == expected_means(people[group::n_groups], bound)
+
+
+def test_sums_and_means_are_exact() -> None:
+    check_means()
+
+
+def test_rows_in_groups_that_are_not_kept_are_of_no_one() -> None:
+    people, groups = int32s(0, 0, 1, 2, 0), int32s(0, 2, 1, 0, 2)
+    own = shipped.groups_of_people(people, groups, 4)
+    assert own.tolist() == [0b101, 0b010, 0b001, 0]
+    assert shipped.kept_slots(people, groups, 3, own).tolist() == [0, 2, 4, 6, 2]
+    kept = np.array([0b100, 0b010, 0, 0])
+    assert shipped.kept_slots(people, groups, 3, kept).tolist() == [12, 2, 4, 12, 2]
+    drawn = shipped.draw_groups(own, 1, secret_draws()).tolist()
+    assert drawn[0] in (0b100, 0b001) and drawn[1:] == [0b010, 0b001, 0]
+
+
+# --- mutants ---
+
+MUTANTS = {
+    "the row after the drawn one": (
+        "places[slots[k]]-- == 0",
+        "--places[slots[k]] == 0",
+        check_votes,
+    ),
+    "the last of equal rows": ("places[slots[k]]-- == 0", "places[slots[k]] == 0", check_votes),
+    "a carry is lost": ("+ (low < (u64)items[k])", "", check_means),
+    "a rest is lost": (" + rest * most / own", "", check_means),
+    "no largest sum": ("(sum < LARGEST ? sum : LARGEST)", "sum", check_means),
+    "buckets end early": ("(size - 1) >> 64", "size >> 64", check_means),
+    "a bound leaves all": ("bound && (u64)bound < own ? (u64)bound : own", "own", check_means),
+}
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.pure
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutants_are_rejected(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, wrong, check = MUTANTS[name]
+    source = next(path for path in SOURCES if path.name == "rows.c")
+    text = source.read_text()
+    assert text.count(right) == 1
+    (tmp_path / "rows.c").write_text(text.replace(right, wrong))
+    monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "mutant.so")
+    others = [path for path in SOURCES if path != source]
+    compile_kernels([tmp_path / "rows.c", *others], kernels.LIBRARY, "-O0")
+    kernels.library.cache_clear()
+    try:
+        with pytest.raises(AssertionError):
+            check()
+    finally:
+        kernels.library.cache_clear()

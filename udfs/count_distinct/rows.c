@@ -1,0 +1,74 @@
+/* Values of each person in each group, from rows in memory. A slot is a person in a group; the last one takes
+ * the rows that do not count. numpy has made all numbers fit: slots.py. */
+#include <stdint.h>
+
+typedef int32_t i32;
+typedef int64_t i64;
+typedef uint64_t u64;
+typedef unsigned __int128 u128;
+
+/* The groups of each person, as bits. */
+void groups_of_people(const i32 *people, const i32 *groups, i64 n, i64 *own) {
+    for (i64 k = 0; k < n; k++) own[people[k]] |= (i64)1 << groups[k];
+}
+
+/* The slot of each row. kept: bits of the groups in which each person counts. */
+void kept_slots(const i32 *people, const i32 *groups, i64 n, i64 n_groups, const i64 *kept, i32 last, i32 *slots) {
+    for (i64 k = 0; k < n; k++)
+        slots[k] = kept[people[k]] >> groups[k] & 1 ? (i32)(people[k] * n_groups + groups[k]) : last;
+}
+
+/* Add the items of each slot: the low and the high half of a sum, which fits 128 bits. */
+void add_items(const i32 *slots, const i64 *items, i64 n, i64 *sums) {
+    for (i64 k = 0; k < n; k++) {
+        i64 *sum = sums + 2 * (i64)slots[k];
+        u64 low = (u64)sum[0] + (u64)items[k];
+        sum[1] += (items[k] < 0 ? -1 : 0) + (low < (u64)items[k]);
+        sum[0] = (i64)low;
+    }
+}
+
+/* Take the item of each slot's row number place[slot], from 0; places are used up. */
+void take_items(const i32 *slots, const i64 *items, i64 n, i32 *places, i64 *taken) {
+    for (i64 k = 0; k < n; k++)
+        if (places[slots[k]]-- == 0) taken[slots[k]] = items[k];
+}
+
+enum { SIZES = 96 };
+static const u128 LARGEST = (u128)1 << 70;
+
+/* 0 for 1, 1 for 2, 2 for 3 and 4, ... */
+static i64 bucket_of(u128 size) {
+    u64 high = (u64)((size - 1) >> 64), low = (u64)(size - 1);
+    return high ? 128 - __builtin_clzll(high) : low ? 64 - __builtin_clzll(low) : 0;
+}
+
+static void add_size(i64 *table, i64 code, u128 size) {
+    i64 *entry = table + 3 * (code * SIZES + bucket_of(size));
+    u128 total = ((u128)(u64)entry[2] << 64 | (u64)entry[1]) + size;
+    entry[0]++;
+    entry[1] = (i64)(u64)total;
+    entry[2] = (i64)(u64)(total >> 64);
+}
+
+/* Add people to the summary of DP_AVG (avg.py): for each code, from 0 for -1, and each bucket how many people,
+ * and both halves of their total. Of person k there are rows[k * step] rows, and both halves of their sum.
+ * bound: of rows, or 0; shift: the bits of a sum's part of a unit; last: the last place. */
+void add_means(const i32 *rows, const i64 *sums, i64 n, i64 step, i64 bound, i64 shift, i64 last, i64 *table) {
+    for (i64 k = 0; k < n; k++) {
+        u64 own = (u64)rows[k * step], kept = bound && (u64)bound < own ? (u64)bound : own;
+        if (!own) continue;
+        u128 sum = (u128)sums[2 * k * step + 1] << 64 | (u64)sums[2 * k * step];
+        i64 negative = sums[2 * k * step + 1] < 0, end = bound ? 0 : bucket_of(own);
+        if (negative) sum = -sum;
+        u128 whole = (sum < LARGEST ? sum : LARGEST) << shift;
+        u128 part = whole >> 64 ? whole / own : (u64)whole / own;
+        u64 rest = (u64)(whole - part * own);
+        add_size(table, 0, kept);
+        for (i64 place = 0; place <= end && place <= last; place++) {
+            u64 most = bound ? kept : (u64)1 << place;
+            u128 size = !bound && place == end ? whole : part * most + rest * most / own;
+            if (size) add_size(table, 1 + 4 * place + 2 * (place == end) + negative, size);
+        }
+    }
+}
