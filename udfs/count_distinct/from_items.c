@@ -120,8 +120,8 @@ static i64 tried_limit(const Flow *f, const ReadLimit *allowed, i64 parts, i64 s
 }
 
 /* Search once from each uncovered item, meeting no one twice, up to a limit, and beyond it while all searches so
- * far have failed clean, as nothing that these read is read again. Return how many are undecided, or -1 if the
- * phase has not come to its end. */
+ * far have failed clean, as nothing that these read is read again, and there is not little room. Return how many
+ * are undecided, or -1 if the phase has not come to its end. */
 static i64 phase_from_items(Flow *f, ReadLimit *allowed) {
     i64 first = f->n_covered, here = first, kept = first, n_met = f->n_dead, undecided = 0, clean = 0;
     i64 starts = f->coverable - first, limit = allowed->most, began = f->n_reads;
@@ -132,7 +132,8 @@ static i64 phase_from_items(Flow *f, ReadLimit *allowed) {
             limit = tried_limit(f, allowed, parts, starts, here - first, clean);
             parts /= 4;
         }
-        if (f->n_reads > at_least(limit, allowed->sure) && clean < here - first) break;
+        int beyond = f->n_reads > at_least(limit, allowed->sure);
+        if (beyond && (clean < here - first || little_room(f))) break;
         i32 root = f->order[here++];
         f->n_reads++;
         int result = FAILED_CLEAN;
