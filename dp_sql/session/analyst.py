@@ -46,6 +46,7 @@ from dp_sql.session.base import Session
 from dp_sql.session.corrected import refuse_unknown
 from dp_sql.session.corrections import (
     THE_FUNCTIONS,
+    constant_at,
     explained,
     instead_of_ends,
     question_about,
@@ -60,9 +61,10 @@ from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import SystemTable
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
+from dp_sql.sql.parameters import as_literal
 from dp_sql.sql.select_list import check_list, only_reads
 from dp_sql.sql.statement import QUERY, Statement, parse
-from dp_sql.sql.tokens import Token, folded, matching, put, text_of
+from dp_sql.sql.tokens import Token, folded, matching, put, text_of, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -216,6 +218,29 @@ class AnalystSession(Session):
         except QueryError:  # too large for a parser, or more than one
             return None
         return syntax_error(text, self._public.connection.extract_statements)
+
+    def _told(
+        self, error: QueryError | duckdb.Error, text: str, engine: Engine
+    ) -> QueryError | duckdb.Error:
+        told = super()._told(error, text, engine)
+        if isinstance(told, NotPrivate) and told.position is not None and not told.instead:
+            tokens = tokenize(text)
+            if constant := constant_at(tokens, told.position):
+                told.instead = tuple(self._with_value(constant, engine))
+        return told
+
+    def _with_value(self, constant: Sequence[Token], engine: Engine) -> list[str]:
+        """The statement with the value of a subquery over public tables, or of constants."""
+        statement = _one_statement(f"SELECT {text_of(constant)}")
+        try:
+            if statement.selects:
+                return []
+            self._tables(statement, engine)
+            self._bind(statement, statement.text, None, engine)
+            ((value,),) = engine.run(statement.text).fetchall()
+            return [put(constant, as_literal(value))]
+        except (QueryError, duckdb.Error, ValueError):  # it reads columns or private tables
+            return []
 
     def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
         found = re.search(r'Table with name "?([^\s"!]+)"? does not exist', str(error))

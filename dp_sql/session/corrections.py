@@ -21,7 +21,7 @@ from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement
-from dp_sql.sql.tokens import CLOSE, OPEN, Token, folded, matching, put, tokenize
+from dp_sql.sql.tokens import CLOSE, OPEN, Token, folded, matching, put, queries_around, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 Attempt = Callable[[str], Exception | None]  # what is wrong with a statement, if anything is
@@ -45,6 +45,10 @@ _ALSO_CALLED = {
 _OURS_FOR = {"MEAN": "DP_AVG", "APPROX_COUNT_DISTINCT": "DP_COUNT_DISTINCT"} | dict.fromkeys(
     ("QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE"), "DP_QUANTILE"
 )
+_NOT_OURS = {
+    "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VARIANCE", "VAR_POP", "VAR_SAMP", "CORR", "COVAR_POP",
+    "COVAR_SAMP", "SKEWNESS", "KURTOSIS", "ENTROPY", "STRING_AGG", "LIST", "ARRAY_AGG", "HISTOGRAM",
+}  # fmt: skip
 _ENDS = {"MIN": "0.01", "MAX": "0.99"}
 _NOT_RELEASED = "Such a value is one person's, so it is not released."
 _OF_EXAMPLES = ("write your own.", "without looking at the data.")
@@ -263,6 +267,8 @@ def question_about(
         asked = f"DP_{function.upper}"
         if asked in FUNCTIONS and asked != "DP_COUNT" and bracket.is_symbol("("):
             calls.insert(0, f"{asked}({column.text}, epsilon := {epsilon})")
+    if any(a.upper in _NOT_OURS and b.is_symbol("(") for a, b, _ in pairs):
+        return at.start, []
     simple = [f"SELECT {call} AS n FROM {at.text}" for call in calls]
     return at.start, [*_with_our_functions(tokens, epsilon), *simple]
 
@@ -280,14 +286,34 @@ def _with_our_functions(tokens: Sequence[Token], epsilon: str) -> Iterator[str]:
         name, is_distinct = tokens[i].upper, tokens[i + 2].upper == "DISTINCT"
         asked = f"DP_{name}_DISTINCT" if is_distinct else _OURS_FOR.get(name, f"DP_{name}")
         q = _ENDS.get(name, "")
+        asked = "DP_TOPK" if name == "MODE" else asked
         if (q or asked in FUNCTIONS) and tokens[i + 1].is_symbol("("):
             end = tokens[matching(tokens, i + 1)].start
             inside = text[tokens[i + 1 + is_distinct].end : end].strip() or "*"
-            call = f"{asked}({inside}, epsilon := {epsilon})"
+            number = ", 1" * (name == "MODE")
+            call = f"{asked}({inside}{number}, epsilon := {epsilon})"
             call = f"DP_QUANTILE({inside}, {q}, epsilon := {epsilon})" if q else call
             text = text[: tokens[i].start] + call + text[end + 1 :]
     if text != tokens[0].source:
         yield text
+
+
+_BESIDE_VALUES = ("=", "<", ">", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "(", ",")
+
+
+def constant_at(tokens: Sequence[Token], position: int) -> Sequence[Token]:
+    """The subquery in brackets, or the call, that is refused at a place and may be one value."""
+    i = next((i for i, token in enumerate(tokens) if token.start == position), 0)
+    inside = queries_around(tokens, i)[0][0]
+    first = i - 2 if tokens[i].kind in {"string", "number"} else i  # the argument of a call
+    opening = first + 1
+    if inside and tokens[inside - 1].is_symbol("("):
+        first = opening = inside - 1
+    before = tokens[first - 1] if first > 0 else None
+    if before is None or not tokens[min(opening, len(tokens) - 1)].is_symbol("("):
+        return ()
+    is_value = before.is_symbol(*_BESIDE_VALUES) or before.upper in {"BETWEEN", "AND", "OR"}
+    return tokens[first : matching(tokens, opening) + 1] if is_value else ()
 
 
 def rescaled(statement: Statement, factor: Fraction) -> str:

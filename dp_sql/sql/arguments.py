@@ -196,7 +196,7 @@ def _refuse_misplaced(given: Given) -> None:
 def _refuse_missing(
     function: Function, given: Given, span: tuple[int, int], of_groups: Sequence[str]
 ) -> None:
-    """Refuse an owner's call for all that it lacks; the example declares the data's own sets."""
+    """Refuse an owner's call for all that it lacks; the example's groups are the data's own."""
     named = given.arguments
     wanted = {"epsilon": (EPSILON, "1.0"), "privacy_unit": (_UNIT, "user_id")}
     if not {"domain", "delta", "mechanism"} & named.keys():
@@ -213,6 +213,7 @@ def _refuse_missing(
     if needed.keys() <= {"domain"}:
         return  # a mechanism may need none; else that is refused with what can be written
     added = [f"{name} := {value}" for name, (_, value) in needed.items()]
+    added = ["delta := 1e-9" if one == "domain := observed" else one for one in added]
     descriptions = [described for described, _ in needed.values()]
     others = _other_values(added, {n: v for n, (_, v) in function.shape.needs.items()})
     raise missing(given.token.source, function.name, span, descriptions, added, others)

@@ -85,13 +85,14 @@ def _clauses(tokens: Sequence[Token], start: int, stop: int, index: int) -> tupl
 def ctes(tokens: Sequence[Token], start: int, stop: int) -> Iterator[tuple[str, Span | None]]:
     """The CTEs of a WITH list of [start, stop), and perhaps more names: folded, with their bodies.
 
-    A body is a span of the text; None where the CTE is recursive or renames its columns.
+    A body is a span of the text, with the list of its columns before it if there is one; None
+    where the CTE may be recursive.
 
     >>> from dp_sql.sql.tokens import tokenize
     >>> sql = "WITH a AS (SELECT 1), b(x) AS MATERIALIZED (FROM a) FROM b"
     >>> found = dict(ctes(tokenize(sql), 0, len(tokenize(sql))))
-    >>> sql[slice(*found["a"])], found["b"]
-    ('SELECT 1', None)
+    >>> sql[slice(*found["a"])], sql[slice(*found["b"])]
+    ('SELECT 1', '(x) AS MATERIALIZED (FROM a')
     """
     is_with, expecting, is_recursive = False, True, False
     for i in at_depth_zero(tokens, start, stop):
@@ -110,10 +111,14 @@ def ctes(tokens: Sequence[Token], start: int, stop: int) -> Iterator[tuple[str, 
 
 
 def _body(tokens: Sequence[Token], index: int) -> Span | None:
+    first = index
+    if token_at(tokens, index).is_symbol("("):
+        index = matching(tokens, index) + 1
     if token_at(tokens, index).upper != "AS":
         return None
     while token_at(tokens, index).upper in {"AS", "NOT", "MATERIALIZED"}:
         index += 1
     if not token_at(tokens, index).is_symbol("("):
         return None
-    return tokens[index].end, tokens[matching(tokens, index)].start
+    start = tokens[first].start if tokens[first].is_symbol("(") else tokens[index].end
+    return start, tokens[matching(tokens, index)].start

@@ -171,9 +171,6 @@ def _refuse_misplaced(tokens: Sequence[Token], index: int, select: SelectText) -
     function = FUNCTIONS[(tokens[index].name or "").upper()]
     name, example = function.name, function.example
 
-    def refuse(message: str, hint: str | None = None, at: int = index) -> NotSupported:
-        return tokens[at].error(NotSupported, message, hint)
-
     if token_at(tokens, index - 1).is_symbol("."):
         message = f"{name} belongs to no schema; write it without one."
         raise tokens[index].error(
@@ -189,7 +186,9 @@ def _refuse_misplaced(tokens: Sequence[Token], index: int, select: SelectText) -
                 "Give it a name in a subquery and use the name outside: "
                 f"SELECT … FROM (SELECT {example} AS answer FROM …) WHERE …"
             )
-        raise refuse(f"{name} is not allowed {where}; it is an answer, not a condition.", hint)
+        message = f"{name} is not allowed {where}; it is an answer, not a condition."
+        instead = _by_name(tokens, index, select) if place == "HAVING" else []
+        raise tokens[index].error(NotSupported, message, hint, instead)
     after = matching(tokens, index + 1) + 1
     word = token_at(tokens, after).upper
     if word in _AFTER_CALL:
@@ -233,6 +232,20 @@ def _with_where(tokens: Sequence[Token], at: int, select: SelectText) -> list[st
         before = text[: tokens[at - 1].end] + text[tokens[close].end : begin]
         return [f"{before}({text[begin:end]}) AND {condition}{text[end:]}"]
     return [f"{before} WHERE {condition}{text[end:]}"]
+
+
+def _by_name(tokens: Sequence[Token], index: int, select: SelectText) -> list[str]:
+    """The statement with the name of an answer in place of the same call in HAVING."""
+    call = tokens[index : matching(tokens, index + 1) + 1]
+    listed = select.clause("SELECT")
+    for i in range(0 if listed is None else listed.start, index - len(call)):
+        stop = i + len(call)
+        if [one.text for one in tokens[i:stop]] == [one.text for one in call]:
+            is_named = tokens[stop].upper == "AS"
+            text = put(call, tokens[stop + 1].text if is_named else "answer")
+            end = tokens[stop - 1].end
+            return [text if is_named else f"{text[:end]} AS answer{text[end:]}"]
+    return []
 
 
 def _with_case(tokens: Sequence[Token], index: int, at: int) -> list[str]:

@@ -120,7 +120,7 @@ def _spliced(statement: Statement, found: Sequence[Parameter], given: Mapping[st
     for one in found:
         first, last = tokens[one.index], tokens[one.stop - 1]
         try:
-            written = _literal(given[one.name], token_at(tokens, one.index - 1).upper == "IN")
+            written = as_literal(given[one.name], token_at(tokens, one.index - 1).upper == "IN")
         except _NoLiteral as error:
             raise first.error(ArgumentError, f"Parameter {one.name} {error}.", _TYPES) from None
         left = "" if text[first.start - 1] in " \n(,[" else " "  # it never joins its neighbours
@@ -136,15 +136,15 @@ def _spliced(statement: Statement, found: Sequence[Parameter], given: Mapping[st
     return bound
 
 
-class _NoLiteral(Exception):
+class _NoLiteral(ValueError):
     """Why a value has no literal, as the end of a sentence that begins with its name."""
 
 
-def _literal(value: Any, after_in: bool = False) -> str:
+def as_literal(value: Any, after_in: bool = False) -> str:
     r"""A value as one literal of its type; after IN, a list as the list of IN.
 
     >>> for value in (-1, 1.5, Decimal("1.50"), "it's", datetime.date(2024, 1, 31), b"a"):
-    ...     print(_literal(value), _literal([value, None]))
+    ...     print(as_literal(value), as_literal([value, None]))
     (-1) [(-1), NULL]
     1.5e0 [1.5e0, NULL]
     1.50 [1.50, NULL]
@@ -159,7 +159,7 @@ def _literal(value: Any, after_in: bool = False) -> str:
     if value is None or type(value).__name__ == "NaTType":  # a datetime of pandas' that is NULL
         return "NULL"
     if isinstance(value, list | tuple):
-        listed = ", ".join(map(_literal, value))
+        listed = ", ".join(map(as_literal, value))
         return f"({listed})" if after_in and value and None not in value else f"[{listed}]"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"

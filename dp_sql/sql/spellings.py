@@ -19,7 +19,8 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
 
     A cast becomes TRY_CAST, ~ the function that sqlglot takes it for, UNION becomes UNION ALL,
     INTERSECT becomes IN, EXCEPT becomes NOT IN, make_date(…) a literal, a number gets quotes or
-    loses them, and an outer join becomes one that keeps the private rows.
+    loses them, LIMIT and RECURSIVE are left out, and an outer join becomes one that keeps the
+    private rows.
     """
     match node:
         case exp.Cast():
@@ -32,11 +33,11 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
             unions = [i for i, token in enumerate(tokens) if token.upper == "UNION"]
             found = [(i, put(tokens[i : i + 1], "UNION ALL")) for i in unions]
         case exp.Intersect() | exp.Except():
-            words = {"INTERSECT": "IN", "EXCEPT": "NOT IN"}
+            signs = {"INTERSECT": "IN", "EXCEPT": "NOT IN"}
             found = [
-                _with_in(tokens, i, words[token.upper])
+                _with_in(tokens, i, signs[token.upper])
                 for i, token in enumerate(tokens)
-                if token.upper in words
+                if token.upper in signs
             ]
         case exp.Column() if node.table:  # events.day where events has another alias
             parts = [(i, tokens[i : i + 2]) for i in range(len(tokens) - 2)]
@@ -50,6 +51,15 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
             found = [(i, put([t], other)) for i, t in enumerate(tokens) if t.text == own]
         case exp.DateFromParts() | exp.StrToTime():
             found = [_as_literal(tokens, i) for i in range(len(tokens) - 3)]
+        case exp.Table():  # a CTE of WITH RECURSIVE
+            found = [(i, put([t], "")) for i, t in enumerate(tokens) if t.upper == "RECURSIVE"]
+        case exp.Limit() | exp.Offset():
+            text = tokens[0].source
+            found = [
+                (i, text[: tokens[i - 1].end] + text[tokens[i + 1].end :])
+                for i, token in enumerate(tokens)
+                if token.upper in {"LIMIT", "OFFSET"}
+            ]
         case exp.Join():
             found = [one for i in range(len(tokens) - 2) for one in _other_joins(tokens, i)]
         case _:

@@ -141,13 +141,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 -- NotPrivate: GROUPING SETS is not supported
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY GROUPING SETS ((user_id, title), ()))
 
--- NotPrivate: A source may only use count, min, max, bool_or, bool_and, and sum and avg of integers up to 64 bits.
+-- NotPrivate: A source may only use count, min, max, bool_or, bool_and, and sum and avg of integers up to 64 bits and of decimals up to 18 digits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first(title) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: A source may only use count, min, max, bool_or, bool_and, and sum and avg of integers up to 64 bits.
+-- NotPrivate: A source may only use count, min, max, bool_or, bool_and, and sum and avg of integers up to 64 bits and of decimals up to 18 digits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: A source may only use count, min, max, bool_or, bool_and, and sum and avg of integers up to 64 bits.
+-- NotPrivate: A source may only use count, min, max, bool_or, bool_and, and sum and avg of integers up to 64 bits and of decimals up to 18 digits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, arg_max(title, score) AS title FROM ratings GROUP BY user_id)
 
 -- ArgumentError: DP_TOPK needs a domain
@@ -306,7 +306,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, genre FROM catalog UN
 -- NotPrivate: There is no table secret.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (FROM ratings UNION ALL FROM secret)
 
--- NotPrivate: In r: A CTE that is recursive, has a column list, is defined later or
+-- NotPrivate: In r: WITH RECURSIVE is not supported.
 WITH RECURSIVE r AS (SELECT user_id, title FROM ratings UNION ALL SELECT r.user_id + 1, x.title FROM r JOIN ratings x USING (title)) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
 
 -- NotPrivate: In r: LIMIT is not supported in the source of a DP call, because one

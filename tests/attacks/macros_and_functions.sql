@@ -21,7 +21,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM unnest([1, 2])
 -- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM generate_series(1, 10)
 
--- NotPrivate: An alias with a column list, AS name(…), is not supported in a source.
+-- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (VALUES (1, 'a')) AS v(user_id, title)
 
 -- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.

@@ -39,16 +39,16 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE to_days(user_id) IS NU
 -- NotPrivate: The function chr is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE chr(user_id) = 'x'
 
--- NotPrivate: The function repeat is not supported here: dp_sql cannot prove that it
+-- NotPrivate: repeat takes a whole number
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE repeat(title, user_id) = 'x'
 
--- NotPrivate: The function lpad is not supported here: dp_sql cannot prove that it
+-- NotPrivate: lpad takes a whole number
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE lpad(title, user_id, 'x') = 'x'
 
 -- NotPrivate: regexp_matches takes a string in quotes here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE regexp_matches(title, title)
 
--- NotPrivate: The function regexp_replace is not supported here: dp_sql cannot prove
+-- NotPrivate: DuckDB cannot read this regular expression
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE regexp_replace(title, '(', '') = 'x'
 
 -- NotPrivate: The function sleep_ms is not supported here: dp_sql cannot prove that it

@@ -181,7 +181,7 @@ _FORMS = {
         r"|SELECT system\.main\.typeof\(\(SELECT value FROM \("
         r"|SELECT system\.main\.min\(CAST\(value AS VARCHAR\)\) FROM \("
         r"|SELECT 1 FROM \(SELECT DISTINCT "
-        r"|SELECT system\.main\.regexp_matches\('', '"
+        r"|SELECT system\.main\.regexp_\w+\('', '"
     ),
     "sql": re.compile("SELECT "),  # bound, for names and types; a public table is read
     "get_table_names": re.compile(

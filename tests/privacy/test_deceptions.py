@@ -259,7 +259,7 @@ def test_the_list_means_what_it_says(
         (f"WITH catalog AS (SELECT 'Emma' AS title) SELECT DP_TOPK(title, 1, {UNIT}, "
          "domain := catalog.title) FROM ratings", "catalog is a CTE, and a domain"),
         ("WITH RECURSIVE ratings(user_id, title) USING KEY (user_id) AS (SELECT 1, 'a') "
-         f"SELECT {COUNT} FROM ratings", "In ratings: A CTE that is recursive"),
+         f"SELECT {COUNT} FROM ratings", "In ratings: WITH RECURSIVE"),
         (f"SELECT {COUNT.replace('10000', '1_')} FROM ratings", "epsilon must be a number"),
         (f"SELECT {COUNT} FROM ratings WHERE {'(' * 200}true{')' * 200}", "cannot read this part"),
         (f"SELECT {COUNT} FROM ratings WHERE {'NOT ' * 500} true", "cannot read this part"),

@@ -63,6 +63,9 @@ def test_no_accepted_source_of_many_lets_a_person_touch_the_rows_of_others(
 # --- what is refused, whatever the data are -------------------------------------------------------
 
 MATCHED = [
+    "WITH b(u, n) AS (SELECT user_id, count(*) FROM ratings GROUP BY user_id) SELECT u, n FROM b WHERE n > 1",
+    "SELECT a, c FROM ratings AS r(a, b, c) WHERE r.b <> 'Dune' AND flag",
+    "SELECT buyer, sum(cost) AS s, avg(cost) FILTER (WHERE order_id > 1) AS m FROM orders GROUP BY buyer",
     "SELECT person, unnest(l) AS x FROM odd WHERE uh > 0",
     "SELECT * FROM odd o CROSS JOIN unnest(o.l) AS t(x) WHERE x > 1",
     "SELECT o.*, t.x FROM odd o, LATERAL unnest(o.l) AS t(x) JOIN ratings r ON r.user_id = o.person",

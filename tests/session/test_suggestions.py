@@ -54,6 +54,9 @@ SELECT {TOP} FROM ratings WHERE region = "north"
 SELECT {TOP} FROM ratings JOIN catalog ON ratings.title = catalog.title
 SELECT DP_COUNT_DISTINCT(c.title, epsilon := 0.1{{}}) FROM ratings r JOIN catalog c ON r.title = c.titel
 SELECT DP_COUNT_DISTINCT(c.title, epsilon := 0.1{{}}) FROM catalog c JOIN ratings r ON r.title = c.titel
+SELECT region, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']) FROM ratings GROUP BY region HAVING DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']) > 1
+SELECT {COUNT} FROM (SELECT * FROM ratings ORDER BY day LIMIT 10)
+WITH RECURSIVE r AS (FROM ratings) SELECT {COUNT} FROM r
 SELEC {TOP} FROM ratings
 SELECT {TOP} FORM ratings
 SELECT {TOP} ratings
@@ -103,6 +106,7 @@ SELECT '日本 👩\u200d🚀 e\u0301', DP_TOPK(titel, 2, epsilon := 0.1{{}}) FR
 FROM dp_releases
 """.strip().splitlines()
 OWNERS = [
+    "SELECT DP_TOPK(title, 2) FROM ratings",
     "SELECT DP_TOPK(title, 2, epsilon := 0.1, privacy_unit := 'user_id', domain := catalog.title) "
     "FROM ratings",
     "SELECT DP_TOPK(title, 2, epsilon := 0.1, privacy_unit := usr_id, domain := catalog.titel) "
@@ -118,6 +122,9 @@ OWNERS = [
     "max_contributions := 5, bound_selection := 'gem') FROM ratings",
 ]  # fmt: skip
 ANALYSTS = [
+    "SELECT mode(title) FROM ratings",
+    "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE score > (SELECT min(year) - 1899 FROM catalog)",
+    "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE title = upper('dune') OR day > make_date(2024, 1, 1)",
     "SELECT * FROM plays",
     "SELECT * FROM catalog, plays",
     "SELECT * FROM plays, catalog",

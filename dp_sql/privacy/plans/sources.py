@@ -34,7 +34,7 @@ from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.literals import EVERY_ROW
 from dp_sql.sql.spellings import respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
-from dp_sql.sql.tokens import folded
+from dp_sql.sql.tokens import folded, matching, token_at, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
@@ -171,7 +171,17 @@ def cte_bodies(select: DpSelect) -> dict[str, str]:
     """The SQL of the CTEs that a SELECT may name, by folded name, in their order."""
     spans = sorted((span, name) for name, span in select.ctes.items() if span is not None)
     begin = select.source[0]
-    return {name: select.text[a:b] for (a, b), name in spans if b <= begin}
+    return {name: _body(select.text[a:b]) for (a, b), name in spans if b <= begin}
+
+
+def _body(text: str) -> str:
+    """The query of a CTE, whose text may begin with its column list: (a, b) AS (SELECT …."""
+    tokens = tokenize(text)
+    columns = matching(tokens, 0) + 1 if token_at(tokens, 0).is_symbol("(") else len(tokens)
+    if token_at(tokens, columns).upper != "AS":
+        return text
+    start = next(token.end for token in tokens[columns:] if token.is_symbol("("))
+    return f"SELECT * FROM ({text[start:]}\n) AS cte{text[: tokens[columns - 1].end]}"
 
 
 def compiled_source(select: DpSelect, compiler: Compiler) -> Source:
@@ -186,8 +196,13 @@ def compiled_source(select: DpSelect, compiler: Compiler) -> Source:
     try:
         bodies = {name: tree_of(body) for name, body in cte_bodies(select).items()}
         unclear = {name for name, span in select.ctes.items() if span is None}
-        compiler = compiler.without_ctes(unclear).with_ctes(bodies)  # one body may name another
-        compiler = compiler.without_ctes(select.ctes - bodies.keys())
+        is_recursive = any(token.upper == "RECURSIVE" for token in select.tokens)
+        why = "WITH RECURSIVE is not supported." if is_recursive else "Two CTEs have this name."
+        compiler = compiler.without_ctes(unclear, why).with_ctes(bodies)  # one may name another
+        later = select.ctes.keys() - unclear - bodies.keys()
+        compiler = compiler.without_ctes(
+            later, "This CTE is defined after the query that reads it."
+        )
         tree = tree_of(sql)
         if not isinstance(tree, exp.Select):
             raise NotPrivate("The source of a DP call must be one SELECT.")

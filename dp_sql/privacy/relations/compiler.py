@@ -75,14 +75,11 @@ class Compiler:
             compiler = replace(compiler, ctes={**compiler.ctes, name: later})
         return compiler
 
-    def without_ctes(self, names: Collection[str]) -> Compiler:
+    def without_ctes(self, names: Collection[str], why: str) -> Compiler:
         """The compiler with names that mean CTEs whose bodies it was not given."""
 
         def refused() -> Rows:
-            raise NotPrivate(
-                "A CTE that is recursive, has a column list, is defined later or shares its name "
-                "with another is not supported."
-            )
+            raise NotPrivate(why)
 
         return replace(self, ctes={**self.ctes, **dict.fromkeys(names, refused)})
 
@@ -152,14 +149,12 @@ class Compiler:
         bodies = {}
         for cte in clause.expressions:
             only(cte, {"this", "alias", "materialized"})
-            alias = cte.args["alias"]
+            alias, body = cte.args["alias"], cte.this
             if alias.args.get("columns"):
-                raise refuse(
-                    cte, "Name the columns inside the CTE, not in a list after its name", ALLOWED
-                )
+                body = exp.select("*").from_(exp.Subquery(this=body, alias=alias))
             if folded(alias.name) in bodies:
                 raise refuse(cte, "Two CTEs have the same name", ALLOWED)
-            bodies[folded(alias.name)] = cte.this
+            bodies[folded(alias.name)] = body
         return self.with_ctes(bodies)
 
     def from_clause(self, tree: Node) -> From:
@@ -180,9 +175,6 @@ class Compiler:
     def _part(self, node: Node, source: From) -> FromPart:
         """One relation of FROM; what is joined to it is read by from_clause."""
         alias = node.args.get("alias")
-        if alias is not None and alias.args.get("columns"):
-            why = "An alias with a column list, AS name(…), is not supported in a source"
-            raise refuse(node, why, "Write the alias alone.")
         path: Parts = ()
         if isinstance(node, exp.Subquery):
             only(node, {"this", "alias", "joins"})
@@ -196,6 +188,10 @@ class Compiler:
             raise refuse(node, "FROM of a source takes tables, views, CTEs and subqueries", ALLOWED)
         if alias is not None:
             path = (folded(alias.name),)
+            renamed = tuple(folded(column.name) for column in alias.args.get("columns") or [])
+            if len(renamed) > len(rows.names):
+                raise refuse(node, f"{alias.name} has only {len(rows.names)} columns", ALLOWED)
+            rows = replace(rows, names=renamed + rows.names[len(renamed) :])
         if self.tables.trusted:
             rows = rows.with_clear_unit()
         part = FromPart(path, len(source.parts), rows.read_from())

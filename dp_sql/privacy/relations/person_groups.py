@@ -15,8 +15,9 @@ from dp_sql.privacy.relations.from_clause import ALLOWED, From, FromPart, Rows, 
 from dp_sql.privacy.relations.tree import Group
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import family
+from dp_sql.sql.types import digits_of, family
 
+_MOST_DIGITS = 18  # of a DECIMAL: 10^20 rows of them fit DECIMAL(38), which no table has
 _OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue, exp.ArgMin, exp.ArgMax)
 
 
@@ -132,6 +133,13 @@ def _aggregate(node: Node, scope: Scope) -> Value:
     return replace(value, sql=value.sql + filtered)
 
 
+def _total_of(kind: str) -> str:
+    """The type of a sum that cannot overflow; "" where it could."""
+    if family(kind) == "DECIMAL" and digits_of(kind)[0] <= _MOST_DIGITS:
+        return f"DECIMAL(38,{digits_of(kind)[1]})"
+    return "HUGEINT" if family(kind) in SMALL else ""  # 2^63 rows of them fit
+
+
 def _whole(node: Node, scope: Scope) -> Value:
     inner, counted = node.this, "*"
     if isinstance(node, exp.Min | exp.Max) and inner is not None:
@@ -143,10 +151,9 @@ def _whole(node: Node, scope: Scope) -> Value:
     if isinstance(node, exp.Sum | exp.Avg) and inner is not None:
         only(node, {"this"})
         value = compiled(inner, scope)
-        if family(value.type) in SMALL:  # 2^63 rows of them fit HUGEINT
-            if isinstance(node, exp.Avg):
-                return Value(f"system.main.avg({value.sql})", "DOUBLE")
-            return Value(f"system.main.sum({value.sql})", "HUGEINT")
+        if kind := _total_of(value.type):
+            word, kind = ("avg", "DOUBLE") if isinstance(node, exp.Avg) else ("sum", kind)
+            return Value(f"system.main.{word}({value.sql})", kind)
     if isinstance(node, exp.CountIf):
         only(node, {"this"})
         return Value(f"system.main.count_if({condition(inner, scope)})", "HUGEINT")
@@ -157,7 +164,7 @@ def _whole(node: Node, scope: Scope) -> Value:
     if not isinstance(node, exp.Count | exp.Anonymous):
         why = (
             "A source may only use count, min, max, bool_or, bool_and, and sum and avg "
-            "of integers up to 64 bits"
+            "of integers up to 64 bits and of decimals up to 18 digits"
         )
         raise refuse(node, why, FIRST_ROW if isinstance(node, _OF_ONE_ROW) else "")
     only(node, {"this", "big_int"})
