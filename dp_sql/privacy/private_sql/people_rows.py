@@ -96,7 +96,7 @@ class PeopleRows:
         """How often `__dp_read` is read."""
         if self.grouped:
             n_of_groups = 3 if finding_of(self._first) and not self._aggregates_first else 1
-            return n_of_groups + self._draws_first + sum(map(lists_items, self.plans))
+            return n_of_groups + sum(map(lists_items, self.plans))
         return self._n_of_rows + bool(self._n_of_persons)
 
     def shared(self) -> list[str]:
@@ -118,7 +118,7 @@ class PeopleRows:
                 ctes += self._groups()
             rows = f"({self._placed('__dp_read')})"
             if self._n_of_rows or self._draws_first:
-                kept = "NOT " if self._draws_first else ""
+                kept = "NOT " if self._draws_first and not self._n_of_rows else ""
                 ctes.append(f"__dp_placed AS {kept}MATERIALIZED {rows}")
                 rows = "__dp_placed"
         if self._draws_first:
