@@ -193,7 +193,7 @@ def test_an_aggregate_of_nothing_is_refused(asking: AnalystSession, aggregate: s
         ("SELECT 1; SELECT 2", "NotSupported", "one statement"),
         ("EXPLAIN SELECT 1", "NotSupported", "this query has none"),
         ("EXPLAIN ANALYZE SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings", "NotSupported", "EXPLAIN must be followed"),
-        ("SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY title, region, user_id", "ArgumentError", "DP_COUNT_DISTINCT needs groups"),
+        ("SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY title, region, year", "ArgumentError", "DP_COUNT_DISTINCT needs groups"),
     ],
 )  # fmt: skip
 def test_what_a_policy_does_not_allow_is_refused(

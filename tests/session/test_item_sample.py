@@ -15,7 +15,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import functions
 from dp_sql.errors import ArgumentError, QueryError
-from dp_sql.privacy.private_sql import people_rows
+from dp_sql.privacy.private_sql import items
 from dp_sql.sql.functions.count_distinct import CountDistinct
 from dp_sql.udfs.count_distinct import item_sample
 from dp_sql.udfs.count_distinct.item_sample import threshold
@@ -135,7 +135,7 @@ def test_other_hashes_are_rejected(
     monkeypatch: pytest.MonkeyPatch, wrong: Callable[[str, str], str],
 ) -> None:  # fmt: skip
     check_hashing(owner, keys, graphs)
-    monkeypatch.setattr(people_rows, "as_bytes", wrong)
+    monkeypatch.setattr(items, "as_bytes", wrong)
     with pytest.raises(AssertionError):
         check_hashing(owner, keys, graphs)
 
