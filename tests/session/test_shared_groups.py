@@ -229,3 +229,13 @@ def test_there_is_no_answer_for_each_person(towns: dp_sql.Session) -> None:
             f"SELECT user_id, DP_COUNT(*, {SURE}, privacy_unit := user_id) FROM towns GROUP BY 1"
         )
     assert "observed" not in str(refused.value)
+
+
+def test_a_group_may_be_a_time_with_a_zone() -> None:
+    with dp_sql.connect() as session:
+        session.execute(
+            "CREATE TABLE seen AS SELECT 1 AS user_id, TIMESTAMPTZ '2026-01-01 00:00:00Z' AS seen_at"
+        )
+        call = f"DP_COUNT(*, {SURE}, privacy_unit := user_id, groups := observed)"
+        ((at, n),) = session.sql(f"SELECT seen_at, {call} FROM seen GROUP BY seen_at").fetchall()
+        assert at.timestamp() == 1767225600 and n == 1
