@@ -251,11 +251,13 @@ class Gateway:
 
     def _forget_closed(self) -> None:
         """Drop what connections held that are closed."""
-        live = self._server.connections()
         old = time.monotonic() - _GRACE_SECONDS  # one that was just admitted is not listed yet
+        with self._lock:  # before the list is made: it lacks those that first ask after it
+            known = [c for c, one in self._clients.items() if one.since < old]
+        live = self._server.connections()
         with self._lock:
-            gone = [c for c, one in self._clients.items() if c not in live and one.since < old]
-            held = [self._clients.pop(connection).last_free for connection in gone]
+            gone = [self._clients.pop(c, None) for c in known if c not in live]
+        held = [client.last_free for client in gone if client is not None]
         self._drop(held)
 
 

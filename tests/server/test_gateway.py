@@ -255,6 +255,21 @@ def test_a_gateway_forgets_connections_that_are_gone(
         it.answer("three", "SELECT 1")
 
 
+def test_a_connection_that_first_asks_while_the_open_ones_are_listed_is_not_forgotten(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    assert it.admit("one", served.token("reporting"))
+
+    def listed() -> frozenset[str]:
+        it.answer("one", "SELECT 1")  # Quack opened it after it had made the list
+        return frozenset()
+
+    monkeypatch.setattr(it._server, "connections", listed)
+    assert it.admit("two", served.token("reporting"))
+    assert it.answer("one", "SELECT 2").startswith("FROM answer")
+
+
 def test_each_token_has_its_share_of_the_connections_that_quack_can_list(
     gateway: tuple[Gateway, Served],
     capsys: pytest.CaptureFixture[str],
