@@ -82,10 +82,10 @@ def working(candidates: Sequence[str], attempt: Attempt, notes: list[str] | None
 
 
 def without_lists(hint: str | None) -> str:
-    """A hint without the general lists, for an error that proposes a statement."""
+    """A hint without the general lists and the example, for an error that proposes a statement."""
     for general in (WAY_OUT, ALLOWED, THE_FUNCTIONS):
         hint = (hint or "").replace(f"{general} ", "").replace(general, "")
-    return (hint or "").strip()
+    return (hint or "").partition("For example: ")[0].strip()
 
 
 def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None:

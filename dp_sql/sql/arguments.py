@@ -328,10 +328,7 @@ def _surplus(
     """The refusal of an argument without a name that is one too many."""
     start, stop = at
     first, before = tokens[start], token_at(tokens, start - 2)
-    message = (
-        f"{function.name} takes {len(function.positional)} argument(s) without a name "
-        f"({', '.join(function.positional)})."
-    )
+    message = f"{function.name} takes only {' and '.join(function.positional)} without a name."
     if after_named:
         message = "Arguments without a name come before those with one."
     instead = [left_out(tokens, start, stop)]

@@ -12,16 +12,16 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title
 -- NotPrivate: IN (SELECT …) must read public tables only, or compare privacy units.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title NOT IN (SELECT title FROM recent)
 
--- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
+-- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > (SELECT avg(score) FROM ratings)
 
 -- NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = ANY (SELECT score FROM ratings)
 
--- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
+-- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score >= ALL (SELECT score FROM ratings)
 
--- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
+-- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > (SELECT count(*) FROM ratings x WHERE x.user_id = ratings.user_id)
 
 -- NotPrivate: ratings.region is not a column of the source.
@@ -42,10 +42,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title
 -- NotPrivate: UNION compares rows of different people; write UNION ALL.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog UNION SELECT title FROM ratings)
 
--- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
+-- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (SELECT true)
 
--- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
+-- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = (SELECT title FROM catalog LIMIT 1)
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
@@ -171,7 +171,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, upper(max(title)) |
 -- NotPrivate: GROUP BY in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT coalesce(user_id, 7) AS user_id, max(title) AS title FROM ratings GROUP BY coalesce(user_id, 7))
 
--- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
+-- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) AS title FROM ratings GROUP BY user_id HAVING max(score) > (SELECT avg(score) FROM ratings))
 
 -- NotPrivate: score must be in GROUP BY or in an aggregate.

@@ -174,7 +174,7 @@ SELECT DP_TOPK(hash(title), 1, epsilon := 1, domain := ['x']) FROM ratings
 -- NotPrivate: The function error is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(error(title), 1, epsilon := 1, domain := ['x']) FROM ratings
 
--- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
+-- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK((SELECT max(title) FROM ratings), 1, epsilon := 1, domain := ['x']) FROM ratings
 
 -- NotPrivate: The function first is not supported here: dp_sql cannot prove that it

@@ -240,7 +240,7 @@ SELECT DP_TOPK(price, 1, epsilon := 1, domain := [123456789012.5]) FROM ratings
 -- ArgumentError: The domain of score, a list in the statement, holds 99999999
 SELECT DP_TOPK(score, 1, epsilon := 1, domain := [99999999999999999999999999]) FROM ratings
 
--- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
+-- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > (SELECT error('x'))
 
 -- NotPrivate: The function error is not supported here: dp_sql cannot prove that it

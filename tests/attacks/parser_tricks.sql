@@ -177,7 +177,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 1e400
 -- NotPrivate: BIGINT and VARCHAR have no common type here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score IS NOT DISTINCT FROM title
 
--- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
+-- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score NOTNULL AND (SELECT true)
 
 -- NotPrivate: BETWEEN is supported here only in its basic form.

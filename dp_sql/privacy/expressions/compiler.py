@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from dp_sql.errors import guessed
 from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
@@ -86,7 +86,7 @@ _ARITHMETIC = (
 # What messages call an expression; functions go by their names.
 _WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (_ARITHMETIC, "Arithmetic on columns"),
-    ((exp.Subquery, exp.SubqueryPredicate, exp.Query), "A subquery in this place"),
+    ((exp.Subquery, exp.SubqueryPredicate, exp.Query), "A subquery"),
     ((exp.Literal, exp.Null, exp.Boolean), "A constant without a column"),
     (exp.DPipe, "The operator ||"),
     (exp.Rollup, "ROLLUP"),
@@ -98,11 +98,12 @@ _WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (exp.Case, "CASE"),
     (exp.Cast, "A cast"),
 )
+AS_ELEMENTS = "Write … FROM …, unnest({}) AS u(element), and name element."
 
 
 def _shown(node: Node) -> str:
     found = next((word for kinds, word in _WORDS if isinstance(node, kinds)), None)
-    name = node.sql(dialect="duckdb").partition("(")[0].lower()
+    name = node.sql("duckdb", unsupported_level=ErrorLevel.IGNORE).partition("(")[0].lower()
     if found is None and isinstance(node, exp.Func) and name.isidentifier():
         return f"The function {name}"
     return found or "This expression"
@@ -111,8 +112,7 @@ def _shown(node: Node) -> str:
 def _unsupported(node: Node) -> Exception:
     if isinstance(node, exp.Explode) and isinstance(node.this, exp.Column):
         listed = node.this.sql(dialect="duckdb")
-        hint = f"Write … FROM …, unnest({listed}) AS u(element), and name element."
-        return refuse(node, "unnest is not supported here", hint)
+        return refuse(node, "unnest is not supported here", AS_ELEMENTS.format(listed))
     why = "dp_sql cannot prove that it depends on one row alone and never fails"
     if isinstance(node, _ARITHMETIC):
         why = "it fails on some values, and the error would reveal a row"
@@ -121,6 +121,8 @@ def _unsupported(node: Node) -> Exception:
             node, "A window function is not supported here: it reads other rows", FIRST_ROW
         )
     refusal = refuse(node, f"{_shown(node)} is not supported here: {why}")
+    if isinstance(node, exp.Subquery):
+        refusal.hint = "Ask for its value first, with a DP function, and write the answer here."
     known = [*FUNCTIONS, *ALIASES]
     if isinstance(node, exp.Anonymous) and (near := guessed(node.name.lower(), known)):
         refusal.names, refusal.hint = [near], f"Did you mean {near}? {WAY_OUT}"

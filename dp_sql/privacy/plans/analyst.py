@@ -62,7 +62,7 @@ def analyst_plans(select: DpSelect, policy: Policy, side: Schema, asked_at: date
     source = compiled_source(select, compiler)
     if source.person_type is None:
         message = "This source is public: it contains no private rows."
-        hint = "Ask it without DP: SELECT … FROM it is free."
+        hint = "Ask it without DP functions, at no cost."
         raise select.refused(message, select.source[0], hint, NotPrivate)
     reads = [source.read_by(call) for call in [_limited(call, policy) for call in select.calls]]
     sources, shares = source.shared(reads)

@@ -32,6 +32,7 @@ from dp_sql.privacy.expressions.compiler import settled
 from dp_sql.privacy.relations import joins
 from dp_sql.privacy.relations.from_clause import (
     ALLOWED,
+    JOINED,
     From,
     FromPart,
     Rows,
@@ -131,7 +132,8 @@ class Compiler:
         if distinct is not None:
             only(distinct, set())
             if source.private is not None and not any(value.is_person for value in values):
-                raise refuse(distinct, "SELECT DISTINCT must list the privacy unit", ALLOWED)
+                why = "SELECT DISTINCT must list the privacy unit"
+                raise refuse(distinct, why, "For example: SELECT DISTINCT user_id, title.")
             for i, value in enumerate(values):
                 try:
                     values[i] = settled(value, distinct)
@@ -256,7 +258,7 @@ class Compiler:
         known = side in {"", "LEFT"} and kind in {"", "INNER", "OUTER"} and (on or using or natural)
         if not (known or (listed and any(isinstance(term, exp.EQ) for term in where))):
             why = "A source may only use inner, left, semi and anti joins on equal columns"
-            raise refuse(join, why, ALLOWED)
+            raise refuse(join, why, JOINED)
         part = self._part(join.this, source)
         left = From(list(source.parts), set(source.hidden))
         if side == "LEFT" and left.private is None and part.rows.private:

@@ -17,6 +17,7 @@ from sqlglot import exp
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Parts, Schema, SchemaName, view_body
 from dp_sql.privacy.expressions.comparisons import Unbound, Value, refuse
+from dp_sql.privacy.expressions.compiler import AS_ELEMENTS
 from dp_sql.privacy.relations.as_written import STORE_IT, as_written, check_sql
 from dp_sql.privacy.relations.from_clause import From, Rows
 from dp_sql.privacy.relations.tables import Tables, persons_rows, public_rows
@@ -194,10 +195,13 @@ def is_time(kind: str) -> bool:
 def inexact(what: str, name: str, kind: str) -> ArgumentError:
     """The refusal of a column whose equality is not exact."""
     if family(kind) not in BINARY_TYPES:
+        way = f"Cast it first, for example CAST({name} AS VARCHAR)."
+        if kind.endswith("]"):
+            way = AS_ELEMENTS.format(name)
         return ArgumentError(
             f"The {what} {name} has type {kind}, which is not supported here.",
             hint="Supported are integers, decimals, strings, dates, times, booleans, UUIDs, blobs "
-            f"and ENUMs. Cast it first, for example CAST({name} AS VARCHAR).",
+            f"and ENUMs. {way}",
         )
     return ArgumentError(
         f"The {what} {name} has type {kind}, whose equality is not exact: rounding or NaN would "

@@ -24,6 +24,10 @@ ALLOWED = (
     "on equal columns, WHERE on one row at a time or on its person's rows, CTEs and subqueries of "
     "these, GROUP BY the privacy unit, and UNION ALL."
 )
+JOINED = (
+    "For example: FROM ratings JOIN people USING (user_id), on the privacy unit, or FROM ratings "
+    "JOIN catalog USING (title), with a public table."
+)
 UNNEST = (
     "Write FROM (SELECT user_id, unnest(tags) AS tag FROM posts), or FROM posts, unnest(tags) AS "
     "t(tag), with a column of lists."

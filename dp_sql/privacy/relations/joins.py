@@ -17,7 +17,7 @@ from dp_sql.privacy.expressions.collations import BINARY, agree
 from dp_sql.privacy.expressions.comparisons import SMALL, Refused, Scope, Value, refuse
 from dp_sql.privacy.expressions.compiler import compiled, condition
 from dp_sql.privacy.relations.from_clause import (
-    ALLOWED,
+    JOINED,
     UNNEST,
     From,
     FromPart,
@@ -133,7 +133,7 @@ def check_keys(
     part: FromPart,
     equal: Sequence[Pair],
     tables: Tables,
-    hint: str = ALLOWED,
+    hint: str = JOINED,
 ) -> None:
     """Refuse a join of `part` that compares different types, or joins rows of two people."""
     for a, b in equal:

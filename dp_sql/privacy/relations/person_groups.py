@@ -39,7 +39,7 @@ def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
     by = {key.sql: settled(key, node) for node in keys for key in [compiled(node, scope)]}
     if not any(key.is_person for key in by.values()):
         why = "GROUP BY in a source must list the privacy unit"
-        raise refuse(group, why, ALLOWED)
+        raise refuse(group, why, "For example: GROUP BY user_id, title.")
     groups = _Groups(scope, by)
     names = [column_name(node) for node in tree.expressions]
     values = [groups.listed(node) for node in listed]

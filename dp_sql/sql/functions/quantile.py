@@ -167,7 +167,9 @@ def _read_quantile(argument: Argument, what: str) -> Fraction:
             f"{what} must lie between 0 and 1; at 0.9, 90 % of the votes lie below the answer."
         )
         hint = "The minimum and the maximum each belong to one person, so they are not released."
-        nearest = value / 100 if 2 <= value < 100 else Fraction(1 if value <= 0 else 99, 100)
+        nearest = Fraction(1 if value <= 0 else 99, 100)
+        if 2 <= value < 100:
+            nearest, hint = value / 100, ""
         raise argument.refuse(message, hint, [argument.put(in_words(nearest))])
     if value.denominator > 10**9:
         raise argument.refuse(f"{what} must have at most nine decimals.")
