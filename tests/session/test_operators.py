@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dp_sql
+from dp_sql.engines.duckdb import persons
 from dp_sql.engines.duckdb.function_kinds import CALLED_BARE
 from dp_sql.errors import NotPrivate
 
@@ -68,3 +69,13 @@ def test_a_plain_call_is_refused_as_well() -> None:
     connection.execute('CREATE MACRO "-"(a, b) AS system.main."+"(a, b)')
     with pytest.raises(Exception, match='macro "-", which'):
         connection.sql(f"SELECT {_MEDIAN} FROM t").fetchall()
+
+
+def test_rows_are_placed_in_groups_without_a_macro(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of rows in memory a number that a macro returns would be a place outside of all groups."""
+    monkeypatch.setattr(persons, "LEAST", 0)
+    call = f"DP_COUNT_DISTINCT(user_id, {_GIVEN}, groups := [0, 1], max_groups_contributed := 2)"
+    with dp_sql.connect() as session:
+        session.execute(_TABLE)
+        session.execute("CREATE MACRO \"-\"(a, b) AS system.main.error('called')")
+        assert len(session.sql(f"SELECT y, {call} FROM t GROUP BY y").fetchall()) == 2

@@ -108,7 +108,7 @@ def rows_read(plans: Sequence[Plan], calls: Sequence[str], person: str) -> RowsR
         sent.append(whole if sends[i] else one)
     if any("(__dp_item" in value for one in kept for value in one.values):
         return None
-    group = ["CAST(__dp_group - 1 AS INTEGER)"] if people.grouped else []
+    group = ['CAST(system.main."-"(__dp_group, 1) AS INTEGER)'] if people.grouped else []
     ctes, relation = people.unaggregated()
     sql = f"WITH {', '.join(ctes)} SELECT {', '.join([person, *group, *sent])} FROM {relation}"
     return RowsRead(sql, sends, people.grouped, people.n_groups or 1, kept)
