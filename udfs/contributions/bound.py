@@ -7,6 +7,7 @@ for a person's largest count among groups.
 
 from collections.abc import Sequence
 from fractions import Fraction
+from operator import sub
 
 from dp_sql.udfs.exact_sampling import Draws, Odds
 
@@ -39,9 +40,9 @@ def people_needed(epsilon: Fraction) -> int:
 def shortfalls_of_bounds(above: Sequence[int], support: int) -> list[int]:
     """Compute how many people each bound is from being the right one; one person moves it by 1."""
     # Bounds further below need no more people, and have no fewer above them.
-    smaller = [range(max(0, i - _DOUBLINGS), i) for i in range(len(above))]
+    needed = [_needed(n, support) for n in range(_DOUBLINGS, 0, -1)]
     return [
-        max(0, n - support, *(_needed(i - j, support) - above[j] for j in smaller[i]))
+        max(0, n - support, *map(sub, needed[-i:], above[max(0, i - _DOUBLINGS) : i]))
         for i, n in enumerate(above)
     ]
 

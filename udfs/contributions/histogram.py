@@ -21,7 +21,8 @@ class Histogram:
 
     def above(self, n: int) -> list[int]:
         """Count the people who contribute more than 1, 2, 4, ..., 2**(n-1)."""
-        return [sum(m for at, m in self.people.items() if at > i) for i in range(n)]
+        left = sum(self.people.values())
+        return [left := left - self.people.get(i, 0) for i in range(n)]
 
     def clipped(self, i: int) -> int:
         """Add up the contributions, each counted up to 2**i."""
