@@ -148,8 +148,12 @@ def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect,
     for index in places:
         if any(a <= tokens[index].start < b for a, b in (select.source for select in found)):
             message = "A DP call is not allowed in the source of another DP call."
-            hint = "Answer the inner call first: CREATE TABLE … AS SELECT …, and select from "
-            raise tokens[index].error(NotSupported, message, hint + "that table.")
+            hint = "Answer the inner call first, in a query of its own."
+            if not under_policy:
+                hint = (
+                    "Answer the inner call first: CREATE TABLE … AS SELECT …, and select from it."
+                )
+            raise tokens[index].error(NotSupported, message, hint)
     return found
 
 

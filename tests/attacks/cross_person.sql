@@ -33,7 +33,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT c.tit
 -- NotPrivate: IN (SELECT …) must select one column, from public tables only.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (FROM catalog)
 
--- NotPrivate: The function max is not supported here: dp_sql cannot prove that it
+-- NotPrivate: The function max is not supported here: it reads other rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT max(title) FROM catalog)
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
@@ -126,7 +126,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, max(user_id) AS user_
 -- NotPrivate: GROUP BY in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, count(*) AS n FROM ratings GROUP BY title)
 
--- NotPrivate: The function max is not supported here: dp_sql cannot prove that it
+-- NotPrivate: The function max is not supported here: it reads other rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT max(user_id) AS user_id, max(title) AS title FROM ratings)
 
 -- NotPrivate: GROUP BY in a source must list the privacy unit.

@@ -177,10 +177,10 @@ SELECT DP_TOPK(error(title), 1, epsilon := 1, domain := ['x']) FROM ratings
 -- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK((SELECT max(title) FROM ratings), 1, epsilon := 1, domain := ['x']) FROM ratings
 
--- NotPrivate: The function first is not supported here: dp_sql cannot prove that it
+-- NotPrivate: The function first is not supported here: it reads other rows.
 SELECT DP_TOPK(first(title), 1, epsilon := 1, domain := ['x']) FROM ratings
 
--- NotPrivate: The function count is not supported here: dp_sql cannot prove that it
+-- NotPrivate: The function count is not supported here: it reads other rows.
 SELECT DP_TOPK(count(*), 1, epsilon := 1, domain := [1]) FROM ratings
 
 -- NotPrivate: A window function is not supported here: it reads other rows

@@ -435,10 +435,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := []) FROM ratings
 -- ArgumentError: The list holds NULL, and rows without a value are never counted.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := [NULL]) FROM ratings
 
--- ArgumentError: k = 2 is more than the 1 items of the domain.
+-- ArgumentError: k = 2 is more than the 1 item of the domain.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0']) FROM ratings
 
--- ArgumentError: k = 2 is more than the 1 items of the domain.
+-- ArgumentError: k = 2 is more than the 1 item of the domain.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 'b0']) FROM ratings
 
 -- ArgumentError: A domain list holds literals only

@@ -132,7 +132,7 @@ REFUSED = {
     "(SELECT 1)": "A subquery is not supported",
     "EXISTS (SELECT 1)": "EXISTS is supported in WHERE only",
     "row_number() OVER ()": "A window function is not supported",
-    "count(*)": "is not supported here: dp_sql cannot prove",
+    "count(*)": "is not supported here: it reads other rows",
     "u[1]": "a list of strings or of integers",
     "s COLLATE NOCASE": "is not supported here: dp_sql cannot prove",
     "lower(i)": "takes a string",

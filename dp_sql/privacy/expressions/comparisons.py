@@ -52,6 +52,10 @@ _LITERALS = {
     "DATE": "Write a date in quotes, year first: '2026-01-31'.",
     **dict.fromkeys(NUMBERS, "Write a number without quotes."),
 }
+PER_PERSON = (
+    "Compute a value of each person in a subquery, and ask about these: SELECT DP_AVG(n, …) FROM "
+    "(SELECT user_id, count(*) AS n FROM orders GROUP BY user_id)."
+)
 FIRST_ROW = (
     "For each person's first row, join with its time: FROM events JOIN (SELECT user_id, min(ts) AS "
     "ts FROM events GROUP BY user_id) USING (user_id, ts)."

@@ -20,6 +20,7 @@ from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.comparisons import (
     FIRST_ROW,
     FLOATS,
+    PER_PERSON,
     WAY_OUT,
     Refused,
     Scope,
@@ -89,6 +90,7 @@ _WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     ((exp.Subquery, exp.SubqueryPredicate, exp.Query), "A subquery"),
     ((exp.Literal, exp.Null, exp.Boolean), "A constant without a column"),
     (exp.DPipe, "The operator ||"),
+    (exp.Window, "A window function"),
     (exp.Rollup, "ROLLUP"),
     (exp.Cube, "CUBE"),
     (exp.GroupingSets, "GROUPING SETS"),
@@ -116,10 +118,9 @@ def _unsupported(node: Node) -> Exception:
     why = "dp_sql cannot prove that it depends on one row alone and never fails"
     if isinstance(node, _ARITHMETIC):
         why = "it fails on some values, and the error would reveal a row"
-    if isinstance(node, exp.Window):
-        return refuse(
-            node, "A window function is not supported here: it reads other rows", FIRST_ROW
-        )
+    if is_aggregate(node) or isinstance(node, exp.Window):
+        hint = FIRST_ROW if isinstance(node, exp.Window) else PER_PERSON
+        return refuse(node, f"{_shown(node)} is not supported here: it reads other rows", hint)
     refusal = refuse(node, f"{_shown(node)} is not supported here: {why}")
     if isinstance(node, exp.Subquery):
         refusal.hint = "Ask for its value first, with a DP function, and write the answer here."

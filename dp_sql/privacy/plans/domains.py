@@ -186,7 +186,7 @@ class Wanted:
         if k > size:
             if self.call.k is None:
                 raise self.refused(f"The {self.what} {self.given.text} have no value.")
-            message = f"k = {k} is more than the {size} items of the domain."
+            message = f"k = {k} is more than the {size} item{'s' * (size != 1)} of the domain."
             hint = f"Ask for at most {size}, or name a larger domain."
             given = self.call.given["k"]
             raise given.refuse(message, hint, [given.put(str(size))] if size else [])

@@ -15,7 +15,7 @@ from math import prod
 
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.expressions.comparisons import Value
+from dp_sql.privacy.expressions.comparisons import PER_PERSON, Value
 from dp_sql.privacy.plans.domains import Domain, Values, Wanted
 from dp_sql.privacy.plans.plan import Column, Finding, Groups, Plan, Shared, plan_of
 from dp_sql.privacy.plans.sources import CallRows, Source
@@ -29,10 +29,6 @@ from dp_sql.sql.types import exact
 from dp_sql.udfs import REGISTRY
 
 _OF_ONE = "Each {} is one person, and an answer about one person is not released."
-_PER_PERSON = (
-    "Compute a value of each person in a subquery, and ask about these: SELECT DP_AVG(n, …) FROM "
-    "(SELECT user_id, count(*) AS n FROM orders GROUP BY user_id)."
-)
 FINDING_SHARE = Fraction(1, 2)  # of epsilon; the rest is for the answers of the groups found
 
 
@@ -84,7 +80,7 @@ class PublicSets(ABC):
         for key, value in zip(source.select.keys, source.values, strict=False):
             is_stated = source.select.groups is not None or source.select.delta is not None
             if value.is_person and not is_stated and self.declared(value) is None:
-                raise source.select.refused(_OF_ONE.format(key.text), key.position, _PER_PERSON)
+                raise source.select.refused(_OF_ONE.format(key.text), key.position, PER_PERSON)
         is_open = bool(source.values) and not self.is_single
         finds, found = source.select.delta is not None, self._found_groups(reads, n_sources)
         for rows, shared in zip(reads, shares, strict=True):
