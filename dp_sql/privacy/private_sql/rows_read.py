@@ -84,7 +84,7 @@ class RowsRead:
 
 
 def rows_read(plans: Sequence[Plan], calls: Sequence[str], person: str) -> RowsRead | None:
-    """How to read the rows of a bundle; None: DuckDB computes all values, or some sooner.
+    """How to read the rows of a bundle; None: only DuckDB can, or it is faster.
 
     `person` is the SQL of what stands for `__dp_privacy_unit`.
     """
