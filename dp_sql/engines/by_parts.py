@@ -16,6 +16,7 @@ from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.groups import crossed
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql import parts
+from dp_sql.privacy.private_sql.groups import groups_sql
 from dp_sql.privacy.private_sql.statement import merged_sql
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.types import exact
@@ -92,7 +93,7 @@ class ByParts:
             select = groups.select
             if _reads_people(plan, select):
                 select = crossed([self._observed(plan, i, f) for i, f in enumerate(groups.factors)])
-            self._remake(parts.GROUPS, parts.groups_sql(plan, f"({select}) AS __dp_crossed"))
+            self._remake(parts.GROUPS, groups_sql(plan, f"({select}) AS __dp_crossed"))
             return
         asked = parts.members_sql(plans, key)
         pairs = self._engine.complete(self._question(plan, asked, shown=asked.keys), None, None)

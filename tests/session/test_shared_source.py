@@ -143,16 +143,6 @@ def in_groups(item: str, cap: int) -> str:
     return f"DP_COUNT_DISTINCT({item}, {UNIT}, {groups})"
 
 
-def test_calls_with_one_cap_keep_a_person_in_the_same_groups(
-    owner: dp_sql.Session, everywhere: str
-) -> None:
-    items = ("title", "title || '!'")
-    calls = ", ".join(in_groups(item, 1) for item in items)
-    rows = owner.sql(f"SELECT region, {calls} {everywhere}").fetchall()
-    assert all(one == other for _, one, other in rows)
-    assert sum(one for _, one, _ in rows) == 30
-
-
 def test_other_caps_have_draws_of_their_own(owner: dp_sql.Session, everywhere: str) -> None:
     calls = f"{in_groups('title', 1)}, {in_groups('title', 3)}"
     rows = owner.sql(f"SELECT region, {calls} {everywhere}").fetchall()

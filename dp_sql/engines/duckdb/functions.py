@@ -100,9 +100,6 @@ def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
     """The answers of all groups, as one release."""
     groups, parameters = plan.groups, plan.parameters
     cap = None if groups is None else groups.cap
-    size = None if groups is None else groups.size
-    if cap is not None and size is not None and size <= cap < len(lists[0]):
-        raise InternalError("There are more public groups than when they were counted.")
     values, accuracy, n_runs = parameters.draw_groups(plan.mechanism, plan.loss, cap, *lists)
     if groups is not None and groups.finding is not None:
         accuracy = f"{groups.finding.accuracy(parameters.beta)}; {accuracy}"

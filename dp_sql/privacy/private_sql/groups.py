@@ -37,9 +37,18 @@ def groups_ctes(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> 
     found, listed = [], f"({groups.select}) AS __dp_crossed"
     if groups.finding is not None:
         found, listed = found_sql(plan, call, rows, distinct=distinct), "__dp_found"
+    return [*found, f"__dp_groups AS MATERIALIZED ({groups_sql(plan, listed)})"]
+
+
+def groups_sql(plan: Plan, listed: str) -> str:
+    """The groups with their numbers, in the order of the keys; `listed` is a relation of FROM.
+
+    There are no more than when they were counted, which a draw and what it leaves out rely on.
+    """
     number = f"system.main.row_number() OVER (ORDER BY {by_keys(plan)}) AS __dp_group"
-    names = ", ".join(keys_of(plan))
-    return [*found, f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {listed})"]
+    size = plan.groups and plan.groups.size
+    most = "" if size is None else f" QUALIFY __dp_group <= {size}"
+    return f"SELECT {', '.join(keys_of(plan))}, {number} FROM {listed}{most}"
 
 
 def found_sql(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> list[str]:

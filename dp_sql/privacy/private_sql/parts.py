@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.groups import by_keys, found_sql, keys_of
+from dp_sql.privacy.private_sql.groups import found_sql, groups_sql, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.privacy.private_sql.statement import EXECUTION, rows_of
 from dp_sql.sql.mechanism_rows import from_zero
@@ -130,13 +130,7 @@ def _coded(
     return PartSql(part, "SELECT * FROM __dp_parts", keys, ((_CODE, "BIGINT"),))
 
 
-def groups_sql(plan: Plan, listed: str) -> str:
-    """The groups with their numbers, in the order of the keys; `listed` is a relation of FROM."""
-    number = f"system.main.row_number() OVER (ORDER BY {by_keys(plan)}) AS __dp_group"
-    return f"SELECT {', '.join(keys_of(plan))}, {number} FROM {listed}"
-
-
 def found_groups_sql(plan: Plan, ticket: str, members: str) -> str:
-    """The same for groups that are found by their members: keys, and codes of people."""
+    """The numbered groups that are found by their members: keys, and codes of people."""
     ctes = found_sql(plan, f"'{ticket}', {EXECUTION}", members)
     return f"WITH {', '.join(ctes)} {groups_sql(plan, '__dp_found')}"
