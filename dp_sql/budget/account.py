@@ -135,28 +135,38 @@ class Account:
         return all(s.admits(amounts, own) for s, own in zip(self._shares, spent, strict=True))
 
     def _exceeded(self, amounts: Sequence[Amount], scaled: Scaled) -> BudgetExceeded:
-        dataset = self._ledger.dataset
-        for share, of in zip(self._shares, (dataset, f"{self.analyst} in {dataset}"), strict=True):
-            if share.counting is None:
-                continue
-            why = next(filter(None, map(share.counting.refuses, amounts)), None)
-            if why is not None:
-                return BudgetExceeded(why)
-            spent = self._ledger.spent(share.analyst)
-            if not share.counting.fits(spent.plus(*amounts)):
-                return _too_much(amounts, share.row(of, spent), self.largest(scaled))
-        return BudgetExceeded(
-            "The budget was full a moment ago; nothing was spent. Run the query again."
-        )
+        """Why not all of this fits: names the budget of which the least is left."""
+        counted = [share.counting for share in self._shares if share.counting is not None]
+        refused = (counting.refuses(amount) for counting in counted for amount in amounts)
+        if (why := next(filter(None, refused), None)) is not None:
+            return BudgetExceeded(why)
+        full = [
+            (self.largest(scaled, [share]), share)
+            for share, spent in zip(self._shares, self._after(amounts), strict=True)
+            if not share.admits(amounts, spent)
+        ]
+        if not full:
+            return BudgetExceeded(
+                "The budget was full a moment ago; nothing was spent. Run the query again."
+            )
+        largest, share = min(full, key=lambda one: one[0] or 0)
+        dataset, name = self._ledger.dataset, share.analyst
+        of = dataset if name is None else f"{name} in {dataset}"
+        return _too_much(amounts, share.row(of, self._ledger.spent(name)), largest)
 
-    def largest(self, scaled: Scaled) -> Fraction | None:
-        """The largest epsilon of the query that would still fit, in whole 1e-9; None: none."""
+    def largest(self, scaled: Scaled, shares: Sequence[_Share] = ()) -> Fraction | None:
+        """The largest epsilon of the query that would still fit, in whole 1e-9; None: none.
+
+        It fits into these shares, by default into all.
+        """
+        shares = shares or self._shares
         amounts = _amounts(scaled(Fraction(1)))
         asked = sum((loss.epsilon for loss in scaled(Fraction(1))), Fraction(0))
-        now = self._after([])
+        now = [self._ledger.spent(share.analyst) for share in shares]
 
         def admits(tried: Sequence[Amount]) -> bool:
-            return self._admits(tried, [spent.plus(*tried) for spent in now])
+            after = [spent.plus(*tried) for spent in now]
+            return all(s.admits(tried, own) for s, own in zip(shares, after, strict=True))
 
         def too_much(nanos: int) -> bool:
             return not admits(_amounts(scaled(Fraction(nanos, NANO) / asked)))

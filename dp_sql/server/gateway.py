@@ -80,8 +80,11 @@ class Gateway:
         self._is_open = True
 
     def check(self) -> None:
-        """Check that the policy fits the database, and that someone has a token."""
-        read_policy(self._policy)
+        """Check that the policy fits the database, and that someone has a token.
+
+        If it caps single analysts, print who has a token and no cap.
+        """
+        terms = read_policy(self._policy).budget
         path, known = self._tokens, read_tokens(self._tokens)
         if not known:
             raise PolicyError(
@@ -91,6 +94,13 @@ class Gateway:
         analyst = self._analyst(known[0].analyst)
         with analyst.lock:
             self._session(analyst)
+        capped = {} if terms is None else terms.analysts
+        free = [one.analyst for one in known if capped and one.analyst not in capped]
+        if free:
+            print(
+                f"Not in [budget.analysts], so may spend all that is left: {', '.join(free)}",
+                file=sys.stderr,
+            )
 
     def admit(self, connection: str, token: str) -> bool:
         """Whether a token is in the file; the connection asks as its analyst from then on.

@@ -77,6 +77,9 @@ def test_analysts_share_the_total_and_have_caps_of_their_own(opened: Opened) -> 
     bob.sql(COUNT.format("0.4")).fetchall()
     with pytest.raises(BudgetExceeded, match=r"0\.1 of 1 is left of the budget of reading"):
         bob.sql(COUNT.format("0.2"))
+    cat = opened("cat", more + "[budget.analysts.cat]\nepsilon = 0.05\n")
+    with pytest.raises(BudgetExceeded, match=r"0\.05 of 0\.05 is left .* of cat"):
+        cat.sql(COUNT.format("0.2"))  # which is more than is left of the total, too
 
 
 def test_another_table_of_the_same_people_has_no_budget_of_its_own(opened: Opened) -> None:

@@ -16,7 +16,7 @@ from dp_sql.errors import BudgetExceeded, NotSupported
 from dp_sql.server.gateway import Gateway
 from dp_sql.server.tokens import remove_token
 from tests.conftest import SURE
-from tests.server.serving import COUNT, Served, until
+from tests.server.serving import COUNT, POLICY, Served, until
 
 
 def test_a_gateway_answers_no_one_who_was_not_admitted(gateway: tuple[Gateway, Served]) -> None:
@@ -48,6 +48,19 @@ def test_errors_in_the_owners_files_are_reported_to_the_owner(
     with pytest.raises(NotSupported, match="Its owner can read why"):
         it.answer("two", "SELECT 1")
     assert "PolicyError" in capsys.readouterr().err
+
+
+def test_the_owner_reads_who_has_a_token_and_no_cap(
+    gateway: tuple[Gateway, Served], capsys: pytest.CaptureFixture[str]
+) -> None:
+    it, served = gateway
+    it.check()
+    assert "may spend all that is left: reporting\n" in capsys.readouterr().err
+    cap = "[budget.analysts.reporting]\nepsilon = 1\n"
+    for text in (served.policy.read_text("utf-8") + cap, POLICY.partition("[budget.analysts")[0]):
+        served.policy.write_text(text.format(limits=""), "utf-8")
+        it.check()
+        assert capsys.readouterr().err == ""
 
 
 def test_a_missing_database_is_reported_to_the_owner(
