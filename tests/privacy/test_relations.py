@@ -63,6 +63,8 @@ def test_no_accepted_source_of_many_lets_a_person_touch_the_rows_of_others(
 # --- what is refused, whatever the data are -------------------------------------------------------
 
 MATCHED = [
+    "SELECT * FROM ratings AS r(title, user_id)",
+    "WITH w(title, user_id) AS (FROM ratings) FROM w",
     "WITH b(u, n) AS (SELECT user_id, count(*) FROM ratings GROUP BY user_id) SELECT u, n FROM b WHERE n > 1",
     "SELECT a, c FROM ratings AS r(a, b, c) WHERE r.b <> 'Dune' AND flag",
     "SELECT buyer, sum(cost) AS s, avg(cost) FILTER (WHERE order_id > 1) AS m FROM orders GROUP BY buyer",
@@ -145,8 +147,6 @@ REFUSED = [
     "SELECT EXISTS (SELECT 1 FROM orders o WHERE o.buyer = user_id) AS x FROM ratings",
     "SELECT title FROM catalog LEFT JOIN ratings USING (title)",
     "SELECT * FROM ratings r RIGHT JOIN visits v ON r.user_id = v.visitor",
-    "SELECT * FROM ratings AS r(title, user_id)",
-    "WITH w(title, user_id) AS (FROM ratings) FROM w",
     "WITH RECURSIVE w AS (FROM ratings) FROM w",
     "SELECT r.title FROM ratings r JOIN visits v ON r.user_id = v.user_id",
     "SELECT title FROM (SELECT title AS user_id, user_id AS title FROM ratings) a JOIN visits v ON a.user_id = v.page",
