@@ -31,6 +31,7 @@ class MechanismRows:
     again: bool
     # The relation that holds the summary of all rows, merged; None: it is computed from `relation`.
     merged: str | None = None
+    in_parts: bool = False  # whether `relation` is a part of the rows, where there are no UDFs
 
     def by(self, name: str) -> str:
         """The order of a column's values, which no row moves."""

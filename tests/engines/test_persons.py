@@ -160,8 +160,8 @@ def test_values_of_others_are_noticed(
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT DP_SUM(wide, {0}), DP_AVG(x, {0}) FROM seen",  # more than 64 bits
-        "SELECT DP_SUM(x, {0}), DP_COUNT(*, {0}), DP_COUNT_DISTINCT(u, {0}) FROM seen",  # sooner
+        "SELECT DP_SUM(wide, {0}), DP_MEDIAN(x, {0}, lower := 0, upper := 9) FROM seen",  # more than 64 bits
+        "SELECT DP_AVG(x, {0}), DP_COUNT(*, {0}), DP_COUNT_DISTINCT(u, {0}) FROM seen",  # sooner
         "SELECT DP_TOPK(region, 2, {0}, domain := ['r0', 'r1']), DP_COUNT(*, {0}) FROM seen",
         "SELECT region, DP_AVG(x, {0}, delta := 1e-6) FROM seen GROUP BY region",
     ],

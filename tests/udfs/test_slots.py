@@ -157,33 +157,27 @@ PEOPLE: list[list[list[int]]] = [
 ]
 
 
-def rows_of(people: list[list[int]], n_groups: int) -> tuple[Any, Any, int]:
-    """Rows of the people and groups, mixed; each list is one of a person in a group."""
+def rows_of(people: list[list[int]]) -> tuple[Any, Any, int]:
+    """Rows of the people, mixed."""
     pairs = [(slot, item) for slot, rows in enumerate(people) for item in rows]
     pairs += [(len(people), 17)] * 3  # rows that do not count
     np.random.default_rng(1).shuffle(pairs)
-    assert len(people) % n_groups == 0
     return int32s(*(s for s, _ in pairs)), np.array([i for _, i in pairs], np.int64), len(people)
 
 
 def check_means() -> None:
     for people in PEOPLE:
-        slots, items, n_slots = rows_of(people, 1)
+        slots, items, n_slots = rows_of(people)
         counts, sums = shipped.count_rows(slots, n_slots), shipped.add_items(slots, items, n_slots)
         assert counts.tolist() == [*map(len, people)]
         assert [(high << 64) + low % (1 << 64) for low, high in sums.tolist()] == [
             *map(sum, people)
         ]
         for bound in (None, 1, 3, 1000):
-            for n_groups in (1, 2) if n_slots % 2 == 0 else (1,):
-                columns, totals = shipped.means(counts, sums, n_groups, bound, LAST)
-                found: list[dict[tuple[int, int], Any]] = [{} for _ in range(n_groups)]
-                for (group, code, at, n), (low, high) in zip(
-                    columns.T.tolist(), totals.tolist(), strict=True
-                ):
-                    found[group][code, at] = [n, (high << 64) + low % (1 << 64)]
-                for group in range(n_groups):
-                    assert found[group] == expected_means(people[group::n_groups], bound)
+            made = shipped.means(counts.astype(np.int64), sums, bound, LAST)
+            assert {(code, at): [n, total] for code, at, n, total in made} == (
+                expected_means(people, bound)
+            )
 
 
 def test_sums_and_means_are_exact() -> None:

@@ -71,24 +71,19 @@ def draw_items(slots: Int32s, items: Int64s, counts: Int32s, draws: Draws) -> In
 
 
 def means(
-    counts: Int32s, sums: Int64s, n_groups: int, bound: int | None, last: int
-) -> tuple[Int64s, Int64s]:
-    """Sum up what bounded_mean takes: counts and sums of people are as they are computed above.
+    counts: Int64s, sums: Int64s, bound: int | None, last: int
+) -> list[tuple[int, int, int, int]]:
+    """Sum up what bounded_mean takes, from how many rows people have, and what these add up to.
 
-    bound: on a person's rows. last: the place of the largest bound, if there is none.
+    sums: the low and the high 64 bits of each sum. bound: on a person's rows. last: the place of
+        the largest bound, if there is none.
 
-    Returns columns of the groups, codes, buckets and people, as sql/functions/avg.py says what they
-    are, and of the low and high 64 bits of totals.
+    Returns codes, buckets, people and totals, as sql/functions/avg.py says what they are.
     """
-    found, halves = [], []
-    for group in range(n_groups):
-        table = np.zeros((4 * last + 5, 96, 3), np.int64)
-        library().add_means(
-            counts[group:], sums.ravel()[2 * group :], counts.size // n_groups, n_groups,
-            bound or 0, FRACTION_BITS, last, table.ravel(),
-        )  # fmt: skip
-        codes, buckets = np.nonzero(table[:, :, 0])
-        some = table[codes, buckets]
-        found.append(np.stack([np.full(codes.size, group), codes - 1, buckets, some[:, 0]]))
-        halves.append(some[:, 1:])
-    return np.concatenate(found, axis=1), np.concatenate(halves)
+    table = np.zeros((4 * last + 5, 96, 3), np.int64)
+    library().add_means(
+        counts, sums.ravel(), counts.size, bound or 0, FRACTION_BITS, last, table.ravel()
+    )
+    codes, buckets = np.nonzero(table[:, :, 0])
+    entries = zip(codes.tolist(), buckets.tolist(), table[codes, buckets].tolist(), strict=True)
+    return [(code - 1, at, n, high << 64 | low % 2**64) for code, at, (n, low, high) in entries]

@@ -52,18 +52,18 @@ static void add_size(i64 *table, i64 code, u128 size) {
 }
 
 /* Add people to the summary of DP_AVG (avg.py): for each code, from 0 for -1, and each bucket how many people,
- * and both halves of their total. Of person k there are rows[k * step] rows, and both halves of their sum.
+ * and both halves of their total. Of person k there are rows[k] rows, and both halves of their sum.
  * bound: of rows, or 0; shift: the bits of a sum's part of a unit; last: the last place. */
-void add_means(const i32 *rows, const i64 *sums, i64 n, i64 step, i64 bound, i64 shift, i64 last, i64 *table) {
+void add_means(const i64 *rows, const i64 *sums, i64 n, i64 bound, i64 shift, i64 last, i64 *table) {
     for (i64 k = 0; k < n; k++) {
-        u64 own = (u64)rows[k * step], kept = bound && (u64)bound < own ? (u64)bound : own;
+        u64 own = (u64)rows[k], kept = bound && (u64)bound < own ? (u64)bound : own;
         if (!own) continue;
-        u128 sum = (u128)sums[2 * k * step + 1] << 64 | (u64)sums[2 * k * step];
-        i64 negative = sums[2 * k * step + 1] < 0, end = bound ? 0 : bucket_of(own);
+        u128 sum = (u128)sums[2 * k + 1] << 64 | (u64)sums[2 * k];
+        i64 negative = sums[2 * k + 1] < 0, end = bound ? 0 : bucket_of(own);
         if (negative) sum = -sum;
         u128 whole = (sum < LARGEST ? sum : LARGEST) << shift;
         u128 part = whole >> 64 ? whole / own : (u64)whole / own;
-        u64 rest = (u64)(whole - part * own);
+        u64 rest = own >> 31 ? 0 : (u64)(whole - part * own); /* as avg.py: _FEW */
         add_size(table, 0, kept);
         for (i64 place = 0; place <= end && place <= last; place++) {
             u64 most = bound ? kept : (u64)1 << place;

@@ -21,6 +21,7 @@ from dp_sql.errors import DpSqlError, InternalError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.statement import GROUPS
 from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.functions.avg import LAST, MEANS_TYPE
 from dp_sql.sql.mechanism_rows import PAIRS
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.randomness import fair_bytes
@@ -132,6 +133,24 @@ def dense(pairs: Any, sizes: Any) -> Any:
         counts.append(np.zeros(size.as_py(), np.int64))
         counts[-1][codes] = found
     return _array([arrow_numbers(one, "int64") for one in counts], "BIGINT[]")
+
+
+def means(rows: Any, nets: Any, bounds: Any) -> Any:
+    """A UDF of rows: the summary of DP_AVG, from how many rows people have and their net sums."""
+    from dp_sql.udfs.contributions.slots import means as summed
+
+    found = []
+    for own, net, bound in zip(rows, nets, bounds, strict=True):
+        words = np.frombuffer(net.values.buffers()[1] or b"", np.int64).reshape(-1, 2)
+        sums = words[net.values.offset : net.values.offset + len(net.values)]
+        made = summed(_integers(own.values, np.int64), sums, bound.as_py(), LAST)
+        found.append(
+            [
+                {"code": code, "bucket": at, "people": n, "total": str(total)}
+                for code, at, n, total in made
+            ]
+        )
+    return _array(found, MEANS_TYPE)
 
 
 def find_udf(issued: Tickets) -> Callable[..., Any]:

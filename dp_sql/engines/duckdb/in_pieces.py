@@ -133,7 +133,7 @@ def release_sql(
     if not _is_in_pieces(plans[0]):
         fits = partial(_fits_memory, plans[0], engine)
         with computed_from(plans, calls, engine, fits) as computed:
-            yield in_one(plans, tickets, computed=computed)
+            yield in_one(plans, tickets, persons=computed)
         return
     (plan,), (ticket,), (call,) = plans, tickets, calls
     try:

@@ -22,6 +22,7 @@ from dp_sql.engines.duckdb.functions import (
     keep_bits,
     keep_udf,
     key_udf,
+    means,
     mechanism_udfs,
     with_parameters,
     words_of_rows,
@@ -34,6 +35,7 @@ from dp_sql.privacy.private_sql.groups import FIND_UDF
 from dp_sql.privacy.private_sql.people_rows import KEEP_BITS_UDF, KEEP_UDF, KEY_UDF
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.functions.avg import MEANS_TYPE, MEANS_UDF
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.functions.topk import DENSE_UDF
 from dp_sql.sql.mechanism_rows import PAIRS
@@ -140,6 +142,7 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
         ),
         (KEEP_BITS_UDF, keep_bits, ["BIGINT", "BIGINT"], "BIGINT", arrow),
         (DENSE_UDF, dense, [PAIRS, "BIGINT"], "BIGINT[]", {"type": "arrow"}),
+        (MEANS_UDF, means, ["BIGINT[]", "HUGEINT[]", "BIGINT"], MEANS_TYPE, {"type": "arrow"}),
         (WORD_UDF, words_of_rows, ["BIGINT"], "BIGINT", arrow),
         (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),
         # DuckDB folds constant arguments: query() needs the text when it binds.

@@ -15,9 +15,8 @@ import numpy as np
 from dp_sql.engines.duckdb.arrow_rows import Column, arrow_numbers, batches, buffer, sent
 from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.rows_read import Computed, ItemRead, Kept, RowsRead, rows_read
+from dp_sql.privacy.private_sql.rows_read import ItemRead, Kept, RowsRead, rows_read
 from dp_sql.sql.formatting import full_name
-from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
 from dp_sql.udfs.exact_sampling import secret_draws
 
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ class _TooMany(Exception):
 @contextlib.contextmanager
 def computed_from(
     plans: Sequence[Plan], calls: Sequence[str], engine: Engine, fits: Callable[[], bool]
-) -> Iterator[Computed | None]:
-    """Yield what is computed of the rows of a bundle; None: DuckDB is to compute it.
+) -> Iterator[dict[int | None, str] | None]:
+    """Yield relations of people's values, by the cap on groups; None: DuckDB is to compute them.
 
     calls: the first arguments of the plans' UDFs. fits: whether there are, by DuckDB's estimate,
         neither too few rows nor too many.
@@ -58,14 +57,12 @@ def computed_from(
         yield None
         return
     with contextlib.ExitStack() as registered:
-        persons, summaries = {}, {}
-        for kept, (table, *means) in zip(read.kept, tables, strict=True):
+        computed = {}
+        for kept, table in zip(read.kept, tables, strict=True):
             columns = ", ".join(["__dp_group", "__dp_privacy_unit", *kept.values])
             name = _registered(table, engine, registered)
-            persons[kept.cap] = f"(SELECT {columns} FROM {name}) AS __dp_computed"
-            for place, mean in zip(kept.means, means, strict=True):
-                summaries[place] = _registered(mean, engine, registered)
-        yield Computed(persons, summaries)
+            computed[kept.cap] = f"(SELECT {columns} FROM {name}) AS __dp_computed"
+        yield computed
 
 
 def _registered(table: Any, engine: Engine, until: contextlib.ExitStack) -> str:
@@ -81,8 +78,8 @@ def _forget(name: str, engine: Engine) -> None:
         engine.connection.unregister(name)
 
 
-def _read(read: RowsRead, engine: Engine) -> list[list[Any]]:
-    """Read all rows, and compute: for each cap arrow tables of persons, and of each mean."""
+def _read(read: RowsRead, engine: Engine) -> list[Any]:
+    """Read all rows, and compute: for each cap an arrow table of persons."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
     before, rows = engine.interrupts.n, _Rows(read)
@@ -93,7 +90,7 @@ def _read(read: RowsRead, engine: Engine) -> list[list[Any]]:
             last.result()
             last = other.submit(rows.add, piece)
         last.result()
-    return [rows.tables(kept) for kept in read.kept]
+    return [rows.table(kept) for kept in read.kept]
 
 
 class _Rows:
@@ -120,8 +117,8 @@ class _Rows:
             if self._read.sends[i]:
                 self._items[i].append(_values(column))
 
-    def tables(self, kept: Kept) -> list[Any]:
-        """What is computed: a row for each person in each group, and the summary of each mean."""
+    def table(self, kept: Kept) -> Any:
+        """What is computed as an arrow table: a row for each person in each group."""
         import pyarrow as pa
 
         n_groups = self._read.n_groups
@@ -143,8 +140,7 @@ class _Rows:
         for i, item in kept.items.items():
             for name, values in computed[i].items():
                 columns[f"__dp_{name}_{i}"] = _sent_back(values[present], item.scale)
-        means = [_mean(computed[mean.item], n_groups, mean.bound) for mean in kept.means.values()]
-        return [pa.table(columns), *means]
+        return pa.table(columns)
 
     def _slots(self, cap: int | None) -> Any:
         """The slot of each row; in groups that are not kept, that after all others."""
@@ -170,22 +166,6 @@ def _computed(item: ItemRead, slots: Any, values: Any, n_slots: int) -> dict[str
     if item.scale is not None:
         made["sum"] = add_items(slots, values, n_slots)
     return made
-
-
-def _mean(computed: dict[str, Any], n_groups: int, bound: int | None) -> Any:
-    """The summary of DP_AVG as an arrow table."""
-    import pyarrow as pa
-
-    from dp_sql.udfs.contributions.slots import means
-
-    counts, sums = computed["count"], computed["sum"]
-    last = MAX_ROWS_CONTRIBUTED.bit_length() - 1
-    (groups, *others), totals = means(counts, sums, n_groups, bound, last)
-    columns = dict(
-        zip(("__dp_group", "code", "bucket", "people"), (groups + 1, *others), strict=True)
-    )
-    arrays = {name: arrow_numbers(values, "int64") for name, values in columns.items()}
-    return pa.table({**arrays, "total": _sent_back(totals, 0)})
 
 
 def _joined(arrays: Sequence[Any], kind: Any) -> Any:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.people_rows import N_BITS, PeopleRows
-from dp_sql.sql.functions.avg import Avg
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.types import INTEGERS, digits_of, family
 
@@ -21,18 +20,6 @@ _SUMMED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
 _COUNT = re.compile(r"system\.main\.count\(__dp_item_(\d+)\)")
 _SUM = re.compile(r"system\.main\.sum\(__dp_item_(\d+)\)")
 _VOTE = re.compile(rf"system\.main\.arg_min\(__dp_item_(\d+), {WORD_UDF}\(__dp_item_\1\)\)")
-
-
-@dataclass(frozen=True)
-class Computed:
-    """What was computed from the rows in memory, as relations of FROM.
-
-    persons: people's values, by the cap on their groups. summaries: those of some plans, by their
-    place in the bundle.
-    """
-
-    persons: Mapping[int | None, str]
-    summaries: Mapping[int, str]
 
 
 @dataclass(frozen=True)
@@ -47,26 +34,17 @@ class ItemRead:
 
 
 @dataclass(frozen=True)
-class Mean:
-    """A plan of DP_AVG, whose summary is computed: the number of its item, the bound on rows."""
-
-    item: int
-    bound: int | None
-
-
-@dataclass(frozen=True)
 class Kept:
     """What is computed of rows for the plans with one cap.
 
     cap: in how many groups a person is kept; None: in all. items: by their numbers. values: the
     columns of these plans' `__dp_persons`, from `__dp_group`, from 1, `__dp_privacy_unit`, and what
-    is computed of the items. means: by the place of the plan in its bundle.
+    is computed of the items.
     """
 
     cap: int | None
     items: Mapping[int, ItemRead]
     values: Sequence[str]
-    means: Mapping[int, Mean]
 
 
 @dataclass(frozen=True)
@@ -96,8 +74,10 @@ def rows_read(plans: Sequence[Plan], calls: Sequence[str], person: str) -> RowsR
     types = [plan.columns["item"].type for plan in people.plans]
     kinds = dict(zip(people.items, types, strict=True))  # in the order of the items' numbers
     kept = [_kept(people, cap, kinds) for cap in people.caps]
-    # Counts and sums alone take DuckDB less time than to send the rows.
-    if not any(one.means or any(item.votes for item in one.items.values()) for one in kept):
+    # DuckDB is slower where it draws a row for each person, or groups beside values of people.
+    votes = any(item.votes for one in kept for item in one.items.values())
+    draws = people.caps != [None] and not all(n.parameters.counts_people for n in people.plans)
+    if not (votes or draws):
         return None
     sends, sent = [], []
     for i, (name, kind) in enumerate(kinds.items()):
@@ -119,15 +99,11 @@ def rows_read(plans: Sequence[Plan], calls: Sequence[str], person: str) -> RowsR
 
 def _kept(people: PeopleRows, cap: int | None, kinds: Mapping[str, str]) -> Kept:
     """What the plans with a cap need."""
-    names, means, wanted, numbers = [*kinds], {}, set[str](), set[int]()
+    names, wanted, numbers = [*kinds], set[str](), set[int]()
     for place, plan in enumerate(people.plans):
         if people.cap(plan) == cap:
-            numbers.add(number := names.index(people.items[place]))
-            if isinstance(plan.parameters, Avg):
-                bound = plan.parameters.bound
-                means[place] = Mean(number, bound if isinstance(bound, int) else None)
-            else:
-                wanted.update(people.values_of(place).values())
+            numbers.add(names.index(people.items[place]))
+            wanted.update(people.values_of(place).values())
     values = [
         f"{_computed(sql, [*kinds.values()])} AS {own}"
         for sql, own in people.values.items()
@@ -135,13 +111,11 @@ def _kept(people: PeopleRows, cap: int | None, kinds: Mapping[str, str]) -> Kept
     ]
     if len(names) > 1:
         values += [f"__dp_count_{i} AS __dp_n_{names[i]}" for i in sorted(numbers)]
-    listed, averaged = " ".join(values), {mean.item for mean in means.values()}
-    items = {}
+    listed, items = " ".join(values), {}
     for i in sorted(numbers):
-        sums = f"__dp_sum_{i}" in listed or i in averaged
-        scale = digits_of(kinds[names[i]])[1] if sums else None
+        scale = digits_of(kinds[names[i]])[1] if f"__dp_sum_{i}" in listed else None
         items[i] = ItemRead(scale, f"__dp_vote_{i}" in listed)
-    return Kept(cap, items, values, means)
+    return Kept(cap, items, values)
 
 
 def _computed(sql: str, kinds: Sequence[str]) -> str:

@@ -11,14 +11,13 @@ because the source and its condition are the owner's SQL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.groups import by_keys, keys_of, keys_sql
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.privacy.private_sql.rows_read import Computed
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import sample
@@ -98,29 +97,28 @@ def private_sql(
     *,
     again: bool = False,
     execution: str = EXECUTION,
-    computed: Computed | None = None,
+    persons: Mapping[int | None, str] | None = None,
 ) -> str:
     """A SELECT of the columns of `released_columns`: each release is what a UDF knows by a ticket.
 
     The plans are those of one bundle, as bundles.bundles says. `again`: whether one execution
     may run it more than once, as in MechanismRows. `execution`: for which connection and query the
-    releases are made, if not for its own. `computed`: what is read in place of rows.
+    releases are made, if not for its own. `persons`: as in PeopleRows.
     """
     calls = [f"'{ticket}', {execution}" for ticket in tickets]
     if not plans[0].parameters.reads_people:
         (plan,), (call,) = plans, calls
         answer = _answer(plan, call, rows_of(plan, again=again), 1)
         return f"WITH {', '.join(_score_rows(plan))}, {answer}"
-    people = PeopleRows(plans, calls, persons=None if computed is None else computed.persons)
-    summaries = {} if computed is None else computed.summaries
+    people = PeopleRows(plans, calls, persons=persons)
     if len(plans) == 1:
         ctes = [*people.shared(), *people.of(0)]
-        rows = replace(rows_of(plans[0], again=again), merged=summaries.get(0))
-        return f"WITH {', '.join(ctes)}, {_answer(plans[0], calls[0], rows, 1)}"
+        answer = _answer(plans[0], calls[0], rows_of(plans[0], again=again), 1)
+        return f"WITH {', '.join(ctes)}, {answer}"
     ctes, names = people.shared(), [f"__dp_answer_{n}" for n, _ in enumerate(plans, 1)]
     for n, (plan, call, name) in enumerate(zip(plans, calls, names, strict=True)):
-        rows = replace(rows_of(plan, again=again), merged=summaries.get(n))
-        answer = f"WITH {', '.join(people.of(n))}, {_answer(plan, call, rows, n + 1)}"
+        answer = _answer(plan, call, rows_of(plan, again=again), n + 1)
+        answer = f"WITH {', '.join(people.of(n))}, {answer}"
         ctes.append(f"{name} AS MATERIALIZED ({answer})")
     columns = [*(f"{names[0]}.{name}" for name, _ in _key_columns(plans[0]))]
     columns += [f"{name}.{_value_name(n)}" for n, name in enumerate(names, 1)]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from dp_sql.sql.functions.bounded import AMOUNT_TYPES, Bounded, bucket, net_sum, scale_of
 from dp_sql.sql.given import Argument
-from dp_sql.sql.mechanism_rows import MechanismRows
+from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
 from dp_sql.sql.shape import Function
 from dp_sql.udfs.mechanism import FRACTION_BITS, Mechanism, PrivacyLoss
@@ -16,7 +16,9 @@ from dp_sql.udfs.mechanism import FRACTION_BITS, Mechanism, PrivacyLoss
 REPORT_TYPE = """STRUCT(estimate DOUBLE, lower_bound DOUBLE, confidence DOUBLE, \
 contribution_bound INTEGER, epsilon DOUBLE, noise DOUBLE)"""
 _FEW = 1 << 31  # rows of one person; with more, a part of a unit is lost where products overflow
-_LAST = MAX_ROWS_CONTRIBUTED.bit_length() - 1  # the place of the largest bound on rows
+MEANS_UDF = "__dp_sql_means"
+MEANS_TYPE = "STRUCT(code BIGINT, bucket BIGINT, people BIGINT, total VARCHAR)[]"
+LAST = MAX_ROWS_CONTRIBUTED.bit_length() - 1  # the place of the largest bound on rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,8 @@ class Avg(Bounded):
 
         A code is 4 times the place, plus 2 where no one has more rows, plus 1 for sums below 0.
         """
+        if not rows.in_parts:
+            return self._in_memory(rows)
         own, most, kept = bucket("__dp_n"), "(CAST(1 AS BIGINT) << place)", "n"
         all_of_them = " WHEN place = own THEN whole"  # as ELSE; products of HUGEINTs are slow
         if self.bound is not None:
@@ -68,7 +72,7 @@ class Avg(Bounded):
         places = (
             f"SELECT {rows.group}n, own, negative, whole, part, CAST(CASE WHEN n < {_FEW} THEN "
             "whole - part * n ELSE 0 END AS BIGINT) AS rest, unnest(system.main.range(-1, "
-            f"system.main.least(own, {_LAST}) + 1)) AS place FROM ({parts}) AS parts"
+            f"system.main.least(own, {LAST}) + 1)) AS place FROM ({parts}) AS parts"
         )
         sizes = (
             f"SELECT {rows.group}CASE WHEN place = -1 THEN -1 ELSE 4 * place + 2 * CAST(place = "
@@ -81,6 +85,18 @@ class Avg(Bounded):
             f"system.main.sum(size) AS total FROM ({sizes}) AS sizes "
             f"GROUP BY {rows.group}code, bucket HAVING total > 0"
         )
+
+    def _in_memory(self, rows: MechanismRows) -> str:
+        """The same by a UDF, in a fraction of the time."""
+        bound = self.bound if isinstance(self.bound, int) else 0
+        lists = ", ".join(
+            f"coalesce(system.main.list({name}), {EMPTY_LIST})" for name in ("__dp_n", "__dp_net")
+        )
+        by = " GROUP BY __dp_group" if rows.grouped else ""
+        made = f"SELECT {rows.group}{MEANS_UDF}({lists}, {bound}) AS made FROM {rows.relation}{by}"
+        entries = f"SELECT {rows.group}unnest(made) AS entry FROM ({made}) AS made"
+        listed = ", ".join(f"entry.{name} AS {name}" for name in (*self.keys, *self.sums))
+        return f"SELECT {rows.group}{listed} FROM ({entries}) AS entries"
 
     def value(self, answer: str, rows: MechanismRows) -> str:
         """NULL in the place of NaN: a UDF returns no NULL."""
