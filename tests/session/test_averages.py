@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import dp_sql
 from dp_sql.errors import ArgumentError
 from dp_sql.sql.functions import avg
 from dp_sql.sql.functions.avg import Avg
+from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.udfs.contributions.bounded_mean import FRACTION_BITS
 from tests.session.runs import noted_runs
 
@@ -83,12 +85,20 @@ def expected(people: list[tuple[int, Any]], scale: int, most: int | None) -> tup
     return dict(rows), listed, 10**scale
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("column", TYPES)
 @pytest.mark.parametrize("most", [None, 1, 3])
+@pytest.mark.parametrize("in_parts", [False, True])
 def test_the_mechanism_gets_sums_at_each_bound_on_rows(
-    owner: dp_sql.Session, analyst: dp_sql.Session, seen: list[Any], column: str, most: int | None
-) -> None:
+    owner: dp_sql.Session, analyst: dp_sql.Session, seen: list[Any], column: str,
+    most: int | None, in_parts: bool, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    if in_parts:  # without UDFs, as for a part of the rows
+
+        def as_of_a_part(self: Avg, rows: MechanismRows) -> str:
+            return self.summary(replace(rows, in_parts=True))
+
+        monkeypatch.setattr(Avg, "_in_memory", as_of_a_part)
     bound = "" if most is None else f", contribution_bound := {most}"
     for part in range(N_PARTS):
         people = owner.connection.execute(
@@ -110,7 +120,9 @@ def test_sums_that_lose_what_is_left_of_a_division_are_noticed(
 ) -> None:
     monkeypatch.setattr(avg, "_FEW", 0)
     with pytest.raises(AssertionError):
-        test_the_mechanism_gets_sums_at_each_bound_on_rows(owner, analyst, seen, "price", None)
+        test_the_mechanism_gets_sums_at_each_bound_on_rows(
+            owner, analyst, seen, "price", None, True, monkeypatch
+        )
 
 
 @pytest.mark.one_in(4)

@@ -184,6 +184,14 @@ def test_sums_and_means_are_exact() -> None:
     check_means()
 
 
+def test_what_is_left_of_a_division_by_very_many_rows_is_dropped() -> None:
+    n, whole = 3 << 38, 1 << 60 + FRACTION_BITS
+    low, high = np.array([1 << 60]), np.array([0])
+    made = shipped.means(np.array([n]), np.stack([low, high], axis=1), None, LAST)
+    sizes = [(4 * place, (whole // n) << place) for place in range(LAST + 1)]
+    assert made == [(code, bucket(size), 1, size) for code, size in [(-1, n), *sizes]]
+
+
 def test_rows_in_groups_that_are_not_kept_are_of_no_one() -> None:
     people, groups = int32s(0, 0, 1, 2, 0), int32s(0, 2, 1, 0, 2)
     own = shipped.groups_of_people(people, groups, 4)
