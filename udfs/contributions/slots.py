@@ -81,7 +81,7 @@ def means(
     Returns codes, buckets, people and totals, as sql/functions/avg.py says what they are.
     """
     table = np.zeros((4 * last + 5, 96, 3), np.int64)
-    library().add_means(
+    library().summarize_means(
         counts, sums.ravel(), counts.size, bound or 0, FRACTION_BITS, last, table.ravel()
     )
     codes, buckets = np.nonzero(table[:, :, 0])

@@ -92,7 +92,7 @@ def library() -> CDLL:
         "groups_of_people": (None, ints, ints, size, longs),
         "kept_slots": (None, ints, ints, size, size, longs, c_int32, ints),
         "add_items": (None, ints, longs, size, longs),
-        "add_means": (None, longs, longs, *[size] * 4, longs),
+        "summarize_means": (None, longs, longs, *[size] * 4, longs),
         "take_items": (None, ints, longs, size, ints, longs),
         "reach_from_uncovered": (size, ints, ints, size, ints, size, ints, ints, ints),
         "reach_from_room": (size, ints, ints, ints, size, ints, size, size, ints, ints),

@@ -54,7 +54,7 @@ static void add_size(i64 *table, i64 code, u128 size) {
 /* Add people to the summary of DP_AVG (avg.py): for each code, from 0 for -1, and each bucket how many people,
  * and both halves of their total. Of person k there are rows[k] rows, and both halves of their sum.
  * bound: of rows, or 0; shift: the bits of a sum's part of a unit; last: the last place. */
-void add_means(const i64 *rows, const i64 *sums, i64 n, i64 bound, i64 shift, i64 last, i64 *table) {
+void summarize_means(const i64 *rows, const i64 *sums, i64 n, i64 bound, i64 shift, i64 last, i64 *table) {
     for (i64 k = 0; k < n; k++) {
         u64 own = (u64)rows[k], kept = bound && (u64)bound < own ? (u64)bound : own;
         if (!own) continue;
