@@ -76,7 +76,7 @@ def test_sql_of_rows_in_memory_calls_no_operator(monkeypatch: pytest.MonkeyPatch
     sent, real = list[str](), persons._read
     monkeypatch.setattr(persons, "LEAST", 0)
     monkeypatch.setattr(persons, "_read", lambda *of: (sent.append(of[0].sql), real(*of))[1])
-    call = f"DP_AVG(x, {_GIVEN}, groups := [0, 1], max_groups_contributed := 2)"
+    call = f"DP_AVG(x, {_GIVEN}, groups := [0, 1], max_groups_contributed := 1)"
     with dp_sql.connect() as session:
         session.execute(_TABLE)
         session.sql(f"SELECT y, {call} FROM t GROUP BY y").fetchall()
