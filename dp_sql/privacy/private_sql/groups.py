@@ -45,10 +45,10 @@ def groups_sql(plan: Plan, listed: str) -> str:
 
     There are no more than when they were counted, which a draw and what it leaves out rely on.
     """
-    number = f"system.main.row_number() OVER (ORDER BY {by_keys(plan)}) AS __dp_group"
-    size = plan.groups and plan.groups.size
-    most = "" if size is None else f" QUALIFY __dp_group <= {size}"
-    return f"SELECT {', '.join(keys_of(plan))}, {number} FROM {listed}{most}"
+    keys, by = ", ".join(keys_of(plan)), by_keys(plan)
+    if plan.groups is not None and plan.groups.size is not None:
+        listed = f"(SELECT {keys} FROM {listed} ORDER BY {by} LIMIT {plan.groups.size}) AS counted"
+    return f"SELECT {keys}, system.main.row_number() OVER (ORDER BY {by}) AS __dp_group FROM {listed}"
 
 
 def found_sql(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> list[str]:
