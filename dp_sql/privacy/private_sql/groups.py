@@ -48,7 +48,8 @@ def groups_sql(plan: Plan, listed: str) -> str:
     keys, by = ", ".join(keys_of(plan)), by_keys(plan)
     if plan.groups is not None and plan.groups.size is not None:
         listed = f"(SELECT {keys} FROM {listed} ORDER BY {by} LIMIT {plan.groups.size}) AS counted"
-    return f"SELECT {keys}, system.main.row_number() OVER (ORDER BY {by}) AS __dp_group FROM {listed}"
+    number = f"system.main.row_number() OVER (ORDER BY {by}) AS __dp_group"
+    return f"SELECT {keys}, {number} FROM {listed}"
 
 
 def found_sql(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> list[str]:
