@@ -24,7 +24,8 @@ INTRODUCTION = (
     "given no bounds on rows or sums (except in one line, which says so), only a cap on groups per person in the TPC-H questions",
     "with groups. The others were given bounds on each person's rows, groups or sums: the 95 % quantiles of the data itself.",
     "These are private, and most users would have to guess them.** Without a bound, dp_sql's sums need about 90 people at",
-    "ε = 1: the sum over 49 people is lost. If a bound is public, state it with `contribution_bound`: then few people suffice.",
+    "ε = 1: the sum over 49 people is lost. If a bound is public, state it with `contribution_bound` (for an average, a range of",
+    "the values with `lower` and `upper`): then few people suffice.",
 )
 
 FOUND = (

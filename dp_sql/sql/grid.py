@@ -81,7 +81,8 @@ class Grid:
         return f"CAST(({sign}) || {whole} || '.' || {padded} AS {self.type})"
 
     @property
-    def _upper(self) -> int:
+    def upper(self) -> int:
+        """The last value."""
         return self.lower + self.n_steps * self.step
 
     @property
@@ -91,7 +92,7 @@ class Grid:
 
     def _units_above(self, x: str) -> str:
         """SQL for the whole units from `lower` to a value, which is first moved to the ends."""
-        kind, ends = family(self.type), (self._literal(self.lower), self._literal(self._upper))
+        kind, ends = family(self.type), (self._literal(self.lower), self._literal(self.upper))
         if kind in BINARY_TYPES:
             low, high = (f"CAST({end} AS DOUBLE)" for end in ends)
             x = f"CAST({_between(f'CAST({x} AS DOUBLE)', low, high)} AS {self._decimal})"
@@ -105,7 +106,7 @@ class Grid:
             scale = max(10**6 // _PER_SECOND[kind], 1)
             return f"({between})" if scale == 1 else f"(({between}) // {scale})"
         if not self.places:
-            ends_fit = max(abs(self.lower), abs(self._upper)) <= MAX_STEPS
+            ends_fit = max(abs(self.lower), abs(self.upper)) <= MAX_STEPS
             wide = self._integer if ends_fit else "HUGEINT"
             return f"(CAST({x} AS {wide}) - CAST({ends[0]} AS {wide}))"
         wide = self._wide
@@ -117,11 +118,11 @@ class Grid:
     @property
     def _scaled(self) -> int:
         """The largest number in the computation of `_units_above`, in units."""
-        return (self._upper - self.lower) * int(10**self.places)
+        return (self.upper - self.lower) * int(10**self.places)
 
     @property
     def _wide(self) -> str:
-        ends = max(abs(self.lower), abs(self._upper))
+        ends = max(abs(self.lower), abs(self.upper))
         return f"DECIMAL({18 if max(ends, self._scaled) < 10**17 else 38}, {self.places})"
 
     @property
@@ -176,7 +177,7 @@ def grid_of(call: str, item: Argument, kind: str, given: GridArguments) -> Grid:
     n_steps = (high - low) // step
     if n_steps > MAX_STEPS:
         message = "There are more than 2^62 steps between lower and upper."
-        raise given["upper"].refuse(message, "Write closer bounds, or a larger step.")
+        raise given["upper"].refuse(message, "Write closer bounds, or fewer decimals.")
     return Grid(kind, low, step, n_steps, places)
 
 

@@ -133,6 +133,10 @@ class Shape(ABC):
         """A column of the source as the rows have it: compared byte by byte."""
         return exact(sql, kind)
 
+    def item_type(self, kind: str) -> str:
+        """The type of what `column` writes for an item of a type."""
+        return kind
+
     def of_person(self) -> Mapping[str, str]:
         """Aggregates over one person's rows, in one group, by name; {}: rows are not aggregated.
 

@@ -39,6 +39,7 @@ CALLS = [
     "DP_QUANTILE(day, [0.25, 0.5], {0}, lower := DATE '2025-12-01', upper := DATE '2026-02-01')",
     "DP_MEDIAN(real, {0}, lower := -4, upper := 4, step := 0.25)",
     "DP_QUANTILE(rent, 0.9, {0}, lower := 0, upper := 100)",
+    "DP_AVG(rent, {0}, lower := 0, upper := 100)", "DP_AVG(huge, {0}, lower := -9, upper := 9)",
 ]  # fmt: skip
 BESIDE = CALLS[0], CALLS[9], CALLS[14]
 GROUPS = [

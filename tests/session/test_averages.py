@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from dp_sql.errors import ArgumentError
 from dp_sql.sql.functions import avg
 from dp_sql.sql.functions.avg import Avg
 from dp_sql.sql.mechanism_rows import MechanismRows
-from dp_sql.udfs.contributions.bounded_mean import FRACTION_BITS
+from dp_sql.udfs.contributions.bounded_mean import FRACTION_BITS, _quotient, loss
+from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.session.runs import noted_runs
 
 TYPES = {"stars": 0, "price": 2, "change": 0, "fine": 10, "wide": 0}
@@ -58,14 +60,16 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the mechanism gets, in the order of its runs."""
 
-    def note(buckets: Any, people: Any, sums: Any, entries: Any, *, unit: int, **_: Any) -> Any:
+    def note(buckets: Any, people: Any, sums: Any, entries: Any, **public: Any) -> Any:
         rows = dict(zip(buckets, zip(people, sums, strict=True), strict=True))
-        return rows, sorted(entries), unit
+        return rows, sorted(entries), public["unit"], public["ends"]
 
     return noted_runs(monkeypatch, Avg, note)
 
 
-def expected(people: list[tuple[int, Any]], scale: int, most: int | None) -> tuple[Any, ...]:
+def expected(
+    people: list[tuple[int, Any]], scale: int, most: int | None, ends: tuple[int, int] | None
+) -> tuple[Any, ...]:
     """The same for (rows, sum) of each person, as bounded_mean.run says."""
     rows: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
     entries: dict[tuple[int, ...], tuple[int, int]] = defaultdict(lambda: (0, 0))
@@ -82,16 +86,18 @@ def expected(people: list[tuple[int, Any]], scale: int, most: int | None) -> tup
                 key = place, int(place == last), (size - 1).bit_length(), int(exact < 0)
                 entries[key] = entries[key][0] + 1, entries[key][1] + size
     listed = sorted((*key[:3], *both, key[3]) for key, both in entries.items())
-    return dict(rows), listed, 10**scale
+    units = ends and tuple(10**scale * end for end in ends)
+    return dict(rows), listed, 10**scale, units
 
 
 @pytest.mark.one_in(12)
+@pytest.mark.parametrize("ends", [None, (1, 4)])
 @pytest.mark.parametrize("column", TYPES)
 @pytest.mark.parametrize("most", [None, 1, 3])
 @pytest.mark.parametrize("in_parts", [False, True])
 def test_the_mechanism_gets_sums_at_each_bound_on_rows(
     owner: dp_sql.Session, analyst: dp_sql.Session, seen: list[Any], column: str,
-    most: int | None, in_parts: bool, monkeypatch: pytest.MonkeyPatch,
+    most: int | None, in_parts: bool, ends: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     if in_parts:  # without UDFs, as for a part of the rows
 
@@ -100,16 +106,21 @@ def test_the_mechanism_gets_sums_at_each_bound_on_rows(
 
         monkeypatch.setattr(Avg, "_in_memory", as_of_a_part)
     bound = "" if most is None else f", contribution_bound := {most}"
+    value = column
+    if ends is not None:
+        low, high = ends
+        bound += f", lower := {low}, upper := {high}"
+        value = f"CAST({-low - high} AS BIGINT) + 2 * greatest(least({column}, {high}), {low})"
     for part in range(N_PARTS):
         people = owner.connection.execute(
-            f"SELECT count({column}), sum({column}) FROM bought WHERE part = {part} AND user_id "
+            f"SELECT count({column}), sum({value}) FROM bought WHERE part = {part} AND user_id "
             f"IS NOT NULL AND {column} IS NOT NULL GROUP BY user_id"
         ).fetchall()
         for session, unit in ((owner, ", privacy_unit := user_id"), (analyst, "")):
             session.sql(
                 f"SELECT DP_AVG({column}, epsilon := 1{unit}{bound}) FROM bought WHERE part = {part}"
             ).fetchall()
-            assert seen[-1] == expected(people, TYPES[column], most), (part, most)
+            assert seen[-1] == expected(people, TYPES[column], most, ends), (part, most)
 
 
 def test_sums_that_lose_what_is_left_of_a_division_are_noticed(
@@ -121,7 +132,7 @@ def test_sums_that_lose_what_is_left_of_a_division_are_noticed(
     monkeypatch.setattr(avg, "_FEW", 0)
     with pytest.raises(AssertionError):
         test_the_mechanism_gets_sums_at_each_bound_on_rows(
-            owner, analyst, seen, "price", None, True, monkeypatch
+            owner, analyst, seen, "price", None, True, None, monkeypatch
         )
 
 
@@ -139,12 +150,53 @@ def test_numbers_of_any_size_are_answered(analyst: dp_sql.Session, column: str, 
 
 def test_a_large_epsilon_gives_the_mean(analyst: dp_sql.Session) -> None:
     """Of 60 people with 9 rows each, half have 1 in each row and half 0."""
-    for bound in ("", ", contribution_bound := 4"):
+    for bound in ("", ", contribution_bound := 4", ", lower := 0, upper := 1"):
         call = f"DP_AVG(kind, epsilon := 900{bound}, beta := 1e-12, report := true)"
         ((report,),) = analyst.sql(f"SELECT {call} FROM huge").fetchall()
         assert abs(report["estimate"] - 0.5) <= report["noise"] <= 0.01
         assert report["lower_bound"] is None
-        assert report["contribution_bound"] == (4 if bound else 16)
+        assert report["contribution_bound"] == (4 if "bound" in bound else 16)
+
+
+def test_values_beyond_a_range_count_as_its_ends(analyst: dp_sql.Session) -> None:
+    """Without noise to speak of; each of these columns has one value in all rows."""
+    for column, ends, mean in (("low", (-7, -3), -7), ("high", (2, 9), 9), ("nines", (0, 5), 5)):
+        call = f"DP_AVG({column}, epsilon := 9000, lower := {ends[0]}, upper := {ends[1]})"
+        ((found,),) = analyst.sql(f"SELECT {call} FROM huge").fetchall()
+        assert abs(found - mean) < 0.01
+
+
+def test_a_mean_stays_in_its_range_and_noise_covers_all_that_it_may_hide() -> None:
+    """For all sums and counts of up to three rows of 0 to 3, and all noise up to 8."""
+    reach, ends, limit = 8, (0, 3), 3
+    for n_rows in range(4):
+        for total in range(-limit * n_rows, limit * n_rows + 1):
+            for x, y in product(range(-reach, reach + 1), repeat=2):
+                noisy = (total << FRACTION_BITS) + x, n_rows * limit + y
+                found = _quotient(*noisy, reach, 1, limit, 1, ends)
+                if noisy[1] < limit:
+                    assert found.estimate is found.noise is None
+                    continue
+                assert 0 <= found.estimate <= 3
+                if n_rows:
+                    kept = Fraction(total, 2 * n_rows) + Fraction(3, 2)
+                    assert abs(found.estimate - kept) <= found.noise <= 3
+
+
+def test_a_bound_and_a_range_leave_their_parts_of_epsilon_to_the_others() -> None:
+    """By bounded_mean.md."""
+
+    def paid(bound: int | None, ends: tuple[int, int] | None) -> PrivacyLoss:
+        return loss(Fraction(1), Fraction(1, 20), 10**9, bound, 1, ends)
+
+    for bound, ends, parts, spread in (
+        (4, None, (6, 13), Fraction(6 + 2 * 13, 19)),
+        (None, (0, 3), (1, 19), Fraction(1 + 2 * 19, 20)),
+        (4, (0, 3), (0, 1), Fraction(2)),
+    ):
+        choice, noise = (Fraction(part, sum(parts)) for part in parts)
+        expected = PrivacyLoss(Fraction(1), rho=choice**2 / 8 + noise**2 / 2, bounded_range=spread)
+        assert paid(bound, ends) == expected
 
 
 def test_without_rows_there_is_no_mean(owner: dp_sql.Session, analyst: dp_sql.Session) -> None:
@@ -175,3 +227,28 @@ def test_what_is_no_integer_or_decimal_is_refused_with_a_cast_that_works(
     assert raised.value.suggestion == query.replace(item, f"TRY_CAST({item} AS DECIMAL(18, 2))")
     assert len(owner.receipts) == before
     assert owner.sql(raised.value.suggestion).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("given", "why", "instead"),
+    [
+        ("lower := 1", "both ends: upper is missing", "lower := 1, upper := 100"),
+        ("upper := 1", "both ends: lower is missing", "upper := 1, lower := 0"),
+        ("lower := 9, upper := 1", "lower must be below upper", "lower := 1, upper := 9"),
+        ("lower := 1, upper := 2.5", "more decimals than UTINYINT", "lower := 1, upper := 2"),
+        ("lower := 1, upper := 256", "does not fit UTINYINT", "lower := 1, upper := 255"),
+        ("lower := 1, upper := stars", "must be a number", None),
+        ("lower := 1, upper := '5'", "must be a number", None),
+    ],
+)
+def test_a_range_that_is_none_is_refused_with_one_that_works(
+    analyst: dp_sql.Session, given: str, why: str, instead: str | None
+) -> None:
+    before = len(analyst.receipts)
+    query = f"SELECT DP_AVG(stars, epsilon := 9000, {given}) FROM bought"
+    with pytest.raises(ArgumentError, match=why) as raised:
+        analyst.sql(query)
+    assert len(analyst.receipts) == before
+    if instead is not None:
+        assert raised.value.suggestion == query.replace(given, instead)
+        assert analyst.sql(raised.value.suggestion).fetchall()

@@ -30,7 +30,13 @@ from tests.udfs.distributions import (
     one_more,
 )
 
-PEOPLE = ((1,), (-2,), (3, 2), (2, -3), (1, 1, 3))
+ENDS = (0, 3)
+# By the range of values; with the parts of epsilon that make its draws powers of 1/2.
+PEOPLE = {
+    None: ((1,), (-2,), (3, 2), (2, -3), (1, 1, 3)),
+    ENDS: ((0,), (3,), (1, 2), (3, 3), (0, 0, 1)),
+}
+PARTS = {None: (1, 1, 2), ENDS: (1, 2, 4)}
 
 
 def bucket(n):
@@ -41,6 +47,11 @@ def scaled(values, most, unit=1):
     """A person's sum if they have `most` rows at most, in 1/unit, rounded towards 0."""
     exact = Fraction(sum(values) * unit * min(most, len(values)), len(values))
     return math.trunc(exact)
+
+
+def from_middle(data, ends):
+    """The values of a range, in halves from its middle; without a range as they are."""
+    return [one if ends is None else [2 * x - sum(ends) for x in one] for one in data]
 
 
 def tables(data, n_places=3, unit=1):
@@ -56,11 +67,12 @@ def tables(data, n_places=3, unit=1):
     return [*rows, entries]
 
 
-def neighbours(n_people):
-    return one_more(data_sets(PEOPLE, n_people - 1), PEOPLE)
+def neighbours(n_people, ends):
+    return one_more(data_sets(PEOPLE[ends], n_people - 1), PEOPLE[ends])
 
 
-# Sum and count with their noise, before the quotient. exp(-epsilon/8) is 1/2, two candidates a bound.
+# Sum and count with their noise, before the quotient. exp(-epsilon/(twice the parts)) is 1/2, two
+# candidates a bound.
 
 NEAR = [*product((-1, 0, 1), repeat=2)]
 """The sums and counts that are compared."""
@@ -70,12 +82,12 @@ def pair_probability(q, point):
     return (1 - q) ** 2 / (1 + 6 * q + q**2) * q ** max(map(abs, point))
 
 
-def noisy(data):
-    """The distribution of (bound on rows, place of that on sums, noisy sum, noisy count).
+def noisy(data, ends):
+    """The distribution of (bound on rows, that on sums, noisy sum, noisy count).
 
     The noise, drawn step by step, has a domain of its own; here it is put on at the rate asked for.
     """
-    rates = {}
+    rates, q_of = {}, PowersOf(HALF, EPSILON / (2 * sum(PARTS[ends])))
 
     def no_noise(rate, draws):
         rates["last"] = rate
@@ -84,24 +96,23 @@ def noisy(data):
     def run(draws):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(bounded_mean, "secret_draws", lambda: draws)
-            total, count, _, most, place, _ = bounded_mean.run(
-                *tables(data), EPSILON, BETA, 2, None, 1
+            total, count, _, most, limit, *_ = bounded_mean.run(
+                *tables(from_middle(data, ends)), EPSILON, BETA, 2, None, 1, ends
             )
-        return most, place, total, count, rates["last"]
+        return most, limit, total, count, rates["last"]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounded_mean, "_PARTS", (1, 1, 2))
+        patch.setattr(bounded_mean, "_PARTS", PARTS[ends])
         patch.setattr(bounded_mean, "_N_SUM_BOUNDS", 2)
         patch.setattr(bounded_mean, "FRACTION_BITS", 0)
         patch.setattr(bounded_mean, "_quotient", lambda *given: given)
         patch.setattr(bounded_mean, "pair_noise", no_noise)
-        patch.setattr(bound, "_SUPPORT", Fraction(1, 4))
-        exact, unfinished = distribution_of(run, PowersOf(HALF, EPSILON / 8))
+        patch.setattr(bound, "_SUPPORT", Fraction(1, 7))
+        exact, unfinished = distribution_of(run, q_of)
     assert unfinished == 0
-    q_of = PowersOf(HALF, EPSILON / 8)
     return {
-        (most, place, x, y): p * pair_probability(q_of[rate], (x - total, y - count))
-        for (most, place, total, count, rate), p in exact.items()
+        (most, limit, x, y): p * pair_probability(q_of[rate], (x - total, y - count))
+        for (most, limit, total, count, rate), p in exact.items()
         for x, y in NEAR
     }
 
@@ -114,28 +125,31 @@ def choice(sizes):
     )
 
 
-def defined_noisy(data):
+def defined_noisy(data, ends):
     """The same, written down from bounded_mean.md."""
     distribution = {}
     for i, p_rows in choice([len(one) for one in data]).items():
-        sums = [scaled(one, 2**i) for one in data]
+        sums = [scaled(one, 2**i) for one in from_middle(data, ends)]
         n_rows = sum(min(2**i, len(one)) for one in data)
-        for j, p_sums in choice([*map(abs, sums)]).items():
-            clipped = sum(max(-(2**j), min(2**j, v)) for v in sums)
+        limits = {2**i * 3: 1} if ends else {2**j: p for j, p in choice([*map(abs, sums)]).items()}
+        for limit, p_sums in limits.items():
+            clipped = sum(max(-limit, min(limit, v)) for v in sums)
             for total, count in NEAR:
-                off = total - clipped * 2**i, count - n_rows * 2**j
-                p = p_rows * p_sums * pair_probability(HALF ** (4 >> i + j), off)
-                distribution[2**i, j, total, count] = p
+                off = total - clipped * 2**i, count - n_rows * limit
+                rate = Fraction(12 if ends else 4, limit << i)
+                p = p_rows * p_sums * pair_probability(HALF ** int(rate), off)
+                distribution[2**i, limit, total, count] = p
     return distribution
 
 
-def whole(remember=True):
+def whole(ends, remember=True):
+    distribution = partial(noisy, ends=ends)
     return Domain(
-        cache(noisy) if remember else noisy,
-        lambda: neighbours(2),
-        within(HALF**-8),
-        inputs=lambda: dict.fromkeys(chain.from_iterable(neighbours(2))),
-        defined=defined_noisy,
+        cache(distribution) if remember else distribution,
+        lambda: neighbours(2, ends),
+        within(HALF ** (-2 * sum(PARTS[ends]))),
+        inputs=lambda: dict.fromkeys(chain.from_iterable(neighbours(2, ends))),
+        defined=partial(defined_noisy, ends=ends),
     )
 
 
@@ -180,15 +194,19 @@ def crowd_fits(tenths, patch):
     for x, y in product(range(-45, 46), repeat=2):
         mean = Fraction(40 + x, 40 + y) if 40 + y >= 1 else None
         expected[mean] += pair_probability(q, (x, y))
-    run = partial(bounded_mean.run, *data, EPSILON, BETA, 100, 1, 1)
+    run = partial(bounded_mean.run, *data, EPSILON, BETA, 100, 1, 1, None)
     return draws_fit(lambda: run().estimate, 6_000, expected)
 
 
-AFRESH = whole(remember=False)
+AFRESH, AFRESH_IN_RANGE = (whole(ends, remember=False) for ends in PEOPLE)
 
 
-def smaller_step(shares, most, place):
+def smaller_step(shares, most, limit):
     return release.noise_rate(shares[2], most)
+
+
+def one_row_each(shares, most, limit):
+    return release.noise_rate(shares[2], limit)
 
 
 def only_whole(place, entries, right=bounded_mean._sums_at):
@@ -202,7 +220,11 @@ def no_shift(rate, draws):
 CASES = [
     Case(
         mechanism=bounded_mean.BOUNDED_MEAN,
-        domains={"sum and count": whole(), "the largest entry of the noise": RADIUS},
+        domains={
+            "sum and count": whole(None),
+            "sum and count, in a range": whole(ENDS),
+            "the largest entry of the noise": RADIUS,
+        },
         mutants={
             "noise that forgets the bound on sums": Mutant(
                 AFRESH, changed(bounded_mean, "_rate", smaller_step)
@@ -212,6 +234,9 @@ CASES = [
             ),
             "sums of all rows over a count of some": Mutant(
                 AFRESH, changed(bounded_mean, "_sums_at", only_whole), check=check_distribution
+            ),
+            "noise for the range of one row": Mutant(
+                AFRESH_IN_RANGE, changed(bounded_mean, "_rate", one_row_each)
             ),
             "sums that are not clipped": Mutant(
                 AFRESH, changed(histogram.Histogram, "clipped", lambda these, _: these.total)
@@ -226,7 +251,8 @@ CASES = [
         says="with probability 95 %, the noise in the sum and in the number of rows, whose quotient "
         "is the estimate, is at most 7.299 times what one person may add to each; a person with "
         "more rows than the contribution bound counts as that many; with fewer "
-        "than 150 people the estimate may be far too close to 0 (epsilon = 1)",
+        "than 150 people the estimate may be far too close to 0, unless lower and upper are given "
+        "(epsilon = 1)",
         fits=crowd_fits,
     )
 ]

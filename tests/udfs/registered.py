@@ -71,6 +71,7 @@ PUBLIC = {
     "bound": "gem",
     "one_sided": False,
     "unit": 1,
+    "ends": None,
     "quantiles": (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)),
     "n_steps": 1000,
 }

@@ -29,6 +29,7 @@ WRONG_TYPES = {
     "bound": [2.0, True, Fraction(2)],
     "one_sided": [1, None, "yes"],
     "unit": [1.0, True, None, Fraction(2)],
+    "ends": [(0.0, 1), (0, True), (Fraction(0), 1)],
     "quantiles": [Fraction(1, 2), 0.5, (0.5,), [Fraction(1, 2)], (1,), (), None],
     "n_steps": [5.0, True, "5", None, Fraction(5)],
 }
@@ -43,6 +44,7 @@ WRONG_NUMBERS = {
     "bound": [0, -3],
     "one_sided": [],
     "unit": [0, -1],
+    "ends": [(1, 1), (2, 0)],
     "quantiles": [(Fraction(0),), (Fraction(1),), (Fraction(1, 2), Fraction(3, 2))],
     "n_steps": [-1, 2**62 + 1],
 }

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dp_sql.udfs.checks import check_positive_int
+from dp_sql.udfs.checks import check_int, check_positive_int
 from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.bound import choose_bound, people_needed
 from dp_sql.udfs.contributions.bounded_sum import signed_histograms
@@ -24,6 +24,9 @@ from dp_sql.udfs.select.selection import rounded_up
 
 _PARTS = (1, 6, 13)  # of epsilon: the bound on rows, the bound on sums, the noise; measured
 _N_SUM_BOUNDS = 127  # sums are below 2**127
+
+Ends = tuple[int, int] | None
+"""The public range of values, both ends in it; None: there is none."""
 
 Entry = tuple[int, int, int, int, int, int]
 """(place, whole, bucket, people, sum, negative), see `run`."""
@@ -48,6 +51,7 @@ def run(
     max_contributions: int,
     bound: int | None,
     unit: int,
+    ends: Ends,
 ) -> MeanRelease:
     """Average rows, nearly.
 
@@ -58,26 +62,28 @@ def run(
     rounded towards 0. Where it is 1, it is about people with at most 2**place and more than
     2**(place-1) rows; their sums serve all later places, too. Values are in 1/unit, and sums in
     2**-FRACTION_BITS of that. Where a bound is given, all is within it: places are 0, whole is 1.
+    Where ends are given, in 1/unit, all values x are within them, and sums are of 2 x - low - high.
 
     Raises TypeError for numbers of another type, ValueError for numbers out of their range.
 
     Privacy: epsilon-DP under adding or removing one person with all their rows: epsilon/20 for the
         bound on rows, from 1, 2, 4, ... up to max_contributions, 6 epsilon/20 for that on sums and
-        13 epsilon/20 for the noise; 6/19 and 13/19 where the bound on rows is given.
+        13 epsilon/20 for the noise. Where the bound on rows is given, or ends are, the choice that
+        falls away leaves its part to the others.
     Source: sum and count with joint noise, see bounded_mean.md.
     """
-    check_public(epsilon, beta, max_contributions, bound, unit)
+    check_public(epsilon, beta, max_contributions, bound, unit, ends)
     rows = read_histogram(buckets, people, sums)
-    shares, draws = _shares(epsilon, bound), secret_draws()
+    shares, draws = _shares(epsilon, bound, ends), secret_draws()
     if bound is None:
         place = choose_bound(rows.above(max_contributions.bit_length()), shares[0], draws)
         most, n_rows, at = 1 << place, rows.clipped(place), place
     else:
         release.check_within(rows, bound)
         most, n_rows, at = bound, rows.total, 0
-    sum_place, total, count = _noisy(entries, at, most, n_rows, shares, draws)
-    reach = pair_reach(_rate(shares, most, sum_place), beta)
-    return _quotient(total, count, reach, most, sum_place, unit)
+    limit, total, count = _noisy(entries, at, most, n_rows, shares, ends, draws)
+    reach = pair_reach(_rate(shares, most, limit), beta)
+    return _quotient(total, count, reach, most, limit, unit, ends)
 
 
 def _noisy(
@@ -86,20 +92,25 @@ def _noisy(
     most: int,
     n_rows: int,
     shares: Sequence[Fraction],
+    ends: Ends,
     draws: Draws,
 ) -> tuple[int, int, int]:
-    """Choose the bound on sums; add noise to the sum, in 1/most, and to the rows, in 1/bound."""
+    """Limit sums; add noise to their sum, in 1/most, and to the rows, in 1/limit."""
     (up, down), sizes = _sums_at(at, entries)
-    above = sizes.above(_N_SUM_BOUNDS)[FRACTION_BITS:]
-    place = FRACTION_BITS + choose_bound(above, shares[1], draws)
-    noise = pair_noise(_rate(shares, most, place), draws)
-    total = (up.clipped(place) - down.clipped(place)) * most
-    return place, total + noise[0], (n_rows << place) + noise[1]
+    if ends is None:
+        above = sizes.above(_N_SUM_BOUNDS)[FRACTION_BITS:]
+        place = FRACTION_BITS + choose_bound(above, shares[1], draws)
+        limit, total = 1 << place, up.clipped(place) - down.clipped(place)
+    else:
+        limit, total = most * (ends[1] - ends[0]) << FRACTION_BITS, up.total - down.total
+        release.check_within(sizes, limit)
+    noise = pair_noise(_rate(shares, most, limit), draws)
+    return limit, total * most + noise[0], n_rows * limit + noise[1]
 
 
-def _rate(shares: Sequence[Fraction], most: int, place: int) -> Fraction:
+def _rate(shares: Sequence[Fraction], most: int, limit: int) -> Fraction:
     """Return the rate of the noise: one person moves either number by the product of the bounds."""
-    return noise_rate(shares[2], most << place)
+    return noise_rate(shares[2], most * limit)
 
 
 def _sums_at(place: int, entries: Sequence[Entry]) -> tuple[tuple[Histogram, Histogram], Histogram]:
@@ -109,68 +120,111 @@ def _sums_at(place: int, entries: Sequence[Entry]) -> tuple[tuple[Histogram, His
     return signed_histograms(*columns), read_histogram(*columns[:3])
 
 
-def _quotient(total: int, count: int, reach: int, most: int, place: int, unit: int) -> MeanRelease:
+def _quotient(
+    total: int, count: int, reach: int, most: int, limit: int, unit: int, ends: Ends
+) -> MeanRelease:
     """Divide; `reach` bounds the noise on both numbers."""
-    scale = Fraction(1 << place, most * unit << FRACTION_BITS)
-    if count < 1 << place:
+    if count < limit:
         return MeanRelease(None, None, most)
-    estimate = Fraction(total, count) * scale
-    if count <= reach:
+    low, high = (Fraction(end, unit) for end in ends or (0, 0))
+    scale = Fraction(limit, (unit if ends is None else 2 * unit) * most << FRACTION_BITS)
+
+    def mean(total: int, count: int) -> Fraction:
+        value = Fraction(total, count) * scale
+        return value if ends is None else max(low, min(high, value + (low + high) * Fraction(1, 2)))
+
+    estimate = mean(total, count)
+    if count > reach:
+        furthest = [mean(total + x, count + y) for x in (-reach, reach) for y in (-reach, reach)]
+    elif ends is not None:
+        furthest = [low, high]
+    else:
         return MeanRelease(estimate, None, most)
-    corners = (
-        Fraction(total + x, count + y) * scale for x in (-reach, reach) for y in (-reach, reach)
-    )
-    return MeanRelease(estimate, max(abs(one - estimate) for one in corners), most)
+    return MeanRelease(estimate, max(abs(one - estimate) for one in furthest), most)
 
 
-def _shares(epsilon: Fraction, bound: int | None) -> list[Fraction]:
-    """Split epsilon over the bound on rows, unless it is given, that on sums, and the noise."""
-    parts = _PARTS if bound is None else (0, *_PARTS[1:])
+def _shares(epsilon: Fraction, bound: int | None, ends: Ends) -> list[Fraction]:
+    """Split epsilon over the bounds on rows and on sums, unless they are given, and the noise."""
+    rows, sums, noise = _PARTS
+    if ends is not None:
+        sums, noise = 0, sums + noise
+    parts = (rows if bound is None else 0, sums, noise)
     return [epsilon * Fraction(part, sum(parts)) for part in parts]
 
 
 def loss(
-    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None, unit: int
+    epsilon: Fraction,
+    beta: Fraction,
+    max_contributions: int,
+    bound: int | None,
+    unit: int,
+    ends: Ends,
 ) -> PrivacyLoss:
-    """Price one run: one choice or two, and the noise on both numbers."""
-    rows, sums, noise = _shares(epsilon, bound)
-    rest = exponential_loss(sums) + PrivacyLoss(noise)
-    if bound is not None:
-        return replace(rest, bounded_range=sums + 2 * noise)
+    """Price one run: two choices, one or none, and the noise on both numbers."""
+    *parts, noise = _shares(epsilon, bound, ends)
+    choices = [part for part in parts if part]
+    whole = sum(map(exponential_loss, choices), PrivacyLoss(noise))
     # The first choice may move the interval of the second.
-    both = exponential_loss(rows) + rest
-    return replace(both, bounded_range=rows + 2 * sums + 2 * noise)
+    once = choices[0] if choices else Fraction(0)
+    return replace(whole, bounded_range=2 * whole.epsilon - once)
 
 
 def accuracy(
-    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None, unit: int
+    epsilon: Fraction,
+    beta: Fraction,
+    max_contributions: int,
+    bound: int | None,
+    unit: int,
+    ends: Ends,
 ) -> str:
-    """State how far the sum and the count may lie from what is kept, from public numbers only."""
-    check_public(epsilon, beta, max_contributions, bound, unit)
-    _, of_sums, of_noise = _shares(epsilon, bound)
-    times = rounded_up(scales_of(beta) * Fraction(1, of_noise))
+    """State how far the mean, or its parts, may lie from what is kept, from public numbers only."""
+    check_public(epsilon, beta, max_contributions, bound, unit, ends)
+    _, of_sums, of_noise = _shares(epsilon, bound, ends)
+    scales, price = scales_of(beta) * Fraction(1, of_noise), f"(epsilon = {in_words(epsilon)})"
+    likely, weighed = with_probability(1 - beta), "counts as that many"
+    if ends is not None:
+        low, high = (Fraction(end, unit) for end in ends)
+        b = "times the contribution bound" if bound is None else f"for contribution_bound = {bound}"
+        return (
+            f"{likely} the estimate is within {in_words(high - low)} b / (n - b) of the mean of "
+            f"the n kept rows, if n > b = {rounded_up(scales * (bound or 1))} {b}; a person with "
+            f"more rows than the contribution bound {weighed}; values below {in_words(low)} or "
+            f"above {in_words(high)} count as these {price}"
+        )
     return (
-        f"{with_probability(1 - beta)} the noise in the sum and in the number of rows, whose "
-        f"quotient is the estimate, is at most {times} times what one person may add to each; a "
-        "person with more rows than the contribution bound counts as that many; with fewer than "
-        f"{people_needed(of_sums)} people the estimate may be far too close to 0 (epsilon = "
-        f"{in_words(epsilon)})"
+        f"{likely} the noise in the sum and in the number of rows, whose quotient is the estimate, "
+        f"is at most {rounded_up(scales)} times what one person may add to each; a person with "
+        f"more rows than the contribution bound {weighed}; with fewer than "
+        f"{people_needed(of_sums)} people the estimate may be far too close to 0, unless lower and "
+        f"upper are given {price}"
     )
 
 
 def check_public(
-    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None, unit: int
+    epsilon: Fraction,
+    beta: Fraction,
+    max_contributions: int,
+    bound: int | None,
+    unit: int,
+    ends: Ends,
 ) -> None:
     """Refuse numbers of another type or out of their range."""
     release.check_public(epsilon, beta, max_contributions, bound)
     check_positive_int("unit", unit)
+    if ends is not None:
+        low, high = ends
+        check_int("ends", low)
+        check_int("ends", high)
+        if low >= high:
+            raise ValueError("the ends must be a lower and an upper number")
 
 
 BOUNDED_MEAN = Mechanism(
     "bounded_mean",
     "avg",
-    "a bound on rows, a bound on sums, then integer noise on sum and count together",
-    ("epsilon", "beta", "max_contributions", "bound", "unit"),
+    "a bound on rows, a bound on sums unless a range is given, then integer noise on sum and count "
+    "together",
+    ("epsilon", "beta", "max_contributions", "bound", "unit", "ends"),
     loss,
     run,
     accuracy,

@@ -71,7 +71,7 @@ def rows_read(plans: Sequence[Plan], calls: Sequence[str], person: str) -> RowsR
     fit_bits = people.n_groups <= N_BITS or people.caps == [None]
     if not (are_public and fit_bits and all(plan.parameters.of_person() for plan in people.plans)):
         return None
-    types = [plan.columns["item"].type for plan in people.plans]
+    types = [plan.parameters.item_type(plan.columns["item"].type) for plan in people.plans]
     kinds = dict(zip(people.items, types, strict=True))  # in the order of the items' numbers
     kept = [_kept(people, cap, kinds) for cap in people.caps]
     # DuckDB is slower where it draws a row for each person, or groups beside values of people.

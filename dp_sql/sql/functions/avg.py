@@ -6,8 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from dp_sql.sql.functions.bounded import AMOUNT_TYPES, Bounded, bucket, net_sum, scale_of
-from dp_sql.sql.given import Argument
+from dp_sql.sql.functions.bounded import (
+    AMOUNT_TYPES,
+    LARGEST_SUM,
+    Bounded,
+    bucket,
+    clamped,
+    net_sum,
+    scale_of,
+)
+from dp_sql.sql.given import Argument, Given
+from dp_sql.sql.grid import Grid, check_written, grid_of
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
 from dp_sql.sql.shape import Function
@@ -39,6 +48,19 @@ class Avg(Bounded):
     largest = open = MAX_ROWS_CONTRIBUTED
 
     kind: str = "BIGINT"  # the item's type
+    grid: Grid | None = None  # the public range of values, if one is stated, in units
+
+    @classmethod
+    def read(cls, given: Given, mechanism: Mechanism) -> Self:
+        """Check that a range has both ends; what they are is read when the item's type is known."""
+        if written := _written(given.arguments):
+            check_written(written)
+        for end in _ENDS - written.keys() if written else ():
+            (other,) = written
+            hint = "A range is public: choose it without looking at the data."
+            instead = [given.with_another(f"{end} := {_ENDS[end]}"), written[other].left_out()]
+            raise written[other].refuse(f"A range has both ends: {end} is missing.", hint, instead)
+        return super().read(given, mechanism)
 
     @property
     def unit(self) -> int:
@@ -46,10 +68,31 @@ class Avg(Bounded):
         return int(10 ** scale_of(self.kind))
 
     def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
-        return replace(self, kind=kind)
+        written = _written(given)
+        grid = grid_of("DP_AVG", given["item"], kind, written) if written else None
+        return replace(self, kind=kind, grid=grid)
+
+    @property
+    def ends(self) -> tuple[int, int] | None:
+        """The range in units."""
+        return None if self.grid is None else (self.grid.lower, self.grid.upper)
+
+    def column(self, name: str, sql: str, kind: str) -> str:
+        """Within a range, an item is how many units it lies above the lower end."""
+        if name != "item" or self.grid is None:
+            return super().column(name, sql, kind)
+        return self.grid.position(sql)
+
+    def item_type(self, kind: str) -> str:
+        return kind if self.grid is None else "BIGINT"
 
     def of_person(self) -> dict[str, str]:
-        return {"__dp_n": "system.main.count(__dp_item)", "__dp_net": net_sum(self.kind)}
+        """How many rows a person has, and their net sum; of a range, in halves from its middle."""
+        n, net = "system.main.count(__dp_item)", net_sum(self.item_type(self.kind))
+        if self.grid is not None:
+            total = "2 * CAST(system.main.sum(__dp_item) AS HUGEINT)"
+            net = clamped(f"{total} - CAST({self.grid.n_steps} AS HUGEINT) * {n}", LARGEST_SUM)
+        return {"__dp_n": n, "__dp_net": net}
 
     def summary(self, rows: MechanismRows) -> str:
         """A row for each bucket of rows (code -1), and of sums at each place (other codes).
@@ -125,10 +168,19 @@ class Avg(Bounded):
         }, accuracy
 
 
+_ENDS = {"lower": "0", "upper": "100"}
+"""The ends of a range, and values to try."""
+
+
+def _written(given: Mapping[str, Argument]) -> dict[str, Argument]:
+    """The ends of a range as far as they are written."""
+    return {end: given[end] for end in _ENDS if end in given}
+
+
 DP_AVG = Function(
     name="DP_AVG", shape=Avg, default_mechanism="bounded_mean", purpose="the mean of rows",
     positional=("item",),
-    named=("epsilon", "delta", "privacy_unit", "beta", "max_contributions", "mechanism",
-           "contribution_bound", "report", "groups", "max_groups_contributed"),
+    named=("epsilon", "delta", "privacy_unit", "beta", "lower", "upper", "max_contributions",
+           "mechanism", "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_AVG(stars, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
 )  # fmt: skip

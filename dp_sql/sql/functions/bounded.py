@@ -102,7 +102,7 @@ class Bounded(Shape):
 
 AMOUNT_TYPES = INTEGERS - {"UHUGEINT"} | {"DECIMAL"}
 _DIGITS = 21  # rows of wider types are clamped to 10**21 units
-_LARGEST = 1 << 70  # a person's net sum is clamped to this many units
+LARGEST_SUM = str(1 << 70)  # a person's net sum is clamped to this many units
 
 
 def scale_of(kind: str) -> int:
@@ -124,7 +124,7 @@ def net_sum(kind: str) -> str:
         whole, point = str(10**_DIGITS).rjust(scale + 1, "0"), -scale or None
         item = clamped(item, f"{whole[:point]}.{whole[point:] if scale else '0'}", kind)
     total = units(f"system.main.sum({item})", kind)
-    return clamped(f"CAST({total} AS HUGEINT)", str(_LARGEST))
+    return clamped(f"CAST({total} AS HUGEINT)", LARGEST_SUM)
 
 
 def clamped(sql: str, most: str, kind: str = "HUGEINT") -> str:

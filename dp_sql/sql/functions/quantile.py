@@ -101,6 +101,9 @@ class _Quantiles(Shape):
     def column(self, name: str, sql: str, kind: str) -> str:
         return self._grid.position(sql) if name == "item" else super().column(name, sql, kind)
 
+    def item_type(self, kind: str) -> str:
+        return "BIGINT"
+
     def of_person(self) -> Mapping[str, str]:
         return {"__dp_vote": f"system.main.arg_min(__dp_item, {WORD_UDF}(__dp_item))"}
 
