@@ -4,6 +4,7 @@ A trial hits with a public probability, the rate. Nothing here draws or sees dat
 """
 
 import math
+from bisect import bisect_left
 from fractions import Fraction
 from functools import lru_cache
 
@@ -24,14 +25,9 @@ def least_trials(hits: int, rate: Fraction, beta: Fraction) -> int:
     if hits <= 1:
         return max(0, hits)
     enough = normal_quantile(beta) ** 2 * Fraction(1, 2)
-    low, high = hits - 1, (hits - 1) * rate.denominator // rate.numerator
-    while low < high:  # with `low` trials so many hits are rare
-        middle = (low + high + 1) // 2
-        if _divergence(hits - 1, middle, rate) >= enough:
-            low = middle
-        else:
-            high = middle - 1
-    return low + 1
+    expected = (hits - 1) * rate.denominator // rate.numerator
+    trials = range(expected + 1)  # with few of them so many hits are rare
+    return bisect_left(trials, True, hits, key=lambda n: _divergence(hits - 1, n, rate) < enough)
 
 
 def _divergence(hits: int, trials: int, rate: Fraction) -> Fraction:
@@ -56,16 +52,10 @@ def normal_quantile(beta: Fraction) -> Fraction:
     """
     if not 0 < 2 * beta < 1:
         raise ValueError("beta must lie between 0 and 1/2")
-    low, high = 0, _STEP
+    high = _STEP
     while _tail(high) > beta:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _tail(middle) <= beta:
-            high = middle
-        else:
-            low = middle
-    return Fraction(high, _STEP)
+        high *= 2
+    return Fraction(bisect_left(range(high), True, 1, key=lambda at: _tail(at) <= beta), _STEP)
 
 
 def _tail(at: int) -> Fraction:

@@ -1,6 +1,9 @@
-"""Checks of the public numbers that mechanisms take. Never sees data."""
+"""Checks of what mechanisms take: public numbers, and vectors of counts or votes."""
 
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 
 def check_epsilon(epsilon: Fraction) -> None:
@@ -30,3 +33,15 @@ def check_positive_int(name: str, value: int) -> None:
     check_int(name, value)
     if value < 1:
         raise ValueError(f"{name} must be at least 1")
+
+
+def check_vector(name: str, values: Any, most: int, shown: str) -> None:
+    """Refuse what is not a vector of integers from 0 to `most`, which an error calls `shown`."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be a numpy array of integers")
+    if not np.can_cast(values.dtype, np.int64):
+        raise TypeError(f"{name} must fit 64-bit signed integers")
+    if values.ndim != 1:
+        raise ValueError(f"{name} must have one dimension")
+    if values.size and not 0 <= int(values.min()) <= int(values.max()) <= most:
+        raise ValueError(f"{name} must lie between 0 and {shown}")

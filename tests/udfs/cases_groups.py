@@ -21,7 +21,7 @@ EPSILON, DELTA = Fraction(1), Fraction(3, 20)
 
 
 def constants_of(epsilon, cap):
-    return weighted_gaussian.finding_constants.__wrapped__(epsilon, DELTA, cap)
+    return weighted_gaussian._constants.__wrapped__(0, epsilon, DELTA, cap)
 
 
 def released(people, epsilon, cap):

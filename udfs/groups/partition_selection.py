@@ -21,12 +21,9 @@ from dp_sql.udfs.topk.weighted_gaussian import (
 
 
 def partition_selection(
-    items: NDArray[np.integer[Any]],
-    people: NDArray[np.integer[Any]],
-    epsilon: Fraction,
-    delta: Fraction,
-    max_contributions: int,
-) -> list[int]:
+    items: NDArray[np.integer[Any]], people: NDArray[np.integer[Any]], epsilon: Fraction,
+    delta: Fraction, max_contributions: int,
+) -> list[int]:  # fmt: skip
     """Find groups that enough people are in.
 
     Args:
@@ -57,7 +54,7 @@ def partition_selection(
 
 def loss(epsilon: Fraction, delta: Fraction, max_contributions: int) -> PrivacyLoss:
     """Price one run, however many groups it finds."""
-    _check(epsilon, delta, max_contributions)
+    _public_constants(epsilon, delta, max_contributions)
     return loss_of_finding(epsilon, delta)
 
 
@@ -79,22 +76,13 @@ def accuracy(epsilon: Fraction, delta: Fraction, max_contributions: int, beta: F
 def _public_constants(
     epsilon: Fraction, delta: Fraction, max_contributions: int
 ) -> Constants | None:
-    _check(epsilon, delta, max_contributions)
-    return finding_constants(epsilon, delta, max_contributions)
-
-
-def _check(epsilon: Fraction, delta: Fraction, max_contributions: int) -> None:
     check_epsilon(epsilon)
     check_probability("delta", delta)
     check_positive_int("max_contributions", max_contributions)
+    return finding_constants(epsilon, delta, max_contributions)
 
 
 PARTITION_SELECTION = Mechanism(
-    "partition_selection",
-    "groups",
-    "whether each group is found",
-    ("epsilon", "delta", "max_contributions"),
-    loss,
-    partition_selection,
-    accuracy,
-)
+    "partition_selection", "groups", "whether each group is found",
+    ("epsilon", "delta", "max_contributions"), loss, partition_selection, accuracy,
+)  # fmt: skip

@@ -74,11 +74,7 @@ def accuracy(size: int, epsilon: Fraction, max_contributions: int, beta: Fractio
 
 
 K_NORM_BOUND = Mechanism(
-    "k_norm_bound",
-    "group_rows",
+    "k_norm_bound", "group_rows",
     "a bound on a person's rows in a group, then one vector of noise for all groups",
-    ("epsilon", "max_contributions"),
-    loss,
-    k_norm_bound,
-    accuracy,
-)
+    ("epsilon", "max_contributions"), loss, k_norm_bound, accuracy,
+)  # fmt: skip

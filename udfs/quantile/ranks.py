@@ -46,15 +46,3 @@ class Ranks:
         """Count the votes before a step, and those in it."""
         before = int(self.votes.searchsorted(step, "left"))
         return before, int(self.votes.searchsorted(step, "right")) - before
-
-
-def check_votes(votes: Ints, n_steps: int) -> None:
-    """Refuse what are not positions 0, ..., n_steps."""
-    if not isinstance(votes, np.ndarray) or votes.dtype.kind not in "iu":
-        raise TypeError("votes must be a numpy array of integers")
-    if not np.can_cast(votes.dtype, np.int64):
-        raise TypeError("votes must fit 64-bit signed integers")
-    if votes.ndim != 1:
-        raise ValueError("votes must have one dimension")
-    if votes.size and not 0 <= int(votes.min()) <= int(votes.max()) <= n_steps:
-        raise ValueError("votes must lie between 0 and n_steps")

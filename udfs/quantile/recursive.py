@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dp_sql.udfs.checks import check_epsilon, check_int, check_probability
+from dp_sql.udfs.checks import check_epsilon, check_int, check_probability, check_vector
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.intervals import ln_enclosure
 from dp_sql.udfs.mechanism import (
@@ -23,7 +23,7 @@ from dp_sql.udfs.mechanism import (
     in_words,
     with_probability,
 )
-from dp_sql.udfs.quantile.ranks import Ints, Ranks, check_votes
+from dp_sql.udfs.quantile.ranks import Ints, Ranks
 from dp_sql.udfs.quantile.split import Stretch, choose
 
 PARTS = 1 << 32
@@ -137,7 +137,7 @@ def accuracy(quantiles: Quantiles, n_steps: int, epsilon: Fraction, beta: Fracti
 
 def run(votes: Ints, quantiles: Quantiles, n_steps: int, epsilon: Fraction) -> list[int]:  # noqa: D103 (below)
     _check_public(quantiles, n_steps, epsilon)
-    check_votes(votes, n_steps)
+    check_vector("votes", votes, n_steps, "n_steps")
     votes = votes.astype(np.int64, copy=False)
     return recursive(votes, quantiles, n_steps, epsilon, secret_draws())
 

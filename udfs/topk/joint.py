@@ -46,16 +46,11 @@ def rate_of(k: int, epsilon: Fraction) -> Fraction:
 
 
 JOINT = public_domain(
-    "a list of k items, by the exponential mechanism over whole lists",
-    joint,
-    loss,
-    rate_of,
-    n_outcomes=math.perm,
-)
+    "a list of k items, by the exponential mechanism over whole lists", joint, loss, rate_of,
+    math.perm,
+)  # fmt: skip
 PNF_JOINT = public_domain(
-    "a list of k items, by permute-and-flip over whole lists",
-    pnf_joint,
+    "a list of k items, by permute-and-flip over whole lists", pnf_joint,
     lambda k, epsilon: PrivacyLoss(epsilon),  # no rho better than that of pure privacy is known
-    rate_of,
-    n_outcomes=math.perm,
-)
+    rate_of, math.perm,
+)  # fmt: skip

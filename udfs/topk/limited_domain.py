@@ -17,9 +17,9 @@ from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
 from dp_sql.udfs.permute_and_flip import by_weight
 from dp_sql.udfs.topk.peeling import concentrated_rate
-from dp_sql.udfs.topk.ranking import Ints, check_counts
+from dp_sql.udfs.topk.ranking import Ints
 from dp_sql.udfs.topk.rounds import Round, sort_ranks
-from dp_sql.udfs.topk.template import no_item_short_by, union_bound
+from dp_sql.udfs.topk.template import checked_counts, no_item_short_by, union_bound
 
 _LEAST_CANDIDATES = 1000
 _CANDIDATES_PER_PICK = 20
@@ -55,8 +55,7 @@ def topk(counts: Ints, k: int, epsilon: Fraction, delta: Fraction) -> list[int]:
     Source: Durfee and Rogers 2019, limited domain with unrestricted sensitivity.
     """
     constants = _public_constants(k, epsilon, delta)
-    check_counts(counts)
-    counts = counts.astype(np.int64, copy=False)
+    counts = checked_counts(counts)
     if len(counts) > constants.kbar + 1:
         raise ValueError("counts must be the n_largest(k) largest at most")
     if counts.size and (int(counts[-1]) <= 0 or (counts[1:] > counts[:-1]).any()):
@@ -155,13 +154,7 @@ def _last_block(n_ranks: int, rate: Fraction) -> int:
 
 
 LIMITED_DOMAIN = Mechanism(
-    "limited_domain",
-    "topk",
+    "limited_domain", "topk",
     "up to k items, one after the other, by the exponential mechanism, until it stops",
-    ("k", "epsilon", "delta"),
-    loss,
-    topk,
-    accuracy,
-    n_largest,
-    finds_items=True,
-)
+    ("k", "epsilon", "delta"), loss, topk, accuracy, n_largest, finds_items=True,
+)  # fmt: skip

@@ -11,15 +11,13 @@ from collections.abc import Callable
 from fractions import Fraction
 from operator import mul
 
-import numpy as np
-
 from dp_sql.udfs.checks import check_probability
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.intervals import ln_enclosure, root_up
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip, by_weight
 from dp_sql.udfs.topk import template
-from dp_sql.udfs.topk.ranking import Ints, check_counts, rank
+from dp_sql.udfs.topk.ranking import Ints, rank
 from dp_sql.udfs.topk.rounds import Round, sort_ranks
 
 _Take = Callable[[Round, Draws], int]
@@ -54,11 +52,11 @@ def cdp_peel(counts: Ints, k: int, epsilon: Fraction, delta: Fraction) -> list[i
         count, and rho-zCDP with the rho of `cdp_loss`.
     Source: Gillenwater et al. 2022, lemma 4.2, after Durfee and Rogers 2019; see cdp_peel.md.
     """
-    check_counts(counts)
+    counts = template.checked_counts(counts)
     _check_public(len(counts), k, epsilon, delta)
     rate = cdp_rate(k, epsilon, delta)
     cut = template.cut_of(len(counts) * k, rate)
-    return peel(counts.astype(np.int64, copy=False), k, rate, cut, by_weight, secret_draws())
+    return peel(counts, k, rate, cut, by_weight, secret_draws())
 
 
 def peel(counts: Ints, k: int, rate: Fraction, cut: int, take: _Take, draws: Draws) -> list[int]:

@@ -78,15 +78,3 @@ def rank(counts: Ints, k: int, cut: int) -> Ranking:
         return Ranking(keys >> place_bits, keys & ((1 << place_bits) - 1), d, k, cut)
     order = np.argsort(gaps, kind="stable")
     return Ranking(gaps[order], places[order], d, k, cut)
-
-
-def check_counts(counts: Ints) -> None:
-    """Refuse what is not a vector of counts."""
-    if not isinstance(counts, np.ndarray) or counts.dtype.kind not in "iu":
-        raise TypeError("counts must be a numpy array of integers")
-    if not np.can_cast(counts.dtype, np.int64):
-        raise TypeError("counts must fit 64-bit signed integers")
-    if counts.ndim != 1:
-        raise ValueError("counts must have one dimension")
-    if counts.size and not 0 <= int(counts.min()) <= int(counts.max()) < 1 << 62:
-        raise ValueError("counts must lie between 0 and 2**62 - 1")

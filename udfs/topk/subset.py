@@ -178,10 +178,6 @@ def subset(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list
 
 
 SUBSET = public_domain(
-    "a set of k items, by the exponential mechanism over all sets",
-    subset,
-    joint.loss,
-    joint.rate_of,
-    n_outcomes=math.comb,
-    is_set=True,
-)
+    "a set of k items, by the exponential mechanism over all sets", subset, joint.loss,
+    joint.rate_of, math.comb, is_set=True,
+)  # fmt: skip

@@ -17,11 +17,11 @@ from inspect import getdoc
 
 import numpy as np
 
-from dp_sql.udfs.checks import check_epsilon, check_int
+from dp_sql.udfs.checks import check_epsilon, check_int, check_vector
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.intervals import ln_enclosure
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
-from dp_sql.udfs.topk.ranking import Ints, check_counts
+from dp_sql.udfs.topk.ranking import Ints
 
 _TAIL_BITS = 40
 TAIL = Fraction(1, 1 << _TAIL_BITS)
@@ -49,11 +49,11 @@ def public_domain(
     """
 
     def run(counts: Ints, k: int, epsilon: Fraction) -> list[int]:
-        check_counts(counts)
+        counts = checked_counts(counts)
         check_public(len(counts), k, epsilon)
         rate = rate_of(k, epsilon)
         cut = cut_of(n_outcomes(len(counts), k), rate)
-        return sample(counts.astype(np.int64, copy=False), k, rate, cut, secret_draws())
+        return sample(counts, k, rate, cut, secret_draws())
 
     def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
         check_public(d, k, epsilon)
@@ -64,6 +64,12 @@ def public_domain(
     run.__doc__ = getdoc(sample)
     name, public = sample.__name__, ("k", "epsilon")
     return Mechanism(name, "topk", samples, public, loss, run, accuracy, is_set=is_set)
+
+
+def checked_counts(counts: Ints) -> Ints:
+    """Refuse what is not a vector of counts."""
+    check_vector("counts", counts, (1 << 62) - 1, "2**62 - 1")
+    return counts.astype(np.int64, copy=False)
 
 
 def check_public(d: int, k: int, epsilon: Fraction) -> None:

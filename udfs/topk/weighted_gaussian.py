@@ -8,7 +8,7 @@ mechanisms then list found items by their numbers of people.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -45,13 +45,9 @@ class Constants:
 
 
 def topk(
-    items: NDArray[np.integer[Any]],
-    people: NDArray[np.integer[Any]],
-    k: int,
-    epsilon: Fraction,
-    delta: Fraction,
-    max_contributions: int,
-) -> list[int]:
+    items: NDArray[np.integer[Any]], people: NDArray[np.integer[Any]], k: int, epsilon: Fraction,
+    delta: Fraction, max_contributions: int,
+) -> list[int]:  # fmt: skip
     """List up to k items with nearly the most people, best first, from no domain.
 
     Args:
@@ -135,22 +131,9 @@ def _constants(
 ) -> Constants | None:
     """Half of delta for the threshold; the other half turns epsilon into rho, which is shared."""
     rho = largest_rho(epsilon, delta * Fraction(1, 2))
-    return _finding(rho * (1 - _SHARE), delta, max_contributions, _rate(k, rho * _SHARE))
-
-
-@lru_cache(maxsize=64)
-def finding_constants(
-    epsilon: Fraction, delta: Fraction, max_contributions: int
-) -> Constants | None:
-    """Compute what finding alone takes of public numbers: all of rho is for the weights."""
-    rho = largest_rho(epsilon, delta * Fraction(1, 2))
-    return _finding(rho, delta, max_contributions, Fraction(0))
-
-
-def _finding(
-    for_weights: Fraction, delta: Fraction, max_contributions: int, rate: Fraction
-) -> Constants | None:
-    """Weights, noise and threshold; None: nothing can be found."""
+    for_weights, rate = rho, Fraction(0)
+    if k:
+        for_weights, rate = rho * (1 - _SHARE), _rate(k, rho * _SHARE)
     # One person's squared weights add up to at most `norm`, whose noise must fit its table.
     norm = min(_GRAIN**2 * max_contributions, int(2 * for_weights * _MOST_SCALE**2))
     if not norm:
@@ -158,6 +141,10 @@ def _finding(
     scale = int(root_up(Fraction(norm, 2 * for_weights), 0))
     weights = tuple(math.isqrt(norm // t) for t in range(1, min(max_contributions, norm) + 1))
     return Constants(weights, scale, _threshold(weights, scale, delta * Fraction(1, 2)), rate)
+
+
+finding_constants = partial(_constants, 0)
+"""What finding alone takes of public numbers: all of rho is for the weights."""
 
 
 def _threshold(weights: tuple[int, ...], scale: int, delta: Fraction) -> int:
@@ -169,9 +156,8 @@ def _threshold(weights: tuple[int, ...], scale: int, delta: Fraction) -> int:
 def _rate(k: int, rho: Fraction) -> Fraction:
     """Round the rate of k exponential mechanisms that cost rho together down."""
     square = rho * Fraction(8, k)
-    return Fraction(
-        math.isqrt((square.numerator << 2 * _RATE_BITS) // square.denominator), 1 << _RATE_BITS
-    )
+    whole = (square.numerator << 2 * _RATE_BITS) // square.denominator
+    return Fraction(math.isqrt(whole), 1 << _RATE_BITS)
 
 
 def _topk(sizes: Ints, items: Int32s, k: int, constants: Constants, draws: Draws) -> list[int]:
@@ -215,13 +201,7 @@ def n_people(
 
 
 WEIGHTED_GAUSSIAN = Mechanism(
-    "weighted_gaussian",
-    "topk",
-    "whether each item is found, then up to k of those, one after the other, by the exponential "
-    "mechanism",
-    ("k", "epsilon", "delta", "max_contributions"),
-    loss,
-    topk,
-    accuracy,
-    finds_items=True,
-)
+    "weighted_gaussian", "topk", "whether each item is found, then up to k of those, one after the "
+    "other, by the exponential mechanism",
+    ("k", "epsilon", "delta", "max_contributions"), loss, topk, accuracy, finds_items=True,
+)  # fmt: skip
