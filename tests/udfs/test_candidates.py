@@ -2,8 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from dp_sql.udfs.select.candidates import in_units
-from dp_sql.udfs.select.selection import rounded_up
+from dp_sql.udfs.select.selection import in_units, rounded_up
 
 EPSILON, BETA = Fraction(1), Fraction(1, 20)
 

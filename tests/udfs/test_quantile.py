@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_sql.udfs.quantile import recursive
-from dp_sql.udfs.quantile.ranks import Ranks
-from dp_sql.udfs.quantile.split import Stretch, into_blocks
+from dp_sql.udfs.quantile.split import Ranks, Stretch, into_blocks
 from tests.udfs import cases_quantile as cases
 from tests.udfs.conformance import within
 from tests.udfs.distributions import NotPrivateError

@@ -23,8 +23,7 @@ from dp_sql.udfs.mechanism import (
     in_words,
     with_probability,
 )
-from dp_sql.udfs.quantile.ranks import Ints, Ranks
-from dp_sql.udfs.quantile.split import Stretch, choose
+from dp_sql.udfs.quantile.split import Ints, Ranks, Stretch, choose
 
 PARTS = 1 << 32
 """How finely a step is divided where the votes in it may belong to both sides."""

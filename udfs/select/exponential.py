@@ -12,8 +12,14 @@ from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import exponential_loss
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip, by_weight
 from dp_sql.udfs.select.blocks import Blocks, into_blocks
-from dp_sql.udfs.select.candidates import Numbers, in_units
-from dp_sql.udfs.select.selection import rounded_up, selection, sentence, shift_of
+from dp_sql.udfs.select.selection import (
+    Numbers,
+    in_units,
+    rounded_up,
+    selection,
+    sentence,
+    shift_of,
+)
 
 
 def exponential(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:

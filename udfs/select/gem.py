@@ -14,9 +14,14 @@ from dp_sql.udfs.exact_sampling import Draws, Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip
 from dp_sql.udfs.select.blocks import Blocks
-from dp_sql.udfs.select.candidates import Numbers, in_units
 from dp_sql.udfs.select.normalized import HIGH, LOW, blocks_of, shift_on_grid
-from dp_sql.udfs.select.selection import rounded_up, selection_with_beta, sentence
+from dp_sql.udfs.select.selection import (
+    Numbers,
+    in_units,
+    rounded_up,
+    selection_with_beta,
+    sentence,
+)
 
 
 def gem(

@@ -4,8 +4,7 @@ from fractions import Fraction
 
 from dp_sql.udfs.exact_sampling import Draws, Odds
 from dp_sql.udfs.intervals import exp_enclosure
-from dp_sql.udfs.select.candidates import Numbers
-from dp_sql.udfs.select.selection import selection, sentence
+from dp_sql.udfs.select.selection import Numbers, selection, sentence
 
 
 def k_randomised_response(

@@ -6,8 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from dp_sql.udfs.select.blocks import Blocks, into_blocks
-from dp_sql.udfs.select.candidates import Numbers, in_units
-from dp_sql.udfs.select.selection import shift_of
+from dp_sql.udfs.select.selection import Numbers, in_units, shift_of
 
 LOW, HIGH = 1, -1  # the sensitivities that a mechanism favours: the sign of its shift
 

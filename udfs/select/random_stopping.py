@@ -12,10 +12,9 @@ from functools import partial
 from dp_sql.udfs.discrete_laplace import laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
-from dp_sql.udfs.select.candidates import Numbers, in_units
 from dp_sql.udfs.select.normalized import grid_of
 from dp_sql.udfs.select.rnm_laplace import noisy_best
-from dp_sql.udfs.select.selection import rounded_up, selection, sentence
+from dp_sql.udfs.select.selection import Numbers, in_units, rounded_up, selection, sentence
 
 
 @dataclass(frozen=True)

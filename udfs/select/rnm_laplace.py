@@ -9,9 +9,8 @@ from functools import lru_cache
 
 from dp_sql.udfs.discrete_laplace import laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
-from dp_sql.udfs.select.candidates import Numbers, in_units
 from dp_sql.udfs.select.normalized import grid_of
-from dp_sql.udfs.select.selection import rounded_up, selection, sentence
+from dp_sql.udfs.select.selection import Numbers, in_units, rounded_up, selection, sentence
 
 _N_BLOCKS = 128
 
