@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from typing import Any
 
 from dp_sql.errors import DpSqlError, with_type
@@ -39,8 +37,3 @@ def _located(error: BaseException, connection: Any, statement: str) -> str | Non
             place = re.compile(r"LINE (\d+):")
             return place.sub(lambda m: f"LINE {int(m[1]) - 1}:".ljust(len(m[0])), text, count=1)
     return None
-
-
-def discard_output() -> None:
-    """Send standard output to nowhere: its reader has gone, as in `dp-sql … | head`."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -117,15 +117,11 @@ def _files(ledger: str, checkpoint: str | None) -> tuple[Path, Path, Terms | Non
 
 
 def _open(path: Path, checkpoint: Path, terms: Terms | None) -> Ledger:
-    if terms is None:
-        return Ledger(path, checkpoint, read_only=True)
-    return Ledger(path, checkpoint, terms.dataset, monthly=terms.monthly, read_only=True)
+    dataset, monthly = (terms.dataset, terms.monthly) if terms else (None, False)
+    return Ledger(path, checkpoint, dataset, monthly=monthly, read_only=True)
 
 
 def _event_row(event: Event) -> list[Cell]:
-    row: list[Cell] = [event.number, event.time, event.kind, event.ticket, event.analyst]
-    if event.amount is None:
-        return [*row, None, None, None]
-    epsilon, delta, rho = event.amount.epsilon, event.amount.delta, event.amount.rho
-    exact = None if rho is None else Fraction(rho, PICO)
-    return [*row, Fraction(epsilon, NANO), Fraction(delta, ATTO), exact]
+    losses = zip(event.amount or (None,) * 3, (NANO, ATTO, PICO), strict=False)
+    exact = (None if loss is None else Fraction(loss, unit) for loss, unit in losses)
+    return [event.number, event.time, event.kind, event.ticket, event.analyst, *exact]

@@ -13,7 +13,7 @@ from importlib import import_module
 
 import click
 
-from dp_sql.cli.errors import discard_output, error_text
+from dp_sql.cli.errors import error_text
 from dp_sql.errors import guessed
 
 COMMANDS = {  # of each, the module whose `command` it is, and what it does
@@ -90,7 +90,8 @@ class _Commands(DefaultGroup):
         except (click.ClickException, click.exceptions.Exit):
             raise
         except BrokenPipeError:
-            discard_output()
+            # The reader of standard output has gone, as in `dp-sql … | head`.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (Exception, KeyboardInterrupt) as error:
             print(error_text(error), file=sys.stderr, flush=True)
         return 1
@@ -111,10 +112,8 @@ def command() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (by default that of this process); returns the exit code."""
     try:
-        return int(
-            command.main(arguments and list(arguments), prog_name="dp-sql", standalone_mode=False)
-            or 0
-        )
+        code = command.main(arguments and [*arguments], "dp-sql", standalone_mode=False)
+        return int(code or 0)
     except click.ClickException as error:
         error.show()
         return 2

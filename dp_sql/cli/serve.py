@@ -100,13 +100,9 @@ _GRACE_SECONDS = 5.0  # that running queries have to end after SIGTERM or SIGINT
     "answers can be read on the way, unless a TLS proxy is in front.",
 )  # fmt: skip
 def command(
-    database: str,
-    policy: str | None,
-    tokens: str | None,
-    analyst: str | None,
-    listen: str,
+    database: str, policy: str | None, tokens: str | None, analyst: str | None, listen: str,
     allow_other_hosts: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Serve until SIGINT or SIGTERM."""
     if not policy:
         raise PolicyError("Serving needs a policy, which says what analysts may query: --policy …")

@@ -76,11 +76,10 @@ def run_statement(shell: Shell, statement: str) -> bool:
         with contextlib.suppress(BrokenPipeError):
             shell.out.flush()
         print(failure, file=sys.stderr, flush=True)
-    if shell.shows_receipts:
-        for receipt in shell.session.receipts[n_receipts:]:
-            print(receipt, file=sys.stderr, flush=True)
+    new = shell.session.receipts[n_receipts:]
+    for receipt in new if shell.shows_receipts else ():
+        print(receipt, file=sys.stderr, flush=True)
     if shell.shows_costs:
-        new = shell.session.receipts[n_receipts:]
         cost = cost_note(shell.session, n_receipts, budget, statement, failure is None)
         for note in (report_note(new, statement) if failure is None else None, cost):
             if note:
@@ -99,12 +98,9 @@ def progress_percent(shell: Shell) -> float | None:
 
 
 def run(
-    work: Callable[[Write], None],
-    write: Write,
-    interrupt: Callable[[], None],
-    percent: Callable[[], float | None],
-    terminal: TextIO | None,
-) -> None:
+    work: Callable[[Write], None], write: Write, interrupt: Callable[[], None],
+    percent: Callable[[], float | None], terminal: TextIO | None,
+) -> None:  # fmt: skip
     """Run a function in a thread, to its end; it hands each part of its result to `write`.
 
     After Ctrl-C, `interrupt` is called until the work has failed, and KeyboardInterrupt is raised.

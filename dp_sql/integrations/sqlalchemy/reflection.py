@@ -35,6 +35,7 @@ _SEQUENCES = (
     "WHERE database_name = current_database() AND schema_name = ? ORDER BY ALL"
 )
 Mappings = list[Mapping[str, Any]]
+Found = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class _Table:
 
 
 class Reflection:
-    """The methods of a dialect that read the catalog."""
+    """The methods of a dialect that read the catalog; `at` is a table's name, then its schema."""
 
     inspector = Inspector
     identifier_preparer: Any
@@ -80,25 +81,21 @@ class Reflection:
             return []
         return list(connection.exec_driver_sql(_SEQUENCES, (schema or SCHEMA,)).scalars())
 
-    def has_table(self, connection: Any, table_name: str, schema: Any = None, **kw: Any) -> bool:
-        return self._found(connection, table_name, schema, kw) is not None
+    def has_table(self, connection: Any, *at: Any, **kw: Any) -> bool:
+        return self._found(connection, *at, **kw) is not None
 
-    def has_sequence(
-        self, connection: Any, sequence_name: str, schema: Any = None, **kw: Any
-    ) -> bool:
-        return sequence_name in self.get_sequence_names(connection, schema, **kw)
+    def has_sequence(self, connection: Any, sequence_name: str, *schema: Any, **kw: Any) -> bool:
+        return sequence_name in self.get_sequence_names(connection, *schema, **kw)
 
     def has_schema(self, connection: Any, schema_name: str, **kw: Any) -> bool:
         return schema_name in self.get_schema_names(connection, **kw)
 
-    def get_columns(
-        self, connection: Any, table_name: str, schema: Any = None, **kw: Any
-    ) -> list[dict[str, Any]]:
-        rows = self._rows(connection, "columns", table_name, schema, kw)
+    def get_columns(self, connection: Any, *at: Any, **kw: Any) -> Found:
+        rows = self._rows(connection, "columns", *at, **kw)
         if not _is_owner(connection):
-            rows = self._described(connection, self._table(connection, table_name, schema, kw))
-        keys = self.get_pk_constraint(connection, table_name, schema, **kw)["constrained_columns"]
-        found: list[dict[str, Any]] = []
+            rows = self._described(connection, self._table(connection, *at, **kw))
+        keys = self.get_pk_constraint(connection, *at, **kw)["constrained_columns"]
+        found: Found = []
         for row in sorted(rows, key=lambda row: row["column_index"]):
             name, kind = row["column_name"], sqlalchemy_type(row["data_type"])
             more = {} if name in keys else {"autoincrement": False}  # of keys it is unknown
@@ -123,17 +120,15 @@ class Reflection:
             for n, (name, kind, *_) in enumerate(rows)
         ]
 
-    def get_pk_constraint(
-        self, connection: Any, table_name: str, schema: Any = None, **kw: Any
-    ) -> dict[str, Any]:
-        for row in self._constraints(connection, "PRIMARY KEY", table_name, schema, kw):
+    def get_pk_constraint(self, connection: Any, *at: Any, **kw: Any) -> dict[str, Any]:
+        for row in self._constraints(connection, "PRIMARY KEY", *at, **kw):
             columns = list(row["constraint_column_names"])
             return {"constrained_columns": columns, "name": row["constraint_name"]}
         return {"constrained_columns": [], "name": None}
 
     def get_foreign_keys(
         self, connection: Any, table_name: str, schema: Any = None, **kw: Any
-    ) -> list[dict[str, Any]]:
+    ) -> Found:
         return [
             {
                 "name": row["constraint_name"], "options": {}, "referred_schema": schema,
@@ -141,52 +136,40 @@ class Reflection:
                 "referred_table": row["referenced_table"],
                 "referred_columns": list(row["referenced_column_names"]),
             }
-            for row in self._constraints(connection, "FOREIGN KEY", table_name, schema, kw)
+            for row in self._constraints(connection, "FOREIGN KEY", table_name, schema, **kw)
         ]  # fmt: skip
 
-    def get_unique_constraints(
-        self, connection: Any, table_name: str, schema: Any = None, **kw: Any
-    ) -> list[dict[str, Any]]:
+    def get_unique_constraints(self, connection: Any, *at: Any, **kw: Any) -> Found:
         return [
             {"name": row["constraint_name"], "column_names": list(row["constraint_column_names"])}
-            for row in self._constraints(connection, "UNIQUE", table_name, schema, kw)
+            for row in self._constraints(connection, "UNIQUE", *at, **kw)
         ]
 
-    def get_check_constraints(
-        self, connection: Any, table_name: str, schema: Any = None, **kw: Any
-    ) -> list[dict[str, Any]]:
+    def get_check_constraints(self, connection: Any, *at: Any, **kw: Any) -> Found:
         return [
             {"name": row["constraint_name"], "sqltext": row["expression"]}
-            for row in self._constraints(connection, "CHECK", table_name, schema, kw)
+            for row in self._constraints(connection, "CHECK", *at, **kw)
         ]
 
-    def get_indexes(
-        self, connection: Any, table_name: str, schema: Any = None, **kw: Any
-    ) -> list[dict[str, Any]]:
+    def get_indexes(self, connection: Any, *at: Any, **kw: Any) -> Found:
         found = []
-        for row in self._rows(connection, "indexes", table_name, schema, kw):
+        for row in self._rows(connection, "indexes", *at, **kw):
             written = [one.removeprefix("(").removesuffix(")") for one in row["listed"]]
             names = [_name(one) for one in written]
             index: dict[str, Any] = {
-                "name": row["index_name"],
-                "column_names": names,
-                "unique": row["is_unique"],
+                "name": row["index_name"], "column_names": names, "unique": row["is_unique"],
                 "dialect_options": {},
-            }
+            }  # fmt: skip
             if None in names:
                 index["expressions"] = [a or b for a, b in zip(names, written, strict=True)]
             found.append(index)
         return found
 
-    def get_table_comment(
-        self, connection: Any, table_name: str, schema: Any = None, **kw: Any
-    ) -> dict[str, Any]:
-        return {"text": self._table(connection, table_name, schema, kw).comment}
+    def get_table_comment(self, connection: Any, *at: Any, **kw: Any) -> dict[str, Any]:
+        return {"text": self._table(connection, *at, **kw).comment}
 
-    def get_view_definition(
-        self, connection: Any, view_name: str, schema: Any = None, **kw: Any
-    ) -> str | None:
-        found = self._table(connection, view_name, schema, kw)
+    def get_view_definition(self, connection: Any, view_name: str, *schema: Any, **kw: Any) -> Any:
+        found = self._table(connection, view_name, *schema, **kw)
         if not found.kind.endswith("view"):
             raise NoSuchTableError(view_name)
         return found.sql
@@ -199,9 +182,9 @@ class Reflection:
             rows = connection.exec_driver_sql(_TABLES).fetchall()
             return {
                 (None if temporary else schema, name): _Table(
-                    kind, (schema, name), temporary, comment, sql
+                    kind, (schema, name), temporary, *rest
                 )
-                for schema, name, kind, temporary, comment, sql in rows
+                for schema, name, kind, temporary, *rest in rows
             }
         found: dict[tuple[str | None, str], _Table] = {}
         for name, kind in connection.exec_driver_sql("SHOW TABLES").fetchall():
@@ -216,21 +199,23 @@ class Reflection:
             if in_schema == schema and table.kind.endswith("view") == view
         ]
 
-    def _found(self, connection: Any, name: str, schema: str | None, kw: Any) -> _Table | None:
+    def _found(
+        self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
+    ) -> _Table | None:
         """The table of that name; without a schema, a temporary one comes first, as in DuckDB."""
         tables = self._tables(connection, **kw)
         places = [None, SCHEMA] if schema is None else [schema]
-        return next((tables[at, name] for at in places if (at, name) in tables), None)
+        return next((tables[at, table_name] for at in places if (at, table_name) in tables), None)
 
-    def _table(self, connection: Any, name: str, schema: str | None, kw: Any) -> _Table:
-        found = self._found(connection, name, schema, kw)
+    def _table(self, connection: Any, table_name: str, *schema: Any, **kw: Any) -> _Table:
+        found = self._found(connection, table_name, *schema, **kw)
         if found is None:
-            raise NoSuchTableError(name)
+            raise NoSuchTableError(table_name)
         return found
 
-    def _rows(self, connection: Any, what: str, name: str, schema: str | None, kw: Any) -> Mappings:
+    def _rows(self, connection: Any, what: str, *at: Any, **kw: Any) -> Mappings:
         """What one of DuckDB's catalog functions lists of a table; nothing under a policy."""
-        table = self._table(connection, name, schema, kw)
+        table = self._table(connection, *at, **kw)
         if not _is_owner(connection):
             return []
         more = ", CAST(expressions AS VARCHAR[]) AS listed" if what == "indexes" else ""
@@ -242,10 +227,8 @@ class Reflection:
         )
         return list(found.mappings())
 
-    def _constraints(
-        self, connection: Any, kind: str, name: str, schema: str | None, kw: Any
-    ) -> Mappings:
-        rows = self._rows(connection, "constraints", name, schema, kw)
+    def _constraints(self, connection: Any, kind: str, *at: Any, **kw: Any) -> Mappings:
+        rows = self._rows(connection, "constraints", *at, **kw)
         return [row for row in rows if row["constraint_type"] == kind]
 
 
