@@ -8,7 +8,7 @@ it had computed that table itself: the same lists, the same UDF, one draw.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dp_sql.engines.protocol import Pairs, PartedEngine, PartedQuestion, PublicRows, sent
@@ -63,23 +63,19 @@ class ByParts:
         if "__dp_cover" in shape.takes:
             self._make_cover(merged, plans, place, key)
         elif not shape.keys and not shape.sums:
-            self._make_pairs(merged, self._all_pairs(plans, place, key))
+            self._make_pairs(merged, plan, parts.pairs_sql(plans, place, key))
             if plan.mechanism.ordered:
                 self._remake(merged, parts.ordered_sql(plan, merged))
         else:
             asked = parts.summary_sql(plans, place, key)
-            question = self._question(plan, asked)
-            self._make(merged, question.columns, self._engine.rows(question))
+            self._make_rows(merged, plan, asked)
             if not shape.sums:  # each row as often as it was counted
                 listed = ", ".join(asked.keys)
                 self._remake(merged, f"SELECT {listed} FROM {merged}, system.main.range(n)")
         domain: str | None = None
         if plan.keys and plan.domain is not None and plan.domain.select is None:
-            question, items = (
-                self._question(plan, parts.all_items_sql(plans, place, key)),
-                _ITEMS.format(place),
-            )
-            self._make(items, question.columns, self._engine.rows(question))
+            items = _ITEMS.format(place)
+            self._make_rows(items, plan, parts.all_items_sql(plans, place, key))
             domain = f"SELECT __dp_item AS item FROM {items}"
         return merged_sql(plan, ticket, merged, domain)
 
@@ -95,9 +91,7 @@ class ByParts:
                 select = crossed([self._observed(plan, i, f) for i, f in enumerate(groups.factors)])
             self._remake(parts.GROUPS, groups_sql(plan, f"({select}) AS __dp_crossed"))
             return
-        asked = parts.members_sql(plans, key)
-        pairs = self._engine.complete(self._question(plan, asked, shown=asked.keys), None, None)
-        self._make_pairs("__dp_members", (pairs, asked.keys, self._typed(asked.part_sql)))
+        self._make_pairs("__dp_members", plan, parts.members_sql(plans, key))
         self._remake(parts.GROUPS, parts.found_groups_sql(plan, ticket, "__dp_members"))
 
     def _observed(self, plan: Plan, place: int, factor: str) -> str:
@@ -106,26 +100,22 @@ class ByParts:
             return factor
         table = f"__dp_observed_{place}"
         asked = parts.PartSql(factor, "SELECT DISTINCT item FROM __dp_parts", ("item",))
-        question = self._question(plan, asked)
-        self._make(table, question.columns, self._engine.rows(question))
+        self._make_rows(table, plan, asked)
         return f"SELECT item FROM {table}"
 
     # --- what an engine answers, as tables ---
 
-    def _all_pairs(
-        self, plans: Sequence[Plan], place: int, key: str
-    ) -> tuple[Pairs, Sequence[str], Mapping[str, str]]:
-        asked = parts.pairs_sql(plans, place, key)
-        question = self._question(plans[place], asked, shown=asked.keys)
-        return self._engine.complete(question, None, None), asked.keys, self._typed(asked.part_sql)
+    def _make_rows(self, table: str, plan: Plan, asked: parts.PartSql) -> None:
+        """Make a table of all rows of the answer."""
+        question = self._question(plan, asked)
+        self._make(table, question.columns, self._engine.rows(question))
 
-    def _make_pairs(
-        self, table: str, found: tuple[Pairs, Sequence[str], Mapping[str, str]]
-    ) -> None:
-        """Make a table of pairs, in which people are codes."""
+    def _make_pairs(self, table: str, plan: Plan, asked: parts.PartSql) -> None:
+        """Make a table of all pairs, in which people are codes."""
         import pyarrow as pa
 
-        pairs, shown, types = found
+        shown, types = asked.keys, self._typed(asked.part_sql)
+        pairs = self._engine.complete(self._question(plan, asked, shown=shown), None, None)
         codes = pa.table({"item": pairs.items, "person": pairs.people})
         self._make(f"{table}_codes", [("item", "BIGINT"), ("person", "BIGINT")], codes)
         named = [("item", "BIGINT"), *((name, types[name]) for name in shown)]
@@ -142,11 +132,7 @@ class ByParts:
         import numpy as np
         import pyarrow as pa
 
-        from dp_sql.udfs.count_distinct.partial import (
-            PEOPLE_PER_ITEM,
-            Groups,
-            partial_cover_counts,
-        )
+        from dp_sql.udfs.count_distinct import partial
 
         plan, listed = plans[place], plans[place].mechanism.bounds
         if listed is None:
@@ -154,7 +140,7 @@ class ByParts:
         bounds = listed(**plan.parameters.given_to(plan.mechanism))
         grouped = ("__dp_group",) if plan.keys else ()
         question = self._question(plan, parts.pairs_sql(plans, place, key), shown=grouped)
-        first = self._engine.thin(question, PEOPLE_PER_ITEM)
+        first = self._engine.thin(question, partial.PEOPLE_PER_ITEM)
         shown = first.shown.sort_by("item") if grouped else first.shown
 
         def complete(items: Any, people: Any) -> list[Pairs]:
@@ -164,13 +150,11 @@ class ByParts:
             places = np.searchsorted(shown.column("item").to_numpy(), items)
             return shown.column("__dp_group").to_numpy()[places] - 1
 
-        n_groups = (
-            self._run(f"SELECT system.main.count(*) FROM {parts.GROUPS}").fetchall()[0][0]
-            if grouped
-            else 1
-        )
-        groups = Groups(n_groups, of_items) if grouped else None
-        of_bounds = partial_cover_counts(
+        groups = None
+        if grouped:
+            counted = self._run(f"SELECT system.main.count(*) FROM {parts.GROUPS}").fetchall()
+            groups = partial.Groups(counted[0][0], of_items)
+        of_bounds = partial.partial_cover_counts(
             lambda _: [first], complete, bounds, first.n_people, groups=groups
         )
         counts = of_bounds.counts.reshape(-1, len(bounds))

@@ -25,6 +25,7 @@ from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
 _PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", "subscriber",
            "student", "participant", "respondent", "passenger", "visitor", "guest", "reviewer",
            "rater", "author", "household", "account", "profile", "employee")  # fmt: skip
+_GUESSED = "check this: does it identify the person?"
 _IDS = ("id", "key", "no", "nr", "number", "uuid", "guid")
 
 
@@ -50,16 +51,14 @@ def proposals(tables: Sequence[Listed]) -> dict[Listed, Proposal]:
     ranks = {table: rank for table in tables if (rank := _person_rank(table)) is not None}
     found = {t: by_key for t in tables if (by_key := _by_person_key(t, ranks)) is not None}
     _follow_links(tables, found)
-    named = {t: Proposal(ways) for t in tables if t not in found and (ways := _by_name(t))}
-    found |= named
+    found |= {t: Proposal(ways) for t in tables if t not in found and (ways := _by_name(t))}
     _follow_links(tables, found)
-    named = dict(found)
-    for table in tables:
-        if table not in found and (ways := tuple(_same_ids(table, named))):
-            found[table] = Proposal(ways[:1], asks=True)
-        elif table not in found and any(_word_rank(name) is not None for name, _ in table.columns):
-            found[table] = Proposal((), asks=True)
-    return found
+    asked = {}
+    for table in (table for table in tables if table not in found):
+        ways = tuple(_same_ids(table, found))[:1]
+        if ways or any(_word_rank(name) is not None for name, _ in table.columns):
+            asked[table] = Proposal(ways, asks=True)
+    return found | asked
 
 
 def _follow_links(tables: Sequence[Listed], found: dict[Listed, Proposal]) -> None:
@@ -96,19 +95,16 @@ def _word_rank(name: str, kind: str = "") -> int | None:
 
 def _table_rank(table: Listed) -> int | None:
     """Which kind of people a table's name speaks of: users, dim_customer; None: of none."""
-    words = folded(table.parts[-1]).split("_")
-    plural = {"people": "person", "persons": "person"}
-    last = plural.get(words[-1], words[-1].removesuffix("s"))
+    last = folded(table.parts[-1]).split("_")[-1]
+    last = "person" if last == "people" else last.removesuffix("s")
     return _PEOPLE.index(last) if last in _PEOPLE else None
 
 
 def _person_rank(table: Listed) -> int | None:
     """The kind of people of a table with one row for each of them, by its primary key."""
     key = key_of(table)
-    if key is None:
-        return None
-    rank = _word_rank(key)
-    return _table_rank(table) if rank is None else rank
+    rank = None if key is None else _word_rank(key)
+    return _table_rank(table) if key is not None and rank is None else rank
 
 
 def _by_person_key(table: Listed, ranks: Mapping[Listed, int]) -> Proposal | None:
@@ -119,15 +115,12 @@ def _by_person_key(table: Listed, ranks: Mapping[Listed, int]) -> Proposal | Non
         if other is not None and reference.keys == (key_of(other),):
             # Whether that table has a key to likelier people: profiles to accounts.
             next_ = {one.table for one in other.references}
-            elsewhere = any(
-                t.parts in next_ and ranks[t] < ranks[other] for t in ranks if t != other
-            )
+            elsewhere = any(t.parts in next_ and ranks[t] < ranks[other] for t in ranks)
             to = (other, reference.keys[0]) if elsewhere else None
             why = f"references {_called(other)}"
             ways.append((ranks[other], Way(reference.columns[0], to, why)))
     if own is not None and not any(rank < own for rank, _ in ways):
-        key = key_of(table) or ""
-        return Proposal((Way(key, None, "check this: does it identify the person?"),))
+        return Proposal((Way(key_of(table) or "", None, _GUESSED),))
     if not ways:
         return None
     ways.sort(key=lambda way: way[0])
@@ -155,16 +148,11 @@ def _links(table: Listed, found: Mapping[Listed, Proposal]) -> Iterator[Way]:
 
 def _by_name(table: Listed) -> tuple[Way, ...]:
     """The columns that are named like a person's id and compare exactly, the likeliest first."""
-    ranked = [
-        (rank, name)
-        for name, kind in table.columns
-        if family(kind) in EXACT_TYPES and (rank := _word_rank(name, kind)) is not None
-    ]
+    exact = [(name, kind) for name, kind in table.columns if family(kind) in EXACT_TYPES]
+    ranked = [(rank, name) for name, kind in exact if (rank := _word_rank(name, kind)) is not None]
     if _table_rank(table) is not None:
-        ranked += [(len(_PEOPLE), name) for name, kind in table.columns if folded(name) == "id"
-                   and family(kind) in EXACT_TYPES]  # fmt: skip
-    why = "check this: does it identify the person?"
-    return tuple(Way(name, None, why) for _, name in sorted(ranked, key=lambda pair: pair[0]))
+        ranked += [(len(_PEOPLE), name) for name, _ in exact if folded(name) == "id"]
+    return tuple(Way(name, None, _GUESSED) for _, name in sorted(ranked, key=lambda pair: pair[0]))
 
 
 def _same_ids(table: Listed, found: Mapping[Listed, Proposal]) -> Iterator[Way]:
@@ -182,7 +170,7 @@ def _called(table: Listed) -> str:
     return folded(table.parts[-1])
 
 
-_Found = Mapping[Listed, Proposal]
+_Names = Mapping[Listed, tuple[str, ...]]
 _HEAD = """\
 # What analysts may ask of this database. A line that begins with # is a comment.
 # A table that this file does not name does not exist for analysts.
@@ -233,49 +221,50 @@ def draft(catalog: Catalogue) -> str:
     It makes nothing public, and names no table that nothing connects with people.
     """
     listed = catalog.listed()
+    names = {relation: _name(relation, listed) for relation in listed}
     tables = [relation for relation in listed if not relation.is_view]
     found = proposals(tables)
-    people = [table for table in tables if table in found]
-    views = [_toml(dotted(_name(view, listed))) for view in listed if view.is_view]
-    items = [(*_name(table, listed), item) for table in people for item in _items(table, found)]
+    people, hidden = ([t for t in tables if (t in found) == known] for known in (True, False))
+    views = [_toml(dotted(names[view])) for view in listed if view.is_view]
+    items = [dotted((*names[t], i)) for t in people for i in _items(t, found[t])]
+    column = _toml(items[0] if items else "ratings.title")
     enums = [
-        f'# {_toml(dotted((*_name(table, listed), folded(name))))} = "enum"\n'
+        f'# {_column(names[table], name)} = "enum"\n'
         for table in people
         for name, kind in table.columns
         if family(kind) == "ENUM"
     ]
-    column = _toml(dotted(items[0] if items else ("ratings", "title")))
     tail = _TAIL.format(
-        enums="".join(enums), hidden=_hidden(tables, found, listed), column=column,
-        domains="".join(_domains(tables, found, listed)) or f'# {column} = "catalog.title"\n',
+        enums="".join(enums), column=column,
+        hidden=_hidden([_toml(dotted(names[table])) for table in hidden]),
+        domains="".join(_domains(people, hidden, names)) or f'# {column} = "catalog.title"\n',
         views=f"  # for example [{', '.join(views)}]" if views else "",
         budget=drafted(BudgetKeys, "  "), cap=drafted(CapKeys, "  "), limits=drafted(Limits),
     )  # fmt: skip
-    return _HEAD + "".join(_section(table, found, listed) for table in people) + tail
+    return _HEAD + "".join(_section(table, found[table], names) for table in people) + tail
 
 
-def _section(table: Listed, found: _Found, listed: Sequence[Listed]) -> str:
-    key, proposal = dotted(_name(table, listed)), found[table]
+def _section(table: Listed, proposal: Proposal, names: _Names) -> str:
+    key = dotted(names[table])
     key = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)
     lines = ["", _columns(table), f"[tables.{key}]"]
-    first = f'"{UNNAMED}"  # the column that identifies the person, or a link:'
-    others = list(proposal.ways)
-    if not proposal.asks:
-        way = others.pop(0)
-        first = f"{_unit(way, listed)}  # {_words(way.why)}"
-    lines.append(f"privacy_unit = {first}")
-    lines += [f"# privacy_unit = {_unit(way, listed)}  # {_words(way.why)}" for way in others]
-    if proposal.asks and not others:
-        lines.append('# privacy_unit = { link = "order_id", to = "orders.order_id" }')
-    if _has_one_row(table, found):
-        names = [name for name, kind in table.columns if family(kind) in EXACT_TYPES]
-        same = ", ".join(_toml(dotted([n])) for n in names if n not in table.primary_key)
+    ways = [f"{_unit(way, names)}  # {_words(way.why)}" for way in proposal.ways]
+    if proposal.asks:
+        ways.insert(0, f'"{UNNAMED}"  # the column that identifies the person, or a link:')
+        ways += ['{ link = "order_id", to = "orders.order_id" }'] * (not proposal.ways)
+    lines.append("\n# ".join(f"privacy_unit = {way}" for way in ways))
+    items = _items(table, proposal)
+    if not proposal.asks and (proposal.ways[0].column, proposal.ways[0].to) == (
+        key_of(table),
+        None,
+    ):
+        own = [name for name, kind in table.columns if family(kind) in EXACT_TYPES]
+        same = ", ".join(_toml(dotted([n])) for n in own if n not in table.primary_key)
         lines.append("# A person has one row here, by the primary key.")
         lines += _wrapped(f"unique_per_person = [{same}]")
-    else:
-        for item in _items(table, found)[-1:]:
-            example = f"# unique_per_person = [{_toml(dotted([item]))}]"
-            lines += [f"{example}  # columns with one value per person; checked"]
+    elif items:
+        example = f"# unique_per_person = [{_toml(dotted(items[-1:]))}]"
+        lines.append(f"{example}  # columns with one value per person; checked")
     return "\n".join([*lines, ""])
 
 
@@ -290,23 +279,15 @@ def _words(text: str) -> str:
     return text if text.isprintable() else _toml(text)
 
 
-def _unit(way: Way, listed: Sequence[Listed]) -> str:
-    if way.to is None:
-        return _toml(dotted([way.column]))
-    table, column = way.to
-    to = dotted((*_name(table, listed), folded(column)))
-    return f"{{ link = {_toml(dotted([way.column]))}, to = {_toml(to)} }}"
+def _unit(way: Way, names: _Names) -> str:
+    column = _toml(dotted([way.column]))
+    return (
+        f"{{ link = {column}, to = {_column(names[way.to[0]], way.to[1])} }}" if way.to else column
+    )
 
 
-def _has_one_row(table: Listed, found: _Found) -> bool:
-    """Whether a person has one row, because the primary key identifies the person."""
-    proposal, key = found[table], key_of(table)
-    return not proposal.asks and proposal.ways[0].to is None and proposal.ways[0].column == key
-
-
-def _hidden(tables: Sequence[Listed], found: _Found, listed: Sequence[Listed]) -> str:
+def _hidden(names: Sequence[str]) -> str:
     """The tables that nothing connects with people, for their owner to judge."""
-    names = [_toml(dotted(_name(table, listed))) for table in tables if table not in found]
     if not names:
         return ""
     why = "No key or name connects these with people. List those that hold nothing about people:"
@@ -318,34 +299,29 @@ def _wrapped(text: str) -> list[str]:
                          break_on_hyphens=False)  # fmt: skip
 
 
-def _domains(tables: Sequence[Listed], found: _Found, listed: Sequence[Listed]) -> Iterator[str]:
+def _domains(people: Sequence[Listed], hidden: Sequence[Listed], names: _Names) -> Iterator[str]:
     """Domains from tables that the owner may list as public: by a foreign key or the same name."""
-    hidden = {table.parts: table for table in tables if table not in found}
-    for table in (table for table in tables if table in found):
+    by_parts = {table.parts: table for table in hidden}
+    for table in people:
         pairs = {
-            reference.columns[0]: (hidden[reference.table], reference.keys[0])
+            reference.columns[0]: (by_parts[reference.table], reference.keys[0])
             for reference in table.references
-            if reference.table in hidden and len(reference.columns) == 1
+            if reference.table in by_parts and len(reference.columns) == 1
         }
-        for other in hidden.values():
+        for other in hidden:
             keys = other.primary_key or tuple(name for name, _ in other.columns)
             theirs = {(folded(name), other.type_of(name)) for name in keys}
             for name, kind in table.columns:
                 if (folded(name), kind) in theirs and family(kind) in EXACT_TYPES:
                     pairs.setdefault(name, (other, name))
         for name, (other, column) in pairs.items():
-            here = _toml(dotted((*_name(table, listed), folded(name))))
-            yield f"# {here} = {_toml(dotted((*_name(other, listed), folded(column))))}\n"
+            yield f"# {_column(names[table], name)} = {_column(names[other], column)}\n"
 
 
-def _items(table: Listed, found: _Found) -> list[str]:
+def _items(table: Listed, proposal: Proposal) -> list[str]:
     """String columns of a table with people's ids: for examples."""
-    ways = found[table].ways
-    return [
-        name
-        for name, kind in table.columns
-        if kind == "VARCHAR" and ways and not found[table].asks and name != ways[0].column
-    ]
+    strings = [name for name, kind in table.columns if kind == "VARCHAR"]
+    return [] if proposal.asks else [s for s in strings if s != proposal.ways[0].column]
 
 
 def _name(relation: Listed, listed: Sequence[Listed]) -> tuple[str, ...]:
@@ -354,6 +330,11 @@ def _name(relation: Listed, listed: Sequence[Listed]) -> tuple[str, ...]:
     shorter = (parts[2:], parts[1:])
     alone = (name for name in shorter if sum(other.is_called(name) for other in listed) == 1)
     return next(alone, parts)
+
+
+def _column(table: tuple[str, ...], name: str) -> str:
+    """A column by its full name, as a TOML string."""
+    return _toml(dotted((*table, folded(name))))
 
 
 def _toml(text: str) -> str:
