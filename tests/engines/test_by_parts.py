@@ -40,7 +40,7 @@ CERTAIN = [
     f"DP_AVG(year::INT % 2, {E}, contribution_bound := 10)",
     f"DP_AVG(year::INT % 9, {E}, lower := 2, upper := 5)",
     f"DP_MEDIAN(user_id::INT // 3, {E}, lower := 0, upper := 60)",
-    f"DP_QUANTILE(user_id::INT, [0.1, 0.9], {E}, lower := 0, upper := 60)",
+    f"DP_QUANTILE(user_id::INT, [0.1234, 0.8766], {E}, lower := 0, upper := 60)",
     f"DP_COUNT_DISTINCT(title, {E}, sample_items := 0.999999999999)",
 ]  # fmt: skip
 GROUPED = [
