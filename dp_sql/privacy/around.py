@@ -25,6 +25,7 @@ from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Token, called, folded, token_at
 
 IN_DP = "Write the query into dp, FROM dp($$ SELECT … $$), or ask with dp_sql.connect(…)."
+NO_PARAMETERS = "DuckDB does not show dp_sql the values of a plain statement's parameters."
 _SOURCE = ("from_", "joins", "where")
 _PARTS = {"expressions", *_SOURCE, "limit", "offset", "order", "distinct", "with_"}
 _NAMES = {"group": "GROUP BY", "sample": "USING SAMPLE", "pivots": "PIVOT"}
@@ -48,11 +49,8 @@ def check_around(statement: Statement, engine: OwnersEngine) -> None:
         raise NotSupported("dp_sql cannot read this statement.", hint=IN_DP) from None
     calls = [call for select in statement.selects for call in select.calls]
     if any(token.is_symbol("?", "$") for token in statement.tokens):
-        message = "A statement with a DP call takes no parameters here."
-        hint = (
-            "Write the value into the statement, or pass it to dp_sql.connect(…).sql(…, params=…)."
-        )
-        raise NotSupported(message, hint=hint)
+        hint = "Write the value into it, or pass it to dp_sql.connect(…).sql(…, params=…)."
+        raise NotSupported(NO_PARAMETERS, hint=hint)
     tokens = statement.tokens
     if any(token_at(tokens, i - 1).is_symbol("(") and t.upper == "TABLE"
            for i, t in enumerate(tokens)):  # fmt: skip

@@ -114,8 +114,8 @@ def install(con: Connection) -> Connection:
     Registers functions in the database instance, and creates the table macro `dp` and a macro for
     each SQL function in its default schema (temporary ones if the database is read-only). Each
     execution of a query or relation is a release of its own; within one execution each call is
-    released once. `FROM dp($$ SELECT DP_… $$)` takes statements that a plain DP call cannot be
-    part of, such as GROUP BY (docs/sessions.md).
+    released once. `FROM dp($$ SELECT DP_… $$, params := row(…))` takes parameters, and statements
+    that a plain DP call cannot be part of, such as GROUP BY (docs/sessions.md).
 
     Returns the connection; keep it open while its cursors use the macros. Raises DpSqlError if the
     database has another macro `dp`.

@@ -5,6 +5,7 @@ Writing it releases nothing; each execution does. DuckDB binds such a query as o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import pairwise
@@ -20,6 +21,7 @@ from dp_sql.privacy.private_sql.statement import EXECUTION, one_of, private_sql
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.limits import check_depth
+from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.select_list import check_list
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.tokens import Token, called, folded
@@ -29,13 +31,46 @@ HIDDEN_HINT = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.con
 SHARING = "with dp_sql.connect(…).sql(…), where the calls of a SELECT share their groups."
 
 
-def query_of(text: str, engine: Engine) -> str:
-    """The query that `dp(text)` means; QueryError if it is not one query, or is refused."""
+def query_of(text: str, params: str, engine: Engine) -> str:
+    """The query that `dp(text, params)` means; QueryError if it is not one query, or is refused."""
     try:
-        return _query_of(text, engine)
+        return _query_of(_bound(text, params, engine), engine)
     except QueryError as error:
         suggest(error, engine, lambda *_: False)
         raise
+
+
+def _bound(text: str, params: str, engine: Engine) -> str:
+    """The text with literals for its parameters: the values of a row, struct or list as JSON."""
+    given = json.loads(params, object_pairs_hook=lambda pairs: pairs)
+    if given is None:
+        asked = _one_query(text)
+        if parameters(asked.tokens):
+            message = "dp() needs the values of its query's parameters."
+            raise NotSupported(message, hint=f"Write: {in_dp(asked)}")
+        return text
+    if not isinstance(given, list):  # one value
+        given = [given]
+    elif given and isinstance(given[0], tuple):  # a struct; the fields of a row have no names
+        given = dict(given) if given[0][0] else [value for _, value in given]
+    return bind(_one_query(text), given, engine.parameter_names(text))
+
+
+def in_dp(statement: Statement) -> str:
+    """A statement with its query in dp(), which takes the values of its parameters."""
+    tokens, (start, stop) = statement.tokens, statement.span
+    if not statement.is_query:  # CREATE TABLE … AS
+        start = next((b.start for a, b in pairwise(tokens) if a.upper == "AS"), start)
+    body, found = statement.text[start:stop], parameters(tokens)
+    signs = [statement.text[tokens[p.index].start : tokens[p.stop - 1].end] for p in found]
+    given = ""
+    if found and found[0].name.isdigit():
+        once = sorted({*signs}, key=lambda sign: int(sign[1:])) if "$1" in signs else signs
+        given = f", params := row({', '.join(once)})"
+    elif found:
+        fields = (f"'{name}': ${name}" for name in dict.fromkeys(one.name for one in found))
+        given = f", params := {{{', '.join(fields)}}}"
+    return f"{statement.text[statement.span[0] : start]}FROM dp($$ {body} $${given})"
 
 
 def suggest(

@@ -15,12 +15,13 @@ from fractions import Fraction
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.install import Asked, Owner
 from dp_sql.errors import NotSupported, QueryError
-from dp_sql.privacy.around import IN_DP, check_around
+from dp_sql.privacy.around import IN_DP, NO_PARAMETERS, check_around
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.session.dp_macro import (
     HIDDEN,
     HIDDEN_HINT,
     SHARING,
+    in_dp,
     looked_up,
     may_be_relations,
     plans_of_all,
@@ -30,12 +31,14 @@ from dp_sql.session.dp_macro import (
 )
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.limits import check_depth
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.tokens import Token, folded, matching, tokenize
 
 _Planned = tuple[Statement, list[Plan]]
 _Signature = tuple[object, ...]
+_PREPARED = "Write: PREPARE … AS FROM dp($$ SELECT … $1 … $$, params := row($1))"
 _BOOLEANS = {
     ("CAST", "(", f"'{value[0].upper()}'", "AS", "BOOLEAN", ")"): value
     for value in ("true", "false")
@@ -81,8 +84,8 @@ def _planned(asked: Asked, engine: Engine) -> _Planned:
         if "does not exist" in error.message:
             committed = "A plain call reads only committed tables and views."
             error.hint = f"{error.hint} {committed}" if error.hint else committed
-            if error.message.startswith("Table with name"):  # DuckDB proposes a similar name
-                error.hint = f"{committed} Dataframes are read by FROM dp($$ SELECT … $$)."
+            if error.message.startswith("Table with name"):  # DuckDB found it: a similar name
+                error.hint = f"{committed} For a dataframe, write: {in_dp(statement)}"
                 error.suggestion = ""  # is no better
         raise
     engine.tickets.planned = key, made
@@ -95,12 +98,14 @@ def _check(statement: Statement, asked: Asked, engine: Engine) -> None:
         _index(statement.text, [c for select in statement.selects for c in select.calls], asked)
         check_around(statement, engine)
     except NotSupported as refusal:
-        body = statement.text[slice(*statement.span)]
+        body, first = statement.text[slice(*statement.span)], statement.keyword
+        if refusal.message == NO_PARAMETERS and (statement.is_query or first == "CREATE"):
+            refusal.hint = f"Write: {in_dp(statement)}"
         if refusal.hint == IN_DP and any(map(shares_groups, statement.selects)):
             refusal.hint = f"Ask {SHARING}"
         # DuckDB writes a source's values into PIVOT.
         if refusal.hint == IN_DP and statement.is_query and not re.search(r"\$|PIVOT", body, re.I):
-            refusal.hint = f"Write: FROM dp($$ {body} $$)"
+            refusal.hint = f"Write: {in_dp(statement)}"
         raise
 
 
@@ -120,7 +125,7 @@ def _statement(asked: Asked) -> Statement:
         raise NotSupported(
             "DuckDB does not show dp_sql this call: it is in a view, a macro, a prepared statement "
             "or a relation of another query.",
-            hint=IN_DP,
+            hint=_PREPARED if asked.text.lstrip()[:7].upper() == "EXECUTE" else IN_DP,
         )
     check_depth(found[0])
     first = found[0].keyword
@@ -132,8 +137,26 @@ def _statement(asked: Asked) -> Statement:
     for name, token in may_be_relations(found[0].tokens):
         if name in hidden:
             message = HIDDEN.format(token.name or token.text.strip("'$"))
-            raise token.error(NotSupported, message, HIDDEN_HINT)
+            raise token.error(NotSupported, message, _stored(found[0], token) or HIDDEN_HINT)
     return found[0]
+
+
+def _stored(statement: Statement, relation: Token) -> str:
+    """What to write for a statement that reads a temporary relation: it is stored first."""
+    tokens, name = statement.tokens, folded(relation.name or "")
+    places = [
+        b
+        for a, b, c in zip(tokens, tokens[1:], [*tokens[2:], tokens[-1]], strict=False)
+        if folded(b.name or "") == name and (a.upper in {"FROM", "JOIN"} or c.is_symbol("."))
+    ]
+    if relation not in places or not statement.is_query:
+        return ""
+    new, text = shown_name(f"{relation.name}_kept"), statement.text
+    for place in reversed(places):
+        text = text[: place.start] + new + text[place.end :]
+    store = f"CREATE TABLE {new} AS FROM {relation.text};"
+    body = text[statement.span[0] :]
+    return f"If each of its rows belongs to one person, write: {store} {body}"
 
 
 def _created(tokens: Sequence[Token]) -> str:

@@ -253,14 +253,12 @@ def test_the_statement_that_a_refusal_shows_can_be_run(con: Con) -> None:
     assert shown >= 8
 
 
-def test_prepared_statements_and_parameters_are_refused(plain: Con) -> None:
+def test_prepared_statements_are_refused(plain: Con) -> None:
     before = releases(plain)
     plain.execute(f"PREPARE asked AS {TOP}")
     for _ in range(2):
-        with pytest.raises(duckdb.Error, match="prepared statement"):
+        with pytest.raises(duckdb.Error, match=r"prepared statement(.|\n)+params := row"):
             plain.execute("EXECUTE asked").fetchall()
-    with pytest.raises(duckdb.Error, match="takes no parameters"):
-        plain.execute(f"{TOP} WHERE year > ?", [1]).fetchall()
     relation = plain.sql(TOP)
     assert relation is not None
     with pytest.raises(duckdb.Error, match="does not show dp_sql this call"):
@@ -330,8 +328,9 @@ def test_an_answer_is_kept_in_a_temporary_table(con: Con) -> None:
 
 def test_temporary_tables_and_the_search_path(con: Con) -> None:
     con.execute("CREATE TEMP TABLE mine AS FROM ratings")
-    with pytest.raises(duckdb.Error, match="mine is a temporary table or view"):
+    with pytest.raises(duckdb.Error, match="mine is a temporary table or view") as raised:
         con.execute(f"SELECT {CALL} FROM mine").fetchall()
+    assert con.execute(str(raised.value).split("write: ")[1]).fetchall() == BEST
     con.execute("CREATE TEMP TABLE catalog AS FROM ratings")
     with pytest.raises(duckdb.Error, match="catalog is a temporary table or view"):
         con.execute(
@@ -347,7 +346,7 @@ def test_temporary_tables_and_the_search_path(con: Con) -> None:
     assert con.execute(TOP).fetchall()[0][0][0] == "Emma"
     con.execute("SET search_path = 'main,s'")
     assert con.execute(TOP).fetchall() == BEST
-    assert releases(con) == 2
+    assert releases(con) == 3
 
 
 def test_dp_refuses_names_of_temporary_relations(con: Con) -> None:

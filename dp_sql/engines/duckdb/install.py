@@ -51,11 +51,11 @@ _FOREIGN = """SELECT system.main.lower(function_name) FROM system.main.duckdb_fu
 class Owner:
     """What the macros do on an owner's connection.
 
-    rewrite: (text, engine) to the query that `dp(text)` means.
+    rewrite: (text, parameters as JSON, engine) to the query that `dp(text, params)` means.
     answer: (asked, engine) to the value of one DP call as JSON.
     """
 
-    rewrite: Callable[[str, Engine], str]
+    rewrite: Callable[[str, str, Engine], str]
     answer: Callable[[Asked, Engine], str]
 
 
@@ -146,7 +146,7 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
         (WORD_UDF, words_of_rows, ["BIGINT"], "BIGINT", arrow),
         (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),
         # DuckDB folds constant arguments: query() needs the text when it binds.
-        (REWRITE_UDF, _rewrite_udf(instance), ["VARCHAR"] * 3, "VARCHAR", {}),
+        (REWRITE_UDF, _rewrite_udf(instance), ["VARCHAR"] * 4, "VARCHAR", {}),
         (
             ANSWER_UDF,
             with_parameters(lambda *given: _answer(instance, Asked(*given[:-1])), ANSWER_TYPES),
@@ -157,13 +157,13 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
     ]
 
 
-def _rewrite_udf(instance: Instance) -> Callable[[str, str, str], str]:
-    def rewrite(text: str, schema: str, database: str) -> str:
+def _rewrite_udf(instance: Instance) -> Callable[[str, str, str, str], str]:
+    def rewrite(text: str, schema: str, database: str, params: str) -> str:
         try:
             with contextlib.closing(_open_cursor(instance.connections)) as cursor:
                 cursor.execute(f"USE {quote(database)}.{quote(schema)}")
                 engine = Engine(cursor, instance.tickets, _caller())
-                return _owner(instance).rewrite(text, engine)
+                return _owner(instance).rewrite(text, params, engine)
         except DpSqlError as error:
             # query(error('…')) makes DuckDB raise the sentence while it binds, as it is.
             return f"FROM query(error({literal(with_type(error))}))"
@@ -317,8 +317,9 @@ class Asked:
 
 # What follows CREATE MACRO for `dp`.
 DP = (
-    f"dp(query) AS TABLE FROM query({quote(REWRITE_UDF)}"
-    "(query, system.main.current_schema(), system.main.current_database()))"
+    f"dp(query, params := NULL) AS TABLE FROM query({quote(REWRITE_UDF)}"
+    "(query, system.main.current_schema(), system.main.current_database(), "
+    "coalesce(CAST(system.main.to_json(params) AS VARCHAR), 'null')))"
 )
 
 

@@ -108,6 +108,10 @@ class Names:
             name = ".".join(parts)
             raise NotPrivate(f"{name} {wrong}; write its full name, database.schema.name.")
         if not meant:
+            # A variable in a text that 2.0's con.sql has written anew.
+            if is_bare and name.startswith("__duckdb_source_") and not self._is_scan((name,)):
+                raise NotPrivate("a Python relation is a query that dp_sql does not see; write it "
+                                 "as a subquery: FROM ({rel.sql_query()}) AS rel")  # fmt: skip
             return None
         *full, is_view = meant[0]
         sql = self._view_sql(tuple(full)) if is_view else None
@@ -134,12 +138,15 @@ class Names:
         """The SQL of a view; None if it is a registered dataframe."""
         ((sql,),) = self._fetch(_VIEW, full)
         if not sql:  # 1.5 keeps no SQL of what Python registered: look at what it scans
-            explain = f"EXPLAIN (FORMAT json) SELECT * FROM {full_name(full)}"
-            plan = self._fetch(explain)[0][1]
-            nodes = re.findall(r'"name": *"([^"]*)"', plan)
-            scans = [node.strip() for node in nodes if node.strip() != "PROJECTION"]
-            return None if scans in (["PANDAS_SCAN"], ["ARROW_SCAN"]) else ""
+            return None if self._is_scan(full) else ""
         return None if _REGISTERED.fullmatch(sql.strip()) else sql
+
+    def _is_scan(self, full: Sequence[str]) -> bool:
+        """Whether a relation is a dataframe or an arrow table, and not a query."""
+        explain = f"EXPLAIN (FORMAT json) SELECT * FROM {full_name(full)}"
+        nodes = re.findall(r'"name": *"([^"]*)"', self._fetch(explain)[0][1])
+        scans = [node.strip() for node in nodes if node.strip() != "PROJECTION"]
+        return scans in (["PANDAS_SCAN"], ["ARROW_SCAN"], ["PYTHON_ARROW_SCAN"])
 
     def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, parameters).fetchall()

@@ -1,0 +1,100 @@
+"""Parameters and variables of Python around plain DP calls: what an error shows is pasted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pytest
+
+import dp_sql
+from tests.conftest import READING_LOG, SURE
+
+Con = duckdb.DuckDBPyConnection
+CALL = f"DP_TOPK(title, 2, {SURE}, privacy_unit := user_id, domain := catalog.title)"
+TOP = f"SELECT {CALL} AS best FROM ratings"
+BEST = [(["Dune", "Emma"],)]
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Con]:
+    with duckdb.connect() as con:
+        con.execute(READING_LOG)
+        yield dp_sql.install(con)
+
+
+def releases(con: Con) -> int:
+    return len(dp_sql.receipts(con))
+
+
+def ask(con: Con, way: str, text: str, values: Any = None) -> Any:
+    if way == "sql":
+        return con.sql(text, params=values).fetchall()
+    return con.execute(text, values).fetchall()
+
+
+# Conditions that keep all rows.
+PARAMETERS: list[tuple[str, Any]] = [
+    ("year > ? AND title <> ?", [1, "it's"]),
+    ("year > $1 AND title <> $2 AND year > $1", [1, "x"]),
+    ("year > $since AND title <> $Not", {"since": 1.5, "Not": "x"}),
+    ("year NOT IN ?", [[1, 2]]),
+    ("title IS DISTINCT FROM ?", [None]),
+]
+
+
+@pytest.mark.parametrize("way", ["sql", "execute"])
+@pytest.mark.parametrize(("condition", "values"), PARAMETERS)
+def test_a_statement_with_parameters_is_refused_with_one_that_takes_them(
+    plain: Con, condition: str, values: Any, way: str
+) -> None:
+    before = releases(plain)
+    with pytest.raises(duckdb.Error, match="values of a plain statement's parameters") as raised:
+        ask(plain, way, f"{TOP} WHERE {condition}", values)
+    assert releases(plain) == before
+    shown = str(raised.value).split("Write: ")[1].split("\n")[0]
+    assert ask(plain, way, shown, values) == BEST
+    assert releases(plain) == before + 1
+
+
+def test_a_table_is_created_with_parameters(plain: Con) -> None:
+    with pytest.raises(duckdb.Error) as raised:
+        plain.execute(f"CREATE OR REPLACE TABLE kept AS {TOP} WHERE year > ?", [1])
+    plain.execute(str(raised.value).split("Write: ")[1], [1])
+    assert plain.execute("FROM kept").fetchall() == BEST
+
+
+def test_dp_takes_parameters_of_prepared_statements(plain: Con) -> None:
+    count = f"DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := user_id) AS n"
+    asked = f"FROM dp($$ SELECT {count} FROM ratings WHERE year > $1 $$, params := row($1))"
+    plain.execute(f"PREPARE since AS {asked}")
+    assert plain.execute("EXECUTE since(0)").fetchall() == [(4,)]
+    assert plain.execute("EXECUTE since(9999)").fetchall() == [(0,)]
+    private = asked.replace(SURE, "epsilon := $1")
+    wrong = [(asked.replace(", params := row($1)", given), words) for given, words in (
+        ("", "needs the values"), (", params := row(1, 2)", "excess parameters: 2"),
+        (", params := {other: 1}", "not provided"))]  # fmt: skip
+    for text, words in [*wrong, (private.replace("row($1)", "row(1)"), "number written in")]:
+        with pytest.raises(duckdb.Error, match=words):
+            plain.execute(text)
+
+
+@pytest.mark.parametrize("way", ["sql", "execute"])
+def test_a_dataframe_is_a_table_and_a_relation_may_mix_people(plain: Con, way: str) -> None:
+    mixed = plain.sql("SELECT title, max(user_id) AS user_id FROM ratings GROUP BY title")
+    frame = plain.sql("FROM ratings").to_arrow_table()
+    run = getattr(plain, way)  # in this frame, where DuckDB looks for variables
+    before = releases(plain)
+    for text in (f"SELECT {CALL} FROM mixed", f"FROM dp($$ SELECT {CALL} FROM mixed $$)"):
+        with pytest.raises(duckdb.Error, match=r"sql_query\(\)|committed tables"):
+            run(text).fetchall()
+    assert releases(plain) == before
+    text = f"SELECT {CALL} FROM frame"
+    if way == "execute" or duckdb.__version__ < "2":  # in which DuckDB does not show the variable
+        with pytest.raises(duckdb.Error, match="For a dataframe, write: ") as raised:
+            run(text).fetchall()
+        text = str(raised.value).split("write: ")[1].split("\n")[0]
+    assert run(text).fetchall() == BEST
+    assert (releases(plain), mixed.columns, len(frame) > 1) == (
+        before + 1, ["title", "user_id"], True)  # fmt: skip
