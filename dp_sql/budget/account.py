@@ -196,7 +196,9 @@ def _too_much(
     left = _left(row.epsilon_left, row.epsilon_total)
     if delta:
         asked += f" and delta = {in_words(Fraction(delta, ATTO))}"
-        left = f"epsilon = {left} and delta = {_left(row.delta_left, row.delta_total)}"
+        left = f"epsilon = {left}"
+        if row.accountant == "basic":  # others spend delta as a whole, on their proof
+            left += f" and delta = {_left(row.delta_left, row.delta_total)}"
     hint = "No epsilon fits any more."
     if delta and row.epsilon_left and largest is None:
         hint = "No delta fits any more; a mechanism without delta may."

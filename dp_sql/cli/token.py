@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -44,6 +45,8 @@ def _add(name: str, policy: str | None, file: str | None) -> None:
     """Make a token for the analyst NAME, and print it once."""
     print(add_token(_path(policy, file), name))
     print(f"This is the token of {name_of(name)}; it is not shown again.", file=sys.stderr)
+    if policy is not None:
+        tell_unlisted(policy, name)
 
 
 @command.command("list")
@@ -62,6 +65,20 @@ def _list(policy: str | None, file: str | None) -> None:
 def _remove(name: str, policy: str | None, file: str | None) -> None:
     """Remove the token of the analyst NAME; queries with it are refused from then on."""
     remove_token(_path(policy, file), name)
+
+
+def tell_unlisted(policy: str, name: str) -> None:
+    """Say so where a policy has caps of single analysts, and none of this one."""
+    from dp_sql.policy.model import read_policy
+
+    with contextlib.suppress(PolicyError):  # which serving reports
+        budget = read_policy(policy).budget
+        if budget is not None and budget.analysts and name_of(name) not in budget.analysts:
+            print(
+                f"[budget.analysts] of {policy} does not list {name_of(name)}, who may spend all "
+                f"that is left of the budget. It lists {', '.join(sorted(budget.analysts))}.",
+                file=sys.stderr,
+            )
 
 
 def _path(policy: str | None, file: str | None) -> Path:

@@ -226,12 +226,18 @@ class Session(Corrects):
     def _costs(self, texts: Sequence[str], frame: FrameType, params: object = None) -> Cost:
         engine = self._engine(frame)
         with self._lock:
-            parsed = [
-                one
-                for text in texts
-                for one in self._bound(self._parse(text, params) or [], params, engine)[0]
-            ]
-            plans = [plan for statement in parsed for plan in self._plan(statement, engine)]
+            plans, text = [], ""
+            try:
+                for text in texts:
+                    parsed, left = self._bound(self._parse(text, params) or [], params, engine)
+                    for one in parsed:
+                        found = self._plan(one, engine)
+                        if not one.is_explain and self._without_release(one, engine, left) is None:
+                            self._outer(one, found, left, engine)  # DuckDB's refusals
+                        plans += found
+            except (QueryError, duckdb.Error) as error:
+                told = self._corrected(error, text, params, engine)
+                raise told from None
             return self._cost(plans, engine)
 
     def _cost(self, plans: Sequence[Plan], engine: Engine) -> Cost:

@@ -19,7 +19,7 @@ from dp_sql.sql.given import (
     Reference,
     SetPerKey,
 )
-from dp_sql.sql.tokens import Token, matching, split, text_of
+from dp_sql.sql.tokens import Token, matching, put, split, text_of
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -85,7 +85,7 @@ def read_groups(argument: Argument, what: str) -> PublicSet | SetPerKey:
     return read_domain(argument, what)
 
 
-_QUERY = {"SELECT", "FROM", "WITH"}
+_QUERY, _SERIES = {"SELECT", "FROM", "WITH"}, {"RANGE", "GENERATE_SERIES"}
 
 
 def _in_brackets(tokens: Sequence[Token]) -> bool:
@@ -94,10 +94,11 @@ def _in_brackets(tokens: Sequence[Token]) -> bool:
 
 def read_domain(argument: Argument, what: str) -> PublicSet:
     """A public column, a list of literals, an ENUM type, a query, or the word observed."""
+    _check_series(argument)
     if _in_brackets(argument.tokens) and argument.tokens[1].upper in _QUERY:
         return PublicQuery(argument.written, argument.tokens[0].start)
     words = [token.upper for token in argument.tokens]
-    if words[0] in {"RANGE", "GENERATE_SERIES"} and _in_brackets(argument.tokens[1:]):
+    if words[0] in _SERIES and _in_brackets(argument.tokens[1:]):
         return PublicQuery(f"(FROM {argument.written})", argument.tokens[0].start)
     if argument.tokens[0].is_symbol("[") and argument.tokens[-1].is_symbol("]"):
         return ListLiteral(argument.written, argument.tokens[0].start)
@@ -111,6 +112,18 @@ def read_domain(argument: Argument, what: str) -> PublicSet:
             _as_domain(argument),
         )
     return found
+
+
+def _check_series(argument: Argument) -> None:
+    """Refuse a fourth argument of range(…), which sqlglot drops."""
+    tokens = argument.tokens
+    for i, name in enumerate(tokens[:-1]):
+        if name.upper in _SERIES and tokens[i + 1].is_symbol("("):
+            given = [*split(tokens, i + 2, matching(tokens, i + 1))]
+            if len(given) > 3:
+                surplus = tokens[given[2][1] : given[-1][1]]
+                message = f"{name.text} takes a start, an end and a step."
+                raise argument.refuse(message, instead=[put(surplus, "")])
 
 
 def _as_domain(argument: Argument) -> list[str]:

@@ -205,6 +205,8 @@ def test_zcdp_counts_the_discovery_of_items_where_the_policy_keeps_delta_for_it(
     shown = epsilon_of_rho(5 * first.rho, Fraction(9, 10**7))
     assert (row.epsilon_spent, row.delta_spent) == (Fraction(shown, NANO), Fraction(1, 10**6))
     assert row.epsilon_spent < Fraction(6, 10)
+    with pytest.raises(BudgetExceeded, match=r"and epsilon = \S+ of 1 is left of the budget"):
+        session.sql(DISCOVER.replace("0.3", "3"))
 
 
 def test_zcdp_refuses_the_discovery_of_items_where_the_policy_keeps_no_delta_for_it(

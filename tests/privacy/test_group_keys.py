@@ -141,6 +141,8 @@ def test_a_series_of_literals_is_public(
         ("(SELECT unnest(range(9)) FROM seen)", "unnest|people's rows"),
         ("(SELECT unnest(range(9)) WHERE false)", "needs a FROM"),
         ("(FROM range(9) LIMIT 2)", "LIMIT"),
+        ("(FROM range(1, 3, 1, 5))", "a start, an end and a step"),
+        ("range(1, 3, 1, 5)", "a start, an end and a step"),
         ("(SELECT DISTINCT * FROM range(9))", "tables, views, CTEs"),
         ("(FROM range(9), seen)", "tables, views, CTEs"),
         ("(FROM range((SELECT count(*) FROM seen)))", "tables, views, CTEs"),

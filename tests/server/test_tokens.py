@@ -188,6 +188,20 @@ def test_the_command_prints_the_token_alone_once(
     assert capsys.readouterr().out == ""
 
 
+def test_a_name_without_a_cap_beside_names_with_one_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        'tables.t.privacy_unit = "u"\n[budget]\ndataset = "shop"\nepsilon = 2\n'
+        'ledger = "ledger.sqlite"\nanalysts.carol = { epsilon = 1 }\n'
+    )
+    for name in ("carol", "caroline"):
+        assert main(["token", "add", name, "--policy", str(policy)]) == 0
+        told = "does not list caroline" in capsys.readouterr().err
+        assert told is (name == "caroline")
+
+
 def test_the_command_says_what_is_wrong_and_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

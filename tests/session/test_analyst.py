@@ -124,6 +124,19 @@ def test_explain_spends_nothing_and_shows_the_cost(analyst: AnalystSession) -> N
     assert analyst.receipts == ()
 
 
+def test_what_sql_refuses_explain_refuses_too(asking: AnalystSession) -> None:
+    for text in (
+        "SELECT count(*) FROM ratings",
+        "SELECT DP_COUNT(*, epsilon := 1) FROM ratings, x",
+    ):
+        with pytest.raises(dp_sql.QueryError) as raised:
+            asking.sql(text)
+        with pytest.raises(dp_sql.QueryError) as explained:
+            asking.explain(text)
+        assert str(explained.value) == str(raised.value)
+    assert asking.explain("SELECT 1").calls == asking.explain("SHOW TABLES").calls == ()
+
+
 def test_show_and_describe_show_names_and_types_only(asking: AnalystSession) -> None:
     shown = asked(asking, "SHOW TABLES")
     assert ("ratings", "private") in shown and ("catalog", "public") in shown

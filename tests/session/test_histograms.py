@@ -78,8 +78,11 @@ def test_where_a_cap_is_closer_it_is_used_and_else_it_is_not(owner: dp_sql.Sessi
         assert (call.mechanism == "k_norm") is (free <= capped)
         assert f"± {free}" in call.groups
         assert f"± {capped}" in call.groups
+        unused = f"max_groups_contributed = {cap} is not used"
+        assert (unused in call.groups) is (call.mechanism == "k_norm")
         assert len(rows(owner, text)) == 4
         assert owner.receipts[-1].mechanism == call.mechanism
+        assert (unused in owner.receipts[-1].accuracy) is (unused in call.groups)
         seen.add(call.mechanism == "k_norm")
     assert seen == {True, False}
 

@@ -104,6 +104,8 @@ def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
     values, accuracy, n_runs = parameters.draw_groups(plan.mechanism, plan.loss, cap, *lists)
     if groups is not None and groups.finding is not None:
         accuracy = f"{groups.finding.accuracy(parameters.beta)}; {accuracy}"
+    if groups is not None and groups.unused:
+        accuracy += f"; {groups.unused}"
     return Drawn(values, accuracy, n_runs)
 
 

@@ -227,12 +227,14 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
             why += f": all {n} counts are within ± {capped} of those kept"
             why += f"; without it, all are within ± {free}"
         return call, replace(groups, why=why)
-    why = "a person counts in all of their groups"
-    if free is not None:
-        why += f": all {n} counts are within ± {free}"
+    why, unused = "a person counts in all of their groups", ""
     if capped is not None:
-        why += f"; with max_groups_contributed := {cap}, within ± {capped} of those kept"
-    groups = replace(groups, cap=None, why=why)
+        unused = f"max_groups_contributed = {cap} is not used, as with it all {n} counts would be "
+        unused += f"within ± {capped} of those kept, and without it they are within ± {free}"
+        why += f"; {unused}"
+    elif free is not None:
+        why += f": all {n} counts are within ± {free}"
+    groups = replace(groups, cap=None, why=why, unused=unused)
     return replace(call, parameters=vector, mechanism=vector.mechanism), groups
 
 

@@ -65,6 +65,7 @@ class Groups:
         one group, or the shape is a vector, which needs no cap.
     size: how many groups there are; None: unknown before the release.
     why: why people count in all of their groups, or only in some; "" where there is no choice.
+    unused: that and why a cap in the statement has no effect; "" where it has, or there is none.
     factors: the SQL of each key's values as `item`, which `select` combines; () for a query.
     """
 
@@ -72,6 +73,7 @@ class Groups:
     cap: int | None
     size: int | None = None
     why: str = ""
+    unused: str = ""
     finding: Finding | None = None
     pays: bool = True
     found_by: Sequence[str] = ()
