@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
-from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.connection import Engine, forget_oldest
 from dp_sql.engines.duckdb.frozen import Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
@@ -180,12 +180,27 @@ class AnalystSession(Session):
         return describe_sql(name, self._policy, self._private), None
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
+        known = self._private.planned
+        if (plans := known.get(statement.text)) is None:
+            plans, is_timed = self._planned(statement)
+            if not is_timed:
+                known[statement.text] = plans
+                forget_oldest(known)
+        self._private.check(plans)
+        return plans
+
+    def _planned(self, statement: Statement) -> tuple[list[Plan], bool]:
+        """The plans of a statement, and whether they depend on the time when it is asked."""
         refuse_unknown(statement, self._public)
-        plans, now = [], datetime.now().astimezone()
+        now, asked, plans = datetime.now().astimezone(), [], []
+
+        def asked_at() -> datetime:
+            asked.append(now)
+            return now
+
         for select in statement.selects:
             check_list(select, self._public)
-            plans += analyst_plans(select, self._policy, self._private, now)
-        self._private.check(plans)
+            plans += analyst_plans(select, self._policy, self._private, asked_at)
         limits = self._policy.limits  # of a query, however many calls it has
         for what, total, most in (
             ("epsilon", sum(plan.loss.epsilon for plan in plans), limits.max_epsilon_per_query),
@@ -199,7 +214,7 @@ class AnalystSession(Session):
                     text=statement.text, position=place, hint="Put them into separate queries.",
                     instead=[rescaled(statement, most / total)],
                 )  # fmt: skip
-        return plans
+        return plans, bool(asked)
 
     def _tables(self, statement: Statement, engine: Engine) -> list[Edit]:
         """Also copy the public tables that the statement may read, once each."""
@@ -277,9 +292,10 @@ class AnalystSession(Session):
         return explanation(plan, kept, self._private, delta)
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
-        self._public.only_select(empty)
-        only_reads(statement, self._public)
-        self._public.bind(empty, params)
+        if empty not in self._public.bound:
+            self._public.only_select(empty)
+            only_reads(statement, self._public)
+            self._public.bind(empty, params)
 
     def _release(self, statement: Statement, plans: Sequence[Plan], engine: Engine) -> list[str]:
         """A relation for each plan: its stored release if the policy keeps it, else a new one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from dp_sql.errors import ArgumentError
 from dp_sql.sql.clauses import Span, ctes
@@ -13,6 +13,7 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.tokens import Token, outside, statements, token_at
 
 QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})  # the keywords that begin a query
+_SHORT = 4000  # characters; what was read of such texts is remembered
 SYSTEM_TABLES = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")  # functions of dp_sql
 
 
@@ -117,7 +118,13 @@ def casts(statement: Statement) -> bool:
 
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:
     """The statements of a string of SQL, cut at semicolons; ParseError for an open quote."""
-    return [Statement(text, tokens, under_policy) for tokens in statements(text)]
+    read = _parsed if len(text) <= _SHORT else _parsed.__wrapped__
+    return [*read(text, under_policy)]
+
+
+@lru_cache(256)
+def _parsed(text: str, under_policy: bool) -> tuple[Statement, ...]:
+    return tuple(Statement(text, tokens, under_policy) for tokens in statements(text))
 
 
 def _system_table(tokens: Sequence[Token], index: int) -> SystemTableCall:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import FrameType
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import duckdb
 
@@ -35,6 +36,9 @@ T = TypeVar("T")
 # What functions may be: the names that were asked for, their kinds, and those that users replace.
 _Kinds = tuple[frozenset[str] | None, Mapping[str, frozenset[str]], frozenset[str]]
 _NOT_ASKED: _Kinds = (None, {}, frozenset())
+_MAX_KNOWN = 500  # answers that do not change: of the catalog, and about public tables
+_MAX_STATEMENTS = 100  # of some 40 kB each
+_STATEMENTS = WeakKeyDictionary[Interrupts, dict[str, duckdb.Statement]]()  # of a session
 _WORD = re.compile(r"\w+")
 _KIND = re.compile(r"^(Binder|Catalog|Parser|Conversion) Error: ")
 _OFFERED = re.compile(r'"([^"\s]+)"')
@@ -214,6 +218,16 @@ class Engine:
         """Execute SQL as if the caller had written `connection.execute(sql)`."""
         return self._in_frame("execute", sql, parameters)  # type: ignore[no-any-return]
 
+    def run_again(self, sql: str, parameters: Sequence[object] = ()) -> Connection:
+        """The same; the plan of SQL with parameters is kept: DuckDB sees when it is out of date."""
+        if not parameters:
+            return self.run(sql)
+        known = _STATEMENTS.setdefault(self.interrupts, {})
+        if sql not in known:
+            (known[sql],) = self.connection.extract_statements(sql)
+            forget_oldest(known, _MAX_STATEMENTS)
+        return self._in_frame("execute", known[sql], parameters)  # type: ignore[no-any-return]
+
     def finish(self, sql: str, parameters: object = None) -> None:
         """Execute SQL to its end and drop the result."""
         result = self.run(sql, parameters)
@@ -231,7 +245,7 @@ class Engine:
         """The relation of some SQL, as if the caller had written `connection.sql(sql)`."""
         return self._in_frame("sql", sql, parameters)  # type: ignore[no-any-return]
 
-    def _in_frame(self, method: str, sql: str, parameters: object) -> Any:
+    def _in_frame(self, method: str, sql: str | duckdb.Statement, parameters: object) -> Any:
         """Call a method of the connection in a frame with the caller's variables.
 
         There DuckDB looks for dataframes. In a frame of this module, it would take a table called
@@ -239,7 +253,8 @@ class Engine:
         """
         # Reading a frame's f_locals makes the frame keep a copy of them (up to Python 3.12), and
         # with it every session and relation in it. So they are read only if a name fits.
-        wanted = _local_names(self._frame) & set(_WORD.findall(sql))
+        text = sql if isinstance(sql, str) else sql.query
+        wanted = _local_names(self._frame) & set(_WORD.findall(text))
         values = self._frame.f_locals if self._frame is not None and wanted else {}
         names = {name: values[name] for name in wanted if name in values}
         names |= {"__dp_call": getattr(self.connection, method), "__dp_sql": sql}
@@ -262,10 +277,11 @@ class Engine:
 
         def run() -> None:
             for places, some, theirs in bundled(drawn, tickets):
-                with release_sql(some, theirs, self, private_sql) as sql:
+                with release_sql(some, theirs, self, private_sql) as (sql, values):
                     groups = some[0].groups
                     n_rows = groups.size if groups is not None else None if some[0].keys else 1
-                    relation = frozen.insert(released_columns(some), sql, self.run, n_rows)
+                    columns = released_columns(some)
+                    relation = frozen.insert(columns, sql, self.run_again, n_rows, values)
                 for number, place in enumerate(places, 1):
                     relations[place] = one_of(some, relation, number)
 
@@ -289,8 +305,8 @@ class Engine:
         drawn, in_one = self.tickets.plan(ticket), partial(private_sql, execution=asking)
 
         def run() -> str:
-            with release_sql([drawn], [ticket], self, in_one, asking) as sql:
-                return str(self.run(f"{select} ({sql})").fetchall()[0][0])
+            with release_sql([drawn], [ticket], self, in_one, asking) as (sql, values):
+                return str(self.run(f"{select} ({sql})", values or None).fetchall()[0][0])
 
         return self._redeem(plan, [ticket], run)
 
@@ -310,6 +326,12 @@ class Engine:
             for ticket in tickets:
                 self.tickets.withdraw(ticket)
         raise refusal  # outside the handler, so that DuckDB's error is not its context
+
+
+def forget_oldest(known: dict[Any, Any], most: int = _MAX_KNOWN) -> None:
+    """Keep what a session remembers small."""
+    if len(known) > most:
+        del known[next(iter(known))]
 
 
 def _local_names(frame: FrameType | None) -> set[str]:

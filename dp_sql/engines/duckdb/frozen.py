@@ -36,24 +36,36 @@ class FrozenAnswers:
         self._numbers = count(1)
         self._copies: deque[str] = deque()
 
-    def insert(self, columns: Columns, select: str, run: Run, n_rows: int | None = None) -> str:
+    def insert(
+        self,
+        columns: Columns,
+        select: str,
+        run: Run,
+        n_rows: int | None = None,
+        parameters: Sequence[object] = (),
+    ) -> str:
         """Freeze the rows of a SELECT, which is run once; returns a relation, as SQL.
 
-        `n_rows`: how many there are, if this is known.
+        `n_rows`: how many there are, if this is known. `parameters`: of the SELECT.
         """
         is_exact = not any("TIME ZONE" in kind for _, kind in columns)  # strings, read back
         if n_rows is not None and n_rows <= _ROWS_PER_INSERT and is_exact:
-            return self.add(columns, run(exactly(columns, select)).fetchall())
+            return self.add(columns, run(exactly(columns, select), parameters).fetchall())
         number, table, names = next(self._numbers), _shared(columns), _names(columns)
         _create(run, table, [("__dp_number", "BIGINT"), *columns])  # a ROLLBACK may have removed it
-        run(f"INSERT INTO {table} SELECT {number}, {names} FROM ({select})")
+        place = f"CAST(${len(parameters) + 1} AS BIGINT)"
+        run(f"INSERT INTO {table} SELECT {place}, {names} FROM ({select})", [*parameters, number])
         return f"(SELECT {names} FROM {table} WHERE __dp_number = {number})"
 
     def add(self, columns: Columns, rows: Records) -> str:
         """Freeze rows, with values as of `exactly`; returns a relation, as SQL."""
         number, table, names = next(self._numbers), _shared(columns), _names(columns)
-        values = ", ".join(f"({_constants(columns, row)})" for row in rows[:_SHORT])
+        listed = [_constants(columns, row) for row in rows[:_SHORT]]
+        values = ", ".join(f"({', '.join(row)})" for row in listed)
         if rows and len(values) < _SHORT and "\0" not in values:
+            if len(rows) == 1:  # DuckDB plans it faster
+                named = zip(listed[0], columns, strict=True)
+                return f"(SELECT {', '.join(f'{value} AS {name}' for value, (name, _) in named)})"
             return f"(SELECT * FROM (VALUES {values}) AS __dp_rows({names}))"
         numbered = [("__dp_number", "BIGINT"), *columns]
         _create(self._run, table, numbered)
@@ -94,9 +106,9 @@ def _shared(columns: Columns) -> str:
     return f"temp.main.__dp_releases_{digest}"
 
 
-def _constants(columns: Columns, row: Sequence[object]) -> str:
+def _constants(columns: Columns, row: Sequence[object]) -> list[str]:
     typed = zip(row, columns, strict=True)
-    return ", ".join(f"CAST({_constant(value)} AS {kind})" for value, (_, kind) in typed)
+    return [f"CAST({_constant(value)} AS {kind})" for value, (_, kind) in typed]
 
 
 def _constant(value: object) -> str:
@@ -107,6 +119,8 @@ def _constant(value: object) -> str:
         fields = (f"{quote(name)} := {_constant(field)}" for name, field in value.items())
         return f"system.main.struct_pack({', '.join(fields)})"  # {…} would call a macro
     if isinstance(value, list | tuple):
+        if value and all(isinstance(one, int) for one in value):
+            return f"'{[*value]}'"  # a string is read faster
         return f"system.main.list_value({', '.join(map(_constant, value))})"
     return literal(str(value))
 

@@ -32,7 +32,7 @@ from dp_sql.errors import InternalError, SourceError
 from dp_sql.privacy.plans.plan import Plan, drawn_from
 from dp_sql.privacy.private_sql.bundles import read_together
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.privacy.private_sql.statement import EXECUTION, merged_sql
+from dp_sql.privacy.private_sql.statement import EXECUTION, call_of, merged_sql
 from dp_sql.sql.formatting import full_name
 
 if TYPE_CHECKING:
@@ -124,16 +124,19 @@ def release_sql(
     engine: Engine,
     in_one: Callable[..., str],
     execution: str = EXECUTION,
-) -> Iterator[str]:
-    """Yield the SELECT of the release of a bundle of plans, to be run once.
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the SELECT of the release of a bundle of plans, to be run once, and its parameters.
 
     `in_one` writes the SELECT as private_sql does. Raises DuckDB's errors, or a SourceError.
     """
-    calls = [f"'{ticket}', {execution}" for ticket in tickets]
+    calls = [call_of(ticket, execution) for ticket in tickets]
     if not _is_in_pieces(plans[0]):
         fits = partial(_fits_memory, plans[0], engine)
         with computed_from(plans, calls, engine, fits) as computed:
-            yield in_one(plans, tickets, persons=computed)
+            if computed is None:  # the same text each time
+                yield in_one(plans, [f"${n}" for n, _ in enumerate(tickets, 1)]), [*tickets]
+            else:
+                yield in_one(plans, tickets, persons=computed), []
         return
     (plan,), (ticket,), (call,) = plans, tickets, calls
     try:
@@ -145,7 +148,7 @@ def release_sql(
     numbered = [[*range(len(counts))], counts]
     engine.run(f"CREATE TEMP TABLE {table} AS SELECT {unnested}", numbered)
     try:
-        yield merged_sql(plan, ticket, table, execution=execution)
+        yield merged_sql(plan, ticket, table, execution=execution), []
     finally:
         with contextlib.suppress(duckdb.Error):  # in a transaction that has failed it is gone
             engine.run(f"DROP TABLE IF EXISTS {table}")

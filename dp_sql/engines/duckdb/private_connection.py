@@ -18,6 +18,7 @@ from dp_sql.engines.duckdb.connection import (
     Connection,
     Engine,
     columns_of,
+    forget_oldest,
     open_database,
     restrict,
     source_error,
@@ -42,7 +43,6 @@ from dp_sql.sql.tokens import dotted_names, folded, tokenize
 FAILED = "The answer could not be computed. Its cost is spent."
 
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
-_MAX_KNOWN = 500  # answers kept that do not change: the catalog's, and numbers of public tables
 # Types whose values arrow changes on some versions.
 _AS_STRING = {"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"}
 
@@ -51,7 +51,8 @@ class PrivateConnection(Schema):
     """The owner's database file as the compiler of analysts' statements sees it.
 
     described: what messages call it. identity: tells it from other databases, in stored releases.
-    changed: what has changed where `have_files_changed`.
+    changed: what has changed where `have_files_changed`. planned: plans by the text of their
+        statement, as long as the temporary tables that they read.
     """
 
     changed = "The owner's files have changed"
@@ -75,8 +76,9 @@ class PrivateConnection(Schema):
         self._numbers: dict[str, int] = {}
         self._agreed: dict[tuple[str, frozenset[Parts]], None] = {}
         self._public_rows: OrderedDict[Parts, None] = OrderedDict()
+        self.planned: dict[str, list[Plan]] = {}
         with self._closed_on_failure():
-            self._remove_spill = limit_private(one, limits, self._run)
+            self._remove_spill = limit_private(one, limits, connection.execute)
             restrict(self._connection, OPTIMIZERS)
             self.tickets = register(self._connection)
             self._engine = Engine(self._connection, self.tickets)
@@ -145,7 +147,7 @@ class PrivateConnection(Schema):
                 self._known[select] = columns_of(self._bound(select))
             except duckdb.Error as error:
                 raise source_error(error, offers=False) from None
-            _forget_oldest(self._known)
+            forget_oldest(self._known)
         return self._known[select]
 
     def public_values(self, select: str) -> list[object]:
@@ -163,7 +165,7 @@ class PrivateConnection(Schema):
         if select not in self._numbers:
             (number,) = self.public_values(select)
             self._numbers[select] = int(str(number))
-            _forget_oldest(self._numbers)
+            forget_oldest(self._numbers)
         return self._numbers[select]
 
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
@@ -180,6 +182,7 @@ class PrivateConnection(Schema):
             self._public_rows[parts] = None
         self._public_rows.move_to_end(parts)
         if len(self._public_rows) > _MAX_PUBLIC_TABLES:
+            self.planned.clear()
             self._run(f"DROP TABLE {full_name(self._public_rows.popitem(last=False)[0])}")
         return full_name(parts), frozenset({parts})
 
@@ -202,7 +205,7 @@ class PrivateConnection(Schema):
             return True
         if agrees := self._agrees(source, tables):
             self._agreed[source, tables] = None
-            _forget_oldest(self._agreed)
+            forget_oldest(self._agreed)
         return agrees
 
     def _agrees(self, source: str, tables: frozenset[Parts]) -> bool:
@@ -246,8 +249,8 @@ class PrivateConnection(Schema):
         answers: list[Records] = [()] * len(plans)
         drawn = [*map(self.tickets.plan, tickets)]
         for places, some, theirs in bundled(drawn, tickets):
-            with release_sql(some, theirs, self._engine, private_sql) as sql:
-                rows = self._run(exactly(released_columns(some), sql)).fetchall()
+            with release_sql(some, theirs, self._engine, private_sql) as (sql, values):
+                rows = self._run(exactly(released_columns(some), sql), values).fetchall()
             n = len(places)
             for number, place in enumerate(places):
                 answers[place] = [(*row[:-n], row[number - n]) for row in rows]
@@ -265,8 +268,8 @@ class PrivateConnection(Schema):
         """The relation of a SELECT: DuckDB has bound it, and runs it when it is read."""
         return self._connection.sql(select)
 
-    def _run(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
-        return self._connection.execute(sql, parameters)
+    def _run(self, sql: str, parameters: Sequence[object] = ()) -> Connection:
+        return self._engine.run_again(sql, parameters)
 
 
 def _full_names(sql: str) -> Iterator[Parts]:
@@ -275,8 +278,3 @@ def _full_names(sql: str) -> Iterator[Parts]:
     for start in range(len(tokens) - 4):
         if names := dotted_names(tokens[start : start + 5]):
             yield names
-
-
-def _forget_oldest(known: dict[Any, Any]) -> None:
-    if len(known) > _MAX_KNOWN:
-        del known[next(iter(known))]

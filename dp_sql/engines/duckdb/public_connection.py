@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Engine, restrict
+from dp_sql.engines.duckdb.connection import Engine, forget_oldest, restrict
 from dp_sql.engines.duckdb.frozen import FrozenAnswers, Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
@@ -42,6 +42,7 @@ class PublicConnection(Engine):
         self.loaded: set[tuple[str, ...]] = set()  # public tables, by their full names
         self.frozen = FrozenAnswers(self.connection.execute)
         self._stored: dict[str, str] = {}
+        self.bound: dict[str, None] = {}  # SQL without parameters that DuckDB can bind here
 
     def interrupt(self) -> None:
         """Stop what is running."""
@@ -51,6 +52,13 @@ class PublicConnection(Engine):
         """Close the connection; relations of this session end with it."""
         with CATALOG_LOCK:
             self.connection.close()
+
+    def bind(self, sql: str, parameters: object = None, keyword: str = "SELECT") -> None:
+        """Let DuckDB bind a SELECT; what it can bind once, it can bind later."""
+        super().bind(sql, parameters, keyword)
+        if parameters is None:
+            self.bound[sql] = None
+            forget_oldest(self.bound)
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """What each name may be as a function; no one can create functions here."""

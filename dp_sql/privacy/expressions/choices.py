@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from sqlglot import exp
 
@@ -70,7 +69,7 @@ def now(node: Node, scope: Scope) -> Value:
     """The time of the statement, as a literal."""
     if scope.now is None:
         raise refuse(node, "The time is not available here")
-    moment: datetime = scope.now
+    moment = scope.now()
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
     if isinstance(node, exp.CurrentDate) or name == "today":
         return Value(f"CAST('{moment.date()}' AS DATE)", "DATE", bound=moment.year)

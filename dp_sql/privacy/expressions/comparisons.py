@@ -114,7 +114,7 @@ class Scope:
     column: Callable[[exp.Column], Value]
     schema: Schema
     listed: Callable[[Node], Value]
-    now: datetime | None = None
+    now: Callable[[], datetime] | None = None
     aggregate: Callable[[Node], Value] | None = None
     as_written: Callable[[Node], Value] | None = None
     matched: Callable[[Node, Value | None], Value | None] | None = None

@@ -8,6 +8,7 @@ columns that the policy calls `"observed"`: these are public, as the owner decla
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
@@ -45,7 +46,9 @@ from dp_sql.udfs.mechanism import in_words
 _UNREADABLE = "The policy's domain of this item cannot be read."
 
 
-def analyst_plans(select: DpSelect, policy: Policy, side: Schema, asked_at: datetime) -> list[Plan]:
+def analyst_plans(
+    select: DpSelect, policy: Policy, side: Schema, asked_at: Callable[[], datetime]
+) -> list[Plan]:
     """The plans of the calls of one SELECT.
 
     asked_at: what now() and current_date mean in the statement.

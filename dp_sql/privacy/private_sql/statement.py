@@ -18,6 +18,7 @@ from itertools import chain, count
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.groups import by_keys, keys_of, keys_sql
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
+from dp_sql.sql.formatting import literal
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import sample
@@ -91,6 +92,11 @@ def count_groups_sql(plan: Plan) -> str:
     return f"SELECT system.main.count(*) FROM ({groups}) AS __dp_groups"
 
 
+def call_of(ticket: str, execution: str) -> str:
+    """The first arguments of a UDF: a ticket, or the parameter that it is, and the execution."""
+    return f"{ticket if ticket.startswith('$') else literal(ticket)}, {execution}"
+
+
 def private_sql(
     plans: Sequence[Plan],
     tickets: Sequence[str],
@@ -103,9 +109,9 @@ def private_sql(
 
     The plans are those of one bundle, as bundles.bundles says. `again`: whether one execution
     may run it more than once, as in MechanismRows. `execution`: for which connection and query the
-    releases are made, if not for its own. `persons`: as in PeopleRows.
+    releases are made, if not for its own. `persons`: as in PeopleRows. A ticket may be `$1`.
     """
-    calls = [f"'{ticket}', {execution}" for ticket in tickets]
+    calls = [call_of(ticket, execution) for ticket in tickets]
     if not plans[0].parameters.reads_people:
         (plan,), (call,) = plans, calls
         answer = _answer(plan, call, rows_of(plan, again=again), 1)

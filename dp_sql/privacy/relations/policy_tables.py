@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,10 +23,10 @@ class PolicyTables(Tables):
     """The tables that a policy names."""
 
     policy: Policy
-    asked_at: datetime | None = None
+    asked_at: Callable[[], datetime] | None = None
 
     @property
-    def now(self) -> datetime | None:
+    def now(self) -> Callable[[], datetime] | None:
         """The time of the statement."""
         return self.asked_at
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
@@ -65,7 +65,7 @@ class Tables:
     trusted: ClassVar[bool] = False
 
     @property
-    def now(self) -> datetime | None:
+    def now(self) -> Callable[[], datetime] | None:
         """The time of the statement; None where the engine's own is used."""
         return None
 
