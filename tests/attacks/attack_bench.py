@@ -152,8 +152,8 @@ class Spy:
             return lambda: Spy(found(), self._seen)
         if name not in {"close", "create_function"}:
 
-            def call(sql: str, *others: Any, **more: Any) -> Any:
-                self._seen.append((name, sql))
+            def call(sql: Any, *others: Any, **more: Any) -> Any:
+                self._seen.append((name, sql if isinstance(sql, str) else sql.query))
                 return found(sql, *others, **more)
 
             return call

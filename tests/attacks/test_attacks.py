@@ -183,6 +183,7 @@ _FORMS = {
         r"|SELECT 1 FROM \(SELECT DISTINCT "
         r"|SELECT system\.main\.regexp_\w+\('', '"
     ),
+    "extract_statements": re.compile(r"SELECT .+ FROM \(WITH __dp_(read|kept) AS "),
     "sql": re.compile("SELECT "),  # bound, for names and types; a public table is read
     "get_table_names": re.compile(
         _TABLE + r"|SELECT \* FROM \(SELECT __dp_person, c0 AS __dp_item"

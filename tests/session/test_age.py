@@ -150,15 +150,15 @@ def test_an_old_session_does_what_a_new_one_does(opened: Opened) -> None:
 def test_a_walk_of_the_receipts_takes_more_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = Engine._fetch
+    right = Engine.release
 
-    def walk(engine: Engine, sql: str, parameters: Any = ()) -> Any:
+    def walk(engine: Engine, *given: Any) -> Any:
         assert all(receipt.loss for receipt in session.receipts)
-        return right(engine, sql, parameters)
+        return right(engine, *given)
 
     with _owner(tmp_path) as opened:
         session = opened.session
-        monkeypatch.setattr(Engine, "_fetch", walk)
+        monkeypatch.setattr(Engine, "release", walk)
         young = steps(opened.ask)
         assert steps(opened.ask) > young
 

@@ -1,0 +1,99 @@
+"""A statement that comes again: what is remembered of it, and what is read anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dp_sql
+from dp_sql.engines.duckdb import private_connection
+from dp_sql.session import analyst as analysts
+from dp_sql.session.analyst import AnalystSession
+from tests.conftest import SURE
+from tests.session.reading_policy import MORE, write
+
+COUNT = f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings"
+VIEW = "CREATE VIEW lately AS SELECT user_id, title FROM ratings WHERE year < year(current_date);"
+
+
+@pytest.fixture
+def analyst(tmp_path: Path) -> Iterator[AnalystSession]:
+    database, policy = write(tmp_path, more=MORE + VIEW)
+    text = Path(policy).read_text("utf-8").replace('["recent"]', '["recent", "lately"]')
+    Path(policy).write_text(text, "utf-8")
+    with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
+        yield session
+
+
+class _Clock(datetime):
+    year_now = 2003
+
+    @classmethod
+    def now(cls, tz: Any = None) -> datetime:
+        return datetime(cls.year_now, 1, 1, tzinfo=tz)
+
+
+@pytest.mark.parametrize(
+    ("source", "n_plans"),
+    [
+        ("ratings", 1),
+        ("ratings WHERE year < year(current_date)", 3),
+        ("ratings WHERE year < extract('year' FROM now())", 3),
+        ("lately", 3),
+    ],
+)
+def test_a_statement_is_planned_again_if_it_depends_on_the_time(
+    source: str, n_plans: int, analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[Any] = []
+    real = analysts.analyst_plans
+
+    def planned(*given: Any) -> Any:
+        plans.extend(real(*given))
+        return plans[-1:]
+
+    monkeypatch.setattr(analysts, "analyst_plans", planned)
+    monkeypatch.setattr(analysts, "datetime", _Clock)
+    for year in (2001, 2002, 2005):
+        monkeypatch.setattr(_Clock, "year_now", year)
+        analyst.explain(f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM {source}")
+    assert len(plans) == n_plans
+    assert len({plan.source for plan in plans}) == n_plans
+
+
+def test_a_plan_is_forgotten_with_the_public_rows_that_it_reads(
+    analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private_connection, "_MAX_PUBLIC_TABLES", 1)
+    among = "SELECT title FROM catalog WHERE title <> '{}'"
+    texts = [f"{COUNT} WHERE title IN ({among.format(name)})" for name in ("Dune", "Emma")]
+    wanted = [analyst.sql(text).fetchall() for text in texts]
+    assert len(analyst._private._public_rows) == 1
+    assert [analyst.sql(text).fetchall() for text in texts] == wanted
+    assert len(analyst._private.planned) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        ("DROP TABLE seen; CREATE TABLE seen AS SELECT 'x' AS item, i AS u FROM range(9) t(i)", 1),
+        ("ALTER TABLE seen RENAME u TO v; ALTER TABLE seen RENAME item TO u; "
+         "ALTER TABLE seen RENAME v TO item", 9),
+        ("DELETE FROM seen WHERE u > 1", 2),
+    ],
+)  # fmt: skip
+def test_the_kept_plan_of_private_sql_sees_what_another_connection_changes(
+    change: str, answer: int
+) -> None:
+    count = "SELECT DP_COUNT_DISTINCT(item, epsilon := 10000, privacy_unit := u) AS n FROM seen"
+    with dp_sql.connect() as session:
+        assert session.connection is not None
+        session.execute("CREATE TABLE seen AS SELECT i AS u, i % 3 AS item FROM range(9) t(i)")
+        assert [session.sql(count).fetchall() for _ in range(3)] == [[(3,)]] * 3
+        with session.connection.cursor() as other:
+            other.execute(change)
+        assert [session.sql(count).fetchall() for _ in range(2)] == [[(answer,)]] * 2
