@@ -52,22 +52,21 @@ class _Share:
 
     def row(self, dataset: str, spent: Spent) -> BudgetRow:
         """How much of it is spent."""
-        counting, analyst, zero = self.counting, self.analyst, Fraction(0)
-        if counting is None:
-            epsilon, delta = Fraction(spent.epsilon, NANO), Fraction(spent.delta, ATTO)
-            return BudgetRow(dataset, analyst, None, epsilon, None, None, delta, None, "none")
-        epsilon = Fraction(counting.epsilon_spent(spent), NANO)
-        delta = Fraction(counting.delta_spent(spent), ATTO)
-        epsilons = counting.cap.epsilon, epsilon, max(counting.cap.epsilon - epsilon, zero)
-        deltas = counting.cap.delta, delta, max(counting.cap.delta - delta, zero)
-        return BudgetRow(dataset, analyst, *epsilons, *deltas, counting.name)
+        by, zero = self.counting, Fraction(0)
+        epsilon = Fraction(by.epsilon_spent(spent) if by else spent.epsilon, NANO)
+        delta = Fraction(by.delta_spent(spent) if by else spent.delta, ATTO)
+        if by is None:
+            return BudgetRow(dataset, self.analyst, None, epsilon, None, None, delta, None, "none")
+        epsilons = by.cap.epsilon, epsilon, max(by.cap.epsilon - epsilon, zero)
+        deltas = by.cap.delta, delta, max(by.cap.delta - delta, zero)
+        return BudgetRow(dataset, self.analyst, *epsilons, *deltas, by.name)
 
 
 def _share(terms: Terms | None, analyst: str | None) -> _Share:
-    cap = None
-    if terms is not None:
-        cap = terms.total if analyst is None else terms.analysts.get(analyst)
-    if terms is None or cap is None:
+    if terms is None:
+        return _Share(analyst, None)
+    cap = terms.total if analyst is None else terms.analysts.get(analyst)
+    if cap is None:
         return _Share(analyst, None)
     counting = accountant(terms.accountant, cap, terms.release_epsilon, terms.discovery_share)
     return _Share(analyst, counting)

@@ -7,6 +7,7 @@ given what was drawn for other people before it. Bounds are proved in accountant
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -51,13 +52,11 @@ def releases_that_fit(epsilon: Fraction, delta: Fraction, u: Fraction) -> int:
     def fit(n: int) -> bool:
         return _delta_of(n, target, u) <= allowed
 
-    low, high = 0, 1
+    high = 1
     while high <= _MOST and fit(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fit(middle) else (low, middle)
-    return max(low, surely)
+        high *= 2
+    first = bisect_left(range(high), True, high // 2 + 1, key=lambda n: not fit(n))
+    return max(first - 1, surely)
 
 
 @lru_cache(maxsize=256)

@@ -95,11 +95,9 @@ class Gateway:
         with analyst.lock:
             self._session(analyst)
         capped = {} if terms is None else terms.analysts
-        free = [one.analyst for one in known if capped and one.analyst not in capped]
-        if free:
+        if free := ", ".join(one.analyst for one in known if capped and one.analyst not in capped):
             print(
-                f"Not in [budget.analysts], so may spend all that is left: {', '.join(free)}",
-                file=sys.stderr,
+                f"Not in [budget.analysts], so may spend all that is left: {free}", file=sys.stderr
             )
 
     def admit(self, connection: str, token: str) -> bool:
@@ -267,8 +265,7 @@ class Gateway:
         live = self._server.connections()
         with self._lock:
             gone = [self._clients.pop(c, None) for c in known if c not in live]
-        held = [client.last_free for client in gone if client is not None]
-        self._drop(held)
+        self._drop(client.last_free for client in gone if client is not None)
 
 
 @contextmanager

@@ -20,9 +20,7 @@ Row = Sequence[str | None]
 
 def is_status(statement: str, relation: Any) -> bool:
     """Whether a relation only says that a command is done (2.0 returns one, 1.5 none)."""
-    is_query = (
-        statement.lstrip("( \n\t")[:6].upper().startswith(("SELECT", "FROM", "WITH", "VALUES"))
-    )
+    is_query = statement.lstrip("( \n\t").upper().startswith(("SELECT", "FROM", "WITH", "VALUES"))
     return not is_query and relation.columns in (["Count"], ["Success"])
 
 

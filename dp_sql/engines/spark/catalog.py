@@ -137,7 +137,9 @@ class SparkCatalog:
         The warehouse, and the application if one of them ends with it.
         """
         ends = self._conf("spark.sql.catalogImplementation") != "hive"
-        ends = any(len(one.called) < 3 or (ends and _is_built_in(one)) for one in tables)
+        ends = any(
+            len(one.called) < 3 or (ends and one.called[0] == "spark_catalog") for one in tables
+        )
         names = {f"spark.sql.catalog.{one.called[0]}" for one in tables if len(one.called) == 3}
         keys = [f"{name}{end}" for name in sorted(names) for end in ("", ".uri", ".warehouse")]
         keys += ["spark.sql.warehouse.dir", *(["spark.app.id"] if ends else [])]
@@ -167,10 +169,6 @@ def _columns(
         columns.append((field.name, kind))
         listed.append(f"{readable(column, field.dataType)} AS {column}")
     return tuple(columns), tuple(listed)
-
-
-def _is_built_in(table: SparkTable) -> bool:
-    return table.called[0] == "spark_catalog"
 
 
 def _parts(called: Parts, *, is_temporary: bool) -> Parts | None:
@@ -272,16 +270,12 @@ def readable(sql: str, kind: Any, depth: int = 0) -> str:
             sql = f"map_filter({sql}, ({key}, {one}) -> is_valid_utf8({key}))"
         value = readable(one, kind.valueType, depth + 1)
         return f"transform_values({sql}, ({key}, {one}) -> {value})"
-    listed = [
-        (f"'{_escaped(field.name)}'", f"{sql}.{backquoted(field.name)}", field.dataType)
-        for field in kind.fields
-    ]
-    fields = ", ".join(f"{name}, {readable(of, kind, depth)}" for name, of, kind in listed)
-    return f"if({sql} IS NULL, NULL, named_struct({fields}))"
-
-
-def _escaped(name: str) -> str:
-    return name.replace("\\", "\\\\").replace("'", "\\'")
+    listed = []
+    for field in kind.fields:
+        escaped = field.name.replace("\\", "\\\\").replace("'", "\\'")
+        value = readable(f"{sql}.{backquoted(field.name)}", field.dataType, depth)
+        listed.append(f"'{escaped}', {value}")
+    return f"if({sql} IS NULL, NULL, named_struct({', '.join(listed)}))"
 
 
 def _has_strings(kind: Any) -> bool:

@@ -137,7 +137,9 @@ class SparkJobs:
         return slices
 
     def _merged(self, bound: BoundQuestion, merge: parts.Task) -> _Slices:
-        """Run a question over all parts, and merge what comes out."""
+        """Run a question over all parts, and merge what comes out; few parts on the driver."""
+        import pyarrow as pa
+
         n_parts, n_slices = self._parts(bound.question), merge.n_slices
         work = bound.work(n_slices)
         read = {table: bound.read[table] for table in bound.tables}
@@ -146,10 +148,13 @@ class SparkJobs:
         own = parts.no_rows(work, n_parts)  # Spark calls no function where there are no rows
         if n_slices == 1:
             pieces = [*self._collected(frame), *own]
-            return _Slices(bound, n_slices, _merged_here(merge, pieces))
+            rows = [piece for piece in pieces if piece[0] == 0]
+            seen = [piece for piece in pieces if piece[0]]
+            return _Slices(bound, n_slices, [*parts.merge_slice(merge, 0, rows), *seen])
         own = [piece for piece in own if piece[0] < n_slices]
         if own:
-            frame = frame.union(self._spark.createDataFrame(_as_table(own), PIECES))
+            table = pa.Table.from_batches([parts.as_batch(*own)])
+            frame = frame.union(self._spark.createDataFrame(table, PIECES))
         merged = _mapped(_spread(frame, n_slices + 1, "slice"), parts.merge_slices, merge)
         return _Slices(bound, n_slices, merged)
 
@@ -235,19 +240,10 @@ class SparkJobs:
         every = pa.concat_tables(shown)
         kept, codes = every.column(KEPT).to_numpy(), every.column("item").to_numpy()
         marked = np.concatenate([np.zeros(0, np.int64), *people])
-        return Pairs(
-            np.repeat(codes, kept),
-            marked >> 1,
-            codes[kept == every.column(ALL).to_numpy()],
-            every.select(["item", *slices.asked.question.shown]),
-            int((marked & 1).sum()) if has_all_people else None,
-        )
-
-
-def _merged_here(merge: parts.Task, pieces: Sequence[Piece]) -> list[Piece]:
-    """Merge what all parts have on the driver."""
-    rows = [piece for piece in pieces if piece[0] == 0]
-    return [*parts.merge_slice(merge, 0, rows), *(piece for piece in pieces if piece[0])]
+        complete = codes[kept == every.column(ALL).to_numpy()]
+        shown = every.select(["item", *slices.asked.question.shown])
+        n_people = int((marked & 1).sum()) if has_all_people else None
+        return Pairs(np.repeat(codes, kept), marked >> 1, complete, shown, n_people)
 
 
 def _named(bound: BoundQuestion, seen: Sequence[Sequence[str]]) -> Iterator[tuple[Any, int]]:
@@ -276,12 +272,6 @@ def _mapped(frame: Any, function: Callable[..., Iterator[Any]], *given: Any) -> 
         return function(batches, *given)
 
     return frame.mapInArrow(run, PIECES)
-
-
-def _as_table(pieces: Sequence[Piece]) -> Any:
-    import pyarrow as pa
-
-    return pa.Table.from_batches([parts.as_batch(*pieces)])
 
 
 def _bits(codes: Any) -> dict[int, bytes]:

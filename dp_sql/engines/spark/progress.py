@@ -32,7 +32,9 @@ class Progress:
     def shown(self) -> Iterator[None]:
         """Show the bar while a job runs, from its third second on."""
         self._n_jobs += 1
-        if not sys.stderr.isatty() or self._has_other_bar():
+        settings = {} if self._context is None else self._context.getConf()
+        has_other = settings.get("spark.ui.showConsoleProgress", "false") == "true"
+        if has_other or not sys.stderr.isatty():
             yield
             return
         over = threading.Event()
@@ -44,11 +46,6 @@ class Progress:
             finally:
                 over.set()
                 showing.join()
-
-    def _has_other_bar(self) -> bool:
-        if self._context is None:
-            return False
-        return bool(self._context.getConf().get("spark.ui.showConsoleProgress", "false") == "true")
 
     @contextlib.contextmanager
     def _followed(self) -> Iterator[Callable[[], tuple[int, int]]]:

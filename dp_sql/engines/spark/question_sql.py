@@ -142,12 +142,9 @@ def incoming(table: int, column: int) -> str:
 
 
 def task(
-    public: Mapping[str, PublicRows],
-    incoming: Sequence[parts.TaskTable],
-    answer: str,
-    n_slices: int,
-    seen: Sequence[str] = (),
-) -> parts.Task:
+    public: Mapping[str, PublicRows], incoming: Sequence[parts.TaskTable], answer: str,
+    n_slices: int, seen: Sequence[str] = (),
+) -> parts.Task:  # fmt: skip
     """A task for workers with the driver's DuckDB."""
     import duckdb
 

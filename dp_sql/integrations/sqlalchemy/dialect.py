@@ -120,6 +120,7 @@ class Dialect(Reflection, duckdb_engine.Dialect):  # type: ignore[misc]
     get_default_isolation_level = _always("SNAPSHOT")
     get_isolation_level_values = _always(_LEVELS)
     _get_default_schema_name = _always(SCHEMA)
+    get_materialized_view_names = _always([])
 
 
 def _url_options(url: Any) -> dict[str, Any]:

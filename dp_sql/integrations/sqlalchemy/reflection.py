@@ -73,9 +73,6 @@ class Reflection:
     def get_temp_view_names(self, connection: Any, schema: Any = None, **kw: Any) -> list[str]:
         return self._names(connection, None, kw, view=True)
 
-    def get_materialized_view_names(self, *_: Any, **__: Any) -> list[str]:
-        return []
-
     def get_sequence_names(self, connection: Any, schema: Any = None, **kw: Any) -> list[str]:
         if not _is_owner(connection):
             return []
