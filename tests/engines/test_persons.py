@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import arrow_rows, in_pieces, install, persons
+from dp_sql.engines.duckdb import arrow_rows, in_pieces, install, persons, rows_in_memory
 from dp_sql.errors import QueryError
 from dp_sql.sql.functions.bounded import PeopleOfGroups
 from dp_sql.sql.functions.count import RowsUnderChosenBound
@@ -20,10 +20,11 @@ from tests.conftest import SURE
 from tests.session.several_calls import priced, wrap_draws
 
 ROWS = """
+CREATE TYPE mood AS ENUM ('glad', 'calm');
 CREATE TABLE seen AS SELECT i,
     CASE WHEN i % 50 > 0 THEN i * i % 91 END AS u, 'p' || u AS name, u % 2 = 0 AS half,
     CAST(lpad(CAST(u AS VARCHAR), 32, 'a') AS UUID) AS id, CAST(u AS HUGEINT) << 70 AS huge,
-    'r' || i % 5 AS region, i % 3 AS n, CAST(nullif(i % 83 - 40, 3) AS INTEGER) AS x,
+    'r' || i % 5 AS region, CAST(['calm', 'glad'][1 + i % 2] AS mood) AS mood, i % 3 AS n, CAST(nullif(i % 83 - 40, 3) AS INTEGER) AS x,
     CASE WHEN i % 4 > 0 THEN (i % 7 - 3) * 3000000000000000000 END AS large,
     CAST(x / 4 AS DECIMAL(9, 2)) AS price, CAST(x AS DECIMAL(18, 3)) * 7 AS rent,
     CAST(x AS DECIMAL(20, 1)) AS wide, CAST(abs(x) AS UINTEGER) AS small,
@@ -65,6 +66,11 @@ def smallest(rows: Any, items: Any, counts: Any, draws: object) -> Any:
     taken = np.full(counts.size + 1, np.iinfo(np.int64).max)
     np.minimum.at(taken, rows, items)
     return taken[:-1]
+
+
+def in_the_first_slots(people: Any, groups: Any, n: int, kept: Any, first: Any) -> Any:
+    rows = np.flatnonzero(kept[people])
+    return rows, first[people[rows]]
 
 
 def first_groups(own: Any, cap: int, draws: object) -> Any:
@@ -148,10 +154,32 @@ def test_mechanisms_take_what_duckdb_computes(
     assert len(reads) == 1 and in_memory
 
 
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("others", [0, 1 << 16])
+@pytest.mark.parametrize(
+    "keys", ["x", "day", "half", "price", "name, n", "huge, region, half", "region, mood, id", "i"]
+)
+def test_keys_of_any_types_make_the_same_groups(
+    keys: str, others: int, owner: dp_sql.Session, taken: Taken, reads: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(rows_in_memory, "_OTHERS", others)
+    owner.execute(
+        f"CREATE OR REPLACE TABLE listed AS SELECT {keys} FROM seen WHERE i % 5 < 2 UNION ALL "
+        f"SELECT {keys} FROM seen ORDER BY ALL DESC LIMIT 50"
+    )
+    groups = f"groups := (SELECT {keys} FROM listed), max_groups_contributed := 1000"
+    calls = ", ".join(priced(call, n, groups) for n, call in enumerate(BESIDE))
+    statement = f"SELECT {keys}, {calls} FROM seen GROUP BY {keys}".replace("user_id", "u")
+    in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
+    assert in_memory == from_duckdb
+    assert len(reads) == 1 and in_memory
+
+
 def test_values_of_others_are_noticed(
     owner: dp_sql.Session, taken: Taken, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "kept_slots", lambda people, groups, n, kept: people * np.int32(n))
+    monkeypatch.setattr(slots, "place_rows", in_the_first_slots)
     with pytest.raises(AssertionError):
         test_mechanisms_take_what_duckdb_computes(
             CALLS[0], GROUPS[1], "u", owner, taken, reads, monkeypatch
@@ -177,16 +205,11 @@ def test_duckdb_computes_what_memory_does_not(
 MEDIAN = f"SELECT DP_MEDIAN(x, {SURE}, privacy_unit := u, lower := 0, upper := 9) FROM seen"
 
 
-@pytest.mark.parametrize(
-    ("unit", "most"),
-    [("u", 1900), ("i", 3000)],
-)
-def test_duckdb_takes_over_where_there_are_more_rows_or_groups_than_it_estimates(
-    unit: str, most: int, owner: dp_sql.Session, taken: Taken, reads: list[int],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    call = priced(CALLS[14], 0, GROUPS[1]).replace("user_id", unit)
-    monkeypatch.setattr(persons, "MOST", most)
+def test_duckdb_takes_over_where_there_are_more_rows_than_it_estimates(
+    owner: dp_sql.Session, taken: Taken, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = priced(CALLS[14], 0, GROUPS[1]).replace("user_id", "u")
+    monkeypatch.setattr(persons, "MOST", 1900)
     monkeypatch.setattr(in_pieces, "_n_rows", lambda *_: 50)
     statement = f"SELECT region, {call} FROM seen GROUP BY region"
     in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)

@@ -17,7 +17,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import connection as duckdb_connection
-from dp_sql.engines.duckdb import functions, persons
+from dp_sql.engines.duckdb import functions, persons, rows_in_memory
 from dp_sql.privacy.plans import groups as planned_groups
 from tests.conftest import SURE
 from tests.udfs.distributions import distribution_of
@@ -118,7 +118,7 @@ def answers_of(
     """The answers of all draws, with their probabilities."""
 
     def run(path: Any) -> str:
-        for module in (functions, persons):
+        for module in (functions, rows_in_memory):
             patch.setattr(module, "secret_draws", lambda: path)
         return repr(session.sql(text).fetchall())
 

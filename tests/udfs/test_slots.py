@@ -192,15 +192,38 @@ def test_what_is_left_of_a_division_by_very_many_rows_is_dropped() -> None:
     assert made == [(code, bucket(size), 1, size) for code, size in [(-1, n), *sizes]]
 
 
+# --- rows in groups ---
+
+
+def check_rows() -> None:
+    """Rows in groups that are kept have slots of their own, all others none."""
+    for n_groups in (2, 62):
+        pairs = [*product(range(3), (0, 1, 61, 62, 64, 65, 4_000))] * 2
+        people, groups = int32s(*(p for p, _ in pairs)), int32s(*(g for _, g in pairs))
+        own = np.zeros(4, np.int64)
+        shipped.add_groups(people, groups, n_groups, own)
+        there = sum(1 << g for g in (0, 1, 61) if g < n_groups)
+        assert own.tolist() == [there] * 3 + [0]
+        for bits in product((0, 1, 2, 3, 1 << 61, 1 << 61 | 1, there), repeat=3):
+            kept = own & np.array([*bits, 0])
+            of_people, of_groups, first = shipped.slots_of_groups(kept)
+            counted = [*zip(of_people.tolist(), of_groups.tolist(), strict=True)]
+            assert counted == [(p, g) for p, g in sorted({*pairs}) if g < 62 and kept[p] >> g & 1]
+            rows, slots = shipped.place_rows(people, groups, n_groups, kept, first)
+            assert rows.tolist() == [k for k, pair in enumerate(pairs) if pair in counted]
+            assert slots.tolist() == [counted.index(pairs[k]) for k in rows]
+
+
 def test_rows_in_groups_that_are_not_kept_are_of_no_one() -> None:
-    people, groups = int32s(0, 0, 1, 2, 0), int32s(0, 2, 1, 0, 2)
-    own = shipped.groups_of_people(people, groups, 4)
-    assert own.tolist() == [0b101, 0b010, 0b001, 0]
-    assert shipped.kept_slots(people, groups, 3, own).tolist() == [0, 2, 4, 6, 2]
-    kept = np.array([0b100, 0b010, 0, 0])
-    assert shipped.kept_slots(people, groups, 3, kept).tolist() == [12, 2, 4, 12, 2]
+    check_rows()
+
+
+def test_of_groups_a_cap_is_drawn() -> None:
+    own = np.array([0b101, 0b010, 0, 1 << 61 | 1])
     drawn = shipped.draw_groups(own, 1, secret_draws()).tolist()
-    assert drawn[0] in (0b100, 0b001) and drawn[1:] == [0b010, 0b001, 0]
+    assert drawn[0] in (0b100, 0b001) and drawn[1:3] == [0b010, 0]
+    assert drawn[3] in (1 << 61, 1)
+    assert shipped.draw_groups(own, 2, secret_draws()).tolist() == own.tolist()
 
 
 # --- mutants ---
@@ -216,6 +239,14 @@ MUTANTS = {
     "a rest is lost": (" + rest * most / own", "", check_means),
     "no largest sum": ("(sum < LARGEST ? sum : LARGEST)", "sum", check_means),
     "buckets end early": ("(size - 1) >> 64", "size >> 64", check_means),
+    "other groups count": ("(i64)(groups[k] < n_groups) <<", "(i64)1 <<", check_rows),
+    "other groups are kept": (
+        "(groups[k] < n_groups ? groups[k] : 62)",
+        "(groups[k] & 63)",
+        check_rows,
+    ),
+    "the own slot is another's": ("<< groups[rows[k]]) - 1", "<< groups[rows[k]])", check_rows),
+    "all are the first": (" + (i32)ones((u64)kept[person] & lower)", "", check_rows),
     "a bound leaves all": ("bound && (u64)bound < own ? (u64)bound : own", "own", check_means),
 }
 

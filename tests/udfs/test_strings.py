@@ -61,6 +61,32 @@ def test_tables_grow() -> None:
     check_many_values()
 
 
+CODES = [
+    [5, 5, 7, 6], [7, 20, 6, 3], [9, 19, 3, 36], [-20, 8], [60, -20, 90], [2**40, 5, 60],
+    [-(2**63), 2**63 - 1, -20], [5, 90],
+]  # fmt: skip
+
+
+@given(st.permutations(CODES))
+def test_codes_are_numbered_in_the_order_of_coming(pieces: list[list[int]]) -> None:
+    """With a place for each code, then hashed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense_numbers, "_FIRST", 1)
+        patch.setattr(dense_numbers, "_LEAST", 32)
+        found = Numbers()
+        listed = [number for piece in pieces for number in found.of(piece).tolist()]
+    assert listed == by_hand([code for piece in pieces for code in piece])
+    assert found.codes.tolist() == [*dict.fromkeys(code for piece in pieces for code in piece)]
+
+
+def test_few_codes_between_the_largest_have_no_place_for_each() -> None:
+    found = Numbers()
+    found.of(np.arange(100) + np.iinfo(np.int64).min)
+    assert not found._hashed
+    found.of([(1 << 63) - 1])
+    assert found._hashed and found._places.size < 1 << 20
+
+
 def codes_of_one_place(n: int) -> Any:
     """Codes that meet at place 0 of a table whose key is 0."""
     inverse, found = pow(0x9E3779B97F4A7C15, -1, 1 << 64), []

@@ -1,7 +1,6 @@
 """Values of each person in each group, from rows in memory: counts, sums, and one row drawn.
 
-A slot is a person in a group, numbered person * n_groups + group. The slot after all others takes
-the rows that do not count.
+A slot stands for a person in a group. The slot after all others takes the rows that do not count.
 """
 
 import numpy as np
@@ -14,11 +13,12 @@ from dp_sql.udfs.mechanism import FRACTION_BITS
 Int64s = NDArray[np.int64]
 
 
-def groups_of_people(people: Int32s, groups: Int32s, n_people: int) -> Int64s:
-    """The groups of each person, as bits; groups are below 63."""
-    own = np.zeros(n_people, np.int64)
-    library().groups_of_people(people, groups, people.size, own)
-    return own
+def add_groups(people: Int32s, groups: Int32s, n_groups: int, own: Int64s) -> None:
+    """Add the groups of rows to those of their people, as bits; only groups below n_groups <= 62.
+
+    Row k is of person people[k] < own.size, in group groups[k] >= 0.
+    """
+    library().add_groups(people, groups, people.size, n_groups, own)
 
 
 def draw_groups(own: Int64s, cap: int, draws: Draws) -> Int64s:
@@ -26,22 +26,41 @@ def draw_groups(own: Int64s, cap: int, draws: Draws) -> Int64s:
 
     Privacy: budget/accountants.md, "Releases that draw first".
     """
-    numbers = own.astype("<i8").view(np.uint8).reshape(-1, 8)
-    bits = np.unpackbits(numbers, axis=1, bitorder="little")
+    bits = _bits(own)
     bits[bits == 1] = draws.subsets(bits.sum(axis=1, dtype=np.int64), cap)
-    return np.packbits(bits, axis=1, bitorder="little").view("<i8").ravel()
+    kept = np.zeros((own.size, 8), np.uint8)
+    kept[:, : bits.shape[1] // 8] = np.packbits(bits, axis=1, bitorder="little")
+    return kept.view("<i8").ravel()
 
 
-def kept_slots(people: Int32s, groups: Int32s, n_groups: int, kept: Int64s) -> Int32s:
-    """The slot of each row: the last one where the row's group is not a bit of `kept`.
+def slots_of_groups(kept: Int64s) -> tuple[Int64s, Int64s, Int32s]:
+    """Number the groups of people, which are bits, person by person.
 
-    Row k is of person people[k] < kept.size, in group groups[k] < n_groups; kept[p] has the groups
-    in which person p counts, as bits.
+    Returns the person and the group of each slot, and the first slot of each person.
     """
-    slots = np.empty(people.size, np.int32)
-    last = kept.size * n_groups
-    library().kept_slots(people, groups, people.size, n_groups, kept, last, slots)
-    return slots
+    people, groups = np.nonzero(_bits(kept))
+    sizes = np.bincount(people, minlength=kept.size)
+    return people, groups, (np.cumsum(sizes) - sizes).astype(np.int32)
+
+
+def _bits(numbers: Int64s) -> NDArray[np.uint8]:
+    """Bits of numbers >= 0, a row for each number, the lowest first; none above the highest."""
+    n_bytes = int(numbers.max(initial=0)).bit_length() + 7 >> 3
+    bytes_ = numbers.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :n_bytes]
+    return np.unpackbits(bytes_, axis=1, bitorder="little")
+
+
+def place_rows(
+    people: Int32s, groups: Int32s, n_groups: int, kept: Int64s, first: Int32s
+) -> tuple[Int32s, Int32s]:
+    """The rows in groups that are kept, and the slot of each.
+
+    Rows are those of add_groups. kept[p] has the groups in which person p counts, as bits,
+    all below n_groups; first[p] is the slot of the lowest of them.
+    """
+    rows, slots = np.empty(people.size, np.int32), np.empty(people.size, np.int32)
+    n = library().place_rows(people, groups, people.size, n_groups, kept, first, rows, slots)
+    return rows[:n], slots[:n]
 
 
 def count_rows(slots: Int32s, n_slots: int) -> Int32s:

@@ -15,16 +15,21 @@ from dp_sql.udfs.count_distinct.kernels import library
 from dp_sql.udfs.randomness import fair_bits
 
 _FIRST = 1 << 10
+_LEAST, _MOST = 1 << 21, 1 << 24  # places of a table that is not hashed
 _SLICE = 1 << 16  # so many strings are numbered at a time
 
 
 class Numbers:
-    """All codes that have come; their numbers are in the order in which they came first."""
+    """All codes that have come; their numbers are in the order in which they came first.
+
+    A table of their numbers has a place for each code between the least and the largest, as long as
+    these are few; then it is a hash table.
+    """
 
     def __init__(self) -> None:
-        self._codes = np.empty(_FIRST, np.int64)
-        self._places = np.full(2 * _FIRST, -1, np.int32)  # a hash table of the numbers
-        self._size, self._key = c_int64(0), fair_bits(63)
+        self._codes, self._size, self._key = np.empty(_FIRST, np.int64), c_int64(0), fair_bits(63)
+        self._places, self._low = np.empty(0, np.int32), 0  # from code `_low` on, if not hashed
+        self._hashed, self._n_given = False, 0
 
     @property
     def codes(self) -> Int64s:
@@ -46,6 +51,13 @@ class Numbers:
             raise ValueError("codes must be a one-dimensional array of integers")
         left = np.ascontiguousarray(codes, np.int64)
         numbers, done = np.empty(codes.size, np.int32), 0
+        if codes.size and self._are_in_range(left):
+            while self._codes.size < self.size + codes.size:
+                self._grow()
+            library().number_in_range(
+                left, codes.size, self._low, self._codes, byref(self._size), self._places, numbers
+            )
+            return numbers
         while done < codes.size:
             if self.size == self._codes.size:
                 self._grow()
@@ -55,10 +67,33 @@ class Numbers:
             )  # fmt: skip
         return numbers
 
+    def _are_in_range(self, codes: Int64s) -> bool:
+        """Whether there is a place for each of the codes, once there are as many as needed."""
+        self._n_given += codes.size
+        if self._hashed:
+            return False
+        low, high = int(codes.min()), int(codes.max()) + 1
+        width = self._places.size
+        if width:
+            low, high = min(low, self._low), max(high, self._low + width)
+        self._hashed = high - low > min(max(4 * self._n_given, _LEAST), _MOST)
+        if self._hashed:
+            self._hash()
+        elif high - low > width:
+            width = max(high - low, 2 * width)
+            self._low = max(high - width, -(1 << 63)) if low < self._low else low
+            self._places = np.full(width, -1, np.int32)
+            self._places[self.codes - self._low] = np.arange(self.size)
+        return not self._hashed
+
     def _grow(self) -> None:
         if self.size >= LIMIT >> 1:
             raise ValueError("there must be fewer than 2^30 codes")
-        self._codes = np.concatenate([self._codes, np.empty(self.size, np.int64)])
+        self._codes = np.concatenate([self._codes, np.empty(self._codes.size, np.int64)])
+        if self._hashed:
+            self._hash()
+
+    def _hash(self) -> None:
         self._places = np.full(2 * self._codes.size, -1, np.int32)
         places = self._places
         library().place_by_key(self._codes, self.size, self._key, places, places.size - 1)

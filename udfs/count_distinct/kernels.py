@@ -1,6 +1,6 @@
 """The kernels of the C files, compiled and typed. Every call releases the interpreter's lock."""
 
-from ctypes import CDLL, POINTER, Structure, c_int, c_int32, c_int64, c_void_p, sizeof
+from ctypes import CDLL, POINTER, Structure, c_int, c_int64, c_void_p, sizeof
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,7 @@ def library() -> CDLL:
         "drop_cut_off": (None, flow),
         "phase_from_people": (c_int, flow, c_int),
         "number_by_key": (size, longs, size, size, longs, POINTER(size), size, ints, size, ints),
+        "number_in_range": (None, longs, size, size, longs, POINTER(size), ints, ints),
         "place_by_key": (None, longs, size, size, ints, size),
         "move_runs": (None, ints, ints, size, ints, ints),
         "place_strings": (None, c_void_p),
@@ -89,8 +90,8 @@ def library() -> CDLL:
         "choose_listed": (size, ints, ints, size, _BYTES, _BYTES, ints, ints),
         "count_pairs": (None, ints, size, ints),
         "fill_runs": (None, ints, ints, size, ints, ints),
-        "groups_of_people": (None, ints, ints, size, longs),
-        "kept_slots": (None, ints, ints, size, size, longs, c_int32, ints),
+        "add_groups": (None, ints, ints, size, size, longs),
+        "place_rows": (size, ints, ints, size, size, longs, ints, ints, ints),
         "add_items": (None, ints, longs, size, longs),
         "summarize_means": (None, longs, longs, *[size] * 4, longs),
         "take_items": (None, ints, longs, size, ints, longs),

@@ -42,6 +42,18 @@ i64 number_by_key(const i64 *given, i64 n, i64 key, i64 *codes, i64 *size, i64 m
     return n;
 }
 
+/* The same, with a place for every code from `low` on; there is room for all codes. */
+void number_in_range(const i64 *given, i64 n, i64 low, i64 *codes, i64 *size, i32 *places, i32 *numbers) {
+    for (i64 k = 0; k < n; k++) {
+        i32 *place = &places[given[k] - low];
+        if (*place == EMPTY) {
+            *place = (i32)*size;
+            codes[(*size)++] = given[k];
+        }
+        numbers[k] = *place;
+    }
+}
+
 /* Put the numbers of these codes, which differ, into places that are EMPTY. */
 void place_by_key(const i64 *codes, i64 size, i64 key, i32 *places, i64 mask) {
     for (i64 k = 0; k < size; k++) {

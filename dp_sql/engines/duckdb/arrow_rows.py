@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from dp_sql.sql.types import INTEGERS, family
 if TYPE_CHECKING:
     from dp_sql.udfs.count_distinct.graph import Int32s
 
-ROWS = 1 << 20  # of a piece
+ROWS = 1 << 17  # of a piece
 # Types whose values arrow represents in at most 64 bits; others are sent as strings.
 _AS_NUMBERS = (INTEGERS - {"HUGEINT", "UHUGEINT"}) | {
     "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
@@ -25,11 +26,11 @@ _LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a p
 
 
 def sent(name: str, kind: str) -> str:
-    """A column as it is sent: two values are sent as equal if and only if they are equal.
+    """A column of a name as it is sent: two values are sent as equal if and only if they are equal.
 
     For long strings and blobs this relies on sha256.
     """
-    column, of = f"__dp_{name}", family(kind)
+    column, of = name, family(kind)
     if of in _AS_NUMBERS:
         return column
     if of != "BLOB":
@@ -40,7 +41,7 @@ def sent(name: str, kind: str) -> str:
         hashed = f"system.main.lpad(system.main.sha256({column}), {_LONG}, ' ')"
         hashed = f"system.main.encode({hashed})" if of == "BLOB" else hashed
         column = f"CASE WHEN {size} < {_LONG} THEN {column} ELSE {hashed} END"
-    return f"{column} AS __dp_{name}"
+    return f"{column} AS {name}"
 
 
 def batches(relation: Any) -> Iterator[Any]:
@@ -78,6 +79,30 @@ class Column:
         return self._strings.of(
             np.frombuffer(written.buffers()[2] or b"", np.uint8), buffer(written, 1, "i8", 1)
         )
+
+
+class Columns:
+    """Numbers for rows of several columns: two rows have the same if and only if they are equal."""
+
+    def __init__(self) -> None:
+        from dp_sql.udfs.count_distinct.dense_numbers import Numbers
+
+        self._columns = defaultdict[int, Column](Column)
+        self._pairs = defaultdict[int, Numbers](Numbers)
+
+    @property
+    def size(self) -> int:
+        """How many different values there are, in the column that has most."""
+        columns = [one.size for one in self._columns.values()]
+        return max([*columns, *(one.size for one in self._pairs.values())])
+
+    def numbers(self, columns: Sequence[Any]) -> Int32s:
+        """Number rows, given as arrow arrays, in the order in which they came first."""
+        found = self._columns[0].numbers(columns[0])
+        for i, column in enumerate(columns[1:], 1):
+            numbers = self._columns[i].numbers(column)
+            found = self._pairs[i].of(found.astype(np.int64) << 32 | numbers)
+        return found
 
 
 def buffer(values: Any, place: int, kind: str, more: int) -> Any:

@@ -204,7 +204,7 @@ def _stored(rows: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:
 def _pairs_sql(plan: Plan, call: str) -> str:
     """The SELECT of pairs of people and items, as sent; a pair may occur more than once."""
     rows = PeopleRows([replace(plan, keep_source=False)], [call])
-    columns = [sent(name, plan.columns[name].type) for name in ("privacy_unit", "item")]
+    columns = [sent(f"__dp_{name}", plan.columns[name].type) for name in ("privacy_unit", "item")]
     ctes = ", ".join([*rows.shared(), *rows.of(0)])
     return f"WITH {ctes} SELECT {', '.join(columns)} FROM __dp_kept"
 

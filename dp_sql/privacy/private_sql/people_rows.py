@@ -102,7 +102,7 @@ class PeopleRows:
     def shared(self) -> list[str]:
         """The CTEs that all plans read."""
         if self.persons is not None:
-            groups = self._groups() if self.grouped else []
+            groups = self.groups() if self.grouped else []
             return groups + [
                 f"__dp_persons{self._end(cap)} AS (SELECT * FROM {relation})"
                 for cap, relation in self.persons.items()
@@ -115,7 +115,7 @@ class PeopleRows:
                 kept = "" if finding_of(self._first) else "NOT "
                 ctes.append(f"__dp_all AS {kept}MATERIALIZED ({persons})")
             if self.key is None:
-                ctes += self._groups()
+                ctes += self.groups()
             rows = f"({self._placed('__dp_read')})"
             if self._n_of_rows or self._draws_first:
                 kept = "NOT " if self._draws_first and not self._n_of_rows else ""
@@ -173,12 +173,6 @@ class PeopleRows:
         values, item = self.plans[place].parameters.of_person(), self.items[place]
         return {name: self.values[_ITEM.sub(item, sql)] for name, sql in values.items()}
 
-    def unaggregated(self) -> tuple[list[str], str]:
-        """CTEs, and the relation of the rows before people's values are computed from them."""
-        if not self.grouped:
-            return self.read(), "__dp_read"
-        return [*self.read(), *self._groups()], f"({self._placed('__dp_read')}) AS __dp_rows"
-
     def read(self) -> list[str]:
         """`__dp_read`, the source's rows, behind what it reads."""
         return [*self._keys(), self._read()]
@@ -211,7 +205,7 @@ class PeopleRows:
         rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {where}"
         return f"__dp_read AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
 
-    def _groups(self) -> list[str]:
+    def groups(self) -> list[str]:
         """`__dp_groups`, numbered in the order of the keys, behind how they are found."""
         is_once = self._aggregates_first
         rows = "__dp_all" if is_once else "__dp_read"

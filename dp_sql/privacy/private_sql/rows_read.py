@@ -7,11 +7,12 @@ rows have an item, what the items add up to, and the item of one row, drawn (udf
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
+from dp_sql.privacy.private_sql.groups import UNIT, keys_of
 from dp_sql.privacy.private_sql.people_rows import N_BITS, PeopleRows
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.types import INTEGERS, digits_of, family
@@ -49,22 +50,25 @@ class Kept:
 
 @dataclass(frozen=True)
 class RowsRead:
-    """sql: a SELECT of each row's person, of its group's number, from 0, if any, and of the items.
+    """sql: a SELECT of each row's person, of its `n_keys` keys, and of the items.
 
-    sends: of each item whether it is sent as it is; else 1 stands for it.
+    sends: of each item whether it is sent as it is; else 1 stands for it. groups: a SELECT of the
+    groups' keys in the order of their numbers, if there are any.
     """
 
     sql: str
     sends: Sequence[bool]
-    grouped: bool
-    n_groups: int
+    groups: str
+    n_keys: int
     kept: Sequence[Kept]
 
 
-def rows_read(plans: Sequence[Plan], calls: Sequence[str], person: str) -> RowsRead | None:
+def rows_read(
+    plans: Sequence[Plan], calls: Sequence[str], sent_as: Callable[[str, str], str]
+) -> RowsRead | None:
     """How to read the rows of a bundle; None: only DuckDB can, or it is faster.
 
-    `person` is the SQL of what stands for `__dp_privacy_unit`.
+    sent_as: the SQL of a column of `__dp_read` as it is sent, from its name and its type.
     """
     people = PeopleRows([replace(plan, keep_source=False) for plan in plans], calls)
     are_public = not people.grouped or (people.n_groups and finding_of(people.plans[0]) is None)
@@ -87,14 +91,22 @@ def rows_read(plans: Sequence[Plan], calls: Sequence[str], person: str) -> RowsR
             return None
         sends.append(sums or any(one.votes for one in made))
         one = f"CASE WHEN {name} IS NOT NULL THEN CAST(1 AS UTINYINT) END"
-        whole = name if sums and is_decimal else f"CAST({name} AS BIGINT)"
+        whole = name if sums else f"CAST({name} AS BIGINT)"
         sent.append(whole if sends[i] else one)
     if any("(__dp_item" in value for one in kept for value in one.values):
         return None
-    group = ['CAST(system.main."-"(__dp_group, 1) AS INTEGER)'] if people.grouped else []
-    ctes, relation = people.unaggregated()
-    sql = f"WITH {', '.join(ctes)} SELECT {', '.join([person, *group, *sent])} FROM {relation}"
-    return RowsRead(sql, sends, people.grouped, people.n_groups or 1, kept)
+    first = people.plans[0]
+    keys = [sent_as(name, column.type) for name, column in keys_of(first).items()]
+    person = sent_as(UNIT, first.columns["privacy_unit"].type)
+    groups = ""
+    if keys:
+        groups = (
+            f"WITH {', '.join(people.groups())} SELECT {', '.join(keys)} FROM __dp_groups "
+            "ORDER BY __dp_group ASC"
+        )
+    listed = ", ".join([person, *keys, *sent])
+    sql = f"WITH {', '.join(people.read())} SELECT {listed} FROM __dp_read"
+    return RowsRead(sql, sends, groups, len(keys), kept)
 
 
 def _kept(people: PeopleRows, cap: int | None, kinds: Mapping[str, str]) -> Kept:

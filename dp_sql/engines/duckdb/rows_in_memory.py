@@ -1,0 +1,173 @@
+"""People's values, computed from rows that came as arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dp_sql.engines.duckdb.arrow_rows import Column, Columns, arrow_numbers
+from dp_sql.privacy.private_sql.people_rows import N_BITS
+from dp_sql.privacy.private_sql.rows_read import Kept, RowsRead
+from dp_sql.udfs.contributions import slots as kernels
+from dp_sql.udfs.count_distinct.dense_numbers import Numbers
+from dp_sql.udfs.exact_sampling import secret_draws
+
+_OTHERS = 1 << 16  # values of keys that are no group; with more of them, all are forgotten
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Rows: whose they are, the numbers of their groups, and what they have of each item.
+
+    values: of each item, or None if they are not sent. there: which rows have it; None: all.
+    """
+
+    owners: Any
+    groups: Any
+    values: Sequence[Any]
+    there: Sequence[Any]
+
+    def at(self, rows: Any, slots: Any) -> _Piece:
+        """Some of the rows, with their slots in place of people."""
+        values, there = (
+            [None if one is None else one[rows] for one in each]
+            for each in (self.values, self.there)
+        )
+        return _Piece(slots, None, values, there)
+
+
+class Rows:
+    """Rows in memory. The keys of groups are added before them, in the order of their numbers."""
+
+    def __init__(self, read: RowsRead) -> None:
+        self._read, self._people, self._keys = read, Column(), Columns()
+        self._groups: list[Sequence[Any]] = []
+        self._pieces: list[_Piece] = []
+        self.n_rows = self._n_groups = 0
+
+    def add_groups(self, keys: Sequence[Any]) -> None:
+        """Add groups, from arrow arrays of their keys."""
+        self._groups.append(keys)
+        self._keys.numbers(keys)
+        self._n_groups += len(keys[0])
+
+    def add(self, piece: Any) -> None:
+        """Add the rows of an arrow batch."""
+        self.n_rows += len(piece)
+        n_keys, (person, *columns) = self._read.n_keys, piece.columns
+        groups = self._keys.numbers(columns[:n_keys]) if n_keys else None
+        if n_keys and self._keys.size > self._n_groups + _OTHERS:
+            self._keys = Columns()
+            for keys in self._groups:
+                self._keys.numbers(keys)
+        items = columns[n_keys:]
+        values = [_values(c) if s else None for c, s in zip(items, self._read.sends, strict=True)]
+        owners = self._people.numbers(person)
+        self._pieces.append(_Piece(owners, groups, values, [*map(_there, items)]))
+
+    def table(self, kept: Kept, other: Executor) -> Any:
+        """What is computed as an arrow table: a row for each person in each group."""
+        people, groups, pieces = self._placed(kept.cap)
+        computed = _computed(kept, pieces, len(people), other)
+        present = np.flatnonzero(
+            np.logical_or.reduce([made["count"] for made in computed.values()])
+        )
+        columns = {
+            "__dp_group": arrow_numbers(groups[present] + 1, "int64"),
+            "__dp_privacy_unit": arrow_numbers(people[present], "int64"),
+        }
+        for i, item in kept.items.items():
+            for name, values in computed[i].items():
+                columns[f"__dp_{name}_{i}"] = _sent_back(values[present], item.scale)
+        return pa.table(columns)
+
+    def _placed(self, cap: int | None) -> tuple[Any, Any, list[_Piece]]:
+        """The person and the group of each slot, and the rows in slots."""
+        n_people, n_groups, pieces = self._people.size, self._n_groups, self._pieces
+        if not self._read.n_keys:
+            return np.arange(n_people), np.zeros(n_people, np.int64), pieces
+        if n_groups > N_BITS:
+            pairs, placed = Numbers(), []
+            for piece in pieces:
+                rows = np.flatnonzero(piece.groups < n_groups)
+                pair = piece.owners[rows].astype(np.int64) << 32 | piece.groups[rows]
+                placed.append(piece.at(rows, pairs.of(pair)))
+            return pairs.codes >> 32, pairs.codes & (1 << 32) - 1, placed
+        own = np.zeros(n_people, np.int64)
+        for piece in pieces:
+            kernels.add_groups(piece.owners, piece.groups, n_groups, own)
+        kept = own if cap is None else kernels.draw_groups(own, cap, secret_draws())
+        people, groups, first = kernels.slots_of_groups(kept)
+        return (
+            people,
+            groups,
+            [
+                piece.at(*kernels.place_rows(piece.owners, piece.groups, n_groups, kept, first))
+                for piece in pieces
+            ],
+        )
+
+
+def _computed(
+    kept: Kept, pieces: Sequence[_Piece], n_slots: int, other: Executor
+) -> dict[int, dict[str, Any]]:
+    """What is computed of each item, for each slot, by name."""
+    slots, computed = _joined([piece.owners for piece in pieces], np.int32), {}
+    counts, sums = kernels.count_rows(slots, n_slots), dict[int, Future[Any]]()
+    for i, item in kept.items.items():
+        own, made = slots, dict[str, Any](count=counts)
+        if any(piece.there[i] is not None for piece in pieces):
+            there = [_all_of(piece) if (x := piece.there[i]) is None else x for piece in pieces]
+            own = np.where(_joined(there, bool), slots, np.int32(n_slots))
+            made["count"] = kernels.count_rows(own, n_slots)
+        values = _joined([x for piece in pieces if (x := piece.values[i]) is not None], np.int64)
+        if item.scale is not None:
+            sums[i] = other.submit(kernels.add_items, own, values, n_slots)
+        if item.votes:
+            made["vote"] = kernels.draw_items(own, values, made["count"], secret_draws())
+        computed[i] = made
+    for i, future in sums.items():
+        low, high = future.result().T
+        is_small = kept.items[i].scale == 0 and np.array_equal(low >> 63, high)
+        computed[i]["sum"] = low if is_small else future.result()
+    return computed
+
+
+def _all_of(piece: _Piece) -> Any:
+    return np.ones(piece.owners.size, bool)
+
+
+def _joined(arrays: Sequence[Any], kind: Any) -> Any:
+    return np.concatenate([np.empty(0, kind), *arrays])
+
+
+def _there(column: Any) -> Any:
+    """Which values of an arrow array are not NULL; None: all."""
+    if not column.null_count:
+        return None
+    bits = np.frombuffer(column.buffers()[0], np.uint8)
+    there = np.unpackbits(bits, bitorder="little")[column.offset : column.offset + len(column)]
+    return there.view(bool)
+
+
+def _values(column: Any) -> Any:
+    """The values of an arrow array of numbers, in units; they fit 64 bits, the lowest first."""
+    width = column.type.bit_width // 8
+    sign = "u" if pa.types.is_unsigned_integer(column.type) else "i"
+    found = np.frombuffer(column.buffers()[1] or b"", f"{sign}{min(width, 8)}")
+    return found.reshape(-1, max(width // 8, 1))[column.offset : column.offset + len(column), 0]
+
+
+def _sent_back(values: Any, scale: int | None) -> Any:
+    """Numbers as an arrow array; a sum has two words."""
+    if values.ndim == 1:
+        return arrow_numbers(values, "int64")
+    kind = pa.decimal128(38, scale)
+    return pa.Array.from_buffers(
+        kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))]
+    )
