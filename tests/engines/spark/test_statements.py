@@ -66,6 +66,7 @@ CALLS = [
     "DP_COUNT_DISTINCT(user_id, epsilon := 1)", "DP_SUM(score, epsilon := 1)", "DP_AVG(price, epsilon := 1)",
     "DP_MEDIAN(user_id, epsilon := 1, lower := -5, upper := 30)", FOUND,
     "DP_COUNT_DISTINCT(day, epsilon := 1)", "DP_QUANTILE(user_id, 0.9, epsilon := 1, lower := 0, upper := 40)",
+    "DP_AVG(price, epsilon := 1, lower := 0, upper := 9)",
 ]  # fmt: skip
 COLUMNS = {
     "user_id": "big", "title": "text", "score": "int", "day": "date", "price": "dec", "x": "double",
