@@ -13,7 +13,6 @@ typedef struct {
     i64 n_alive; /* people who may still gain at a higher bound */
     i64 n_reads; /* edges read by the search from items */
     i64 phase, n_dead, n_exposed; /* n_dead: people in log */
-    i64 forest_reads; /* so many edges may forests read before the next layers */
     const i32 *offsets, *people; /* the input: a run of people for each item */
     /* from items */
     i32 *order; /* from n_covered on: uncovered items, rarest first */
@@ -28,12 +27,10 @@ typedef struct {
     i32 *path_item, *path_slot, *path_edge;
     /* from people */
     const i32 *start, *stop, *items; /* a list of items for each person, without repetitions */
-    i32 *takers; /* per item: how many people with room have it */
-    i32 *choice; /* per person: a Choice */
-    i32 *fresh;  /* per person: where in items the first uncovered one may be */
-    i32 *next;   /* per person: where in items the search of this phase goes on */
-    i32 *level;  /* per person: breadth-first layer, 0 if not met, GONE if dead for good */
-    i32 *alive;  /* people who may still gain; the first n_exposed of them have room */
+    i32 *fresh; /* per person: where in items the first uncovered one may be */
+    i32 *next;  /* per person: where in items the search of this phase goes on */
+    i32 *level; /* per person: breadth-first layer, 0 if not met, GONE if dead for good */
+    i32 *alive; /* people who may still gain; the first n_exposed of them have room */
     i32 *queue, *path;
 } Flow;
 

@@ -2,13 +2,14 @@
 
 F(l) is the largest flow source -l-> people -1-> items -1-> sink. The flow is kept from bound to
 bound. The search from the uncovered items runs first; ordinary data ends there. Where it would read
-too much, breadth-first layers and forests from the people with room take over for the bound:
+too much, breadth-first forests and layers from the people with room take over for the bound:
 O(sqrt(items)) passes over the input, whatever the data. The argument for each step is in flow.md.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from ctypes import byref
+from itertools import count
 
 import numpy as np
 
@@ -20,8 +21,6 @@ _FROM_ITEMS = (
     "path_item", "path_slot", "path_edge",
 )  # fmt: skip
 _GOING_ON = 2  # so often a search that goes on from a cover may read the graph
-_FEW = 256  # a cover with fewer than one in so many items uncovered is kept
-_CROWD = 4  # so many people with room for each uncovered item are looked through
 
 
 def max_cover_counts(graph: Graph, bounds: Sequence[int]) -> Int64s:
@@ -60,26 +59,23 @@ def _covers(
     kernels = library()
     flow = _empty_flow(graph) if known is None else _flow_from(graph, bounds[0], known)
     cover = read_only(flow.arrays["cover"])
-    sure, most, n_mixed = _limits(graph)
-    from_people, before = False, flow.bound
+    sure, most, n_forests = _limits(graph)
+    from_people, went_back, before = False, False, flow.bound
     for bound in bounds:
         step, flow.bound, flow.room = bound - before, bound, flow.n_alive * (bound - before)
         if flow.room > 0 and flow.n_covered < flow.coverable:
-            if from_people and flow.n_reads <= most and not kernels.little_room(byref(flow)):
+            if from_people and not went_back and not kernels.little_room(byref(flow)):
                 _begin_from_items(graph, flow, cover)
-                from_people = False
+                from_people, went_back = False, True
             if not from_people and (
                 flow.n_reads > most or not kernels.raise_from_items(byref(flow), step, sure, most)
             ):
                 _begin_from_people(graph, flow, before)
                 from_people = True
-        mixed, flow.forest_reads = n_mixed, 0
-        if from_people and flow.n_exposed > _CROWD * (flow.coverable - flow.n_covered):
-            kernels.drop_cut_off(byref(flow))
+        phases = count()
         while from_people and flow.n_covered < flow.coverable:
-            if not kernels.phase_from_people(byref(flow), mixed > 0):
+            if not kernels.phase_from_people(byref(flow), next(phases) < n_forests):
                 break
-            mixed -= 1
         yield bound, flow.n_covered, cover
         before = bound
 
@@ -107,8 +103,7 @@ def _limits(graph: Graph) -> tuple[int, int, int]:
     """What is read before the worst case is bounded: by the search from items, and by phases.
 
     The first two are edges: none where lists are short and up to two reads each where they are
-    long; and up to sixteen where a first phase does well, or each reads half of the one before.
-    The third are the phases of a bound that may be forests.
+    long; and up to sixteen where a first phase does well. The third: phases that are forests.
     """
     n_edges = graph.people.size
     sure = 2 * n_edges - 4 * (graph.n_items + graph.n_people)
@@ -143,32 +138,18 @@ def _begin_from_items(graph: Graph, flow: Flow, cover: Int32s | None = None) -> 
 
 
 def _begin_from_people(graph: Graph, flow: Flow, before: int) -> None:
-    """Prepare the search from people; all bounds up to `before` are done.
-
-    The cover stays if few paths can be missing; otherwise a better start replaces it.
-    """
-    n_items, n_people = graph.n_items, graph.n_people
-    few_paths = _FEW * (flow.coverable - flow.n_covered) < flow.coverable
-    few_paths = few_paths or library().little_room(byref(flow))
+    """Prepare the search from people; all bounds up to `before` are done."""
+    n_people = graph.n_people
     flow.forget(*_FROM_ITEMS)
-    order, load = by_size(graph.offsets), flow.arrays["load"]
+    load = flow.arrays["load"]
     if "items" not in flow.arrays:
+        order = by_size(graph.offsets)
         start, stop, items = lists_by_person(graph.offsets, graph.people, order, n_people)
         flow.point(start=start, stop=stop, items=items, fresh=start.copy(), next=zeros(n_people))
         flow.point(queue=zeros(n_people), path=zeros(n_people), level=zeros(n_people))
     level = flow.arrays["level"]
     level[load < before] = -1
     alive = np.flatnonzero(level == 0).astype(np.int32)
-    flow.n_alive, flow.n_exposed = alive.size, 0
-    if few_paths:
-        exposed = load[alive] < flow.bound
-        flow.point(alive=np.concatenate([alive[exposed], alive[~exposed]]))
-        flow.n_exposed = np.count_nonzero(exposed)
-        return
-    if before == 0:
-        flow.n_covered = 0
-        load.fill(0)
-        flow.arrays["cover"].fill(-1)
-    flow.point(alive=alive, order=order, takers=zeros(n_items), choice=zeros(2 * n_people))
-    library().start_from_people(byref(flow))
-    flow.forget("takers", "choice", "order")
+    exposed = load[alive] < flow.bound
+    flow.point(alive=np.concatenate([alive[exposed], alive[~exposed]]))
+    flow.n_alive, flow.n_exposed = alive.size, np.count_nonzero(exposed)

@@ -21,12 +21,10 @@ static void close_gap(Flow *f, i64 first, i64 kept, i64 here) {
     while (kept > first) f->order[--here] = f->order[--kept];
 }
 
-/* Give each uncovered item to its first person with room. Returns 0 if it stops at a quarter of the items: if
- * nearly all of the rarest are covered and there is as much room as items, few are dead and searches are long. */
-static int greedy_from_items(Flow *f, i64 sure) {
+/* Give each uncovered item to its first person with room. */
+static void greedy_from_items(Flow *f) {
     i64 first = f->n_covered, here = first, kept = first;
-    int competing = 1;
-    while (here < f->coverable && f->room > 0 && competing) {
+    while (here < f->coverable && f->room > 0) {
         i32 item = f->order[here++];
         i64 begin = f->offsets[item], end = f->offsets[item + 1];
         i64 edge = first_with_room(f, begin, end);
@@ -35,13 +33,8 @@ static int greedy_from_items(Flow *f, i64 sure) {
         f->full[item] = (i32)(edge - begin);
         if (edge < end) hold(f, item, f->people[edge]);
         else f->order[kept++] = item;
-        if (here == f->coverable / 4 && first == 0 && f->n_reads > sure) {
-            i64 spare = f->room - uncovered(f);
-            competing = 10 * kept >= here || at_least(spare, -spare) > f->coverable / 32;
-        }
     }
     close_gap(f, first, kept, here);
-    return competing;
 }
 
 /* Give the path's last item to a person with room, and to each slot on it the item before. */
@@ -104,36 +97,28 @@ static int search_from_item(Flow *f, i32 root, i64 *n_met) {
     return result;
 }
 
-typedef struct { /* how far phases may read */
-    i64 sure, most;
-    int tried, good; /* whether the next one is tried on its way; whether the first one did well */
-} ReadLimit;
-
-/* How far a phase may read that has looked at `seen` of its starts for one part in `parts` of the edges: as
- * far as any if most of them are dead, once more the edges if it is fast or has few starts, else no further. */
-static i64 tried_limit(const Flow *f, const ReadLimit *allowed, i64 parts, i64 starts, i64 seen, i64 clean) {
+/* How far a first phase may read that has looked at `seen` of its starts for one part in `parts` of the edges: as
+ * far as any if most of them are dead, once more the edges if it is fast, else no further. */
+static i64 tried_limit(const Flow *f, i64 most, i64 parts, i64 starts, i64 seen, i64 clean) {
     int settled = parts > 1 ? 8 * clean >= 7 * seen : 5 * clean >= 3 * seen;
     if (parts * seen < starts && little_room(f)) return 0;
-    if (settled && 4 * parts * seen >= starts) return allowed->most;
-    if (5 * parts * seen < 8 * starts && !clearly_less(uncovered(f), f->room)) return 0;
-    return at_most(f->n_reads + f->n_edges, allowed->most);
+    if (settled && 4 * parts * seen >= starts) return most;
+    if (5 * parts * seen < 8 * starts) return 0;
+    return at_most(f->n_reads + f->n_edges, most);
 }
 
-/* Search once from each uncovered item, meeting no one twice, up to a limit, and beyond it while all searches so
- * far have failed clean, as nothing that these read is read again, and there is not little room. Return how many
- * are undecided, or -1 if the phase has not come to its end. */
-static i64 phase_from_items(Flow *f, ReadLimit *allowed) {
+/* Search once from each uncovered item, meeting no one twice, up to a limit: `sure` reads, or `most`, unless a
+ * first phase does badly on trial. Return how many are undecided, or -1 if the phase has not come to its end. */
+static i64 phase_from_items(Flow *f, i64 sure, i64 most, int first_phase) {
     i64 first = f->n_covered, here = first, kept = first, n_met = f->n_dead, undecided = 0, clean = 0;
-    i64 starts = f->coverable - first, limit = allowed->most, began = f->n_reads;
-    i64 parts = allowed->tried ? 16 : 0;
+    i64 starts = f->coverable - first, limit = most, began = f->n_reads, parts = first_phase ? 4 : 0;
     f->phase++;
     while (here < f->coverable && f->room > 0) {
-        if (parts > 0 && f->n_reads > at_least(began + f->n_edges / parts, allowed->sure)) {
-            limit = tried_limit(f, allowed, parts, starts, here - first, clean);
+        if (parts > 0 && f->n_reads > at_least(began + f->n_edges / parts, sure)) {
+            limit = tried_limit(f, most, parts, starts, here - first, clean);
             parts /= 4;
         }
-        int beyond = f->n_reads > at_least(limit, allowed->sure);
-        if (beyond && (clean < here - first || little_room(f))) break;
+        if (f->n_reads > at_least(limit, sure)) break;
         i32 root = f->order[here++];
         f->n_reads++;
         int result = FAILED_CLEAN;
@@ -147,30 +132,21 @@ static i64 phase_from_items(Flow *f, ReadLimit *allowed) {
         undecided += result == FAILED;
         while (n_met > f->n_dead) f->mark[f->log[--n_met]] = (i32)f->phase;
     }
-    allowed->good &= limit == allowed->most;
     if (here < f->coverable && f->room > 0) undecided = -1;
     close_gap(f, first, kept, here);
     return undecided;
 }
 
 /* Let people alive cover items up to the bound, by at most `step` more each. Up to `sure` reads phases go on
- * as they like, and up to `most` if the first one has done well on trial. Else each later one may read 3/4
- * of what the last one has read, or an eighth of the edges if that is more. None follows one that has read
- * all edges if little room is left. Returns 0 if undecided items are left: then only cover and load may be used. */
+ * as they like, and up to `most` if the first one does well on trial. Returns 0 if undecided items are left: then
+ * only cover and load may be used. */
 int raise_from_items(Flow *f, i64 step, i64 sure, i64 most) {
-    ReadLimit allowed = {sure, most, 1, 1};
     f->room = f->n_alive * step;
     f->n_dead = 0;
-    i64 undecided = greedy_from_items(f, sure) ? uncovered(f) : -1;
-    while (undecided > 0 && f->room > 0) {
-        i64 more = -f->n_reads;
-        undecided = phase_from_items(f, &allowed);
-        more += f->n_reads;
-        if (undecided > 0 && more > f->n_edges && f->n_reads > sure && little_room(f)) undecided = -1;
-        more = at_least(3 * more / 4, f->n_edges / 8);
-        if (!allowed.good) allowed.most = at_most(f->n_reads + more, most);
-        allowed.tried = 0;
-    }
+    greedy_from_items(f);
+    i64 undecided = uncovered(f);
+    for (int first_phase = 1; undecided > 0 && f->room > 0; first_phase = 0)
+        undecided = phase_from_items(f, sure, most, first_phase);
     for (i64 k = 0; k < f->n_dead; k++) f->mark[f->log[k]] = 0;
     if (f->room > 0) f->n_alive = f->n_dead;
     return f->room == 0 || undecided == 0;

@@ -15,12 +15,12 @@ LIBRARY = Path(__file__).with_name("libkernels.so")  # built by kernels_build.py
 
 _NUMBERS = (
     "n_edges", "n_items", "bound", "coverable", "n_covered", "room", "n_alive", "n_reads", "phase",
-    "n_dead", "n_exposed", "forest_reads",
+    "n_dead", "n_exposed",
 )  # fmt: skip
 _ARRAYS = (
     "offsets", "people", "order", "cover", "asked", "full", "slot_item", "next_slot", "first_slot",
     "load", "mark", "log", "path_item", "path_slot", "path_edge", "start", "stop", "items",
-    "takers", "choice", "fresh", "next", "level", "alive", "queue", "path",
+    "fresh", "next", "level", "alive", "queue", "path",
 )  # fmt: skip
 _INT32S = ndpointer(np.int32, ndim=1, flags="C_CONTIGUOUS")
 _INT64S = ndpointer(np.int64, ndim=1, flags="C_CONTIGUOUS")
@@ -62,8 +62,6 @@ def library() -> CDLL:
         "little_room": (c_int, flow),
         "raise_from_items": (c_int, flow, size, size, size),
         "hold_cover": (None, flow, ints, size),
-        "start_from_people": (None, flow),
-        "drop_cut_off": (None, flow),
         "phase_from_people": (c_int, flow, c_int),
         "number_by_key": (size, longs, size, size, longs, POINTER(size), size, ints, size, ints),
         "number_in_range": (None, longs, size, size, longs, POINTER(size), ints, ints),
