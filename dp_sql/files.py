@@ -3,8 +3,6 @@
 An existing file keeps its mode: it may be shared on purpose. `policy check` lists such files.
 """
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Iterable

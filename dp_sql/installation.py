@@ -1,7 +1,5 @@
 """How this dp_sql was installed, and so how an optional part of it is added."""
 
-from __future__ import annotations
-
 import json
 import sys
 from importlib.metadata import Distribution, PackageNotFoundError, distribution

@@ -1,7 +1,5 @@
 """What accompanies an answer, from the statement and public numbers alone: no row decides it."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Each accountant is a privacy filter: releases that `fits` admitted one by one ar
 the cap, even if each was chosen after reading all earlier answers. Proofs: accountants.md.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -21,7 +19,7 @@ from dp_sql.udfs.mechanism import in_words
 def accountant(
     name: AccountantName, cap: Cap, release_epsilon: Fraction | None,
     discovery_share: Fraction = Fraction(0),
-) -> Accountant:  # fmt: skip
+) -> "Accountant":  # fmt: skip
     """Make the accountant of a cap. With delta 0 there is only basic composition.
 
     release_epsilon: for "pld", which refuses to be without: the range of each release.

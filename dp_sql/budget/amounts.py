@@ -3,8 +3,6 @@
 A sum of integers is exact in any order and on any machine: 0.1 three times is 0.3.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import reduce
 from typing import NamedTuple
@@ -54,12 +52,12 @@ class Spent(NamedTuple):
     widest: int = 0  # the widest bounded range
     slack: int = 0  # the part of delta outside which an approximate rho holds
 
-    def merged(self, other: Spent, sign: int = 1) -> Spent:
+    def merged(self, other: "Spent", sign: int = 1) -> "Spent":
         """The sum of two sums; with sign -1 their difference, except for `widest`."""
         added = [a + sign * b for a, b in zip(self, other, strict=True)]
         return Spent._make(added)._replace(widest=max(self.widest, other.widest))
 
-    def plus(self, *amounts: Amount) -> Spent:
+    def plus(self, *amounts: Amount) -> "Spent":
         """The sum with these losses added."""
         return reduce(Spent.merged, map(_one, amounts), self)
 

@@ -12,8 +12,6 @@ ledger that is reached by two names has two logs, and so two histories; they sha
 the history that the checkpoint is not in is refused.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os
@@ -68,7 +66,7 @@ class CheckpointFile:
                 os.close(file)
 
     @contextmanager
-    def locked(self, *, make: bool = False) -> Iterator[LockedCheckpoint]:
+    def locked(self, *, make: bool = False) -> Iterator["LockedCheckpoint"]:
         """Keep others from reading and writing it; the lock ends with the process.
 
         With `make`, create the file if it does not exist.

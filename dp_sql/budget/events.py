@@ -1,7 +1,5 @@
 """The events of a ledger, the chain of their hashes, and what they add up to. Knows no file."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

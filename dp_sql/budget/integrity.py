@@ -1,7 +1,5 @@
 """Whether a ledger is the newest copy, its past unchanged: at each transaction, and in full."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing

@@ -4,8 +4,6 @@ A loss counts from the moment it is reserved, and a reservation is durable in tw
 `reserve` returns. So whatever happens afterwards, every answer has been counted.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import uuid
@@ -13,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from dp_sql.budget import integrity, schema, store
 from dp_sql.budget.amounts import Amount, Spent
@@ -120,7 +118,7 @@ class Ledger:
         """Close the file."""
         self._file.close()
 
-    def __enter__(self) -> Ledger:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

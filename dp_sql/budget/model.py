@@ -1,7 +1,5 @@
 """The terms of a budget, as a policy states them, and the names of analysts. Pure."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field

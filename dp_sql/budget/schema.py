@@ -1,7 +1,5 @@
 """The tables of a ledger's SQLite file, the SQL for them, and plain errors. Opens no file."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ One connection for many threads, one transaction at a time. Never open this file
 process that has it open: closing any descriptor of it drops SQLite's locks.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sqlite3

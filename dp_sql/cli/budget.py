@@ -1,7 +1,5 @@
 """`dp-sql budget`: how much of a policy's budget is spent and left. It only reads the ledger."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

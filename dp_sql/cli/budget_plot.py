@@ -1,7 +1,5 @@
 """How a budget was spent over time: the curves of a ledger, and a picture of them."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import warnings

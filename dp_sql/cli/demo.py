@@ -1,7 +1,5 @@
 """`dp-sql demo`: an owner's policy; an analyst's question, price, answer, refusal and budget."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Errors as a person at a terminal reads them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

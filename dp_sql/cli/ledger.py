@@ -1,7 +1,5 @@
 """`dp-sql ledger`: the events of a ledger, whether it is intact, and its checkpoint file."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from fractions import Fraction

@@ -4,8 +4,6 @@ Exit codes: 0 all was done; 1 an error, a refusal or a failed check; 2 the comma
 Answers go to standard output, everything else to standard error.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

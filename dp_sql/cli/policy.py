@@ -1,7 +1,5 @@
 """`dp-sql policy`: draft a policy for a database, and check a policy against one."""
 
-from __future__ import annotations
-
 import sys
 
 import click

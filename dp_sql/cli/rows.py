@@ -1,7 +1,5 @@
 """Rows as exact CSV or JSON on standard output, for scripts: no float rounds a number."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys

@@ -1,7 +1,5 @@
 """`dp-sql serve`: starts and stops a server, and prints what analysts paste into their shell."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """`dp-sql token`: the tokens by which `dp-sql serve` knows its analysts."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@ becomes a temporary table of the driver's own DuckDB connection, and the private
 it had computed that table itself: the same lists, the same UDF, one draw.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -10,8 +10,6 @@ An engine object serves one release. All its answers are about the same rows and
 rows have changed, or people are split in another way, since its first job, it raises.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol

@@ -4,8 +4,6 @@ Superset adds a LIMIT to each query of SQL Lab. Beside a DP call a LIMIT has no 
 refused, and EXPLAIN has none. So queries stay as they were written, and fewer rows are fetched.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

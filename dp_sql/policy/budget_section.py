@@ -1,7 +1,5 @@
 """What all queries may spend together: the [budget] of a policy. Opens no file of it."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re

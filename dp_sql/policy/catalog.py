@@ -1,7 +1,5 @@
 """What the owner's tools ask of a database."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol

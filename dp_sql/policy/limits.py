@@ -1,7 +1,5 @@
 """What one query may ask at most: the [limits] of a policy."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -3,8 +3,6 @@
 Reading a policy opens no database; validation.py checks it against one.
 """
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace

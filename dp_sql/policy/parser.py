@@ -3,8 +3,6 @@
 A section is a dataclass whose fields, made by `key`, say how each key is read and drafted.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Sequence

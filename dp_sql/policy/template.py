@@ -5,8 +5,6 @@ asks with a "?", and is not a valid policy. A table from which nothing leads to 
 proposal and stays hidden, and nothing is public, until the owner says so.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

@@ -6,8 +6,6 @@ names. People and values are compared byte by byte; links as the columns' collat
 which finds more shared values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,6 +28,7 @@ from dp_sql.sql.types import (
 )
 
 Problem = tuple[str, str]  # the key that is wrong, and why
+Known = Mapping[Name, Listed]  # the table or view that each name of a policy means
 
 
 def problems(policy: Policy, catalog: Catalogue) -> list[str]:
@@ -210,7 +209,7 @@ def _column(known: Known, table: Name, column: str, exactly: bool = True) -> lis
     return []
 
 
-def _untrue(catalog: Catalogue, asked: Iterable[Check]) -> Iterator[Problem]:
+def _untrue(catalog: Catalogue, asked: Iterable["Check"]) -> Iterator[Problem]:
     for check in asked:
         try:
             if catalog.finds(check.select):
@@ -243,9 +242,6 @@ def work_lines(policy: Policy, catalog: Catalogue) -> Iterator[str]:
                     "A join on it multiplies a row by the number of these rows that differ in the "
                     "columns that the query reads."
                 )
-
-
-Known = Mapping[Name, Listed]  # the table or view that each name of a policy means
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Who asks over a connection, and which session answers: the gateway of a served database."""
 
-from __future__ import annotations
-
 import math
 import sys
 import threading

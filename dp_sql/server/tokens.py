@@ -4,8 +4,6 @@ A token is 256 random bits, shown once. The file has only its SHA-256, which is 
 guess a token, so a slow hash would protect nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

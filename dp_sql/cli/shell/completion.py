@@ -4,8 +4,6 @@ It looks at tokens, not at a grammar: tables after FROM, columns after a table's
 DP call the arguments that are still missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """`dp-sql shell`: opens a database and runs statements from a prompt, from -c or from a pipe."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """The dot commands of the shell. For an analyst none of them opens a file."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import shlex

@@ -3,8 +3,6 @@
 An analyst gets what SHOW TABLES and DESCRIBE show; an owner gets DuckDB's own lists.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Each relation is read exactly once, because reading it again may run it again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

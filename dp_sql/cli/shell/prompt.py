@@ -1,7 +1,5 @@
 """The prompt: history, highlighting, completion, and the keys Enter and Tab."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

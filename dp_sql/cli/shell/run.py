@@ -1,7 +1,5 @@
 """Runs one statement: in a thread, with a progress line, until Ctrl-C; then prints what came."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

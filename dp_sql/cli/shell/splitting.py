@@ -1,7 +1,5 @@
 """Splits typed input into statements and dot commands, and decides whether it is complete."""
 
-from __future__ import annotations
-
 import io
 import re
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The state of a shell: its session, its settings, and the place where results go."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

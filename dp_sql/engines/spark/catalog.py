@@ -1,7 +1,5 @@
 """Spark's tables: resolves names, maps them and their types to DuckDB's, and reads rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec

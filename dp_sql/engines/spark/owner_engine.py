@@ -1,7 +1,5 @@
 """Owners' statements over Spark: looks up names and reads rows when a statement needs them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 

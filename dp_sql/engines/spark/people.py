@@ -4,8 +4,6 @@ A row is in the part of its person; a row that is linked to people of another ta
 part that has one of them, once. Rows that belong to no one are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any

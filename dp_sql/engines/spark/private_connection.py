@@ -1,7 +1,5 @@
 """The private side of a session under a policy whose tables are Spark's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

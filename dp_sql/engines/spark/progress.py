@@ -3,8 +3,6 @@
 All of it depends on the data, so analysts' sessions have none.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import threading

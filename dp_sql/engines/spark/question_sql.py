@@ -1,7 +1,5 @@
 """Writes a question as the SQL that Spark's workers run: its tables, casts and slices."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Releases over rows in Spark: the jobs run there, and the driver draws once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

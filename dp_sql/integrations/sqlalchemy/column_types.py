@@ -1,7 +1,5 @@
 """The SQLAlchemy type of each of DuckDB's types."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 from typing import Any

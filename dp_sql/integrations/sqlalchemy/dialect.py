@@ -7,8 +7,6 @@ reflection.py lists tables.
 """
 # ruff: noqa: D102  (SQLAlchemy documents the methods that it calls)
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from types import ModuleType

@@ -5,8 +5,6 @@ keys, constraints, indexes, comments and sequences. An analyst sees SHOW TABLES 
 """
 # ruff: noqa: D102  (SQLAlchemy documents the methods that it calls)
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
