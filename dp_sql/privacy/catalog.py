@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dp_sql.errors import SourceError
 from dp_sql.sql.formatting import literal
@@ -73,8 +72,7 @@ class Schema(PublicData, Protocol):
         return False
 
 
-@dataclass(frozen=True)
-class NamedRelation:
+class NamedRelation(NamedTuple):
     """What an owner's connection says of a name.
 
     parts: its full name (database, schema, name); empty where it has none.

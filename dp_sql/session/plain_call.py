@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from fractions import Fraction
 
 from dp_sql.engines.duckdb.connection import Engine
@@ -68,7 +67,7 @@ OWNER = Owner(query_of, answer_of)
 
 def _planned(asked: Asked, engine: Engine) -> _Planned:
     """The statement and the plans of its calls, which all calls of one execution have."""
-    key = replace(asked, function="", item="", number=None, epsilon=None)
+    key = asked._replace(function="", item="", number=None, epsilon=None)
     known = engine.tickets.planned
     made: _Planned
     if known is not None and known[0] == key:

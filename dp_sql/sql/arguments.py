@@ -110,7 +110,7 @@ def read_call(
         found = {"privacy_unit": unit, **found}
     if not under_policy:
         span = tokens[index].start, tokens[close].end
-        _refuse_missing(function, replace(given, arguments=found), span, of_groups)
+        _refuse_missing(function, given._replace(arguments=found), span, of_groups)
     item = positional[0]
     if item.written == "*" and not function.shape.takes_star:
         raise _star(function, tokens[index], item)

@@ -7,7 +7,7 @@ accepts there must reach it as written, also where sqlglot would misread it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dp_sql.sql.tokens import Token, at_depth_zero, folded, matching, queries_around, token_at
 
@@ -22,8 +22,7 @@ _ONLY_BEFORE = {"USING": {"SAMPLE"}, "ON": {"CONFLICT"}, "WITH": {"NO", "DATA"},
 _AFTER_CTES = {"SELECT", "FROM", "VALUES", "INSERT", "UPDATE", "DELETE"}
 
 
-@dataclass(frozen=True)
-class Clause:
+class Clause(NamedTuple):
     """One clause of a SELECT: token indices [start, stop), the keyword being tokens[start]."""
 
     keyword: str
@@ -31,8 +30,7 @@ class Clause:
     stop: int
 
 
-@dataclass(frozen=True)
-class SelectText:
+class SelectText(NamedTuple):
     """One SELECT between set operations: its clauses, and the CTEs that it may use, as in `ctes`.
 
     Where several CTEs have one name, its body is None.

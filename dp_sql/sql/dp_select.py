@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import NamedTuple
 
 from dp_sql.errors import ArgumentError, NotSupported, ParseError, QueryError, guessed
 from dp_sql.sql.arguments import DpCall, read_call, stated
@@ -27,8 +27,7 @@ from dp_sql.sql.tokens import (
 )
 
 
-@dataclass(frozen=True)
-class DpSelect:
+class DpSelect(NamedTuple):
     """One SELECT with DP calls in its list. All spans are offsets in `text`, None if absent.
 
     `text` is the whole text, `tokens` are those of the statement.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from dp_sql.errors import ArgumentError
 from dp_sql.sql.tokens import Token, dotted_names, left_out, put, text_of, tokenize
@@ -15,8 +14,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(NamedTuple):
     """A column, table or type as written: its unquoted parts, and its place.
 
     is_expression: whether it is a key of GROUP BY that is not a column; then `parts` is its name.
@@ -28,16 +26,14 @@ class Reference:
     is_expression: bool = False
 
 
-@dataclass(frozen=True)
-class ListLiteral:
+class ListLiteral(NamedTuple):
     """A list of literals as written, `['a', 'b']`, and its place."""
 
     text: str
     position: int
 
 
-@dataclass(frozen=True)
-class PublicQuery:
+class PublicQuery(NamedTuple):
     """A query over public tables as written, `(SELECT region FROM regions)`, and its place."""
 
     text: str
@@ -52,8 +48,7 @@ class PublicQuery:
 PublicSet = Reference | ListLiteral | PublicQuery
 
 
-@dataclass(frozen=True)
-class SetPerKey:
+class SetPerKey(NamedTuple):
     """A public set for each key of GROUP BY, as written, `(regions.name, ['a', 'b'])`."""
 
     sets: tuple[PublicSet, ...]
@@ -61,8 +56,7 @@ class SetPerKey:
     position: int
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """The tokens of one argument's value."""
 
     tokens: Sequence[Token]
@@ -101,8 +95,7 @@ class Argument:
 Reader = Callable[[Argument, str], T]  # the second parameter is what messages call the argument
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """The arguments of a call: the `name` of the function, and the token that names it."""
 
     name: str

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from fractions import Fraction
+from typing import NamedTuple
 
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.given import Argument
@@ -32,8 +32,7 @@ GridArguments = Mapping[str, Argument]
 """The arguments lower, upper and step, as written; step may be left out."""
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(NamedTuple):
     """The values lower + i * step, for i from 0 to n_steps, in whole units of a type.
 
     places: the decimals of a unit, for numbers.

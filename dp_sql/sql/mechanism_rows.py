@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dp_sql.sql.types import INTEGERS, by_value, family
 from dp_sql.udfs.mechanism import Mechanism
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
     from dp_sql.sql.shape import Shape
 
 
-@dataclass(frozen=True)
-class MechanismRows:
+class MechanismRows(NamedTuple):
     """The relation from which a shape makes the lists that a mechanism takes.
 
     It has a column `__dp_<name>` for each column of the call, and `__dp_group` if it is grouped;

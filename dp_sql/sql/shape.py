@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from dp_sql.errors import InternalError
 from dp_sql.sql.given import Argument, Given, Reader, Reference
@@ -256,8 +256,7 @@ class Vector(Shape):
         """The same where a person counts in at most `cap` groups, each with noise of its own."""
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """One SQL function, by its name in upper case, and the shape that reads and answers it."""
 
     name: str

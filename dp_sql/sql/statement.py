@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from dp_sql.errors import ArgumentError
 from dp_sql.sql.clauses import Span, ctes
@@ -31,8 +32,7 @@ def mentions_system_tables(text: str) -> bool:
     return any(name in text.lower() for name in SYSTEM_TABLES)
 
 
-@dataclass(frozen=True)
-class SystemTableCall:
+class SystemTableCall(NamedTuple):
     """One system table in a statement: its name, its argument, and its place."""
 
     name: str

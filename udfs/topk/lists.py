@@ -2,10 +2,9 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
 from dp_sql.udfs.permute_and_flip import Rejection, with_rejections
@@ -34,8 +33,7 @@ class Layers(Protocol):
         """Count all outcomes."""
 
 
-@dataclass(frozen=True)
-class Staircase:
+class Staircase(NamedTuple):
     """A step function of the layer that is nowhere below the number of lists."""
 
     starts: list[int]  # first layer of each step; the last step starts at the cut
@@ -47,8 +45,7 @@ class Staircase:
         return self.heights[bisect_right(self.starts, layer) - 1]
 
 
-@dataclass(frozen=True)
-class Lists:
+class Lists(NamedTuple):
     """All lists of k items, as `Proposals`; `best` are the k largest counts, descending."""
 
     counts: Ints

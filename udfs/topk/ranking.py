@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,7 @@ _CHUNK = 64
 _MANY = 16
 
 
-@dataclass(frozen=True)
-class Ranking:
+class Ranking(NamedTuple):
     """The items that a list with err < cut can hold, best first, ties by position."""
 
     gaps: Ints  # largest count minus the item's count, nondecreasing, shape (m,)

@@ -15,7 +15,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from math import inf
@@ -203,7 +202,7 @@ def _stored(rows: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:
 
 def _pairs_sql(plan: Plan, call: str) -> str:
     """The SELECT of pairs of people and items, as sent; a pair may occur more than once."""
-    rows = PeopleRows([replace(plan, keep_source=False)], [call])
+    rows = PeopleRows([plan._replace(keep_source=False)], [call])
     columns = [sent(f"__dp_{name}", plan.columns[name].type) for name in ("privacy_unit", "item")]
     ctes = ", ".join([*rows.shared(), *rows.of(0)])
     return f"WITH {ctes} SELECT {', '.join(columns)} FROM __dp_kept"

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 
@@ -47,8 +47,7 @@ _FOREIGN = """SELECT system.main.lower(function_name) FROM system.main.duckdb_fu
     AND NOT system.main.contains(macro_definition, 'dp_sql') ORDER BY 1"""
 
 
-@dataclass(frozen=True)
-class Owner:
+class Owner(NamedTuple):
     """What the macros do on an owner's connection.
 
     rewrite: (text, parameters as JSON, engine) to the query that `dp(text, params)` means.
@@ -293,8 +292,7 @@ TEMPORARY = """(SELECT table_name AS name FROM system.main.duckdb_tables()
 _TEMPORARY = f"(SELECT system.main.list(name) FROM {TEMPORARY})"
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """What a macro passes on: a statement that DuckDB is running, and which call of it asks."""
 
     text: str

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import prod
 
 from sqlglot import exp
@@ -161,7 +160,7 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope, argument
         why = f"The result could have over {MAX_STRING} bytes"
         raise refuse(node, why, "Shorten its parts first, with left(…, 100) for example.")
     made = Value(_written(name, function, values), function.gives, bound=bound)
-    return replace(made, collation=collation) if function.gives == "VARCHAR" else made
+    return made._replace(collation=collation) if function.gives == "VARCHAR" else made
 
 
 def _written(name: str, function: Scalar, values: Sequence[Value]) -> str:
@@ -252,7 +251,7 @@ def _column(name: str, kind: str, node: Node, value: Value, before: Sequence[Val
     if kind == "double":
         if family(value.type) not in NUMBERS:
             raise refuse(node, f"{name} takes a number, not {value.type}")
-        return replace(value, sql=f"CAST({value.sql} AS DOUBLE)", type="DOUBLE")
+        return value._replace(sql=f"CAST({value.sql} AS DOUBLE)", type="DOUBLE")
     if kind not in {"date", "same"}:
         return _string(name, kind, value, node)
     value = bounded(value)
@@ -267,9 +266,9 @@ def _column(name: str, kind: str, node: Node, value: Value, before: Sequence[Val
 
 def _string(name: str, kind: str, value: Value, node: Node) -> Value:
     if kind == "json" and value.type in {"VARCHAR", "JSON"}:
-        value = bounded(replace(value, type="VARCHAR"))
+        value = bounded(value._replace(type="VARCHAR"))
         valid = f"system.main.json_valid({value.sql})"
-        return replace(value, sql=f"(CASE WHEN {valid} THEN {value.sql} END)", type="JSON")
+        return value._replace(sql=f"(CASE WHEN {valid} THEN {value.sql} END)", type="JSON")
     if kind == "text":
         value = text(node, value)
     if family(value.type) == "ENUM":
@@ -287,7 +286,7 @@ def listed(name: str, value: Value, node: Node) -> Value:
     if kind == value.type or kind not in {"VARCHAR", *SMALL}:
         raise refuse(node, f"{name} takes a list of strings or of integers here, not {value.type}")
     fits = f"system.main.len({value.sql}) <= {MAX_TEXT_BYTES}"
-    return replace(value, sql=f"(CASE WHEN {fits} THEN {value.sql} END)", origin=None)
+    return value._replace(sql=f"(CASE WHEN {fits} THEN {value.sql} END)", origin=None)
 
 
 def _element(name: str, kind: str, node: Node) -> Value:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -133,7 +132,7 @@ def chosen(node: Node, scope: Scope, argument: Compile, condition: Callable[[Nod
     made, values = one_type(node, results, scope)
     whens = [condition(branch.this) for branch in branches]
     pairs = "".join(f" WHEN {w} THEN {v.sql}" for w, v in zip(whens, values, strict=False))
-    return replace(made, sql=f"(CASE{pairs} ELSE {values[-1].sql} END)")
+    return made._replace(sql=f"(CASE{pairs} ELSE {values[-1].sql} END)")
 
 
 def first(node: Node, scope: Scope, argument: Compile) -> Value:
@@ -153,12 +152,12 @@ def first(node: Node, scope: Scope, argument: Compile) -> Value:
             if word != "coalesce":  # which compares nothing
                 sql = under(agree(node, value), value).sql
             chosen_sql = f"{word}({sql}, {other})"
-            return replace(value, sql=chosen_sql, origin=None, is_person=False, bound=bound)
+            return value._replace(sql=chosen_sql, origin=None, is_person=False, bound=bound)
     own = [argument(one) for one in given]
     made, values = one_type(node, own, scope)
     if word == "nullif" and made.type != own[0].type:
         raise refuse(node, f"The arguments of nullif must both be of type {own[0].type}")
-    return replace(made, sql=f"{word}({', '.join(value.sql for value in values)})")
+    return made._replace(sql=f"{word}({', '.join(value.sql for value in values)})")
 
 
 def target(node: Node) -> str:
@@ -177,7 +176,7 @@ def converted(node: Node, value: Value, scope: Scope) -> Value:
     if not kind:
         raise refuse(node, "A cast to this type is not supported here")
     if kind == "VARCHAR":
-        return replace(text(node, value), origin=None, is_person=False)
+        return text(node, value)._replace(origin=None, is_person=False)
     tried = isinstance(node, exp.TryCast)
     if not tried and not _holds_every(value.type, kind):
         why = f"This cast fails on some values of type {value.type}"

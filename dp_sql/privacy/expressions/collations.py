@@ -9,7 +9,6 @@ combining marks take minutes), and not those of ICU, for which it is not known.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from dp_sql.privacy.expressions.comparisons import (
     MAX_STRING,
@@ -61,14 +60,13 @@ def under(collation: str, value: Value) -> Value:
     """A value as a collation compares it, also where its column was made distinct byte by byte."""
     if collation in {PLAIN, BINARY}:
         return value
-    return replace(value, sql=f'({value.sql}) COLLATE "{collation}"')
+    return value._replace(sql=f'({value.sql}) COLLATE "{collation}"')
 
 
 def either(node: Node, one: Value, other: Value) -> Value:
     """A column of UNION ALL, from those of its two sides, which have the same type."""
     bounds = (one.bound, other.bound)
-    return replace(
-        one,
+    return one._replace(
         origin=one.origin if one.origin == other.origin else None,
         is_person=one.is_person and other.is_person,
         collation=agree(node, one, other),

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -62,8 +62,7 @@ FIRST_ROW = (
 )
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """A compiled expression: its SQL and its type.
 
     origin: the column of a base table that it is, unchanged: the table's full name, and its own.
@@ -97,8 +96,7 @@ class Value:
         return None if self.origin is None else self.origin[1]
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(NamedTuple):
     """What an expression may use.
 
     column: finds a column by its parts, or refuses it.
@@ -165,7 +163,7 @@ def bounded(value: Value, most_bytes: int = MAX_STRING) -> Value:
         fits, most = f"system.main.strlen({sql}) <= {MAX_TEXT_BYTES}", MAX_TEXT_BYTES
     if most is None:
         return value
-    return replace(value, sql=f"(CASE WHEN {fits} THEN {sql} END)", bound=most, origin=None)
+    return value._replace(sql=f"(CASE WHEN {fits} THEN {sql} END)", bound=most, origin=None)
 
 
 def is_literal(node: Node) -> bool:

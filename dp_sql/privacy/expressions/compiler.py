@@ -9,7 +9,6 @@ node with any other part is refused: a part that is not read would change the qu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from sqlglot import ErrorLevel, exp
@@ -144,9 +143,9 @@ def settled(value: Value, node: Node) -> Value:
     kind = family(value.type)
     if kind == "VARCHAR":
         sql = f"({same_bits(value.sql, value.type)})"
-        return replace(value, sql=sql, collation=BINARY)
+        return value._replace(sql=sql, collation=BINARY)
     if kind in FLOATS:
-        return replace(value, sql=same_bits(value.sql, value.type))
+        return value._replace(sql=same_bits(value.sql, value.type))
     if kind not in EXACT_TYPES:
         raise refuse(node, f"{value.type} has no exact equality")
     return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -67,14 +66,14 @@ def _place(node: Node | None, missing: int) -> int:
 
 def _slice(node: Node, value: Value, low: int, high: int) -> Value:
     value = bounded(value) if value.type == "VARCHAR" else listed("A slice", value, node)
-    return replace(value, sql=f"system.main.array_slice({value.sql}, {low}, {high})", origin=None)
+    return value._replace(sql=f"system.main.array_slice({value.sql}, {low}, {high})", origin=None)
 
 
 def _element(node: Node, value: Value, place: int) -> Value:
     word = "system.main.array_extract"
     if value.type == "VARCHAR":
         read = bounded(value)
-        return replace(read, sql=f"{word}({read.sql}, {place})", origin=None)
+        return read._replace(sql=f"{word}({read.sql}, {place})", origin=None)
     read = listed("An element", value, node)
     return _own(f"{word}({read.sql}, {place})", value.type.removesuffix("[]"))
 

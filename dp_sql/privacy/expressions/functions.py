@@ -8,13 +8,12 @@ elements, `json` is valid, and `date` lies within the years of NEAR. docs/sql.md
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlglot import exp
 
 
-@dataclass(frozen=True)
-class Scalar:
+class Scalar(NamedTuple):
     """One function.
 
     takes: the kinds of its arguments: a value (string, text, list, json, double, date; same: of

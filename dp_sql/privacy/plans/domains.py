@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -40,8 +40,7 @@ _EXAMPLES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class PublicValues:
+class PublicValues(NamedTuple):
     """Public values as SQL that lists each once, of the item's type, as `item`.
 
     size: how many there are, where it had to be counted.
@@ -52,8 +51,7 @@ class PublicValues:
     size: int | None = None
 
 
-@dataclass(frozen=True)
-class ObservedValues:
+class ObservedValues(NamedTuple):
     """The values observed in the source; the owner declares that they are public."""
 
     select: None = None
@@ -64,8 +62,7 @@ class ObservedValues:
 Domain = PublicValues | ObservedValues
 
 
-@dataclass(frozen=True)
-class Values:
+class Values(NamedTuple):
     """Public values as SQL that lists them in a column `value`, and what messages call them.
 
     untyped: whether they are strings in a statement, which have no type of their own yet.
@@ -143,8 +140,7 @@ def _plain(literals: Sequence[str], item_type: str) -> list[str]:
     return [*map(str, numbers)] if all(least <= n <= most for n in numbers) else []
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(NamedTuple):
     """The item whose domain is wanted, as `given` (or else the item itself), and who reads it."""
 
     select: DpSelect

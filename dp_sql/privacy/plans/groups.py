@@ -133,7 +133,7 @@ class PublicSets(ABC):
         found_by = tuple(one.item.sql for one in reads)
         for i, call in enumerate(calls):
             found, groups = _answered(call, finding, self.is_single)
-            yield found, replace(groups, pays=i == 0, found_by=found_by)
+            yield found, groups._replace(pays=i == 0, found_by=found_by)
 
     def values(self, call: DpCall, given: PublicSet | None, item: Value, what: str) -> Domain:
         """The public values of an item or a key; `what` is the argument that may name them."""
@@ -226,7 +226,7 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
         if capped is not None:
             why += f": all {n} counts are within ± {capped} of those kept"
             why += f"; without it, all are within ± {free}"
-        return call, replace(groups, why=why)
+        return call, groups._replace(why=why)
     why, unused = "a person counts in all of their groups", ""
     if capped is not None:
         unused = f"max_groups_contributed = {cap} is not used, as with it all {n} counts would be "
@@ -234,7 +234,7 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
         why += f"; {unused}"
     elif free is not None:
         why += f": all {n} counts are within ± {free}"
-    groups = replace(groups, cap=None, why=why, unused=unused)
+    groups = groups._replace(cap=None, why=why, unused=unused)
     return replace(call, parameters=vector, mechanism=vector.mechanism), groups
 
 

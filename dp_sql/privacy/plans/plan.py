@@ -6,9 +6,9 @@ It is made by `plan_of` alone, for both kinds of session; making one reads no pr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from dp_sql.errors import InternalError
 from dp_sql.privacy.catalog import Parts
@@ -21,16 +21,14 @@ from dp_sql.sql.shape import Function, Shape
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column of the source: how SQL names it, and its type."""
 
     sql: str
     type: str
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """How unknown groups are found, before they are answered: its mechanism and its numbers."""
 
     mechanism: Mechanism
@@ -53,8 +51,7 @@ class Finding:
         return self.mechanism.accuracy(**self.parameters, beta=beta)
 
 
-@dataclass(frozen=True)
-class Groups:
+class Groups(NamedTuple):
     """The groups of a plan, and in how many of them one person counts.
 
     select: SQL that lists each public group once, its keys as `__dp_key_0`, `__dp_key_1`, …
@@ -80,16 +77,14 @@ class Groups:
     factors: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Shared:
+class Shared(NamedTuple):
     """A source that all calls of a SELECT read, as Plan.source, and a call's item in it."""
 
     source: str
     item: str
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """What one release reads, which mechanism runs on it, and what it costs.
 
     source: what follows FROM in the private SQL, with its WHERE clause.
@@ -133,8 +128,8 @@ def loss_at(plan: Plan, factor: Fraction) -> PrivacyLoss:
     parameters = replace(plan.parameters, epsilon=plan.parameters.epsilon * factor)
     groups = plan.groups
     if groups is not None and groups.finding is not None:
-        finding = replace(groups.finding, epsilon=groups.finding.epsilon * factor)
-        groups = replace(groups, finding=finding)
+        finding = groups.finding._replace(epsilon=groups.finding.epsilon * factor)
+        groups = groups._replace(finding=finding)
     return _loss(parameters, plan.mechanism, groups)
 
 
@@ -193,4 +188,4 @@ def plan_of(
 def drawn_from(plan: Plan) -> Plan:
     """The plan that the ticket must match: some mechanisms draw from counts of covered items."""
     of_cover = plan.parameters.of_cover(plan.mechanism)
-    return plan if of_cover is None else replace(plan, parameters=of_cover)
+    return plan if of_cover is None else plan._replace(parameters=of_cover)

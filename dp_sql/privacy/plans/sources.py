@@ -7,7 +7,8 @@ Reads no private row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -40,8 +41,7 @@ from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
 
 
-@dataclass(frozen=True)
-class CallRows:
+class CallRows(NamedTuple):
     """What one call reads: its item, and the rows as a tree and as a relation of FROM.
 
     call: the same, or what answers it where its item is the privacy unit.
@@ -53,8 +53,7 @@ class CallRows:
     written: Written
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """The compiled source of a SELECT with DP calls.
 
     rows: FROM with its conditions. unfiltered: the same without WHERE. scope: for expressions.
@@ -101,7 +100,7 @@ class Source:
     def _named(self, found: Written, items: Sequence[str]) -> Written:
         """A relation of FROM, whose columns are the person, the items and the keys."""
         names = ["__dp_person", *items, *(f"__dp_g{i}" for i in range(len(self.values)))]
-        return replace(found, sql=f"({found.sql}) AS __dp_people({', '.join(names)})")
+        return found._replace(sql=f"({found.sql}) AS __dp_people({', '.join(names)})")
 
     def shared(
         self, reads: Sequence[CallRows]
@@ -231,7 +230,7 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
         raise select.refused("This is not a column.", reference.position, kind=ParseError)
     try:
         value = row_wise(tree, scope)
-        return replace(value, image=_image(tree, scope)) if value.origin is None else value
+        return value._replace(image=_image(tree, scope)) if value.origin is None else value
     except Unreadable:
         raise _unreadable(select) from None
     except (Refused, Unbound) as refusal:
@@ -249,8 +248,8 @@ def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
     if len(columns) != 1:
         return None
     (column,) = columns
-    over = replace(column, sql="item", origin=None)
-    return column, row_wise(tree, replace(scope, column=lambda _: over)).sql
+    over = column._replace(sql="item", origin=None)
+    return column, row_wise(tree, scope._replace(column=lambda _: over)).sql
 
 
 def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:

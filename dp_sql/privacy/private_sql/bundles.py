@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.plan import Finding, Plan
@@ -44,8 +43,8 @@ def read_together(plan: Plan) -> Plan:
     """The plan over the source that it shares with the other calls of its SELECT."""
     if plan.shared is None:
         return plan
-    item = replace(plan.columns["item"], sql=plan.shared.item)
-    return replace(plan, source=plan.shared.source, columns={**plan.columns, "item": item})
+    item = plan.columns["item"]._replace(sql=plan.shared.item)
+    return plan._replace(source=plan.shared.source, columns={**plan.columns, "item": item})
 
 
 def finding_of(plan: Plan) -> Finding | None:

@@ -9,7 +9,7 @@ rows, a summary or pairs, is merged with those of all other parts by `merge_sql`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.groups import found_sql, groups_sql, keys_of
@@ -39,7 +39,7 @@ class PartSql:
 def summary_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
     """The summary of what one plan of a bundle counts (sql.shape.Shape.summary)."""
     people, plan = PeopleRows(plans, key=key), plans[place]
-    shape, rows = plan.parameters, replace(rows_of(plan), in_parts=True)
+    shape, rows = plan.parameters, rows_of(plan)._replace(in_parts=True)
     grouped = ("__dp_group",) if plan.keys else ()
     keys, sums = (*grouped, *shape.keys), tuple(shape.sums.items())
     listed, summary = ", ".join(keys), shape.summary(rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
@@ -23,8 +23,7 @@ _SUM = re.compile(r"system\.main\.sum\(__dp_item_(\d+)\)")
 _VOTE = re.compile(rf"system\.main\.arg_min\(__dp_item_(\d+), {WORD_UDF}\(__dp_item_\1\)\)")
 
 
-@dataclass(frozen=True)
-class ItemRead:
+class ItemRead(NamedTuple):
     """What is computed of an item: always `__dp_count_i`, how many rows have it; i is its number.
 
     scale: the digits behind its point, if `__dp_sum_i` is needed. votes: whether `__dp_vote_i` is.
@@ -34,8 +33,7 @@ class ItemRead:
     votes: bool
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """What is computed of rows for the plans with one cap.
 
     cap: in how many groups a person is kept; None: in all. items: by their numbers. values: the
@@ -48,8 +46,7 @@ class Kept:
     values: Sequence[str]
 
 
-@dataclass(frozen=True)
-class RowsRead:
+class RowsRead(NamedTuple):
     """sql: a SELECT of each row's person, of its `n_keys` keys, and of the items.
 
     sends: of each item whether it is sent as it is; else 1 stands for it. groups: a SELECT of the
@@ -70,7 +67,7 @@ def rows_read(
 
     sent_as: the SQL of a column of `__dp_read` as it is sent, from its name and its type.
     """
-    people = PeopleRows([replace(plan, keep_source=False) for plan in plans], calls)
+    people = PeopleRows([plan._replace(keep_source=False) for plan in plans], calls)
     are_public = not people.grouped or (people.n_groups and finding_of(people.plans[0]) is None)
     fit_bits = people.n_groups <= N_BITS or people.caps == [None]
     if not (are_public and fit_bits and all(plan.parameters.of_person() for plan in people.plans)):

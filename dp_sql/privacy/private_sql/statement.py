@@ -12,7 +12,6 @@ because the source and its condition are the owner's SQL.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, count
 
 from dp_sql.privacy.plans.plan import Plan
@@ -150,12 +149,12 @@ def merged_sql(
     where they are the domain.
     """
     shape, call, rows = plan.parameters, f"'{ticket}', {execution}", rows_of(plan)
-    rows = replace(rows, domain=rows.domain or domain)
+    rows = rows._replace(domain=rows.domain or domain)
     if shape.keys or shape.sums:
-        rows = replace(rows, merged=merged)
+        rows = rows._replace(merged=merged)
     else:
         codes = {**_types(plan), "privacy_unit": "BIGINT"}
-        rows = replace(rows, relation=merged, types=codes)
+        rows = rows._replace(relation=merged, types=codes)
     return f"WITH {_answer(plan, call, rows, 1)}"
 
 

@@ -114,7 +114,7 @@ class Compiler:
             raise refuse(tree, why, ALLOWED)
         pairs = zip(left.values, right.values, strict=True)
         values = tuple(either(tree, one, other) for one, other in pairs)
-        return replace(left, relation=UnionAll(left.relation, right.relation), values=values)
+        return left._replace(relation=UnionAll(left.relation, right.relation), values=values)
 
     def _select(self, tree: exp.Select) -> Rows:
         known = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
@@ -193,7 +193,7 @@ class Compiler:
             renamed = tuple(folded(column.name) for column in alias.args.get("columns") or [])
             if len(renamed) > len(rows.names):
                 raise refuse(node, f"{alias.name} has only {len(rows.names)} columns", ALLOWED)
-            rows = replace(rows, names=renamed + rows.names[len(renamed) :])
+            rows = rows._replace(names=renamed + rows.names[len(renamed) :])
         if self.tables.trusted:
             rows = rows.with_clear_unit()
         part = FromPart(path, len(source.parts), rows.read_from())
@@ -284,14 +284,14 @@ class Compiler:
             source.left_joins.append(LeftJoin(part.number, joins.compared(equal), tuple(terms)))
             # The privacy unit may be NULL there, beside a person.
             part = source.parts[-1]
-            source.parts[-1] = replace(part, rows=part.rows.without_unit(part.rows.names))
+            source.parts[-1] = part._replace(rows=part.rows.without_unit(part.rows.names))
         else:
             source.equal += joins.compared(equal)
             source.where += terms
 
     def _keep_matches(self, join: Node, source: From, *, anti: bool) -> None:
         """A SEMI or ANTI join: only the rows that have a match, or have none."""
-        inner = From([replace(self._part(join.this, source), number=0)])
+        inner = From([self._part(join.this, source)._replace(number=0)])
         equal = joins.correlated(
             conjuncts(join.args.get("on")), source, inner, self.scope, self.scope
         )
@@ -308,7 +308,7 @@ class Compiler:
             source.where += conditions(clause.this, self._where_scope(source))
 
     def _where_scope(self, source: From) -> Scope:
-        return replace(self.scope(source), matched=partial(self._matched, source))
+        return self.scope(source)._replace(matched=partial(self._matched, source))
 
     def _matched(self, source: From, query: Node, value: Value | None) -> Value | None:
         """Whether a row has a match in a query; None for a value IN public rows."""
@@ -345,7 +345,7 @@ class Compiler:
             rows = self._public_column(query)
             found = self.computed(rows)
             source.looked_in.append((found.sql, found.tables))
-            return replace(rows.values[0], sql=f"({found.sql})")
+            return rows.values[0]._replace(sql=f"({found.sql})")
 
         trusted = partial(self.tables.as_written, source) if self.tables.trusted else None
         schema, now = self.tables.schema, self.tables.now
@@ -370,4 +370,4 @@ class Compiler:
             return found
         held, tables = self.tables.schema.public_rows(found.sql, found.tables)
         listed = ", ".join(f"c{i}" for i in range(len(rows.values)))
-        return replace(found, sql=f"SELECT {listed} FROM {held}", tables=tables)
+        return found._replace(sql=f"SELECT {listed} FROM {held}", tables=tables)

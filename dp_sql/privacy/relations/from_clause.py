@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -34,8 +35,7 @@ UNNEST = (
 )
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """A relation, and what its columns are called.
 
     names: in the order of `values`, folded.
@@ -60,7 +60,7 @@ class Rows:
         numbered = re.compile(f"({'|'.join(map(re.escape, sorted(twice)))})_[0-9]+")
         gone = (n in self.names[:i] or numbered.fullmatch(n) for i, n in enumerate(self.names))
         names = ("" if g else name for g, name in zip(gone, self.names, strict=True))
-        return replace(self, names=tuple(names))
+        return self._replace(names=tuple(names))
 
     def with_clear_unit(self) -> Rows:
         """The same where a column that shares its name with another is not the privacy unit."""
@@ -70,14 +70,13 @@ class Rows:
     def without_unit(self, names: Collection[str]) -> Rows:
         """The same where columns of these names are not the privacy unit."""
         values = (
-            replace(value, is_person=value.is_person and name not in names)
+            value._replace(is_person=value.is_person and name not in names)
             for name, value in zip(self.names, self.values, strict=True)
         )
-        return replace(self, values=tuple(values))
+        return self._replace(values=tuple(values))
 
 
-@dataclass(frozen=True)
-class FromPart:
+class FromPart(NamedTuple):
     """One relation of a FROM clause.
 
     path: what its columns may be qualified with, folded: its alias, or the parts of its name.
@@ -95,7 +94,7 @@ class FromPart:
 
     def value(self, index: int) -> Value:
         """One of its columns."""
-        return replace(self.rows.values[index], sql=f"r{self.number}c{index}")
+        return self.rows.values[index]._replace(sql=f"r{self.number}c{index}")
 
 
 @dataclass
@@ -152,11 +151,11 @@ class From:
         """A new column of one relation: an expression of its columns, which are called r0c1."""
         part = self.parts[number]
         rows, index = part.rows, len(part.rows.values)
-        columns = [replace(own, sql=f"r0c{i}") for i, own in enumerate(rows.values)]
-        relation = From([replace(part, number=0)]).select([*columns, value])
+        columns = [own._replace(sql=f"r0c{i}") for i, own in enumerate(rows.values)]
+        relation = From([part._replace(number=0)]).select([*columns, value])
         values = (*rows.values, value)
         rows = Rows(relation, (*rows.names, ""), values, rows.person_type)
-        self.parts[number] = replace(part, rows=rows)
+        self.parts[number] = part._replace(rows=rows)
         self.added.add((number, index))
         return self.parts[number].value(index)
 
@@ -304,7 +303,7 @@ def projections(tree: exp.Select, source: From, scope: Scope) -> tuple[list[str]
             found += _star(star, table, source, scope)
         elif isinstance(inner, exp.Explode):
             only(inner, {"this"})
-            value = replace(list_value(inner.this, scope), is_unnested=True)
+            value = list_value(inner.this, scope)._replace(is_unnested=True)
             found.append((column_name(node), value))
         else:
             found.append((column_name(node), row_wise(inner, scope)))

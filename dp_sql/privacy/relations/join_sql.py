@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.relations.tree import LinkedTable, Select, Table
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, exact, family, same_bits
 
 
-@dataclass(frozen=True)
-class FromPartSql:
+class FromPartSql(NamedTuple):
     """A relation of FROM with its own conditions, as a SELECT of `r0p`, `r0c1`, and so on.
 
     most: the most rows of one person in it. is_table: whether it is a table as it is stored. fan:

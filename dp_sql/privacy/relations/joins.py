@@ -9,7 +9,6 @@ too, so the condition depends on the rows of the row's person and on public rows
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -83,7 +82,7 @@ def key(node: Node, source: From, scope_of: ScopeOf) -> Value | None:
     number = _part_of(node, source)
     if number is None or any(join.number == number for join in source.left_joins):
         return None
-    scope = scope_of(From([replace(source.parts[number], number=0)]))
+    scope = scope_of(From([source.parts[number]._replace(number=0)]))
     try:
         return source.add(number, compiled(node, scope))
     except Refused:
@@ -192,7 +191,7 @@ def has_match(node: Node, outer: From, inner: From, equal: Sequence[Pair], table
     relation = inner.select([_ONE, *(b for _, b in equal)])
     part = FromPart((), number, Rows(relation, (), (), inner.person_type))
     check_keys(node, owner, part, equal, tables, HINT)
-    columns = [(a, replace(b, sql=f"r{number}c{i}")) for i, (a, b) in enumerate(equal, 1)]
+    columns = [(a, b._replace(sql=f"r{number}c{i}")) for i, (a, b) in enumerate(equal, 1)]
     outer.parts.append(part)
     outer.left_joins.append(LeftJoin(number, compared(columns), is_match=True))
     one = f"r{number}c0"
@@ -270,7 +269,7 @@ def join_list(join: Node, source: From, scope_of: ScopeOf) -> bool:
     if len(numbers) != 1 or any(left.number in numbers for left in source.left_joins):
         raise refuse(join, "unnest in FROM takes a list of one table before it", UNNEST)
     (number,) = numbers
-    alone = From([replace(source.parts[number], number=0)])
+    alone = From([source.parts[number]._replace(number=0)])
     column = source.add(number, list_value(lists[0], scope_of(alone)))
     index = int(column.sql.split("c")[1])
     source.parts[number] = _with_elements(source.parts[number], index)
@@ -285,4 +284,4 @@ def _with_elements(part: FromPart, index: int) -> FromPart:
     values = list(rows.values)
     values[index] = Value(values[index].sql, values[index].type[:-2], collation=BINARY)
     relation = Unnest(rows.relation, index, tuple(value.type for value in values))
-    return replace(part, rows=replace(rows, relation=relation, values=tuple(values)))
+    return part._replace(rows=rows._replace(relation=relation, values=tuple(values)))

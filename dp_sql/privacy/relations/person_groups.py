@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -52,7 +51,7 @@ def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
 
     kept = []
     if having is not None:
-        kept.append(condition(having.this, replace(groups.scope, column=column)))
+        kept.append(condition(having.this, groups.scope._replace(column=column)))
     relation = groups.source(source, kept).select(values)
     return Rows(relation, tuple(names), tuple(values), source.person_type)
 
@@ -67,10 +66,10 @@ class _Groups:
     def __init__(self, scope: Scope, by: Mapping[str, Value]) -> None:
         self._rows = scope
         self._keys = list(by.values())
-        self._by = {sql: replace(key, sql=f"r0c{i}") for i, (sql, key) in enumerate(by.items())}
+        self._by = {sql: key._replace(sql=f"r0c{i}") for i, (sql, key) in enumerate(by.items())}
         self._computed: list[Value] = []
         self._counts_rows = False
-        self.scope = replace(scope, column=self._column, aggregate=self._aggregate, as_written=None)
+        self.scope = scope._replace(column=self._column, aggregate=self._aggregate, as_written=None)
 
     def _column(self, node: exp.Column) -> Value:
         found = self._by.get(self._rows.column(node).sql)
@@ -85,7 +84,7 @@ class _Groups:
         if value.sql not in written:
             self._computed.append(value)
             written.append(value.sql)
-        return replace(value, sql=f"r0c{len(self._keys) + written.index(value.sql)}")
+        return value._replace(sql=f"r0c{len(self._keys) + written.index(value.sql)}")
 
     def listed(self, node: Node) -> Value:
         """An expression that is a key, or made of keys and aggregates."""
@@ -130,7 +129,7 @@ def _aggregate(node: Node, scope: Scope) -> Value:
         filtered = f" FILTER (WHERE {without_query(kept, node).sql})"
         node = node.this
     value = _whole(node, scope)
-    return replace(value, sql=value.sql + filtered)
+    return value._replace(sql=value.sql + filtered)
 
 
 def _total_of(kind: str) -> str:

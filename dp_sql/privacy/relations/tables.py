@@ -48,10 +48,10 @@ def public_rows(
 def persons_rows(rows: Rows, index: int) -> Rows:
     """The same table, with the privacy unit in one of its columns."""
     values = list(rows.values)
-    values[index] = replace(values[index], is_person=True)
+    values[index] = values[index]._replace(is_person=True)
     assert isinstance(rows.relation, Table)
     person_type = as_key("", values[index].type)[1]
-    return Rows(replace(rows.relation, person=index), rows.names, tuple(values), person_type)
+    return Rows(rows.relation._replace(person=index), rows.names, tuple(values), person_type)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import Parts
@@ -19,8 +20,7 @@ from dp_sql.sql.types import as_key
 _COLUMN = re.compile(r"\br(\d+)c(\d+)\b")
 
 
-@dataclass(frozen=True)
-class PersonOf:
+class PersonOf(NamedTuple):
     """How a private table tells whose its rows are: by a column of it.
 
     key: None: the column is the person. Else the rows belong to the people of `owner` with that
@@ -33,8 +33,7 @@ class PersonOf:
     owner: PersonOf | None = None
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table of the database, a file or a dataframe; `columns` are SQL.
 
     person: the column that identifies the person of each row; None: a public table.
@@ -63,8 +62,7 @@ class Table:
         return self.function or full_name(self.name)
 
 
-@dataclass(frozen=True)
-class LinkedTable:
+class LinkedTable(NamedTuple):
     """A private table whose rows belong to the people of another: its `column` is that `key`."""
 
     table: Table
@@ -72,11 +70,14 @@ class LinkedTable:
     owner: Relation
     key: int
     types: tuple[str, ...]
-    is_private = True
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its rows belong to people."""
+        return True
 
 
-@dataclass(frozen=True)
-class UnionAll:
+class UnionAll(NamedTuple):
     """The rows of both sides, which have the same types and are both private or both public."""
 
     left: Relation
@@ -93,8 +94,7 @@ class UnionAll:
         return self.left.types
 
 
-@dataclass(frozen=True)
-class Unnest:
+class Unnest(NamedTuple):
     """The rows of a relation, once for each element of the list in one `column`."""
 
     relation: Relation
@@ -107,8 +107,7 @@ class Unnest:
         return self.relation.is_private
 
 
-@dataclass(frozen=True)
-class LeftJoin:
+class LeftJoin(NamedTuple):
     """What ON says of one relation of a LEFT JOIN: equal columns, and other conditions.
 
     is_match: whether it is there to show which rows have a match; its first column is then 1, and
@@ -121,8 +120,7 @@ class LeftJoin:
     is_match: bool = False
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """GROUP BY within each person's rows.
 
     keys: expressions; the person is a key besides.

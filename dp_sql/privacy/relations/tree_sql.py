@@ -17,8 +17,8 @@ Writes SQL and asks about public rows. It must never ask about a private row.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import Parts
@@ -61,8 +61,7 @@ _PATTERN = "system.main.regexp_"
 _CONCATENATIONS = (" || ", "system.main.concat")  # of strings that may be long
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """How much work one person's rows can cause, from public numbers alone.
 
     rows_per_person: how many rows of each person a join that multiplies rows keeps; None: all.
@@ -73,8 +72,7 @@ class Work:
     joined_rows_per_person: int | None = None
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """A relation as a SELECT of c0, c1, … and, where it is private, `__dp_person`."""
 
     sql: str
@@ -106,8 +104,7 @@ def written(
     return Written(sql, writer.tables(sql), Work(cap, writer.made))
 
 
-@dataclass(frozen=True)
-class _Sql:
+class _Sql(NamedTuple):
     """A SELECT, and the most rows that one person has in it; None: not known."""
 
     sql: str
@@ -310,19 +307,19 @@ class _Writer:
         is_keyed |= select.is_match(part.number)
         if select.relations[part.number].is_private:
             if part.most == 1:
-                return replace(part, fan=1)
+                return part._replace(fan=1)
             if is_keyed:  # with the person, its columns tell its distinct rows apart
-                return replace(part, sql=distinct_sql(select, part), fan=1)
+                return part._replace(sql=distinct_sql(select, part), fan=1)
             return part
         if part.is_table:  # a public table is read as it is; anything else is computed now
             fan = self._largest(part.sql, select, keys)
             if fan == 1 or every_row:
-                return replace(part, fan=fan)
+                return part._replace(fan=fan)
         sql = part.sql if every_row else distinct_sql(select, part)
         rows, tables = self.facts.public_rows(sql, self.tables(sql))
         self.read.append((rows, tables))
         sql = f"SELECT {listed_sql(part.columns)} FROM {rows}"
-        return replace(part, sql=sql, fan=1 if is_keyed else self._largest(sql, select, keys))
+        return part._replace(sql=sql, fan=1 if is_keyed else self._largest(sql, select, keys))
 
     def _largest(self, sql: str, select: Select, keys: Sequence[str]) -> int:
         """The most rows with the same keys; at least 1."""
@@ -341,11 +338,11 @@ class _Writer:
             return part
         cap = None if self.limits is None else self.limits.rows_per_person
         if cap is not None and part.most is not None and part.most <= cap:
-            return replace(part, fan=part.most)
+            return part._replace(fan=part.most)
         sql = part.sql if every_row else distinct_sql(select, part)
         if cap is None:
-            return replace(part, sql=sql, fan=part.most)
-        return replace(part, sql=capped_sql(select, part, sql, cap), most=cap, fan=cap)
+            return part._replace(sql=sql, fan=part.most)
+        return part._replace(sql=capped_sql(select, part, sql, cap), most=cap, fan=cap)
 
     def _check(self, select: Select, source: FromSql, joined: Sequence[FromPartSql]) -> None:
         """Refuse a join that could make more rows of one person than the limits allow."""
