@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,7 +111,7 @@ def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
             raise refuse(found, f"{found.sql()} is not a column")
         return Value(found.name, types[found.name])
 
-    scope = replace(wide.scope, column=column)
+    scope = wide.scope._replace(column=column)
     node, refused = projection(written), LISTS[written]
     assert node is not None
     if refused:

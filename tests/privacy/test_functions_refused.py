@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -50,7 +49,7 @@ LARGE = {
 def test_what_is_not_bounded_is_refused(written: str, wide: Wide) -> None:
     zoned = "TIMESTAMP WITH TIME ZONE"
     columns = {"s": "VARCHAR", "i": "INTEGER", "day": "DATE", "h": "HUGEINT", "z": zoned}
-    scope = replace(wide.scope, column=lambda node: Value(node.name, columns[node.name]))
+    scope = wide.scope._replace(column=lambda node: Value(node.name, columns[node.name]))
     node = projection(written)
     assert node is not None
     with pytest.raises(Refused, match=LARGE[written]):
@@ -133,12 +132,12 @@ def overflowing(patch: pytest.MonkeyPatch) -> None:
 
 def unbounded(patch: pytest.MonkeyPatch) -> None:
     """Distant dates are read."""
-    patch.setattr(arithmetic, "bounded", lambda value: replace(value, bound=value.bound or 1))
+    patch.setattr(arithmetic, "bounded", lambda value: value._replace(bound=value.bound or 1))
 
 
 def invalid(patch: pytest.MonkeyPatch) -> None:
     """Invalid JSON is read."""
-    patch.setattr(calls, "_string", lambda name, kind, value, node: replace(value, bound=100))
+    patch.setattr(calls, "_string", lambda name, kind, value, node: value._replace(bound=100))
 
 
 def failing(patch: pytest.MonkeyPatch) -> None:

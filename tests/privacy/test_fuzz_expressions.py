@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -215,7 +214,7 @@ def largest_for_smallest(patch: pytest.MonkeyPatch) -> None:
         swapped = {"min(": "max(", "max(": "min("}
         for word, other in swapped.items():
             if value.sql.startswith(f"system.main.{word}"):
-                return replace(value, sql=value.sql.replace(word, other, 1))
+                return value._replace(sql=value.sql.replace(word, other, 1))
         return value
 
     patch.setattr(person_groups, "_aggregate", wrong)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,7 +40,7 @@ def changed(*pairs: tuple[str, str], of: str = "_select") -> Plant:
             sql = found.sql
             for find, put in pairs:
                 sql = sql.replace(find, put)
-            return replace(found, sql=sql)
+            return found._replace(sql=sql)
 
         patch.setattr(tree_sql._Writer, of, wrong)
 
@@ -65,7 +64,7 @@ def kept(key: str, words: str) -> Plant:
         def write(self: Any, select: Any, *given: Any) -> Any:
             found = right_write(self, select, *given)
             is_marked = any(select is one for one in marked)
-            return replace(found, sql=found.sql + words) if is_marked else found
+            return found._replace(sql=found.sql + words) if is_marked else found
 
         for module in (compiler, person_groups):
             patch.setattr(module, "only", lambda node, allowed: right_only(node, allowed | {key}))
@@ -80,13 +79,13 @@ def all_are_units(patch: pytest.MonkeyPatch) -> None:
     right = expressions.settled
     for module in (compiler, person_groups):
         patch.setattr(
-            module, "settled", lambda value, node: replace(right(value, node), is_person=True)
+            module, "settled", lambda value, node: right(value, node)._replace(is_person=True)
         )
     right_list = compiler.projections
 
     def listed(tree: Any, source: Any, scope: Any) -> Listed:
         names, values = right_list(tree, source, scope)
-        return names, [replace(value, is_person=True) for value in values]
+        return names, [value._replace(is_person=True) for value in values]
 
     patch.setattr(compiler, "projections", listed)
 
@@ -102,7 +101,7 @@ def any_match(patch: pytest.MonkeyPatch) -> None:
 
     def wrong(node: Any, outer: Any, inner: Any, equal: Any, tables: Any) -> Value:
         return right(
-            node, outer, inner, [(replace(a, is_person=False), b) for a, b in equal], tables
+            node, outer, inner, [(a._replace(is_person=False), b) for a, b in equal], tables
         )
 
     def of_all(self: Compiler, source: Any, query: Any, value: Any) -> Value:
@@ -121,13 +120,13 @@ def united(patch: pytest.MonkeyPatch) -> None:
 
     def compile_both(self: Compiler, tree: Any) -> Rows:
         left, right = self.query(tree.this), self.query(tree.expression)
-        return replace(left, relation=UnionAll(left.relation, right.relation))
+        return left._replace(relation=UnionAll(left.relation, right.relation))
 
     def write(self: Any, union: Any, need: Any, every_row: bool) -> Any:
         sides = [self.relation(side, need, every_row) for side in (union.left, union.right)]
         both = " UNION ALL ".join(side.sql for side in sides)
         sql = f"SELECT min(__dp_person) AS __dp_person, c0 FROM ({both}) GROUP BY c0"
-        return replace(sides[0], sql=sql)
+        return sides[0]._replace(sql=sql)
 
     patch.setattr(Compiler, "_union", compile_both)
     patch.setattr(tree_sql._Writer, "_union", write)
@@ -136,7 +135,7 @@ def united(patch: pytest.MonkeyPatch) -> None:
 def private_lists(patch: pytest.MonkeyPatch) -> None:
     def wrong(self: Compiler, rows: Rows) -> Any:
         found = self.written(rows.relation)
-        return replace(found, sql=f"SELECT c0 FROM ({found.sql})")
+        return found._replace(sql=f"SELECT c0 FROM ({found.sql})")
 
     patch.setattr(Compiler, "_matched", lambda *_: None)
     patch.setattr(Compiler, "_public_column", Compiler.query)

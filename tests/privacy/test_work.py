@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -255,7 +254,7 @@ def not_reduced(patch: pytest.MonkeyPatch) -> None:
     counted = tree_sql._Writer._largest
 
     def bare(found: Any) -> Any:
-        return replace(found, sql=found.sql.replace("SELECT DISTINCT", "SELECT"))
+        return found._replace(sql=found.sql.replace("SELECT DISTINCT", "SELECT"))
 
     def largest(self: Any, sql: str, *given: Any) -> int:
         return counted(self, sql.replace("SELECT ", "SELECT DISTINCT ", 1), *given)
@@ -274,7 +273,7 @@ def capped_afterwards(patch: pytest.MonkeyPatch) -> None:
         if " JOIN " not in found.sql:
             return found
         number = "system.main.row_number() OVER (PARTITION BY r0p)"
-        return replace(found, sql=f"{found.sql} QUALIFY {number} <= {self.limits.rows_per_person}")
+        return found._replace(sql=f"{found.sql} QUALIFY {number} <= {self.limits.rows_per_person}")
 
     patch.setattr(tree_sql._Writer, "_select", select)
     patch.setattr(tree_sql, "capped_sql", lambda select, part, sql, cap: sql)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -102,7 +101,7 @@ def test_the_mechanism_gets_sums_at_each_bound_on_rows(
     if in_parts:  # without UDFs, as for a part of the rows
 
         def as_of_a_part(self: Avg, rows: MechanismRows) -> str:
-            return self.summary(replace(rows, in_parts=True))
+            return self.summary(rows._replace(in_parts=True))
 
         monkeypatch.setattr(Avg, "_in_memory", as_of_a_part)
     bound = "" if most is None else f", contribution_bound := {most}"

@@ -1,7 +1,6 @@
 """Whole lists at once: distributions of joint and pnf_joint, their neighbours and mutants."""
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import combinations_with_replacement, permutations, product
@@ -44,7 +43,7 @@ def joint_distribution(counts, k, cut, q_of=None, fitted_at=None):
     rate = joint.rate_of(k, EPSILON)
     ranked = ranking.rank(np.array(counts, dtype=np.int64), k, cut)
     stairs = lists.fit_staircase(ranked, fitted_at or rate)
-    stairs = replace(stairs, odds=Odds(stairs.odds.weights, rate))
+    stairs = stairs._replace(odds=Odds(stairs.odds.weights, rate))
     proposals = lists.Lists(ranked.gaps, ranked.gaps[:k], ranked, stairs)
     distribution, unfinished = distribution_of(proposals.attempt, q_of or Q_OF_RATE)
     assert unfinished == 0
