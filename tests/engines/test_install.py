@@ -278,9 +278,8 @@ def test_a_ticket_is_no_parameter(con: Con) -> None:
 
 def test_a_sessions_ticket_is_good_for_one_release() -> None:
     from dp_sql.engines.duckdb.tickets import Drawn, Tickets
-    from dp_sql.privacy.plans.plan import Plan
 
-    tickets, plan = Tickets(), object.__new__(Plan)
+    tickets, plan = Tickets(), _A_PLAN
     tickets._record = lambda *_: None  # type: ignore[method-assign]
     ticket = tickets.issue_once(plan)
     assert tickets.redeem(ticket, (1, 1), lambda _: Drawn(7, "")) == 7
