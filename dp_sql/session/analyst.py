@@ -48,10 +48,10 @@ from dp_sql.session.corrections import (
     THE_FUNCTIONS,
     constant_at,
     explained,
-    instead_of_ends,
     question_about,
     rescaled,
     syntax_error,
+    what_is_not_released,
 )
 from dp_sql.session.describe import describe_sql, tables_sql
 from dp_sql.session.explain import Explanation, explanation
@@ -279,11 +279,11 @@ class AnalystSession(Session):
         position, instead = question_about(
             statement.tokens, parts[-1], rows.names, units, in_words(epsilon)
         )
-        ends = instead_of_ends(statement.tokens)
+        why = what_is_not_released(statement.tokens)
         message = f"{parts[-1]} is private: it can be read only through DP functions."
         return NotPrivate(
             message, text=statement.text, position=position, instead=instead,
-            hint=f"{ends}{THE_FUNCTIONS} DESCRIBE {parts[-1]} shows the columns.",
+            hint=f"{why}{THE_FUNCTIONS} DESCRIBE {parts[-1]} shows the columns.",
         )  # fmt: skip
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:

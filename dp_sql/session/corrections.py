@@ -273,10 +273,15 @@ def question_about(
     return at.start, [*_with_our_functions(tokens, epsilon), *simple]
 
 
-def instead_of_ends(tokens: Sequence[Token]) -> str:
-    """What to say of max(x) and min(x), in whose place a quantile is proposed."""
-    ends = [a.upper for a, b in pairwise(tokens) if a.upper in _ENDS and b.is_symbol("(")]
-    return f"{_NOT_RELEASED} A quantile is close to it. " if ends else ""
+def what_is_not_released(tokens: Sequence[Token]) -> str:
+    """What to say of aggregates and rows in whose place something else, or nothing, is proposed."""
+    called = [a.upper for a, b in pairwise(tokens) if b.is_symbol("(")]
+    if missing := [name.lower() for name in called if name in _NOT_OURS]:
+        return f"There is no DP function for {missing[0]}. "
+    if {"MAX", "MIN"} & {*called}:
+        return f"{_NOT_RELEASED} A quantile is close to it. "
+    shows_rows = any(a.upper in {"SELECT", ","} and b.is_symbol("*") for a, b in pairwise(tokens))
+    return "Rows are not released, only answers about them. " if shows_rows else ""
 
 
 def _with_our_functions(tokens: Sequence[Token], epsilon: str) -> Iterator[str]:

@@ -427,11 +427,11 @@ CREATE VIEW best AS SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_
 CALL f((SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings))
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call
--- ^ 5)
+-- ^ LIMIT 5)
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM (SELECT * FROM ratings LIMIT 5)
 
 -- NotPrivate: Two private tables must be joined on their privacy units
--- ^ ratings b
+-- ^ JOIN ratings b
 SELECT DP_TOPK(a.title, 3, epsilon := 1, privacy_unit := a.user_id, domain := observed) FROM ratings a JOIN ratings b ON a.title = b.title
 
 -- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns
@@ -439,7 +439,7 @@ SELECT DP_TOPK(a.title, 3, epsilon := 1, privacy_unit := a.user_id, domain := ob
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings, catalog
 
 -- NotPrivate: A sample is not supported in the source of a DP call
--- ^ 10%
+-- ^ TABLESAMPLE 10%
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings TABLESAMPLE 10%
 
 -- NotPrivate: This subquery compares no column with the outer query.

@@ -6,6 +6,7 @@ Reads no private row.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -33,6 +34,7 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.literals import EVERY_ROW
+from dp_sql.sql.other_forms import other_forms
 from dp_sql.sql.spellings import respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
 from dp_sql.sql.tokens import folded, matching, token_at, tokenize
@@ -300,7 +302,21 @@ def _place(select: DpSelect, refusal: Refused | Unbound) -> int:
     place = begin + int(min(starts)) - len(_BEFORE_SOURCE)
     if place > end and select.condition is not None:
         place += select.condition[0] - end - len(_BEFORE_CONDITION)
-    return place if begin <= place <= len(select.text) else begin
+    if not begin <= place <= len(select.text):
+        return begin
+    if isinstance(refusal.node, _CLAUSES):  # its words have no place
+        at = bisect_left(select.tokens, place, key=lambda token: token.start)
+        while at and select.tokens[at - 1].upper in _WORDS:
+            at -= 1
+        place = select.tokens[at].start
+    return place
+
+
+_CLAUSES = (exp.Join, exp.TableSample, exp.Limit, exp.Offset)
+_WORDS = {
+    "ASOF", "CROSS", "FULL", "INNER", "JOIN", "LEFT", "LIMIT", "NATURAL", "OFFSET", "OUTER",
+    "POSITIONAL", "RESERVOIR", "RIGHT", "SAMPLE", "TABLESAMPLE", "USING",
+}  # fmt: skip
 
 
 def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> QueryError:
@@ -308,4 +324,6 @@ def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> Quer
     kind = SourceError if isinstance(refusal, Unbound) else NotPrivate
     instead = select.renamed(refusal.node.name, position, refusal.names)
     instead += respelled(refusal.node, select.tokens, position)
+    shared = refusal.names if isinstance(refusal.node, exp.Join) else ()
+    instead += other_forms(select.text, position, shared)
     return select.refused(refusal.message, position, refusal.hint or "", kind, instead)

@@ -48,6 +48,7 @@ from dp_sql.privacy.relations.person_groups import grouped
 from dp_sql.privacy.relations.tables import Tables, no_table
 from dp_sql.privacy.relations.tree import LeftJoin, Relation, Table, UnionAll, is_plain
 from dp_sql.privacy.relations.tree_sql import Written, written
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
 from dp_sql.sql.tokens import folded
 
@@ -246,6 +247,17 @@ class Compiler:
         return rows
 
     def _join(self, join: Node, source: From, where: Sequence[Node]) -> None:
+        try:
+            self._joined(join, source, where)
+        except Refused as refusal:
+            if refusal.node is join:  # what it could compare
+                with contextlib.suppress(QueryError):
+                    names = self._part(join.this, source).rows.names
+                    known = {name for part in source.parts for name in part.rows.names}
+                    refusal.names = [shown_name(name) for name in names if name in known]
+            raise
+
+    def _joined(self, join: Node, source: From, where: Sequence[Node]) -> None:
         natural = join.args.get("method") == "NATURAL"
         only(join, {"this", "side", "kind", "on", "using", "method" if natural else "on"})
         if joins.join_list(join, source, self.scope):

@@ -1,0 +1,67 @@
+"""The same question in a form that dp_sql reads, for a statement that it refuses. Pure.
+
+A form is a pattern in the text and what to write in its place. Only what can then be planned is
+proposed, so a pattern may fit more than it should.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+_ONE = r"((?:[^(),]|\([^()]*\))+?)"  # one argument, with calls in it
+_SPAN = r"([<>]=?)\s*(INTERVAL\s+(?:'[^']*'|\d+)(?:\s+[A-Z]+)?)"
+_IS = r"\s*,\s*(?:lambda\s+)?(\w+)\s*(?:->|:)\s*\2\s*=\s*('[^']*'|\d+)\s*\)"
+_FIRST = (
+    r"FROM \g<table> SEMI JOIN (SELECT \g<unit>, min(\g<time>) AS \g<time> FROM \g<table> "
+    r"GROUP BY \g<unit>) AS first_rows USING (\g<unit>, \g<time>)"
+)
+_FORMS = (  # compiled with the first error
+    # The age of a time, compared with an interval, or in days; other times.
+    (rf"\bage\({_ONE},\s*{_ONE}\)\s*{_SPAN}", r"\1 - \4 \3 \2"),
+    (rf"\bage\({_ONE}\)\s*{_SPAN}", r"current_date - \3 \2 \1"),
+    (rf"\bage\({_ONE},\s*{_ONE}\)", r"date_diff('day', \2, \1)"),
+    (rf"\bage\({_ONE}\)", r"date_diff('day', \1, current_date)"),
+    (rf"\bepoch\({_ONE}\s+-\s+{_ONE}\)", r"date_diff('second', \2, \1)"),
+    (rf"\bmake_date\(year\({_ONE}\),\s*month\(\1\),\s*1\)", r"date_trunc('month', \1)"),
+    # Whether a list has an element.
+    (rf"\b(?:len|length|array_length)\(list_filter\({_ONE}{_IS}\)\s*(?:>\s*0|>=\s*1|<>\s*0)",
+     r"list_contains(\1, \3)"),
+    (rf"\blist_filter\({_ONE}{_IS}\s*(?:<>|!=)\s*\[\]", r"list_contains(\1, \3)"),
+    # Each person's first row; different values; all rows in place of a sample.
+    (r"\bSELECT\s+DISTINCT\s+ON\s*\((?P<unit>\w+)\)\s+(?P<list>\*|[\w ,]+?)\s+FROM\s+"
+     r"(?P<table>\w+)\s+ORDER\s+BY\s+(?:(?P=unit),\s*)?(?P<time>\w+)\b(?!\s+DESC)",
+     rf"SELECT \g<list> {_FIRST}"),
+    (r"\bSELECT\s+DISTINCT\s+ON\s*\(([\w, ]+)\)\s+\1\b", r"SELECT DISTINCT \1"),
+    (r"\bFROM\s+(?P<table>\w+)\s+QUALIFY\s+row_number\(\)\s+OVER\s+\(PARTITION\s+BY\s+(?P<unit>\w+)"
+     r"\s+ORDER\s+BY\s+(?P<time>\w+)\)\s*=\s*1\b", _FIRST),
+    (r"\s+TABLESAMPLE\s+(?:\w+\s*\([^()]*\)|\([^()]*\)|\d+\s*(?:%|PERCENT|ROWS)?)", ""),
+    # All rows, as DP_COUNT counts them; two columns in a list of two.
+    (r"\(\s*(?:COLUMNS\(\*\)|\*\s+EXCLUDE\s*(?:\([^()]*\)|\w+))", "(*"),
+    (r"\(\s*([\w.]+)\s*,\s*([\w.]+)\s*\)\s+(NOT\s+)?IN\s*\(\s*(SELECT\s[^()]+)\)",
+     r"\3EXISTS (SELECT 1 FROM (\4) AS listed(listed_1, listed_2) "
+     r"WHERE listed_1 = \1 AND listed_2 = \2)"),
+)  # fmt: skip
+_FIELD = re.compile(r"(\w+)\.(\w+)\b(?!\s*\()")
+_JOIN = (
+    r"\s*\b(?:CROSS|ASOF(?:\s+LEFT)?|POSITIONAL|)\s*JOIN\s+(\w+(?:\s+(?:AS\s+)?(?!(?:ON|USING|WHERE)\b)\w+)?)"
+    r"(?:\s+ON\s+[\w.]+\s*[<>]=?\s*[\w.]+|\s+USING\s*\([^()]*\))?"
+)
+
+
+def other_forms(text: str, position: int, shared: Sequence[str]) -> Iterator[str]:
+    """Statements with another form of what is refused at a place, or near it.
+
+    shared: columns that two relations have, where a join of them is refused.
+
+    >>> list(other_forms("SELECT 1 FROM t WHERE age(day) > INTERVAL 1 YEAR", 22, ()))[0]
+    'SELECT 1 FROM t WHERE current_date - INTERVAL 1 YEAR > day'
+    """
+    for name in shared:
+        yield re.sub(_JOIN, rf" JOIN \1 USING ({name})", text, count=1, flags=re.IGNORECASE)
+    for form, instead in _FORMS:
+        written = re.sub(form, instead, text, flags=re.IGNORECASE)
+        if written != text:
+            yield written
+    if field := _FIELD.match(text, position):
+        yield f"{text[:position]}{field[1]}->>'{field[2]}'{text[field.end() :]}"

@@ -1,0 +1,110 @@
+"""What is refused is proposed in another form; it is pasted, and answers what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.errors import QueryError
+
+TABLES = """
+CREATE TABLE users AS SELECT i AS user_id, DATE '2020-01-01' + i::INTEGER AS signup FROM range(400) r(i);
+CREATE TABLE events AS SELECT i % 400 AS user_id, i % 3 AS kind, 1 + i % 2 AS size,
+    TIMESTAMP '2024-01-01' + INTERVAL (i) HOUR AS ts, ['red', 'blue'][1:1 + i % 2] AS tags,
+    ('{"device": "' || ['ios', 'web'][1 + i % 2] || '"}')::JSON AS props FROM range(1200) r(i);
+CREATE TABLE kinds AS SELECT i AS kind, 2 AS size, TIMESTAMP '2024-01-02' AS ts FROM range(2) r(i);
+"""
+POLICY = """
+tables.users.privacy_unit = "user_id"
+tables.events.privacy_unit = "user_id"
+public.tables = ["kinds"]
+budget = { dataset = "forms", epsilon = 1000000 }
+"""
+COUNT = "SELECT DP_COUNT({}, epsilon := 10000, max_contributions := 5) FROM {}"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp_sql.AnalystSession]:
+    folder = tmp_path_factory.mktemp("forms")
+    with duckdb.connect(str(folder / "a.duckdb")) as con:
+        con.execute(TABLES)
+    (folder / "policy.toml").write_text(POLICY)
+    with dp_sql.connect(str(folder / "a.duckdb"), policy=folder / "policy.toml") as session:
+        yield session
+
+
+REFUSED = {  # the source, and how many rows the statement that is proposed counts; None: as DuckDB
+    "users WHERE age(DATE '2021-01-01', signup) > INTERVAL 100 DAY": 266,
+    "users WHERE age(signup) > INTERVAL '1 year'": None,
+    "users WHERE age(signup) > INTERVAL 1 YEAR AND user_id < 9": None,
+    "events WHERE epoch(ts - TIMESTAMP '2024-01-01') > 3600": None,
+    "events WHERE make_date(year(ts), month(ts), 1) = DATE '2024-01-01'": None,
+    "events WHERE len(list_filter(tags, lambda x: x = 'blue')) > 0": None,
+    "events WHERE list_filter(tags, lambda t: t = 'blue') <> []": None,
+    "(SELECT DISTINCT ON (user_id) * FROM events ORDER BY ts)": None,
+    "(SELECT DISTINCT ON (user_id) user_id, kind FROM events ORDER BY user_id, ts)": None,
+    "(SELECT DISTINCT ON (user_id, kind) user_id, kind FROM events)": None,
+    "(FROM events QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY ts) = 1)": None,
+    "events TABLESAMPLE 10%": 1200,
+    "events TABLESAMPLE reservoir(10) WHERE kind = 1": 400,
+    "events WHERE (kind, size) IN (SELECT kind, size FROM kinds)": None,
+    "events WHERE (kind, size) NOT IN (SELECT kind, size FROM kinds)": None,
+    "events WHERE (kind, size) IN (SELECT kind, size FROM kinds WHERE kind = 1)": None,
+    "events WHERE props.device = 'ios'": 600,
+    "events e CROSS JOIN kinds": 800,
+    "events ASOF JOIN kinds USING (kind, ts)": 800,
+    "events ASOF LEFT JOIN kinds k ON events.ts >= k.ts": 800,
+    "events POSITIONAL JOIN kinds": 800,
+}
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("source", REFUSED)
+def test_another_form_is_proposed_and_counts_the_same_rows(
+    session: dp_sql.AnalystSession, source: str
+) -> None:
+    with pytest.raises(QueryError) as refused:
+        session.sql(COUNT.format("*", source))
+    assert refused.value.suggestion, str(refused.value)
+    ((answer,),) = session.sql(refused.value.suggestion).fetchall()
+    wanted = REFUSED[source]
+    if wanted is None:
+        with duckdb.connect() as con:
+            con.execute(TABLES)
+            ((wanted,),) = con.execute(f"SELECT count(*) FROM {source}").fetchall()
+    assert answer == wanted
+
+
+@pytest.mark.parametrize("item", ["COLUMNS(*)", "* EXCLUDE (ts)"])
+def test_all_rows_are_counted_in_place_of_columns(
+    session: dp_sql.AnalystSession, item: str
+) -> None:
+    with pytest.raises(QueryError) as refused:
+        session.sql(COUNT.format(item, "events"))
+    assert session.sql(refused.value.suggestion).fetchall() == [(1200,)]
+
+
+@pytest.mark.parametrize(("text", "word"), [
+    (COUNT.format("*", "events TABLESAMPLE 10%"), "TABLESAMPLE"),
+    (COUNT.format("*", "events CROSS JOIN kinds"), "CROSS"),
+    (COUNT.format("*", "(FROM events LIMIT 10)"), "LIMIT"),
+])  # fmt: skip
+def test_the_caret_is_under_the_word(session: dp_sql.AnalystSession, text: str, word: str) -> None:
+    with pytest.raises(QueryError) as refused:
+        session.sql(text)
+    assert refused.value.position == text.index(word)
+
+
+@pytest.mark.parametrize(("asked", "said"), [
+    ("stddev(kind)", "There is no DP function for stddev."),
+    ("max(kind)", "one person's, so it is not released"),
+    ("*", "Rows are not released"),
+])  # fmt: skip
+def test_what_is_not_released_is_said(
+    session: dp_sql.AnalystSession, asked: str, said: str
+) -> None:
+    with pytest.raises(QueryError, match=said):
+        session.sql(f"SELECT {asked} FROM events")
