@@ -151,7 +151,7 @@ _WORDS = {
     "BY", "HAVING", "WITH", "MATERIALIZED", "ORDER", "ASC", "DESC", "FIRST", "LAST", "OVER",
     "LIMIT", "COLLATE", "TRUE", "FALSE", "SET", "CASE", "WHEN", "THEN", "ELSE", "END",
     "PARTITION", "USING", "FILTER", "STRUCT", "ENUM", "BIGINT", "HUGEINT", "INTEGER", "VARCHAR",
-    "BOOLEAN", "DOUBLE", "DATE", "TIMESTAMP", "DECIMAL", "UTINYINT", "TimeZone",
+    "BOOLEAN", "DOUBLE", "DATE", "TIMESTAMP", "DECIMAL", "UTINYINT", "TimeZone", "EXPLAIN", "FORMAT", "json",
     "system", "main", "temp", "lower", "upper", "trim", "ltrim", "rtrim", "substr", "date_part",
     "date_trunc", "coalesce", "count", "min", "max", "sum", "list", "unnest", "list_select",
     "row_number", "enum_range", "current_connection_id", "current_query_id", "duckdb_views", "sql",
@@ -182,6 +182,7 @@ _FORMS = {
         r"|SELECT system\.main\.min\(CAST\(value AS VARCHAR\)\) FROM \("
         r"|SELECT 1 FROM \(SELECT DISTINCT "
         r"|SELECT system\.main\.regexp_\w+\('', '"
+        r'|EXPLAIN \(FORMAT json\) SELECT "__dp_person", "__dp_item" FROM \(SELECT '
     ),
     "extract_statements": re.compile(r"SELECT .+ FROM \(WITH __dp_(read|kept) AS "),
     "sql": re.compile("SELECT "),  # bound, for names and types; a public table is read

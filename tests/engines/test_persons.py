@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import arrow_rows, in_pieces, install, persons, rows_in_memory
+from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import QueryError
+from dp_sql.privacy.plans.plan import Plan
 from dp_sql.sql.functions.bounded import PeopleOfGroups
 from dp_sql.sql.functions.count import RowsUnderChosenBound
 from dp_sql.udfs.contributions import slots
@@ -254,3 +257,33 @@ def test_a_source_that_fails_spends_and_says_as_much_as_ever(
             owner.sql(failing).fetchall()
         said.append(str(caught.value))
     assert said[0] == said[1] and reads
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_people_are_grouped_in_arrays_while_a_release_runs(
+    locked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bits = "SELECT current_setting('perfect_ht_threshold')"
+    seen: list[object] = []
+    with dp_sql.connect() as session:
+        session.execute(
+            "CREATE TABLE v AS SELECT i % 5000 AS u, 'p' || u AS name FROM range(20000) AS r(i)"
+        )
+        ((before,),) = session.execute(bits).fetchall()
+        if locked:
+            session.execute("SET lock_configuration = true")
+        right = in_pieces._people_in_arrays
+
+        @contextlib.contextmanager
+        def watched(plan: Plan, engine: Engine) -> Iterator[None]:
+            with right(plan, engine):
+                seen.extend(*engine.run(bits).fetchall())
+                yield
+
+        monkeypatch.setattr(in_pieces, "_people_in_arrays", watched)
+        monkeypatch.setattr(persons, "LEAST", 0)
+        for unit in ("u", "name"):
+            asked = f"DP_COUNT_DISTINCT({unit}, {SURE}, privacy_unit := {unit})"
+            assert session.execute(f"SELECT {asked} FROM v").fetchall() == [(5000,)]
+        assert session.execute(bits).fetchall() == [(before,)]
+    assert seen == [before if locked else 14, before]

@@ -33,6 +33,7 @@ from dp_sql.privacy.private_sql.bundles import read_together
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.privacy.private_sql.statement import EXECUTION, call_of, merged_sql
 from dp_sql.sql.formatting import full_name
+from dp_sql.sql.types import INTEGERS
 
 if TYPE_CHECKING:
     from dp_sql.engines.duckdb.connection import Engine
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LARGE = 1 << 22  # rows; a source of at least so many is read in pieces
+_BITS = "perfect_ht_threshold"
 _MINUTE, _REMEMBERED = 60, 256  # seconds, sources
 _SMALL = WeakKeyDictionary["Interrupts", dict[str, tuple[float, int]]]()  # when asked, and rows
 _CARDINALITY = re.compile(r'"Estimated Cardinality": *"~?(\d+)"')
@@ -83,7 +85,7 @@ def for_size(plan: Plan, engine: Engine) -> Plan:
 def _n_rows(plan: Plan, engine: Engine) -> int:
     """DuckDB's estimate of the rows of the largest step of a plan.
 
-    The estimate of a source that is far below LARGE is reused for a minute.
+    The estimate of a source that is below half of LARGE is reused for a minute.
     """
     known, now = _SMALL.setdefault(engine.interrupts, {}), time.monotonic()
     read = read_together(plan)
@@ -96,7 +98,7 @@ def _n_rows(plan: Plan, engine: Engine) -> int:
     with contextlib.suppress(duckdb.Error):  # the release will raise it
         ((_, explained),) = engine.run(f"EXPLAIN (FORMAT json) {select}").fetchall()
     n_rows = max(map(int, _CARDINALITY.findall(explained)), default=0)
-    if n_rows < LARGE >> 6:
+    if n_rows < LARGE >> 1:
         if len(known) >= _REMEMBERED:
             known.clear()
         known[select] = (now, n_rows)
@@ -107,9 +109,44 @@ def _fits_memory(plan: Plan, engine: Engine) -> bool:
     """Whether a source has so many rows that it is worth while to compute people's values here."""
     if not persons.LEAST <= (n_rows := _n_rows(plan, engine)) <= persons.MOST:
         return False
-    limit = "SELECT system.main.current_setting('memory_limit')"
-    ((most,),) = engine.run(limit).fetchall()
-    return n_rows * persons.BYTES <= (_in_bytes(most) or 0)
+    (limit,) = _settings(engine, "memory_limit")
+    return n_rows * persons.BYTES <= (_in_bytes(limit) or 0)
+
+
+def _settings(engine: Engine, *names: str) -> tuple[Any, ...]:
+    """The values of settings of DuckDB."""
+    listed = ", ".join(f"system.main.current_setting('{name}')" for name in names)
+    (values,) = engine.run(f"SELECT {listed}").fetchall()
+    return tuple(values)
+
+
+@contextlib.contextmanager
+def _people_in_arrays(plan: Plan, engine: Engine) -> Iterator[None]:
+    """Let DuckDB group people by their numbers as places in an array, if it has fewer than rows.
+
+    DuckDB knows between which numbers a column's values are; by itself, it does this for 12 bits.
+    Each thread has an array. With 64 bytes a place, all take at most a 16th of the memory limit.
+    """
+    n_rows = 0
+    if plan.parameters.reads_people and plan.columns["privacy_unit"].type in INTEGERS:
+        n_rows = _n_rows(plan, engine)
+    if n_rows < persons.LEAST:
+        yield
+        return
+    threads, limit, before, is_locked = _settings(
+        engine, "threads", "memory_limit", _BITS, "lock_configuration"
+    )
+    places = min(n_rows, (_in_bytes(limit) or 0) // (16 * 64 * threads))
+    bits = places.bit_length() - 1
+    if is_locked or bits <= before:
+        yield
+        return
+    engine.run(f"SET SESSION {_BITS} = {bits}")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(duckdb.Error):  # in a transaction that has failed
+            engine.run(f"SET SESSION {_BITS} = {before}")
 
 
 def _is_in_pieces(plan: Plan) -> bool:
@@ -131,7 +168,8 @@ def release_sql(
     calls = [call_of(ticket, execution) for ticket in tickets]
     if not _is_in_pieces(plans[0]):
         fits = partial(_fits_memory, plans[0], engine)
-        with computed_from(plans, calls, engine, fits) as computed:
+        computed_there = computed_from(plans, calls, engine, fits)
+        with computed_there as computed, _people_in_arrays(plans[0], engine):
             if computed is None:  # the same text each time
                 yield in_one(plans, [f"${n}" for n, _ in enumerate(tickets, 1)]), [*tickets]
             else:
