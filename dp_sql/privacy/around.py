@@ -7,8 +7,6 @@ shows nothing but answers and constants; all else reads these SELECTs and public
 or dp(…) puts releases in the place of the sources, and allows more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 

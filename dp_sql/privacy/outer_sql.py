@@ -3,8 +3,6 @@
 Each DP call becomes a column of its release, the source the releases; all else stays as written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import islice
 

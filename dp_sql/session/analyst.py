@@ -4,8 +4,6 @@ The analyst's SQL runs on a public connection, where no private row is. Only SQL
 runs on the private one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator, Sequence

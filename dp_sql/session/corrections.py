@@ -4,8 +4,6 @@ A correction is offered only after a session has planned and bound it, which rea
 and spends nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What an analyst sees of a database: names and types, never sizes or rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from dp_sql.errors import NotSupported

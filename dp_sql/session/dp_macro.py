@@ -3,8 +3,6 @@
 Writing it releases nothing; each execution does. DuckDB binds such a query as often as it likes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress

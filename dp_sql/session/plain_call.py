@@ -4,8 +4,6 @@
 text of the statement. All its calls are planned before the first is released.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from contextlib import suppress

@@ -8,8 +8,6 @@ Once its cost is in the ledger, a question has one outcome except for its answer
   that asked waits for it and for the deadline.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading

@@ -1,7 +1,5 @@
 """An analyst's releases, to be read again for free: in memory, or in a SQLite file."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

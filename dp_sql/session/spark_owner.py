@@ -1,7 +1,5 @@
 """The owner's session on Spark: SELECTs with DP calls over Spark's tables."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from types import FrameType

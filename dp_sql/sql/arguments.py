@@ -1,7 +1,5 @@
 """Read the arguments of one DP call, and check all ranges. Pure: no catalog, no data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise

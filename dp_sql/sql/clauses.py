@@ -4,8 +4,6 @@ It reads tokens and no grammar, because the SQL around a DP call belongs to Duck
 accepts there must reach it as written, also where sqlglot would misread it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 

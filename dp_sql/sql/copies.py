@@ -6,8 +6,6 @@ Each step doubles, so a short statement can become a large one. Reads tokens onl
 defined anywhere is the same name everywhere, so the count is too high rather than too low.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

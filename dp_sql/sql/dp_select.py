@@ -1,7 +1,5 @@
 """The SELECTs that hold DP calls: where they may be, and the parts of each. Pure: no catalog."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from fractions import Fraction

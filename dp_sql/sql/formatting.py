@@ -1,7 +1,5 @@
 """How identifiers, literals and decimals are written in SQL."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from fractions import Fraction

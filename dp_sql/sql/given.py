@@ -1,7 +1,5 @@
 """The arguments of a call as written: their tokens, and the statement with another value there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 

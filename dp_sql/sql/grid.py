@@ -4,8 +4,6 @@ Values count whole units of their type: 1 of an integer, the last decimal of a D
 DATE, a microsecond of a TIMESTAMP.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime

@@ -1,7 +1,5 @@
 """What a SELECT with DP calls is grouped by: columns, or expressions of columns. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from sqlglot import exp

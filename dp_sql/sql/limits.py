@@ -9,8 +9,6 @@ DuckDB's threads (Linux: 8 MB). Each limit is below the first size that crashed 
 a second; tests/sql/test_statement_limits.py asks at each limit and beyond it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Read the value of one argument: a column's name, or an exact number within its range. Pure."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation

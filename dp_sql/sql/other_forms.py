@@ -4,8 +4,6 @@ A form is a pattern in the text and what to write in its place. Only what can th
 proposed, so a pattern may fit more than it should.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

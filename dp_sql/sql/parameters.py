@@ -5,8 +5,6 @@ value becomes exactly one literal, of the type that DuckDB gives to the Python v
 cost, size or privacy of an answer is never a parameter.
 """
 
-from __future__ import annotations
-
 import datetime
 import uuid
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ After rewriting, the SELECT reads the releases and no longer the source. A colum
 would not be found there, and an aggregate such as count(*) would silently count releases.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping, Set
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Other spellings of what is refused; a session tries each text before it shows one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from sqlglot import exp

@@ -1,7 +1,5 @@
 """sqlglot's trees of the parts that dp_sql must understand. The only caller of its parser."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 

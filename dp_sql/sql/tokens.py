@@ -4,8 +4,6 @@ DuckDB's own tokenizer would not make this shorter: it reports where a token beg
 ends, in bytes, without comments on 1.5, and drops what it cannot read instead of refusing it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

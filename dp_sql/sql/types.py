@@ -1,7 +1,5 @@
 """SQL types: which compare exactly, and which values can be cast without loss."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

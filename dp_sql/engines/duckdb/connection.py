@@ -1,7 +1,5 @@
 """A DuckDB connection: runs the SQL it is given, and says what names mean. Decides nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -6,8 +6,6 @@ table: a long session has as many tables as types. A system table costs nothing 
 only the newest copies stay.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import deque

@@ -1,7 +1,5 @@
 """What DuckDB's catalog says of a function's name: scalar, aggregate, macro, …, or volatile."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ DuckDB turns every exception of a function into a string, so errors are recorded
 those of dp_sql as they are, all others as one constant sentence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence, Sized
 from functools import cache
 from inspect import Parameter, Signature

@@ -1,7 +1,5 @@
 """What names mean on a DuckDB connection: the relations in its catalog, and its search path."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Collection, Iterator, Sequence

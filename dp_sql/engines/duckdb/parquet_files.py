@@ -5,8 +5,6 @@ row of a file, so a privacy unit says as much of it as of a table. Other views a
 mix the rows of several people.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

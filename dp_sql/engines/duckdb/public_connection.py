@@ -3,8 +3,6 @@
 The analyst's query runs here, where no private row is. The instance is in memory and locked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

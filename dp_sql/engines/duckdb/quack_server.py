@@ -6,8 +6,6 @@ client's (duckdb-quack, pull request 142). This one always does: no client's tex
 here. The instance holds answers, no private row, and is locked.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import os

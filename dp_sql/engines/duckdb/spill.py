@@ -6,8 +6,6 @@ on the file closes. Sessions on one file share a DuckDB instance: a later one ca
 limits.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import shutil

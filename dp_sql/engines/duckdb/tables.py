@@ -1,7 +1,5 @@
 """Tables of an in-memory connection, under the names that they have elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

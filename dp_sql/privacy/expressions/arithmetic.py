@@ -4,8 +4,6 @@ Where DuckDB raises an error because a result does not fit its type, the result 
 TRY_CAST: TRY(…) would compute 2,048 rows one by one for the sake of one that overflows.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

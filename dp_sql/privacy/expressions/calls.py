@@ -6,8 +6,6 @@ beyond NEAR are NULL. So the function itself never fails, wherever DuckDB's opti
 moves what two TRY(…) have in common out of both.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from math import prod

@@ -3,8 +3,6 @@
 A cast that could fail is a TRY_CAST, here as in arithmetic.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

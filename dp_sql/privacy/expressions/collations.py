@@ -6,8 +6,6 @@ is usable here only if folding takes time linear in the length of the string: no
 combining marks take minutes), and not those of ICU, for which it is not known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from dp_sql.privacy.expressions.comparisons import (

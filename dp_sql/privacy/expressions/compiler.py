@@ -6,8 +6,6 @@ some rows raise would reveal them. Each form names the parts of its node that it
 node with any other part is refused: a part that is not read would change the query silently.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Parts of one value: list[1], string[1:2], struct.field, struct['field'], and tests of lists."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from sqlglot import exp

@@ -5,8 +5,6 @@ arguments as they are written: `string` is at most MAX_TEXT_BYTES long, `list` h
 elements, `json` is valid, and `date` lies within the years of NEAR. docs/sql.md prints this table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

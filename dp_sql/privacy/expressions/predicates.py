@@ -1,7 +1,5 @@
 """Conditions: what is compared with what, and in which type."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from sqlglot import exp

@@ -6,8 +6,6 @@ policy declares; another private column is never one. Reads no private row, exce
 columns that the policy calls `"observed"`: these are public, as the owner declared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -4,8 +4,6 @@ Which sets may be named is decided in owner.py and in analyst.py. Reads public d
 that k is too large before any budget is spent.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta

@@ -5,8 +5,6 @@ what a plan then rests on. With several keys every value of one is combined with
 others, or a query over public tables lists the combinations; or the groups are unknown.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

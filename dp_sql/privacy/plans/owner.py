@@ -4,8 +4,6 @@ The owner may ask what an analyst may ask, without limits on work, and declares 
 the domain and the groups in the statement.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 It is made by `plan_of` alone, for both kinds of session; making one reads no private row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction

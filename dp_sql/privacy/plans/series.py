@@ -4,8 +4,6 @@ The bounds and the step are literals. DuckDB lists the values once, up to a limi
 private rows is given literals.
 """
 
-from __future__ import annotations
-
 from sqlglot import exp
 
 from dp_sql.errors import ArgumentError

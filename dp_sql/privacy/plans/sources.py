@@ -4,8 +4,6 @@ What is public about a call, its domain and its groups, is decided in owner.py a
 Reads no private row.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Which plans one statement releases: those that share their source and their groups."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from dp_sql.errors import InternalError

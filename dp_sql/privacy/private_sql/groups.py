@@ -1,7 +1,5 @@
 """The keys of groups as SQL, and the groups that are found by the people who are in them."""
 
-from __future__ import annotations
-
 from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.plan import Column, Plan
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, from_zero, pair, people_codes

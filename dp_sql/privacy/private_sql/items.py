@@ -1,7 +1,5 @@
 """The items of a plan as SQL over its source, and which of them it counts."""
 
-from __future__ import annotations
-
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.sql.types import as_bytes
 

@@ -6,8 +6,6 @@ rows, a summary or pairs, is merged with those of all other parts by `merge_sql`
 (people_rows.py), so a part that is computed twice comes out the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -14,8 +14,6 @@ again comes out the same. For every key the promise holds; that the draws are fa
 (sha256) and on the key, which is drawn for each release.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ DuckDB would group the rows by person. In memory, for each person in each group,
 rows have an item, what the items add up to, and the item of one row, drawn (udfs/contributions).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple

@@ -9,8 +9,6 @@ called `list` or `count`, and must not be what is called here. All other names b
 because the source and its condition are the owner's SQL.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import chain, count
 

@@ -5,8 +5,6 @@ function that the SQL names. Then the expression is used as the owner wrote it, 
 its columns replaced. Nothing of an analyst's text comes here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from sqlglot import exp

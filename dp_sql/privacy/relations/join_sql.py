@@ -1,7 +1,5 @@
 """Relations of one FROM clause as SQL: joined, reduced to distinct rows, and capped by person."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

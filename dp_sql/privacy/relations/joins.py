@@ -6,8 +6,6 @@ there is a match where there is a 1. Where the other relation is private, the pe
 too, so the condition depends on the rows of the row's person and on public rows alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from sqlglot import exp

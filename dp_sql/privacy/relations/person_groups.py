@@ -1,7 +1,5 @@
 """GROUP BY within one person's rows: keys that hold the privacy unit, and aggregates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from sqlglot import exp

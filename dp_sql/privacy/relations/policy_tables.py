@@ -1,7 +1,5 @@
 """The base tables that a policy names, and whose rows they hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime

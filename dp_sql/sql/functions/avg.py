@@ -1,7 +1,5 @@
 """DP_AVG: the mean of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self

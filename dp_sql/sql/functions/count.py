@@ -1,7 +1,5 @@
 """DP_COUNT: how many rows there are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """DP_QUANTILE and DP_MEDIAN: the values below which given parts of all people's votes lie."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction

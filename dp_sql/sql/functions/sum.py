@@ -5,8 +5,6 @@ Nothing overflows, whatever one person's rows hold: types of up to 64 bits add u
 wider ones are added up in halves of 64 bits, and a net sum beyond 2^126 units counts as 2^126.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
