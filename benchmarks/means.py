@@ -177,12 +177,12 @@ _HEAD = f"""\
 public data sets and three synthetic ones, each with six models of the values. In two of these the values depend on how many
 rows a person has. The fixed bounds are those of libraries that ask the analyst for the rows per person and the range of the
 values: half of ε pays for Laplace noise on the sum, half for noise on the count. The range here is the 99th percentile of
-people's means, which is not known in advance. With a range (`lower` and `upper`), values beyond it count as its ends.
+people's means, which is not known in advance. With a range (`lower` and `upper`), values beyond it count as the nearer end.
 
 """.splitlines()
 _FEW = f"""\
-{" / ".join(MEASURES)} of the error of DP_AVG at ε = 1, in percent of the mean: minutes, on average 64 and at most 300, by
-the number of people and of their rows, without a range, with the right one and with one that is ten times too wide, which is
-worse than none.
+{" / ".join(MEASURES)} of the error of DP_AVG at ε = 1, in percent of the mean. The values are minutes, 64 on average and
+at most 300. There is no range, the right one, or one that is ten times too wide: with 100 people or more, that is worse
+than none.
 
 """.splitlines()

@@ -153,7 +153,7 @@ def test_found_groups_are_numbered_among_themselves(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_number_among_all_groups_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = people_rows.PeopleRows._groups
+    right = people_rows.PeopleRows.groups
 
     def wrong(self: Any) -> list[str]:
         among_found = r"system\.main\.row_number\(\).* (AS __dp_group FROM __dp_found)"
@@ -163,7 +163,7 @@ def test_a_number_among_all_groups_is_found_out(monkeypatch: pytest.MonkeyPatch)
         )
         return [*all_keys, re.sub(among_found, r"seen \1", groups)]
 
-    monkeypatch.setattr(people_rows.PeopleRows, "_groups", wrong)
+    monkeypatch.setattr(people_rows.PeopleRows, "groups", wrong)
     with pytest.raises(AssertionError):
         test_found_groups_are_numbered_among_themselves(monkeypatch)
 

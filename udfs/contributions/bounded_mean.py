@@ -181,22 +181,22 @@ def accuracy(
     check_public(epsilon, beta, max_contributions, bound, unit, ends)
     _, of_sums, of_noise = _shares(epsilon, bound, ends)
     scales, price = scales_of(beta) * Fraction(1, of_noise), f"(epsilon = {in_words(epsilon)})"
-    likely, weighed = with_probability(1 - beta), "counts as that many"
+    likely, weighed = with_probability(1 - beta), "counts as that many rows"
     if ends is not None:
         low, high = (Fraction(end, unit) for end in ends)
-        b = "times the contribution bound" if bound is None else f"for contribution_bound = {bound}"
+        b = "times the contribution bound" if bound is None else f"(contribution_bound = {bound})"
         return (
             f"{likely} the estimate is within {in_words(high - low)} b / (n - b) of the mean of "
-            f"the n kept rows, if n > b = {rounded_up(scales * (bound or 1))} {b}; a person with "
-            f"more rows than the contribution bound {weighed}; values below {in_words(low)} or "
-            f"above {in_words(high)} count as these {price}"
+            f"the n rows that count, where b is {rounded_up(scales * (bound or 1))} {b}, if n > b; "
+            f"a person with more rows than the contribution bound {weighed}; values below "
+            f"{in_words(low)} count as {in_words(low)}, those above {in_words(high)} as "
+            f"{in_words(high)} {price}"
         )
     return (
-        f"{likely} the noise in the sum and in the number of rows, whose quotient is the estimate, "
-        f"is at most {rounded_up(scales)} times what one person may add to each; a person with "
-        f"more rows than the contribution bound {weighed}; with fewer than "
-        f"{people_needed(of_sums)} people the estimate may be far too close to 0, unless lower and "
-        f"upper are given {price}"
+        f"{likely} the noise in the sum, and in the number of rows by which it is divided, is at "
+        f"most {rounded_up(scales)} times what one person may add to each; a person with more rows "
+        f"than the contribution bound {weighed}; with fewer than {people_needed(of_sums)} people "
+        f"the estimate may be far too close to 0, unless lower and upper are given {price}"
     )
 
 

@@ -350,9 +350,10 @@ def source_error(error: duckdb.Error, *, offers: bool = True) -> SourceError:
     `offers`: also the names that DuckDB proposes, among all in the database.
     """
     first, _, rest = str(error).strip().partition("\n")
+    listed = rest.partition("\n\n")[0] if offers else ""
     names = [
         name
-        for name in (_OFFERED.findall(rest.partition("\n\n")[0]) if offers else [])
+        for name in ([] if "Candidate functions" in listed else _OFFERED.findall(listed))
         if not name.startswith(("pg_", "sqlite_", "duckdb_")) and f" {name} " not in first
     ]
     hint = f"Did you mean {' or '.join(names)}?" if names else None

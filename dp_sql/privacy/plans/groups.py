@@ -222,13 +222,13 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
     if cap is not None and not (is_closer and accountant != "zcdp"):
         why = f"a person counts in at most max_groups_contributed = {cap} of their groups"
         if capped is not None:
-            why += f": all {n} counts are within ± {capped} of those kept"
-            why += f"; without it, all are within ± {free}"
+            why += f": the noise in all {n} counts is within ± {capped}"
+            why += f"; without it, within ± {free}"
         return call, groups._replace(why=why)
     why, unused = "a person counts in all of their groups", ""
     if capped is not None:
-        unused = f"max_groups_contributed = {cap} is not used, as with it all {n} counts would be "
-        unused += f"within ± {capped} of those kept, and without it they are within ± {free}"
+        unused = f"max_groups_contributed = {cap} is not used: without it, the noise in all {n} "
+        unused += f"counts is within ± {free}; with it, within ± {capped}"
         why += f"; {unused}"
     elif free is not None:
         why += f": all {n} counts are within ± {free}"

@@ -50,14 +50,15 @@ class Avg(Bounded):
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Self:
-        """Check that a range has both ends; what they are is read when the item's type is known."""
+        """Check that both ends are given, or none; they are read when the item's type is known."""
         if written := _written(given.arguments):
             check_written(written)
         for end in _ENDS - written.keys() if written else ():
             (other,) = written
-            hint = "A range is public: choose it without looking at the data."
+            hint = "They are public: choose them without looking at the data."
             instead = [given.with_another(f"{end} := {_ENDS[end]}"), written[other].left_out()]
-            raise written[other].refuse(f"A range has both ends: {end} is missing.", hint, instead)
+            message = f"DP_AVG takes lower and upper together: {end} is missing."
+            raise written[other].refuse(message, hint, instead)
         return super().read(given, mechanism)
 
     @property
