@@ -212,6 +212,7 @@ CASES = [
         SUMS,
         "with probability 95 %, the estimate is within 6.492 times the contribution bound of the "
         "sum under this bound; the part of a person's net sum beyond the bound is not counted; "
-        "with fewer than 90 people this may be most of it, unless the bound is stated (epsilon = 1)",
+        "with fewer than 90 people this may be most of it, unless contribution_bound is given "
+        "(epsilon = 1)",
     ),
 ]

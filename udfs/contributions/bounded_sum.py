@@ -93,9 +93,8 @@ def accuracy(
     says += "; the part of a person's net sum beyond the bound is not counted"
     if bound is None:
         enough = people_needed(epsilon - release.noise_share(epsilon, bound))
-        says += (
-            f"; with fewer than {enough} people this may be most of it, unless the bound is stated"
-        )
+        says += f"; with fewer than {enough} people this may be most of it, unless "
+        says += "contribution_bound is given"
     return f"{says} (epsilon = {in_words(epsilon)})"
 
 

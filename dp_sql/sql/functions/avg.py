@@ -177,7 +177,7 @@ def _written(given: Mapping[str, Argument]) -> dict[str, Argument]:
 
 
 DP_AVG = Function(
-    name="DP_AVG", shape=Avg, default_mechanism="bounded_mean", purpose="the mean of rows",
+    name="DP_AVG", shape=Avg, default_mechanism="bounded_mean", purpose="the mean of a column",
     positional=("item",),
     named=("epsilon", "delta", "privacy_unit", "beta", "lower", "upper", "max_contributions",
            "mechanism", "contribution_bound", "report", "groups", "max_groups_contributed"),

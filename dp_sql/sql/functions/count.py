@@ -128,7 +128,7 @@ def _by_bucket(keys: str, n: str, relation: str) -> str:
 
 
 DP_COUNT = Function(
-    name="DP_COUNT", shape=Count, default_mechanism="bounded_count", purpose="how many rows",
+    name="DP_COUNT", shape=Count, default_mechanism="bounded_count", purpose="the number of rows",
     positional=("item",),
     named=("epsilon", "delta", "privacy_unit", "beta", "max_contributions", "mechanism",
            "contribution_bound", "report", "groups", "max_groups_contributed"),

@@ -164,7 +164,7 @@ class CountPeople(CountDistinct):
 
 DP_COUNT_DISTINCT = Function(
     name="DP_COUNT_DISTINCT", shape=CountDistinct, default_mechanism="matching",
-    purpose="how many different items, or people", positional=("item",),
+    purpose="the number of distinct items or people", positional=("item",),
     named=("epsilon", "delta", "privacy_unit", "beta", "max_contributions", "mechanism",
            "bound_selection", "contribution_bound", "sample_items", "report", "groups",
            "max_groups_contributed"),

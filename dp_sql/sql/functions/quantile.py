@@ -182,14 +182,14 @@ _NAMED = ("epsilon", "delta", "privacy_unit", "lower", "upper", "step", "mechani
 
 DP_QUANTILE = Function(
     name="DP_QUANTILE", shape=Quantile, default_mechanism="recursive",
-    purpose="the values below which given parts of the votes lie", positional=("item", "q"),
+    purpose="quantiles of a column", positional=("item", "q"),
     named=_NAMED, table="sessions",
     example="DP_QUANTILE(minutes, [0.25, 0.5, 0.75], epsilon := 1.0, privacy_unit := user_id, "
             "lower := 0, upper := 600)",
 )  # fmt: skip
 
 DP_MEDIAN = Function(
-    name="DP_MEDIAN", shape=Median, default_mechanism="recursive", purpose="a typical value",
+    name="DP_MEDIAN", shape=Median, default_mechanism="recursive", purpose="the median of a column",
     positional=("item",), named=_NAMED, table="sessions",
     example="DP_MEDIAN(minutes, epsilon := 1.0, privacy_unit := user_id, lower := 0, upper := 600)",
 )  # fmt: skip

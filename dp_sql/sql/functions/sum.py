@@ -165,7 +165,7 @@ _WIDE = clamped(f"{_HIGH} * {_HALF} + __dp_low % {_HALF}", str(_MOST))
 
 DP_SUM = Function(
     name="DP_SUM", shape=Sum, default_mechanism="bounded_sum", positional=("item",),
-    purpose="what a column adds up to",
+    purpose="the sum of a column",
     named=("epsilon", "delta", "privacy_unit", "beta", "lower", "mechanism",
            "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_SUM(minutes, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
