@@ -94,9 +94,8 @@ class Gateway:
             self._session(analyst)
         capped = {} if terms is None else terms.analysts
         if free := ", ".join(one.analyst for one in known if capped and one.analyst not in capped):
-            print(
-                f"Not in [budget.analysts], so may spend all that is left: {free}", file=sys.stderr
-            )
+            message = f"Without a cap in [budget.analysts], and may spend all that is left: {free}"
+            print(message, file=sys.stderr)
 
     def admit(self, connection: str, token: str) -> bool:
         """Whether a token is in the file; the connection asks as its analyst from then on.

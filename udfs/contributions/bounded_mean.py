@@ -1,4 +1,4 @@
-"""DP_AVG: the mean of rows, each person's weighed down to a bound. See bounded_mean.md."""
+"""DP_AVG: the mean of rows, with a limited weight for each person's. See bounded_mean.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
