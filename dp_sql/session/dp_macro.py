@@ -40,18 +40,20 @@ def query_of(text: str, params: str, engine: Engine) -> str:
 
 def _bound(text: str, params: str, engine: Engine) -> str:
     """The text with literals for its parameters: the values of a row, struct or list as JSON."""
-    given = json.loads(params, object_pairs_hook=lambda pairs: pairs)
+    given = json.loads(params, object_pairs_hook=_fields)
     if given is None:
         asked = _one_query(text)
         if parameters(asked.tokens):
             message = "dp() needs the values of its query's parameters."
             raise NotSupported(message, hint=f"Write: {in_dp(asked)}")
         return text
-    if not isinstance(given, list):  # one value
-        given = [given]
-    elif given and isinstance(given[0], tuple):  # a struct; the fields of a row have no names
-        given = dict(given) if given[0][0] else [value for _, value in given]
+    given = given if isinstance(given, list | dict) else [given]  # one value
     return bind(_one_query(text), given, engine.parameter_names(text))
+
+
+def _fields(pairs: list[tuple[str, object]]) -> object:
+    """A struct of JSON as it is; a row, whose fields have no names, as a list."""
+    return dict(pairs) if pairs and pairs[0][0] else [value for _, value in pairs]
 
 
 def in_dp(statement: Statement) -> str:

@@ -74,6 +74,7 @@ def test_dp_takes_parameters_of_prepared_statements(plain: Con) -> None:
     private = asked.replace(SURE, "epsilon := $1")
     wrong = [(asked.replace(", params := row($1)", given), words) for given, words in (
         ("", "needs the values"), (", params := row(1, 2)", "excess parameters: 2"),
+        (", params := row({'year': 1})", "of type dict, which has no literal"),
         (", params := {other: 1}", "not provided"))]  # fmt: skip
     for text, words in [*wrong, (private.replace("row($1)", "row(1)"), "number written in")]:
         with pytest.raises(duckdb.Error, match=words):

@@ -9,6 +9,7 @@ import pytest
 
 import dp_sql
 from dp_sql.errors import QueryError
+from dp_sql.sql.other_forms import other_forms
 
 TABLES = """
 CREATE TABLE users AS SELECT i AS user_id, DATE '2020-01-01' + i::INTEGER AS signup FROM range(400) r(i);
@@ -108,3 +109,9 @@ def test_what_is_not_released_is_said(
 ) -> None:
     with pytest.raises(QueryError, match=said):
         session.sql(f"SELECT {asked} FROM events")
+
+
+def test_a_long_text_has_no_other_form() -> None:
+    text = "SELECT 1 FROM t WHERE age(day) > INTERVAL 1 YEAR"
+    assert [*other_forms(text, 0, ["u"])]
+    assert not [*other_forms(text + " " * 2000, 0, ["u"])]

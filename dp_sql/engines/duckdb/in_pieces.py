@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LARGE = 1 << 22  # rows; a source of at least so many is read in pieces
-_BITS = "perfect_ht_threshold"
+_BITS, _MOST_BITS = "perfect_ht_threshold", 32  # DuckDB takes no more
 _MINUTE, _REMEMBERED = 60, 256  # seconds, sources
 _SMALL = WeakKeyDictionary["Interrupts", dict[str, tuple[float, int]]]()  # when asked, and rows
 _CARDINALITY = re.compile(r'"Estimated Cardinality": *"~?(\d+)"')
@@ -121,13 +121,14 @@ def _settings(engine: Engine, *names: str) -> tuple[Any, ...]:
 
 
 @contextlib.contextmanager
-def _people_in_arrays(plan: Plan, engine: Engine) -> Iterator[None]:
+def _people_in_arrays(plans: Sequence[Plan], engine: Engine) -> Iterator[None]:
     """Let DuckDB group people by their numbers as places in an array, if it has fewer than rows.
 
     DuckDB knows between which numbers a column's values are; by itself, it does this for 12 bits.
-    Each thread has an array. With 64 bytes a place, all take at most a 16th of the memory limit.
+    Each thread has an array, which DuckDB does not count as memory. With 64 bytes of a place for
+    each call, all take at most a 16th of the memory limit.
     """
-    n_rows = 0
+    plan, n_rows = plans[0], 0
     if plan.parameters.reads_people and plan.columns["privacy_unit"].type in INTEGERS:
         n_rows = _n_rows(plan, engine)
     if n_rows < persons.LEAST:
@@ -136,8 +137,8 @@ def _people_in_arrays(plan: Plan, engine: Engine) -> Iterator[None]:
     threads, limit, before, is_locked = _settings(
         engine, "threads", "memory_limit", _BITS, "lock_configuration"
     )
-    places = min(n_rows, (_in_bytes(limit) or 0) // (16 * 64 * threads))
-    bits = places.bit_length() - 1
+    places = min(n_rows, (_in_bytes(limit) or 0) // (16 * 64 * len(plans) * threads))
+    bits = min(places.bit_length() - 1, _MOST_BITS)
     if is_locked or bits <= before:
         yield
         return
@@ -169,7 +170,7 @@ def release_sql(
     if not _is_in_pieces(plans[0]):
         fits = partial(_fits_memory, plans[0], engine)
         computed_there = computed_from(plans, calls, engine, fits)
-        with computed_there as computed, _people_in_arrays(plans[0], engine):
+        with computed_there as computed, _people_in_arrays(plans, engine):
             if computed is None:  # the same text each time
                 yield in_one(plans, [f"${n}" for n, _ in enumerate(tickets, 1)]), [*tickets]
             else:
