@@ -217,7 +217,7 @@ class Engine:
         return self._in_frame("execute", sql, parameters)  # type: ignore[no-any-return]
 
     def run_again(self, sql: str, parameters: Sequence[object] = ()) -> Connection:
-        """The same; the plan of SQL with parameters is kept: DuckDB sees when it is out of date."""
+        """The same; SQL with parameters is parsed once, and planned each time."""
         if not parameters:
             return self.run(sql)
         known = _STATEMENTS.setdefault(self.interrupts, {})
