@@ -86,9 +86,7 @@ def test_a_plan_is_forgotten_with_the_public_rows_that_it_reads(
         ("DELETE FROM seen WHERE u > 1", 2),
     ],
 )  # fmt: skip
-def test_kept_private_sql_sees_what_another_connection_changes(
-    change: str, answer: int
-) -> None:
+def test_kept_private_sql_sees_what_another_connection_changes(change: str, answer: int) -> None:
     count = "SELECT DP_COUNT_DISTINCT(item, epsilon := 10000, privacy_unit := u) AS n FROM seen"
     with dp_sql.connect() as session:
         assert session.connection is not None
