@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import pairwise
 
-from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.connection import Engine, operators_of
 from dp_sql.engines.duckdb.install import TEMPORARY
 from dp_sql.errors import NotSupported, QueryError, with_type
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
@@ -181,7 +181,7 @@ def plans_of_all(
         for select in selects:
             check_list(select, engine)
             plans += owners_plans(select, engine)
-        engine.check_operators(plans)
+        engine.check_operators(operators_of(plans))
     return plans
 
 

@@ -21,9 +21,9 @@ from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.statement import answer_columns, count_groups_sql
 from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
-from dp_sql.session.corrected import refuse_unknown
-from dp_sql.session.dp_macro import plans_of_all, quoted, with_ctes
+from dp_sql.session.dp_macro import quoted, with_ctes
 from dp_sql.session.plain_call import OWNER
+from dp_sql.session.remembered import RememberedPlans
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.limits import check_depth
 from dp_sql.sql.statement import QUERY, Statement, mentions_dp, mentions_system_tables, parse
@@ -78,6 +78,7 @@ class OwnerSession(Session):
         super().__init__(tickets, number, ledger, account)
         self._connection = connection
         self._frozen, self._interrupts = FrozenAnswers(connection.execute), Interrupts()
+        self._planned = RememberedPlans()
         self._releases: dict[str, tuple[Release, str]] = {}
 
     @property
@@ -138,8 +139,7 @@ class OwnerSession(Session):
         return before + with_ctes(text, tokens[begin:], statement.selects, engine), params
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
-        refuse_unknown(statement, engine)
-        return plans_of_all(statement.selects, statement.tokens, engine)
+        return self._planned.plans(statement, engine)
 
     def _syntax_error(self, text: str) -> ParseError | None:
         from dp_sql.session.corrections import syntax_error

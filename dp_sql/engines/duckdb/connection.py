@@ -17,6 +17,7 @@ from dp_sql.engines.duckdb.function_kinds import (
     calls_own,
     check_operators,
     function_kinds,
+    operators_in,
 )
 from dp_sql.engines.duckdb.in_pieces import Interrupts, for_size, release_sql
 from dp_sql.engines.duckdb.names import Names
@@ -167,6 +168,8 @@ class Engine:
 
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of the columns of a SELECT, bound and not run."""
+        if self._called and select in self._names.columns:  # while one statement is planned
+            return self._names.columns[select]
         try:
             return columns_of(self.relate(select))
         except duckdb.Error as error:
@@ -199,13 +202,9 @@ class Engine:
         meant = (named(f"SELECT * FROM {full_name(parts)}") for parts in tables)
         return named(bare) == set().union(*meant)
 
-    def check_operators(self, plans: Sequence[Plan]) -> None:
-        """Raise NotPrivate if the SQL of these plans would call a macro of this database."""
-        texts = []
-        for _, some, none in bundled(plans, [""] * len(plans)):
-            texts.append(private_sql(some, none, again=True))
-            texts += [merged_sql(one, "", "") for p in some if (one := drawn_from(p)) is not p]
-        check_operators(" ".join(texts), self._fetch)
+    def check_operators(self, names: tuple[str, ...]) -> None:
+        """Raise NotPrivate if one of these operators is a macro of this database."""
+        check_operators(names, self._fetch)
 
     def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, parameters).fetchall()
@@ -324,6 +323,15 @@ class Engine:
             for ticket in tickets:
                 self.tickets.withdraw(ticket)
         raise refusal  # outside the handler, so that DuckDB's error is not its context
+
+
+def operators_of(plans: Sequence[Plan]) -> tuple[str, ...]:
+    """The operators in the SQL of these plans, for check_operators."""
+    texts = []
+    for _, some, none in bundled(plans, [""] * len(plans)):
+        texts.append(private_sql(some, none, again=True))
+        texts += [merged_sql(one, "", "") for p in some if (one := drawn_from(p)) is not p]
+    return operators_in(" ".join(texts))
 
 
 def forget_oldest(known: dict[Any, Any], most: int = _MAX_KNOWN) -> None:

@@ -63,14 +63,18 @@ _CALLED = {"[": ["list_value", "contains"], "IN": ["contains"], ".": ["struct_ex
 _PLANS: dict[tuple[str, ...], str] = {}
 
 
-def check_operators(sql: str, fetch: Fetch) -> None:
-    """Raise NotPrivate if this SQL, which dp_sql has written, would call a macro of the database.
-
-    DuckDB looks up operators as functions, so a macro may be named "-". What it binds for those in
-    the SQL is compared with what it binds for its own functions, which takes up to 1 ms.
-    """
+def operators_in(sql: str) -> tuple[str, ...]:
+    """The functions that SQL which dp_sql has written may call without a schema, as operators."""
     symbols = {found.upper() for found in _CALLS.findall(_NO_CALLS.sub(" ", sql))}
-    names = tuple(sorted({name for one in symbols for name in _CALLED.get(one, [one])}))
+    return tuple(sorted({name for one in symbols for name in _CALLED.get(one, [one])}))
+
+
+def check_operators(names: tuple[str, ...], fetch: Fetch) -> None:
+    """Raise NotPrivate if one of these operators, of `operators_in`, is a macro of the database.
+
+    DuckDB looks up operators as functions, so a macro may be named "-". What it binds for them is
+    compared with what it binds for its own functions, which takes up to 1 ms.
+    """
     if not names:
         return
 

@@ -44,15 +44,17 @@ class Names:
         self._known: dict[str, _Listed] = {}
         self._wanted: list[str] = []
         self._meant = _MEANT.setdefault(session, {})
+        # Of tables whose names were looked up: the columns by SQL that selects them all.
+        self.columns: dict[str, list[tuple[str, str]]] = {}
 
     @contextlib.contextmanager
     def looked_up(self, names: Collection[str]) -> Iterator[None]:
         """Ask for some names at once, when one is needed; what they mean is known inside."""
-        self._wanted = sorted(names)[:_MAX_LISTED]
+        self._wanted, self.columns = sorted(names)[:_MAX_LISTED], {}
         try:
             yield
         finally:
-            self._known, self._wanted = {}, []
+            self._known, self._wanted, self.columns = {}, [], {}
 
     def _still_means(self, name: str) -> NamedRelation | None:
         """The base table that a bare name meant in this session, if it means it now.
@@ -69,6 +71,8 @@ class Names:
                 read = self._connection.get_table_names(f"FROM {full}", qualified=True)
                 written = [tuple(t.name for t in tokenize(one) if t.name) for one in read]
                 if written == [parts] and not columns & {*map(folded, parts)}:
+                    kinds = [*zip(relation.columns, map(str, relation.types), strict=True)]
+                    self.columns[f"SELECT * FROM {full}"] = kinds[:-1]
                     return NamedRelation(parts, None, is_table=True)
         return None
 

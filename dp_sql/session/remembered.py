@@ -1,0 +1,85 @@
+"""The plans of an owner's statements that come again.
+
+Planning is a function of the statement and of what the engine answers meanwhile: what names mean,
+the columns and their types, whether a function is a macro, how the source reads its tables. So the
+plans are those of the last time if the engine, asked all of it again, gives the same answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, cast
+
+import duckdb
+
+from dp_sql.errors import DpSqlError
+from dp_sql.session.corrected import refuse_unknown
+from dp_sql.session.dp_macro import looked_up, plans_of_all
+
+if TYPE_CHECKING:
+    from dp_sql.engines.duckdb.connection import Engine
+    from dp_sql.privacy.plans.plan import Plan
+    from dp_sql.sql.statement import Statement
+
+_MOST, _LONG = 100, 1000  # statements, and elements of an answer
+
+# The method of an engine, what it was given, and its answer.
+_Question = tuple[str, Sequence[Any], Mapping[str, Any], Any]
+
+
+class _Asked:
+    """An engine that notes its answers; `questions` is None if one is an error, or is long."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.questions: list[_Question] | None = []
+
+    def looked_up(self, *given: Any) -> AbstractContextManager[None]:
+        return self._engine.looked_up(*given)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._engine, name)
+
+        def ask(*given: Any, **named: Any) -> Any:
+            noted, self.questions = self.questions, None
+            answer = method(*given, **named)
+            if noted is not None and not (isinstance(answer, list) and len(answer) > _LONG):
+                self.questions = [*noted, (name, given, named, answer)]
+            return answer
+
+        return ask
+
+
+class RememberedPlans:
+    """The plans of the last statements of a session, and the answers that they rest on."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, tuple[int, int]], tuple[list[_Question], list[Plan]]] = {}
+
+    def plans(self, statement: Statement, engine: Engine) -> list[Plan]:
+        """A plan for each DP call of a statement, or a refusal."""
+        key = statement.text, statement.span
+        questions, plans = self._known.pop(key, (None, []))
+        if questions is None or not _same_answers(statement, engine, questions):
+            asked = _Asked(engine)
+            noting = cast("Engine", asked)
+            refuse_unknown(statement, noting)
+            plans = plans_of_all(statement.selects, statement.tokens, noting)
+            questions = asked.questions
+        if questions is not None:
+            self._known[key] = questions, plans
+            if len(self._known) > _MOST:
+                del self._known[next(iter(self._known))]
+        return plans
+
+
+def _same_answers(statement: Statement, engine: Engine, questions: Sequence[_Question]) -> bool:
+    try:
+        with looked_up(statement.tokens, engine):
+            return all(
+                getattr(engine, name)(*given, **named) == answer
+                for name, given, named, answer in questions
+            )
+    except (DpSqlError, duckdb.Error):  # it is planned anew, which raises it
+        return False
