@@ -21,6 +21,7 @@ _FROM_ITEMS = (
     "path_item", "path_slot", "path_edge",
 )  # fmt: skip
 _GOING_ON = 2  # so often a search that goes on from a cover may read the graph
+_FORESTS = 16  # at most so many phases of a bound are forests
 
 
 def max_cover_counts(graph: Graph, bounds: Sequence[int]) -> Int64s:
@@ -107,7 +108,7 @@ def _limits(graph: Graph) -> tuple[int, int, int]:
     """
     n_edges = graph.people.size
     sure = 2 * n_edges - 4 * (graph.n_items + graph.n_people)
-    return sure, 16 * n_edges, math.isqrt(graph.n_items)
+    return sure, 16 * n_edges, min(math.isqrt(graph.n_items), _FORESTS)
 
 
 def _empty_flow(graph: Graph) -> Flow:
