@@ -203,12 +203,6 @@ def test_a_dataframe_is_found_where_duckdb_would_find_it(shared: dp_sql.Session)
         shared.sql(f"SELECT {TOP} FROM engine")
 
 
-def test_the_parameters_of_functions_are_not_proposed(shared: dp_sql.Session) -> None:
-    with pytest.raises(SourceError, match="No function matches") as raised:
-        shared.sql(f"SELECT {TOP} FROM ratings WHERE substr(user_id) = 'x'")
-    assert "Did you mean" not in str(raised.value)
-
-
 def test_the_domain_decides_what_may_be_answered(shared: dp_sql.Session) -> None:
     def ask(domain: str, k: int, item: str = "title") -> list[str]:
         call = f"DP_TOPK({item}, {k}, {UNIT}, domain := {domain})"

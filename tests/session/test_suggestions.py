@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.errors import QueryError
+from dp_sql.errors import QueryError, SourceError
 from dp_sql.privacy.expressions.comparisons import WAY_OUT
 from dp_sql.privacy.relations.from_clause import ALLOWED
 from dp_sql.session.corrections import THE_FUNCTIONS
@@ -296,3 +296,10 @@ def test_a_caret_is_under_its_character_in_a_terminal(
     error = told(analyst, f"SELECT '{text}', DP_TOPK(titel, 2, epsilon := 0.1) FROM ratings")
     caret = next(line for line in str(error).splitlines() if line.strip() == "^")
     assert len(caret) == len("LINE 1: SELECT '', DP_TOPK(") + columns + 1
+
+
+def test_the_parameters_of_functions_are_not_proposed(shared: dp_sql.Session) -> None:
+    query = "SELECT DP_TOPK(title, 3, {}, domain := catalog.title) FROM ratings WHERE {} = 'x'"
+    with pytest.raises(SourceError, match="No function matches") as raised:
+        shared.sql(query.format("epsilon := 1.0, privacy_unit := user_id", "substr(user_id)"))
+    assert "Did you mean" not in str(raised.value)
