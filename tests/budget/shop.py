@@ -7,6 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
 from dp_sql.session.analyst import AnalystSession
@@ -73,10 +75,16 @@ class Watched:
         self._inner, self._folder = inner, folder
         self.seen: list[list[str]] = []
 
-    def execute(self, sql: str, parameters: object = None) -> Any:
-        if "__dp_sql_" in sql and not sql.startswith("DESCRIBE"):
+    def execute(self, sql: str | duckdb.Statement, parameters: object = None) -> Any:
+        text = sql if isinstance(sql, str) else sql.query
+        if "__dp_sql_" in text and not text.startswith("DESCRIBE"):
             self.seen.append(kinds(self._folder))
+            sql, parameters = self.instead(sql, parameters)
         return self._inner.execute(sql, parameters)
+
+    def instead(self, sql: str | duckdb.Statement, parameters: object) -> tuple[Any, Any]:
+        """What runs in place of a release."""
+        return sql, parameters
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -84,5 +92,6 @@ class Watched:
 
 def watch(session: AnalystSession, folder: Path) -> Watched:
     private = session._private
-    private._connection = watched = Watched(private._connection, folder)  # type: ignore[assignment]
+    watched: Any = Watched(private._connection, folder)
+    private._connection = private._engine.connection = watched
     return watched
