@@ -6,6 +6,7 @@ import compileall
 import gc
 import os
 import re
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ from dp_sql.udfs.count_distinct.kernels_build import LIBRARY, SOURCES, compile_k
 # ones. No example is timed: the machine may be busy.
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=30)
 settings.load_profile("same")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 READING_LOG = """
 CREATE TYPE genre AS ENUM ('novel', 'essay', 'poems');
