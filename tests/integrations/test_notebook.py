@@ -48,7 +48,9 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
             patch.setenv(name, str(home / name))
         patch.delenv("MPLBACKEND", raising=False)  # other tests' libraries may have set it
         notebook = nbformat.read(NOTEBOOK, as_version=4)
-        nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute(cwd=str(home))
+        nbclient.NotebookClient(
+            notebook, timeout=120, kernel_name="python3", coalesce_streams=True
+        ).execute(cwd=str(home))
     return [output for cell in notebook.cells for output in cell.get("outputs", [])]
 
 
