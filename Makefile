@@ -66,8 +66,8 @@ docs:  ## the site, in build/site: every link is checked
 	@.venv-docs/bin/python $(PIP) --editable ".[docs]"
 	@.venv-docs/bin/python -m docs.site.build
 
-bench: $(CHECK)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md
-	$(BIN)/python -m benchmarks
+bench: $(CHECK)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md (ONLY="groups …")
+	$(BIN)/python -m benchmarks $(ONLY)
 
 RIVALS := opendp smartnoise pipelinedp tumult qrlew
 rivals:  ## the same questions to other libraries (Tumult needs Java); writes two pages of docs/
