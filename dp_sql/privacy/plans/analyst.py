@@ -17,13 +17,12 @@ from dp_sql.privacy.catalog import Parts, Schema
 from dp_sql.privacy.expressions.comparisons import Value
 from dp_sql.privacy.plans.domains import (
     Domain,
-    PublicValues,
     Values,
     Wanted,
     column_values,
     items_sql,
     label_values,
-    typed_list,
+    list_values,
 )
 from dp_sql.privacy.plans.groups import PublicSets
 from dp_sql.privacy.plans.missing import refuse_missing, refuse_no_epsilon
@@ -129,16 +128,17 @@ class _PublicSets(PublicSets):
         found = (d for (table, own), d in domains if item.origin == (self.schema.table(table), own))
         return next(found, None)
 
-    def unwritten(self, wanted: Wanted, item: Value, *, observed: bool) -> PublicValues:
-        declared, what = self.declared(item), wanted.what
-        if observed and (declared != "observed" or item.origin is None):
+    def unwritten(self, wanted: Wanted, *, observed: bool) -> Domain:
+        declared, what = self.declared(wanted.item), wanted.what
+        if observed and (declared != "observed" or wanted.item.origin is None):
             why = f"Under a policy {what} := observed is allowed only if the policy declares it."
             hint = f"Write {what} := catalog.title (a public table's column) or {what} := "
             raise wanted.refused(why, f"{hint}['a', 'b'].")
-        return wanted.domain(_declared_values(declared, item, self.schema))
+        return wanted.domain(_declared_values(declared, wanted.item, self.schema))
 
-    def checked(self, wanted: Wanted, item: Value, values: Values) -> PublicValues:
+    def checked(self, wanted: Wanted, values: Values) -> Domain:
         """Values of the statement, if they suit the column and what the policy declares."""
+        item = wanted.item
 
         def as_strings(kind: str) -> str:
             if can_be(kind, "VARCHAR") and not can_be(item.type, "VARCHAR"):
@@ -151,9 +151,9 @@ class _PublicSets(PublicSets):
             _check_overlap(wanted, stated, _declared_values(declared, item, self.schema))
         return stated
 
-    def named(self, wanted: Wanted, given: Reference, item: Value) -> Values:
+    def named(self, wanted: Wanted, given: Reference) -> Values:
         """The values of a domain written by name: a public column, or the item's own ENUM."""
-        *table, column = given.parts
+        (*table, column), item = given.parts, wanted.item
         side, policy = self.schema, self.policy
         # Where its labels are not public, the item was compiled as a string.
         if not table and family(item.type) == "ENUM" and folded(given.text) == item.origin_name:
@@ -167,20 +167,18 @@ class _PublicSets(PublicSets):
         try:
             return _column(full, column, side)
         except ArgumentError as error:
-            names = [
-                shown_name(name) for name, _ in side.columns(f"SELECT * FROM {full_name(full)}")
-            ]
+            names = [shown_name(n) for n, _ in side.columns(f"SELECT * FROM {full_name(full)}")]
             others = [f"{given.text.rpartition('.')[0]}.{name}" for name in names]
             hint = f"Its columns are {', '.join(names)}."
             raise wanted.refused(error.message, hint, others) from None
 
 
-def _check_overlap(wanted: Wanted, stated: PublicValues, declared: Values) -> None:
+def _check_overlap(wanted: Wanted, stated: Domain, declared: Values) -> None:
     """Refuse a domain that shares no value with the declared one: the answer would be noise."""
     try:
         common = wanted.schema.public_number(
             f"SELECT system.main.count(*) FROM (SELECT 1 FROM ({stated.select}) AS stated "
-            f"JOIN ({items_sql(declared, wanted.item_type)}) AS declared "
+            f"JOIN ({items_sql(declared, wanted.item.type)}) AS declared "
             "ON stated.item = declared.item LIMIT 1) AS common"
         )
     except SourceError:
@@ -206,7 +204,7 @@ def _declared_values(declared: object, item: Value, side: Schema) -> Values:
         case (tuple() as name, column):
             return _column(side.table(name), str(column), side)
         case tuple() if all(isinstance(value, str | int | Fraction) for value in declared):
-            return typed_list([literal(value) for value in declared], "the policy's list")
+            return list_values([literal(value) for value in declared], "the policy's list")
     raise ArgumentError(_UNREADABLE)
 
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dp_sql.errors import QueryError, SourceError
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.expressions.comparisons import ALIASES
+from dp_sql.privacy.expressions.comparisons import ALIASES, Value
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal, quote, shown_name
@@ -38,26 +38,20 @@ _EXAMPLES = {
 }  # fmt: skip
 
 
-class PublicValues(NamedTuple):
-    """Public values as SQL that lists each once, of the item's type, as `item`.
+class Domain(NamedTuple):
+    """Public values.
 
+    select: SQL that lists each once, of the item's type, as `item`; None: see OBSERVED.
     size: how many there are, where it had to be counted.
     """
 
-    select: str
+    select: str | None
     described: str
     size: int | None = None
 
 
-class ObservedValues(NamedTuple):
-    """The values observed in the source; the owner declares that they are public."""
-
-    select: None = None
-    described: str = "the values observed in the source"
-    size: None = None
-
-
-Domain = PublicValues | ObservedValues
+# The values that are found in the source; the owner declares that they are public.
+OBSERVED = Domain(None, "the values observed in the source")
 
 
 class Values(NamedTuple):
@@ -74,23 +68,11 @@ class Values(NamedTuple):
     literals: tuple[str, ...] = ()
 
 
-def list_values(sql: str, described: str, untyped: bool) -> Values:
-    """The values of a list of literals."""
-    literals, tokens = [""], tokenize(sql)
-    for token in tokens[1:-1]:
-        if token.is_symbol(","):
-            literals.append("")
-        else:
-            literals[-1] += token.text
-    is_list = tokens[0].is_symbol("[")
-    select = f"SELECT unnest({sql}) AS value"
-    return Values(select, described, untyped, literals=tuple(literals) if is_list else ())
-
-
-def typed_list(literals: Sequence[str], described: str) -> Values:
+def list_values(literals: Sequence[str], described: str) -> Values:
     """The values of literals, with their own types; if all are strings, they have none."""
-    strings = all(one.startswith("'") for one in literals)
-    return list_values(f"[{', '.join(literals)}]", described, strings)
+    select = f"SELECT unnest([{', '.join(literals)}]) AS value"
+    untyped = all(one.startswith("'") for one in literals)
+    return Values(select, described, untyped, literals=tuple(literals))
 
 
 def column_values(table: Sequence[str], column: str, described: str) -> Values:
@@ -139,14 +121,22 @@ def _plain(literals: Sequence[str], item_type: str) -> list[str]:
 
 
 class Wanted(NamedTuple):
-    """The item whose domain is wanted, as `given` (or else the item itself), and who reads it."""
+    """A public set that is wanted: for the item of a call, or for a key in its place.
+
+    given: the set as the statement names it, or else the item itself. what: "domain" or "groups".
+    """
 
     select: DpSelect
     call: DpCall
     given: PublicSet
-    item_type: str
+    item: Value
     schema: Schema
-    what: str = "domain"  # or "groups": what messages call it
+    what: str
+
+    @property
+    def holds(self) -> str:
+        """The verb after `what` in messages."""
+        return "holds" if self.what == "domain" else "hold"
 
     def refused(self, message: str, hint: str = "", others: Sequence[str] = ()) -> QueryError:
         """An error under the domain; `others` are domains that may work."""
@@ -155,15 +145,16 @@ class Wanted(NamedTuple):
         instead = [text[:start] + other + text[end:] for other in others]
         return self.select.refused(message, start, hint, instead=instead)
 
-    def domain(self, values: Values, way_out: Callable[[str], str] = lambda _: "") -> PublicValues:
+    def domain(self, values: Values, way_out: Callable[[str], str] = lambda _: "") -> Domain:
         """The domain that some values are.
 
         `way_out` says, for the type of unsuitable values, what works instead. Raises ArgumentError
         where they are of another type, a cast would change one of them, or there are fewer than k.
         """
-        listed, k = items_sql(values, self.item_type), self.call.k or 1
-        if len(plain := _plain(values.literals, self.item_type)) >= k:
-            return PublicValues(listed, values.described, len(plain))
+        kind, k = self.item.type, self.call.k or 1
+        listed = items_sql(values, kind)
+        if len(plain := _plain(values.literals, kind)) >= k:
+            return Domain(listed, values.described, len(plain))
         try:
             self._check_type(values, way_out)
             # At most k items, as a large domain need not be counted here; all groups.
@@ -171,7 +162,7 @@ class Wanted(NamedTuple):
             count = f"SELECT system.main.count(*) FROM ({listed}{some}) AS t"
             size = self.schema.public_number(count)
         except SourceError as error:
-            why = f"cannot be read as {shown_type(self.item_type)}: {error.message}"
+            why = f"cannot be read as {shown_type(kind)}: {error.message}"
             *table, column = getattr(self.given, "parts", ("", ""))
             others = [f"{'.'.join(table)}.{name}" for name in error.names]
             others += [f"{name}.{shown_name(column)}" for name in error.names]
@@ -184,36 +175,34 @@ class Wanted(NamedTuple):
             hint = f"Ask for at most {size}, or name a larger domain."
             given = self.call.given["k"]
             raise given.refuse(message, hint, [given.put(str(size))] if size else [])
-        return PublicValues(listed, values.described, None if some else size)
+        return Domain(listed, values.described, None if some else size)
 
     def _check_type(self, values: Values, way_out: Callable[[str], str]) -> None:
         """Refuse values of another type than the item's, or that a cast to it would change."""
-        listed, kind = f"FROM (\n{values.select}\n) AS listed WHERE", None
-        if not values.untyped:
-            kind = self._type_of(values)
+        kind = None if values.untyped else self._type_of(values)
         if kind == _NO_TYPE:
             return
-        item_type, name, shown = self.item_type, self.call.item.text, shown_type(self.item_type)
+        item_type, name = self.item.type, self.call.item.text
+        shown = shown_type(item_type)
         if not (can_be_written(item_type) if kind is None else can_be(kind, item_type)):
             spoken = "strings" if kind is None else f"values of type {shown_type(kind)}"
             example = _EXAMPLES.get(family(item_type), "[1, 2]" if kind is None else "")
             example = example and f"Write a list of such values, as in {example}."
-            hold = "holds" if self.what == "domain" else "hold"
-            its = f"its {self.what}, {values.described}, {hold}"
+            its = f"its {self.what}, {values.described}, {self.holds}"
             message = f"{name} has type {shown}, and {its} {spoken}."
             hint = " ".join(filter(None, [example, way_out(kind or "VARCHAR")]))
             never = "A value of one type never equals a value of the other."
             raise self.refused(f"{message} {never}", hint)
         if (changed := lost("value", kind, item_type)) is None:
             return
-        least = "SELECT system.main.min(CAST(value AS VARCHAR))"
-        wrong = f"{least} {listed} value IS NOT NULL AND {changed}"
-        (value,) = self.schema.public_values(wrong)
+        (value,) = self.schema.public_values(
+            "SELECT system.main.min(CAST(value AS VARCHAR)) "
+            f"FROM (\n{values.select}\n) AS listed WHERE value IS NOT NULL AND {changed}"
+        )
         if value is not None:
+            which = f"The {self.what} of {name}, {values.described}, {self.holds} {value}, which"
             why = f"is not a value of type {shown}: a cast would refuse or change it."
-            hold = "holds" if self.what == "domain" else "hold"
-            message = f"The {self.what} of {name}, {values.described}, {hold} {value}, which {why}"
-            raise self.refused(message, "Remove such values from the domain.")
+            raise self.refused(f"{which} {why}", "Remove such values from the domain.")
 
     def _type_of(self, values: Values) -> str:
         """The type of values: that of their column, if they are one."""
@@ -235,7 +224,7 @@ class Wanted(NamedTuple):
         plain = not any(token.text[0] == "$" for token in tokenize(self.given.text))
         literals = [one for node in nodes if (one := _literal(node)) is not None]
         if plain and isinstance(tree, exp.Array) and len(literals) == len(nodes):
-            return typed_list(literals, "a list in the statement")
+            return list_values(literals, "a list in the statement")
         hint = "A long list is read faster as a table's column."
         example = f"For example: {self.what} := ['north', 'south'] or [DATE '2026-01-31']."
         listed = "A domain list" if self.what == "domain" else "A list of groups"

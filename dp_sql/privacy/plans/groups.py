@@ -57,15 +57,15 @@ class PublicSets(ABC):
         return None
 
     @abstractmethod
-    def named(self, wanted: Wanted, given: Reference, item: Value) -> Values:
+    def named(self, wanted: Wanted, given: Reference) -> Values:
         """The values of a set given by name: a table's column, or an ENUM."""
 
     @abstractmethod
-    def unwritten(self, wanted: Wanted, item: Value, *, observed: bool) -> Domain:
+    def unwritten(self, wanted: Wanted, *, observed: bool) -> Domain:
         """The set `observed`, or without one in the statement that of the policy."""
 
     @abstractmethod
-    def checked(self, wanted: Wanted, item: Value, values: Values) -> Domain:
+    def checked(self, wanted: Wanted, values: Values) -> Domain:
         """Values that the statement names, or ArgumentError where they do not suit the item."""
 
     def plans(
@@ -135,16 +135,16 @@ class PublicSets(ABC):
 
     def values(self, call: DpCall, given: PublicSet | None, item: Value, what: str) -> Domain:
         """The public values of an item or a key; `what` is the argument that may name them."""
-        wanted = Wanted(self.source.select, call, given or call.item, item.type, self.schema, what)
+        wanted = Wanted(self.source.select, call, given or call.item, item, self.schema, what)
         if given is None or is_observed(given):
-            return self.unwritten(wanted, item, observed=given is not None)
+            return self.unwritten(wanted, observed=given is not None)
         if isinstance(given, ListLiteral):
             values = wanted.listed()
         elif isinstance(given, PublicQuery):
             values = self.source.one_column(given)
         else:
-            values = self.named(wanted, given, item)
-        return self.checked(wanted, item, values)
+            values = self.named(wanted, given)
+        return self.checked(wanted, values)
 
     def groups(self, call: DpCall, cap: int | None) -> Groups:
         """The public groups; `cap`: each person is kept in at most so many of them."""
@@ -155,14 +155,11 @@ class PublicSets(ABC):
             query = self._combinations(given, of)
             count = f"SELECT system.main.count(*) FROM ({query}) AS t"
             return Groups(query, cap, self.schema.public_number(count), factors=[query])
-        sets: Sequence[PublicSet | None]
-        if isinstance(given, SetPerKey):
-            sets = given.sets
-        else:
-            is_for_all = given is None or is_observed(given)
-            sets = [given] * (len(keys) if is_for_all else 1)
-        if len(sets) != len(keys):
-            assert given is not None
+        sets: Sequence[PublicSet | None] = [None] * len(keys)
+        if given is not None:
+            is_for_all = len(keys) if is_observed(given) else 1
+            sets = given.sets if isinstance(given, SetPerKey) else [given] * is_for_all
+        if given is not None and len(sets) != len(keys):
             names = ", ".join(f"{key.parts[-1]}s.{key.parts[-1]}" for key in select.keys)
             why = f"GROUP BY has {len(keys)} keys, but groups has a set for {len(sets)}."
             hint = (
@@ -188,8 +185,8 @@ class PublicSets(ABC):
             hint = "Select one column for each key, in order."
             raise self.source.select.refused(why, given.position, hint)
         for call, key, values in zip(of, keys, columns, strict=True):
-            wanted = Wanted(self.source.select, call, given, key.type, self.schema, "groups")
-            self.checked(wanted, key, values)
+            wanted = Wanted(self.source.select, call, given, key, self.schema, "groups")
+            self.checked(wanted, values)
         casts = (
             f"{exact(f'CAST(c{i} AS {key.type})', key.type)} AS __dp_key_{i}"
             for i, key in enumerate(keys)

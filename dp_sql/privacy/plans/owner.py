@@ -19,9 +19,8 @@ from dp_sql.errors import (
 from dp_sql.privacy.catalog import OwnersEngine, Parts
 from dp_sql.privacy.expressions.comparisons import Value
 from dp_sql.privacy.plans.domains import (
+    OBSERVED,
     Domain,
-    ObservedValues,
-    PublicValues,
     Values,
     Wanted,
     column_values,
@@ -170,36 +169,36 @@ class _DeclaredSets(PublicSets):
         is_stated = groups is not None and groups.finding is None
         if is_stated and not isinstance(select.groups, ListLiteral):
             said.append(f"the set of groups, {select.groups and select.groups.text}, is public")
-        if isinstance(domain, ObservedValues):
+        if domain is OBSERVED:
             also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"
             said.append(f"the set of values in {call.item.text} is public{also}")
         elif domain is not None and not isinstance(call.domain, ListLiteral):
             said.append(f"the domain, {domain.described}, is public")
         return said
 
-    def unwritten(self, wanted: Wanted, item: Value, *, observed: bool) -> Domain:
+    def unwritten(self, wanted: Wanted, *, observed: bool) -> Domain:
         """The values in the source: for groups also those whose rows WHERE drops."""
         assert observed  # a set is asked for when the call is read
         if wanted.what == "domain":
-            return ObservedValues()
-        sql = self.source.written(self.source.unfiltered.select([item])).sql
-        key = exact("c0", item.type)
+            return OBSERVED
+        sql = self.source.written(self.source.unfiltered.select([wanted.item])).sql
+        key = exact("c0", wanted.item.type)
         select = f"SELECT DISTINCT {key} AS item FROM ({sql}) AS t WHERE c0 IS NOT NULL"
-        return PublicValues(select, ObservedValues.described)
+        return OBSERVED._replace(select=select)
 
-    def checked(self, wanted: Wanted, item: Value, values: Values) -> PublicValues:
+    def checked(self, wanted: Wanted, values: Values) -> Domain:
         way_out = ""
         if values.column is not None:
-            table, column = values.column
+            (table, column), kind = values.column, shown_type(wanted.item.type)
             way_out = (
                 f"Or cast the column in a view, CREATE VIEW listed AS SELECT CAST({column} AS "
-                f"{shown_type(item.type)}) AS {column} FROM {table}, and name listed.{column}."
+                f"{kind}) AS {column} FROM {table}, and name listed.{column}."
             )
         return wanted.domain(values, lambda _: way_out)
 
-    def named(self, wanted: Wanted, given: Reference, item: Value) -> Values:
+    def named(self, wanted: Wanted, given: Reference) -> Values:
         """A public table's column, or an ENUM: that of the item itself, or a type."""
-        *table, column = given.parts
+        (*table, column), item = given.parts, wanted.item
         parts = wanted.call.item.parts
         is_own = bool(table) and folded(table[-1]) in self.relations
         itself = folded(column) == folded(parts[-1] if parts else "")

@@ -11,7 +11,7 @@ from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.arithmetic import interval_units
 from dp_sql.privacy.expressions.choices import target
 from dp_sql.privacy.expressions.comparisons import is_double, is_literal, whole_number
-from dp_sql.privacy.plans.domains import Values, list_values
+from dp_sql.privacy.plans.domains import Values
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.ranges import MAX_GROUPS
 from dp_sql.sql.sqlglot_tree import Node
@@ -47,7 +47,7 @@ def series_values(tree: Node, schema: Schema) -> Values | None:
         # Whole days: DATEs, which also equal timestamps.
         kind, values = "DATE", [str(one).removesuffix(_MIDNIGHT) for one in values]
     casts = ", ".join(f"CAST({literal(str(one))} AS {kind})" for one in values if one is not None)
-    return list_values(f"[{casts}]::{kind}[]", "a series in the statement", untyped=False)
+    return Values(f"SELECT unnest([{casts}]::{kind}[]) AS value", "a series in the statement")
 
 
 def _series(tree: Node) -> tuple[Node, str] | None:
