@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.calls import Compile
 from dp_sql.privacy.expressions.comparisons import (
     DATED,
     FLOATS,
@@ -41,15 +40,15 @@ _TO_INTEGER = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"}
 _INTERVAL = re.compile(r"\s*(-?\d{1,9})\s*([a-zA-Z]*)\s*", re.ASCII)
 
 
-def operation(node: Node, scope: Scope, argument: Compile) -> Value:
+def operation(node: Node, scope: Scope) -> Value:
     """One of + - * / // % between two numbers, or + and - on a date."""
     sign = OPERATORS[type(node)]
     sides = node.this, node.expression
     if sign in "+-" and isinstance(sides[1], exp.Interval):
-        return _later(node, argument(sides[0]), sign, sides[1])
+        return _later(node, scope.argument(sides[0]), sign, sides[1])
     if sign == "+" and isinstance(sides[0], exp.Interval):
-        return _later(node, argument(sides[1]), sign, sides[0])
-    a, b = map(argument, sides)
+        return _later(node, scope.argument(sides[1]), sign, sides[0])
+    a, b = map(scope.argument, sides)
     kinds = {family(a.type), family(b.type)}
     if a.type == "DATE":
         return _days(node, a, sign, b)
@@ -182,11 +181,10 @@ def interval_units(node: Node, interval: Node) -> tuple[int, str]:
     return (-int(found[1]) if negative else int(found[1])), word
 
 
-def bucketed(node: Node, scope: Scope, argument: Compile) -> Value:
+def bucketed(node: Node, scope: Scope) -> Value:
     """time_bucket(INTERVAL 1 WEEK, x): the beginning of the bucket of a date or timestamp."""
-    del scope
     number, word = interval_units(node, node.this)
-    value = bounded(argument(node.expression))
+    value = bounded(scope.argument(node.expression))
     years = number // _A_YEAR[word] + 1
     if value.type not in {"DATE", "TIMESTAMP"} or not number > 0 or years > _MOST_BUCKET_YEARS + 1:
         why = "time_bucket takes an interval of one unit and a DATE or TIMESTAMP here"

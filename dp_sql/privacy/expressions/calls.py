@@ -7,7 +7,7 @@ moves what two TRY(…) have in common out of both.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from sqlglot import exp
@@ -32,7 +32,6 @@ from dp_sql.sql.sqlglot_tree import Node, parsed_text
 from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, NUMBERS, family
 
-Compile = Callable[[Node], Value]
 DATE_PARTS = frozenset(
     {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOW", "ISODOW", "DOY",
      "DAYOFWEEK", "DAYOFYEAR", "WEEKDAY", "WEEKOFYEAR", "YEARWEEK", "ISOYEAR", "DECADE", "CENTURY"}
@@ -128,13 +127,12 @@ def is_call(node: Node) -> bool:
     return type(node) in NODES or ALIASES.get(name, name) in FUNCTIONS
 
 
-def call(node: Node, scope: Scope, argument: Compile) -> Value:
+def call(node: Node, scope: Scope) -> Value:
     """A call of a function of the table; Refused where an argument is not what it takes."""
-    name, given = _read(node)
-    return applied(name, given, node, scope, argument)
+    return applied(*_read(node), node, scope)
 
 
-def applied(name: str, given: Sequence[Node], node: Node, scope: Scope, argument: Compile) -> Value:
+def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value:
     """A function of the table, applied to arguments; `node` is refused."""
     function = FUNCTIONS[name]
     if all(map(is_literal, given)):  # sqlglot 28 reads 'a' 'b' as concat('a', 'b')
@@ -146,7 +144,7 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope, argument
         raise refuse(node, f"{name} takes {len(function.takes)} arguments here")
     values: list[Value] = []
     for kind, one in zip(takes, given, strict=True):
-        values.append(_argument(name, kind, one, values, argument))
+        values.append(_argument(name, kind, one, values, scope))
     if "pattern" in takes:  # RE2's time grows with both lengths
         values[0] = bounded(values[0], MAX_TEXT_BYTES)
         if not scope.schema.runs(_written(name, function, [Value("''", "VARCHAR"), *values[1:]])):
@@ -207,12 +205,10 @@ def _by_number(node: Node, given: Sequence[Node]) -> list[Node]:
     return [value]
 
 
-def _argument(
-    name: str, kind: str, node: Node, before: Sequence[Value], argument: Compile
-) -> Value:
+def _argument(name: str, kind: str, node: Node, before: Sequence[Value], scope: Scope) -> Value:
     match kind:
         case "string" | "text" | "json" | "list" | "date" | "same" | "double":
-            return _column(name, kind, node, argument(node), before)
+            return _column(name, kind, node, scope.argument(node), before)
         case "element":
             return _element(name, before[-1].type[:-2], node)
         case "count" | "group" | "size":

@@ -3,63 +3,29 @@
 A cast that could fail is a TRY_CAST, here as in arithmetic.py.
 """
 
-import re
 from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.calls import Compile, text
+from dp_sql.privacy.expressions.calls import text
 from dp_sql.privacy.expressions.collations import agree, under
 from dp_sql.privacy.expressions.comparisons import (
-    ALIASES,
     DATED,
     FLOATS,
-    MOST_DIGITS,
     TIMES,
     Refused,
     Scope,
     Value,
     beside,
     bounded,
-    is_double,
     is_literal,
     refuse,
+    target,
 )
-from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, NUMBERS, digits_of, family
 
 _ZONED = "TIMESTAMP WITH TIME ZONE"
-_TARGETS = NUMBERS | DATED | {"VARCHAR", "BOOLEAN", "TIME", "UUID"}
-_DECIMAL = re.compile(r"DECIMAL\((\d\d?),\s*(\d\d?)\)", re.ASCII)
-_DIGITS = re.compile(r"\d{1,38}(\.\d{0,37})?|\.\d{1,37}", re.ASCII)
-
-
-def constant(node: Node, scope: Scope) -> Value:
-    """A literal as a value beside others."""
-    inner, negative = node, False
-    while isinstance(inner, exp.Paren | exp.Neg):
-        inner, negative = inner.this, negative or isinstance(inner, exp.Neg)
-    written = "" if isinstance(inner, exp.Null | exp.Boolean) else str(inner.this)
-    match inner:
-        case exp.Null():
-            return Value("NULL", "NULL", literal="NULL")
-        case exp.Boolean():
-            return Value("TRUE" if inner.this else "FALSE", "BOOLEAN")
-        case exp.Literal(is_string=True) if "\0" not in written:
-            return Value(literal(written), "VARCHAR", bound=len(written.encode()))
-        case exp.Cast():
-            kind, string = target(inner), inner.this.this
-            if kind in DATED | {"TIME", "UUID"} and scope.schema.readable(string, kind):
-                return Value(f"CAST({literal(string)} AS {kind})", kind)
-        case exp.Literal():
-            sign, plain = "-" if negative else "", written.replace("_", "")
-            if is_double(node):
-                return Value(f"CAST('{sign}{float(plain)!r}' AS DOUBLE)", "DOUBLE")
-            if _DIGITS.fullmatch(plain):
-                sql = f"({sign}{plain})" if sign else plain
-                return Value(sql, scope.schema.type_of(sql), literal=sql)
-    raise refuse(node, "This literal is not supported here")
 
 
 def now(node: Node, scope: Scope) -> Value:
@@ -118,29 +84,29 @@ def cast(value: Value, kind: str) -> Value:
     return Value(f"TRY_CAST({source.sql} AS {kind})", kind, bound=source.bound if dates else None)
 
 
-def chosen(node: Node, scope: Scope, argument: Compile, condition: Callable[[Node], str]) -> Value:
+def chosen(node: Node, scope: Scope, condition: Callable[[Node], str]) -> Value:
     """CASE in both forms, or IF; `condition` compiles what follows WHEN."""
     branches = [node] if isinstance(node, exp.If) else node.args["ifs"]
     default = node.args.get("false" if isinstance(node, exp.If) else "default")
     for branch in branches:
         if any(v and k not in {"this", "true", "false"} for k, v in branch.args.items()):
             raise refuse(branch, "This form of CASE is not supported here")
-    results = [argument(branch.args["true"]) for branch in branches]
-    results.append(Value("NULL", "NULL", literal="NULL") if default is None else argument(default))
+    results = [scope.argument(branch.args["true"]) for branch in branches]
+    results.append(scope.argument(exp.null() if default is None else default))
     made, values = one_type(node, results, scope)
     whens = [condition(branch.this) for branch in branches]
     pairs = "".join(f" WHEN {w} THEN {v.sql}" for w, v in zip(whens, values, strict=False))
     return made._replace(sql=f"(CASE{pairs} ELSE {values[-1].sql} END)")
 
 
-def first(node: Node, scope: Scope, argument: Compile) -> Value:
+def first(node: Node, scope: Scope) -> Value:
     """coalesce, ifnull, nullif, greatest or least."""
     word = type(node).__name__.lower()
     given = [node.this, *(node.expressions or [])]
     if isinstance(node, exp.Nullif):
         given.append(node.expression)
     if len(given) == 2 and is_literal(given[1]) and not is_literal(given[0]):
-        value = argument(given[0])
+        value = scope.argument(given[0])
         try:
             sql, other = beside(value, given[1], scope)
         except Refused:  # they may still have another type in common
@@ -151,21 +117,11 @@ def first(node: Node, scope: Scope, argument: Compile) -> Value:
                 sql = under(agree(node, value), value).sql
             chosen_sql = f"{word}({sql}, {other})"
             return value._replace(sql=chosen_sql, origin=None, is_person=False, bound=bound)
-    own = [argument(one) for one in given]
+    own = [scope.argument(one) for one in given]
     made, values = one_type(node, own, scope)
     if word == "nullif" and made.type != own[0].type:
         raise refuse(node, f"The arguments of nullif must both be of type {own[0].type}")
     return made._replace(sql=f"{word}({', '.join(value.sql for value in values)})")
-
-
-def target(node: Node) -> str:
-    """The type to which a cast goes, or ""."""
-    kind = node.args["to"].sql(dialect="duckdb").upper()
-    if found := _DECIMAL.fullmatch(kind):
-        width, scale = int(found[1]), int(found[2])
-        return f"DECIMAL({width},{scale})" if scale <= width <= MOST_DIGITS else ""
-    kind = ALIASES.get(kind, kind)
-    return kind if kind in _TARGETS - {"DECIMAL"} else ""
 
 
 def converted(node: Node, value: Value, scope: Scope) -> Value:

@@ -1,6 +1,6 @@
-"""A value beside a literal: in which type are the two compared, so that nothing can fail?
+"""Values of expressions, what compiles them, and literals: in which type are these compared?
 
-Holds the values of expressions, the refusals, and DuckDB's rules for a column beside a constant. A
+By DuckDB's rules for a column beside a constant, and so that nothing can fail. A
 comparison here is exact, or it is in the floating type in which DuckDB itself would compare; a
 literal that fits neither is refused. Casts of a column are only ever to a type that holds every
 value of its own.
@@ -32,6 +32,9 @@ TIMES = {
 DATED = {"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
 _FROM_TEXT = TIMES | {"TIME", "UUID"}
 _HOLD_DATES = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE"}
+_TARGETS = NUMBERS | DATED | {"VARCHAR", "BOOLEAN", "TIME", "UUID"}
+_DECIMAL = re.compile(r"DECIMAL\((\d\d?),\s*(\d\d?)\)", re.ASCII)
+_DIGITS = re.compile(r"\d{1,38}(\.\d{0,37})?|\.\d{1,37}", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 ALIASES = {
     "TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "INT": "INTEGER", "REAL": "FLOAT",
@@ -99,6 +102,7 @@ class Value(NamedTuple):
 class Scope(NamedTuple):
     """What an expression may use.
 
+    compile: compiles an expression: compiler.compiled.
     column: finds a column by its parts, or refuses it.
     schema: what the engine is asked, over no rows: types, and which constants it can read.
     listed: the values of a public one-column query, or a refusal.
@@ -109,6 +113,7 @@ class Scope(NamedTuple):
     over public tables.
     """
 
+    compile: Callable[[Node, Scope], Value]
     column: Callable[[exp.Column], Value]
     schema: Schema
     listed: Callable[[Node], Value]
@@ -116,6 +121,26 @@ class Scope(NamedTuple):
     aggregate: Callable[[Node], Value] | None = None
     as_written: Callable[[Node], Value] | None = None
     matched: Callable[[Node, Value | None], Value | None] | None = None
+
+    def compiled(self, node: Node) -> Value:
+        """A part of an expression."""
+        return self.compile(node, self)
+
+    def argument(self, node: Node) -> Value:
+        """What is computed with: an expression, or a literal."""
+        return constant(node, self) if is_literal(node) else self.compiled(node)
+
+    def operand(self, node: Node) -> Value:
+        """A side of a comparison: parsers may differ about which of a = b = c comes first."""
+        several = isinstance(node, exp.Predicate | exp.And | exp.Or | exp.Not)
+        if several and not isinstance(node, exp.SubqueryPredicate):
+            raise refuse(node, "Put brackets around one of these two comparisons")
+        return self.compiled(node)
+
+    def only_analysts(self, node: Node, why: str) -> None:
+        """Refuse, for an owner, whose text is then taken as it is written, DuckDB's errors too."""
+        if self.as_written is not None:
+            raise refuse(node, why)
 
 
 class Refused(NotPrivate):
@@ -191,6 +216,43 @@ def whole_number(node: Node | None) -> int | None:
     """The integer that a literal is; None for everything else."""
     number = _number(node) if node is not None and is_literal(node) else None
     return int(number) if number is not None and number.denominator == 1 else None
+
+
+def constant(node: Node, scope: Scope) -> Value:
+    """A literal as a value beside others."""
+    inner, negative = node, False
+    while isinstance(inner, exp.Paren | exp.Neg):
+        inner, negative = inner.this, negative or isinstance(inner, exp.Neg)
+    written = "" if isinstance(inner, exp.Null | exp.Boolean) else str(inner.this)
+    match inner:
+        case exp.Null():
+            return Value("NULL", "NULL", literal="NULL")
+        case exp.Boolean():
+            return Value("TRUE" if inner.this else "FALSE", "BOOLEAN")
+        case exp.Literal(is_string=True) if "\0" not in written:
+            return Value(literal(written), "VARCHAR", bound=len(written.encode()))
+        case exp.Cast():
+            kind, string = target(inner), inner.this.this
+            if kind in DATED | {"TIME", "UUID"} and scope.schema.readable(string, kind):
+                return Value(f"CAST({literal(string)} AS {kind})", kind)
+        case exp.Literal():
+            sign, plain = "-" if negative else "", written.replace("_", "")
+            if is_double(node):
+                return Value(f"CAST('{sign}{float(plain)!r}' AS DOUBLE)", "DOUBLE")
+            if _DIGITS.fullmatch(plain):
+                sql = f"({sign}{plain})" if sign else plain
+                return Value(sql, scope.schema.type_of(sql), literal=sql)
+    raise refuse(node, "This literal is not supported here")
+
+
+def target(node: Node) -> str:
+    """The type to which a cast goes, or ""."""
+    kind = node.args["to"].sql(dialect="duckdb").upper()
+    if found := _DECIMAL.fullmatch(kind):
+        width, scale = int(found[1]), int(found[2])
+        return f"DECIMAL({width},{scale})" if scale <= width <= MOST_DIGITS else ""
+    kind = ALIASES.get(kind, kind)
+    return kind if kind in _TARGETS - {"DECIMAL"} else ""
 
 
 def beside(value: Value, constant: Node, scope: Scope) -> tuple[str, str]:

@@ -51,7 +51,7 @@ def compiled(node: Node, scope: Scope) -> Value:
         if scope.aggregate is not None and is_aggregate(node):
             return scope.aggregate(node)
         if scope.as_written is None and calls.is_call(node):
-            return _short_enough(node, calls.call(node, scope, partial(_argument, scope)))
+            return _short_enough(node, calls.call(node, scope))
         if isinstance(node, exp.Anonymous):
             return _named(node, scope)
     except RecursionError:
@@ -63,11 +63,6 @@ def _short_enough(node: Node, value: Value) -> Value:
     if len(value.sql) > _MAX_SQL:
         raise refuse(node, "This expression is too long", "Compute parts of it in a subquery.")
     return value
-
-
-def _argument(scope: Scope, node: Node) -> Value:
-    """What is computed with: an expression, or a literal."""
-    return choices.constant(node, scope) if is_literal(node) else compiled(node, scope)
 
 
 def is_aggregate(node: Node) -> bool:
@@ -168,14 +163,6 @@ def _and_or(node: Node, scope: Scope) -> Value:
     return predicates.boolean(word.join(reversed(terms)))
 
 
-def _operand(scope: Scope, node: Node) -> Value:
-    """A side of a comparison: of a = b = c, parsers may differ about what is compared first."""
-    several = isinstance(node, exp.Predicate | exp.And | exp.Or | exp.Not | exp.In | exp.Between)
-    if several and not isinstance(node, exp.SubqueryPredicate):
-        raise refuse(node, "Put brackets around one of these two comparisons")
-    return compiled(node, scope)
-
-
 def _exists(node: Node, scope: Scope) -> Value:
     found = None if scope.matched is None else scope.matched(node.this, None)
     if found is None:
@@ -194,7 +181,7 @@ def _named(node: Node, scope: Scope) -> Value:
     if word.upper() in calls.DATE_PARTS and len(given) == 1:
         return calls.date_part(word, node, compiled(given[0], scope))
     if scope.as_written is None and word in elements.ELEMENTS:
-        return elements.ELEMENTS[word](node, scope, partial(_argument, scope))
+        return elements.ELEMENTS[word](node, scope)
     if scope.as_written is None and word in {"now", "today", "get_current_timestamp"} and not given:
         return choices.now(node, scope)
     raise _unsupported(node)
@@ -209,7 +196,7 @@ def _of_main(node: Node, scope: Scope) -> Value:
 
 def _part(node: Node, part: Node, of: Node, scope: Scope) -> Value:
     if part.name.lower() == "epoch" and scope.as_written is None:
-        return calls.applied("epoch", [of], node, scope, partial(_argument, scope))
+        return calls.applied("epoch", [of], node, scope)
     return calls.date_part(part.name.lower(), node, compiled(of, scope))
 
 
@@ -217,32 +204,25 @@ def _coalesce(node: Node, scope: Scope) -> Value:
     others = node.expressions
     if scope.as_written is not None and (len(others) != 1 or not is_literal(others[0])):
         raise _unsupported(node)
-    return choices.first(node, scope, partial(_argument, scope))
+    return choices.first(node, scope)
 
 
 def _cast(node: Node, scope: Scope) -> Value:
     if node.args["to"].sql(dialect="duckdb").upper() not in {"TEXT", "VARCHAR"}:
-        predicates.only_analysts(node, scope, "Only a cast to VARCHAR is supported here")
+        scope.only_analysts(node, "Only a cast to VARCHAR is supported here")
     return choices.converted(node, compiled(node.this, scope), scope)
 
 
 def _case(node: Node, scope: Scope) -> Value:
     subject = node.this if isinstance(node, exp.Case) else None
-    value = None if subject is None else _operand(scope, subject)
+    value = None if subject is None else scope.operand(subject)
 
     def when(term: Node) -> str:
         if value is None:
             return condition(term, scope)
-        return predicates.compared(node, value, "=", term, scope, partial(_operand, scope)).sql
+        return predicates.compared(node, value, "=", term, scope).sql
 
-    return choices.chosen(node, scope, partial(_argument, scope), when)
-
-
-def _with(
-    compile_one: Callable[[Node, Scope, calls.Compile], Value],
-    inner: Callable[[Scope, Node], Value],
-) -> _Compile:
-    return lambda node, scope: compile_one(node, scope, partial(inner, scope))
+    return choices.chosen(node, scope, when)
 
 
 def _column(node: Node, scope: Scope) -> Value:
@@ -258,7 +238,7 @@ def _column(node: Node, scope: Scope) -> Value:
 
 def _trim(node: Node, scope: Scope) -> Value:
     if node.args.get("expression") is not None:
-        predicates.only_analysts(node, scope, "trim is supported here only in its basic form")
+        scope.only_analysts(node, "trim is supported here only in its basic form")
     return calls.trimmed(node, compiled(node.this, scope))
 
 
@@ -273,12 +253,12 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Paren, lambda node, scope: compiled(node.this, scope), "this"),
     ((exp.And, exp.Or), _and_or, None),
     (exp.Not, lambda node, scope: predicates.boolean(f"NOT {condition(node.this, scope)}"), "this"),
-    (exp.Is, _with(predicates.is_constant, _operand), _NEGATED),
-    (tuple(predicates.COMPARISONS), _with(predicates.compare, _operand), _SIDES),
-    (exp.Between, _with(predicates.between, _operand), "this low high"),
-    (exp.In, _with(predicates.in_list, _operand), "this expressions query field"),
+    (exp.Is, predicates.is_constant, _NEGATED),
+    (tuple(predicates.COMPARISONS), predicates.compare, _SIDES),
+    (exp.Between, predicates.between, "this low high"),
+    (exp.In, predicates.in_list, "this expressions query field"),
     (exp.Exists, _exists, "this"),
-    ((exp.Like, exp.ILike, exp.Glob), _with(predicates.like_pattern, _operand), _NEGATED),
+    ((exp.Like, exp.ILike, exp.Glob), predicates.like_pattern, _NEGATED),
     (exp.Boolean, lambda node, _: Value("TRUE" if node.this else "FALSE", "BOOLEAN"), None),
     (exp.Lower, _of_this(partial(calls.of_string, "lower")), "this"),
     (exp.Upper, _of_this(partial(calls.of_string, "upper")), "this"),
@@ -293,21 +273,17 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
 )
 # Those that are compiled for analysts only; an owner's are taken as written.
 _ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
-    (
-        tuple(arithmetic.OPERATORS),
-        _with(arithmetic.operation, _argument),
-        "this expression typed safe",
-    ),
-    (exp.Bracket, _with(elements.bracket, _argument), "this expressions offset"),
-    (exp.StructExtract, _with(elements.extracted, _argument), _SIDES),
-    ((exp.ArrayOverlaps, exp.ArrayContainsAll), _with(elements.has_elements, _argument), _SIDES),
-    (exp.DateBin, _with(arithmetic.bucketed, _argument), _SIDES),
+    (tuple(arithmetic.OPERATORS), arithmetic.operation, "this expression typed safe"),
+    (exp.Bracket, elements.bracket, "this expressions offset"),
+    (exp.StructExtract, elements.extracted, _SIDES),
+    ((exp.ArrayOverlaps, exp.ArrayContainsAll), elements.has_elements, _SIDES),
+    (exp.DateBin, arithmetic.bucketed, _SIDES),
     (exp.Date, _of_this(choices.as_date), "this"),
     (tuple(arithmetic.NEGATIONS), _of_this(arithmetic.negated), "this"),
     (exp.Round, lambda n, s: arithmetic.rounded(n, compiled(n.this, s), s), "this decimals"),
     ((exp.Floor, exp.Ceil), lambda n, s: arithmetic.rounded(n, compiled(n.this, s), s), "this"),
     ((exp.Case, exp.If), _case, "this ifs default true false"),
-    (exp.Nullif, _with(choices.first, _argument), _SIDES),
-    ((exp.Greatest, exp.Least), _with(choices.first, _argument), "this expressions ignore_nulls"),
+    (exp.Nullif, choices.first, _SIDES),
+    ((exp.Greatest, exp.Least), choices.first, "this expressions ignore_nulls"),
     ((exp.CurrentDate, exp.CurrentTimestamp), choices.now, ""),
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.calls import Compile, applied, listed
+from dp_sql.privacy.expressions.calls import applied, listed
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.comparisons import (
     Refused,
@@ -24,9 +24,9 @@ _FARTHEST = 10**6
 _OF_LITERALS = "list_has_any and list_has_all take a list and a list of literals here"
 
 
-def bracket(node: Node, scope: Scope, operand: Compile) -> Value:
+def bracket(node: Node, scope: Scope) -> Value:
     """value[place], value[from:to] or value['field'], with literals in the brackets."""
-    value, inside = operand(node.this), node.expressions
+    value, inside = scope.argument(node.this), node.expressions
     if len(inside) != 1:
         hint = "For example: list[1], string[1:2] or struct['field']."
         raise refuse(node, "Brackets take one literal here", hint)
@@ -40,17 +40,17 @@ def bracket(node: Node, scope: Scope, operand: Compile) -> Value:
     return _element(node, value, _place(place, 0) + 1)  # sqlglot counts from 0
 
 
-def extracted(node: Node, scope: Scope, operand: Compile) -> Value:
+def extracted(node: Node, scope: Scope) -> Value:
     """list_extract(list, place), or struct_extract(struct, 'field')."""
     if isinstance(node, exp.StructExtract):
         value, places = node.this, [node.expression]
     else:
         value, *places = node.expressions or [node]
     if len(places) == 1 and places[0].is_string:
-        return field(node, operand(value), places[0].name, scope)
+        return field(node, scope.argument(value), places[0].name, scope)
     if len(places) != 1:
         raise refuse(node, "This takes one position or field here, a literal")
-    return _element(node, operand(value), _place(places[0], 0))
+    return _element(node, scope.argument(value), _place(places[0], 0))
 
 
 def _place(node: Node | None, missing: int) -> int:
@@ -110,7 +110,7 @@ def _own(sql: str, kind: str) -> Value:
     return Value(exact(sql, kind) if is_text else sql, kind, collation=BINARY if is_text else "")
 
 
-def has_elements(node: Node, scope: Scope, operand: Compile) -> Value:
+def has_elements(node: Node, scope: Scope) -> Value:
     """list_has_any or list_has_all of a list and a list of literals."""
     given = node.expressions if isinstance(node, exp.Anonymous) else [node.this, node.expression]
     value, wanted = given if len(given) == 2 else (node, None)
@@ -118,16 +118,13 @@ def has_elements(node: Node, scope: Scope, operand: Compile) -> Value:
         raise refuse(node, _OF_LITERALS)
     if not all(is_literal(one) for one in wanted.expressions):
         raise refuse(wanted, _OF_LITERALS)
-    terms = [
-        applied("list_contains", [value, one], node, scope, operand).sql
-        for one in wanted.expressions
-    ]
+    terms = [applied("list_contains", [value, one], node, scope).sql for one in wanted.expressions]
     word = " OR " if isinstance(node, exp.ArrayOverlaps) else " AND "
     return Value(f"({word.join(terms)})", "BOOLEAN")
 
 
 # Calls for which sqlglot has no node of their own.
-ELEMENTS: Mapping[str, Callable[[Node, Scope, Compile], Value]] = {
+ELEMENTS: Mapping[str, Callable[[Node, Scope], Value]] = {
     **dict.fromkeys(("list_extract", "array_extract", "list_element"), extracted),
     "list_has_all": has_elements,
 }

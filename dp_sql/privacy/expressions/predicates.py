@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.calls import Compile, applied
+from dp_sql.privacy.expressions.calls import applied
 from dp_sql.privacy.expressions.choices import one_type
 from dp_sql.privacy.expressions.collations import BINARY, PLAIN, agree, like, under
 from dp_sql.privacy.expressions.comparisons import (
@@ -34,20 +34,14 @@ def boolean(sql: str) -> Value:
     return Value(f"({sql})", "BOOLEAN")
 
 
-def only_analysts(node: Node, scope: Scope, why: str) -> None:
-    """What an owner writes is then taken as it is written, with DuckDB's errors and all."""
-    if scope.as_written is not None:
-        raise refuse(node, why)
-
-
 def _maybe_not(node: Node, sql: str) -> Value:
     """Sqlglot keeps the NOT of NOT LIKE inside the node or around it, depending on its version."""
     return boolean(f"NOT ({sql})" if node.args.get("negate") else sql)
 
 
-def is_constant(node: Node, scope: Scope, operand: Compile) -> Value:
+def is_constant(node: Node, scope: Scope) -> Value:
     """IS [NOT] NULL, TRUE or FALSE."""
-    left, right = operand(node.this), node.expression
+    left, right = scope.operand(node.this), node.expression
     if isinstance(right, exp.Null):
         return _maybe_not(node, f"{left.sql} IS NULL")
     if isinstance(right, exp.Boolean) and left.type == "BOOLEAN":
@@ -60,60 +54,58 @@ def _own(node: Node, value: Value) -> Value:
     return under(agree(node, value), value)
 
 
-def compare(node: Node, scope: Scope, operand: Compile) -> Value:
+def compare(node: Node, scope: Scope) -> Value:
     """One of = <> < <= > >= and IS [NOT] DISTINCT FROM."""
     sign, left, right = COMPARISONS[type(node)], node.this, node.expression
     if isinstance(left, exp.Tuple) and sign in {"=", "<>"}:
-        same = _same_row(node, left, [right], scope, operand)
+        same = _same_row(node, left, [right], scope)
         return same if sign == "=" else boolean(f"NOT {same.sql}")
     if is_literal(left) and not is_literal(right) and not isinstance(right, exp.Any):
-        a, b = beside(_own(node, operand(right)), left, scope)
+        a, b = beside(_own(node, scope.operand(right)), left, scope)
         return boolean(f"{b} {sign} {a}")
     if isinstance(right, exp.Any) and sign == "=" and right.find(exp.Query) is None:
-        only_analysts(node, scope, "= ANY(list) is not supported here")
-        return _any(node, right.this.unnest(), scope, operand)
+        scope.only_analysts(node, "= ANY(list) is not supported here")
+        return _any(node, right.this.unnest(), scope)
     if isinstance(right, exp.Any) and sign == "=":
         return _among(
-            node, operand(left), right.this, scope
+            node, scope.operand(left), right.this, scope
         )  # IN (SELECT …), as stored views have it
-    return compared(node, operand(left), sign, right, scope, operand)
+    return compared(node, scope.operand(left), sign, right, scope)
 
 
-def _any(node: Node, among: Node, scope: Scope, operand: Compile) -> Value:
+def _any(node: Node, among: Node, scope: Scope) -> Value:
     """Compare `x = ANY(list)`, with a list in the statement or a literal x."""
     if isinstance(among, exp.Array) and among.expressions:
-        return _one_of(node, operand(node.this), among.expressions, scope, operand)
-    return applied("= ANY", [among, node.this], node, scope, operand)
+        return _one_of(node, scope.operand(node.this), among.expressions, scope)
+    return applied("= ANY", [among, node.this], node, scope)
 
 
-def compared(
-    node: Node, value: Value, sign: str, right: Node, scope: Scope, operand: Compile
-) -> Value:
+def compared(node: Node, value: Value, sign: str, right: Node, scope: Scope) -> Value:
     """A value compared with an expression or a literal."""
     if is_literal(right):
         a, b = beside(_own(node, value), right, scope)
         return boolean(f"{a} {sign} {b}")
     agree(node, value)
-    other = operand(right)
+    other = scope.operand(right)
     if value.type == other.type and family(value.type) in COMPARABLE:
         collation = agree(node, value, other)
         value, other = under(collation, value), under(collation, other)
         return boolean(f"{value.sql} {sign} {other.sql}")
     if {family(value.type), family(other.type)} <= SMALL:
         return boolean(f"CAST({value.sql} AS HUGEINT) {sign} CAST({other.sql} AS HUGEINT)")
-    only_analysts(node, scope, f"{value.type} and {other.type} are not compared here")
+    scope.only_analysts(node, f"{value.type} and {other.type} are not compared here")
     _, (value, other) = one_type(node, [value, other], scope)
     return boolean(f"{value.sql} {sign} {other.sql}")
 
 
-def between(node: Node, scope: Scope, operand: Compile) -> Value:
+def between(node: Node, scope: Scope) -> Value:
     """BETWEEN two literals or expressions."""
-    value = operand(node.this)
+    value = scope.operand(node.this)
     limits = [node.args["low"], node.args["high"]]
     if not all(map(is_literal, limits)):
-        only_analysts(node, scope, "BETWEEN is supported only with literals")
+        scope.only_analysts(node, "BETWEEN is supported only with literals")
         pairs = zip((">=", "<="), limits, strict=True)
-        terms = (compared(node, value, sign, limit, scope, operand).sql for sign, limit in pairs)
+        terms = (compared(node, value, sign, limit, scope).sql for sign, limit in pairs)
         return boolean(" AND ".join(terms))
     _same_kind(node, limits)
     value = _own(node, value)
@@ -127,27 +119,25 @@ def _same_kind(node: Node, literals: Sequence[Node]) -> None:
         raise refuse(node, "Write these numbers either all with an exponent or all without one")
 
 
-def in_list(node: Node, scope: Scope, operand: Compile) -> Value:
+def in_list(node: Node, scope: Scope) -> Value:
     """IN a list, or in a public column."""
     query, choices, field = node.args.get("query"), node.expressions, node.args.get("field")
     if field is not None:
-        only_analysts(node, scope, "IN is supported here only in its basic form")
-        return applied("list_contains", [field, node.this], node, scope, operand)
+        scope.only_analysts(node, "IN is supported here only in its basic form")
+        return applied("list_contains", [field, node.this], node, scope)
     if isinstance(node.this, exp.Tuple) and choices:
-        return _same_row(node, node.this, choices, scope, operand)
-    value = operand(node.this)
+        return _same_row(node, node.this, choices, scope)
+    value = scope.operand(node.this)
     if query is not None:
         return _among(node, value, query, scope)
     if not choices:
         raise refuse(node, "IN is supported only with a list or a column of a public table")
-    return _one_of(node, value, choices, scope, operand)
+    return _one_of(node, value, choices, scope)
 
 
-def _same_row(
-    node: Node, row: Node, others: Sequence[Node], scope: Scope, operand: Compile
-) -> Value:
+def _same_row(node: Node, row: Node, others: Sequence[Node], scope: Scope) -> Value:
     """Compile `(a, b) = (1, 2)` and `(a, b) IN ((1, 2), …)`, where NULLs are equal."""
-    only_analysts(node, scope, "Rows are not compared here")
+    scope.only_analysts(node, "Rows are not compared here")
     found = []
     for one in (row, *others):
         parts = {key for key, value in one.args.items() if value}
@@ -159,20 +149,18 @@ def _same_row(
     for other in others:
         pairs = zip(row.expressions, other.expressions, strict=True)
         terms = [exp.NullSafeEQ(this=a.copy(), expression=b.copy()) for a, b in pairs]
-        found.append(" AND ".join(compare(term, scope, operand).sql for term in terms))
+        found.append(" AND ".join(compare(term, scope).sql for term in terms))
     return boolean(" OR ".join(found))
 
 
-def _one_of(
-    node: Node, value: Value, choices: Sequence[Node], scope: Scope, operand: Compile
-) -> Value:
+def _one_of(node: Node, value: Value, choices: Sequence[Node], scope: Scope) -> Value:
     if len(choices) == 1 and isinstance(choices[0], exp.Values):  # IN (VALUES ('a'), ('b'))
         rows = choices[0].expressions
         if all(isinstance(row, exp.Tuple) and len(row.expressions) == 1 for row in rows):
             choices = [row.expressions[0] for row in rows]
     if not all(map(is_literal, choices)):
-        only_analysts(node, scope, "IN is supported only with literals")
-        terms = (compared(node, value, "=", choice, scope, operand).sql for choice in choices)
+        scope.only_analysts(node, "IN is supported only with literals")
+        terms = (compared(node, value, "=", choice, scope).sql for choice in choices)
         return boolean(" OR ".join(terms))
     _same_kind(node, choices)
     value = _own(node, value)
@@ -194,9 +182,9 @@ def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
     return boolean(f"{value.sql} IN {listed.sql}")
 
 
-def like_pattern(node: Node, scope: Scope, operand: Compile) -> Value:
+def like_pattern(node: Node, scope: Scope) -> Value:
     """LIKE or ILIKE with a literal pattern."""
-    value, pattern = operand(node.this), node.expression
+    value, pattern = scope.operand(node.this), node.expression
     plain = isinstance(pattern, exp.Literal) and pattern.is_string and "\0" not in pattern.this
     if family(value.type) != "VARCHAR" or not plain:
         raise refuse(node, "LIKE is supported only for a string column and a pattern in quotes")

@@ -9,8 +9,7 @@ from sqlglot import exp
 from dp_sql.errors import ArgumentError
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.arithmetic import interval_units
-from dp_sql.privacy.expressions.choices import target
-from dp_sql.privacy.expressions.comparisons import is_double, is_literal, whole_number
+from dp_sql.privacy.expressions.comparisons import is_double, is_literal, target, whole_number
 from dp_sql.privacy.plans.domains import Values
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.ranges import MAX_GROUPS

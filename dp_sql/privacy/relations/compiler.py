@@ -28,7 +28,7 @@ from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.collations import either
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value, refuse
-from dp_sql.privacy.expressions.compiler import settled
+from dp_sql.privacy.expressions.compiler import compiled, settled
 from dp_sql.privacy.relations import joins
 from dp_sql.privacy.relations.from_clause import (
     ALLOWED,
@@ -361,7 +361,7 @@ class Compiler:
 
         trusted = partial(self.tables.as_written, source) if self.tables.trusted else None
         schema, now = self.tables.schema, self.tables.now
-        return Scope(source.column, schema, listed, now, as_written=trusted)
+        return Scope(compiled, source.column, schema, listed, now, as_written=trusted)
 
     def _public_column(self, query: Node) -> Rows:
         """A public query of one column, as the right side of IN."""
