@@ -3,7 +3,7 @@
 A cast that could fail is a TRY_CAST, here as in arithmetic.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -82,21 +82,6 @@ def cast(value: Value, kind: str) -> Value:
     limited = value.type == "VARCHAR" or (fails and kind != value.type)
     source = bounded(value) if limited else value
     return Value(f"TRY_CAST({source.sql} AS {kind})", kind, bound=source.bound if dates else None)
-
-
-def chosen(node: Node, scope: Scope, condition: Callable[[Node], str]) -> Value:
-    """CASE in both forms, or IF; `condition` compiles what follows WHEN."""
-    branches = [node] if isinstance(node, exp.If) else node.args["ifs"]
-    default = node.args.get("false" if isinstance(node, exp.If) else "default")
-    for branch in branches:
-        if any(v and k not in {"this", "true", "false"} for k, v in branch.args.items()):
-            raise refuse(branch, "This form of CASE is not supported here")
-    results = [scope.argument(branch.args["true"]) for branch in branches]
-    results.append(scope.argument(exp.null() if default is None else default))
-    made, values = one_type(node, results, scope)
-    whens = [condition(branch.this) for branch in branches]
-    pairs = "".join(f" WHEN {w} THEN {v.sql}" for w, v in zip(whens, values, strict=False))
-    return made._replace(sql=f"(CASE{pairs} ELSE {values[-1].sql} END)")
 
 
 def first(node: Node, scope: Scope) -> Value:

@@ -137,6 +137,12 @@ class Scope(NamedTuple):
             raise refuse(node, "Put brackets around one of these two comparisons")
         return self.compiled(node)
 
+    def condition(self, node: Node) -> str:
+        """An expression that must be true or false."""
+        if (found := self.compiled(node)).type == "BOOLEAN":
+            return found.sql
+        raise refuse(node, "A condition must be true or false")
+
     def only_analysts(self, node: Node, why: str) -> None:
         """Refuse, for an owner, whose text is then taken as it is written, DuckDB's errors too."""
         if self.as_written is not None:

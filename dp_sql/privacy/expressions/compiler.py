@@ -144,22 +144,15 @@ def settled(value: Value, node: Node) -> Value:
     return value
 
 
-def condition(node: Node, scope: Scope) -> str:
-    """Compile an expression that must be true or false."""
-    if (found := compiled(node, scope)).type == "BOOLEAN":
-        return found.sql
-    raise refuse(node, "A condition must be true or false")
-
-
 def _and_or(node: Node, scope: Scope) -> Value:
     word = " AND " if isinstance(node, exp.And) else " OR "
     terms: list[str] = []
     rest = node
     while type(rest) is type(node):  # a long chain is deep on its left side
         _only(rest, "this expression")
-        terms.append(condition(rest.expression, scope))
+        terms.append(scope.condition(rest.expression))
         rest = rest.this
-    terms.append(condition(rest, scope))
+    terms.append(scope.condition(rest))
     return predicates.boolean(word.join(reversed(terms)))
 
 
@@ -177,9 +170,9 @@ def _named(node: Node, scope: Scope) -> Value:
     if word in {"date_part", "datepart"} and len(given) == 2 and given[0].is_string:
         return _part(node, given[0], given[1], scope)
     if word in {"lower", "upper", "trim", "ltrim", "rtrim"} and len(given) == 1:
-        return calls.of_string(word, node, compiled(given[0], scope))
+        return calls.of_string(word, node, scope.compiled(given[0]))
     if word.upper() in calls.DATE_PARTS and len(given) == 1:
-        return calls.date_part(word, node, compiled(given[0], scope))
+        return calls.date_part(word, node, scope.compiled(given[0]))
     if scope.as_written is None and word in elements.ELEMENTS:
         return elements.ELEMENTS[word](node, scope)
     if scope.as_written is None and word in {"now", "today", "get_current_timestamp"} and not given:
@@ -191,13 +184,13 @@ def _of_main(node: Node, scope: Scope) -> Value:
     """main.lower(…) in stored views is DuckDB's own: macros of that name are refused at opening."""
     if not isinstance(node.expression, exp.Func) or node.this.name.lower() != "main":
         raise refuse(node, "This is not a column")
-    return compiled(node.expression, scope)
+    return scope.compiled(node.expression)
 
 
 def _part(node: Node, part: Node, of: Node, scope: Scope) -> Value:
     if part.name.lower() == "epoch" and scope.as_written is None:
         return calls.applied("epoch", [of], node, scope)
-    return calls.date_part(part.name.lower(), node, compiled(of, scope))
+    return calls.date_part(part.name.lower(), node, scope.compiled(of))
 
 
 def _coalesce(node: Node, scope: Scope) -> Value:
@@ -210,19 +203,7 @@ def _coalesce(node: Node, scope: Scope) -> Value:
 def _cast(node: Node, scope: Scope) -> Value:
     if node.args["to"].sql(dialect="duckdb").upper() not in {"TEXT", "VARCHAR"}:
         scope.only_analysts(node, "Only a cast to VARCHAR is supported here")
-    return choices.converted(node, compiled(node.this, scope), scope)
-
-
-def _case(node: Node, scope: Scope) -> Value:
-    subject = node.this if isinstance(node, exp.Case) else None
-    value = None if subject is None else scope.operand(subject)
-
-    def when(term: Node) -> str:
-        if value is None:
-            return condition(term, scope)
-        return predicates.compared(node, value, "=", term, scope).sql
-
-    return choices.chosen(node, scope, when)
+    return choices.converted(node, scope.compiled(node.this), scope)
 
 
 def _column(node: Node, scope: Scope) -> Value:
@@ -239,20 +220,20 @@ def _column(node: Node, scope: Scope) -> Value:
 def _trim(node: Node, scope: Scope) -> Value:
     if node.args.get("expression") is not None:
         scope.only_analysts(node, "trim is supported here only in its basic form")
-    return calls.trimmed(node, compiled(node.this, scope))
+    return calls.trimmed(node, scope.compiled(node.this))
 
 
 def _of_this(compile_one: Callable[[Node, Value], Value]) -> _Compile:
-    return lambda node, scope: compile_one(node, compiled(node.this, scope))
+    return lambda node, scope: compile_one(node, scope.compiled(node.this))
 
 
 _SIDES, _NEGATED = "this expression", "this expression negate"
 # The forms that are known, and the parts that their nodes may have (None: not checked here).
 _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Column, _column, None),
-    (exp.Paren, lambda node, scope: compiled(node.this, scope), "this"),
+    (exp.Paren, lambda node, scope: scope.compiled(node.this), "this"),
     ((exp.And, exp.Or), _and_or, None),
-    (exp.Not, lambda node, scope: predicates.boolean(f"NOT {condition(node.this, scope)}"), "this"),
+    (exp.Not, lambda node, scope: predicates.boolean(f"NOT {scope.condition(node.this)}"), "this"),
     (exp.Is, predicates.is_constant, _NEGATED),
     (tuple(predicates.COMPARISONS), predicates.compare, _SIDES),
     (exp.Between, predicates.between, "this low high"),
@@ -280,9 +261,9 @@ _ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.DateBin, arithmetic.bucketed, _SIDES),
     (exp.Date, _of_this(choices.as_date), "this"),
     (tuple(arithmetic.NEGATIONS), _of_this(arithmetic.negated), "this"),
-    (exp.Round, lambda n, s: arithmetic.rounded(n, compiled(n.this, s), s), "this decimals"),
-    ((exp.Floor, exp.Ceil), lambda n, s: arithmetic.rounded(n, compiled(n.this, s), s), "this"),
-    ((exp.Case, exp.If), _case, "this ifs default true false"),
+    (exp.Round, lambda n, s: arithmetic.rounded(n, s.compiled(n.this), s), "this decimals"),
+    ((exp.Floor, exp.Ceil), lambda n, s: arithmetic.rounded(n, s.compiled(n.this), s), "this"),
+    ((exp.Case, exp.If), predicates.chosen, "this ifs default true false"),
     (exp.Nullif, choices.first, _SIDES),
     ((exp.Greatest, exp.Least), choices.first, "this expressions ignore_nulls"),
     ((exp.CurrentDate, exp.CurrentTimestamp), choices.now, ""),

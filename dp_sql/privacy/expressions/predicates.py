@@ -194,3 +194,23 @@ def like_pattern(node: Node, scope: Scope) -> Value:
             raise refuse(node, why, "Write LIKE, in which _ is any one character.")
         return boolean(like(node, value, pattern.this.replace("*", "%"), fold=False))
     return _maybe_not(node, like(node, value, pattern.this, isinstance(node, exp.ILike)))
+
+
+def chosen(node: Node, scope: Scope) -> Value:
+    """CASE in both forms, or IF."""
+    is_if = isinstance(node, exp.If)
+    value = None if is_if or node.this is None else scope.operand(node.this)
+    branches, default = [node] if is_if else node.args["ifs"], "false" if is_if else "default"
+    for branch in branches:
+        if any(v and k not in {"this", "true", "false"} for k, v in branch.args.items()):
+            raise refuse(branch, "This form of CASE is not supported here")
+    results = [scope.argument(branch.args["true"]) for branch in branches]
+    otherwise = node.args.get(default)
+    results.append(scope.argument(exp.null() if otherwise is None else otherwise))
+    made, values = one_type(node, results, scope)
+    pairs = ""
+    for branch, result in zip(branches, values, strict=False):
+        when = branch.this
+        is_equal = None if value is None else compared(node, value, "=", when, scope).sql
+        pairs += f" WHEN {is_equal or scope.condition(when)} THEN {result.sql}"
+    return made._replace(sql=f"(CASE{pairs} ELSE {values[-1].sql} END)")

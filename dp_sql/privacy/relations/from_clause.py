@@ -14,7 +14,6 @@ from sqlglot import exp
 
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.comparisons import FIRST_ROW, Refused, Scope, Value, refuse
-from dp_sql.privacy.expressions.compiler import compiled, condition
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
 from dp_sql.sql.formatting import literal, shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
@@ -246,7 +245,7 @@ def only(node: Node, allowed: set[str]) -> None:
 def row_wise(node: Node, scope: Scope) -> Value:
     """Compile an expression, or take it as the owner wrote it."""
     try:
-        return compiled(node, scope)
+        return scope.compiled(node)
     except Refused:
         if scope.as_written is None:
             raise
@@ -255,7 +254,7 @@ def row_wise(node: Node, scope: Scope) -> Value:
 
 def list_value(node: Node, scope: Scope) -> Value:
     """Compile a list that unnest makes rows of."""
-    value = compiled(node, scope)
+    value = scope.compiled(node)
     if not value.type.endswith("[]"):
         raise refuse(node, f"unnest takes a list, not {value.type}", UNNEST)
     return value
@@ -264,7 +263,7 @@ def list_value(node: Node, scope: Scope) -> Value:
 def conditions(node: Node, scope: Scope) -> list[str]:
     """Compile a WHERE clause or another chain of AND, or take it as the owner wrote it."""
     try:
-        return [condition(term, scope) for term in conjuncts(node)]
+        return [scope.condition(term) for term in conjuncts(node)]
     except Refused:
         if scope.as_written is None or node.find(exp.Query) is not None:
             raise
@@ -316,7 +315,7 @@ def _star(star: exp.Star, table: str | None, source: From, scope: Scope) -> list
     if any(node.args.get("table") for node in dropped):
         raise refuse(star, "EXCLUDE takes names without a table", ALLOWED)
     gone = {folded(node.name) for node in dropped}
-    put = {folded(n.alias): compiled(n.this, scope) for n in star.args.get("replace") or []}
+    put = {folded(n.alias): scope.compiled(n.this) for n in star.args.get("replace") or []}
     called = {folded(n.this.name): folded(n.alias) for n in star.args.get("rename") or []}
     columns = [
         (place, name, source.parts[number].value(i))

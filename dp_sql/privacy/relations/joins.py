@@ -12,7 +12,6 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.collations import BINARY, agree
 from dp_sql.privacy.expressions.comparisons import SMALL, Refused, Scope, Value, refuse
-from dp_sql.privacy.expressions.compiler import compiled, condition
 from dp_sql.privacy.relations.from_clause import (
     JOINED,
     UNNEST,
@@ -62,7 +61,7 @@ def on_terms(
             equal.append(pair)
             continue
         try:
-            terms.append(condition(term, scope))
+            terms.append(scope.condition(term))
         except Refused:
             if scope.as_written is None or on is None:
                 raise
@@ -82,7 +81,7 @@ def key(node: Node, source: From, scope_of: ScopeOf) -> Value | None:
         return None
     scope = scope_of(From([source.parts[number]._replace(number=0)]))
     try:
-        return source.add(number, compiled(node, scope))
+        return source.add(number, scope.compiled(node))
     except Refused:
         if scope.as_written is None:
             raise
@@ -220,7 +219,7 @@ def correlated(
         if [is_inner(side) for side in sides] != [{False}, {True}]:
             why = "A condition over both queries may only compare a column of each for equality"
             raise refuse(term, why, HINT)
-        a, b = key(sides[0], outer, scope_of), compiled(sides[1], scope_of(inner))
+        a, b = key(sides[0], outer, scope_of), scope_of(inner).compiled(sides[1])
         if a is None:
             raise refuse(term, "This side must be an expression of one table's columns", HINT)
         pairs.append(alike(a, b, outer))

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.calls import without_query
 from dp_sql.privacy.expressions.comparisons import FIRST_ROW, SMALL, Scope, Value, refuse
-from dp_sql.privacy.expressions.compiler import compiled, condition, is_aggregate, settled
+from dp_sql.privacy.expressions.compiler import is_aggregate, settled
 from dp_sql.privacy.expressions.predicates import boolean
 from dp_sql.privacy.relations.from_clause import ALLOWED, From, FromPart, Rows, column_name, only
 from dp_sql.privacy.relations.tree import Group
@@ -33,7 +33,7 @@ def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
     for i, node in enumerate(keys):  # GROUP BY 1 is the first column of the list
         if isinstance(node, exp.Literal) and not node.is_string:
             keys[i] = places.get(node.this.lstrip("0"), node)
-    by = {key.sql: settled(key, node) for node in keys for key in [compiled(node, scope)]}
+    by = {key.sql: settled(key, node) for node in keys for key in [scope.compiled(node)]}
     if not any(key.is_person for key in by.values()):
         why = "GROUP BY in a source must list the privacy unit"
         raise refuse(group, why, "For example: GROUP BY user_id, title.")
@@ -49,7 +49,7 @@ def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
 
     kept = []
     if having is not None:
-        kept.append(condition(having.this, groups.scope._replace(column=column)))
+        kept.append(groups.scope._replace(column=column).condition(having.this))
     relation = groups.source(source, kept).select(values)
     return Rows(relation, tuple(names), tuple(values), source.person_type)
 
@@ -87,10 +87,10 @@ class _Groups:
     def listed(self, node: Node) -> Value:
         """An expression that is a key, or made of keys and aggregates."""
         if not _aggregates(node):
-            key = self._by.get(compiled(node, self._rows).sql)
+            key = self._by.get(self._rows.compiled(node).sql)
             if key is not None:
                 return key
-        return compiled(node, self.scope)
+        return self.scope.compiled(node)
 
     def source(self, rows: From, having: list[str]) -> From:
         """The inner SELECT as a FROM clause, once all that it must compute is known."""
@@ -123,7 +123,7 @@ def _aggregate(node: Node, scope: Scope) -> Value:
     if isinstance(node, exp.Filter):
         only(node, {"this", "expression"})
         only(node.expression, {"this"})
-        kept = boolean(condition(node.expression.this, scope))
+        kept = boolean(scope.condition(node.expression.this))
         filtered = f" FILTER (WHERE {without_query(kept, node).sql})"
         node = node.this
     value = _whole(node, scope)
@@ -141,23 +141,23 @@ def _whole(node: Node, scope: Scope) -> Value:
     inner, counted = node.this, "*"
     if isinstance(node, exp.Min | exp.Max) and inner is not None:
         only(node, {"this"})
-        value = settled(compiled(inner, scope), node)
+        value = settled(scope.compiled(inner), node)
         value = without_query(value, node) if family(value.type) == "VARCHAR" else value
         word = "min" if isinstance(node, exp.Min) else "max"
         return Value(f"system.main.{word}({value.sql})", value.type)
     if isinstance(node, exp.Sum | exp.Avg) and inner is not None:
         only(node, {"this"})
-        value = compiled(inner, scope)
+        value = scope.compiled(inner)
         if kind := _total_of(value.type):
             word, kind = ("avg", "DOUBLE") if isinstance(node, exp.Avg) else ("sum", kind)
             return Value(f"system.main.{word}({value.sql})", kind)
     if isinstance(node, exp.CountIf):
         only(node, {"this"})
-        return Value(f"system.main.count_if({condition(inner, scope)})", "HUGEINT")
+        return Value(f"system.main.count_if({scope.condition(inner)})", "HUGEINT")
     if isinstance(node, exp.LogicalOr | exp.LogicalAnd):
         only(node, {"this"})
         word = "bool_or" if isinstance(node, exp.LogicalOr) else "bool_and"
-        return Value(f"system.main.{word}({condition(inner, scope)})", "BOOLEAN")
+        return Value(f"system.main.{word}({scope.condition(inner)})", "BOOLEAN")
     if not isinstance(node, exp.Count | exp.Anonymous):
         why = (
             "A source may only use count, min, max, bool_or, bool_and, and sum and avg "
@@ -171,7 +171,7 @@ def _whole(node: Node, scope: Scope) -> Value:
         only(inner, {"expressions"})
         if len(inner.expressions) != 1:
             raise refuse(node, "count(DISTINCT …) is supported only for one column", ALLOWED)
-        counted = f"DISTINCT {settled(compiled(inner.expressions[0], scope), node).sql}"
+        counted = f"DISTINCT {settled(scope.compiled(inner.expressions[0]), node).sql}"
     elif inner is not None and isinstance(node, exp.Count):
-        counted = compiled(inner, scope).sql
+        counted = scope.compiled(inner).sql
     return Value(f"system.main.count({counted})", "BIGINT")
