@@ -29,10 +29,14 @@ MUTANTS = {
         "f->n_covered > before ? 0 : GONE", "f->n_covered > before + 1 ? 0 : GONE"
     ),
     "a tree goes on after its path": ("f->next[root] = -1;", ""),
-    "layers end too early": (
-        "if (f->level[holder] == 0) meet(f, holder, layer + 1, n_met);",
-        "if (f->level[holder] == 0 && layer < 2) meet(f, holder, layer + 1, n_met);",
+    "who is further away than the nearest exposed person is dead": (
+        "head < n_met ? f->level[f->queue[head]] + 1 : GONE", "GONE"
     ),
+    "levels end too early": (
+        "if (f->level[f->people[k]] == 0) meet(",
+        "if (f->level[f->people[k]] == 0 && f->level[holder] < 2) meet(",
+    ),
+    "who is raised is dead": ("least < DEAD ? least + 1 : GONE", "GONE"),
     "a path from a person is not shifted": (
         "f->cover[f->items[f->next[person]++]] = person;", "f->next[person]++;"
     ),
@@ -40,7 +44,7 @@ MUTANTS = {
         "f->cover[item] = f->people[f->offsets", "(void)f->people[f->offsets"
     ),
     "someone with room for one item more is no longer exposed": (
-        "if (f->load[person] == f->bound) continue;", "if (f->load[person] + 1 >= f->bound) continue;"
+        "if (f->load[person] == f->bound || f->level", "if (f->load[person] + 1 >= f->bound || f->level"
     ),
     "an item is lost when the search goes back": (
         "if (cover[item] >= 0) hold(f", "if (cover[item] > 0) hold(f"
@@ -53,13 +57,19 @@ def check_hard_graphs() -> None:
     rng = np.random.default_rng(1)
     for _ in range(20):
         graphs = [
-            pairs(60, 12, rng), uniform(150, 60, 50, rng), power_law(300, 150, 60, rng), chain(30)
+            pairs(60, 12, rng), uniform(150, 60, 50, rng), power_law(300, 150, 60, rng),
+            shuffled(chain(60), rng),
         ]  # fmt: skip
         for runs in graphs:
             for times in READS:
                 with reading(times):
                     check_every_bound(runs, 8)
                     check_every_bound(runs, 9, step=4)
+
+
+def shuffled(runs: Runs, rng: np.random.Generator) -> Runs:
+    codes = rng.permutation(max(map(max, runs)) + 1)
+    return [codes[rng.permutation(runs[k])].tolist() for k in rng.permutation(len(runs))]
 
 
 def changed(folder: Path, right: str, wrong: str) -> list[Path]:

@@ -28,8 +28,8 @@ typedef struct {
     /* from people */
     const i32 *start, *stop, *items; /* a list of items for each person, without repetitions */
     i32 *fresh; /* per person: where in items the first uncovered one may be */
-    i32 *next;  /* per person: where in items the search of this phase goes on */
-    i32 *level; /* per person: breadth-first layer, 0 if not met, GONE if dead for good */
+    i32 *next;  /* per person: where in items the search goes on */
+    i32 *level; /* per person: at most the distance to an uncovered item, 0 if not met, GONE if dead for good */
     i32 *alive; /* people who may still gain; the first n_exposed of them have room */
     i32 *queue, *path;
 } Flow;

@@ -2,7 +2,7 @@
 
 F(l) is the largest flow source -l-> people -1-> items -1-> sink. The flow is kept from bound to
 bound. The search from the uncovered items runs first; ordinary data ends there. Where it would read
-too much, breadth-first forests and layers from the people with room take over for the bound:
+too much, people with room take over for the bound, by breadth-first forests and by levels:
 O(sqrt(items)) passes over the input, whatever the data. The argument for each step is in flow.md.
 """
 
