@@ -205,6 +205,19 @@ def test_an_attached_database_can_be_read(con: Con, tmp_path: Path) -> None:
     assert con.sql(f"FROM dp($$ {text} $$)").fetchall()[0] == ("Emma",)
 
 
+@pytest.mark.parametrize("written", ["{}", "FROM dp($$ {} $$)"])
+def test_calls_are_answered_while_another_database_is_in_use(con: Con, written: str) -> None:
+    con.execute("ATTACH ':memory:' AS other; USE other")
+    text = TOP.replace("catalog.title", "memory.catalog.title")
+    there = written.format(text.replace("FROM ratings", "FROM memory.ratings"))
+    assert con.sql(there).fetchall() == BEST
+    con.execute("CREATE TABLE ratings AS SELECT 1 AS user_id, 'Emma' AS title")
+    assert con.sql(written.format(text)).fetchall()[0] == ("Emma",)
+    assert con.sql(there).fetchall() == BEST
+    con.execute("USE memory")
+    assert con.sql(written.format(TOP)).fetchall() == BEST
+
+
 def test_a_file_is_free_again_after_close(tmp_path: Path) -> None:
     path = str(tmp_path / "log.duckdb")
     con = dp_sql.install(duckdb.connect(path))
