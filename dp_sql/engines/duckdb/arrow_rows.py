@@ -121,9 +121,12 @@ def bits(valid: Sequence[bool]) -> Any:
 def arrow_numbers(
     values: Sequence[Any] | NDArray[Any], kind: str, valid: Sequence[bool] | None = None
 ) -> Any:
-    """Numbers as an arrow array of a type that numpy calls the same; NULL where not `valid`."""
+    """Numbers as an arrow array of a type that numpy calls the same; NULL where not `valid`.
+
+    An array of that type is not copied: nothing writes to it later.
+    """
     import pyarrow as pa
 
     buffers = [None if valid is None else bits(valid)]
-    buffers.append(pa.py_buffer(np.array(values, dtype=kind).tobytes()))
+    buffers.append(pa.py_buffer(np.ascontiguousarray(values, dtype=kind)))
     return pa.Array.from_buffers(pa.type_for_alias(kind), len(values), buffers)

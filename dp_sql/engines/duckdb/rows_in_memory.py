@@ -74,9 +74,8 @@ class Rows:
         """What is computed as an arrow table: a row for each person in each group."""
         people, groups, pieces = self._placed(kept.cap)
         computed = _computed(kept, pieces, len(people), other)
-        present = np.flatnonzero(
-            np.logical_or.reduce([made["count"] for made in computed.values()])
-        )
+        there = np.logical_or.reduce([made["count"] for made in computed.values()])
+        present = slice(None) if there.all() else np.flatnonzero(there)
         columns = {
             "__dp_group": arrow_numbers(groups[present] + 1, "int64"),
             "__dp_privacy_unit": arrow_numbers(people[present], "int64"),
