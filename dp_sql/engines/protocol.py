@@ -21,7 +21,8 @@ from dp_sql.sql.types import family
 # These would let one person's row decide how long a query takes, or whether it fails:
 # - statistics_propagation computes date_trunc of a column's smallest and largest value outside of
 #   TRY, and skips what no value between them can match;
-# - common_subexpressions computes what two TRY have in common before both, outside of either;
+# - common_subexpressions computes what two TRY have in common before both, outside of either, in
+#   DuckDB before 2.0.1;
 # - join_order and build_side_probe_side choose by statistics of private rows, and may join public
 #   tables with each other; joins run as they are written, public sides built first;
 # - empty_result_pullup and join_filter_pushdown leave out work where the other side is empty.

@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 import dp_sql
+from dp_sql.engines.duckdb.function_kinds import function_kinds
 from dp_sql.errors import NotPrivate
 from dp_sql.privacy.relations.as_written import _functions
 from dp_sql.sql.tokens import tokenize
@@ -146,6 +147,21 @@ def test_what_is_taken_as_written_is_answered_as_by_duckdb(
     wanted = owner.execute(plain).fetchall()
     call = f"DP_COUNT_DISTINCT({item}, {SURE}, privacy_unit := {unit})"
     assert owner.sql(f"SELECT {call} FROM {source}\n").fetchall() == wanted
+
+
+def test_functions_may_read_the_time_and_the_time_zone_of_a_statement_and_no_other_state() -> None:
+    """DuckDB 2.0.1 says of both that they are constant within a query."""
+    times = {"now", "today", "current_localtime", "date_part", "date_trunc", "strftime", "timezone"}
+    state = {
+        "current_schema", "current_schemas", "current_database", "in_search_path", "getvariable",
+        "current_setting", "txid_current", "random", "nextval",
+    }  # fmt: skip
+    with duckdb.connect() as con:
+        kinds = function_kinds(
+            frozenset(times | state), lambda sql, given: con.execute(sql, given).fetchall()
+        )[0]
+    assert {name for name, kind in kinds.items() if kind == {"scalar"}} == times
+    assert kinds.keys() == times | state
 
 
 @pytest.mark.parametrize(

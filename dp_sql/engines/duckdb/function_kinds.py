@@ -12,15 +12,17 @@ from dp_sql.sql.formatting import literal, quote
 Fetch = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 """The rows of some SQL with parameters."""
 
-# Functions that read the state of the session are volatile; a time that is the same for the whole
-# statement is harmless; and the macros named here read their arguments only.
+# Functions that read the state of the session are volatile, unless all they read is the time, or
+# the time zone, of the statement; and the macros named here read their arguments only.
 _KINDS = """
     SELECT system.main.lower(function_name), system.main.list(DISTINCT CASE
         WHEN stability = 'VOLATILE' THEN 'volatile'
         WHEN function_name IN ('getvariable', 'current_setting', 'txid_current') THEN 'volatile'
         WHEN stability = 'CONSISTENT_WITHIN_QUERY' AND function_name NOT IN (
-            'now', 'today', 'current_date', 'transaction_timestamp', 'get_current_time',
-            'get_current_timestamp', 'current_localtime', 'current_localtimestamp')
+            'today', 'current_date', 'get_current_time', 'current_localtime',
+            'current_localtimestamp') AND NOT system.main.regexp_matches(
+            system.main.concat(CAST(parameter_types AS VARCHAR), return_type),
+            'TIME ZONE|TIMESTAMPTZ')
             THEN 'volatile'
         WHEN function_type = 'macro' AND internal AND (function_name IN (
             'ago', 'date_add', 'days_in_month', 'fdiv', 'fmod', 'if', 'nullif', 'split_part',

@@ -2,8 +2,8 @@
 
 First come functions of strings and dates that are the same for an owner, then those of the table
 (functions.py). Values are bounded before they are read: a longer string, invalid JSON and a date
-beyond NEAR are NULL. So the function itself never fails, wherever DuckDB's optimizer moves it: it
-moves what two TRY(…) have in common out of both.
+beyond NEAR are NULL. So the function itself never fails, wherever DuckDB's optimizer moves it:
+before 2.0.1, it moves what two TRY(…) have in common out of both.
 """
 
 import re
