@@ -1,0 +1,128 @@
+"""Where may a DP call be? In the list of a SELECT that reads a table; what to write elsewhere."""
+
+from collections.abc import Sequence
+
+from dp_sql.errors import NotSupported, ParseError, guessed
+from dp_sql.sql.clauses import Clause, SelectText
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.tokens import Token, matching, put, split, text_of, token_at
+
+_AFTER_CALL = {
+    "OVER": "OVER: a DP call is an aggregate of the whole source, not a window function",
+    "FILTER": "FILTER; write the condition in the WHERE clause of the same SELECT",
+    "WITHIN": "WITHIN GROUP; the order of the answer is its rank",
+}
+_PLACES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY", "USING": "USING SAMPLE"}
+_NOT_BESIDE = {
+    "HAVING": "Filter the answer in an outer query.",
+    "QUALIFY": "Filter the answer in an outer query.",
+    "WINDOW": "Compute over the answer in an outer query.",
+    "USING": "A sample of rows is not a function of each person's own rows.",
+}
+
+
+def check_place(tokens: Sequence[Token], index: int, select: SelectText) -> None:
+    """Refuse the call whose name is at `index` where its SELECT cannot have it.
+
+    Raises NotSupported, or ParseError without a FROM clause, with statements that work if any do.
+    """
+    function = FUNCTIONS[(tokens[index].name or "").upper()]
+    name, example = function.name, function.example
+
+    if token_at(tokens, index - 1).is_symbol("."):
+        message = f"{name} belongs to no schema; write it without one."
+        raise tokens[index].error(
+            NotSupported, message, instead=[put(tokens[max(0, index - 2) : index], "")]
+        )
+    clause = select.clause_of(index)
+    place = clause.keyword if clause else None
+    if place != "SELECT":
+        where = f"in {_PLACES.get(place, place)}" if place else "outside a SELECT"
+        hint = f"Write it in the list of a SELECT of its own: SELECT {example} FROM …"
+        if place in {"WHERE", "HAVING", "QUALIFY", "ORDER"}:
+            hint = (
+                "Give it a name in a subquery and use the name outside: "
+                f"SELECT … FROM (SELECT {example} AS answer FROM …) WHERE …"
+            )
+        message = f"{name} is not allowed {where}; it is an answer, not a condition."
+        instead = _by_name(tokens, index, select) if place == "HAVING" else []
+        raise tokens[index].error(NotSupported, message, hint, instead)
+    after = matching(tokens, index + 1) + 1
+    word = token_at(tokens, after).upper
+    if word in _AFTER_CALL:
+        has_window = word == "OVER" and token_at(tokens, after + 1).is_symbol("(")
+        stop = matching(tokens, after + 1) + 1 if has_window else after
+        instead = [put(tokens[after:stop], "")] if has_window else []
+        if word == "FILTER" and sum(t.upper in FUNCTIONS for t in tokens) == 1:
+            instead = _with_where(tokens, after, select)
+        elif word == "FILTER":
+            instead = _with_case(tokens, index, after)
+        message = f"{name} does not take {_AFTER_CALL[word]}."
+        raise tokens[after].error(NotSupported, message, None, instead)
+    for keyword, advice in _NOT_BESIDE.items():
+        found = select.clause(keyword)
+        if found is not None and not (keyword == "HAVING" and select.clause("GROUP")):
+            shown = _PLACES.get(keyword, keyword)
+            message = f"A SELECT with {name} cannot have {shown}."
+            instead = _without(tokens, found)
+            raise tokens[found.start].error(NotSupported, message, advice, instead)
+    if select.clause("FROM") is None:
+        hint = f"For example: SELECT {example} FROM {function.table}"
+        alias = tokens[-1]
+        before = token_at(tokens, len(tokens) - 2)
+        is_typo = bool(guessed(before.upper, ["FROM"]))
+        instead = [put([before], "FROM") if is_typo else put([alias], f"FROM {alias.text}")]
+        raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
+
+
+def _with_where(tokens: Sequence[Token], at: int, select: SelectText) -> list[str]:
+    """The statement whose FILTER (WHERE …) at a place is in its WHERE clause instead."""
+    close = matching(tokens, at + 1) if token_at(tokens, at + 1).is_symbol("(") else at
+    source, where = select.clause("FROM"), select.clause("WHERE")
+    last = where or source
+    if last is None or close <= at + 3 or tokens[at + 2].upper != "WHERE" or last.start < at:
+        return []
+    text, end = tokens[0].source, tokens[last.stop - 1].end
+    condition = f"({text_of(tokens[at + 3 : close])})"
+    before = text[: tokens[at - 1].end] + text[tokens[close].end : tokens[last.stop - 1].end]
+    if where is not None:
+        begin = tokens[where.start + 1].start
+        before = text[: tokens[at - 1].end] + text[tokens[close].end : begin]
+        return [f"{before}({text[begin:end]}) AND {condition}{text[end:]}"]
+    return [f"{before} WHERE {condition}{text[end:]}"]
+
+
+def _by_name(tokens: Sequence[Token], index: int, select: SelectText) -> list[str]:
+    """The statement with the name of an answer in place of the same call in HAVING."""
+    call = tokens[index : matching(tokens, index + 1) + 1]
+    listed = select.clause("SELECT")
+    for i in range(0 if listed is None else listed.start, index - len(call)):
+        stop = i + len(call)
+        if [one.text for one in tokens[i:stop]] == [one.text for one in call]:
+            is_named = tokens[stop].upper == "AS"
+            text = put(call, tokens[stop + 1].text if is_named else "answer")
+            end = tokens[stop - 1].end
+            return [text if is_named else f"{text[:end]} AS answer{text[end:]}"]
+    return []
+
+
+def _with_case(tokens: Sequence[Token], index: int, at: int) -> list[str]:
+    """The statement with a CASE in the item of a call in place of its FILTER (WHERE …)."""
+    close = matching(tokens, at + 1) if token_at(tokens, at + 1).is_symbol("(") else at
+    if close <= at + 3:
+        return []
+    first, stop = split(tokens, index + 2, at - 1)[0]
+    item, condition = text_of(tokens[first:stop]), text_of(tokens[at + 3 : close])
+    case = f"CASE WHEN {condition} THEN {1 if item == '*' else item} END"
+    rest = text_of(tokens[stop:at])
+    return [put(tokens[index : close + 1], f"{tokens[index].text}({case}{rest}")]
+
+
+def _without(tokens: Sequence[Token], clause: Clause) -> list[str]:
+    """The statement without a sample, or with its QUALIFY in an outer query."""
+    if clause.keyword == "USING":
+        return [put(tokens[clause.start : clause.stop], "")]
+    if clause.keyword == "QUALIFY" and tokens[0].upper in {"SELECT", "FROM"}:
+        text, start = tokens[0].source, tokens[clause.start].start
+        return [f"SELECT * FROM ({text[:start].rstrip()}) {text[start:]}"]
+    return []
