@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from dp_sql.engines.duckdb.connection import Connection, open_database
-from dp_sql.engines.duckdb.install import create_macros, instance_of, register
+from dp_sql.engines.duckdb.install import instance_of, register
+from dp_sql.engines.duckdb.macros import create_macros
 from dp_sql.errors import PolicyError
 from dp_sql.session.owner import OwnerSession
 from dp_sql.session.plain_call import OWNER

@@ -5,24 +5,22 @@ Writing it releases nothing; each execution does. DuckDB binds such a query as o
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from itertools import pairwise
 
-from dp_sql.engines.duckdb.connection import Engine, operators_of
-from dp_sql.engines.duckdb.install import TEMPORARY
+from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.macros import TEMPORARY
 from dp_sql.errors import NotSupported, QueryError, with_type
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
-from dp_sql.privacy.plans.owner import owners_plans
-from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.statement import EXECUTION, one_of, private_sql
+from dp_sql.session.owner_plans import plans_of_all
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.limits import check_depth
 from dp_sql.sql.parameters import bind, parameters
-from dp_sql.sql.select_list import check_list
 from dp_sql.sql.statement import Statement, parse
-from dp_sql.sql.tokens import Token, called, folded
+from dp_sql.sql.tokens import Token, folded
 
 HIDDEN = "{} is a temporary table or view, which only its connection sees."
 HIDDEN_HINT = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
@@ -168,30 +166,6 @@ def with_ctes(
     start, stop = tokens[0].start, tokens[-1].end
     body = outer_sql(text, (start, stop), selects, relations)
     return with_releases(body, tokens, start, releases) if releases else body
-
-
-def plans_of_all(
-    selects: Sequence[DpSelect], tokens: Sequence[Token], engine: Engine
-) -> list[Plan]:
-    """The plans of all DP calls of an owner's statement, before any is released."""
-    plans: list[Plan] = []
-    if not selects:
-        return plans
-    with looked_up(tokens, engine):
-        for select in selects:
-            check_list(select, engine)
-            plans += owners_plans(select, engine)
-        engine.check_operators(operators_of(plans))
-    return plans
-
-
-def looked_up(tokens: Sequence[Token], engine: Engine) -> AbstractContextManager[None]:
-    """While one statement is planned: what its names mean is asked once."""
-    pairs = [*pairwise([*tokens, tokens[-1]])]
-    named = {b for a, b in pairs if a.upper in {"FROM", "JOIN"} or a.is_symbol(".")}
-    named |= {a for a, b in pairs if b.is_symbol(".")}  # others are looked up by themselves
-    names = {token.name for token in named if token.name is not None}
-    return engine.looked_up(names, called(tokens))
 
 
 def quoted(text: str, tokens: Sequence[Token]) -> str:

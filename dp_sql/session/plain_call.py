@@ -10,7 +10,8 @@ from contextlib import suppress
 from fractions import Fraction
 
 from dp_sql.engines.duckdb.connection import Engine
-from dp_sql.engines.duckdb.install import Asked, Owner
+from dp_sql.engines.duckdb.install import Owner
+from dp_sql.engines.duckdb.macros import Asked
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.around import IN_DP, NO_PARAMETERS, check_around
 from dp_sql.privacy.plans.plan import Plan
@@ -19,13 +20,12 @@ from dp_sql.session.dp_macro import (
     HIDDEN_HINT,
     SHARING,
     in_dp,
-    looked_up,
     may_be_relations,
-    plans_of_all,
     query_of,
     shares_groups,
     suggest,
 )
+from dp_sql.session.owner_plans import looked_up, plans_of_all
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.formatting import shown_name

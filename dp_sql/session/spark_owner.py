@@ -15,9 +15,9 @@ from dp_sql.engines.spark.owner_engine import SparkEngine, names_in
 from dp_sql.errors import NotSupported, QueryError, SourceError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.session.corrected import refuse_unknown
-from dp_sql.session.dp_macro import plans_of_all
 from dp_sql.session.explain import Explanation
 from dp_sql.session.owner import OwnerSession
+from dp_sql.session.owner_plans import plans_of_all
 from dp_sql.sql.limits import check_depth
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.tokens import folded

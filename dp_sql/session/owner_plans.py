@@ -1,4 +1,4 @@
-"""The plans of an owner's statements that come again.
+"""The plans of an owner's statements, and of those that come again.
 
 Planning is a function of the statement and of what the engine answers meanwhile: what names mean,
 the columns and their types, whether a function is a macro, how the source reads its tables. So the
@@ -9,23 +9,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 
+from dp_sql.engines.duckdb.connection import operators_of
 from dp_sql.errors import DpSqlError
+from dp_sql.privacy.plans.owner import owners_plans
 from dp_sql.session.corrected import refuse_unknown
-from dp_sql.session.dp_macro import looked_up, plans_of_all
+from dp_sql.sql.select_list import check_list
+from dp_sql.sql.tokens import Token, called
 
 if TYPE_CHECKING:
     from dp_sql.engines.duckdb.connection import Engine
     from dp_sql.privacy.plans.plan import Plan
+    from dp_sql.sql.dp_select import DpSelect
     from dp_sql.sql.statement import Statement
 
 _MOST, _LONG = 100, 1000  # statements, and elements of an answer
 
 # The method of an engine, what it was given, and its answer.
 _Question = tuple[str, Sequence[Any], Mapping[str, Any], Any]
+
+
+def plans_of_all(
+    selects: Sequence[DpSelect], tokens: Sequence[Token], engine: Engine
+) -> list[Plan]:
+    """The plans of all DP calls of an owner's statement, before any is released."""
+    plans: list[Plan] = []
+    if not selects:
+        return plans
+    with looked_up(tokens, engine):
+        for select in selects:
+            check_list(select, engine)
+            plans += owners_plans(select, engine)
+        engine.check_operators(operators_of(plans))
+    return plans
+
+
+def looked_up(tokens: Sequence[Token], engine: Engine) -> AbstractContextManager[None]:
+    """While one statement is planned: what its names mean is asked once."""
+    pairs = [*pairwise([*tokens, tokens[-1]])]
+    named = {b for a, b in pairs if a.upper in {"FROM", "JOIN"} or a.is_symbol(".")}
+    named |= {a for a, b in pairs if b.is_symbol(".")}  # others are looked up by themselves
+    names = {token.name for token in named if token.name is not None}
+    return engine.looked_up(names, called(tokens))
 
 
 class _Asked:
