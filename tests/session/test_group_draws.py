@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import combinations, product
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import connection as duckdb_connection
 from dp_sql.engines.duckdb import functions, persons, rows_in_memory
+from dp_sql.errors import SourceError
 from dp_sql.privacy.plans import groups as planned_groups
+from dp_sql.udfs.contributions import slots
 from tests.conftest import SURE
 from tests.udfs.distributions import distribution_of
 
@@ -31,7 +34,7 @@ ROWS: list[Row] = [
     ("d", "r", 65, "y", 100),
 ]  # fmt: skip
 FEW = [("p", 0), ("p", 1), ("q", 0), ("q", 1)]
-MANY = [*FEW, *(("s", i) for i in range(60))]
+MANY = [*(("m", i) for i in range(61)), *FEW]  # the last ones are bits 62 to 65
 Call = tuple[str, Callable[[list[Row]], Any], Callable[[Row], Any]]
 
 
@@ -166,13 +169,27 @@ def test_rows_in_memory_are_drawn_alike(
     assert found == expected(names, 1, FEW)
 
 
+MORE = [
+    ["domain"],
+    ["observed"],
+    ["items", "sum"],
+    ["people"],
+    ["rows", "people"],
+    ["sum", "median"],
+]
+
+
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("names", [["domain"], ["items", "sum"], ["people"]], ids=" ".join)
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("names", MORE, ids=" ".join)
+@pytest.mark.parametrize("cap", [1, 2])
 def test_more_groups_than_a_number_has_bits(
-    owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, names: list[str]
-) -> None:
-    found = answers_of(owner, statement(names, 1, "many"), monkeypatch)
-    assert found == expected(names, 1, MANY)
+    owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, cap: int, names: list[str],
+    in_memory: bool,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(persons, "LEAST", 0 if in_memory else 1 << 60)
+    found = answers_of(owner, statement(names, cap, "many"), monkeypatch)
+    assert found == expected(names, cap, MANY)
 
 
 @pytest.mark.one_in(3)
@@ -206,14 +223,25 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
     "items in another order": ("domain", "list(item ORDER BY code)", "list(item ORDER BY -code)"),
     "groups without a listed item": ("domain", "__dp_groups LEFT JOIN", "__dp_groups JOIN"),
 }  # fmt: skip
+OF_MANY: dict[str, tuple[str, str, str]] = {
+    "the next bit": (
+        "domain",
+        "get_bit(kept, CAST(__dp_group - 1",
+        "get_bit(kept, CAST(__dp_group",
+    ),
+    "other bits": ("people", "bitstring_agg(CAST(__dp_group - 1", "bitstring_agg(CAST(__dp_group"),
+    "another cap": ("rows", "__dp_sql_keep_bytes(own, 1)", "__dp_sql_keep_bytes(own, 2)"),
+    "all groups of a person": ("sum", "__dp_sql_keep_bytes(own, 1) AS", "own AS"),
+}
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("mutant", [*MUTANTS, *(f"of many: {one}" for one in OF_MANY)])
 def test_wrong_draws_and_counts_are_noticed(
     owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, mutant: str
 ) -> None:
-    name, old, new = MUTANTS[mutant]
+    table, groups = ("many", MANY) if mutant.startswith("of many") else ("few", FEW)
+    name, old, new = (MUTANTS | {f"of many: {one}": it for one, it in OF_MANY.items()})[mutant]
     real = duckdb_connection.private_sql
 
     def private_sql(*args: Any, **named: Any) -> str:
@@ -222,10 +250,30 @@ def test_wrong_draws_and_counts_are_noticed(
         return sql.replace(old, new)
 
     monkeypatch.setattr(duckdb_connection, "private_sql", private_sql)
-    with pytest.raises(AssertionError):
-        assert answers_of(owner, statement([name], 1, "few"), monkeypatch) == expected(
-            [name], 1, FEW
-        )
+    rejected = (AssertionError, SourceError)  # a wrong place is beyond the last one, too
+    with pytest.raises(rejected):
+        found = answers_of(owner, statement([name], 1, table), monkeypatch)
+        assert found == expected([name], 1, groups)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda people, cap, draws: slots.draw_slots(people[::-1], cap, draws),
+        lambda people, cap, draws: slots.draw_slots(people, cap + 1, draws),
+        lambda people, cap, draws: slots.draw_slots(people // 2, cap, draws),
+    ],
+    ids=["of another person", "one more", "two people share"],
+)
+def test_wrong_draws_of_many_groups_in_memory_are_noticed(
+    owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr(persons, "LEAST", 0)
+    monkeypatch.setattr(
+        rows_in_memory, "kernels", SimpleNamespace(**{**vars(slots), "draw_slots": wrong})
+    )
+    found = answers_of(owner, statement(["rows"], 1, "many"), monkeypatch)
+    assert found != expected(["rows"], 1, MANY)
 
 
 @pytest.mark.parametrize("in_memory", [False, True])

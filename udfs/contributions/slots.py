@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_sql.udfs.count_distinct.kernels import Int32s, library
+from dp_sql.udfs.count_distinct.pairs import runs_of_items
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import FRACTION_BITS
 
@@ -26,11 +27,28 @@ def draw_groups(own: Int64s, cap: int, draws: Draws) -> Int64s:
 
     Privacy: budget/accountants.md, "Releases that draw first".
     """
-    bits = _bits(own)
-    bits[bits == 1] = draws.subsets(bits.sum(axis=1, dtype=np.int64), cap)
     kept = np.zeros((own.size, 8), np.uint8)
-    kept[:, : bits.shape[1] // 8] = np.packbits(bits, axis=1, bitorder="little")
+    used = _used_bytes(own)
+    kept[:, : used.shape[1]] = draw_bits(used, cap, draws)
     return kept.view("<i8").ravel()
+
+
+def draw_bits(own: NDArray[np.uint8], cap: int, draws: Draws) -> NDArray[np.uint8]:
+    """The same of groups that are the bits of rows of bytes. Shape (people, bytes) both."""
+    bits = np.unpackbits(own, axis=1)
+    bits[bits == 1] = draws.subsets(bits.sum(axis=1, dtype=np.int64), cap)
+    return np.packbits(bits, axis=1)
+
+
+def draw_slots(people: Int64s, cap: int, draws: Draws) -> NDArray[np.bool_]:
+    """Draw at most `cap` of each person's slots, from the person of each; the same draw.
+
+    Returns which are drawn.
+    """
+    offsets, order = runs_of_items(people, np.arange(people.size), numbered=True)
+    kept = np.empty(people.size, bool)
+    kept[order] = draws.subsets(np.diff(offsets), cap)
+    return kept
 
 
 def slots_of_groups(kept: Int64s) -> tuple[Int64s, Int64s, Int32s]:
@@ -38,16 +56,15 @@ def slots_of_groups(kept: Int64s) -> tuple[Int64s, Int64s, Int32s]:
 
     Returns the person and the group of each slot, and the first slot of each person.
     """
-    people, groups = np.nonzero(_bits(kept))
+    people, groups = np.nonzero(np.unpackbits(_used_bytes(kept), axis=1, bitorder="little"))
     sizes = np.bincount(people, minlength=kept.size)
     return people, groups, (np.cumsum(sizes) - sizes).astype(np.int32)
 
 
-def _bits(numbers: Int64s) -> NDArray[np.uint8]:
-    """Bits of numbers >= 0, a row for each number, the lowest first; none above the highest."""
+def _used_bytes(numbers: Int64s) -> NDArray[np.uint8]:
+    """Bytes of numbers >= 0, a row for each number, the lowest first; none above the highest."""
     n_bytes = int(numbers.max(initial=0)).bit_length() + 7 >> 3
-    bytes_ = numbers.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :n_bytes]
-    return np.unpackbits(bytes_, axis=1, bitorder="little")
+    return numbers.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :n_bytes]
 
 
 def place_rows(

@@ -125,6 +125,18 @@ def keep_bits(own: Any, caps: Any) -> Any:
     return arrow_numbers(draw_groups(numbers, caps[0].as_py(), secret_draws()), "int64")
 
 
+def keep_bytes(own: Any, caps: Any) -> Any:
+    """The same of groups that are the bits of a BLOB; all have one size."""
+    import pyarrow as pa
+
+    from dp_sql.udfs.contributions.slots import draw_bits
+
+    found = b"".join(own.to_pylist())
+    bits = np.frombuffer(found, np.uint8).reshape(len(own), -1)
+    kept = draw_bits(bits, caps[0].as_py(), secret_draws())
+    return pa.array(map(bytes, kept), pa.binary())
+
+
 def dense(pairs: Any, sizes: Any) -> Any:
     """A UDF of rows: from pairs of an item's code and a count, the counts of codes 0, 1, 2, …."""
     counts = []

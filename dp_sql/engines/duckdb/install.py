@@ -20,6 +20,7 @@ from dp_sql.engines.duckdb.functions import (
     dense,
     find_udf,
     keep_bits,
+    keep_bytes,
     keep_udf,
     key_udf,
     means,
@@ -33,7 +34,7 @@ from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
 from dp_sql.privacy.around import IN_DP
 from dp_sql.privacy.private_sql.groups import FIND_UDF
-from dp_sql.privacy.private_sql.people_rows import KEEP_BITS_UDF, KEEP_UDF, KEY_UDF
+from dp_sql.privacy.private_sql.people_rows import KEEP_BITS_UDF, KEEP_BYTES_UDF, KEEP_UDF, KEY_UDF
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions.avg import MEANS_TYPE, MEANS_UDF
 from dp_sql.sql.functions.quantile import WORD_UDF
@@ -136,6 +137,7 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
             for name, function, takes, answer in [*mechanism_udfs(issued), keep, find, sampled]
         ),
         (KEEP_BITS_UDF, keep_bits, ["BIGINT", "BIGINT"], "BIGINT", arrow),
+        (KEEP_BYTES_UDF, keep_bytes, ["BLOB", "BIGINT"], "BLOB", arrow),
         (DENSE_UDF, dense, [PAIRS, "BIGINT"], "BIGINT[]", {"type": "arrow"}),
         (MEANS_UDF, means, ["BIGINT[]", "HUGEINT[]", "BIGINT"], MEANS_TYPE, {"type": "arrow"}),
         (WORD_UDF, words_of_rows, ["BIGINT"], "BIGINT", arrow),

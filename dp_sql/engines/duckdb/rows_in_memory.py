@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -91,12 +91,7 @@ class Rows:
         if not self._read.n_keys:
             return np.arange(n_people), np.zeros(n_people, np.int64), pieces
         if n_groups > N_BITS:
-            pairs, placed = Numbers(), []
-            for piece in pieces:
-                rows = np.flatnonzero(piece.groups < n_groups)
-                pair = piece.owners[rows].astype(np.int64) << 32 | piece.groups[rows]
-                placed.append(piece.at(rows, pairs.of(pair)))
-            return pairs.codes >> 32, pairs.codes & (1 << 32) - 1, placed
+            return self._numbered(cap)
         own = np.zeros(n_people, np.int64)
         for piece in pieces:
             kernels.add_groups(piece.owners, piece.groups, n_groups, own)
@@ -110,6 +105,21 @@ class Rows:
                 for piece in pieces
             ],
         )
+
+    def _numbered(self, cap: int | None) -> tuple[Any, Any, list[_Piece]]:
+        """The same, if a person's groups are too many for bits: pairs of both are numbered."""
+        pairs, placed = Numbers(), []
+        for piece in self._pieces:
+            rows = np.flatnonzero(piece.groups < self._n_groups)
+            codes = piece.owners[rows] * np.int64(self._n_groups) + piece.groups[rows]
+            placed.append(piece.at(rows, pairs.of(codes)))
+        people, groups = np.divmod(pairs.codes, self._n_groups)
+        if cap is None:
+            return people, groups, placed
+        is_kept = kernels.draw_slots(people, cap, secret_draws())
+        slots = np.where(is_kept, np.cumsum(is_kept) - 1, is_kept.sum()).astype(np.int32)
+        placed = [replace(piece, owners=slots[piece.owners]) for piece in placed]
+        return people[is_kept], groups[is_kept], placed
 
 
 def _computed(

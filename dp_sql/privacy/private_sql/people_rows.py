@@ -27,11 +27,15 @@ from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.mechanism_rows import EMPTY_LIST
 from dp_sql.sql.types import as_text, by_value, exact
 
-KEEP_UDF, KEEP_BITS_UDF = "__dp_sql_keep", "__dp_sql_keep_bits"
+KEEP_UDF, KEEP_BITS_UDF, KEEP_BYTES_UDF = (
+    "__dp_sql_keep",
+    "__dp_sql_keep_bits",
+    "__dp_sql_keep_bytes",
+)
 KEY_UDF = "__dp_sql_key"
 N_BITS = 62  # so many groups fit a BIGINT, as one bit each
+_MOST_BITS = 1 << 10  # more groups are a list
 _PLACE = "CAST(__dp_group - 1 AS INTEGER)"
-_BITS = f"system.main.bit_or(CAST(1 AS BIGINT) << {_PLACE})"
 _ITEM = re.compile(r"\b__dp_item\b")
 
 
@@ -231,7 +235,8 @@ class PeopleRows:
     @property
     def _counts_bits(self) -> bool:
         """Whether all that is asked is who is in which group, once it is drawn."""
-        return self._is_alone and self._first.parameters.counts_people
+        is_few = self.n_groups <= N_BITS  # groups and people are joined
+        return self._is_alone and is_few and self._first.parameters.counts_people
 
     def _placed(self, rows: str) -> str:
         """The source's rows, or values of people, with the numbers of their groups."""
@@ -265,19 +270,38 @@ class PeopleRows:
 
     @property
     def _fits_bits(self) -> bool:
-        """Whether a draw may take a person's groups as bits of one number, the first as bit 0.
+        """Whether a draw may take a person's groups as bits, of a number or of a BLOB.
 
         Another reading in the same execution then has another draw, which no value depends on:
         not so for places in a list of the items in the rows.
         """
         finds_items = self._first.domain is None and self._first.mechanism.finds_items
         is_free = not self._n_of_rows or (self._is_alone and not finds_items)
-        return is_free and self.key is None and 0 < self.n_groups <= N_BITS
+        return is_free and self.key is None and 0 < self.n_groups <= _MOST_BITS
 
-    @staticmethod
-    def _is_in(groups: str) -> str:
-        """Whether a row's group is among those of a number."""
-        return f"({groups} >> {_PLACE}) & 1 = 1"
+    @property
+    def _is_wide(self) -> bool:
+        """Whether a person's groups are the bits of a BLOB rather than of a number."""
+        return self.n_groups > N_BITS
+
+    def _bits(self, some: str = "") -> str:
+        """A person's groups in some rows as bits: the first is bit 0, or a BLOB's first bit."""
+        if not self._is_wide:
+            return f"system.main.bit_or(CAST(1 AS BIGINT) << {_PLACE}){some}"
+        size = self.n_groups + -self.n_groups % 8  # whole bytes
+        return f"CAST(system.main.bitstring_agg({_PLACE}, 0, {size - 1}){some} AS BLOB)"
+
+    def _keep(self, bits: str, cap: int) -> str:
+        """At most a cap of a person's groups."""
+        if not self._is_wide:
+            return f"{KEEP_BITS_UDF}({bits}, {cap}) AS kept"
+        return f"CAST({KEEP_BYTES_UDF}({bits}, {cap}) AS BIT) AS kept"
+
+    def _is_in(self, groups: str) -> str:
+        """Whether a row's group is among some."""
+        if not self._is_wide:
+            return f"({groups} >> {_PLACE}) & 1 = 1"
+        return f"system.main.get_bit({groups}, {_PLACE}) = 1"
 
     @property
     def _draws_first(self) -> bool:
@@ -291,6 +315,8 @@ class PeopleRows:
         if self._n_of_rows or self._counts_bits:
             return True
         uncapped = [plan for plan in self.plans if self.cap(plan) is None]
+        if self._is_wide and uncapped:
+            return False
         return (
             not self._first.keep_source
             and self._draws_words
@@ -300,16 +326,17 @@ class PeopleRows:
 
     def _drawn_first(self) -> list[str]:
         """The groups of each person as bits, `__dp_own`, and the values in those that are kept."""
-        own = [f"{_BITS} AS own"]
+        own = [f"{self._bits()} AS own"]
         if not self._is_alone:
-            items = dict.fromkeys(self.items)
-            own += (f"{_BITS} FILTER (WHERE {one} IS NOT NULL) AS __dp_in_{one}" for one in items)
+            for item in dict.fromkeys(self.items):
+                some = f" FILTER (WHERE {item} IS NOT NULL)"
+                own.append(f"{self._bits(some)} AS __dp_in_{item}")
         ctes = [
             f"__dp_own AS MATERIALIZED (SELECT {UNIT}, {', '.join(own)} "
             f"FROM __dp_placed GROUP BY {UNIT})"
         ]
         for cap, end in self._draws.items():
-            kept = f"SELECT {UNIT}, {KEEP_BITS_UDF}(own, {cap}) AS kept FROM __dp_own"
+            kept = f"SELECT {UNIT}, {self._keep('own', cap)} FROM __dp_own"
             ctes.append(f"__dp_allowed{end} AS MATERIALIZED ({kept})")
             rows = (
                 f"(SELECT __dp_placed.* FROM __dp_placed JOIN __dp_allowed{end} USING ({UNIT}) "
@@ -349,7 +376,7 @@ class PeopleRows:
         if self._fits_bits:
             using, some = UNIT, f" WHERE {self._is_in('kept')}"
             ctes = [
-                f"__dp_allowed{end} AS (SELECT {UNIT}, {KEEP_BITS_UDF}({_BITS}, {cap}) AS kept "
+                f"__dp_allowed{end} AS (SELECT {UNIT}, {self._keep(self._bits(), cap)} "
                 f"FROM __dp_persons GROUP BY {UNIT})"
             ]
         elif self.key is not None:

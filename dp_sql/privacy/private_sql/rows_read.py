@@ -67,15 +67,16 @@ def rows_read(
     """
     people = PeopleRows([plan._replace(keep_source=False) for plan in plans], calls)
     are_public = not people.grouped or (people.n_groups and finding_of(people.plans[0]) is None)
-    fit_bits = people.n_groups <= N_BITS or people.caps == [None]
-    if not (are_public and fit_bits and all(plan.parameters.of_person() for plan in people.plans)):
+    if not (are_public and all(plan.parameters.of_person() for plan in people.plans)):
         return None
     types = [plan.parameters.item_type(plan.columns["item"].type) for plan in people.plans]
     kinds = dict(zip(people.items, types, strict=True))  # in the order of the items' numbers
     kept = [_kept(people, cap, kinds) for cap in people.caps]
-    # DuckDB is slower where it draws a row for each person, or groups beside values of people.
+    # DuckDB is slower where it draws a row for each person, groups beside values of people, or
+    # some of more groups than fit bits.
     votes = any(item.votes for one in kept for item in one.items.values())
-    draws = people.caps != [None] and not all(n.parameters.counts_people for n in people.plans)
+    counts_people = all(plan.parameters.counts_people for plan in people.plans)
+    draws = people.caps != [None] and not (counts_people and people.n_groups <= N_BITS)
     if not (votes or draws):
         return None
     sends, sent = [], []
