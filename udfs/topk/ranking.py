@@ -71,9 +71,7 @@ def rank(counts: Ints, k: int, cut: int) -> Ranking:
         limit = min(int(np.partition(gaps, k - 1)[k - 1]) + cut - 1, limit)
         near = gaps <= limit
         gaps, places = gaps[near], places[near]
-    place_bits = (d - 1).bit_length()
-    if limit.bit_length() + place_bits < 63:
-        keys = np.sort(gaps << place_bits | places)
-        return Ranking(keys >> place_bits, keys & ((1 << place_bits) - 1), d, k, cut)
-    order = np.argsort(gaps, kind="stable")
+    order = np.arange(len(gaps))
+    for shift in range(0, limit.bit_length(), 16):  # numpy sorts 16 bits by their digits
+        order = order[np.argsort((gaps[order] >> shift).astype(np.uint16), kind="stable")]
     return Ranking(gaps[order], places[order], d, k, cut)

@@ -131,10 +131,11 @@ def keep_bytes(own: Any, caps: Any) -> Any:
 
     from dp_sql.udfs.contributions.slots import draw_bits
 
-    found = b"".join(own.to_pylist())
+    each = pa.binary(len(own[0].as_py()))
+    (_, found) = own.combine_chunks().cast(each).buffers()
     bits = np.frombuffer(found, np.uint8).reshape(len(own), -1)
-    kept = draw_bits(bits, caps[0].as_py(), secret_draws())
-    return pa.array(map(bytes, kept), pa.binary())
+    kept = pa.py_buffer(draw_bits(bits, caps[0].as_py(), secret_draws()))
+    return pa.Array.from_buffers(each, len(own), [None, kept]).cast(pa.binary())
 
 
 def dense(pairs: Any, sizes: Any) -> Any:
