@@ -229,7 +229,8 @@ def test_a_quantile_has_no_default():
 
 
 def test_no_file_is_longer_than_400_lines_and_no_function_than_60():
-    long_files = [path.name for path in FILES if len(path.read_text().splitlines()) > 400]
+    product = [*FILES, *(path for path in (ROOT / "dp_sql").rglob("*.py"))]
+    long_files = [path.name for path in product if len(path.read_text().splitlines()) > 400]
     assert long_files == []
     functions = [
         node

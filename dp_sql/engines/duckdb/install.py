@@ -33,8 +33,9 @@ from dp_sql.engines.duckdb.macros import ANSWER_TYPES, ANSWER_UDF, REWRITE_UDF, 
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
 from dp_sql.privacy.around import IN_DP
+from dp_sql.privacy.private_sql.group_bits import KEEP_BITS_UDF, KEEP_BYTES_UDF
 from dp_sql.privacy.private_sql.groups import FIND_UDF
-from dp_sql.privacy.private_sql.people_rows import KEEP_BITS_UDF, KEEP_BYTES_UDF, KEEP_UDF, KEY_UDF
+from dp_sql.privacy.private_sql.people_rows import KEEP_UDF, KEY_UDF
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions.avg import MEANS_TYPE, MEANS_UDF
 from dp_sql.sql.functions.quantile import WORD_UDF

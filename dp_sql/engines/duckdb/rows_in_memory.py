@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_sql.engines.duckdb.arrow_rows import Column, Columns, arrow_numbers
-from dp_sql.privacy.private_sql.people_rows import N_BITS
+from dp_sql.privacy.private_sql.group_bits import N_BITS
 from dp_sql.privacy.private_sql.rows_read import Kept, RowsRead
 from dp_sql.udfs.contributions import slots as kernels
 from dp_sql.udfs.count_distinct.dense_numbers import Numbers

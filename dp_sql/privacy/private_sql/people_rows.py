@@ -21,21 +21,14 @@ from dataclasses import dataclass
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of, read_together
+from dp_sql.privacy.private_sql.group_bits import MOST_BITS, GroupBits
 from dp_sql.privacy.private_sql.groups import UNIT, groups_ctes, keys_of, keys_sql
 from dp_sql.privacy.private_sql.items import item_of, key_of, lists_items
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.mechanism_rows import EMPTY_LIST
 from dp_sql.sql.types import as_text, by_value, exact
 
-KEEP_UDF, KEEP_BITS_UDF, KEEP_BYTES_UDF = (
-    "__dp_sql_keep",
-    "__dp_sql_keep_bits",
-    "__dp_sql_keep_bytes",
-)
-KEY_UDF = "__dp_sql_key"
-N_BITS = 62  # so many groups fit a BIGINT, as one bit each
-_MOST_BITS = 1 << 10  # more groups are a list
-_PLACE = "CAST(__dp_group - 1 AS INTEGER)"
+KEEP_UDF, KEY_UDF = "__dp_sql_keep", "__dp_sql_key"
 _ITEM = re.compile(r"\b__dp_item\b")
 
 
@@ -157,7 +150,7 @@ class PeopleRows:
                 own, bits = "__dp_own", f"__dp_in_{item}"
                 if cap is not None:
                     own, bits = f"__dp_allowed{self._draws[cap]}", "kept"
-                rows, some = f"{own} JOIN __dp_groups ON ", self._is_in(bits)
+                rows, some = f"{own} JOIN __dp_groups ON ", self._bits.has(bits)
                 listed = [f"1 AS {n}" for n in values]
             kept = f"SELECT {self._person}, {', '.join(listed)} FROM {rows}{some}"
             return [*ctes, f"__dp_kept AS ({kept})"]
@@ -235,8 +228,8 @@ class PeopleRows:
     @property
     def _counts_bits(self) -> bool:
         """Whether all that is asked is who is in which group, once it is drawn."""
-        is_few = self.n_groups <= N_BITS  # groups and people are joined
-        return self._is_alone and is_few and self._first.parameters.counts_people
+        are_few = self._bits.are_few  # groups and people are joined
+        return self._is_alone and are_few and self._first.parameters.counts_people
 
     def _placed(self, rows: str) -> str:
         """The source's rows, or values of people, with the numbers of their groups."""
@@ -269,6 +262,10 @@ class PeopleRows:
         return (self._first.groups and self._first.groups.size) or 0
 
     @property
+    def _bits(self) -> GroupBits:
+        return GroupBits(self.n_groups)
+
+    @property
     def _fits_bits(self) -> bool:
         """Whether a draw may take a person's groups as bits, of a number or of a BLOB.
 
@@ -277,31 +274,7 @@ class PeopleRows:
         """
         finds_items = self._first.domain is None and self._first.mechanism.finds_items
         is_free = not self._n_of_rows or (self._is_alone and not finds_items)
-        return is_free and self.key is None and 0 < self.n_groups <= _MOST_BITS
-
-    @property
-    def _is_wide(self) -> bool:
-        """Whether a person's groups are the bits of a BLOB rather than of a number."""
-        return self.n_groups > N_BITS
-
-    def _bits(self, some: str = "") -> str:
-        """A person's groups in some rows as bits: the first is bit 0, or a BLOB's first bit."""
-        if not self._is_wide:
-            return f"system.main.bit_or(CAST(1 AS BIGINT) << {_PLACE}){some}"
-        size = self.n_groups + -self.n_groups % 8  # whole bytes
-        return f"CAST(system.main.bitstring_agg({_PLACE}, 0, {size - 1}){some} AS BLOB)"
-
-    def _keep(self, bits: str, cap: int) -> str:
-        """At most a cap of a person's groups."""
-        if not self._is_wide:
-            return f"{KEEP_BITS_UDF}({bits}, {cap}) AS kept"
-        return f"CAST({KEEP_BYTES_UDF}({bits}, {cap}) AS BIT) AS kept"
-
-    def _is_in(self, groups: str) -> str:
-        """Whether a row's group is among some."""
-        if not self._is_wide:
-            return f"({groups} >> {_PLACE}) & 1 = 1"
-        return f"system.main.get_bit({groups}, {_PLACE}) = 1"
+        return is_free and self.key is None and 0 < self.n_groups <= MOST_BITS
 
     @property
     def _draws_first(self) -> bool:
@@ -315,7 +288,7 @@ class PeopleRows:
         if self._n_of_rows or self._counts_bits:
             return True
         uncapped = [plan for plan in self.plans if self.cap(plan) is None]
-        if self._is_wide and uncapped:
+        if uncapped and not self._bits.are_few:
             return False
         return (
             not self._first.keep_source
@@ -326,21 +299,21 @@ class PeopleRows:
 
     def _drawn_first(self) -> list[str]:
         """The groups of each person as bits, `__dp_own`, and the values in those that are kept."""
-        own = [f"{self._bits()} AS own"]
+        own = [f"{self._bits.of_rows()} AS own"]
         if not self._is_alone:
             for item in dict.fromkeys(self.items):
                 some = f" FILTER (WHERE {item} IS NOT NULL)"
-                own.append(f"{self._bits(some)} AS __dp_in_{item}")
+                own.append(f"{self._bits.of_rows(some)} AS __dp_in_{item}")
         ctes = [
             f"__dp_own AS MATERIALIZED (SELECT {UNIT}, {', '.join(own)} "
             f"FROM __dp_placed GROUP BY {UNIT})"
         ]
         for cap, end in self._draws.items():
-            kept = f"SELECT {UNIT}, {self._keep('own', cap)} FROM __dp_own"
+            kept = f"SELECT {UNIT}, {self._bits.kept('own', cap)} FROM __dp_own"
             ctes.append(f"__dp_allowed{end} AS MATERIALIZED ({kept})")
             rows = (
                 f"(SELECT __dp_placed.* FROM __dp_placed JOIN __dp_allowed{end} USING ({UNIT}) "
-                f"WHERE {self._is_in('kept')})"
+                f"WHERE {self._bits.has('kept')})"
             )
             if self._n_of_rows:
                 ctes.append(f"__dp_placed{end} AS NOT MATERIALIZED {rows}")
@@ -374,11 +347,10 @@ class PeopleRows:
             groups = f"SELECT {self._person} FROM __dp_persons"
         using, some = self._person, ""
         if self._fits_bits:
-            using, some = UNIT, f" WHERE {self._is_in('kept')}"
-            ctes = [
-                f"__dp_allowed{end} AS (SELECT {UNIT}, {self._keep(self._bits(), cap)} "
-                f"FROM __dp_persons GROUP BY {UNIT})"
-            ]
+            using, some = UNIT, f" WHERE {self._bits.has('kept')}"
+            kept = self._bits.kept(self._bits.of_rows(), cap)
+            drawn = f"SELECT {UNIT}, {kept} FROM __dp_persons GROUP BY {UNIT}"
+            ctes = [f"__dp_allowed{end} AS ({drawn})"]
         elif self.key is not None:
             order = self._hash(f"group/{cap}", "__dp_group")
             own = f"system.main.list(__dp_group ORDER BY {order} ASC)"
