@@ -11,11 +11,22 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.tickets import Tickets
+from dp_sql.errors import ArgumentError, NotPrivate
 from dp_sql.privacy.plans.owner import owners_plans
 from dp_sql.privacy.relations.declared_tables import DeclaredTables
 from dp_sql.sql.statement import parse
 from tests.conftest import READING_LOG, free
-from tests.privacy.owners_shop import BOOKS, CLUBS, RATINGS, SHELVES, SHOP, count, forgetful
+from tests.privacy.owners_shop import (
+    BOOKS,
+    CLUBS,
+    LOANS,
+    RATINGS,
+    SHELVES,
+    SHOP,
+    count,
+    forgetful,
+    forgetful_later,
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +57,18 @@ SOURCES = [
      "ON c.user_id = r.user_id WHERE b.genre = 'space' AND c.n < 3", {RATINGS, CLUBS, BOOKS}),
     ("title", "user_id", "(SELECT user_id, title FROM ratings UNION ALL SELECT user_id, club FROM clubs)",
      {RATINGS, CLUBS}),
+    ("title", "user_id", "(SELECT user_id, title FROM ratings UNION ALL SELECT reader, lent FROM loans)",
+     {RATINGS, LOANS}),
+    ("lent", "reader", "(FROM (SELECT lent, reader FROM loans) UNION ALL BY NAME "
+     "SELECT user_id AS reader, title AS lent FROM ratings)",
+     {RATINGS, LOANS}),
+    ("t", "who", "(SELECT user_id AS who, title AS t FROM ratings UNION ALL SELECT reader, lent FROM "
+     "loans UNION ALL SELECT giver, title FROM gifts)",
+     {RATINGS, LOANS, "each row of gifts belongs to the person in giver"}),
+    ("n", "user_id", "(SELECT user_id, count(*) AS n, max(t) AS t FROM (SELECT user_id, title AS t "
+     "FROM ratings UNION ALL SELECT reader, lent FROM loans) GROUP BY user_id)", {RATINGS, LOANS}),
+    ("l.n", "u.user_id", "(SELECT user_id, title FROM ratings UNION ALL SELECT reader, lent FROM "
+     "loans) u JOIN loans l ON l.reader = u.user_id", {RATINGS, LOANS}),
     ("n", "user_id", "(SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)", {RATINGS}),
     ("n", "q.user_id", "(SELECT user_id, title, count(*) AS n FROM ratings GROUP BY ALL "
      "HAVING count(*) > 1) AS q WHERE n < 9", {RATINGS}),
@@ -99,6 +122,8 @@ def moved(session: dp_sql.Session, item: str, unit: str, source: str) -> set[tup
     try:
         session.execute("DELETE FROM ratings WHERE user_id = 2")
         session.execute("DELETE FROM clubs WHERE user_id = 2")
+        session.execute("DELETE FROM loans WHERE reader = 2")
+        session.execute("DELETE FROM gifts WHERE giver = 2")
         after = pairs(session, item, unit, source)
     finally:
         session.execute("ROLLBACK")
@@ -124,9 +149,40 @@ def test_the_oracle_sees_a_table_that_was_taken_for_public(
     assert moved(asked, "c.page", "r.user_id", "ratings r JOIN clubs c ON r.year = c.year") != set()
 
 
+UNITED = "(SELECT user_id, title FROM ratings UNION ALL SELECT reader, lent FROM loans) u"
+
+
+def test_the_oracle_sees_a_table_that_was_private_in_one_place_only(
+    asked: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DeclaredTables, "rows", forgetful_later)
+    assert (
+        moved(asked, "l.reader", "u.user_id", f"{UNITED} JOIN loans l ON l.lent = u.title") != set()
+    )
+
+
+def test_what_a_union_says_of_a_table_holds_in_the_whole_statement(asked: dp_sql.Session) -> None:
+    n_receipts = len(asked.receipts)
+    for more in ("loans.lent", "(SELECT lent FROM loans)"):
+        call = count("title", more=f", groups := {more}, max_groups_contributed := 1")
+        with pytest.raises(
+            (NotPrivate, ArgumentError), match=r"private source itself|people's rows"
+        ):
+            asked.sql(f"SELECT title, {call} FROM {UNITED} GROUP BY title")
+    assert len(asked.receipts) == n_receipts
+
+
 @pytest.mark.parametrize(
     ("source", "unit", "why"),
     [
+        (f"{UNITED} JOIN loans l ON l.lent = u.title", "u.user_id", "joined on their privacy units"),
+        (f"{UNITED} WHERE title IN (SELECT lent FROM loans)", "user_id", "public tables only"),
+        ("(SELECT user_id, title FROM ratings UNION ALL SELECT lent, lent FROM loans)", "user_id",
+         "same columns and types"),
+        ("(SELECT user_id, title FROM ratings UNION ALL SELECT reader + 1, lent FROM loans)", "user_id",
+         "same columns and types"),
+        (f"(SELECT * FROM {UNITED} UNION ALL SELECT n::BIGINT, lent FROM loans)", "user_id",
+         "not the privacy unit"),
         ("ratings r JOIN clubs c ON r.title = c.club", "r.user_id", "joined on their privacy units"),
         ("ratings r JOIN clubs c ON r.user_id = c.user_id", "user_id", "more than one column"),
         ("ratings r LEFT JOIN clubs c ON r.user_id = c.user_id", "c.user_id", "not the privacy unit"),

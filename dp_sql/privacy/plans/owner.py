@@ -89,7 +89,7 @@ def _plans(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> l
     relations |= {part.name for part in source.rows.parts if part.rows.private and part.name}
     sets = _DeclaredSets(
         source=source, schema=schema, unit=unit, relations=relations,
-        units={folded(unit), *(origin or ())[1:]},
+        units={folded(unit), *(origin or ())[1:], *tables.also.values()},
     )  # fmt: skip
     return sets.plans(reads, shares, len(sources))
 
@@ -97,10 +97,18 @@ def _plans(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> l
 def _source(select: DpSelect, call: DpCall, tables: DeclaredTables) -> Source:
     """The compiled source, whose person is the privacy unit of the call."""
     unit = call.privacy_unit
-    try:
-        source = compiled_source(select, Compiler(tables))
-    except ArgumentError as error:  # the type of the privacy unit
-        raise error.at(select.text, unit.position) from None
+    while True:
+        n_known = len(tables.also)
+        try:
+            source = compiled_source(select, Compiler(tables))
+        except ArgumentError as error:  # the type of the privacy unit
+            raise error.at(select.text, unit.position) from None
+        except NotPrivate:
+            if len(tables.also) == n_known:
+                raise
+        else:
+            if len(tables.also) == n_known:  # what was read first has been read as all is known
+                break
     value = value_of(select, unit, source.scope)  # a name that is not a column is refused
     if source.person_type is None:
         message = f"No table of this source has a column {unit.parts[-1]}."

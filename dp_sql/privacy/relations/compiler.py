@@ -111,10 +111,14 @@ class Compiler:
             right = in_order(right, left.names, tree)
         types = [[v.type for v in rows.values] for rows in (left, right)]
         if types[0] != types[1] or left.person_type != right.person_type:
+            self.tables.note_union(left, right)
             why = "Both sides of UNION ALL must have the same columns and types"
             raise refuse(tree, why, ALLOWED)
         pairs = zip(left.values, right.values, strict=True)
         values = tuple(either(tree, one, other) for one, other in pairs)
+        if self.tables.trusted:  # the privacy unit may be called as it is on the left
+            own = zip(values, left.values, strict=True)
+            values = tuple(value._replace(origin=one.origin) for value, one in own)
         return left._replace(relation=UnionAll(left.relation, right.relation), values=values)
 
     def _select(self, tree: exp.Select) -> Rows:

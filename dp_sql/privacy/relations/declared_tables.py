@@ -100,12 +100,15 @@ class DeclaredTables(Tables):
     unit: the column that identifies a person, folded; "" while `origin` is looked for.
     origin: the column of a table that it is: other tables with such a column are private, too.
     views: names of the views with people's rows that were read; filled while compiling.
+    also: tables whose person has another name, by their place in a UNION ALL: the column of each.
+        Filled while compiling; the source is then compiled again, as one may be read in two places.
     """
 
     schema: OwnersSchema
     unit: str
     origin: tuple[Parts, str] | None = None
     views: set[str] = field(default_factory=set)
+    also: dict[Parts, str] = field(default_factory=dict)
     trusted: ClassVar[bool] = True
 
     def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
@@ -135,6 +138,14 @@ class DeclaredTables(Tables):
         if rows.private:
             self.views.add(folded(parts[-1]))
 
+    def note_union(self, left: Rows, right: Rows) -> None:
+        (here, there) = (left, right) if left.private else (right, left)
+        if here.private and not there.private:
+            pairs = zip(here.values, there.values, strict=False)
+            origin = next((other.origin for one, other in pairs if one.is_person), None)
+            if origin is not None:
+                self.also[origin[0]] = origin[1]
+
     def as_written(self, source: From, node: Node) -> Value:
         return as_written(node, source, self.schema.engine)
 
@@ -144,9 +155,9 @@ class DeclaredTables(Tables):
         except SourceError as error:
             raise Unbound(node, error) from None
         rows = public_rows(self.schema, name, columns, function)
-        table, column = self.origin or ((), "")
-        wanted = [column] if table == name else [self.unit, column]
-        unit = next((one for one in wanted if one and one in rows.names), None)
+        known = {**self.also, **dict([self.origin] if self.origin else [])}
+        wanted = [known[name]] if name in known else [self.unit, *known.values()]
+        unit = next((one for one in wanted if one in rows.names), None)
         if unit is None or not self.unit:
             return rows
         index = rows.names.index(unit)

@@ -95,6 +95,9 @@ class Tables:
     def note_view(self, parts: Sequence[str], rows: Rows) -> None:
         """Take note of a view that was read."""
 
+    def note_union(self, left: Rows, right: Rows) -> None:
+        """Take note of a UNION ALL of which only one side is known to hold people's rows."""
+
     def as_written(self, source: From, node: Node) -> Value:
         """An expression of one row, as the owner wrote it."""
         raise refuse(node, "Only an owner's expressions are taken as written")
