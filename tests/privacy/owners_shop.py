@@ -21,6 +21,7 @@ CREATE TABLE clubs AS SELECT i % 40 AS user_id, 'club ' || i % 3 AS club, i % 5 
     2000 + i % 7 AS year, 'page of ' || i % 40 AS page FROM range(80) t(i);
 CREATE TABLE loans AS SELECT 'lent ' || i % 9 AS lent, (i % 40)::BIGINT AS reader, i % 7 AS n
     FROM range(80) t(i);
+CREATE TABLE readers AS SELECT i::UINTEGER AS user_id, 'city ' || i % 3 AS city FROM range(40) t(i);
 CREATE TABLE gifts AS SELECT (i % 30)::BIGINT AS giver, 'Dune' AS title FROM range(30) t(i);
 ALTER TABLE ratings ADD COLUMN day DATE;
 UPDATE ratings SET day = DATE '2024-01-01' + CAST(year - 2000 + coalesce(user_id, 0) AS INTEGER);
@@ -38,6 +39,7 @@ RATINGS = "each row of ratings belongs to the person in user_id"
 CLUBS = "each row of clubs belongs to the person in user_id"
 
 
+READERS = "each row of readers belongs to the person in user_id"
 LOANS = "each row of loans belongs to the person in reader"
 
 

@@ -21,6 +21,7 @@ from tests.privacy.owners_shop import (
     CLUBS,
     LOANS,
     RATINGS,
+    READERS,
     SHELVES,
     SHOP,
     count,
@@ -69,6 +70,19 @@ SOURCES = [
      "FROM ratings UNION ALL SELECT reader, lent FROM loans) GROUP BY user_id)", {RATINGS, LOANS}),
     ("l.n", "u.user_id", "(SELECT user_id, title FROM ratings UNION ALL SELECT reader, lent FROM "
      "loans) u JOIN loans l ON l.reader = u.user_id", {RATINGS, LOANS}),
+    ("city", "user_id", "ratings JOIN readers USING (user_id)", {RATINGS, READERS}),
+    ("r.title || p.city", "p.user_id", "readers p LEFT JOIN ratings r ON r.user_id = p.user_id",
+     {RATINGS, READERS}),
+    ("c.club || p.city", "r.user_id", "ratings r, readers p, clubs c WHERE r.user_id = p.user_id AND "
+     "p.user_id = c.user_id", {RATINGS, READERS, CLUBS}),
+    ("title", "user_id", "ratings WHERE user_id IN (SELECT user_id FROM readers WHERE city = 'city 2')",
+     {RATINGS, READERS}),
+    ("city", "p.user_id", "readers p WHERE EXISTS (SELECT 1 FROM ratings r WHERE r.user_id = p.user_id "
+     "AND r.year > 2001)", {RATINGS, READERS}),
+    ("title", "user_id", "(SELECT user_id, title FROM ratings UNION ALL SELECT user_id, city FROM readers)",
+     {RATINGS, READERS}),
+    ("user_id", "user_id", "(SELECT user_id FROM readers UNION ALL SELECT reader FROM loans)",
+     {READERS, LOANS}),
     ("n", "user_id", "(SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)", {RATINGS}),
     ("n", "q.user_id", "(SELECT user_id, title, count(*) AS n FROM ratings GROUP BY ALL "
      "HAVING count(*) > 1) AS q WHERE n < 9", {RATINGS}),
@@ -123,6 +137,7 @@ def moved(session: dp_sql.Session, item: str, unit: str, source: str) -> set[tup
         session.execute("DELETE FROM ratings WHERE user_id = 2")
         session.execute("DELETE FROM clubs WHERE user_id = 2")
         session.execute("DELETE FROM loans WHERE reader = 2")
+        session.execute("DELETE FROM readers WHERE user_id = 2")
         session.execute("DELETE FROM gifts WHERE giver = 2")
         after = pairs(session, item, unit, source)
     finally:

@@ -109,6 +109,8 @@ def _unsupported(node: Node) -> Exception:
         return refuse(node, "unnest is not supported here", AS_ELEMENTS.format(listed))
     why = "dp_sql cannot prove that it depends on one row alone and never fails"
     if isinstance(node, _ARITHMETIC):
+        if (query := node.find(exp.Subquery)) is not None:
+            return _unsupported(query)
         why = "it fails on some values, and the error would reveal a row"
     if is_aggregate(node) or isinstance(node, exp.Window):
         hint = FIRST_ROW if isinstance(node, exp.Window) else PER_PERSON

@@ -98,16 +98,16 @@ def _source(select: DpSelect, call: DpCall, tables: DeclaredTables) -> Source:
     """The compiled source, whose person is the privacy unit of the call."""
     unit = call.privacy_unit
     while True:
-        n_known = len(tables.also)
+        n_known = tables.n_noted()
         try:
             source = compiled_source(select, Compiler(tables))
         except ArgumentError as error:  # the type of the privacy unit
             raise error.at(select.text, unit.position) from None
         except NotPrivate:
-            if len(tables.also) == n_known:
+            if tables.n_noted() == n_known:
                 raise
         else:
-            if len(tables.also) == n_known:  # what was read first has been read as all is known
+            if tables.n_noted() == n_known:  # what was read first has been read as all is known
                 break
     value = value_of(select, unit, source.scope)  # a name that is not a column is refused
     if source.person_type is None:

@@ -112,6 +112,7 @@ class Compiler:
         types = [[v.type for v in rows.values] for rows in (left, right)]
         if types[0] != types[1] or left.person_type != right.person_type:
             self.tables.note_union(left, right)
+            self.tables.note_people(left.person_type, right.person_type)
             why = "Both sides of UNION ALL must have the same columns and types"
             raise refuse(tree, why, ALLOWED)
         pairs = zip(left.values, right.values, strict=True)

@@ -22,10 +22,10 @@ from dp_sql.privacy.relations.as_written import STORE_IT, as_written, check_sql
 from dp_sql.privacy.relations.from_clause import From, Rows
 from dp_sql.privacy.relations.tables import Tables, persons_rows, public_rows
 from dp_sql.privacy.relations.tree import Relation, Select, Table, relations_below
-from dp_sql.sql.formatting import full_name, quote
+from dp_sql.sql.formatting import full_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, INTEGERS, family
 
 READERS = frozenset(
     {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json", "read_json_auto",
@@ -101,7 +101,8 @@ class DeclaredTables(Tables):
     origin: the column of a table that it is: other tables with such a column are private, too.
     views: names of the views with people's rows that were read; filled while compiling.
     also: tables whose person has another name, by their place in a UNION ALL: the column of each.
-        Filled while compiling; the source is then compiled again, as one may be read in two places.
+    kinds: the types of integers that tables have the person in, if they differ: all are then read
+        as one type. Both are filled while compiling, and the source is then compiled again.
     """
 
     schema: OwnersSchema
@@ -109,6 +110,7 @@ class DeclaredTables(Tables):
     origin: tuple[Parts, str] | None = None
     views: set[str] = field(default_factory=set)
     also: dict[Parts, str] = field(default_factory=dict)
+    kinds: set[str] = field(default_factory=set)
     trusted: ClassVar[bool] = True
 
     def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
@@ -146,6 +148,14 @@ class DeclaredTables(Tables):
             if origin is not None:
                 self.also[origin[0]] = origin[1]
 
+    def note_people(self, left: str | None, right: str | None) -> None:
+        if left and right and {left, right} <= INTEGERS - {"UHUGEINT"}:
+            self.kinds.update((left, right))
+
+    def n_noted(self) -> int:
+        """How much has been noted that tables which were read earlier did not know."""
+        return len(self.also) + len(self.kinds)
+
     def as_written(self, source: From, node: Node) -> Value:
         return as_written(node, source, self.schema.engine)
 
@@ -161,6 +171,10 @@ class DeclaredTables(Tables):
         if unit is None or not self.unit:
             return rows
         index = rows.names.index(unit)
+        if rows.values[index].type in self.kinds:
+            wide = "HUGEINT" if self.kinds & {"HUGEINT", "UBIGINT"} else "BIGINT"
+            columns = [(n, wide if i == index else k) for i, (n, k) in enumerate(columns)]
+            rows = public_rows(self.schema, name, columns, function)
         if family(rows.values[index].type) not in EXACT_TYPES:
             raise inexact("privacy unit", unit, rows.values[index].type)
         return persons_rows(rows, index)
@@ -233,8 +247,8 @@ def assumptions(relation: Relation, unit: str) -> tuple[str, ...]:
         if table.person is None:
             public.append(f"{of_table} is public, or belongs to the person it is joined to")
             continue
-        name = table.columns[table.person]
-        person = unit if folded(name) == folded(quote(unit)) else name.strip('"')
+        name = table.column_name(table.person)
+        person = unit if folded(name) == folded(unit) else name
         people.append(f"{of_table} belongs to the person in {person}")
     lists = [f"{names[name]} is public" for name in sorted(listed)]
     return tuple(dict.fromkeys(people + public + lists))

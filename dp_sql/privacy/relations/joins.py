@@ -134,6 +134,8 @@ def check_keys(
     """Refuse a join of `part` that compares different types, or joins rows of two people."""
     for a, b in equal:
         if as_key("", a.type)[1] != as_key("", b.type)[1]:
+            if a.is_person and b.is_person:
+                tables.note_people(a.type, b.type)
             raise refuse(node, f"A join compares {a.type} with {b.type}", "Join equal types.")
         agree(node, a, b)
     both_private = owner is not None and part.rows.private

@@ -98,6 +98,9 @@ class Tables:
     def note_union(self, left: Rows, right: Rows) -> None:
         """Take note of a UNION ALL of which only one side is known to hold people's rows."""
 
+    def note_people(self, left: str | None, right: str | None) -> None:
+        """Take note of two types in which private tables that are read together have the person."""
+
     def as_written(self, source: From, node: Node) -> Value:
         """An expression of one row, as the owner wrote it."""
         raise refuse(node, "Only an owner's expressions are taken as written")

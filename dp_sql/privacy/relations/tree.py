@@ -51,6 +51,13 @@ class Table(NamedTuple):
         """Whether its rows belong to people."""
         return self.person is not None
 
+    def column_name(self, index: int) -> str:
+        """The name of a column, which may be read as another type."""
+        column = self.columns[index]
+        if column.startswith("CAST("):
+            column = column.removeprefix("CAST(").rpartition(" AS ")[0]
+        return unquoted(column)
+
     @property
     def is_stored(self) -> bool:
         """Whether it is a base table of the database."""
@@ -336,9 +343,9 @@ def _person_of(relation: Relation) -> PersonOf | None:
         owner = relation.owner
         of = owner.table if isinstance(owner, LinkedTable) else owner
         assert isinstance(of, Table)  # a policy links tables alone
-        column, key = relation.table.columns[relation.column], of.columns[relation.key]
-        return PersonOf(relation.table.name, unquoted(column), unquoted(key), _person_of(owner))
+        column, key = relation.table.column_name(relation.column), of.column_name(relation.key)
+        return PersonOf(relation.table.name, column, key, _person_of(owner))
     assert isinstance(relation, Table)
     if relation.person is None:
         return None
-    return PersonOf(relation.name, unquoted(relation.columns[relation.person]))
+    return PersonOf(relation.name, relation.column_name(relation.person))
