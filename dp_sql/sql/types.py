@@ -18,6 +18,8 @@ BINARY_TYPES = frozenset({"FLOAT", "DOUBLE"})
 NUMBERS = INTEGERS | BINARY_TYPES | {"DECIMAL"}
 
 # For a type of dates: those that can hold each of its values exactly, within their range.
+_SIGNED = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT"]
+_UNSIGNED = [f"U{kind}" for kind in _SIGNED]
 _WIDER = {
     "DATE": {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"},
     "TIMESTAMP_S": {"TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_NS"},
@@ -93,6 +95,20 @@ def same_bits(expression: str, type_name: str) -> str:
     zero, nan = (f"CAST('{word}' AS {family(type_name)})" for word in ("0", "nan"))
     cases = f"WHEN {expression} = {zero} THEN {zero} WHEN {expression} = {nan} THEN {nan}"
     return f"(CASE {cases} ELSE {expression} END)"
+
+
+def wider(a: str, b: str) -> str:
+    """The type that holds the integers of two types, of at most 64 bits; else the first type.
+
+    >>> wider("INTEGER", "BIGINT"), wider("INTEGER", "UINTEGER"), wider("DATE", "INTEGER")
+    ('BIGINT', 'BIGINT', 'DATE')
+    """
+    for kinds in (_SIGNED, _UNSIGNED):
+        if {a, b} <= {*kinds}:
+            return max(a, b, key=kinds.index)
+    if not {a, b} <= {*_SIGNED, *_UNSIGNED}:
+        return a
+    return "HUGEINT" if "UBIGINT" in {a, b} else "BIGINT"
 
 
 def as_key(expression: str, type_name: str) -> tuple[str, str]:

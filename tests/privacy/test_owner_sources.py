@@ -81,6 +81,11 @@ SOURCES = [
      "AND r.year > 2001)", {RATINGS, READERS}),
     ("title", "user_id", "(SELECT user_id, title FROM ratings UNION ALL SELECT user_id, city FROM readers)",
      {RATINGS, READERS}),
+    ("n", "user_id", "(SELECT user_id, year AS n FROM ratings UNION ALL SELECT user_id, n FROM clubs UNION "
+     "ALL SELECT user_id, 7::UTINYINT FROM readers)", {RATINGS, CLUBS, READERS}),
+    ("year", "user_id", "(SELECT * REPLACE (abs(year) * 2 AS year) FROM ratings)", {RATINGS}),
+    ("title || x", "user_id", "(SELECT replace('a', 'a', 'b') AS x, r.* REPLACE (replace(title, 'D', "
+     "'d') || '!' AS title, year + 1 AS year) FROM ratings r)", {RATINGS}),
     ("user_id", "user_id", "(SELECT user_id FROM readers UNION ALL SELECT reader FROM loans)",
      {READERS, LOANS}),
     ("n", "user_id", "(SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)", {RATINGS}),

@@ -160,11 +160,15 @@ class PublicSets(ABC):
             is_for_all = len(keys) if is_observed(given) else 1
             sets = given.sets if isinstance(given, SetPerKey) else [given] * is_for_all
         if given is not None and len(sets) != len(keys):
-            names = ", ".join(f"{key.parts[-1]}s.{key.parts[-1]}" for key in select.keys)
+            names = ", ".join(
+                "[…]" if key.is_expression else f"{key.parts[-1]}s.{key.parts[-1]}"
+                for key in select.keys
+            )
             why = f"GROUP BY has {len(keys)} keys, but groups has a set for {len(sets)}."
             hint = (
-                f"Write a public set for each key, in order, groups := ({names}), or a query that "
-                "lists the combinations, groups := (SELECT … FROM a public table)."
+                f"Write a public set for each key, in order, groups := ({names}), each a "
+                "column or a list, or a query that lists the combinations, "
+                "groups := (SELECT … FROM a public table)."
             )
             raise select.refused(why, given.position, hint)
         found = [self.values(*one, "groups") for one in zip(of, sets, keys, strict=True)]

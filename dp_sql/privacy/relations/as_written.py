@@ -16,7 +16,7 @@ from dp_sql.privacy.relations.from_clause import From
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
 from dp_sql.sql.statement import QUERY
-from dp_sql.sql.tokens import SYNTAX, Token, called, split, token_at, tokenize
+from dp_sql.sql.tokens import SYNTAX, Token, called, matching, split, token_at, tokenize
 from dp_sql.sql.types import family
 
 STORE_IT = (
@@ -211,6 +211,13 @@ def span(node: Node) -> tuple[int, int] | None:
     first, last = clause.start + 1, clause.stop
     if clause.keyword == "SELECT":
         first += tokens[first].upper in {"DISTINCT", "ALL"}
+        if alias is not None and isinstance(alias.parent.parent, exp.Star):
+            words = (i for i in range(first, index) if tokens[i].upper == "REPLACE")
+            lists = (i + 1 for i in words if tokens[i + 1].is_symbol("("))
+            begin = next((i for i in lists if matching(tokens, i) > index), None)
+            if begin is None:  # * REPLACE a AS b
+                return None
+            first, last = begin + 1, matching(tokens, begin)
         first, last = next((a, b) for a, b in split(tokens, first, last) if a <= index < b)
         if alias is not None:
             at = alias.meta.get("start", -1)

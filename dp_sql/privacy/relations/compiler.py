@@ -43,6 +43,7 @@ from dp_sql.privacy.relations.from_clause import (
     only,
     projections,
     where_terms,
+    with_wider,
 )
 from dp_sql.privacy.relations.person_groups import grouped
 from dp_sql.privacy.relations.tables import Tables, no_table
@@ -109,6 +110,7 @@ class Compiler:
         left, right = compiler.query(tree.this), compiler.query(tree.expression)
         if tree.args.get("by_name"):
             right = in_order(right, left.names, tree)
+        left, right = with_wider(left, right), with_wider(right, left)
         types = [[v.type for v in rows.values] for rows in (left, right)]
         if types[0] != types[1] or left.person_type != right.person_type:
             self.tables.note_union(left, right)

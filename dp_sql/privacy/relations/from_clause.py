@@ -18,6 +18,7 @@ from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
 from dp_sql.sql.formatting import literal, shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import wider
 
 ALLOWED = (
     "A source may use private tables, joins of them on the privacy unit, joins with public tables "
@@ -220,6 +221,26 @@ def in_order(rows: Rows, names: Sequence[str], node: Node) -> Rows:
     return Rows(From([part]).select(values), tuple(names), values, rows.person_type)
 
 
+def with_wider(rows: Rows, other: Rows) -> Rows:
+    """A relation whose integers have the type of UNION ALL with those of another, where it differs.
+
+    Privacy units stay as they are.
+    """
+
+    def cast(own: Value, theirs: Value) -> Value:
+        kind = wider(own.type, theirs.type)
+        if own.is_person or theirs.is_person or kind == own.type:
+            return own
+        return Value(f"CAST({own.sql} AS {kind})", kind)
+
+    part = FromPart((), 0, rows)
+    pairs = zip(range(len(rows.values)), other.values, strict=False)
+    values = tuple(cast(part.value(i), theirs) for i, theirs in pairs)
+    if len(values) < len(rows.values) or values == tuple(map(part.value, range(len(values)))):
+        return rows
+    return Rows(From([part]).select(values), rows.names, values, rows.person_type)
+
+
 _CLAUSES = {
     "limit": "LIMIT", "offset": "OFFSET", "qualify": "QUALIFY", "windows": "WINDOW",
     "sample": "a sample", "laterals": "LATERAL", "pivots": "PIVOT", "distinct": "DISTINCT",
@@ -315,7 +336,7 @@ def _star(star: exp.Star, table: str | None, source: From, scope: Scope) -> list
     if any(node.args.get("table") for node in dropped):
         raise refuse(star, "EXCLUDE takes names without a table", ALLOWED)
     gone = {folded(node.name) for node in dropped}
-    put = {folded(n.alias): scope.compiled(n.this) for n in star.args.get("replace") or []}
+    put = {folded(n.alias): row_wise(n.this, scope) for n in star.args.get("replace") or []}
     called = {folded(n.this.name): folded(n.alias) for n in star.args.get("rename") or []}
     columns = [
         (place, name, source.parts[number].value(i))
