@@ -24,6 +24,9 @@ SELECT * FROM read_blob('shop.duckdb')
 -- NotSupported: read_parquet is not available under a policy
 SELECT * FROM read_parquet('*.parquet')
 
+-- NotSupported: parquet_page_index is not available under a policy
+FROM parquet_page_index('*.parquet')
+
 -- NotSupported: parquet_metadata is not available under a policy
 SELECT * FROM parquet_metadata('x.parquet')
 

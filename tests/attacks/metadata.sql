@@ -261,4 +261,11 @@ SELECT * EXCLUDE (database_oid, schema_oid, table_oid) FROM duckdb_columns() WHE
 -- NotSupported: EXPLAIN must be followed by a SELECT with DP calls.
 EXPLAIN (FORMAT json) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
+-- NotSupported: duckdb_live_query_metrics is not available under a policy
+FROM duckdb_live_query_metrics()
 
+-- NotSupported: add_grammar_extension is not available under a policy
+FROM add_grammar_extension('x')
+
+-- NotSupported: remove_grammar_extension is not available under a policy
+FROM remove_grammar_extension('x')
