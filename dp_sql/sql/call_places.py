@@ -64,7 +64,7 @@ def check_place(tokens: Sequence[Token], index: int, select: SelectText) -> None
         if found is not None and not (keyword == "HAVING" and select.clause("GROUP")):
             shown = _PLACES.get(keyword, keyword)
             message = f"A SELECT with {name} cannot have {shown}."
-            instead = _without(tokens, found)
+            instead = _without(tokens, found, select)
             raise tokens[found.start].error(NotSupported, message, advice, instead)
     if select.clause("FROM") is None:
         hint = f"For example: SELECT {example} FROM {function.table}"
@@ -118,11 +118,15 @@ def _with_case(tokens: Sequence[Token], index: int, at: int) -> list[str]:
     return [put(tokens[index : close + 1], f"{tokens[index].text}({case}{rest}")]
 
 
-def _without(tokens: Sequence[Token], clause: Clause) -> list[str]:
-    """The statement without a sample, or with its QUALIFY in an outer query."""
+def _without(tokens: Sequence[Token], clause: Clause, select: SelectText) -> list[str]:
+    """The statement without a sample, or with a QUALIFY over groups in an outer query."""
     if clause.keyword == "USING":
         return [put(tokens[clause.start : clause.stop], "")]
-    if clause.keyword == "QUALIFY" and tokens[0].upper in {"SELECT", "FROM"}:
-        text, start = tokens[0].source, tokens[clause.start].start
-        return [f"SELECT * FROM ({text[:start].rstrip()}) {text[start:]}"]
+    is_of_groups = select.clause("GROUP") is not None and tokens[0].upper in {"SELECT", "FROM"}
+    if clause.keyword == "QUALIFY" and is_of_groups:
+        text, word = tokens[0].source, tokens[clause.start]
+        has_window = any(t.upper == "OVER" for t in tokens[clause.start : clause.stop])
+        keyword = "QUALIFY" if has_window else "WHERE"
+        inner = text[: word.start].rstrip()
+        return [f"SELECT * FROM ({inner}) {keyword}{text[word.end :]}"]
     return []

@@ -272,6 +272,18 @@ def test_no_statement_is_proposed_that_answers_another_question(
     assert told(owner, statement).suggestion == ""
 
 
+def test_qualify_over_groups_is_a_condition_of_their_answers(owner: dp_sql.Session) -> None:
+    more = "groups := ['north', 'south'], max_groups_contributed := 1"
+    call = COUNT.format(f", privacy_unit := user_id, {more}")
+    select = f"SELECT region, {call} AS n FROM ratings GROUP BY region"
+    assert (
+        told(owner, f"{select} QUALIFY n > 5").suggestion == f"SELECT * FROM ({select}) WHERE n > 5"
+    )
+    of_people = "QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY day) = 1"
+    alone = COUNT.format(", privacy_unit := user_id")
+    assert told(owner, f"SELECT {alone} FROM ratings {of_people}").suggestion == ""
+
+
 def test_a_read_only_owner_keeps_an_answer_in_a_temporary_table(shop: Path) -> None:
     call = COUNT.format(", privacy_unit := user_id")
     with dp_sql.connect(str(shop / "shop.duckdb"), read_only=True) as session:
