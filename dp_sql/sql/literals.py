@@ -83,7 +83,7 @@ def read_groups(argument: Argument, what: str) -> PublicSet | SetPerKey:
     return read_domain(argument, what)
 
 
-_QUERY, _SERIES = {"SELECT", "FROM", "WITH"}, {"RANGE", "GENERATE_SERIES"}
+_QUERY, _SERIES = {"SELECT", "FROM", "WITH", "VALUES"}, {"RANGE", "GENERATE_SERIES"}
 
 
 def _in_brackets(tokens: Sequence[Token]) -> bool:

@@ -186,25 +186,25 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.title 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id = b.score
 
--- NotPrivate: A join must compare a column of each side for equality.
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id <> b.user_id
 
--- NotPrivate: A join must compare a column of each side for equality.
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id < b.user_id
 
--- NotPrivate: A join must compare a column of each side for equality.
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id = b.user_id OR a.title = b.title
 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b USING (title)
 
--- NotPrivate: A join must compare a column of each side for equality.
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON true
 
--- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a CROSS JOIN ratings b
 
--- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, ratings b
 
 -- NotPrivate: title is more than one column of the source.
@@ -213,10 +213,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, catalog c WHERE a.title =
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, orders o WHERE a.score = o.user_id
 
--- NotPrivate: A join must compare a column of each side for equality.
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, orders o WHERE a.user_id = 1 AND o.user_id = 1
 
--- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, orders o WHERE a.user_id = o.user_id OR a.score = 1
 
 -- NotPrivate: This kind of join is not supported in the source of a DP call, because one
@@ -231,16 +231,16 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r SEMI JOIN orders o ON r.sc
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r ANTI JOIN orders o ON r.score = o.user_id
 
--- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
+-- NotPrivate: A source may only use inner, left, cross, semi and anti joins.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a FULL JOIN orders USING (user_id)
 
--- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
+-- NotPrivate: A source may only use inner, left, cross, semi and anti joins.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a RIGHT JOIN orders USING (user_id)
 
 -- NotPrivate: Put the private table first: this LEFT JOIN keeps rows that belong to no
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM catalog LEFT JOIN ratings USING (title)
 
--- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
+-- NotPrivate: A source may only use inner, left, cross, semi and anti joins.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM catalog RIGHT JOIN ratings USING (title)
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
@@ -249,14 +249,14 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN (SELECT * FROM rating
 -- NotPrivate: GROUP BY in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a LEFT JOIN (SELECT title, count(*) AS n FROM ratings GROUP BY title) b USING (title)
 
--- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
+-- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, LATERAL (SELECT * FROM ratings b WHERE b.title = a.title) c
 
 -- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN LATERAL (SELECT 1) b ON true
 
--- NotPrivate: unnest in FROM takes a list of one table before it.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a CROSS JOIN unnest([1, 2]) u
+-- NotPrivate: u.score is not a column of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a CROSS JOIN unnest([a.score, u.score]) u
 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN order_items ON ratings.score = order_items.order_id
@@ -270,8 +270,8 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN secret ON user_id = x
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN recent ON ratings.title = recent.title
 
--- NotPrivate: A join must compare a column of each side for equality.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings LEFT JOIN catalog ON ratings.title < catalog.title
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
+SELECT DP_TOPK(ratings.title, 2, epsilon := 1) FROM ratings LEFT JOIN recent ON ratings.title < recent.title
 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON upper(a.title) = upper(b.title)
@@ -291,7 +291,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 -- NotPrivate: A source must be a SELECT, or a UNION ALL of SELECTs.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT SELECT user_id, title FROM recent)
 
--- NotPrivate: A source needs a FROM clause.
+-- NotPrivate: Both sides of UNION ALL must have the same columns and types.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT 7, 'x')
 
 -- NotPrivate: Both sides of UNION ALL must have the same columns and types.

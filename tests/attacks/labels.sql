@@ -159,7 +159,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = score
 -- NotPrivate: year takes a date, not VARCHAR.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE year(mood) = 1
 
--- NotPrivate: A source needs a FROM clause.
+-- NotPrivate: IN compares VARCHAR with INTEGER; both must have the same type.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood IN (SELECT 1)
 
 -- NotPrivate: The function enum_range is not supported here: dp_sql cannot prove that it depends on one row alone and never fails.

@@ -12,16 +12,16 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM query_table(['ratings', 'secret'])
 -- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM favourite(1)
 
--- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
+-- NotPrivate: This source is public: it contains no private rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM range(10)
 
--- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
+-- NotPrivate: This source is public: it contains no private rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM unnest([1, 2])
 
--- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
+-- NotPrivate: This source is public: it contains no private rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM generate_series(1, 10)
 
--- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
+-- NotPrivate: This source is public: it contains no private rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (VALUES (1, 'a')) AS v(user_id, title)
 
 -- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.

@@ -1,6 +1,6 @@
 -- Names that mean something else than they seem: shadowing, renaming, full names, our own names.
 
--- NotPrivate: In ratings: A source needs a FROM clause.
+-- NotPrivate: This source is public: it contains no private rows.
 WITH ratings AS (SELECT 1 AS user_id, 'a' AS title) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
 -- NotPrivate: This source is public: it contains no private rows.
@@ -231,7 +231,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title AS user_id, user_id AS
 -- NotPrivate: title is not a column of the source.
 SELECT DP_TOPK(user_id, 1, epsilon := 1, domain := catalog.title) FROM (SELECT title AS user_id, user_id AS who FROM ratings) WHERE title = 'b0'
 
--- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r, ratings s
 
 -- NotPrivate: Two tables in FROM are called r.

@@ -69,7 +69,7 @@ FROM secret SELECT DP_TOPK(title, 2, epsilon := 1)
 -- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings FROM secret
 
--- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
+-- NotPrivate: Two tables in FROM are called ratings.
 SELECT DP_TOPK(title, 2, epsilon := 1), DP_TOPK(title, 2, epsilon := 1) FROM ratings, ratings
 
 -- ParseError: Syntax error at

@@ -162,7 +162,7 @@ _WORDS = {
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
     "TRY_CAST", "typeof", "stated", "declared", "common", "starts_with", "ends_with", "contains",
     "regexp_full_match", "strlen", "disabled_optimizers", "nullif", "least", "abs", "sign", "BETWEEN",
-    "INTERVAL", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
+    "INTERVAL", "VALUES", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
     "json_extract", "json_extract_string", "list_slice", "avg", "count_if", "array_extract", "array_slice",
     "struct_extract", "list_value", "list_aggregate", "time_bucket", *FUNCTIONS,
 }  # fmt: skip
@@ -176,6 +176,8 @@ _FORMS = {
         r"|SELECT __dp_group, (CAST\()?__dp_key_0.* FROM \(WITH __dp_(read|kept) AS "
         r"|SET disabled_optimizers = '(\w+(,\w+)*)?'$"
         r"|SELECT sql FROM system\.main\.duckdb_views\(\)\s"
+        r"|SELECT system\.main\.concat\(CAST\(c0 AS VARCHAR\).*\) FROM \(VALUES \("
+        r"|SELECT greatest\(1, \(SELECT system\.main\.count\(\*\) FROM \(SELECT "
         r"|SELECT greatest\(1, coalesce\(system\.main\.max\(n\), 1\)\) FROM \(SELECT "
         r"|CREATE TEMP TABLE \"temp\"\.\"main\"\.\"__dp_public_[0-9a-f]{32}\" AS SELECT "
         r"|SELECT system\.main\.typeof\(\(SELECT value FROM \("

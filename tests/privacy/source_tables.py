@@ -53,6 +53,15 @@ BASES = {
 }
 
 
+WRITTEN_COLS = (Col("score", "int"), Col("title", "text"), Col("day", "date"))
+WRITTEN_OUT = [
+    "(VALUES (1, 'Dune', DATE '2020-01-31'), (2, '', NULL), (1, 'Dune', DATE '2020-01-31'))",
+    "(VALUES (-1, 'x''y', CAST('2020-02-29' AS DATE)))",
+    "(SELECT 1, 'Emma', DATE '2020-01-31' UNION ALL SELECT NULL, 'Dune', DATE '1999-12-31')",
+    "(SELECT s::INTEGER, 'Dune', DATE '2020-01-31' FROM range(3) AS t(s))",
+]
+
+
 OFTEN = ["ratings", "ratings", "visits", "orders", "items", "catalog", "pages", "recent", "odd"]
 
 

@@ -20,6 +20,8 @@ from tests.privacy.source_tables import (
     SHAPES,
     TAILS,
     WIDE,
+    WRITTEN_COLS,
+    WRITTEN_OUT,
     Col,
     Rel,
 )
@@ -45,6 +47,12 @@ class Writer:
         elif kind < 5 and depth > 0:
             inner = self.query(depth - 1)
             return Rel(f"({inner.text}) AS q{number}", f"q{number}", inner.cols)
+        elif self.chance(8):
+            return Rel(
+                f"{self.one(WRITTEN_OUT)} AS q{number}(score, title, day)",
+                f"q{number}",
+                WRITTEN_COLS,
+            )
         else:
             rel = BASES[self.one(SELDOM if self.chance(6) else OFTEN)]
         if rel.alias == "odd" and self.chance(70):
@@ -73,8 +81,9 @@ class Writer:
         persons = [pair for pair in pairs if pair[0] == 2]
         links = [p for p in pairs if p[2].name == "order_id"]
         choice = (persons or links or pairs) if self.chance(85) else pairs
-        if not choice:
-            return f" {side} {right.text} ON TRUE"
+        if not choice or (not right.private and self.chance(15)):
+            on = self.condition([*left, right]) if self.chance(50) else "TRUE"
+            return f" {side} {right.text} ON {on}"
         _, alias, a, b = self.draw(st.sampled_from(choice))
         if a.name == b.name and self.chance(60):
             return f" {side} {right.text} USING ({a.name})"

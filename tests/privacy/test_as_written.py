@@ -177,7 +177,7 @@ def test_functions_may_read_the_time_and_the_time_zone_of_a_statement_and_no_oth
             "ratings r JOIN ranges e ON r.year + random() > e.lo",
             "random depends on more than the values",
         ),
-        ("ratings r JOIN ratings q ON r.year > q.year", "a column of each side"),
+        ("ratings r JOIN ratings q ON r.year > q.year", "on their privacy units"),
         ("ratings WHERE nextval('s') > 0", "nextval depends on more than the values"),
         ("ratings WHERE year + rowid > 3", "rowid is not a column"),
         ("(SELECT user_id, title, title.nope AS x FROM ratings)", "not a column"),

@@ -39,75 +39,194 @@ def asked() -> Iterator[dp_sql.Session]:
         yield session
 
 
+WRITTEN = "each row of VALUES belongs to the person in user_id"
 SOURCES = [
     # item, privacy unit, FROM and WHERE, assumptions
     ("b.genre", "user_id", "ratings JOIN books b USING (title)", {RATINGS, BOOKS}),
     ("genre", "user_id", "books JOIN ratings USING (title)", {RATINGS, BOOKS}),
     ("b.genre", "r.user_id", "books b JOIN ratings r ON r.title = b.title", {RATINGS, BOOKS}),
-    ("r.title", "R.USER_ID", "RATINGS R JOIN BOOKS B ON R.TITLE = b.title",
-     {RATINGS.replace("user_id", "USER_ID"), BOOKS}),
-    ("s.floor", "r.user_id", "shelves s JOIN books b USING (genre) JOIN ratings r USING (title)",
-     {RATINGS, BOOKS, SHELVES}),
-    ("b.year", "r.user_id", "ratings r LEFT JOIN books b ON r.title = b.title AND b.year > 1904",
-     {RATINGS, BOOKS}),
+    (
+        "r.title",
+        "R.USER_ID",
+        "RATINGS R JOIN BOOKS B ON R.TITLE = b.title",
+        {RATINGS.replace("user_id", "USER_ID"), BOOKS},
+    ),
+    (
+        "s.floor",
+        "r.user_id",
+        "shelves s JOIN books b USING (genre) JOIN ratings r USING (title)",
+        {RATINGS, BOOKS, SHELVES},
+    ),
+    (
+        "b.year",
+        "r.user_id",
+        "ratings r LEFT JOIN books b ON r.title = b.title AND b.year > 1904",
+        {RATINGS, BOOKS},
+    ),
     ("c.club", "r.user_id", "ratings r JOIN clubs c ON r.user_id = c.user_id", {RATINGS, CLUBS}),
     ("c.club", "user_id", "ratings r JOIN clubs c USING (user_id)", {RATINGS, CLUBS}),
-    ("a.title", "a.user_id", "ratings a JOIN ratings b ON a.user_id = b.user_id AND b.title = 'Emma'",
-     {RATINGS}),
-    ("club", "r.user_id", "books b JOIN ratings r ON r.title = b.title JOIN clubs c "
-     "ON c.user_id = r.user_id WHERE b.genre = 'space' AND c.n < 3", {RATINGS, CLUBS, BOOKS}),
-    ("title", "user_id", "(SELECT user_id, title FROM ratings UNION ALL SELECT user_id, club FROM clubs)",
-     {RATINGS, CLUBS}),
-    ("title", "user_id", "(SELECT user_id, title FROM ratings UNION ALL SELECT reader, lent FROM loans)",
-     {RATINGS, LOANS}),
-    ("lent", "reader", "(FROM (SELECT lent, reader FROM loans) UNION ALL BY NAME "
-     "SELECT user_id AS reader, title AS lent FROM ratings)",
-     {RATINGS, LOANS}),
-    ("t", "who", "(SELECT user_id AS who, title AS t FROM ratings UNION ALL SELECT reader, lent FROM "
-     "loans UNION ALL SELECT giver, title FROM gifts)",
-     {RATINGS, LOANS, "each row of gifts belongs to the person in giver"}),
-    ("n", "user_id", "(SELECT user_id, count(*) AS n, max(t) AS t FROM (SELECT user_id, title AS t "
-     "FROM ratings UNION ALL SELECT reader, lent FROM loans) GROUP BY user_id)", {RATINGS, LOANS}),
-    ("l.n", "u.user_id", "(SELECT user_id, title FROM ratings UNION ALL SELECT reader, lent FROM "
-     "loans) u JOIN loans l ON l.reader = u.user_id", {RATINGS, LOANS}),
+    (
+        "a.title",
+        "a.user_id",
+        "ratings a JOIN ratings b ON a.user_id = b.user_id AND b.title = 'Emma'",
+        {RATINGS},
+    ),
+    (
+        "club",
+        "r.user_id",
+        "books b JOIN ratings r ON r.title = b.title JOIN clubs c "
+        "ON c.user_id = r.user_id WHERE b.genre = 'space' AND c.n < 3",
+        {RATINGS, CLUBS, BOOKS},
+    ),
+    (
+        "title",
+        "user_id",
+        "(SELECT user_id, title FROM ratings UNION ALL SELECT user_id, club FROM clubs)",
+        {RATINGS, CLUBS},
+    ),
+    (
+        "title",
+        "user_id",
+        "(SELECT user_id, title FROM ratings UNION ALL SELECT reader, lent FROM loans)",
+        {RATINGS, LOANS},
+    ),
+    (
+        "lent",
+        "reader",
+        "(FROM (SELECT lent, reader FROM loans) UNION ALL BY NAME "
+        "SELECT user_id AS reader, title AS lent FROM ratings)",
+        {RATINGS, LOANS},
+    ),
+    (
+        "t",
+        "who",
+        "(SELECT user_id AS who, title AS t FROM ratings UNION ALL SELECT reader, lent FROM "
+        "loans UNION ALL SELECT giver, title FROM gifts)",
+        {RATINGS, LOANS, "each row of gifts belongs to the person in giver"},
+    ),
+    (
+        "n",
+        "user_id",
+        "(SELECT user_id, count(*) AS n, max(t) AS t FROM (SELECT user_id, title AS t "
+        "FROM ratings UNION ALL SELECT reader, lent FROM loans) GROUP BY user_id)",
+        {RATINGS, LOANS},
+    ),
+    (
+        "l.n",
+        "u.user_id",
+        "(SELECT user_id, title FROM ratings UNION ALL SELECT reader, lent FROM "
+        "loans) u JOIN loans l ON l.reader = u.user_id",
+        {RATINGS, LOANS},
+    ),
     ("city", "user_id", "ratings JOIN readers USING (user_id)", {RATINGS, READERS}),
-    ("r.title || p.city", "p.user_id", "readers p LEFT JOIN ratings r ON r.user_id = p.user_id",
-     {RATINGS, READERS}),
-    ("c.club || p.city", "r.user_id", "ratings r, readers p, clubs c WHERE r.user_id = p.user_id AND "
-     "p.user_id = c.user_id", {RATINGS, READERS, CLUBS}),
-    ("title", "user_id", "ratings WHERE user_id IN (SELECT user_id FROM readers WHERE city = 'city 2')",
-     {RATINGS, READERS}),
-    ("city", "p.user_id", "readers p WHERE EXISTS (SELECT 1 FROM ratings r WHERE r.user_id = p.user_id "
-     "AND r.year > 2001)", {RATINGS, READERS}),
-    ("title", "user_id", "(SELECT user_id, title FROM ratings UNION ALL SELECT user_id, city FROM readers)",
-     {RATINGS, READERS}),
-    ("n", "user_id", "(SELECT user_id, year AS n FROM ratings UNION ALL SELECT user_id, n FROM clubs UNION "
-     "ALL SELECT user_id, 7::UTINYINT FROM readers)", {RATINGS, CLUBS, READERS}),
+    (
+        "r.title || p.city",
+        "p.user_id",
+        "readers p LEFT JOIN ratings r ON r.user_id = p.user_id",
+        {RATINGS, READERS},
+    ),
+    (
+        "c.club || p.city",
+        "r.user_id",
+        "ratings r, readers p, clubs c WHERE r.user_id = p.user_id AND p.user_id = c.user_id",
+        {RATINGS, READERS, CLUBS},
+    ),
+    (
+        "title",
+        "user_id",
+        "ratings WHERE user_id IN (SELECT user_id FROM readers WHERE city = 'city 2')",
+        {RATINGS, READERS},
+    ),
+    (
+        "city",
+        "p.user_id",
+        "readers p WHERE EXISTS (SELECT 1 FROM ratings r WHERE r.user_id = p.user_id "
+        "AND r.year > 2001)",
+        {RATINGS, READERS},
+    ),
+    (
+        "title",
+        "user_id",
+        "(SELECT user_id, title FROM ratings UNION ALL SELECT user_id, city FROM readers)",
+        {RATINGS, READERS},
+    ),
+    (
+        "n",
+        "user_id",
+        "(SELECT user_id, year AS n FROM ratings UNION ALL SELECT user_id, n FROM clubs UNION "
+        "ALL SELECT user_id, 7::UTINYINT FROM readers)",
+        {RATINGS, CLUBS, READERS},
+    ),
     ("year", "user_id", "(SELECT * REPLACE (abs(year) * 2 AS year) FROM ratings)", {RATINGS}),
-    ("title || x", "user_id", "(SELECT replace('a', 'a', 'b') AS x, r.* REPLACE (replace(title, 'D', "
-     "'d') || '!' AS title, year + 1 AS year) FROM ratings r)", {RATINGS}),
-    ("user_id", "user_id", "(SELECT user_id FROM readers UNION ALL SELECT reader FROM loans)",
-     {READERS, LOANS}),
+    (
+        "title || x",
+        "user_id",
+        "(SELECT replace('a', 'a', 'b') AS x, r.* REPLACE (replace(title, 'D', "
+        "'d') || '!' AS title, year + 1 AS year) FROM ratings r)",
+        {RATINGS},
+    ),
+    (
+        "user_id",
+        "user_id",
+        "(SELECT user_id FROM readers UNION ALL SELECT reader FROM loans)",
+        {READERS, LOANS},
+    ),
     ("n", "user_id", "(SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)", {RATINGS}),
-    ("n", "q.user_id", "(SELECT user_id, title, count(*) AS n FROM ratings GROUP BY ALL "
-     "HAVING count(*) > 1) AS q WHERE n < 9", {RATINGS}),
+    (
+        "n",
+        "q.user_id",
+        "(SELECT user_id, title, count(*) AS n FROM ratings GROUP BY ALL "
+        "HAVING count(*) > 1) AS q WHERE n < 9",
+        {RATINGS},
+    ),
     ("upper(title)", "user_id", "ratings", {RATINGS}),
     ("date_trunc('week', day)", "user_id", "ratings WHERE title <> 'Emma'", {RATINGS}),
     ("lower(b.genre)", "user_id", "ratings JOIN books b USING (title)", {RATINGS, BOOKS}),
     ("CAST(score AS VARCHAR)", "user_id", "ratings WHERE score < 30", {RATINGS}),
-    ("title", "user_id", "ratings WHERE title IN (SELECT title FROM books WHERE year > 1904)",
-     {RATINGS, "books is public"}),
+    (
+        "title",
+        "user_id",
+        "ratings WHERE title IN (SELECT title FROM books WHERE year > 1904)",
+        {RATINGS, "books is public"},
+    ),
     ("floor", "user_id", "shelved", {RATINGS, BOOKS, SHELVES}),
     ("n", "user_id", "counted", {RATINGS}),
     ("n", "user_id", "busy", {RATINGS}),
-    ("s.floor", "b.user_id", "shelved s JOIN busy b ON s.user_id = b.user_id",
-     {RATINGS, BOOKS, SHELVES}),
+    (
+        "s.floor",
+        "b.user_id",
+        "shelved s JOIN busy b ON s.user_id = b.user_id",
+        {RATINGS, BOOKS, SHELVES},
+    ),
     ("kind", "user_id", "ratings JOIN books USING (title) WHERE kind = 'novel'", {RATINGS, BOOKS}),
+    (
+        "w",
+        "user_id",
+        "ratings JOIN (VALUES ('Emma', 1), ('Emma', 2)) v(title, w) USING (title)",
+        {RATINGS},
+    ),
+    ("n", "user_id", "ratings, range(3) t(n), (SELECT 1 AS x UNION ALL SELECT 2)", {RATINGS}),
+    (
+        "w",
+        "r.user_id",
+        "ratings r JOIN (VALUES (1, 'x'), (2, 'y')) v(user_id, w) USING (user_id)",
+        {RATINGS, WRITTEN},
+    ),
+    (
+        "title",
+        "user_id",
+        "(SELECT user_id, title FROM ratings UNION ALL SELECT 1, 'new')",
+        {RATINGS, WRITTEN},
+    ),
+]
+OF_THE_STATEMENT = [
+    ("v.title", "v.user_id", "(VALUES (1, 'a'), (2, 'b'), (2, NULL)) v(user_id, title)", {WRITTEN}),
+    ("title", "user_id", "(SELECT 1 AS user_id, 'a' AS title UNION ALL SELECT 2, 'b')", {WRITTEN}),
 ]  # fmt: skip
 
 
 @pytest.mark.one_in(8)
-@pytest.mark.parametrize(("item", "unit", "source", "assumptions"), SOURCES)
+@pytest.mark.parametrize(("item", "unit", "source", "assumptions"), [*SOURCES, *OF_THE_STATEMENT])
 def test_an_owner_is_answered_what_duckdb_would_answer(
     asked: dp_sql.Session, item: str, unit: str, source: str, assumptions: set[str]
 ) -> None:
@@ -208,7 +327,7 @@ def test_what_a_union_says_of_a_table_holds_in_the_whole_statement(asked: dp_sql
         ("ratings r LEFT JOIN clubs c ON r.user_id = c.user_id", "c.user_id", "not the privacy unit"),
         ("books b LEFT JOIN ratings r ON b.title = r.title", "r.user_id", "belong to no one"),
         ("ratings r JOIN books b ON r.title = b.title", "r.whose", "r.whose is not a column of the source"),
-        ("ratings r, books b", "user_id", "only use inner, left, semi and anti joins"),
+        ("ratings r, books b", "user_id", "joined with all rows of this table"),
         ("ratings r JOIN nowhere n USING (title)", "r.user_id", "Table with name nowhere does not exist"),
         ("(FROM ratings UNION FROM ratings)", "user_id", "UNION compares rows"),
         ("(SELECT title, count(*) FROM ratings GROUP BY title)", "user_id", "must list the privacy"),

@@ -108,6 +108,20 @@ MATCHED = [
     "FROM ratings GROUP BY user_id HAVING count(*) FILTER (WHERE score > 1) > 0",
 ]
 
+MATCHED += [
+    "SELECT title, w FROM ratings JOIN (VALUES ('Dune', 1), ('Dune', 2), ('Emma', NULL)) AS v(title, w) USING (title)",
+    "WITH v(title, w) AS (VALUES ('Dune', 1.5), ('Emma', 2)) SELECT * FROM ratings LEFT JOIN v USING (title) WHERE w IS NULL",
+    "SELECT r.title, name FROM ratings r JOIN (VALUES (0, 2, 'low'), (2, 9, 'high')) v(lo, hi, name) ON score >= lo AND score < hi",
+    "SELECT r.title, c.year FROM ratings r LEFT JOIN catalog c ON r.score < c.year AND r.title <> c.title",
+    "SELECT * FROM range(-1, 3) AS t(n), ratings WHERE n = score OR n < 0",
+    "SELECT title, x FROM ratings CROSS JOIN unnest(['a', 'b', 'a']) AS t(x)",
+    "SELECT user_id, n, count(*) AS c FROM ratings, (SELECT 1 AS n UNION ALL SELECT 2) GROUP BY ALL",
+    "SELECT title FROM ratings WHERE score IN (VALUES (1), (2)) AND title IN (SELECT unnest(['Dune', 'x']))",
+    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM (VALUES ('Dune', 2)) v(t, s) WHERE t = r.title AND s > 1)",
+    "SELECT title FROM ratings WHERE EXISTS (SELECT 1 FROM catalog WHERE year > 1) AND NOT EXISTS (SELECT 1 FROM pages WHERE page = 'zz')",
+    "SELECT user_id, title FROM ratings JOIN (VALUES (1), (2)) v(user_id) USING (user_id)",
+]
+
 
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize("text", MATCHED)

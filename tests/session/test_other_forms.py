@@ -55,7 +55,6 @@ REFUSED = {  # the source, and how many rows the statement that is proposed coun
     "events WHERE (kind, size) NOT IN (SELECT kind, size FROM kinds)": None,
     "events WHERE (kind, size) IN (SELECT kind, size FROM kinds WHERE kind = 1)": None,
     "events WHERE props.device = 'ios'": 600,
-    "events e CROSS JOIN kinds": 800,
     "events ASOF JOIN kinds USING (kind, ts)": 800,
     "events ASOF LEFT JOIN kinds k ON events.ts >= k.ts": 800,
     "events POSITIONAL JOIN kinds": 800,
@@ -90,7 +89,7 @@ def test_all_rows_are_counted_in_place_of_columns(
 
 @pytest.mark.parametrize(("text", "word"), [
     (COUNT.format("*", "events TABLESAMPLE 10%"), "TABLESAMPLE"),
-    (COUNT.format("*", "events CROSS JOIN kinds"), "CROSS"),
+    (COUNT.format("*", "events FULL JOIN kinds USING (kind)"), "FULL"),
     (COUNT.format("*", "(FROM events LIMIT 10)"), "LIMIT"),
 ])  # fmt: skip
 def test_the_caret_is_under_the_word(session: dp_sql.AnalystSession, text: str, word: str) -> None:

@@ -434,7 +434,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ JOIN ratings b
 SELECT DP_TOPK(a.title, 3, epsilon := 1, privacy_unit := a.user_id, domain := observed) FROM ratings a JOIN ratings b ON a.title = b.title
 
--- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns
+-- NotPrivate: Each row would be joined with all rows of this table
 -- ^ catalog
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings, catalog
 
@@ -476,7 +476,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 
 -- NotPrivate: In ratings: A source needs a FROM clause
 -- ^ ratings
-WITH ratings AS (SELECT 1 AS user_id, 'a' AS title) SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+WITH ratings AS (SELECT 1 AS user_id, random() AS title) SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
 -- ArgumentError: delta (the probability with which the guarantee may fail) must be at least 1e-18 and less than 0.001
 -- ^ 0.01

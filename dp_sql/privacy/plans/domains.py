@@ -13,15 +13,15 @@ from sqlglot import exp
 
 from dp_sql.errors import QueryError, SourceError
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.expressions.comparisons import ALIASES, Value
+from dp_sql.privacy.expressions.comparisons import Value
+from dp_sql.privacy.relations.constants import literal_sql
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal, quote, shown_name
 from dp_sql.sql.given import PublicSet
-from dp_sql.sql.sqlglot_tree import Node, projection
+from dp_sql.sql.sqlglot_tree import projection
 from dp_sql.sql.tokens import folded, tokenize
 from dp_sql.sql.types import (
-    EXACT_TYPES,
     INTEGER_RANGES,
     can_be,
     can_be_written,
@@ -222,7 +222,7 @@ class Wanted(NamedTuple):
             why = "The list holds NULL, and rows without a value are never counted."
             raise self.refused(why, "Remove NULL from the list.")
         plain = not any(token.text[0] == "$" for token in tokenize(self.given.text))
-        literals = [one for node in nodes if (one := _literal(node)) is not None]
+        literals = [one for node in nodes if (one := literal_sql(node)) is not None]
         if plain and isinstance(tree, exp.Array) and len(literals) == len(nodes):
             return list_values(literals, "a list in the statement")
         hint = "A long list is read faster as a table's column."
@@ -232,25 +232,6 @@ class Wanted(NamedTuple):
         others = [] if "'" in self.given.text else [quoted]
         kinds = "strings, plain numbers, TRUE and FALSE, dates and timestamps"
         raise self.refused(f"{listed} holds literals only: {kinds}.", f"{example} {hint}", others)
-
-
-def _literal(node: Node) -> str | None:
-    """A literal, or a cast of one to a type of items, written anew; None: it is neither."""
-    match node := node.unnest():
-        case exp.Literal() if node.is_string:
-            return literal(node.this)
-        case exp.Literal() if node.this.replace(".", "", 1).isdecimal():
-            return str(node.this)
-        case exp.Boolean():
-            return "TRUE" if node.this else "FALSE"
-        case exp.Neg() if (number := _literal(node.this)) and number[0].isdecimal():
-            return f"-{number}"
-        case exp.Cast() if {key for key, part in node.args.items() if part} == {"this", "to"}:
-            kind, inner = node.args["to"].sql(dialect="duckdb"), _literal(node.this)
-            kind = ALIASES.get(kind, kind)
-            if inner and family(kind) in EXACT_TYPES:
-                return f"CAST({inner} AS {kind})"
-    return None
 
 
 def shown_type(type_name: str) -> str:

@@ -30,6 +30,7 @@ from dp_sql.privacy.expressions.collations import either
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value, refuse
 from dp_sql.privacy.expressions.compiler import compiled, settled
 from dp_sql.privacy.relations import joins
+from dp_sql.privacy.relations.constants import constant_rows
 from dp_sql.privacy.relations.from_clause import (
     ALLOWED,
     JOINED,
@@ -87,7 +88,9 @@ class Compiler:
         return replace(self, ctes={**self.ctes, **dict.fromkeys(names, refused)})
 
     def query(self, tree: Node) -> Rows:
-        """A SELECT, or a UNION ALL of SELECTs."""
+        """A SELECT, VALUES, or a UNION ALL of these."""
+        if (constants := constant_rows(tree, self.tables.schema)) is not None:
+            return self.tables.declared(constants)
         try:
             match tree:
                 case exp.Subquery() if not tree.args.get("alias"):
@@ -110,6 +113,8 @@ class Compiler:
         left, right = compiler.query(tree.this), compiler.query(tree.expression)
         if tree.args.get("by_name"):
             right = in_order(right, left.names, tree)
+        elif len(left.names) == len(right.names):  # those of SELECT 1, 'a' are the left side's
+            right = self.tables.declared(right._replace(names=left.names))
         left, right = with_wider(left, right), with_wider(right, left)
         types = [[v.type for v in rows.values] for rows in (left, right)]
         if types[0] != types[1] or left.person_type != right.person_type:
@@ -126,7 +131,7 @@ class Compiler:
 
     def _select(self, tree: exp.Select) -> Rows:
         known = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
-        only(tree, known | {"order"})  # without LIMIT an order says nothing
+        only(tree, {*known, "order"})  # without LIMIT an order says nothing
         compiler = self._with(tree)
         source = compiler.from_clause(tree)
         scope = compiler.scope(source)
@@ -186,7 +191,10 @@ class Compiler:
         """One relation of FROM; what is joined to it is read by from_clause."""
         alias = node.args.get("alias")
         path: Parts = ()
-        if isinstance(node, exp.Subquery):
+        constants = constant_rows(node, self.tables.schema)
+        if constants is not None:
+            rows = constants
+        elif isinstance(node, exp.Subquery):
             only(node, {"this", "alias", "joins"})
             rows = self.query(node.this)
         elif isinstance(node, exp.Table) and (
@@ -202,6 +210,7 @@ class Compiler:
             if len(renamed) > len(rows.names):
                 raise refuse(node, f"{alias.name} has only {len(rows.names)} columns", ALLOWED)
             rows = rows._replace(names=renamed + rows.names[len(renamed) :])
+        rows = self.tables.declared(rows)
         if self.tables.trusted:
             rows = rows.with_clear_unit()
         part = FromPart(path, len(source.parts), rows.read_from())
@@ -275,17 +284,16 @@ class Compiler:
             return self._keep_matches(join, source, anti=kind == "ANTI")
         listed = (side, on, using) == ("", None, []) and kind in {"", "CROSS"}  # FROM a, b
         known = side in {"", "LEFT"} and kind in {"", "INNER", "OUTER"} and (on or using or natural)
-        if not (known or (listed and any(isinstance(term, exp.EQ) for term in where))):
-            why = "A source may only use inner, left, semi and anti joins on equal columns"
+        if not (known or listed):
+            why = "A source may only use inner, left, cross, semi and anti joins"
             raise refuse(join, why, JOINED)
         part = self._part(join.this, source)
+        if listed and self.tables.trusted:
+            joins.check_cross(join, part, where)
         left = From(list(source.parts), set(source.hidden))
         if side == "LEFT" and left.private is None and part.rows.private:
-            raise refuse(
-                join,
-                "Put the private table first: this LEFT JOIN keeps rows that belong to no one",
-                ALLOWED,
-            )
+            why = "Put the private table first: this LEFT JOIN keeps rows that belong to no one"
+            raise refuse(join, why, ALLOWED)
         using = joins.shared(join, source, part) if natural else using
         source.parts.append(part)
         equal, terms = joins.on_terms(on, source, part, self.scope)
@@ -342,9 +350,8 @@ class Compiler:
                 why = "IN (SELECT …) must read public tables only, or compare privacy units"
                 raise refuse(query, why, joins.HINT)
             inner = From([FromPart((), 0, rows)])
-            return joins.has_match(
-                query, source, inner, [(value, inner.parts[0].value(0))], self.tables
-            )
+            pair = value, inner.parts[0].value(0)
+            return joins.has_match(query, source, inner, [pair], self.tables)
         only(query, {"expressions", "from_", "joins", "where", "with_"})
         listed = (exp.Star, exp.Literal, exp.Null, exp.Column)
         if not isinstance(query, exp.Select) or not all(

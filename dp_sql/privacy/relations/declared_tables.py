@@ -20,7 +20,7 @@ from dp_sql.privacy.expressions.comparisons import Unbound, Value, refuse
 from dp_sql.privacy.expressions.compiler import AS_ELEMENTS
 from dp_sql.privacy.relations.as_written import STORE_IT, as_written, check_sql
 from dp_sql.privacy.relations.from_clause import From, Rows
-from dp_sql.privacy.relations.tables import Tables, persons_rows, public_rows
+from dp_sql.privacy.relations.tables import Tables, persons_rows, public_rows, read_as
 from dp_sql.privacy.relations.tree import Relation, Select, Table, relations_below
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
@@ -164,19 +164,28 @@ class DeclaredTables(Tables):
             columns = self.schema.columns(f"SELECT * FROM {function or full_name(name)}")
         except SourceError as error:
             raise Unbound(node, error) from None
-        rows = public_rows(self.schema, name, columns, function)
+        return self._of_people(public_rows(self.schema, name, columns, function), name)
+
+    def declared(self, rows: Rows) -> Rows:
+        table = rows.relation
+        if not isinstance(table, Table) or table.is_private or not table.is_written:
+            return rows
+        return self._of_people(rows, table.name)
+
+    def _of_people(self, rows: Rows, name: Parts) -> Rows:
+        """The rows of a table as people's, if it has the privacy unit as a column."""
         known = {**self.also, **dict([self.origin] if self.origin else [])}
         wanted = [known[name]] if name in known else [self.unit, *known.values()]
         unit = next((one for one in wanted if one in rows.names), None)
         if unit is None or not self.unit:
             return rows
         index = rows.names.index(unit)
-        if rows.values[index].type in self.kinds:
+        kind = rows.values[index].type
+        if kind in self.kinds:
             wide = "HUGEINT" if self.kinds & {"HUGEINT", "UBIGINT"} else "BIGINT"
-            columns = [(n, wide if i == index else k) for i, (n, k) in enumerate(columns)]
-            rows = public_rows(self.schema, name, columns, function)
-        if family(rows.values[index].type) not in EXACT_TYPES:
-            raise inexact("privacy unit", unit, rows.values[index].type)
+            rows = read_as(rows, index, wide)
+        if family(kind) not in EXACT_TYPES:
+            raise inexact("privacy unit", unit, kind)
         return persons_rows(rows, index)
 
     def _reader(self, function: Node) -> str:
@@ -243,6 +252,10 @@ def assumptions(relation: Relation, unit: str) -> tuple[str, ...]:
     names = {name: name[-1] if often[name[-1]] == 1 else ".".join(name) for name in every}
     people, public = [], []
     for table in tables:
+        if table.is_written:
+            if table.person is not None:
+                people.append(f"each row of VALUES belongs to the person in {unit}")
+            continue
         of_table = f"each row of {names[table.name]}"
         if table.person is None:
             public.append(f"{of_table} is public, or belongs to the person it is joined to")

@@ -22,7 +22,7 @@ from dp_sql.sql.types import wider
 
 ALLOWED = (
     "A source may use private tables, joins of them on the privacy unit, joins with public tables "
-    "on equal columns, WHERE on one row at a time or on its person's rows, CTEs and subqueries of "
+    "and with VALUES, WHERE on one row at a time or on its person's rows, CTEs and subqueries of "
     "these, GROUP BY the privacy unit, and UNION ALL."
 )
 JOINED = (

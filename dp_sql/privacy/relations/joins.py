@@ -26,7 +26,7 @@ from dp_sql.privacy.relations.from_clause import (
 )
 from dp_sql.privacy.relations.join_sql import is_found
 from dp_sql.privacy.relations.tables import Tables
-from dp_sql.privacy.relations.tree import LeftJoin, Unnest, relations_in
+from dp_sql.privacy.relations.tree import LeftJoin, Table, Unnest, relations_below, relations_in
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import as_key
@@ -138,15 +138,21 @@ def check_keys(
                 tables.note_people(a.type, b.type)
             raise refuse(node, f"A join compares {a.type} with {b.type}", "Join equal types.")
         agree(node, a, b)
-    both_private = owner is not None and part.rows.private
-    if not equal and (both_private or not tables.trusted):
-        raise refuse(node, "A join must compare a column of each side for equality", hint)
     if owner is not None and part.rows.private:
         link = tables.is_link
         same = any((a.is_person and b.is_person) or link(a, b) or link(b, a) for a, b in equal)
         if not same or owner.rows.person_type != part.rows.person_type:
             why = "Two private tables must be joined on their privacy units, so that no row "
             raise refuse(node, f"{why}depends on two people", hint)
+
+
+def check_cross(node: Node, part: FromPart, where: Sequence[Node]) -> None:
+    """Refuse an owner's join with all rows of a table, which is hardly meant."""
+    read = [one for one in relations_below(part.rows.relation) if isinstance(one, Table)]
+    if any(isinstance(term, exp.EQ) for term in where) or all(one.is_written for one in read):
+        return
+    why = "Each row would be joined with all rows of this table"
+    raise refuse(node, why, f"Join them on equal columns. {JOINED}")
 
 
 def compared(equal: Sequence[Pair]) -> tuple[tuple[str, str], ...]:
@@ -185,7 +191,7 @@ def has_match(node: Node, outer: From, inner: From, equal: Sequence[Pair], table
     if owner is None and inner.person_type is not None:
         why = "Rows of a private table would decide here which rows of a public table are kept"
         raise refuse(node, why, "Select from the private table, and join the public table to it.")
-    if not equal and (not tables.trusted or inner.person_type is not None):
+    if not equal and inner.person_type is not None:
         raise refuse(node, "This subquery compares no column with the outer query", HINT)
     relation = inner.select([_ONE, *(b for _, b in equal)])
     part = FromPart((), number, Rows(relation, (), (), inner.person_type))
@@ -259,6 +265,8 @@ def join_list(join: Node, source: From, scope_of: ScopeOf) -> bool:
         lists = node.expressions
     else:
         return False
+    if not any(one.find(exp.Column) for one in lists):
+        return False  # a list of the statement
     kind, on = str(join.args.get("kind") or "").upper(), join.args.get("on")
     plain = kind in {"", "CROSS", "INNER"} and (on is None or on == exp.true())
     if not plain or join.args.get("side") or len(lists) != 1 or len(names) > 1:

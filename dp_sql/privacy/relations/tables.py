@@ -45,6 +45,19 @@ def public_rows(
     return Rows(Table(full, tuple(sql), types, function=function), names, tuple(values), None)
 
 
+def read_as(rows: Rows, index: int, kind: str) -> Rows:
+    """The same table, with one of its columns read as another type."""
+    table, values = rows.relation, list(rows.values)
+    assert isinstance(table, Table)
+    if values[index].type == kind:
+        return rows
+    values[index] = values[index]._replace(type=kind)
+    columns, types = list(table.columns), list(table.types)
+    columns[index], types[index] = f"CAST({columns[index]} AS {kind})", kind
+    table = table._replace(columns=tuple(columns), types=tuple(types))
+    return rows._replace(relation=table, values=tuple(values))
+
+
 def persons_rows(rows: Rows, index: int) -> Rows:
     """The same table, with the privacy unit in one of its columns."""
     values = list(rows.values)
@@ -72,6 +85,10 @@ class Tables:
     def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
         """The rows of a table; None where the name means no table that may be read."""
         raise NotImplementedError
+
+    def declared(self, rows: Rows) -> Rows:
+        """Rows that the statement writes out, and whose they are: by default public."""
+        return rows
 
     def view(self, parts: Sequence[str]) -> str | None:
         """The query of a view; None where the name means no view that may be read."""

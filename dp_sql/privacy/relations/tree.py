@@ -34,10 +34,10 @@ class PersonOf(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table of the database, a file or a dataframe; `columns` are SQL.
+    """A table of the database, a file, a dataframe or VALUES; `columns` are SQL.
 
     person: the column that identifies the person of each row; None: a public table.
-    function: the call of a table function that it is, as SQL.
+    function: the call of a table function that it is, or its rows as VALUES, as SQL.
     """
 
     name: Parts
@@ -62,6 +62,11 @@ class Table(NamedTuple):
     def is_stored(self) -> bool:
         """Whether it is a base table of the database."""
         return len(self.name) > 1 and not self.function
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the statement itself writes its rows out."""
+        return self.function.startswith("(VALUES ")
 
     @property
     def source(self) -> str:
@@ -237,7 +242,7 @@ class Select:
         others = set().union(*pairs) - {number}
         if others & self.left.keys() - set(found):
             return False
-        # An owner's join may compare no columns.
+        # A join with a public relation may compare no columns.
         is_free = not pairs and not any(number in numbers for numbers in named.values())
         return bool(others & set(found)) or self.relations[number].is_private or is_free
 

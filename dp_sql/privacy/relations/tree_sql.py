@@ -149,7 +149,7 @@ class _Writer:
         if self.n_scans > MAX_SCANS:
             why = f"This source reads more than {MAX_SCANS} tables."
             raise NotSupported(f"{why} A CTE counts each time it is read.")
-        if table.person is None and not table.is_stored:
+        if table.person is None and not (table.is_stored or table.is_written):
             why = "Without the privacy unit as a column, a file or a dataframe cannot be read here."
             hint = "Make it a table (CREATE TABLE … AS …) and name that table."
             raise NotSupported(f"There is no table {table.name[-1]}. {why}", hint=hint)
@@ -254,7 +254,7 @@ class _Writer:
         elif multiplies and self.limits is not None:
             # One row alone is limited, too, also of a person who is known to have few rows.
             source.most = self.limits.rows_per_person
-            _refuse_costly(rest)
+            _refuse_costly([*rest, *(term for n in order for term in select.on_beside(n))])
         for place, part in enumerate(parts[1:], 1):
             behind = [term for n in order[place + 1 :] for term in on[n]]
             if select.on_beside(part.number):

@@ -1,0 +1,183 @@
+"""Rows that a statement itself writes out: VALUES, a list, and series such as range(1, 13).
+
+They are public. Only literals are taken and written anew, so that nothing of an analyst's text
+reaches private rows, and DuckDB computes them before any private row is read.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from dp_sql.errors import ArgumentError, SourceError
+from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.expressions.arithmetic import interval_units
+from dp_sql.privacy.expressions.comparisons import (
+    ALIASES,
+    Unbound,
+    Value,
+    is_double,
+    is_literal,
+    refuse,
+    target,
+    whole_number,
+)
+from dp_sql.privacy.relations.from_clause import ALLOWED, Rows, column_name, only
+from dp_sql.privacy.relations.tree import Table
+from dp_sql.sql.formatting import literal
+from dp_sql.sql.ranges import MAX_GROUPS
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import EXACT_TYPES, family
+
+_LONGEST_LITERAL = 40
+_MIDNIGHT = " 00:00:00"
+LITERALS = (
+    "Literals are strings, plain numbers, TRUE, FALSE and NULL, and casts such as DATE '2026-01-31'"
+)
+
+
+class Series(NamedTuple):
+    """A call of range or generate_series: its name, its values as literals, and their type."""
+
+    name: str
+    values: list[str]
+    type: str
+
+
+def literal_sql(node: Node) -> str | None:
+    """A literal, or a cast of one to a type of items, written anew; None: it is neither."""
+    match node := node.unnest():
+        case exp.Literal() if node.is_string:
+            return literal(node.this)
+        case exp.Literal() if node.this.replace(".", "", 1).isdecimal():
+            return str(node.this)
+        case exp.Boolean():
+            return "TRUE" if node.this else "FALSE"
+        case exp.Neg() if (number := literal_sql(node.this)) and number[0].isdecimal():
+            return f"-{number}"
+        case exp.Cast() if {key for key, part in node.args.items() if part} == {"this", "to"}:
+            kind, inner = node.args["to"].sql(dialect="duckdb"), literal_sql(node.this)
+            kind = ALIASES.get(kind, kind)
+            if inner and family(kind) in EXACT_TYPES:
+                return f"CAST({inner} AS {kind})"
+    return None
+
+
+def constant_rows(node: Node, schema: Schema) -> Rows | None:
+    """The rows that a part of FROM, or a SELECT without FROM, writes out; None: it is no such part.
+
+    Raises Refused where not all are literals, and as series_of.
+    """
+    match node:
+        case exp.Values():
+            only(node, {"expressions", "alias", "joins"})
+            rows = [row.expressions for row in node.expressions]
+            names = [f"col{i}" for i in range(len(rows[0]))]
+        case exp.Unnest(expressions=[exp.Array() as listed]):
+            only(node, {"expressions", "alias", "joins"})
+            rows, names = [[one] for one in listed.expressions], ["unnest"]
+        case exp.Table() if (series := _series(node, schema)) is not None:
+            only(node, {"this", "alias", "joins"})
+            return _rows(node, [[one] for one in series.values], [series.name], schema)
+        case exp.Select() if {key for key, part in node.args.items() if part} == {"expressions"}:
+            items = [one.unalias() for one in node.expressions]
+            names = [column_name(one) for one in node.expressions]
+            if isinstance(items[0], exp.Explode) and isinstance(items[0].this, exp.Array):
+                only(items[0], {"this"})
+                items = [] if len(items) > 1 else items[0].this.expressions
+                rows = [[one] for one in items]
+            else:
+                rows = [items]
+            if not items or None in map(_constant, items):
+                return None
+        case _:
+            return None
+    if not all(map(_constant, chain(*rows))):
+        why = "Rows that the statement writes out hold literals only"
+        raise refuse(node, why, f"{LITERALS}. {ALLOWED}")
+    return _rows(node, [[str(_constant(one)) for one in row] for row in rows], names, schema)
+
+
+def _series(table: Node, schema: Schema) -> Series | None:
+    try:
+        return series_of(table.this, schema)
+    except ArgumentError as error:
+        raise refuse(table, error.message.rstrip("."), error.hint) from None
+    except SourceError as error:
+        raise Unbound(table, error) from None
+
+
+def _constant(node: Node) -> str | None:
+    return "NULL" if isinstance(node.unnest(), exp.Null) else literal_sql(node)
+
+
+def _rows(node: Node, rows: Sequence[Sequence[str]], names: Sequence[str], schema: Schema) -> Rows:
+    if any(len(row) != len(names) for row in rows) or not (rows and names):
+        raise refuse(node, "All rows of VALUES must have the same number of values", "")
+    columns = [f"c{i}" for i in range(len(names))]
+    listed = ", ".join(f"({', '.join(row)})" for row in rows)
+    sql = f"(VALUES {listed}) AS __dp_constants({', '.join(columns)})"
+    every = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
+    try:
+        types = [kind for _, kind in schema.columns(f"SELECT * FROM {sql}")]
+        schema.public_values(f"SELECT system.main.concat({every}) FROM {sql}")  # no cast fails
+    except SourceError as error:
+        raise Unbound(node, error) from None
+    values = tuple(map(Value, columns, types))
+    table = Table(("VALUES",), tuple(columns), tuple(types), function=sql)
+    return Rows(table, tuple(map(folded, names)), values, None)
+
+
+def series_of(node: Node, schema: Schema, kind: str = "") -> Series | None:
+    """The values of a call of range or generate_series with literals, cast to a `kind` if given.
+
+    None for anything else. Raises ArgumentError where there are too many, Refused where an interval
+    has more than one unit, and SourceError where DuckDB cannot list them.
+    """
+    if (called := _arguments(node)) is None:
+        return None
+    name, listed = called
+    value = f"TRY_CAST(s AS {kind})" if kind else "s"
+    select = (
+        f"SELECT {value} AS value FROM (SELECT s FROM system.main.{name}({', '.join(listed)}) "
+        f"AS t(s) LIMIT {MAX_GROUPS + 1})"
+    )
+    ((_, kind),) = schema.columns(select)
+    values = schema.public_values(f"SELECT CAST(value AS VARCHAR) FROM ({select})")
+    if len(values) > MAX_GROUPS:
+        message = f"A series may have up to {MAX_GROUPS} values."
+        raise ArgumentError(message, hint="Use a larger step.")
+    if kind == "TIMESTAMP" and all(str(one).endswith(_MIDNIGHT) for one in values):
+        # Whole days: DATEs, which also equal timestamps.
+        kind, values = "DATE", [str(one).removesuffix(_MIDNIGHT) for one in values]
+    casts = [f"CAST({literal(str(one))} AS {kind})" for one in values if one is not None]
+    return Series(name, casts, kind)
+
+
+def _arguments(node: Node) -> tuple[str, list[str]] | None:
+    """The function and its arguments, written anew; None for anything else."""
+    if isinstance(node, exp.GenerateSeries):
+        name = "range" if node.args.get("is_end_exclusive") else "generate_series"
+        given = [node.args.get(key) for key in ("start", "end", "step")]
+    elif isinstance(node, exp.Anonymous) and node.name.lower() in {"range", "generate_series"}:
+        name, given = node.name.lower(), list(node.expressions)
+    else:
+        return None
+    written = [_written(one) for one in given if one is not None]
+    return (name, [w for w in written if w]) if all(written) else None
+
+
+def _written(node: Node) -> str:
+    """A whole number, a date, a timestamp or an interval of one unit as SQL; "" for the rest."""
+    if isinstance(node, exp.Interval):
+        return "INTERVAL '{} {}'".format(*interval_units(node, node))
+    if not is_literal(node) or is_double(node):
+        return ""
+    if (number := whole_number(node)) is not None:
+        return f"({number})" if abs(number) < 1 << 62 else ""
+    if isinstance(node, exp.Cast) and (kind := target(node)) in {"DATE", "TIMESTAMP"}:
+        day = node.this.this
+        return f"CAST({literal(day)} AS {kind})" if len(day) <= _LONGEST_LITERAL else ""
+    return ""
