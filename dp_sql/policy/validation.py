@@ -24,6 +24,7 @@ from dp_sql.sql.types import (
     exact,
     family,
     lost,
+    wider,
     without_labels,
 )
 
@@ -153,7 +154,7 @@ def _link(known: Known, name: Name, link: Link) -> list[str]:
     if faults or name not in known or link.table not in known:
         return faults
     here, there = known[name].type_of(link.column), known[link.table].type_of(link.key)
-    if here == there:
+    if wider(here or "", there or "") == wider(there or "", here or ""):
         return []
     types = [without_labels(kind or "") for kind in (here, there)]
     if types[0] == types[1]:  # two ENUMs, whose labels not every reader may see

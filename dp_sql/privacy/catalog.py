@@ -41,6 +41,10 @@ class Schema(PublicData, Protocol):
     def inside(self, view: Sequence[str]) -> Schema:
         """The schema as the query of a view reads names."""
 
+    def primary_key(self, parts: Parts) -> Sequence[str]:
+        """The columns of a base table's primary key; empty where it has none."""
+        return ()
+
     def public_number(self, select: str) -> int:
         """The number that a SELECT over public tables answers."""
 

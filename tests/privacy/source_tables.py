@@ -156,6 +156,9 @@ WIDE = {
         _rel("orders", "order_id int,!buyer big,title text,score int"),
         _rel("items", "order_id int,product text,score int"),
         _rel("liked", "!reader big,title text,four int"),
+        _rel("people", "!user_id big,city text"),
+        _rel("carts", "cart_id int,!user_id big,score int"),
+        _rel("lines", "cart_id int,line int,product text,score int"),
         derived("(FROM ratings UNION ALL FROM ratings UNION ALL FROM ratings)", _RATINGS),
         derived(
             "(SELECT user_id, four, count(*) AS n FROM ratings JOIN four ON four = k GROUP BY ALL)",
@@ -176,4 +179,4 @@ WIDE = {
 PUBLIC = ["catalog", "four", "years", *[name for name in WIDE if not WIDE[name].private][-2:]]
 
 
-PEOPLE = [name for name in WIDE if WIDE[name].private or name == "items"]
+PEOPLE = [name for name in WIDE if WIDE[name].private or name in {"items", "lines"}]

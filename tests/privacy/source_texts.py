@@ -309,9 +309,18 @@ def _chain(writer: Writer, n_joins: int) -> Rel:
             for b in right.cols
             if a.type == b.type and (not right.private or a.person * b.person)
         ]
-        if pairs:
+        links = [
+            f"{rel.alias}.{name} = {right.alias}.{name}"
+            for name in ("order_id", "cart_id")
+            for rel in rels
+            if all(any(col.name == name for col in one.cols) for one in (rel, right))
+        ]
+        if pairs or links:
             side = writer.one(["JOIN", "JOIN", "LEFT JOIN"])
-            tail += f" {side} {right.text} ON {writer.one(pairs)}"
+            on = writer.one(links if links and (not pairs or writer.chance(60)) else pairs)
+            tail += f" {side} {right.text} ON {on}"
+            if links and writer.chance(40):
+                tail += f" AND {writer.one(links)}"
             rels.append(right)
             tail += f" AND {writer.condition(rels)}" if writer.chance(30) else ""
     tail += f" WHERE {writer.condition(rels)}" if writer.chance(45) else ""

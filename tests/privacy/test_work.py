@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from dp_sql.errors import DpSqlError, NotSupported
 from dp_sql.policy.limits import WorkLimits
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.relations import join_sql, tree_sql
+from dp_sql.privacy.relations import join_bounds, join_sql, tree_sql
 from dp_sql.session.analyst import AnalystSession
 from tests.attacks.attack_bench import Side, attacks, both_sides
 from tests.privacy.source_texts import multiplied
@@ -96,6 +96,20 @@ SOURCES = {
     "r.user_id = o.buyer AND (r.score = o.score OR o.title = 't1')",
     "two private tables": "SELECT r.user_id, o.title FROM ratings r JOIN orders o ON r.user_id = o.buyer",
     "a link": "SELECT o.buyer, i.product FROM orders o JOIN items i ON i.order_id = o.order_id",
+    "people, their carts and the lines of these": "SELECT p.city, l.product FROM people p JOIN carts c USING (user_id) "
+    "JOIN lines l USING (cart_id)",
+    "lines, their carts and the people of these": "SELECT p.city, l.product FROM lines l JOIN carts c ON c.cart_id = l.cart_id "
+    "JOIN people p ON p.user_id = c.user_id WHERE l.score > c.score",
+    "carts with lines or without": "SELECT p.city, l.product FROM people p LEFT JOIN carts c USING (user_id) LEFT JOIN lines l USING (cart_id)",
+    "lines of one cart in pairs": "SELECT a.product, b.line FROM lines a JOIN carts c USING (cart_id) JOIN lines b ON b.cart_id = c.cart_id",
+    "a part of a key": "SELECT c.score, l.product FROM carts c JOIN lines l ON l.cart_id = c.cart_id AND l.line = c.score "
+    "JOIN carts d ON d.user_id = c.user_id AND d.score = c.score",
+    "a key and a public table": "SELECT l.product, f.a FROM people p JOIN carts c USING (user_id) JOIN lines l USING (cart_id) "
+    "JOIN four f ON f.k = l.line",
+    "a public table between": "SELECT c.score, l.product, y.decade FROM carts c JOIN years y ON y.year = c.score JOIN lines l "
+    "ON l.cart_id = c.cart_id AND l.score = y.decade",
+    "a key in a subquery": "SELECT n, l.product FROM (SELECT user_id, cart_id AS n FROM carts WHERE score > 1) c JOIN lines l ON l.cart_id = n",
+    "a key after a group": "SELECT n, l.product FROM (SELECT user_id, cart_id, count(*) AS n FROM carts GROUP BY ALL) c JOIN lines l USING (cart_id)",
     "copies joined with themselves": "WITH w AS (FROM ratings UNION ALL FROM ratings) SELECT a.user_id, b.title FROM w a "
     "JOIN w b ON a.user_id = b.user_id",
     "copies counted": "SELECT user_id, count(*) AS n FROM (FROM ratings UNION ALL FROM ratings) GROUP BY user_id",
@@ -308,7 +322,30 @@ def every_match(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tree_sql, "distinct_sql", lambda *a: right(*a).replace("DISTINCT ", ""))
 
 
+def every_key(patch: pytest.MonkeyPatch) -> None:
+    """Each person is said to have one row."""
+    patch.setattr(tree_sql, "key_columns", lambda relation: frozenset())
+
+
+def half_a_key(patch: pytest.MonkeyPatch) -> None:
+    """The first column of a primary key is said to be enough."""
+    right = tree_sql.key_columns
+    patch.setattr(
+        tree_sql, "key_columns", lambda one: (key := right(one)) and frozenset({min(key)})
+    )
+
+
+def keys_without_comparison(patch: pytest.MonkeyPatch) -> None:
+    """A primary key fixes a row, whatever the join compares."""
+    patch.setattr(
+        join_bounds, "_is_fixed", lambda select, number, fixed, numbers, keys: number in keys
+    )
+
+
 MUTANTS: dict[str, tuple[Plant, str]] = {
+    "takes one row for each person": (every_key, "SELECT a.score, o.score FROM carts a JOIN orders o ON a.user_id = o.buyer"),
+    "takes half a key": (half_a_key, SOURCES["lines of one cart in pairs"]),
+    "compares no key": (keys_without_comparison, "SELECT a.score, b.line FROM carts a JOIN carts c USING (user_id) JOIN lines b ON b.cart_id = c.cart_id"),
     "unnests a list of any length": (whole_lists, SOURCES["a list"]),
     "joins each match": (every_match, "SELECT count(*) AS n FROM ratings WHERE user_id IN (SELECT buyer FROM orders) GROUP BY user_id"),
     "keeps how often public rows occur": (keeps_multiplicity, SOURCES["a table of four rows, five times, all columns read"]),

@@ -34,6 +34,10 @@ CREATE TABLE ratings (user_id BIGINT, title VARCHAR, genre VARCHAR COLLATE NOCAS
 CREATE TABLE orders (order_id INTEGER, buyer BIGINT, title VARCHAR, score INTEGER);
 CREATE TABLE posts (user_id BIGINT, tags VARCHAR[]);
 CREATE TABLE items (order_id INTEGER, product VARCHAR, score INTEGER);
+CREATE TABLE people (user_id BIGINT PRIMARY KEY, city VARCHAR);
+CREATE TABLE carts (cart_id INTEGER PRIMARY KEY, user_id BIGINT, score INTEGER);
+CREATE TABLE lines (cart_id BIGINT, line INTEGER, product VARCHAR, score INTEGER,
+                    PRIMARY KEY (cart_id, line));
 CREATE TABLE catalog AS
     SELECT 't' || i AS title, ('g' || (i % 20)) COLLATE NOCASE AS genre, i AS year,
            (i % 2)::DOUBLE AS x, (i % 40)::DECIMAL(8, 2) AS price,
@@ -46,6 +50,9 @@ INSERT INTO ratings
 INSERT INTO orders SELECT i, i % 30, 't' || i, i % 7 FROM range(40) AS r(i);
 INSERT INTO items SELECT i % 40, 'p' || i, i % 7 FROM range(80) AS r(i);
 INSERT INTO posts SELECT i % 30, ['t1', 't' || i] FROM range(60) AS r(i);
+INSERT INTO people SELECT i, 'c' || (i % 5) FROM range(30) AS r(i);
+INSERT INTO carts SELECT i, i % 30, i % 7 FROM range(40) AS r(i);
+INSERT INTO lines SELECT i % 40, i, 'p' || i, i % 7 FROM range(80) AS r(i);
 CREATE VIEW liked AS SELECT user_id AS reader, title, four FROM ratings WHERE score > 3;
 """
 _POLICY = """
@@ -57,6 +64,12 @@ privacy_unit = "buyer"
 privacy_unit = "user_id"
 [tables.items]
 privacy_unit = { link = "order_id", to = "orders.order_id" }
+[tables.people]
+privacy_unit = "user_id"
+[tables.carts]
+privacy_unit = "user_id"
+[tables.lines]
+privacy_unit = { link = "cart_id", to = "carts.cart_id" }
 [public]
 tables = ["catalog", "four", "years"]
 [views]
@@ -66,6 +79,9 @@ ROW = """
 INSERT INTO ratings VALUES (999, 't1', 'G1', 5, 1, 0, 1, 'calm');
 INSERT INTO orders VALUES (999, 999, 't1', 5);
 INSERT INTO items VALUES (999, 'p1', 5);
+INSERT INTO people VALUES (999, 'c1');
+INSERT INTO carts VALUES (999, 999, 5);
+INSERT INTO lines VALUES (999, 1, 'p1', 5);
 INSERT INTO posts SELECT 999, list('t' || (i % 2000)) FROM range(5000) AS r(i);
 """
 """One row of one person in each table: it meets many public rows by every column."""
@@ -75,9 +91,12 @@ INSERT INTO ratings SELECT 999, 't' || (i % 2000), 'G1', i, 1, i % 2, 1, 'calm'
 INSERT INTO orders SELECT 1000 + i, 999, 't1', i % 7 FROM range({MANY}) AS r(i);
 INSERT INTO items SELECT 1000 + i, 'p' || i, i % 7 FROM range({MANY}) AS r(i);
 INSERT INTO posts SELECT 999, ['t' || (i % 2000)] FROM range({MANY}) AS r(i);
+INSERT INTO people VALUES (999, 'c1');
+INSERT INTO carts SELECT 1000 + i, 999, i % 7 FROM range({MANY}) AS r(i);
+INSERT INTO lines SELECT 1000 + i % 50, i, 'p' || i, i % 7 FROM range({MANY}) AS r(i);
 """
 PUBLIC_ROWS = 2_000
-PRIVATE = ("ratings", "orders", "items", "posts")
+PRIVATE = ("ratings", "orders", "items", "posts", "people", "carts", "lines")
 # Operators that compare each row of one side with each of the other.
 EACH_WITH_EACH = {"BLOCKWISE_NL_JOIN", "NESTED_LOOP_JOIN", "CROSS_PRODUCT", "POSITIONAL_JOIN"}
 

@@ -126,6 +126,11 @@ class PrivateConnection(Schema):
         found = self._named(parts, is_view=False)
         return None if found is None else found.parts
 
+    def primary_key(self, parts: Parts) -> Sequence[str]:
+        """The columns of a base table's primary key, which DuckDB enforces."""
+        found = self._named(parts, is_view=False)
+        return () if found is None else found.primary_key
+
     def view(self, parts: Sequence[str]) -> str | None:
         """The query of a view, from the SQL that created it."""
         found = self._named(parts, is_view=True)

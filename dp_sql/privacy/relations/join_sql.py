@@ -13,7 +13,8 @@ class FromPartSql(NamedTuple):
     """A relation of FROM with its own conditions, as a SELECT of `r0p`, `r0c1`, and so on.
 
     most: the most rows of one person in it. is_table: whether it is a table as it is stored. fan:
-    the most of its rows that one row before it matches. None: not known.
+    of a public relation, the most of its rows that one row before it matches. key: of a private
+    one, columns that tell apart the rows of one person. None: not known.
     """
 
     number: int
@@ -22,6 +23,7 @@ class FromPartSql(NamedTuple):
     most: int | None
     is_table: bool
     fan: int | None = None
+    key: frozenset[str] | None = None
 
 
 @dataclass
@@ -153,8 +155,7 @@ def too_much(select: Select, rows: int, most: int, joined: Sequence[FromPartSql]
         match relation:
             case Table(name=name) | LinkedTable(table=Table(name=name)):
                 names[number] = name[-1]
-    many = [part for part in joined if part.fan != 1]
-    fans = ", ".join(f"{names[part.number]} by up to {part.fan:,}" for part in many)
+    fans = ", ".join(f"{names[one.number]} by up to {one.fan or one.most:,}" for one in joined)
     whose, limit = "", ""
     if select.is_private:
         whose, limit = " of one person", " (max_joined_rows_per_person)"

@@ -118,7 +118,8 @@ def alike(a: Value, b: Value, first: From, second: From | None = None) -> Pair:
         if source is None:
             return Value(f"TRY_CAST({value.sql} AS {kind})", kind)
         number, index = map(int, value.sql[1:].split("c"))
-        return source.add(number, Value(f"TRY_CAST(r0c{index} AS {kind})", kind))
+        origin = value.origin if kind == "HUGEINT" else None  # the same integer: still a link's end
+        return source.add(number, Value(f"TRY_CAST(r0c{index} AS {kind})", kind, origin))
 
     return cast(a, first), cast(b, second)
 

@@ -13,7 +13,7 @@ from dp_sql.privacy.relations.tree import LinkedTable, Table
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import EXACT_TYPES, as_key, family, without_labels
+from dp_sql.sql.types import EXACT_TYPES, as_key, family, wider, without_labels
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,22 @@ class PolicyTables(Tables):
             for table in self.policy.tables.values()
         )
 
+    def _with_key(self, rows: Rows, full: Parts) -> Rows:
+        """A table with its primary key, if all equal values of it are the same."""
+        key = [rows.names.index(folded(name)) for name in self.schema.primary_key(full)]
+        values = [rows.values[i] for i in key]
+        if any(one.collation or family(one.type) not in EXACT_TYPES for one in values):
+            return rows
+        assert isinstance(rows.relation, Table)
+        return rows._replace(relation=rows.relation._replace(primary_key=frozenset(key)))
+
     def _people(self, table: PrivateTable, node: Node) -> Rows:
         """A private table, each row with its person, by its own column or by way of a link."""
         full, unit = self.schema.table(table.name), table.privacy_unit
         if full is None:
             raise no_table(node, [node.name])
         rows = public_rows(self.schema, full, self.columns_of(full))
+        rows = self._with_key(rows, full)
         column = unit.column if isinstance(unit, Link) else unit
         if column not in rows.names:
             why = f"The policy's privacy unit of {node.name} is not a column of it"
@@ -97,7 +107,7 @@ class PolicyTables(Tables):
             raise refuse(node, f"The policy's link of {node.name} is not a column", "")
         key = owner.names.index(unit.key)
         kind, other = (as_key("", v.type)[1] for v in (rows.values[index], owner.values[key]))
-        if other != kind or family(kind) not in EXACT_TYPES:
+        if wider(kind, other) != wider(other, kind) or family(kind) not in EXACT_TYPES:
             raise refuse(node, f"The policy's link of {node.name} joins different types", "")
         assert isinstance(rows.relation, Table)
         linked = LinkedTable(rows.relation, index, owner.relation, key, rows.relation.types)

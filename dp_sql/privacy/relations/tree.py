@@ -38,6 +38,7 @@ class Table(NamedTuple):
 
     person: the column that identifies the person of each row; None: a public table.
     function: the call of a table function that it is, or its rows as VALUES, as SQL.
+    primary_key: the columns that no two rows share; empty where no such columns are known.
     """
 
     name: Parts
@@ -45,6 +46,7 @@ class Table(NamedTuple):
     types: tuple[str, ...]
     person: int | None = None
     function: str = ""
+    primary_key: frozenset[int] = frozenset()
 
     @property
     def is_private(self) -> bool:

@@ -22,6 +22,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import Parts
+from dp_sql.privacy.relations.join_bounds import (
+    JoinBound,
+    compared_columns,
+    join_bounds,
+    key_columns,
+)
 from dp_sql.privacy.relations.join_sql import (
     FromPartSql,
     FromSql,
@@ -46,7 +52,7 @@ from dp_sql.privacy.relations.tree import (
     is_plain,
     relations_in,
 )
-from dp_sql.sql.types import as_key, exact, same_bits
+from dp_sql.sql.types import as_key, exact, same_bits, wider
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
@@ -161,8 +167,11 @@ class _Writer:
         return _Sql(f"SELECT {listed_sql(listed)} FROM {table.source}")
 
     def _linked(self, linked: LinkedTable, need: Collection[int]) -> _Sql:
-        here, _ = as_key(f"w.c{linked.column}", linked.table.types[linked.column])
-        there, _ = as_key(f"c{linked.key}", linked.owner.types[linked.key])
+        kinds = linked.table.types[linked.column], linked.owner.types[linked.key]
+        here, _ = as_key(f"w.c{linked.column}", kinds[0])
+        there, _ = as_key(f"c{linked.key}", kinds[1])
+        if kinds[0] != kinds[1] and (wide := wider(*kinds)) == wider(*kinds[::-1]):
+            here, there = (f"CAST({key} AS {wide})" for key in (here, there))
         rows = self._table(linked.table, {*need, linked.column}).sql
         owners = self.relation(linked.owner, {linked.key}, False).sql
         listed = "".join(f", w.c{i} AS c{i}" for i in sorted(need))
@@ -243,17 +252,19 @@ class _Writer:
             _refuse_costly([*rest, *(term for terms in own.values() for term in terms)])
         if len(parts) == 1:
             return FromSql(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, False, rest)
-        for place, part in enumerate(parts[1:], 1):
+        for place, part in enumerate(parts):
             parts[place] = self._with_fan(select, part, order[:place], every_row)
-        multiplies = any(part.fan != 1 for part in parts[1:])
-        if multiplies:
-            parts = [self._kept(select, part, every_row) for part in parts]
+        bounds = join_bounds(select, parts)
+        multiplies = any(bound.multiplies for bound in bounds)
+        many = {n for bound in bounds if bound.multiplies for n in bound.apart}
+        parts = [self._kept(select, p, every_row) if p.number in many else p for p in parts]
+        most = {part.number: part.most for part in parts}
         source = FromSql(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, multiplies)
+        # One row alone is limited, too, also of a person who is known to have few rows.
+        least = 1 if self.limits is None else self.limits.rows_per_person
         if not select.is_private:
-            source.most = self.facts.public_number(_count(parts[0].sql))
+            least = self.facts.public_number(_count(parts[0].sql))
         elif multiplies and self.limits is not None:
-            # One row alone is limited, too, also of a person who is known to have few rows.
-            source.most = self.limits.rows_per_person
             _refuse_costly([*rest, *(term for n in order for term in select.on_beside(n))])
         for place, part in enumerate(parts[1:], 1):
             behind = [term for n in order[place + 1 :] for term in on[n]]
@@ -262,18 +273,19 @@ class _Writer:
                 source = matched_sql(select, source, part, still, order[:place])
             else:
                 source = joined_sql(select, source, part, on[part.number])
-            if source.most is not None:
-                source.most = None if part.fan is None else source.most * part.fan
-            self._check(select, source, parts[1 : place + 1])
+            bound = bounds[place]
+            source.most = bound.rows(most, least)
+            self._check(select, source, bound, parts[1 : place + 1])
             ready = [c for c in rest if relations_in(c) <= set(order[: place + 1])]
             source.conditions += ready
             rest = [c for c in rest if c not in ready]
-            if behind and part.fan != 1 and not every_row:
+            if behind and bound != bounds[place - 1] and bound.multiplies and not every_row:
                 still = columns_in([*used, *rest, *behind])
                 source = reduced_sql(select, source, still, order[: place + 1])
         source.conditions += rest
         if multiplies and select.is_private and source.most is not None:
             self.made = (self.made or 0) + source.most
+        source.most = bounds[-1].rows(most) if select.is_private else source.most
         return source
 
     def _part(
@@ -306,10 +318,17 @@ class _Writer:
         is_keyed = not every_row and set(part.columns) <= set(keys)
         is_keyed |= select.is_match(part.number)
         if select.relations[part.number].is_private:
+            key = key_columns(select.relations[part.number])
+            columns = None if key is None else {f"r{part.number}c{i}" for i in key}
             if part.most == 1:
-                return part._replace(fan=1)
-            if is_keyed:  # with the person, its columns tell its distinct rows apart
-                return part._replace(sql=distinct_sql(select, part), fan=1)
+                columns = set()
+            elif is_keyed and before:
+                compared = compared_columns(select, part.number, before)
+                if columns is None or not columns <= compared:
+                    # With the person, its columns tell its distinct rows apart.
+                    part, columns = part._replace(sql=distinct_sql(select, part)), {*keys}
+            return part._replace(key=None if columns is None else frozenset(columns))
+        if not before:
             return part
         if part.is_table:  # a public table is read as it is; anything else is computed now
             fan = self._largest(part.sql, select, keys)
@@ -334,20 +353,21 @@ class _Writer:
 
     def _kept(self, select: Select, part: FromPartSql, every_row: bool) -> FromPartSql:
         """A private relation in a join that multiplies rows: capped, and reduced first."""
-        if part.fan == 1 or not select.relations[part.number].is_private:
-            return part
         cap = None if self.limits is None else self.limits.rows_per_person
         if cap is not None and part.most is not None and part.most <= cap:
-            return part._replace(fan=part.most)
+            return part
         sql = part.sql if every_row else distinct_sql(select, part)
         if cap is None:
-            return part._replace(sql=sql, fan=part.most)
-        return part._replace(sql=capped_sql(select, part, sql, cap), most=cap, fan=cap)
+            return part._replace(sql=sql)
+        return part._replace(sql=capped_sql(select, part, sql, cap), most=cap)
 
-    def _check(self, select: Select, source: FromSql, joined: Sequence[FromPartSql]) -> None:
+    def _check(
+        self, select: Select, source: FromSql, bound: JoinBound, joined: Sequence[FromPartSql]
+    ) -> None:
         """Refuse a join that could make more rows of one person than the limits allow."""
-        if not source.multiplies or source.most is None or self.limits is None:
+        if not bound.multiplies or source.most is None or self.limits is None:
             return
+        joined = [part for part in joined if part.number in bound.apart or (part.fan or 1) > 1]
         rows, most = source.most, MAX_PUBLIC_JOIN_ROWS
         if select.is_private:
             rows, most = rows + (self.made or 0), self.limits.joined_rows_per_person
