@@ -31,8 +31,6 @@ _FORMS = (  # compiled with the first error
      r"(?P<table>\w+)\s+ORDER\s+BY\s+(?:(?P=unit),\s*)?(?P<time>\w+)\b(?!\s+DESC)",
      rf"SELECT \g<list> {_FIRST}"),
     (r"\bSELECT\s+DISTINCT\s+ON\s*\(([\w, ]+)\)\s+\1\b", r"SELECT DISTINCT \1"),
-    (r"\bFROM\s+(?P<table>\w+)\s+QUALIFY\s+row_number\(\)\s+OVER\s+\(PARTITION\s+BY\s+(?P<unit>\w+)"
-     r"\s+ORDER\s+BY\s+(?P<time>\w+)\)\s*=\s*1\b", _FIRST),
     (r"\s+TABLESAMPLE\s+(?:\w+\s*\([^()]*\)|\([^()]*\)|\d+\s*(?:%|PERCENT|ROWS)?)", ""),
     # All rows, as DP_COUNT counts them; two columns in a list of two.
     (r"\(\s*(?:COLUMNS\(\*\)|\*\s+EXCLUDE\s*(?:\([^()]*\)|\w+))", "(*"),

@@ -169,6 +169,16 @@ def lost_hiding(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def fewer_rows(patch: pytest.MonkeyPatch) -> None:
+    """What window functions read is made distinct."""
+    right = tree_sql.windows_sql
+
+    def wrong(windows: Any, inner: str, *given: Any) -> str:
+        return right(windows, f"SELECT DISTINCT * FROM ({inner}) AS d", *given)
+
+    patch.setattr(tree_sql, "windows_sql", wrong)
+
+
 PERSON = "r0p AS __dp_person"
 NO_EQUALITY = ("r0p = r1p", "TRUE")
 ONE_FOR_ALL = (PERSON, "min(r0p) AS __dp_person")
@@ -223,9 +233,12 @@ MUTANTS: dict[str, tuple[tuple[Plant, ...], str]] = {
         "SELECT title, count(*) AS n FROM ratings GROUP BY title",
     ),
     "a LIMIT that is kept": ((kept("limit", " LIMIT 2"),), "SELECT title FROM ratings LIMIT 2"),
-    "a window that is kept": (
-        (kept("qualify", " QUALIFY system.main.row_number() OVER (ORDER BY c0) = 1"),),
-        "SELECT title FROM ratings QUALIFY row_number() OVER (ORDER BY title) = 1",
+    "a window over all people": (
+        (changed(("PARTITION BY __dp_person, c0", "PARTITION BY 1"), of="_windows"),),
+        "SELECT user_id, rank() OVER (PARTITION BY user_id ORDER BY title) AS place FROM ratings",
+    ),
+    "a window over distinct rows": (
+        (fewer_rows,), "SELECT user_id, title, count(*) OVER (PARTITION BY user_id) AS n FROM ratings",
     ),
     "a list of private values": (
         (private_lists,), "SELECT title FROM ratings WHERE title IN (SELECT title FROM orders)",

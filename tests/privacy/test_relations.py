@@ -120,6 +120,16 @@ MATCHED += [
     "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM (VALUES ('Dune', 2)) v(t, s) WHERE t = r.title AND s > 1)",
     "SELECT title FROM ratings WHERE EXISTS (SELECT 1 FROM catalog WHERE year > 1) AND NOT EXISTS (SELECT 1 FROM pages WHERE page = 'zz')",
     "SELECT user_id, title FROM ratings JOIN (VALUES (1), (2)) v(user_id) USING (user_id)",
+    "SELECT user_id, rank() OVER (PARTITION BY user_id ORDER BY score DESC) AS place FROM ratings WHERE flag",
+    "FROM ratings QUALIFY dense_rank() OVER (PARTITION BY user_id, title ORDER BY day NULLS FIRST) = 1",
+    "SELECT user_id, lag(score) OVER (PARTITION BY user_id ORDER BY score) AS before, score FROM ratings QUALIFY before < score",
+    "SELECT r.user_id, lead(title, 2) OVER (PARTITION BY user_id ORDER BY title) AS t FROM ratings r",
+    "SELECT user_id, score - lag(score) OVER (PARTITION BY user_id ORDER BY score) AS step FROM ratings",
+    "SELECT user_id, title FROM (SELECT DISTINCT user_id, title FROM ratings) QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY title) <= 2",
+    "SELECT user_id, count(*) OVER (PARTITION BY user_id, flag) AS n, first_value(title) OVER (PARTITION BY user_id ORDER BY title DESC) FROM ratings",
+    "WITH w AS (SELECT user_id, title, row_number() OVER (PARTITION BY user_id ORDER BY title) AS n FROM (SELECT DISTINCT user_id, title FROM ratings)) "
+    "SELECT a.title, b.title FROM w a JOIN w b ON a.user_id = b.user_id AND a.n = b.n",
+    "SELECT buyer, rank() OVER (PARTITION BY buyer ORDER BY cost) AS place FROM orders WHERE buyer IN (SELECT user_id FROM ratings)",
 ]
 
 

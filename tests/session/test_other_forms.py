@@ -48,7 +48,6 @@ REFUSED = {  # the source, and how many rows the statement that is proposed coun
     "(SELECT DISTINCT ON (user_id) * FROM events ORDER BY ts)": None,
     "(SELECT DISTINCT ON (user_id) user_id, kind FROM events ORDER BY user_id, ts)": None,
     "(SELECT DISTINCT ON (user_id, kind) user_id, kind FROM events)": None,
-    "(FROM events QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY ts) = 1)": None,
     "events TABLESAMPLE 10%": 1200,
     "events TABLESAMPLE reservoir(10) WHERE kind = 1": 400,
     "events WHERE (kind, size) IN (SELECT kind, size FROM kinds)": None,

@@ -466,7 +466,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ random()
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE random() < 0.5
 
--- NotPrivate: This expression has a window function: it looks at other rows
+-- NotPrivate: A window function of a source must have PARTITION BY with the privacy unit
 -- ^ row_number()
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM (SELECT *, row_number() OVER () AS place FROM ratings)
 

@@ -60,8 +60,8 @@ PER_PERSON = (
     "(SELECT user_id, count(*) AS n FROM orders GROUP BY user_id)."
 )
 FIRST_ROW = (
-    "For each person's first row, join with its time: FROM events JOIN (SELECT user_id, min(ts) AS "
-    "ts FROM events GROUP BY user_id) USING (user_id, ts)."
+    "For each person's first row: "
+    "FROM (FROM events QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY ts) = 1)."
 )
 
 

@@ -47,6 +47,7 @@ from dp_sql.privacy.relations.from_clause import (
     with_wider,
 )
 from dp_sql.privacy.relations.person_groups import grouped
+from dp_sql.privacy.relations.person_windows import has_windows, windowed
 from dp_sql.privacy.relations.tables import Tables, no_table
 from dp_sql.privacy.relations.tree import LeftJoin, Relation, Table, UnionAll, is_plain
 from dp_sql.privacy.relations.tree_sql import Written, written
@@ -119,11 +120,9 @@ class Compiler:
         types = [[v.type for v in rows.values] for rows in (left, right)]
         if types[0] != types[1] or left.person_type != right.person_type:
             self.tables.note_union(left, right)
-            self.tables.note_people(left.person_type, right.person_type)
             why = "Both sides of UNION ALL must have the same columns and types"
             raise refuse(tree, why, ALLOWED)
-        pairs = zip(left.values, right.values, strict=True)
-        values = tuple(either(tree, one, other) for one, other in pairs)
+        values = tuple(map(partial(either, tree), left.values, right.values))
         if self.tables.trusted:  # the privacy unit may be called as it is on the left
             own = zip(values, left.values, strict=True)
             values = tuple(value._replace(origin=one.origin) for value, one in own)
@@ -131,13 +130,15 @@ class Compiler:
 
     def _select(self, tree: exp.Select) -> Rows:
         known = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
-        only(tree, {*known, "order"})  # without LIMIT an order says nothing
+        only(tree, {*known, "order", "qualify"})  # without LIMIT an order says nothing
         compiler = self._with(tree)
         source = compiler.from_clause(tree)
         scope = compiler.scope(source)
         compiler.where(tree, source)
         if tree.args.get("group") is not None or tree.args.get("having") is not None:
             return grouped(tree, source, scope)
+        if has_windows(tree):
+            tree, source, scope = windowed(tree, source, compiler.scope)
         names, values = projections(tree, source, scope)
         if any(value.is_unnested for value in values):
             source, values = joins.unnested(tree, source, values)

@@ -141,6 +141,7 @@ class DeclaredTables(Tables):
             self.views.add(folded(parts[-1]))
 
     def note_union(self, left: Rows, right: Rows) -> None:
+        self.note_people(left.person_type, right.person_type)
         (here, there) = (left, right) if left.private else (right, left)
         if here.private and not there.private:
             pairs = zip(here.values, there.values, strict=False)

@@ -1,12 +1,15 @@
 """Relations of one FROM clause as SQL: joined, reduced to distinct rows, and capped by person."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dp_sql.errors import NotSupported
-from dp_sql.privacy.relations.tree import LinkedTable, Select, Table
+from dp_sql.privacy.relations.tree import LinkedTable, Select, Table, Windows
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, exact, family, same_bits
+
+PATTERN = "system.main.regexp_"
+_CONCATENATIONS = (" || ", "system.main.concat")  # of strings that may be long
 
 
 class FromPartSql(NamedTuple):
@@ -62,6 +65,36 @@ def distinct_sql(select: Select, part: FromPartSql) -> str:
     return f"SELECT DISTINCT {listed_sql(listed)} FROM ({part.sql}) AS t"
 
 
+def by_values(types: Mapping[str, str]) -> list[str]:
+    """What orders rows by the values of columns, of these types: only equal rows tie."""
+    order = []
+    for column, kind in types.items():
+        if family(kind) in BINARY_TYPES | {"ENUM"}:
+            order.append(f"CAST({column} AS VARCHAR)")
+        elif family(kind) in EXACT_TYPES:
+            order.append(exact(column, family(kind)))
+    return order
+
+
+def windows_sql(windows: Windows, inner: str, need: Collection[int], read: Sequence[int]) -> str:
+    """Needed columns of a relation with window functions; `inner` has the columns `read`."""
+    n_own = len(windows.relation.types)
+    ties = by_values({f"c{i}": windows.relation.types[i] for i in read})
+    listed = ["__dp_person", *(f"c{i}" for i in sorted(need) if i < n_own)]
+    for i in sorted(need):
+        if i < n_own:
+            continue
+        one = windows.functions[i - n_own]
+        by = ", ".join(["__dp_person", *(f"c{place}" for place in one.partition)])
+        order = [f"c{place} {way}" for place, way in one.order]
+        if order:
+            order += [] if one.has_ties else ties
+            by += f" ORDER BY {', '.join(order)}"
+        call = f"system.main.{one.name}({one.arguments})"
+        listed.append(f"{call} OVER (PARTITION BY {by}) AS c{i}")
+    return f"SELECT {listed_sql(listed)} FROM ({inner}) AS t"
+
+
 def capped_sql(select: Select, part: FromPartSql, sql: str, cap: int) -> str:
     """A limited number of rows of each person, chosen by their values alone.
 
@@ -71,12 +104,7 @@ def capped_sql(select: Select, part: FromPartSql, sql: str, cap: int) -> str:
     """
     person = f"r{part.number}p"
     order = [f"system.main.hash({', '.join(part.columns)})"] if part.columns else []
-    for column in part.columns:
-        kind = family(select.type_of(column))
-        if kind in BINARY_TYPES | {"ENUM"}:
-            order.append(f"CAST({column} AS VARCHAR)")
-        elif kind in EXACT_TYPES:
-            order.append(exact(column, kind))
+    order += by_values({column: select.type_of(column) for column in part.columns})
     by = f" ORDER BY {', '.join(order)}" if order else ""
     number = f"system.main.row_number() OVER (PARTITION BY {person}{by})"
     listed = listed_sql([person, *part.columns])
@@ -165,3 +193,19 @@ def too_much(select: Select, rows: int, most: int, joined: Sequence[FromPartSql]
         hint="Join on a column that is unique in the other table, or select fewer of its columns: "
         "rows that differ only in columns that the query does not read count once.",
     )
+
+
+def refuse_costly(expressions: Iterable[str]) -> None:
+    """Refuse patterns and concatenations where a join or a list multiplies rows: one costs many."""
+    for sql in expressions:
+        if PATTERN in sql:
+            why = (
+                "A pattern with _ or an inner % would be matched after a join or an unnest that "
+                "multiplies rows."
+            )
+            hint = "Match it in a subquery, before it: FROM (SELECT … WHERE … LIKE …) JOIN …"
+            raise NotSupported(why, hint=hint)
+        if any(word in sql for word in _CONCATENATIONS):
+            why = "Strings would be concatenated after a join or an unnest that multiplies rows."
+            hint = "Concatenate them in a subquery, before it: FROM (SELECT … || …) JOIN …"
+            raise NotSupported(why, hint=hint)

@@ -21,8 +21,9 @@ _OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue, exp.ArgMin, exp.ArgMax)
 def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
     """A SELECT with GROUP BY, in which each group is made of one person's rows."""
     group, having = tree.args.get("group"), tree.args.get("having")
-    if group is None or source.private is None or tree.args.get("distinct") is not None:
-        why = "A source with groups must GROUP BY the privacy unit, without DISTINCT"
+    others = tree.args.get("distinct") or tree.args.get("qualify")
+    if group is None or source.private is None or others is not None:
+        why = "A source with groups must GROUP BY the privacy unit, without DISTINCT or QUALIFY"
         raise refuse(tree, why, ALLOWED)
     only(group, {"expressions", "all"})
     listed = [node.unalias() for node in tree.expressions]

@@ -121,6 +121,39 @@ class Unnest(NamedTuple):
         return self.relation.is_private
 
 
+class WindowFunction(NamedTuple):
+    """A window function over one person's rows, whose columns are places of its relation.
+
+    arguments: as SQL over c0, c1, …. partition: columns, of which one is the person. order: columns
+    and their ways, such as DESC NULLS LAST. has_ties: whether rows with equal keys are equals.
+    """
+
+    name: str
+    arguments: str
+    partition: tuple[int, ...]
+    order: tuple[tuple[int, str], ...]
+    has_ties: bool = False
+
+    @property
+    def reads(self) -> set[int]:
+        """The columns that it reads."""
+        named = {int(found) for found in re.findall(r"\bc(\d+)\b", self.arguments)}
+        return {*self.partition, *(place for place, _ in self.order)} | named
+
+
+class Windows(NamedTuple):
+    """The rows of a private relation, with window functions as further columns."""
+
+    relation: Relation
+    functions: tuple[WindowFunction, ...]
+    types: tuple[str, ...]
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its rows belong to people."""
+        return True
+
+
 class LeftJoin(NamedTuple):
     """What ON says of one relation of a LEFT JOIN: equal columns, and other conditions.
 
@@ -277,7 +310,7 @@ class Select:
         return [*self.on_equal(number, before), *self.on_beside(number)] if before else []
 
 
-Relation = Table | LinkedTable | UnionAll | Unnest | Select
+Relation = Table | LinkedTable | UnionAll | Unnest | Windows | Select
 
 
 def is_plain(relation: Relation) -> bool:
@@ -327,7 +360,7 @@ def relations_below(relation: Relation) -> Iterator[Relation]:
         match one:
             case LinkedTable():
                 waiting += [one.table, one.owner]
-            case Unnest():
+            case Unnest() | Windows():
                 waiting.append(one.relation)
             case UnionAll():
                 waiting += [one.right, one.left]

@@ -16,7 +16,7 @@ Writes SQL and asks about public rows. It must never ask about a private row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +29,7 @@ from dp_sql.privacy.relations.join_bounds import (
     key_columns,
 )
 from dp_sql.privacy.relations.join_sql import (
+    PATTERN,
     FromPartSql,
     FromSql,
     capped_sql,
@@ -38,8 +39,10 @@ from dp_sql.privacy.relations.join_sql import (
     listed_sql,
     matched_sql,
     reduced_sql,
+    refuse_costly,
     too_much,
     where_sql,
+    windows_sql,
 )
 from dp_sql.privacy.relations.tree import (
     LinkedTable,
@@ -48,11 +51,12 @@ from dp_sql.privacy.relations.tree import (
     Table,
     UnionAll,
     Unnest,
+    Windows,
     columns_in,
     is_plain,
     relations_in,
 )
-from dp_sql.sql.types import as_key, exact, same_bits, wider
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, as_key, exact, family, same_bits, wider
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
@@ -63,8 +67,7 @@ MAX_PUBLIC_JOIN_ROWS = 10_000_000  # of a join of public tables
 MAX_LENGTH = 200_000  # of the SQL that is written for a source
 MAX_ELEMENTS = 1_000  # of a list that is unnested: the first ones
 MAX_PATTERNS = 5  # that are regular expressions: one row is matched with each
-_PATTERN = "system.main.regexp_"
-_CONCATENATIONS = (" || ", "system.main.concat")  # of strings that may be long
+_ORDERED = EXACT_TYPES | BINARY_TYPES
 
 
 class Work(NamedTuple):
@@ -100,7 +103,7 @@ def written(
         sql = writer.relation(relation, range(len(relation.types)), every_row).sql
     except RecursionError:
         raise NotSupported("This source is nested too deeply.") from None
-    if limits is not None and sql.count(_PATTERN) > MAX_PATTERNS:
+    if limits is not None and sql.count(PATTERN) > MAX_PATTERNS:
         why = (
             f"This source matches more than {MAX_PATTERNS} patterns that are regular expressions, "
             "or have _ or an inner %."
@@ -141,6 +144,8 @@ class _Writer:
                 found = self._linked(relation, need)
             case Unnest():
                 found = self._unnest(relation, need, every_row)
+            case Windows():
+                found = self._windows(relation, need)
             case UnionAll():
                 found = self._union(relation, need, every_row)
             case Select():
@@ -205,6 +210,16 @@ class _Writer:
         listed.append(f"{exact(elements, unnest.types[column])} AS c{column}")
         return _Sql(f"SELECT {listed_sql(listed)} FROM ({inner.sql}) AS t")
 
+    def _windows(self, windows: Windows, need: Collection[int]) -> _Sql:
+        n_own = len(windows.relation.types)
+        used = [windows.functions[i - n_own] for i in need if i >= n_own]
+        read = {i for i in need if i < n_own}.union(*(one.reads for one in used))
+        if odd := [kind for i in read if family(kind := windows.relation.types[i]) not in _ORDERED]:
+            why = f"Window functions are not supported beside columns of type {odd[0]}."
+            raise NotSupported(why, hint="Compute them in a subquery without such columns.")
+        inner = self.relation(windows.relation, sorted(read), True)  # a function counts each row
+        return _Sql(windows_sql(windows, inner.sql, need, sorted(read)), inner.most)
+
     def _union(self, union: UnionAll, need: Collection[int], every_row: bool) -> _Sql:
         left = self.relation(union.left, need, every_row)
         if union.right is union.left and not every_row:  # the same rows once more
@@ -231,7 +246,7 @@ class _Writer:
             tail += f" GROUP BY {', '.join([*person, *keys])}"
             most = 1 if group.is_whole else most
         if self._multiplied != before and self.limits is not None:
-            _refuse_costly([*values.values(), *keys])
+            refuse_costly([*values.values(), *keys])
         reduced = source.multiplies and group is None and not every_row
         if reduced:
             values = {i: same_bits(sql, select.types[i]) for i, sql in values.items()}
@@ -249,7 +264,7 @@ class _Writer:
         later = {*used, *columns_in(rest)}.union(*map(columns_in, on.values()))
         parts = [self._part(select, n, own.get(n, []), later, every_row) for n in order]
         if self._multiplied != before and self.limits is not None:
-            _refuse_costly([*rest, *(term for terms in own.values() for term in terms)])
+            refuse_costly([*rest, *(term for terms in own.values() for term in terms)])
         if len(parts) == 1:
             return FromSql(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, False, rest)
         for place, part in enumerate(parts):
@@ -265,7 +280,7 @@ class _Writer:
         if not select.is_private:
             least = self.facts.public_number(_count(parts[0].sql))
         elif multiplies and self.limits is not None:
-            _refuse_costly([*rest, *(term for n in order for term in select.on_beside(n))])
+            refuse_costly([*rest, *(term for n in order for term in select.on_beside(n))])
         for place, part in enumerate(parts[1:], 1):
             behind = [term for n in order[place + 1 :] for term in on[n]]
             if select.on_beside(part.number):
@@ -377,22 +392,6 @@ class _Writer:
     def tables(self, sql: str) -> frozenset[Parts]:
         """What was read for a part of the SQL."""
         return frozenset().union(*(tables for read, tables in self.read if read in sql))
-
-
-def _refuse_costly(expressions: Iterable[str]) -> None:
-    """Refuse patterns and concatenations where a join or a list multiplies rows: one costs many."""
-    for sql in expressions:
-        if _PATTERN in sql:
-            why = (
-                "A pattern with _ or an inner % would be matched after a join or an unnest that "
-                "multiplies rows."
-            )
-            hint = "Match it in a subquery, before it: FROM (SELECT … WHERE … LIKE …) JOIN …"
-            raise NotSupported(why, hint=hint)
-        if any(word in sql for word in _CONCATENATIONS):
-            why = "Strings would be concatenated after a join or an unnest that multiplies rows."
-            hint = "Concatenate them in a subquery, before it: FROM (SELECT … || …) JOIN …"
-            raise NotSupported(why, hint=hint)
 
 
 def _count(sql: str) -> str:

@@ -1,0 +1,156 @@
+"""Window functions over one person's rows: PARTITION BY holds the privacy unit.
+
+Which of two rows with equal keys comes first must not depend on where they are stored, as other
+people's rows move them. So rows with equal keys are ordered by their values: only equal rows tie.
+"""
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from dp_sql.privacy.expressions.comparisons import Scope, Value, refuse, whole_number
+from dp_sql.privacy.expressions.predicates import COMPARABLE
+from dp_sql.privacy.relations.from_clause import From, FromPart, Rows, conditions, only
+from dp_sql.privacy.relations.tree import WindowFunction, Windows
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import family
+
+_EXAMPLE = "For example: lag(ts) OVER (PARTITION BY user_id ORDER BY ts)."
+_COUNTERS = ("row_number", "rank", "dense_rank")
+_OF_A_ROW = ("lag", "lead", "first_value")
+_MARK = "__dp_window_"
+_FARTHEST = 1_000  # rows that lag and lead look away
+
+
+def has_windows(tree: exp.Select) -> bool:
+    """Whether a SELECT has QUALIFY, or window functions in its list, subqueries aside."""
+    return tree.args.get("qualify") is not None or bool(_windows(tree))
+
+
+def _windows(tree: exp.Select) -> list[exp.Window]:
+    parts = [*tree.expressions, *filter(None, [tree.args.get("qualify")])]
+    found = [node for part in parts for node in part.find_all(exp.Window)]
+    return [node for node in found if node.find_ancestor(exp.Select) is tree]
+
+
+def windowed(
+    tree: exp.Select, source: From, scope_of: Callable[[From], Scope]
+) -> tuple[exp.Select, From, Scope]:
+    """A SELECT whose window functions are columns of its FROM, and whose QUALIFY is its WHERE.
+
+    Raises Refused where a function could look at another person's rows.
+    """
+    named = [part for part in source.parts if part.rows.names]  # not what IN and EXISTS read
+    if source.private is None or len(named) > 1 or source.elements:
+        why = "Window functions are supported over one private table or subquery"
+        raise refuse(tree, why, f"Join in a subquery: FROM (SELECT … FROM … JOIN …). {_EXAMPLE}")
+    tree = tree.copy()
+    qualify = tree.args.get("qualify")
+    if qualify is not None:
+        _put_aliases(tree, qualify, source)
+    (part,) = named
+    scope, n_own = scope_of(source), len(part.rows.values)
+    columns = [part.value(i) for i in range(n_own)]
+    functions, found, marks = [], [], []
+    for i, node in enumerate(_windows(tree)):
+        value, function = _function(node, scope, columns)
+        functions.append(function)
+        found.append(value)
+        marks.append(f"{_MARK}{i}")
+        node.replace(exp.Paren(this=exp.column(marks[-1], quoted=True)))  # it has no name
+    types = (*(one.type for one in columns), *(one.type for one in found))
+    relation = Windows(source.select(columns), tuple(functions), types)
+    names = part.rows.names + ("",) * (len(types) - n_own)
+    rows = Rows(relation, names, (*columns, *found), source.person_type)
+    outer = From([FromPart(part.path, 0, rows)])
+    outer.added = {(0, i) for i in range(n_own, len(types))}
+    plain = scope_of(outer)
+
+    def is_mark(node: exp.Column) -> bool:
+        return node.name in marks and not node.table
+
+    def column(node: exp.Column) -> Value:
+        if is_mark(node):
+            return outer.parts[0].value(len(columns) + marks.index(node.name))
+        return plain.column(node)
+
+    def as_written(node: Node) -> Value:
+        if plain.as_written is None or any(map(is_mark, node.find_all(exp.Column))):
+            raise refuse(node, "This expression of a window function is not supported here")
+        return plain.as_written(node)
+
+    scope = plain._replace(column=column, as_written=plain.as_written and as_written)
+    if qualify is not None:
+        outer.where += conditions(qualify.this, scope)
+        tree.set("qualify", None)
+    return tree, outer, scope
+
+
+def _put_aliases(tree: exp.Select, qualify: Node, source: From) -> None:
+    """Replace the names of the list that QUALIFY uses by what they mean; a column comes first."""
+    named = {folded(one.alias): one.this for one in tree.expressions if isinstance(one, exp.Alias)}
+    for node in [*qualify.find_all(exp.Column)]:
+        name = folded(node.name)
+        if not node.table and name in named and not source.has(node):
+            node.replace(exp.Paren(this=named[name].copy()))
+
+
+def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Value, WindowFunction]:
+    """A window function and its value; what it reads is added to the columns."""
+
+    def place(inner: Node) -> int:
+        value = scope.compiled(inner)
+        known = [one.sql for one in columns]
+        if value.sql not in known:
+            columns.append(value)
+            known.append(value.sql)
+        if family(columns[known.index(value.sql)].type) not in COMPARABLE:
+            raise refuse(inner, f"Window functions take no {value.type} here", _EXAMPLE)
+        return known.index(value.sql)
+
+    if node.args.get("alias") is not None:
+        raise refuse(node, "The WINDOW clause is not supported; write OVER (…) in full", _EXAMPLE)
+    if node.args.get("spec") is not None:
+        raise refuse(node, "ROWS and RANGE are not supported in OVER", _EXAMPLE)
+    only(node, {"this", "partition_by", "order", "over"})
+    partition = [place(one) for one in node.args.get("partition_by") or []]
+    if not any(columns[i].is_person for i in partition):
+        why = "A window function of a source must have PARTITION BY with the privacy unit"
+        raise refuse(node, why, _EXAMPLE)
+    order = []
+    for one in node.args["order"].expressions if node.args.get("order") is not None else []:
+        only(one, {"this", "desc", "nulls_first"})
+        way = "DESC" if one.args.get("desc") else "ASC"
+        order.append(
+            (place(one.this), f"{way} NULLS {'FIRST' if one.args.get('nulls_first') else 'LAST'}")
+        )
+    called = node.this
+    name = called.name if isinstance(called, exp.Anonymous) else called.sql_name()
+    name = folded(name)
+    if isinstance(called, exp.Count) and isinstance(called.this, exp.Star) and not order:
+        only(called, {"this", "big_int"})
+        only(called.this, set())
+        return Value("", "BIGINT"), WindowFunction("count", "*", tuple(partition), ())
+    if not order or name not in (*_COUNTERS, *_OF_A_ROW):
+        why = f"Supported window functions are {', '.join((*_COUNTERS, *_OF_A_ROW))}, with ORDER BY"
+        raise refuse(node, f"{why}, and count(*) without", _EXAMPLE)
+    kind, arguments = "BIGINT", ""
+    if name in _OF_A_ROW:
+        only(called, {"this"} if name == "first_value" else {"this", "offset"})
+        read = place(called.this)
+        kind, arguments = columns[read].type, f"c{read}"
+        if called.args.get("offset") is not None:
+            offset = whole_number(called.args["offset"])
+            if offset is None or not 0 <= offset <= _FARTHEST:
+                why = f"{name} takes a literal from 0 to {_FARTHEST} as its second argument"
+                raise refuse(called, why, _EXAMPLE)
+            arguments += f", {offset}"
+    else:
+        only(called, {"expressions"} if isinstance(called, exp.Anonymous) else set())
+        if called.args.get("expressions"):
+            raise refuse(called, f"{name} takes no argument", _EXAMPLE)
+    has_ties = name in {"rank", "dense_rank"}
+    return Value("", kind), WindowFunction(
+        name, arguments, tuple(partition), tuple(order), has_ties
+    )

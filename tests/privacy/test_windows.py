@@ -1,0 +1,63 @@
+"""Which of a person's rows comes first depends on that person's rows alone, not on their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+
+import pytest
+
+from dp_sql.privacy.relations import join_sql
+from tests.people import Database
+from tests.privacy.oracle import as_sql, compiled
+
+OVER = "OVER (PARTITION BY user_id ORDER BY score)"
+WINDOWS = [
+    f"SELECT user_id, title, row_number() {OVER} AS n FROM ratings",
+    f"SELECT user_id, title, lag(price) {OVER} AS p FROM ratings",
+    f"SELECT user_id, lead(title) {OVER} AS t, day FROM ratings",
+    f"SELECT user_id, first_value(title) {OVER} AS t FROM ratings",
+    f"SELECT user_id, title FROM ratings QUALIFY row_number() {OVER} = 1",
+    f"SELECT user_id, kind FROM ratings QUALIFY row_number() {OVER} = 1",
+]
+ROWS = [  # of person 1, with one score; and a row of another person among them
+    "(1, 'Dune', 2, NULL, 'novel', 1.5, TRUE)",
+    "(1, 'Emma', 2, '2020-01-31', 'essay', 0, FALSE)",
+    "(1, '', 2, '2020-01-01', NULL, 2.5, NULL)",
+    "(2, 'Dune', 2, NULL, 'novel', 1.5, TRUE)",
+]
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    database = Database()
+    yield database
+    database.close()
+
+
+def answers(text: str, database: Database) -> list[list[tuple[str | None, ...]]]:
+    """What person 1 has, for each order in which the rows may be stored."""
+    sql, found = as_sql(compiled(text, database), database).sql, []
+    for order in permutations(ROWS):
+        for rows in (order, [row for row in order if not row.startswith("(2")]):
+            database.connection.execute(
+                f"TRUNCATE ratings; INSERT INTO ratings VALUES {', '.join(rows)}"
+            )
+            own = [row for row in database.rows(sql) if row[0] == "1"]
+            found.append(sorted(own, key=repr))
+    return found
+
+
+@pytest.mark.parametrize("text", WINDOWS)
+def test_rows_with_equal_keys_are_ordered_by_their_values(text: str, database: Database) -> None:
+    found = answers(text, database)
+    assert found[0] and all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize("text", WINDOWS)
+def test_the_test_would_see_an_order_by_place(
+    text: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(join_sql, "by_values", lambda types: [])
+    found = answers(text, database)
+    assert not all(one == found[0] for one in found)
