@@ -69,7 +69,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings USING SAMPLE 
 -- NotPrivate: A window function of a source must have PARTITION BY with the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings QUALIFY row_number() OVER (PARTITION BY title) = 1)
 
--- NotPrivate: WINDOW is not supported in the source of a DP call, because one person's
+-- NotPrivate: No function uses the window w.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings WINDOW w AS (PARTITION BY title))
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
@@ -387,7 +387,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (PA
 -- NotPrivate: ROWS and RANGE are not supported in OVER.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first_value(title) OVER (PARTITION BY user_id ORDER BY score ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS title FROM ratings)
 
--- NotPrivate: Supported window functions are row_number, rank, dense_rank, lag, lead, first_value,
+-- NotPrivate: Window functions are row_number, rank, dense_rank, lag, lead, first_value,
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) OVER (PARTITION BY user_id ORDER BY score) AS title FROM ratings)
 
 -- NotPrivate: Window functions are supported over one private table or subquery.

@@ -129,6 +129,10 @@ MATCHED += [
     "SELECT user_id, count(*) OVER (PARTITION BY user_id, flag) AS n, first_value(title) OVER (PARTITION BY user_id ORDER BY title DESC) FROM ratings",
     "WITH w AS (SELECT user_id, title, row_number() OVER (PARTITION BY user_id ORDER BY title) AS n FROM (SELECT DISTINCT user_id, title FROM ratings)) "
     "SELECT a.title, b.title FROM w a JOIN w b ON a.user_id = b.user_id AND a.n = b.n",
+    "SELECT user_id, title, sum(score) OVER (PARTITION BY user_id) AS s, min(price) OVER w AS p, max(title) OVER w AS t FROM ratings "
+    "WINDOW w AS (PARTITION BY user_id, flag)",
+    "SELECT user_id, score, sum(score) OVER (PARTITION BY user_id ORDER BY score) AS so_far, count(title) OVER (PARTITION BY user_id) AS n "
+    "FROM (SELECT DISTINCT user_id, score, title FROM ratings WHERE title IS NOT NULL AND score IS NOT NULL) QUALIFY so_far > 1",
     "SELECT buyer, rank() OVER (PARTITION BY buyer ORDER BY cost) AS place FROM orders WHERE buyer IN (SELECT user_id FROM ratings)",
 ]
 

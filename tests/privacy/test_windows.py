@@ -54,6 +54,11 @@ def test_rows_with_equal_keys_are_ordered_by_their_values(text: str, database: D
     assert found[0] and all(one == found[0] for one in found)
 
 
+def test_rows_with_equal_keys_are_counted_together(database: Database) -> None:
+    text = f"SELECT user_id, count(*) {OVER} AS n, rank() {OVER} AS r FROM ratings"
+    assert {row for one in answers(text, database) for row in one} == {("1", "1", "3", "1")}
+
+
 @pytest.mark.parametrize("text", WINDOWS)
 def test_the_test_would_see_an_order_by_place(
     text: str, database: Database, monkeypatch: pytest.MonkeyPatch

@@ -130,7 +130,7 @@ class Compiler:
 
     def _select(self, tree: exp.Select) -> Rows:
         known = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
-        only(tree, {*known, "order", "qualify"})  # without LIMIT an order says nothing
+        only(tree, {*known, "order", "qualify", "windows"})  # without LIMIT an order says nothing
         compiler = self._with(tree)
         source = compiler.from_clause(tree)
         scope = compiler.scope(source)

@@ -21,8 +21,8 @@ _OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue, exp.ArgMin, exp.ArgMax)
 def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
     """A SELECT with GROUP BY, in which each group is made of one person's rows."""
     group, having = tree.args.get("group"), tree.args.get("having")
-    others = tree.args.get("distinct") or tree.args.get("qualify")
-    if group is None or source.private is None or others is not None:
+    others = [tree.args.get(key) for key in ("distinct", "qualify", "windows")]
+    if group is None or source.private is None or any(others):
         why = "A source with groups must GROUP BY the privacy unit, without DISTINCT or QUALIFY"
         raise refuse(tree, why, ALLOWED)
     only(group, {"expressions", "all"})
@@ -131,8 +131,8 @@ def _aggregate(node: Node, scope: Scope) -> Value:
     return value._replace(sql=value.sql + filtered)
 
 
-def _total_of(kind: str) -> str:
-    """The type of a sum that cannot overflow; "" where it could."""
+def total_type(kind: str) -> str:
+    """The type of a sum of a type that cannot overflow; "" where it could."""
     if family(kind) == "DECIMAL" and digits_of(kind)[0] <= _MOST_DIGITS:
         return f"DECIMAL(38,{digits_of(kind)[1]})"
     return "HUGEINT" if family(kind) in SMALL else ""  # 2^63 rows of them fit
@@ -149,7 +149,7 @@ def _whole(node: Node, scope: Scope) -> Value:
     if isinstance(node, exp.Sum | exp.Avg) and inner is not None:
         only(node, {"this"})
         value = scope.compiled(inner)
-        if kind := _total_of(value.type):
+        if kind := total_type(value.type):
             word, kind = ("avg", "DOUBLE") if isinstance(node, exp.Avg) else ("sum", kind)
             return Value(f"system.main.{word}({value.sql})", kind)
     if isinstance(node, exp.CountIf):

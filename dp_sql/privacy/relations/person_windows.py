@@ -9,23 +9,26 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.comparisons import Scope, Value, refuse, whole_number
+from dp_sql.privacy.expressions.compiler import settled
 from dp_sql.privacy.expressions.predicates import COMPARABLE
 from dp_sql.privacy.relations.from_clause import From, FromPart, Rows, conditions, only
+from dp_sql.privacy.relations.person_groups import total_type
 from dp_sql.privacy.relations.tree import WindowFunction, Windows
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.sqlglot_tree import Node, parsed_text
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import family
 
 _EXAMPLE = "For example: lag(ts) OVER (PARTITION BY user_id ORDER BY ts)."
 _COUNTERS = ("row_number", "rank", "dense_rank")
 _OF_A_ROW = ("lag", "lead", "first_value")
+_AGGREGATES = ("count", "min", "max", "sum")
 _MARK = "__dp_window_"
 _FARTHEST = 1_000  # rows that lag and lead look away
 
 
 def has_windows(tree: exp.Select) -> bool:
     """Whether a SELECT has QUALIFY, or window functions in its list, subqueries aside."""
-    return tree.args.get("qualify") is not None or bool(_windows(tree))
+    return any(map(tree.args.get, ("qualify", "windows"))) or bool(_windows(tree))
 
 
 def _windows(tree: exp.Select) -> list[exp.Window]:
@@ -45,7 +48,9 @@ def windowed(
     if source.private is None or len(named) > 1 or source.elements:
         why = "Window functions are supported over one private table or subquery"
         raise refuse(tree, why, f"Join in a subquery: FROM (SELECT … FROM … JOIN …). {_EXAMPLE}")
-    tree = tree.copy()
+    text, tree = parsed_text(tree), tree.copy()
+    tree.meta["sql"] = text
+    _put_named_windows(tree)
     qualify = tree.args.get("qualify")
     if qualify is not None:
         _put_aliases(tree, qualify, source)
@@ -77,7 +82,8 @@ def windowed(
 
     def as_written(node: Node) -> Value:
         if plain.as_written is None or any(map(is_mark, node.find_all(exp.Column))):
-            raise refuse(node, "This expression of a window function is not supported here")
+            why = "This expression of a window function is not supported here"
+            raise refuse(node, why, "Name the window function in a subquery, and compute outside.")
         return plain.as_written(node)
 
     scope = plain._replace(column=column, as_written=plain.as_written and as_written)
@@ -85,6 +91,21 @@ def windowed(
         outer.where += conditions(qualify.this, scope)
         tree.set("qualify", None)
     return tree, outer, scope
+
+
+def _put_named_windows(tree: exp.Select) -> None:
+    """Write the windows of the WINDOW clause out where they are used."""
+    named = {folded(one.this.name): one for one in tree.args.get("windows") or []}
+    used = set()
+    for node in _windows(tree):
+        alias = node.args.get("alias")
+        if alias is not None and (one := named.get(folded(alias.name))) is not None:
+            for key in ("partition_by", "order", "spec", "alias"):
+                node.set(key, one.copy().args.get(key))
+            used.add(folded(alias.name))
+    for name in named.keys() - used:
+        raise refuse(tree, f"No function uses the window {name}", _EXAMPLE)
+    tree.set("windows", None)
 
 
 def _put_aliases(tree: exp.Select, qualify: Node, source: From) -> None:
@@ -99,58 +120,67 @@ def _put_aliases(tree: exp.Select, qualify: Node, source: From) -> None:
 def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Value, WindowFunction]:
     """A window function and its value; what it reads is added to the columns."""
 
-    def place(inner: Node) -> int:
-        value = scope.compiled(inner)
+    def place(value: Value, at: Node) -> int:
+        if family(value.type) not in COMPARABLE:
+            raise refuse(at, f"Window functions take no {value.type} here", _EXAMPLE)
         known = [one.sql for one in columns]
         if value.sql not in known:
             columns.append(value)
-            known.append(value.sql)
-        if family(columns[known.index(value.sql)].type) not in COMPARABLE:
-            raise refuse(inner, f"Window functions take no {value.type} here", _EXAMPLE)
-        return known.index(value.sql)
+        return known.index(value.sql) if value.sql in known else len(known)
 
     if node.args.get("alias") is not None:
-        raise refuse(node, "The WINDOW clause is not supported; write OVER (…) in full", _EXAMPLE)
+        raise refuse(node, "There is no such window", _EXAMPLE)
     if node.args.get("spec") is not None:
         raise refuse(node, "ROWS and RANGE are not supported in OVER", _EXAMPLE)
     only(node, {"this", "partition_by", "order", "over"})
-    partition = [place(one) for one in node.args.get("partition_by") or []]
+    keys = node.args.get("partition_by") or []
+    partition = tuple(place(scope.compiled(key), key) for key in keys)
     if not any(columns[i].is_person for i in partition):
         why = "A window function of a source must have PARTITION BY with the privacy unit"
         raise refuse(node, why, _EXAMPLE)
     order = []
     for one in node.args["order"].expressions if node.args.get("order") is not None else []:
         only(one, {"this", "desc", "nulls_first"})
-        way = "DESC" if one.args.get("desc") else "ASC"
-        order.append(
-            (place(one.this), f"{way} NULLS {'FIRST' if one.args.get('nulls_first') else 'LAST'}")
-        )
+        nulls = "FIRST" if one.args.get("nulls_first") else "LAST"
+        way = f"{'DESC' if one.args.get('desc') else 'ASC'} NULLS {nulls}"
+        order.append((place(scope.compiled(one.this), one), way))
     called = node.this
-    name = called.name if isinstance(called, exp.Anonymous) else called.sql_name()
-    name = folded(name)
-    if isinstance(called, exp.Count) and isinstance(called.this, exp.Star) and not order:
+    name = folded(called.name if isinstance(called, exp.Anonymous) else called.sql_name())
+    kind, arguments = "BIGINT", ""
+    if isinstance(called, exp.Count) and isinstance(called.this, exp.Star):
         only(called, {"this", "big_int"})
         only(called.this, set())
-        return Value("", "BIGINT"), WindowFunction("count", "*", tuple(partition), ())
-    if not order or name not in (*_COUNTERS, *_OF_A_ROW):
-        why = f"Supported window functions are {', '.join((*_COUNTERS, *_OF_A_ROW))}, with ORDER BY"
-        raise refuse(node, f"{why}, and count(*) without", _EXAMPLE)
-    kind, arguments = "BIGINT", ""
-    if name in _OF_A_ROW:
-        only(called, {"this"} if name == "first_value" else {"this", "offset"})
-        read = place(called.this)
-        kind, arguments = columns[read].type, f"c{read}"
-        if called.args.get("offset") is not None:
-            offset = whole_number(called.args["offset"])
-            if offset is None or not 0 <= offset <= _FARTHEST:
-                why = f"{name} takes a literal from 0 to {_FARTHEST} as its second argument"
-                raise refuse(called, why, _EXAMPLE)
-            arguments += f", {offset}"
+        arguments = "*"
+    elif name in (*_AGGREGATES, *_OF_A_ROW) and (order or name in _AGGREGATES):
+        value, more = _argument(called, name, scope)
+        kind = (
+            "BIGINT" if name == "count" else total_type(value.type) if name == "sum" else value.type
+        )
+        arguments = f"c{place(value, called)}{more}"
+    elif name in _COUNTERS and order and not called.args.get("expressions"):
+        only(called, {"this", "expressions"} if isinstance(called, exp.Anonymous) else set())
     else:
-        only(called, {"expressions"} if isinstance(called, exp.Anonymous) else set())
-        if called.args.get("expressions"):
-            raise refuse(called, f"{name} takes no argument", _EXAMPLE)
-    has_ties = name in {"rank", "dense_rank"}
-    return Value("", kind), WindowFunction(
-        name, arguments, tuple(partition), tuple(order), has_ties
-    )
+        known = ", ".join((*_COUNTERS, *_OF_A_ROW))
+        why = f"Window functions are {known}, with ORDER BY, and {', '.join(_AGGREGATES)}"
+        raise refuse(node, why, _EXAMPLE)
+    has_ties = name in {"rank", "dense_rank", *_AGGREGATES}  # RANGE is the default
+    return Value("", kind), WindowFunction(name, arguments, partition, tuple(order), has_ties)
+
+
+def _argument(called: Node, name: str, scope: Scope) -> tuple[Value, str]:
+    """What a window function reads, and its further arguments as SQL."""
+    may_look_away = name in {"lag", "lead"}
+    only(called, {"this", "offset"} if may_look_away else {"this", "big_int"})
+    value, more = scope.compiled(called.this), ""
+    if name in {"min", "max"}:
+        value = settled(value, called)  # one value for all that are equal
+    if name == "sum" and not total_type(value.type):
+        why = "sum takes integers up to 64 bits and decimals up to 18 digits here"
+        raise refuse(called, why, _EXAMPLE)
+    if called.args.get("offset") is not None:
+        offset = whole_number(called.args["offset"])
+        if offset is None or not 0 <= offset <= _FARTHEST:
+            why = f"{name} takes a literal from 0 to {_FARTHEST} as its second argument"
+            raise refuse(called, why, _EXAMPLE)
+        more = f", {offset}"
+    return value, more
