@@ -392,3 +392,9 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) O
 
 -- NotPrivate: Window functions are supported over one private table or subquery.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN (SELECT title, row_number() OVER (PARTITION BY year ORDER BY title) AS n FROM catalog) USING (title)
+
+-- NotPrivate: GROUP BY in a source must list the privacy unit.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT u, min(title) AS title FROM (SELECT title, lag(user_id) OVER (PARTITION BY user_id ORDER BY score) AS u FROM ratings) GROUP BY u)
+
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT lag(user_id) OVER (PARTITION BY user_id ORDER BY score) AS u FROM ratings) AS a JOIN ratings AS b ON a.u = b.user_id

@@ -191,6 +191,23 @@ class Writer:
                 found.append(replace(col, name=new))
         return ", ".join(texts), found
 
+    def window(self, rel: Rel, text: str, tail: str) -> tuple[str, str]:
+        """A list with a window function whose value has no ties to break, and FROM with QUALIFY."""
+        people = [col.name for col in rel.cols if col.person]
+        keys = [self.one(people)] if people and self.chance(85) else []
+        keys += [self.draw(st.sampled_from(rel.cols)).name] if self.chance(30) else []
+        others = [
+            col.name for col in rel.cols if col.type in {"big", "int", "text", "date", "bool"}
+        ]
+        order = (
+            f"{self.one(others or people or ['title'])}{self.one(['', ' DESC', ' NULLS FIRST'])}"
+        )
+        over = f"PARTITION BY {', '.join(keys)}" if keys else ""
+        call = self.one(["rank()", "dense_rank()", "count(*)"])
+        over += f" ORDER BY {order}" if call != "count(*)" or self.chance(50) else ""
+        tail += f" QUALIFY wn {self.one(['= 1', '> 1', '< 3'])}" if self.chance(40) else ""
+        return f"{text}, {call} OVER ({over}) AS wn", tail
+
     def grouped(self, rels: Sequence[Rel], tail: str) -> Rel:
         text, cols = self.listed(rels[:1])
         keys = (
@@ -264,6 +281,9 @@ class Writer:
             rel = writer.grouped(rels, tail)
         else:
             text, cols = writer.listed(rels)
+            if len(rels) == 1 and self.chance(25):
+                text, tail = writer.window(rels[0], text, tail)
+                cols = [*cols, Col("wn", "big")]
             rel = Rel(
                 f"SELECT {'DISTINCT ' if self.chance(12) else ''}{text} {tail}", "", tuple(cols)
             )

@@ -133,6 +133,11 @@ MATCHED += [
     "WINDOW w AS (PARTITION BY user_id, flag)",
     "SELECT user_id, score, sum(score) OVER (PARTITION BY user_id ORDER BY score) AS so_far, count(title) OVER (PARTITION BY user_id) AS n "
     "FROM (SELECT DISTINCT user_id, score, title FROM ratings WHERE title IS NOT NULL AND score IS NOT NULL) QUALIFY so_far > 1",
+    "SELECT name, lag(title) OVER (PARTITION BY name ORDER BY title) AS t, min(title) OVER (PARTITION BY name) AS m FROM accounts",
+    "SELECT DISTINCT name, t FROM (SELECT name, first_value(title) OVER (PARTITION BY name ORDER BY title DESC) AS t FROM accounts)",
+    "SELECT a.name, o FROM (SELECT name, lag(title) OVER (PARTITION BY name ORDER BY title) AS t FROM accounts) a JOIN (SELECT name, title AS o "
+    "FROM logins) b ON a.name = b.name AND lower(a.t) = b.o",
+    "SELECT user_id, lag(user_id) OVER (PARTITION BY user_id ORDER BY title) AS u FROM ratings",
     "SELECT buyer, rank() OVER (PARTITION BY buyer ORDER BY cost) AS place FROM orders WHERE buyer IN (SELECT user_id FROM ratings)",
 ]
 

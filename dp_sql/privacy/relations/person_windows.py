@@ -146,17 +146,18 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
         order.append((place(scope.compiled(one.this), one), way))
     called = node.this
     name = folded(called.name if isinstance(called, exp.Anonymous) else called.sql_name())
-    kind, arguments = "BIGINT", ""
+    found, arguments = Value("", "BIGINT"), ""
     if isinstance(called, exp.Count) and isinstance(called.this, exp.Star):
         only(called, {"this", "big_int"})
         only(called.this, set())
         arguments = "*"
     elif name in (*_AGGREGATES, *_OF_A_ROW) and (order or name in _AGGREGATES):
         value, more = _argument(called, name, scope)
-        kind = (
-            "BIGINT" if name == "count" else total_type(value.type) if name == "sum" else value.type
-        )
         arguments = f"c{place(value, called)}{more}"
+        if name == "sum":
+            found = Value("", total_type(value.type))
+        elif name != "count":  # beside a row it is not the value of that row's columns
+            found = value._replace(origin=None, is_person=False, image=None)
     elif name in _COUNTERS and order and not called.args.get("expressions"):
         only(called, {"this", "expressions"} if isinstance(called, exp.Anonymous) else set())
     else:
@@ -164,7 +165,7 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
         why = f"Window functions are {known}, with ORDER BY, and {', '.join(_AGGREGATES)}"
         raise refuse(node, why, _EXAMPLE)
     has_ties = name in {"rank", "dense_rank", *_AGGREGATES}  # RANGE is the default
-    return Value("", kind), WindowFunction(name, arguments, partition, tuple(order), has_ties)
+    return found, WindowFunction(name, arguments, partition, tuple(order), has_ties)
 
 
 def _argument(called: Node, name: str, scope: Scope) -> tuple[Value, str]:
