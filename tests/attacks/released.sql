@@ -134,3 +134,18 @@ SELECT DP_TOPK(tag, 1, epsilon := 1, domain := ['t1', 't2']) FROM (SELECT user_i
 
 -- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE user_id * 10000000000 > 0
+
+-- released
+SELECT DP_TOPK(title, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (FROM ratings QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY day) = 1)
+
+-- released
+SELECT DP_TOPK(t, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (SELECT user_id, lag(title) OVER (PARTITION BY user_id ORDER BY score) AS t FROM ratings)
+
+-- released
+SELECT DP_TOPK(t, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (SELECT user_id, arg_max(title, score) AS t FROM ratings GROUP BY user_id)
+
+-- released
+SELECT DP_TOPK(title, 1, epsilon := 1, domain := ['b0', 'b1']) FROM ratings JOIN (VALUES ('b0', 1), ('b1', 2)) AS v(title, w) USING (title) WHERE w > 1
+
+-- released
+SELECT DP_TOPK(ratings.title, 1, epsilon := 1, domain := ['b0', 'b1']) FROM ratings JOIN catalog AS c ON ratings.title > c.title

@@ -162,7 +162,7 @@ _WORDS = {
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
     "TRY_CAST", "typeof", "stated", "declared", "common", "starts_with", "ends_with", "contains",
     "regexp_full_match", "strlen", "disabled_optimizers", "nullif", "least", "abs", "sign", "BETWEEN",
-    "INTERVAL", "VALUES", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
+    "INTERVAL", "VALUES", "arg_min", "arg_max", "row", "lag", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
     "json_extract", "json_extract_string", "list_slice", "avg", "count_if", "array_extract", "array_slice",
     "struct_extract", "list_value", "list_aggregate", "time_bucket", *FUNCTIONS,
 }  # fmt: skip

@@ -138,6 +138,12 @@ MATCHED += [
     "SELECT a.name, o FROM (SELECT name, lag(title) OVER (PARTITION BY name ORDER BY title) AS t FROM accounts) a JOIN (SELECT name, title AS o "
     "FROM logins) b ON a.name = b.name AND lower(a.t) = b.o",
     "SELECT user_id, lag(user_id) OVER (PARTITION BY user_id ORDER BY title) AS u FROM ratings",
+    "SELECT user_id, arg_max(title, score) AS t FROM (SELECT user_id, score, min(title) AS title FROM ratings GROUP BY ALL) GROUP BY user_id",
+    "SELECT user_id, arg_min(flag, price) AS f FROM (SELECT user_id, price, bool_or(flag) AS flag FROM ratings GROUP BY ALL) GROUP BY user_id "
+    "HAVING arg_min(flag, price)",
+    "SELECT user_id, kind, max_by(score, title) FILTER (WHERE flag) AS s FROM (SELECT DISTINCT user_id, kind, score, title, flag FROM ratings "
+    "WHERE score IS NOT NULL) GROUP BY ALL HAVING count(*) > 0",
+    "SELECT name, arg_max(title, title) AS t FROM accounts GROUP BY name",
     "SELECT buyer, rank() OVER (PARTITION BY buyer ORDER BY cost) AS place FROM orders WHERE buyer IN (SELECT user_id FROM ratings)",
 ]
 

@@ -15,7 +15,7 @@ from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import digits_of, family
 
 _MOST_DIGITS = 18  # of a DECIMAL: 10^20 rows of them fit DECIMAL(38), which no table has
-_OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue, exp.ArgMin, exp.ArgMax)
+_OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue)
 
 
 def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
@@ -115,7 +115,7 @@ def _counts_rows(node: Node) -> bool:
     node = node.this if isinstance(node, exp.Filter) else node
     if isinstance(node, exp.Count):
         return not isinstance(node.this, exp.Distinct)
-    return is_aggregate(node) and not isinstance(node, exp.Min | exp.Max)
+    return is_aggregate(node) and not isinstance(node, exp.Min | exp.Max | exp.ArgMin | exp.ArgMax)
 
 
 def _aggregate(node: Node, scope: Scope) -> Value:
@@ -146,6 +146,14 @@ def _whole(node: Node, scope: Scope) -> Value:
         value = without_query(value, node) if family(value.type) == "VARCHAR" else value
         word = "min" if isinstance(node, exp.Min) else "max"
         return Value(f"system.main.{word}({value.sql})", value.type)
+    if isinstance(node, exp.ArgMin | exp.ArgMax) and inner is not None:
+        only(node, {"this", "expression"})
+        value, key = (settled(scope.compiled(one), node) for one in (inner, node.expression))
+        # Of rows with equal keys, the least or the largest value: not the one that is stored first.
+        both = f"system.main.row({key.sql}, {value.sql})"
+        word = "arg_min" if isinstance(node, exp.ArgMin) else "arg_max"
+        found = f"CASE WHEN {key.sql} IS NULL THEN NULL ELSE {both} END"
+        return Value(f"system.main.{word}({value.sql}, {found})", value.type)
     if isinstance(node, exp.Sum | exp.Avg) and inner is not None:
         only(node, {"this"})
         value = scope.compiled(inner)
@@ -161,8 +169,8 @@ def _whole(node: Node, scope: Scope) -> Value:
         return Value(f"system.main.{word}({scope.condition(inner)})", "BOOLEAN")
     if not isinstance(node, exp.Count | exp.Anonymous):
         why = (
-            "A source may only use count, min, max, bool_or, bool_and, and sum and avg "
-            "of integers up to 64 bits and of decimals up to 18 digits"
+            "A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum "
+            "and avg of integers up to 64 bits and of decimals up to 18 digits"
         )
         raise refuse(node, why, FIRST_ROW if isinstance(node, _OF_ONE_ROW) else "")
     only(node, {"this", "big_int"})

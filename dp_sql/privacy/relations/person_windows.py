@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.comparisons import Scope, Value, refuse, whole_number
+from dp_sql.privacy.expressions.comparisons import Refused, Scope, Value, refuse, whole_number
 from dp_sql.privacy.expressions.compiler import settled
 from dp_sql.privacy.expressions.predicates import COMPARABLE
+from dp_sql.privacy.relations.as_written import span
 from dp_sql.privacy.relations.from_clause import From, FromPart, Rows, conditions, only
 from dp_sql.privacy.relations.person_groups import total_type
 from dp_sql.privacy.relations.tree import WindowFunction, Windows
@@ -59,7 +60,12 @@ def windowed(
     columns = [part.value(i) for i in range(n_own)]
     functions, found, marks = [], [], []
     for i, node in enumerate(_windows(tree)):
-        value, function = _function(node, scope, columns)
+        try:
+            value, function = _function(node, scope, columns)
+        except Refused as refusal:
+            if not any("start" in inner.meta for inner in refusal.node.walk()):
+                refusal.offset = (span(node) or (None,))[0]
+            raise
         functions.append(function)
         found.append(value)
         marks.append(f"{_MARK}{i}")
