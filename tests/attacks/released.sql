@@ -146,6 +146,3 @@ SELECT DP_TOPK(t, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (SELECT user_id,
 
 -- released
 SELECT DP_TOPK(title, 1, epsilon := 1, domain := ['b0', 'b1']) FROM ratings JOIN (VALUES ('b0', 1), ('b1', 2)) AS v(title, w) USING (title) WHERE w > 1
-
--- released
-SELECT DP_TOPK(ratings.title, 1, epsilon := 1, domain := ['b0', 'b1']) FROM ratings JOIN catalog AS c ON ratings.title > c.title

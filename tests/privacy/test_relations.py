@@ -144,6 +144,12 @@ MATCHED += [
     "SELECT user_id, kind, max_by(score, title) FILTER (WHERE flag) AS s FROM (SELECT DISTINCT user_id, kind, score, title, flag FROM ratings "
     "WHERE score IS NOT NULL) GROUP BY ALL HAVING count(*) > 0",
     "SELECT name, arg_max(title, title) AS t FROM accounts GROUP BY name",
+    "SELECT title FROM ratings WHERE score IN (SELECT year FROM catalog) OR score NOT IN (FROM range(2))",
+    "SELECT page FROM visits WHERE u IN (SELECT year FROM catalog) AND NOT t IN (SELECT year FROM catalog)",
+    "SELECT r.title, n FROM ratings r JOIN (SELECT title, count(*) AS n, max(year) AS y FROM catalog GROUP BY title) c USING (title) WHERE y > 1",
+    "SELECT title FROM ratings WHERE title IN (SELECT title FROM catalog GROUP BY ALL HAVING count(*) > 1 OR min(year) < 3)",
+    "SELECT r.title, s FROM ratings r LEFT JOIN (SELECT year, sum(n) AS s FROM catalog, range(3) t(n) GROUP BY year) c ON r.score >= c.year",
+    "SELECT person, l, rank() OVER (PARTITION BY person ORDER BY uh) AS place FROM odd",
     "SELECT buyer, rank() OVER (PARTITION BY buyer ORDER BY cost) AS place FROM orders WHERE buyer IN (SELECT user_id FROM ratings)",
 ]
 

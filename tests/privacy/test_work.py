@@ -135,6 +135,19 @@ def test_one_row_makes_no_more_rows_than_promised(name: str, shops: Shops) -> No
     assert check(SOURCES[name], shops)
 
 
+@pytest.mark.parametrize(
+    "joins",
+    ["JOIN four f ON r.score > f.a", "CROSS JOIN four f", "LEFT JOIN four f ON r.score < f.a AND f.b = 0",
+     "JOIN carts c USING (user_id) JOIN four f ON f.a < c.score"],
+)  # fmt: skip
+def test_one_row_meets_each_row_of_a_public_table_at_most_once(joins: str, shops: Shops) -> None:
+    text = f"SELECT user_id, r.title, f.a FROM ratings r {joins}"
+    assert check(text, shops, with_each_public_row=True)
+    many = f"SELECT user_id, y.year, z.year FROM ratings r {joins}, catalog y, catalog z"
+    refused = shops.outcome(many, "row")
+    assert str(refused).startswith("NotSupported: These joins could make")
+
+
 def test_joins_that_would_make_too_many_rows_are_refused_before_any_is_read(shops: Shops) -> None:
     every = " AND ".join(f"f{i}.a < f{i + 1}.a" for i in range(7))
     refused = shops.outcome(

@@ -174,6 +174,9 @@ def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
     if scope.matched is not None and (found := scope.matched(query, value)) is not None:
         return found
     listed = scope.listed(query)
+    if listed.type != value.type and {listed.type, value.type} <= SMALL:
+        integers = f"SELECT CAST(c AS HUGEINT) FROM {listed.sql} AS __dp_integers(c)"
+        return boolean(f"CAST({value.sql} AS HUGEINT) IN ({integers})")
     if listed.type != value.type or family(value.type) not in COMPARABLE:
         raise refuse(
             node, f"IN compares {value.type} with {listed.type}; both must have the same type"

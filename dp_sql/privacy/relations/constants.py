@@ -23,7 +23,7 @@ from dp_sql.privacy.expressions.comparisons import (
     target,
     whole_number,
 )
-from dp_sql.privacy.relations.from_clause import ALLOWED, Rows, column_name, only
+from dp_sql.privacy.relations.from_clause import Rows, column_name, only
 from dp_sql.privacy.relations.tree import Table
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.ranges import MAX_GROUPS
@@ -33,8 +33,9 @@ from dp_sql.sql.types import EXACT_TYPES, family
 
 _LONGEST_LITERAL = 40
 _MIDNIGHT = " 00:00:00"
-LITERALS = (
-    "Literals are strings, plain numbers, TRUE, FALSE and NULL, and casts such as DATE '2026-01-31'"
+_LITERALS = (
+    "Literals are strings, plain numbers, TRUE, FALSE and NULL, and casts such as "
+    "DATE '2026-01-31'."
 )
 
 
@@ -96,7 +97,7 @@ def constant_rows(node: Node, schema: Schema) -> Rows | None:
             return None
     if not all(map(_constant, chain(*rows))):
         why = "Rows that the statement writes out hold literals only"
-        raise refuse(node, why, f"{LITERALS}. {ALLOWED}")
+        raise refuse(node, why, _LITERALS)
     return _rows(node, [[str(_constant(one)) for one in row] for row in rows], names, schema)
 
 

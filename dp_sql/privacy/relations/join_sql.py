@@ -67,13 +67,17 @@ def distinct_sql(select: Select, part: FromPartSql) -> str:
 
 def by_values(types: Mapping[str, str]) -> list[str]:
     """What orders rows by the values of columns, of these types: only equal rows tie."""
-    order = []
-    for column, kind in types.items():
-        if family(kind) in BINARY_TYPES | {"ENUM"}:
-            order.append(f"CAST({column} AS VARCHAR)")
-        elif family(kind) in EXACT_TYPES:
-            order.append(exact(column, family(kind)))
-    return order
+    found = (value_order(column, kind) for column, kind in types.items())
+    return [order for order in found if order is not None]
+
+
+def value_order(column: str, kind: str) -> str | None:
+    """What orders the values of a column, so that only equal ones tie; None: not known."""
+    if family(kind) in BINARY_TYPES | {"ENUM", "JSON"}:
+        return f"CAST({column} AS VARCHAR)"
+    if family(kind) in EXACT_TYPES:
+        return exact(column, family(kind))
+    return column if kind.endswith("[]") and family(kind[:-2]) in EXACT_TYPES else None
 
 
 def windows_sql(windows: Windows, inner: str, need: Collection[int], read: Sequence[int]) -> str:

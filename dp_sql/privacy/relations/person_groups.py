@@ -1,4 +1,7 @@
-"""GROUP BY within one person's rows: keys that hold the privacy unit, and aggregates."""
+"""GROUP BY within one person's rows: keys that hold the privacy unit, and aggregates.
+
+Under a policy also GROUP BY over public tables, with any keys.
+"""
 
 from collections.abc import Mapping
 
@@ -19,10 +22,15 @@ _OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue)
 
 
 def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
-    """A SELECT with GROUP BY, in which each group is made of one person's rows."""
+    """A SELECT with GROUP BY, in which each group is made of one person's rows, or of public ones.
+
+    Raises Refused where it could be made of the rows of several people.
+    """
     group, having = tree.args.get("group"), tree.args.get("having")
     others = [tree.args.get(key) for key in ("distinct", "qualify", "windows")]
-    if group is None or source.private is None or any(others):
+    # Rows that an owner calls public may belong to the person whom they are joined to.
+    is_public = source.private is None and scope.as_written is None
+    if group is None or any(others) or (source.private is None and not is_public):
         why = "A source with groups must GROUP BY the privacy unit, without DISTINCT or QUALIFY"
         raise refuse(tree, why, ALLOWED)
     only(group, {"expressions", "all"})
@@ -35,7 +43,7 @@ def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
         if isinstance(node, exp.Literal) and not node.is_string:
             keys[i] = places.get(node.this.lstrip("0"), node)
     by = {key.sql: settled(key, node) for node in keys for key in [scope.compiled(node)]}
-    if not any(key.is_person for key in by.values()):
+    if not by or not (is_public or any(key.is_person for key in by.values())):
         why = "GROUP BY in a source must list the privacy unit"
         raise refuse(group, why, "For example: GROUP BY user_id, title.")
     groups = _Groups(scope, by)

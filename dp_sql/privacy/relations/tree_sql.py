@@ -41,6 +41,7 @@ from dp_sql.privacy.relations.join_sql import (
     reduced_sql,
     refuse_costly,
     too_much,
+    value_order,
     where_sql,
     windows_sql,
 )
@@ -56,7 +57,7 @@ from dp_sql.privacy.relations.tree import (
     is_plain,
     relations_in,
 )
-from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, as_key, exact, family, same_bits, wider
+from dp_sql.sql.types import as_key, exact, same_bits, wider
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
@@ -67,7 +68,6 @@ MAX_PUBLIC_JOIN_ROWS = 10_000_000  # of a join of public tables
 MAX_LENGTH = 200_000  # of the SQL that is written for a source
 MAX_ELEMENTS = 1_000  # of a list that is unnested: the first ones
 MAX_PATTERNS = 5  # that are regular expressions: one row is matched with each
-_ORDERED = EXACT_TYPES | BINARY_TYPES
 
 
 class Work(NamedTuple):
@@ -214,7 +214,8 @@ class _Writer:
         n_own = len(windows.relation.types)
         used = [windows.functions[i - n_own] for i in need if i >= n_own]
         read = {i for i in need if i < n_own}.union(*(one.reads for one in used))
-        if odd := [kind for i in read if family(kind := windows.relation.types[i]) not in _ORDERED]:
+        kinds = (windows.relation.types[i] for i in read)
+        if odd := [kind for kind in kinds if value_order("", kind) is None]:
             why = f"Window functions are not supported beside columns of type {odd[0]}."
             raise NotSupported(why, hint="Compute them in a subquery without such columns.")
         inner = self.relation(windows.relation, sorted(read), True)  # a function counts each row
