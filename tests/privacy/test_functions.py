@@ -20,6 +20,8 @@ FORMS = [
     "{int} + 1", "{int} - {int}", "{int} * {int}", "{int} // 10 * 10", "{int} % 7", "{int} // {int}",
     "-{int}", "abs({int})", "sign({int})", "{number} + {number}", "{number} * 2.5", "{number} / 3",
     "-{number}", "abs({number})", "round({number})", "round({number}, 1)", "round({number}, 30)",
+    "round({number}, -1)", "round({int}, -2)", "{number} % 7", "{number} % 2.5", "{number} % {number}",
+    "{number} - ({number} % 50)", "TRY_CAST(floor({number} / 50) AS BIGINT) * 50",
     "floor({number})", "ceil({number})", "ceiling({number})", "{date} + 1", "{date} - {int}", "{date} - {date}",
     "{time} + INTERVAL 30 DAY", "{time} - INTERVAL '1 month'", "{time} + INTERVAL 3 HOURS",
     "{time} >= current_date - INTERVAL 30 DAY", "{time} < now()", "{date} = today()",
