@@ -15,6 +15,7 @@ from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.arithmetic import interval_units
 from dp_sql.privacy.expressions.comparisons import (
     ALIASES,
+    DATED,
     Unbound,
     Value,
     is_double,
@@ -178,7 +179,7 @@ def _written(node: Node) -> str:
         return ""
     if (number := whole_number(node)) is not None:
         return f"({number})" if abs(number) < 1 << 62 else ""
-    if isinstance(node, exp.Cast) and (kind := target(node)) in {"DATE", "TIMESTAMP"}:
+    if isinstance(node, exp.Cast) and (kind := target(node)) in DATED:
         day = node.this.this
         return f"CAST({literal(day)} AS {kind})" if len(day) <= _LONGEST_LITERAL else ""
     return ""
