@@ -14,6 +14,7 @@ from dp_sql.privacy.expressions.comparisons import (
     FLOATS,
     MOST_DIGITS,
     SMALL,
+    ZONED,
     Scope,
     Value,
     bounded,
@@ -21,7 +22,7 @@ from dp_sql.privacy.expressions.comparisons import (
     refuse,
     whole_number,
 )
-from dp_sql.sql.formatting import quote
+from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import NUMBERS, digits_of, family
 
@@ -39,6 +40,7 @@ MOST_YEARS = 280_000  # timestamps end in 290309 BC and in 294247
 _MOST_DAYS = 10**7
 _MOST_BUCKET_YEARS = 1000
 _TO_INTEGER = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"}
+_ZONE = re.compile(r"[A-Za-z0-9_+/-]{1,50}")
 _INTERVAL = re.compile(r"\s*(-?\d{1,9})\s*([a-zA-Z]*)\s*", re.ASCII)
 
 
@@ -215,6 +217,24 @@ def bucketed(node: Node, scope: Scope) -> Value:
         raise refuse(node, why, "For example: time_bucket(INTERVAL 1 WEEK, day).")
     sql = f"system.main.time_bucket(CAST('{number} {word}' AS INTERVAL), {value.sql})"
     return Value(sql, value.type, bound=(value.bound or 0) + years)
+
+
+def in_zone(node: Node, zone: Node, of: Node, scope: Scope) -> Value:
+    """`x AT TIME ZONE 'Europe/Berlin'`: the local time there, or the moment at which it is."""
+    name = zone.this if isinstance(zone, exp.Literal) and zone.is_string else ""
+    moment = "CAST('2000-01-01' AS TIMESTAMP WITH TIME ZONE)"
+    known = _ZONE.fullmatch(name) and scope.schema.runs(
+        f"system.main.timezone({literal(name)}, {moment})"
+    )
+    if not known:
+        raise refuse(node, "This takes a time zone's name in quotes", "Such as 'Europe/Berlin'.")
+    value = bounded(scope.argument(of))
+    kind = {"TIMESTAMP": ZONED, ZONED: "TIMESTAMP"}.get(value.type)
+    if kind is None:
+        why = f"AT TIME ZONE takes a TIMESTAMP or TIMESTAMPTZ here, not {value.type}"
+        raise refuse(node, why, "Cast it first: day::TIMESTAMP AT TIME ZONE 'Europe/Berlin'.")
+    sql = f"system.main.timezone({literal(name)}, {value.sql})"
+    return _far(node, Value(sql, kind, bound=(value.bound or 0) + 1))
 
 
 def _far(node: Node, value: Value) -> Value:
