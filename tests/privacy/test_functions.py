@@ -53,6 +53,7 @@ FORMS = [
     "({text}, {bool}) IN (('Dune', TRUE), ('dune', FALSE))", "({int}, {text}) NOT IN ((1, 'Dune'), (2, NULL))",
     "trim({text}, 'aé ')", "ltrim({text}, 'Du')", "rtrim({text}, '')", "trim(LEADING 'D' FROM {text})",
     "regexp_replace({text}, '(a)|(.)', '<\\1\\2>')", "regexp_replace({text}, 'u?', '\\0\\0')",
+    "string_split({text}, ',')[2]", "list_contains(str_split({text}, ''), 'é')", "len(string_to_array({text}, ' '))",
     "{int} = ANY([1, 7])", "{text} = $$Dune$$",
     "{number} BETWEEN {number} AND 5", "regexp_extract({text}, 'a')", "{text} -> 'a' ->> 'b'",
 ]  # fmt: skip
