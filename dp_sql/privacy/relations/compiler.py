@@ -283,7 +283,8 @@ class Compiler:
         on, using = join.args.get("on"), join.args.get("using") or []
         if kind in {"SEMI", "ANTI"} and side in {"", "LEFT"}:
             return self._keep_matches(join, source, anti=kind == "ANTI")
-        listed = (side, on, using) == ("", None, []) and kind in {"", "CROSS"}  # FROM a, b
+        listed = (side, on, using, natural) == ("", None, [], False) and kind in {"", "CROSS"}
+        # FROM a, b is `listed`.
         known = side in {"", "LEFT"} and kind in {"", "INNER", "OUTER"} and (on or using or natural)
         if not (known or listed):
             why = "A source may only use inner, left, cross, semi and anti joins"
@@ -320,9 +321,8 @@ class Compiler:
     def _keep_matches(self, join: Node, source: From, *, anti: bool) -> None:
         """A SEMI or ANTI join: only the rows that have a match, or have none."""
         inner = From([self._part(join.this, source)._replace(number=0)])
-        equal = joins.correlated(
-            conjuncts(join.args.get("on")), source, inner, self.scope, self.scope
-        )
+        terms = conjuncts(join.args.get("on"))
+        equal = joins.correlated(terms, source, inner, self.scope, self.scope, beside=True)
         for name in join.args.get("using") or []:
             column = exp.column(name.name)
             equal.append(joins.alike(source.column(column), inner.column(column), source))
