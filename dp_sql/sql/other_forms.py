@@ -22,6 +22,11 @@ _FORMS = (  # compiled with the first error
     (rf"\bage\({_ONE}\)", r"date_diff('day', \1, current_date)"),
     (rf"\bepoch\({_ONE}\s+-\s+{_ONE}\)", r"date_diff('second', \2, \1)"),
     (rf"\bmake_date\(year\({_ONE}\),\s*month\(\1\),\s*1\)", r"date_trunc('month', \1)"),
+    # The first and the last value of each person.
+    (rf"\bfirst\({_ONE}\s+ORDER\s+BY\s+(\w+)(?:\s+ASC)?\s*\)", r"arg_min(\1, \2)"),
+    (rf"\blast\({_ONE}\s+ORDER\s+BY\s+(\w+)(?:\s+ASC)?\s*\)", r"arg_max(\1, \2)"),
+    (rf"\bfirst\({_ONE}\s+ORDER\s+BY\s+(\w+)\s+DESC\s*\)", r"arg_max(\1, \2)"),
+    (rf"\blast\({_ONE}\s+ORDER\s+BY\s+(\w+)\s+DESC\s*\)", r"arg_min(\1, \2)"),
     # Whether a list has an element.
     (rf"\b(?:len|length|array_length)\(list_filter\({_ONE}{_IS}\)\s*(?:>\s*0|>=\s*1|<>\s*0)",
      r"list_contains(\1, \3)"),

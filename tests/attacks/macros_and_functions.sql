@@ -81,8 +81,8 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_contains([title],
 -- NotPrivate: A cast to this type is not supported here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title::JSON IS NOT NULL
 
--- NotPrivate: The function strptime is not supported here: dp_sql cannot prove that it
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE strptime(title, '%Y') IS NULL
+-- NotPrivate: strptime takes a string in quotes here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE strptime('%Y', title) IS NULL
 
 -- NotPrivate: The function try is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE TRY(CAST(title AS INTEGER)) = 1
@@ -147,7 +147,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE coalesce(title, error(
 -- NotPrivate: LIKE is supported only for a string column and a pattern in quotes.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title LIKE region
 
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
+-- NotPrivate: ESCAPE takes an escape character in quotes here, no letter.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title LIKE 'x' ESCAPE 'y'
 
 -- NotPrivate: LIKE is supported only for a string column and a pattern in quotes.

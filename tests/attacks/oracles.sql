@@ -171,11 +171,11 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE timezone('Mars', now()
 -- NotPrivate: This takes a time zone's name in quotes.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day AT TIME ZONE region IS NULL
 
--- NotPrivate: The function strptime is not supported here: dp_sql cannot prove that it
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE strptime(title, '%Y-%m-%d') IS NULL
+-- NotPrivate: strptime takes a string in quotes here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE strptime(title, title) IS NULL
 
--- NotPrivate: The function try_strptime is not supported here: dp_sql cannot prove that
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE try_strptime(title, '%Y') IS NULL
+-- NotPrivate: This format has a part that is not supported here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE try_strptime(title, '%Y %Z') IS NULL
 
 -- NotPrivate: The function parse_path is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE parse_path(title) IS NULL

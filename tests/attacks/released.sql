@@ -146,3 +146,18 @@ SELECT DP_TOPK(t, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (SELECT user_id,
 
 -- released
 SELECT DP_TOPK(title, 1, epsilon := 1, domain := ['b0', 'b1']) FROM ratings JOIN (VALUES ('b0', 1), ('b1', 2)) AS v(title, w) USING (title) WHERE w > 1
+
+-- released
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE strptime(title, '%Y-%m-%d') IS NULL
+
+-- released
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE try_strptime(title, '%d.%m.%y') IS NULL OR title LIKE '%!%%_!_' ESCAPE '!'
+
+-- released
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE hour(day::TIMESTAMP AT TIME ZONE 'Europe/Berlin') < 12
+
+-- released
+SELECT DP_TOPK(w, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (SELECT user_id, unnest(string_split(title, ' ')) AS w FROM ratings)
+
+-- released
+SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings WHERE list_count(json_keys(title)) = 0 OR round(score, -1) % 7 > 1

@@ -164,7 +164,7 @@ _WORDS = {
     "regexp_full_match", "strlen", "disabled_optimizers", "nullif", "least", "abs", "sign", "BETWEEN",
     "INTERVAL", "VALUES", "arg_min", "arg_max", "row", "lag", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
     "json_extract", "json_extract_string", "list_slice", "avg", "count_if", "array_extract", "array_slice",
-    "struct_extract", "list_value", "list_aggregate", "time_bucket", "timezone", *FUNCTIONS,
+    "struct_extract", "list_value", "list_aggregate", "time_bucket", "timezone", "try_strptime", "cardinality", "map_extract_value", "round", "floor", *FUNCTIONS,
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {

@@ -54,6 +54,8 @@ FORMS = [
     "trim({text}, 'aé ')", "ltrim({text}, 'Du')", "rtrim({text}, '')", "trim(LEADING 'D' FROM {text})",
     "regexp_replace({text}, '(a)|(.)', '<\\1\\2>')", "regexp_replace({text}, 'u?', '\\0\\0')",
     "string_split({text}, ',')[2]", "list_contains(str_split({text}, ''), 'é')", "len(string_to_array({text}, ' '))",
+    "{text} LIKE '!%!_%' ESCAPE '!'", "{text} NOT ILIKE 'd#une%' ESCAPE '#'", "{text} LIKE '%#%\\%#%%' ESCAPE '#'", "{text} LIKE 'D_n_' ESCAPE ''",
+    "list_contains(json_keys({text}), 'a')", "json_array_length({text}) > 1", "strptime({text}, '%Y-%m-%d')::DATE",
     "{int} = ANY([1, 7])", "{text} = $$Dune$$",
     "{number} BETWEEN {number} AND 5", "regexp_extract({text}, 'a')", "{text} -> 'a' ->> 'b'",
 ]  # fmt: skip
@@ -112,7 +114,9 @@ LISTS = {
     "s[1]": None, "i[-1]": None, "i[0]": None, "i[20000]": None, "s[1:1]": None, "i[2:]": None, "i[:-2]": None,
     "list_extract(s, 2)": None, "list_has_any(s, ['a', 'b'])": None,
     "list_has_all(i, [2, 3])": None, "i && [2]": None, "array_length(i)": None,
-    "s[len(t)]": "whole number", "f[1]": "a list of strings", "i['a']": "no field",
+    "s = []": None, "i <> []": None, "[] = s": None, "f = []": None, "list_count(i)": None, "list_count(s) < len(s)": None,
+    "m['a']": None, "m['b']": None, "m['é']": None, "m['a'] > 1": None, "n['a']": None, "m[1]": "a string in quotes", "m[t]": "position|quotes",
+    "t = []": "no common type|compared|empty list", "s[len(t)]": "whole number", "f[1]": "a list of strings", "i['a']": "no field",
     "t = ANY(s)": "a literal", "list_has_any(s, s)": "a list of literals", "i[1, 2]": "one literal",
     "a.x": None, "a['x']": None, "a.b.y": None, "struct_extract(a, 'x')": None, "a.z": "no field", "t.x": "t.x",
 }  # fmt: skip
@@ -122,7 +126,7 @@ LISTS = {
 @pytest.mark.parametrize("written", LISTS)
 def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
     types = {"s": "VARCHAR[]", "i": "INTEGER[]", "f": "DOUBLE[]", "t": "VARCHAR",
-             "a": "STRUCT(x INTEGER, b STRUCT(y VARCHAR))"}  # fmt: skip
+             "a": "STRUCT(x INTEGER, b STRUCT(y VARCHAR))", "m": "MAP(VARCHAR, INTEGER)", "n": "MAP(VARCHAR, VARCHAR)"}  # fmt: skip
 
     def column(found: exp.Column) -> Value:
         if found.table:
@@ -139,12 +143,14 @@ def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
     rows = """(VALUES (['a', NULL], [2, NULL]), ([], []), (NULL, NULL), (['é', ''], [-2147483648]),
                       ([NULL], [NULL]), (range(10000)::VARCHAR[], range(10000)))"""
     structs = f"{{'x': len(i), 'b': {{'y': s[1]}}}}::{types['a']} AS a"
-    lists = f"(SELECT s::VARCHAR[] AS s, i::INTEGER[] AS i, {structs} FROM {rows} AS v(s, i))"
+    maps = "MAP {'a': len(i)::INTEGER, s[1]: 3} AS m, CASE WHEN s IS NOT NULL THEN MAP {'a': s[1]} END AS n"
+    maps = maps.replace("s[1]: 3", "'b ' || coalesce(s[1], ''): 3")
+    lists = f"(SELECT s::VARCHAR[] AS s, i::INTEGER[] AS i, i::DOUBLE[] AS f, {maps}, {structs} FROM {rows} AS v(s, i))"
     value = compiled(node, scope)
     asked = wide.connection.execute(f"SELECT {value.sql}, {written} FROM {lists}").fetchall()
     assert len(asked) == 6
     assert all(ours == theirs for ours, theirs in asked)
-    if "a." in written or "a[" in written or "(a" in written:
+    if any(part in written for part in ("a.", "a[", "(a", "m[", "n[", "[] =", "= []", "> []")):
         return
     long = "(SELECT range(10001)::VARCHAR[] AS s, range(10001)::INTEGER[] AS i)"
     none = "(SELECT NULL::VARCHAR[] AS s, NULL::INTEGER[] AS i)"  # ANY(NULL) is false
@@ -152,6 +158,18 @@ def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
         wide.connection.execute(f"SELECT {value.sql} FROM {x}").fetchall() for x in (long, none)
     ]
     assert found[0] == found[1] and (found[0] == [(None,)] or "ANY" in written)
+
+
+def test_a_map_with_too_many_keys_is_read_as_null(wide: Wide) -> None:
+    node = projection("m['1']")
+    assert node is not None
+    scope = wide.scope._replace(column=lambda _: Value("m", "MAP(VARCHAR, INTEGER)"))
+    value = compiled(node, scope)
+    for size, found in ((10_000, 1), (10_001, None)):
+        keys = f"map_from_entries([(i::VARCHAR, i::INTEGER) for i in range({size})]) AS m"
+        assert wide.connection.execute(f"SELECT {value.sql} FROM (SELECT {keys})").fetchall() == [
+            (found,)
+        ]
 
 
 @pytest.mark.thorough

@@ -34,6 +34,8 @@ LARGE = {
     "z AT TIME ZONE 'Europe/Nowhere'": "a time zone's name in quotes", "timezone(s, z)": "a time zone's name",
     "timezone('it''s', z)": "a time zone's name", "day AT TIME ZONE 'UTC'": "takes a TIMESTAMP",
     "z AT TIME ZONE INTERVAL 1 HOUR": "a time zone's name", "timezone(z)": "The function timezone",
+    "s LIKE 'a!' ESCAPE '!'": "ends with its escape", "s LIKE 'a%' ESCAPE 'a'": "an escape character",
+    "s LIKE 'a' ESCAPE '!!'": "an escape character", "strptime(s, s)": "a string in quotes", "strptime(s, '%c')": "a part that is not supported",
     "strftime(day, '%c')": "a part that is not supported",
     "s ->> s": "This JSON path",
     "s ->> 'a.b'": "This JSON path",
@@ -92,6 +94,11 @@ def test_the_parts_of_a_format_are_those_that_duckdb_knows(wide: Wide) -> None:
     for kind in BY_KIND["time"]:
         assert all(wide.check(f"strftime({kind}, '{one}')") for one in taken)
     assert len(taken) > 25
+    texts = [NAMES["VARCHAR"], f"{NAMES['DATE']}::VARCHAR", f"{NAMES['BIGINT']}::VARCHAR"]
+    parsed = [
+        wide.check(f"strptime({text}, '{one}')") for text in texts for one in [*taken, "%Y-%m-%d"]
+    ]
+    assert sum(parsed) > 25
 
 
 def test_a_literal_is_as_far_as_it_is_written(wide: Wide) -> None:

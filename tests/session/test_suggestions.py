@@ -191,6 +191,8 @@ ANALYSTS = [
             "strptime('2023-05-31', '%Y-%m-%d') < day::TIMESTAMP",
             "ratings.region = 'north' AND upper(ratings.title) > 'A'",
             "region ~ 'n.*'",
+            "user_id IN (SELECT user_id FROM (SELECT user_id, last(region ORDER BY day) AS r FROM ratings GROUP BY user_id) WHERE r = 'a')",
+            "user_id IN (SELECT user_id FROM (SELECT user_id, first(region ORDER BY day DESC) AS r FROM ratings GROUP BY ALL) WHERE r = 'a')",
             "price // 10 * 10 = 20",
             "(price + 1) // 10 = 2 AND 1 + stars // 2 > 1",
             "upper(r.region) !~ 'n.*'",

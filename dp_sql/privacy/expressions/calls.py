@@ -145,7 +145,7 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value
     values: list[Value] = []
     for kind, one in zip(takes, given, strict=True):
         values.append(_argument(name, kind, one, values, scope))
-    if "pattern" in takes or function.gives == "VARCHAR[]":
+    if "pattern" in takes or name == "string_split":
         values[0] = bounded(values[0], MAX_TEXT_BYTES)  # RE2's time grows with both lengths
     of_nothing = [Value("''", "VARCHAR"), *values[1:]]
     if "pattern" in takes and not scope.schema.runs(_written(name, function, of_nothing)):

@@ -101,9 +101,10 @@ LONGEST_PATTERN = 1000
 LONGEST_EXPRESSION = 100  # of a regular expression's pattern: RE2's time grows with both lengths
 
 
-def like(node: Node, value: Value, pattern: str, fold: bool) -> str:
+def like(node: Node, value: Value, pattern: Sequence[str], fold: bool) -> str:
     """The condition that a string matches a pattern of LIKE, in which no character escapes % and _.
 
+    pattern: its characters, with NUL before each that is escaped.
     fold: whether case is ignored, as in ILIKE.
 
     Raises Refused where the pattern is too long, or the string has another collation.
@@ -125,7 +126,23 @@ def like(node: Node, value: Value, pattern: str, fold: bool) -> str:
     return f"system.main.{word}({string}, {wanted}{options})"
 
 
-def _function(pattern: str) -> tuple[str, str]:
+def escaped(node: Node, pattern: str, escape: str) -> list[str]:
+    r"""The characters of a pattern, with NUL before each that is escaped.
+
+    >>> from sqlglot import exp
+    >>> escaped(exp.null(), "5!%%", "!")
+    ['5', '\x00%', '%']
+    """
+    found, characters = [], iter(pattern)
+    for character in characters:
+        behind = next(characters, None) if character == escape else ""
+        if behind is None:
+            raise refuse(node, "This pattern ends with its escape character", "")
+        found.append(f"\0{behind}" if behind else character)
+    return found
+
+
+def _function(pattern: Sequence[str]) -> tuple[str, str]:
     r"""The function that matches a pattern, and its second argument.
 
     >>> [_function(p) for p in ("a", "a%", "%a", "%a%")]
@@ -133,16 +150,19 @@ def _function(pattern: str) -> tuple[str, str]:
     >>> print(*_function("%a_c%d.%"))
     regexp_full_match .*a.c.*d\..*
     """
-    inner = pattern.strip("%")
+    first = next((i for i, c in enumerate(pattern) if c != "%"), len(pattern))
+    last = next((i for i in range(len(pattern), first, -1) if pattern[i - 1] != "%"), first)
+    inner = pattern[first:last]
     if "%" in inner or "_" in inner:
         return "regexp_full_match", expression(pattern)
-    before, after = pattern.startswith("%"), pattern.endswith("%")
+    found = "".join(c[-1] for c in inner)
+    before, after = first > 0, last < len(pattern) or first == len(pattern) > 0
     if before and after:
-        return ("contains" if inner else "starts_with"), inner
-    return ("ends_with" if before else "starts_with" if after else "="), inner
+        return ("contains" if inner else "starts_with"), found
+    return ("ends_with" if before else "starts_with" if after else "="), found
 
 
-def expression(pattern: str) -> str:
+def expression(pattern: Sequence[str]) -> str:
     r"""The regular expression of a pattern. Lower-casing it lower-cases the pattern's letters only.
 
     >>> print(expression("50%\\_é"))
@@ -150,5 +170,6 @@ def expression(pattern: str) -> str:
     """
     wild = {"%": ".*", "_": "."}
     return "".join(
-        wild.get(c) or (f"\\{c}" if c.isascii() and not c.isalnum() else c) for c in pattern
+        wild.get(c) or (f"\\{c[-1]}" if c[-1].isascii() and not c[-1].isalnum() else c[-1])
+        for c in pattern
     )

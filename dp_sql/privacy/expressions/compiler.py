@@ -259,6 +259,7 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
 # Those that are compiled for analysts only; an owner's are taken as written.
 _ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (tuple(arithmetic.OPERATORS), arithmetic.operation, "this expression typed safe"),
+    (exp.Escape, predicates.like_escaped, _SIDES),
     (exp.Bracket, elements.bracket, "this expressions offset"),
     (exp.StructExtract, elements.extracted, _SIDES),
     ((exp.ArrayOverlaps, exp.ArrayContainsAll), elements.has_elements, _SIDES),

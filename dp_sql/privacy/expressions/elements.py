@@ -7,6 +7,7 @@ from sqlglot import exp
 from dp_sql.privacy.expressions.calls import applied, listed
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.comparisons import (
+    MAX_TEXT_BYTES,
     Refused,
     Scope,
     Value,
@@ -31,6 +32,8 @@ def bracket(node: Node, scope: Scope) -> Value:
         hint = "For example: list[1], string[1:2] or struct['field']."
         raise refuse(node, "Brackets take one literal here", hint)
     (place,) = inside
+    if value.type.startswith("MAP(") and not value.type.endswith("]"):
+        return _of_map(node, value, place, scope)
     if isinstance(place, exp.Literal) and place.is_string:
         return field(node, value, place.this, scope)
     if isinstance(place, exp.Slice):
@@ -38,6 +41,17 @@ def bracket(node: Node, scope: Scope) -> Value:
             raise refuse(place, "A slice with a step is not supported here")
         return _slice(node, value, _place(place.this, 1), _place(place.expression, -1))
     return _element(node, value, _place(place, 0) + 1)  # sqlglot counts from 0
+
+
+def _of_map(node: Node, value: Value, key: Node, scope: Scope) -> Value:
+    """map['key'], of a map that is not too large."""
+    written = key.this if isinstance(key, exp.Literal) and key.is_string else "\0"
+    if "\0" in written or not value.type.startswith("MAP(VARCHAR, "):
+        raise refuse(node, "The key of a map is a string in quotes here")
+    fits = f"system.main.cardinality({value.sql}) <= {MAX_TEXT_BYTES}"
+    word = f"system.main.map_extract_value({{}}, {literal(written)})"
+    kind = scope.schema.type_of(word.format(value.shape))
+    return _own(word.format(f"(CASE WHEN {fits} THEN {value.sql} END)"), kind)
 
 
 def extracted(node: Node, scope: Scope) -> Value:

@@ -43,6 +43,13 @@ _LOG = (
     "system.main.log(CASE WHEN {0} <= 0 THEN 'nan'::DOUBLE ELSE {0} END) END)"
 )
 
+# DuckDB 1.5 reads these words as 1900-01-01 in try_strptime.
+_HAS_WORD = "system.main.contains(system.main.lower({0}), '%s')"
+_PARSED = (
+    f"system.main.try_strptime((CASE WHEN {_HAS_WORD % 'infinity'} OR {_HAS_WORD % 'epoch'} "
+    "THEN NULL ELSE {0} END), {1})"
+)
+
 FUNCTIONS: Mapping[str, Scalar] = {
     "length": Scalar(("string",), "BIGINT", _PASS),
     "strlen": Scalar(("string",), "BIGINT", "the number of bytes"),
@@ -68,6 +75,10 @@ FUNCTIONS: Mapping[str, Scalar] = {
         ("list", "element"), "BOOLEAN", "one pass over the list, of strings or of integers",
         "(CASE WHEN {0} IS NULL THEN FALSE WHEN system.main.list_contains({0}, {1}) THEN TRUE "
         "WHEN system.main.list_aggregate({0}, 'count') = system.main.len({0}) THEN FALSE END)",
+    ),
+    "list_count": Scalar(
+        ("list",), "BIGINT", "one pass over the list, of strings or of integers",
+        "system.main.list_aggregate({0}, 'count')",
     ),
     "list_position": Scalar(
         ("list", "element"), "INTEGER", "one pass over the list, of strings or of integers"
@@ -98,6 +109,14 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "->": Scalar(
         ("json", "path"), "JSON", _JSON, "system.main.json_extract({0}, {1})"
     ),
+    "json_keys": Scalar(("json",), "VARCHAR[]", _JSON),
+    "json_array_length": Scalar(("json",), "UBIGINT", _JSON),
+    "json_type": Scalar(("json",), "VARCHAR", _JSON),
+    "strptime": Scalar(
+        ("string", "format"), "TIMESTAMP",
+        "other strings, infinity and epoch give NULL; the format is checked before the query",
+        _PARSED,
+    ),
     "dayname": Scalar(("date",), "VARCHAR", _CALENDAR),
     "monthname": Scalar(("date",), "VARCHAR", _CALENDAR),
     "last_day": Scalar(("date",), "DATE", _CALENDAR),
@@ -115,7 +134,8 @@ ALIASES: Mapping[str, str] = {
     "json_extract": "->", "json_extract_path": "->", "list_has": "list_contains",
     "array_contains": "list_contains", "array_has": "list_contains", "log": "log10",
     "str_split": "string_split", "string_to_array": "string_split", "split": "string_split",
-    "power": "pow", "array_length": "length", "list_indexof": "list_position",
+    "try_strptime": "strptime", "power": "pow", "array_length": "length",
+    "list_indexof": "list_position",
     "array_position": "list_position", "array_indexof": "list_position",
 }  # fmt: skip
 # The nodes that sqlglot makes of these calls: the function, and where its arguments are.
@@ -160,6 +180,8 @@ NODES: Mapping[type, tuple[str, str]] = {
     exp.UnixToTime: ("epoch_ms", "this scale"),
     exp.ArraySize: ("length", "this"),
     exp.LastDay: ("last_day", "this"),
+    exp.StrToTime: ("strptime", "this format"),
+    exp.JSONType: ("json_type", "this"),
     exp.TimeToStr: ("strftime", "this format"),
     exp.DateDiff: ("date_diff", "unit expression this"),
     **{
@@ -167,6 +189,7 @@ NODES: Mapping[type, tuple[str, str]] = {
         for node, found in {
             "Dayname": ("dayname", "this"),
             "Monthname": ("monthname", "this"),
+            "JSONKeys": ("json_keys", "this"),
             "ArrayPosition": ("list_position", "this expression"),
         }.items()
         if hasattr(exp, node)

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.calls import applied
 from dp_sql.privacy.expressions.choices import one_type
-from dp_sql.privacy.expressions.collations import BINARY, PLAIN, agree, like, under
+from dp_sql.privacy.expressions.collations import BINARY, PLAIN, agree, escaped, like, under
 from dp_sql.privacy.expressions.comparisons import (
     FLOATS,
     SMALL,
@@ -63,6 +63,9 @@ def compare(node: Node, scope: Scope) -> Value:
     if is_literal(left) and not is_literal(right) and not isinstance(right, exp.Any):
         a, b = beside(_own(node, scope.operand(right)), left, scope)
         return boolean(f"{b} {sign} {a}")
+    if sign in {"=", "<>"} and any(map(_is_empty, (left, right))):
+        scope.only_analysts(node, "An empty list is not compared here")
+        return _with_none(node, right if _is_empty(left) else left, sign, scope)
     if isinstance(right, exp.Any) and sign == "=" and right.find(exp.Query) is None:
         scope.only_analysts(node, "= ANY(list) is not supported here")
         return _any(node, right.this.unnest(), scope)
@@ -71,6 +74,18 @@ def compare(node: Node, scope: Scope) -> Value:
             node, scope.operand(left), right.this, scope
         )  # IN (SELECT …), as stored views have it
     return compared(node, scope.operand(left), sign, right, scope)
+
+
+def _is_empty(node: Node) -> bool:
+    return isinstance(node, exp.Array) and not any(node.args.values())
+
+
+def _with_none(node: Node, of: Node, sign: str, scope: Scope) -> Value:
+    """Compare a list with [], by its length."""
+    value = scope.operand(of)
+    if not value.type.endswith("[]"):
+        raise refuse(node, f"{value.type} is not compared with an empty list")
+    return boolean(f"system.main.len({value.sql}) {sign} 0")
 
 
 def _any(node: Node, among: Node, scope: Scope) -> Value:
@@ -185,7 +200,24 @@ def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
     return boolean(f"{value.sql} IN {listed.sql}")
 
 
-def like_pattern(node: Node, scope: Scope) -> Value:
+def like_escaped(node: Node, scope: Scope) -> Value:
+    """LIKE or ILIKE with ESCAPE and a literal character."""
+    inner, escape = node.this, node.expression
+    plain = isinstance(escape, exp.Literal) and escape.is_string
+    if (
+        not plain
+        or len(escape.this) > 1
+        or not (escape.this < "\x80" and not escape.this.isalnum())
+    ):
+        why = "ESCAPE takes an escape character in quotes here, no letter"
+        raise refuse(node, why, "For example: LIKE '50!%' ESCAPE '!'.")
+    parts = {key for key, value in inner.args.items() if value}
+    if not isinstance(inner, exp.Like | exp.ILike) or not parts <= {"this", "expression", "negate"}:
+        raise refuse(node, "ESCAPE is supported only after LIKE and ILIKE")
+    return like_pattern(inner, scope, escape.this)
+
+
+def like_pattern(node: Node, scope: Scope, escape: str = "") -> Value:
     """LIKE or ILIKE with a literal pattern."""
     value, pattern = scope.operand(node.this), node.expression
     plain = isinstance(pattern, exp.Literal) and pattern.is_string and "\0" not in pattern.this
@@ -196,7 +228,8 @@ def like_pattern(node: Node, scope: Scope) -> Value:
             why = "GLOB is supported here with * as its only wildcard"
             raise refuse(node, why, "Write LIKE, in which _ is any one character.")
         return boolean(like(node, value, pattern.this.replace("*", "%"), fold=False))
-    return _maybe_not(node, like(node, value, pattern.this, isinstance(node, exp.ILike)))
+    characters = escaped(node, pattern.this, escape)
+    return _maybe_not(node, like(node, value, characters, isinstance(node, exp.ILike)))
 
 
 def chosen(node: Node, scope: Scope) -> Value:

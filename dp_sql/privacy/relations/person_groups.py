@@ -180,7 +180,10 @@ def _whole(node: Node, scope: Scope) -> Value:
             "A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum "
             "and avg of integers up to 64 bits and of decimals up to 18 digits"
         )
-        raise refuse(node, why, FIRST_ROW if isinstance(node, _OF_ONE_ROW) else "")
+        hint = FIRST_ROW if isinstance(node, _OF_ONE_ROW) else ""
+        if isinstance(node.this, exp.Order):
+            hint = "For first(x ORDER BY t) write arg_min(x, t), and for last arg_max(x, t)."
+        raise refuse(node, why, hint)
     only(node, {"this", "big_int"})
     if isinstance(inner, exp.Star):
         only(inner, set())
