@@ -130,9 +130,10 @@ def _statement(asked: Asked) -> Statement:
         message = f"A DP call in {first} is not supported here."
         raise NotSupported(message, hint=f"CREATE TABLE … AS keeps an answer. {IN_DP}")
     hidden = {folded(name) for name in asked.temporary or () if not name.startswith("__dp_")}
-    hidden.discard(_created(found[0].tokens))
+    made, is_new = _created(found[0].tokens)
+    hidden -= {folded(made.name or "")} if made is not None and is_new else set()
     for name, token in may_be_relations(found[0].tokens):
-        if name in hidden:
+        if name in hidden and token is not made:
             message = HIDDEN.format(token.name or token.text.strip("'$"))
             raise token.error(NotSupported, message, _stored(found[0], token) or HIDDEN_HINT)
     return found[0]
@@ -156,12 +157,12 @@ def _stored(statement: Statement, relation: Token) -> str:
     return f"If each of its rows belongs to one person, write: {store} {body}"
 
 
-def _created(tokens: Sequence[Token]) -> str:
-    """The name of a table that CREATE … AS makes, folded: no source could mean it before."""
+def _created(tokens: Sequence[Token]) -> tuple[Token | None, bool]:
+    """The name of a table that CREATE … AS makes, and whether no source could mean it before."""
     end = next((i for i, token in enumerate(tokens) if token.upper == "AS"), 0)
     words = [token.upper for token in tokens[:end]]
-    is_new = words[:1] == ["CREATE"] and not {"REPLACE", "EXISTS"} & {*words[:-1]}
-    return folded(tokens[end - 1].name or "") if is_new else ""
+    made = tokens[end - 1] if words[:1] == ["CREATE"] else None
+    return made, not {"REPLACE", "EXISTS"} & {*words[:-1]}
 
 
 def _respelled(text: str) -> str:

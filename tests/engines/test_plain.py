@@ -320,10 +320,14 @@ def test_an_answer_is_kept_in_a_temporary_table(con: Con) -> None:
     con.execute(f"CREATE TEMP TABLE best AS {TOP}")
     con.execute(f"CREATE TEMP TABLE ratings AS {TOP}")  # from the ratings that there were
     assert con.execute("FROM best UNION ALL FROM temp.ratings").fetchall() == BEST * 2
-    with pytest.raises(duckdb.Error, match="best is a temporary table or view"):
-        con.execute(
-            f"CREATE OR REPLACE TEMP TABLE best AS {TOP.replace('FROM ratings', 'FROM memory.main.ratings')}"
-        )
+    con.execute("CREATE OR REPLACE TEMP TABLE ratings AS SELECT 1 AS user_id, 'Walden' AS title")
+    with pytest.raises(duckdb.Error, match="ratings is a temporary table or view"):
+        con.execute(f"CREATE OR REPLACE TEMP TABLE ratings AS {TOP}")
+    con.execute("DROP TABLE temp.ratings")
+    con.execute(f"CREATE OR REPLACE TEMP TABLE best AS {TOP}")
+    con.execute(f"CREATE OR REPLACE TEMP TABLE better AS {TOP}")
+    con.execute(f"CREATE TEMP TABLE IF NOT EXISTS good AS {TOP}")
+    assert con.execute("FROM best UNION ALL FROM better UNION ALL FROM good").fetchall() == BEST * 3
 
 
 def test_temporary_tables_and_the_search_path(con: Con) -> None:
