@@ -33,6 +33,7 @@ from dp_sql.errors import (
 )
 from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
+from dp_sql.privacy.expressions.comparisons import BY_PARAMETER
 from dp_sql.privacy.outer_sql import Edit
 from dp_sql.privacy.plans.analyst import analyst_plans
 from dp_sql.privacy.plans.plan import Plan
@@ -148,7 +149,8 @@ class AnalystSession(Session):
                 raise tokens[min(1, len(tokens) - 1)].error(NotSupported, message, None, instead)
         elif not statement.may_be_query:
             message = "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE."
-            hint = "For example: SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1) FROM ratings"
+            example = "For example: SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1) FROM ratings"
+            hint = _HINTS.get(statement.keyword, example)
             if instead := _query_within(statement.tokens):
                 raise statement.tokens[0].error(NotSupported, message, hint, instead)
             raise NotSupported(message, hint=hint)  # DuckDB's parser may know better
@@ -377,6 +379,13 @@ def _one_statement(text: str) -> Statement:
     return found[0]
 
 
+_HINTS = {
+    "SET": BY_PARAMETER,
+    "PIVOT": "Write FROM (SELECT …) PIVOT (first(n) FOR region IN ('north', 'south')).",
+    "UNPIVOT": "Write FROM (SELECT …) UNPIVOT (n FOR name IN (a, b)).",
+}
+
+
 def _query_within(tokens: Sequence[Token]) -> list[str]:
     """The query that another statement holds or is: CREATE TABLE … AS …, COPY (…), SUMMARIZE …."""
     if tokens[0].upper == "SUMMARIZE":
@@ -393,6 +402,11 @@ def _shown(tokens: Sequence[Token]) -> list[str] | None:
     """The name that DESCRIBE (DESC, SHOW) takes, in parts; [] for SHOW TABLES; None: neither."""
     if [token.upper for token in tokens] in (["SHOW", "TABLES"], ["SHOW", "ALL", "TABLES"]):
         return []
+    if [token.upper for token in tokens[:3]] == ["SHOW", "TABLES", "FROM"]:
+        raise tokens[2].error(
+            NotSupported, "SHOW TABLES FROM is not supported here.",
+            "SHOW TABLES lists the tables of all schemas.", ["SHOW TABLES"],
+        )  # fmt: skip
     parts = [token.name for token in tokens[1::2]]
     is_name = tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and parts and None not in parts
     return [part or "" for part in parts] if is_name else None

@@ -19,7 +19,18 @@ from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement
-from dp_sql.sql.tokens import CLOSE, OPEN, Token, folded, matching, put, queries_around, tokenize
+from dp_sql.sql.tokens import (
+    CLOSE,
+    OPEN,
+    Token,
+    at_depth_zero,
+    folded,
+    matching,
+    put,
+    queries_around,
+    text_of,
+    tokenize,
+)
 from dp_sql.udfs.mechanism import in_words
 
 Attempt = Callable[[str], Exception | None]  # what is wrong with a statement, if anything is
@@ -38,7 +49,7 @@ _REPORTED = {"estimate", "lower_bound", "confidence", "contribution_bound", "eps
 # What other systems call these, and names that are near none.
 _ALSO_CALLED = {
     "dp_percentile": "dp_quantile", "dp_mean": "dp_avg", "dp_mode": "dp_topk",
-    **dict.fromkeys(("dp_min", "dp_max", "dp_stddev", "dp_var", "dp_variance"), "-"),
+    **dict.fromkeys(("dp_min", "dp_max"), "-"),
 }  # fmt: skip
 _OURS_FOR = {"MEAN": "DP_AVG", "APPROX_COUNT_DISTINCT": "DP_COUNT_DISTINCT"} | dict.fromkeys(
     ("QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE"), "DP_QUANTILE"
@@ -47,6 +58,15 @@ _NOT_OURS = {
     "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VARIANCE", "VAR_POP", "VAR_SAMP", "CORR", "COVAR_POP",
     "COVAR_SAMP", "SKEWNESS", "KURTOSIS", "ENTROPY", "STRING_AGG", "LIST", "ARRAY_AGG", "HISTOGRAM",
 }  # fmt: skip
+# Spreads, and what is computed of the mean of squares less the square of the mean.
+_SPREADS = {
+    **dict.fromkeys(("STDDEV", "STDDEV_POP", "STDDEV_SAMP", "STD"), "sqrt({})"),
+    **dict.fromkeys(("VARIANCE", "VAR", "VAR_POP", "VAR_SAMP"), "{}"),
+}
+_SPREAD = (
+    "A variance is DP_AVG(x * x, …) - DP_AVG(x, …) ** 2: two releases, and each costs epsilon. "
+    "Where x * x may be too large for the type of x, write x::BIGINT * x."
+)
 _ENDS = {"MIN": "0.01", "MAX": "0.99"}
 _NOT_RELEASED = "Such a value is one person's, so it is not released."
 _OF_EXAMPLES = ("write your own.", "without looking at the data.")
@@ -145,6 +165,10 @@ def unknown_function(tokens: Sequence[Token], name: str) -> QueryError | None:
     found = next((t for t in tokens if t.name and folded(t.name) == folded(name)), None)
     if found is None or not folded(name).startswith("dp_"):
         return None
+    if (spread := _SPREADS.get(found.upper.removeprefix("DP_"))) is not None:
+        i = next(i for i, token in enumerate(tokens) if token is found)
+        instead = _spread(tokens, i, spread, "")
+        return found.error(NotSupported, f"There is no function {found.text}.", _SPREAD, instead)
     meant = _ALSO_CALLED.get(folded(name)) or folded(name)
     near = guessed(meant, [*map(str.lower, FUNCTIONS), *SYSTEM_TABLES])
     near = near if near in SYSTEM_TABLES else near.upper()
@@ -153,6 +177,18 @@ def unknown_function(tokens: Sequence[Token], name: str) -> QueryError | None:
     if q := _ENDS.get(found.upper.removeprefix("DP_")):
         hint = f"{_NOT_RELEASED} DP_QUANTILE(…, {q}, …) is close to it. {hint}"
     return found.error(NotSupported, message, hint, [put([found], near)] if near else [])
+
+
+def _spread(tokens: Sequence[Token], i: int, spread: str, more: str) -> list[str]:
+    """The statement with two averages in place of a standard deviation or variance at a place."""
+    if not (i + 2 < len(tokens) and tokens[i + 1].is_symbol("(")):
+        return []
+    stop = matching(tokens, i + 1)
+    comma = next((j for j in at_depth_zero(tokens, i + 2, stop) if tokens[j].is_symbol(",")), stop)
+    x, rest = text_of(tokens[i + 2 : comma]), text_of(tokens[comma:stop]) + more
+    factor = x if comma == i + 3 else f"({x})"
+    of = f"greatest(DP_AVG({factor} * {factor}{rest}) - DP_AVG({x}{rest}) ** 2, 0)"
+    return [put(tokens[i : stop + 1], spread.format(of))]
 
 
 def explained(error: duckdb.Error, statement: Statement, names: Sequence[str]) -> QueryError | None:
@@ -265,17 +301,20 @@ def question_about(
         asked = f"DP_{function.upper}"
         if asked in FUNCTIONS and asked != "DP_COUNT" and bracket.is_symbol("("):
             calls.insert(0, f"{asked}({column.text}, epsilon := {epsilon})")
-    if any(a.upper in _NOT_OURS and b.is_symbol("(") for a, b, _ in pairs):
-        return at.start, []
     simple = [f"SELECT {call} AS n FROM {at.text}" for call in calls]
+    if any(a.upper in _SPREADS and b.is_symbol("(") for a, b, _ in pairs):
+        simple = []
+    if any(a.upper in _NOT_OURS.difference(_SPREADS) and b.is_symbol("(") for a, b, _ in pairs):
+        return at.start, []
     return at.start, [*_with_our_functions(tokens, epsilon), *simple]
 
 
 def what_is_not_released(tokens: Sequence[Token]) -> str:
     """What to say of aggregates and rows in whose place something else, or nothing, is proposed."""
     called = [a.upper for a, b in pairwise(tokens) if b.is_symbol("(")]
-    if missing := [name.lower() for name in called if name in _NOT_OURS]:
-        return f"There is no DP function for {missing[0]}. "
+    if missing := [name for name in called if name in _NOT_OURS]:
+        more = f"{_SPREAD} " if missing[0] in _SPREADS else ""
+        return f"There is no DP function for {missing[0].lower()}. {more}"
     if {"MAX", "MIN"} & {*called}:
         return f"{_NOT_RELEASED} A quantile is close to it. "
     shows_rows = any(a.upper in {"SELECT", ","} and b.is_symbol("*") for a, b in pairwise(tokens))
@@ -286,6 +325,9 @@ def _with_our_functions(tokens: Sequence[Token], epsilon: str) -> Iterator[str]:
     """The statement with DP functions in place of aggregates, if it has any."""
     text = tokens[0].source
     for i in reversed(range(len(tokens) - 2)):
+        if (spread := _SPREADS.get(tokens[i].upper)) and tokens[i + 1].is_symbol("("):
+            (text,) = _spread(tokenize(text), i, spread, f", epsilon := {epsilon}")
+            continue
         name, is_distinct = tokens[i].upper, tokens[i + 2].upper == "DISTINCT"
         asked = f"DP_{name}_DISTINCT" if is_distinct else _OURS_FOR.get(name, f"DP_{name}")
         q = _ENDS.get(name, "")

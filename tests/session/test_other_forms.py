@@ -27,6 +27,36 @@ budget = { dataset = "forms", epsilon = 1000000 }
 COUNT = "SELECT DP_COUNT({}, epsilon := 10000, max_contributions := 5) FROM {}"
 
 
+HINTS = {
+    "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE kind > getvariable('k')": "params",
+    "SET VARIABLE k = 3": "params",
+    "PIVOT (SELECT kind, DP_COUNT(*, epsilon := 1, groups := [1]) AS n FROM events GROUP BY kind) ON kind USING first(n)":
+        "PIVOT (first(n) FOR region IN",
+    "UNPIVOT (SELECT DP_COUNT(*, epsilon := 1) AS n FROM events) ON n": "UNPIVOT (",
+    "SHOW TABLES FROM main": "SHOW TABLES lists",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", HINTS)
+def test_what_has_another_form_is_refused_with_a_hint(
+    statement: str, session: dp_sql.AnalystSession
+) -> None:
+    with pytest.raises(QueryError) as raised:
+        session.sql(statement)
+    assert HINTS[statement] in str(raised.value) and "tables.main" not in str(raised.value)
+
+
+def test_an_owners_variable_is_refused_with_a_hint() -> None:
+    with dp_sql.connect() as owner:
+        owner.execute(TABLES)
+        owner.execute("SET VARIABLE k = 1")
+        call = "DP_COUNT(*, epsilon := 10000, max_contributions := 5, privacy_unit := user_id)"
+        with pytest.raises(QueryError, match="params"):
+            owner.sql(f"SELECT {call} FROM events WHERE kind = getvariable('k')")
+        query = f"SELECT {call} FROM events WHERE kind = $k"
+        assert owner.sql(query, params={"k": 1}).fetchall() == [(400,)]
+
+
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp_sql.AnalystSession]:
     folder = tmp_path_factory.mktemp("forms")

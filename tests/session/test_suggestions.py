@@ -102,6 +102,8 @@ SELECT ({COUNT}).estimate FROM ratings
 SELECT ({TOP}).item FROM ratings
 SELECT x.item FROM (SELECT unnest({TOP}) AS x FROM ratings)
 SELECT {TOP} + 1 FROM ratings
+SELECT DP_STDDEV(price, epsilon := 0.1{{}}) AS sd FROM ratings
+SELECT 1 + DP_VAR_POP(score + 1, epsilon := 0.1{{}}) FROM ratings WHERE score > 1
 SELECT upper({TOP}) FROM ratings
 SELECT '日本 👩\u200d🚀 e\u0301', DP_TOPK(titel, 2, epsilon := 0.1{{}}) FROM ratings
 FROM dp_releases
@@ -158,6 +160,8 @@ ANALYSTS = [
     "SELECT quantile_cont(score, 0.9) FROM ratings",
     "SELECT DP_MEDIAN(score) FROM ratings",
     "SELECT max(score) FROM ratings",
+    "SELECT stddev(score) FROM ratings",
+    "SELECT region, round(variance(price), 2) AS v, avg(price) FROM ratings GROUP BY region",
     "FROM ratings SELECT approx_count_distinct(title), count() GROUP BY region",
     "SELECT DP_COUNT_DISTINCT(title, region, epsilon := 0.1) FROM ratings",
     "SELECT DP_COUNT(epsilon := 0.1) FROM ratings",
@@ -271,13 +275,25 @@ def test_distinct_is_answered_by_the_function_that_counts_different_values(
 
 @pytest.mark.parametrize(
     "call", ["DP_SUM(DISTINCT score", "DP_AVG(DISTINCT score", "DP_SUM(day", "DP_AVG(day",
-             "DP_MAX(score", "DP_MIN(score", "DP_STDDEV(score", "DP_HISTOGRAM(score"]
+             "DP_MAX(score", "DP_MIN(score", "DP_HISTOGRAM(score"]
 )  # fmt: skip
 def test_no_statement_is_proposed_that_answers_another_question(
     owner: dp_sql.Session, call: str
 ) -> None:
     statement = f"SELECT {call}, epsilon := 0.1, privacy_unit := user_id) FROM ratings"
     assert told(owner, statement).suggestion == ""
+
+
+@pytest.mark.parametrize("under_policy", [True, False])
+def test_a_spread_is_proposed_as_two_releases(
+    under_policy: bool, analyst: dp_sql.Session, owner: dp_sql.Session
+) -> None:
+    session, unit = (analyst, "") if under_policy else (owner, ", privacy_unit := user_id")
+    error = told(session, f"SELECT DP_STDDEV(price, epsilon := 0.1{unit}) FROM ratings")
+    assert "two releases" in str(error) and "x::BIGINT * x" in str(error)
+    averages = [f"DP_AVG({x}, epsilon := 0.1{unit})" for x in ("price * price", "price")]
+    spread = f"sqrt(greatest({averages[0]} - {averages[1]} ** 2, 0))"
+    assert error.suggestion == f"SELECT {spread} FROM ratings"
 
 
 def test_qualify_over_groups_is_a_condition_of_their_answers(owner: dp_sql.Session) -> None:

@@ -60,6 +60,10 @@ PER_PERSON = (
     "Compute a value of each person in a subquery, and ask about these: SELECT DP_AVG(n, …) FROM "
     "(SELECT user_id, count(*) AS n FROM orders GROUP BY user_id)."
 )
+BY_PARAMETER = (
+    "Write $d, and pass the value as a parameter: session.sql(query, params={'d': …}). In "
+    "FROM dp($$ … $$, params := row(…)) it is ?."
+)
 FIRST_ROW = (
     "For each person's first row: "
     "FROM (FROM events QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY ts) = 1)."

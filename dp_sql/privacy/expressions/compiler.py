@@ -15,6 +15,7 @@ from dp_sql.errors import guessed
 from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.comparisons import (
+    BY_PARAMETER,
     FIRST_ROW,
     FLOATS,
     PER_PERSON,
@@ -118,6 +119,8 @@ def _unsupported(node: Node) -> Exception:
     refusal = refuse(node, f"{_shown(node)} is not supported here: {why}")
     if isinstance(node, exp.Subquery):
         refusal.hint = "Ask for its value first, with a DP function, and write the answer here."
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "getvariable":
+        refusal.hint = BY_PARAMETER
     known = [*FUNCTIONS, *ALIASES]
     if isinstance(node, exp.Anonymous) and (near := guessed(node.name.lower(), known)):
         refusal.names, refusal.hint = [near], f"Did you mean {near}? {WAY_OUT}"

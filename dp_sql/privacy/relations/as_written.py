@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dp_sql.errors import SourceError
 from dp_sql.privacy.catalog import OwnersEngine
-from dp_sql.privacy.expressions.comparisons import Refused, Unbound, Value, refuse
+from dp_sql.privacy.expressions.comparisons import BY_PARAMETER, Refused, Unbound, Value, refuse
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
@@ -126,7 +126,7 @@ def _check_functions(node: Node, engine: OwnersEngine) -> None:
             why = f"The function {name} depends on more than the values of one row"
             if kinds == {"macro"}:
                 why = f"{name} is a macro, which dp_sql does not read: write its expression instead"
-            refusal = refuse(node, why, STORE_IT)
+            refusal = refuse(node, why, BY_PARAMETER if name == "getvariable" else STORE_IT)
             refusal.offset = start + places[name].start if stop else None
             raise refusal
 
