@@ -1,16 +1,22 @@
 """`dp-sql policy`: draft a policy for a database, and check a policy against one."""
 
+import contextlib
 import sys
+from collections.abc import Iterator
 
 import click
 
 from dp_sql.cli.errors import CommandError
 from dp_sql.engines.duckdb.introspection import opened
+from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.engines.duckdb.spill import spill_advice
 from dp_sql.policy.budget_section import advice
-from dp_sql.policy.model import UNNAMED, read_policy
+from dp_sql.policy.model import UNNAMED, Policy, read_policy
+from dp_sql.policy.parser import dotted
 from dp_sql.policy.template import draft
 from dp_sql.policy.validation import hidden, hidden_labels, missing_folders, problems, work_lines
+from dp_sql.privacy.relations.compiler import Compiler
+from dp_sql.privacy.relations.policy_tables import PolicyTables
 
 _HELP = """\
 Draft and check the policy of a database.
@@ -96,7 +102,20 @@ def _check(policy: str, database: str) -> int:
             f"{column} is an ENUM whose labels analysts do not see. If the labels are public, "
             f'write [domains] "{column}" = "enum".'
         )
+    for view, why in _unusable(read, database):
+        print(f"Analysts cannot use the view {view}: {why}")
     ledger = None if read.budget is None else read.budget.ledger
     for sentence in [*work, *spill_advice(read.limits, ledger), *advice(read.budget)]:
         print(sentence)
     return 0
+
+
+def _unusable(policy: Policy, database: str) -> Iterator[tuple[str, str]]:
+    """The listed views that are not provably person-level, and why."""
+    if not policy.views:
+        return
+    with contextlib.closing(PrivateConnection(database)) as side:
+        compiler = Compiler(PolicyTables(side, policy))
+        for name in sorted(policy.views):
+            if why := compiler.view_problem(name):
+                yield dotted(name), why

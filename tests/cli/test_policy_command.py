@@ -56,6 +56,25 @@ def test_a_policy_that_fits_is_reported_with_what_it_hides(shop: str, tmp_path: 
     )
 
 
+def test_a_view_that_analysts_cannot_use_is_named_with_the_reason(tmp_path: Path) -> None:
+    database, path = tmp_path / "shop.duckdb", tmp_path / "policy.toml"
+    with duckdb.connect(str(database)) as con:
+        con.execute(SHOP)
+        con.execute(
+            "CREATE VIEW per_title AS SELECT title, count(*) AS n FROM ratings GROUP BY title;"
+            "CREATE VIEW twice AS SELECT user_id, unnest([title, 'x']) AS t FROM ratings;"
+            "CREATE VIEW mine AS SELECT user_id, title FROM ratings"
+        )
+    path.write_text(
+        '[tables.ratings]\nprivacy_unit = "user_id"\n[views]\ntables = ["per_title", "twice", "mine"]\n'
+    )
+    done = run("policy", "check", str(path), str(database))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Analysts cannot use the view per_title: " in done.stdout
+    assert "GROUP BY" in done.stdout.split("per_title: ")[1].splitlines()[0]
+    assert "Analysts cannot use the view twice: " in done.stdout and "view mine" not in done.stdout
+
+
 def test_a_checkpoint_in_a_folder_that_is_not_there_is_a_problem(shop: str, tmp_path: Path) -> None:
     path, elsewhere = tmp_path / "policy.toml", tmp_path / "other-disk"
     path.write_text(
