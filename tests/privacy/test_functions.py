@@ -7,6 +7,7 @@ import random
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from sqlglot import exp
 
@@ -158,6 +159,26 @@ def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
         wide.connection.execute(f"SELECT {value.sql} FROM {x}").fetchall() for x in (long, none)
     ]
     assert found[0] == found[1] and (found[0] == [(None,)] or "ANY" in written)
+
+
+@pytest.mark.parametrize(("unit", "kind"), [("s", "TIMESTAMP_S"), ("ms", "TIMESTAMP_MS")])
+def test_times_that_no_timestamp_holds_are_read_as_null(unit: str, kind: str, wide: Wide) -> None:
+    near = 1_704_067_200 * (1 if unit == "s" else 1000)
+    far = [2**63 - 1, -(2**63), -(2**63) + 1, 2**62, -(2**62), 2**53, 9_223_372_036_855 * 1000]
+    times = pa.table({"t": pa.array([near, 0, None, *far], pa.timestamp(unit))})
+    wide.connection.register("times", times)
+    wide.connection.execute("CREATE OR REPLACE TABLE far AS SELECT t FROM times")
+    scope = wide.scope._replace(column=lambda _: Value("t", kind))
+    for written in ("t", "year(t)", "date_trunc('month', t)", "t > '2024-01-01'", "t::VARCHAR", "t::DATE",
+                    "t + INTERVAL 1 DAY", "strftime(t, '%Y')", "coalesce(t, '2024-01-01')"):  # fmt: skip
+        node = projection(written)
+        assert node is not None
+        value = compiled(node, scope)
+        rows = wide.connection.execute(f"SELECT CAST({value.sql} AS VARCHAR) FROM far").fetchall()
+        assert rows[0] != (None,) and len(set(rows[3:])) == 1
+        wide.connection.execute(
+            f"SELECT count(*) FROM far WHERE {value.sql} IS NOT NULL"
+        ).fetchall()
 
 
 def test_a_map_with_too_many_keys_is_read_as_null(wide: Wide) -> None:

@@ -23,6 +23,7 @@ from dp_sql.privacy.expressions.comparisons import (
     Refused,
     Scope,
     Value,
+    bounded,
     is_literal,
     refuse,
 )
@@ -218,9 +219,10 @@ def _column(node: Node, scope: Scope) -> Value:
         value = scope.column(node)  # type: ignore[arg-type]
     except Refused as unknown:
         value = elements.field_of(node, scope, unknown)
-    if value.type in {"TIMESTAMP_S", "TIMESTAMP_MS"}:
-        why = f"{value.type} holds times that DuckDB cannot show"
-        raise refuse(node, why, "The owner can store it as a TIMESTAMP.")
+    if value.type in {"TIMESTAMP_S", "TIMESTAMP_MS"}:  # they hold times that DuckDB cannot show
+        scope.only_analysts(node, f"{value.type} is not read here")
+        near = bounded(value)
+        return Value(f"CAST({near.sql} AS TIMESTAMP)", "TIMESTAMP", bound=near.bound)
     return value
 
 
