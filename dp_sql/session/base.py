@@ -44,12 +44,24 @@ class Session(Corrects):
         rows of one person. Reading the result again is free.
     """
 
+    # Where what only a DuckDB connection has is instead.
+    _elsewhere = "Write SQL: session.sql(…), which also takes params."
+
     def __init__(
         self, tickets: Tickets, number: int, ledger: Ledger | None, account: Account | None
     ) -> None:
         self._tickets, self._number = tickets, number  # of the connection that makes the releases
         self._ledger, self._account = ledger, account
         self._lock = threading.RLock()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Refuse with a hint what a DuckDB connection has, such as `table` and `register`."""
+            kind = type(self).__name__
+            is_known = name[:1] != "_" and hasattr(duckdb.DuckDBPyConnection, name)
+            hint = f" {self._elsewhere.format(name)}" if is_known else ""
+            raise AttributeError(f"{kind} has no {name}.{hint}")
 
     def sql(self, text: str, *, params: object = None) -> Any:
         """Answer a statement and return its relation, as `duckdb` does.

@@ -53,6 +53,8 @@ _WITHOUT_OURS = (  # answers are in temporary tables
 class OwnerSession(Session):
     """A session without a policy: `with dp_sql.connect("shop.duckdb") as session: …`."""
 
+    _elsewhere = "The DuckDB connection has it: session.connection.{}(…)."
+
     def __init__(
         self, connection: Connection, ledger: Ledger | None = None, *, is_new: bool = False
     ) -> None:

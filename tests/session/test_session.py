@@ -22,6 +22,15 @@ def as_table(arrow: Any) -> Any:
     return arrow.read_all() if hasattr(arrow, "read_all") else arrow
 
 
+@pytest.mark.parametrize("name", ["table", "register", "cursor", "query", "executemany"])
+def test_what_only_a_connection_has_is_an_error_that_says_where_it_is(name: str) -> None:
+    with dp_sql.connect() as session:
+        with pytest.raises(AttributeError, match=f"session.connection.{name}"):
+            getattr(session, name)
+        assert callable(getattr(session.connection, name))
+        assert not hasattr(session, "nothing") and not hasattr(session, "_private")
+
+
 def test_plain_sql_passes_through() -> None:
     with dp_sql.connect() as session:
         session.sql("CREATE TABLE t (x INTEGER); INSERT INTO t VALUES (1), (2)")
