@@ -27,6 +27,11 @@ _FORMS = (  # compiled with the first error
     (rf"\blast\({_ONE}\s+ORDER\s+BY\s+(\w+)(?:\s+ASC)?\s*\)", r"arg_max(\1, \2)"),
     (rf"\bfirst\({_ONE}\s+ORDER\s+BY\s+(\w+)\s+DESC\s*\)", r"arg_max(\1, \2)"),
     (rf"\blast\({_ONE}\s+ORDER\s+BY\s+(\w+)\s+DESC\s*\)", r"arg_min(\1, \2)"),
+    # A part of a JSON is cast as a string.
+    (r"\b(?:TRY_)?CAST\(\s*json_extract\(", "TRY_CAST(json_extract_string("),
+    (rf"\bjson_extract\({_ONE},\s*('[^']*')\)\s*::\s*(\w+)",
+     r"TRY_CAST(json_extract_string(\1, \2) AS \3)"),
+    (r"\b(?:TRY_)?CAST\(\s*([\w.]+)\s*->\s*('[^']*')\s+AS\b", r"TRY_CAST(\1 ->> \2 AS"),
     # Whether a list has an element.
     (rf"\b(?:len|length|array_length)\(list_filter\({_ONE}{_IS}\)\s*(?:>\s*0|>=\s*1|<>\s*0)",
      r"list_contains(\1, \3)"),

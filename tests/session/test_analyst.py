@@ -303,3 +303,25 @@ def test_an_error_of_any_kind_after_the_debit_is_the_same_sentence(
         analyst.sql(f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
     assert str(caught.value) == duckdb_private.FAILED
     assert "4711" not in f"{caught.value.__cause__}{caught.value.__context__}"
+
+
+def test_a_table_may_be_named_by_its_database(tmp_path: Path) -> None:
+    path, policy = tmp_path / "store.duckdb", tmp_path / "policy.toml"
+    with duckdb.connect(str(path)) as con:
+        con.execute("CREATE TABLE ratings AS SELECT i AS user_id FROM range(40) t(i)")
+        con.execute("CREATE SCHEMA other; CREATE TABLE other.plays AS FROM ratings")
+    policy.write_text(
+        '[tables]\nratings.privacy_unit = "user_id"\n"other.plays".privacy_unit = "user_id"\n'
+    )
+    with dp_sql.connect(path, policy=policy) as session:
+        for name in (
+            "store.ratings",
+            "store.main.ratings",
+            "STORE.RATINGS",
+            "store.other.plays",
+            "other.plays",
+        ):
+            text = f"SELECT DP_COUNT_DISTINCT(user_id, epsilon := 10000) FROM {name}"
+            assert session.sql(text).fetchall() == [(40,)]
+        with pytest.raises(dp_sql.QueryError, match="There is no table"):
+            session.sql("SELECT DP_COUNT(*, epsilon := 1) FROM store.plays")

@@ -138,7 +138,11 @@ class PrivateConnection(Schema):
 
     def _named(self, parts: Sequence[str], *, is_view: bool) -> Listed | None:
         wanted = [folded(part) for part in parts]
-        found = [one for one in self._listed if one.is_called(wanted) and one.is_view == is_view]
+        known = [one for one in self._listed if one.is_view == is_view]
+        found = [one for one in known if one.is_called(wanted)]
+        if not found and len(wanted) == 2:  # database.table, as DuckDB reads it
+            in_main = [wanted[0], "main", wanted[1]]
+            found = [one for one in known if one.is_called(in_main)]
         return found[0] if len(found) == 1 else None
 
     def inside(self, view: Sequence[str]) -> PrivateConnection:

@@ -115,6 +115,9 @@ def converted(node: Node, value: Value, scope: Scope) -> Value:
         raise refuse(node, "A cast to this type is not supported here")
     if kind == "VARCHAR":
         return text(node, value)._replace(origin=None, is_person=False)
+    if value.type == "JSON":
+        why = f"A JSON is cast to {kind} as a string here"
+        raise refuse(node, why, f"Write TRY_CAST(json ->> 'key' AS {kind}).")
     tried = isinstance(node, exp.TryCast)
     if not tried and not _holds_every(value.type, kind):
         why = f"This cast fails on some values of type {value.type}"
