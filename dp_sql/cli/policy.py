@@ -10,13 +10,16 @@ from dp_sql.cli.errors import CommandError
 from dp_sql.engines.duckdb.introspection import opened
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.engines.duckdb.spill import spill_advice
+from dp_sql.errors import NotPrivate
 from dp_sql.policy.budget_section import advice
 from dp_sql.policy.model import UNNAMED, Policy, read_policy
 from dp_sql.policy.parser import dotted
 from dp_sql.policy.template import draft
 from dp_sql.policy.validation import hidden, hidden_labels, missing_folders, problems, work_lines
+from dp_sql.privacy.expressions.comparisons import Unbound
 from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.sql.sqlglot_tree import Unreadable, tree_of
 
 _HELP = """\
 Draft and check the policy of a database.
@@ -115,7 +118,11 @@ def _unusable(policy: Policy, database: str) -> Iterator[tuple[str, str]]:
     if not policy.views:
         return
     with contextlib.closing(PrivateConnection(database)) as side:
-        compiler = Compiler(PolicyTables(side, policy))
+        tables = PolicyTables(side, policy)
         for name in sorted(policy.views):
-            if why := compiler.view_problem(name):
-                yield dotted(name), why
+            try:
+                Compiler(tables.inside(name)).query(tree_of(tables.view(name) or ""))
+            except (NotPrivate, Unbound) as refusal:
+                yield dotted(name), refusal.message
+            except Unreadable:
+                yield dotted(name), "dp_sql cannot read it."

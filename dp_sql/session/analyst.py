@@ -52,7 +52,7 @@ from dp_sql.session.corrections import (
     syntax_error,
     what_is_not_released,
 )
-from dp_sql.session.describe import describe_sql, tables_sql
+from dp_sql.session.describe import describe_sql, described_name, tables_sql
 from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.question import Question
 from dp_sql.session.release_store import ReleaseStore
@@ -138,7 +138,7 @@ class AnalystSession(Session):
             raise NotSupported("Parameters are a list, a tuple or a dictionary.")
         check_parameters(params)
         statement = _one_statement(text)
-        if _shown(statement.tokens) is not None:
+        if described_name(statement.tokens) is not None:
             return [statement]
         if statement.keyword == "EXPLAIN":
             tokens, statement = statement.tokens, statement.without_explain()
@@ -172,7 +172,7 @@ class AnalystSession(Session):
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
         """SHOW TABLES and DESCRIBE: names and types, from the policy and the catalog."""
-        name = _shown(statement.tokens)
+        name = described_name(statement.tokens)
         if name is None:
             return None
         if not name:
@@ -396,17 +396,3 @@ def _query_within(tokens: Sequence[Token]) -> list[str]:
     is_inner = begin > 0 and tokens[begin - 1].is_symbol("(")
     end = matching(tokens, begin - 1) if is_inner else len(tokens)
     return [text_of(tokens[begin:end])] if begin else []
-
-
-def _shown(tokens: Sequence[Token]) -> list[str] | None:
-    """The name that DESCRIBE (DESC, SHOW) takes, in parts; [] for SHOW TABLES; None: neither."""
-    if [token.upper for token in tokens] in (["SHOW", "TABLES"], ["SHOW", "ALL", "TABLES"]):
-        return []
-    if [token.upper for token in tokens[:3]] == ["SHOW", "TABLES", "FROM"]:
-        raise tokens[2].error(
-            NotSupported, "SHOW TABLES FROM is not supported here.",
-            "SHOW TABLES lists the tables of all schemas.", ["SHOW TABLES"],
-        )  # fmt: skip
-    parts = [token.name for token in tokens[1::2]]
-    is_name = tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and parts and None not in parts
-    return [part or "" for part in parts] if is_name else None

@@ -8,7 +8,7 @@ from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.tokens import folded
+from dp_sql.sql.tokens import Token, folded
 
 
 def tables_sql(policy: Policy, schema: Schema) -> str:
@@ -52,3 +52,17 @@ def values_sql(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
     if not rows:
         return f"SELECT {', '.join(f'NULL::VARCHAR AS {name}' for name in names)} WHERE false"
     return f"SELECT * FROM (VALUES {listed}) AS shown({', '.join(names)})"
+
+
+def described_name(tokens: Sequence[Token]) -> list[str] | None:
+    """The name that DESCRIBE (DESC, SHOW) takes, in parts; [] for SHOW TABLES; None: neither."""
+    if [token.upper for token in tokens] in (["SHOW", "TABLES"], ["SHOW", "ALL", "TABLES"]):
+        return []
+    if [token.upper for token in tokens[:3]] == ["SHOW", "TABLES", "FROM"]:
+        raise tokens[2].error(
+            NotSupported, "SHOW TABLES FROM is not supported here.",
+            "SHOW TABLES lists the tables of all schemas.", ["SHOW TABLES"],
+        )  # fmt: skip
+    parts = [token.name for token in tokens[1::2]]
+    is_name = tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and parts and None not in parts
+    return [part or "" for part in parts] if is_name else None

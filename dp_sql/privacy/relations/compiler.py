@@ -249,19 +249,6 @@ class Compiler:
         body, node = self.tables.view(parts), exp.Table(this=exp.Identifier(this=parts[-1]))
         return None if body is None else self._view(body, parts, node)
 
-    def view_problem(self, parts: Sequence[str]) -> str:
-        """For the owner: why analysts cannot use a view that the policy lists; "" if they can."""
-        body = self.tables.view(parts)
-        if body is None:
-            return ""
-        try:
-            Compiler(self.tables.inside(parts)).query(tree_of(body))
-        except (NotPrivate, Unbound) as inner:
-            return inner.message
-        except Unreadable:
-            return "dp_sql cannot read it."
-        return ""
-
     def _view(self, body: str, parts: Sequence[str], node: Node) -> Rows:
         try:
             self.tables.check(body)
