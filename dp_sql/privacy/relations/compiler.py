@@ -54,6 +54,7 @@ from dp_sql.privacy.relations.tree_sql import Written, written
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
 from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import can_have_same_bits
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
@@ -151,8 +152,9 @@ class Compiler:
             for i, value in enumerate(values):
                 try:
                     values[i] = settled(value, distinct)
-                except Refused:  # for the owner either of equal values of one person may stay
-                    if not self.tables.trusted:
+                except Refused:  # of public rows, either of equal values may stay
+                    is_clear = source.private is None or can_have_same_bits(value.type)
+                    if not (self.tables.trusted and is_clear):
                         raise
         relation = source.select(values, distinct=distinct is not None)
         return Rows(relation, tuple(names), tuple(values), source.person_type)

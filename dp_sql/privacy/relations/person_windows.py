@@ -151,6 +151,8 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
         way = f"{'DESC' if one.args.get('desc') else 'ASC'} NULLS {nulls}"
         order.append((place(scope.compiled(one.this), one), way))
     called = node.this
+    if not isinstance(called, exp.Func):  # count(*) FILTER (…) OVER …
+        raise refuse(node, "FILTER and IGNORE NULLS are not supported before OVER", _EXAMPLE)
     name = folded(called.name if isinstance(called, exp.Anonymous) else called.sql_name())
     found, arguments = Value("", "BIGINT"), ""
     if isinstance(called, exp.Count) and isinstance(called.this, exp.Star):

@@ -5,7 +5,9 @@ Writing a source out decides how much work one row can cause:
 - A relation is written with the columns that are still needed, and no others.
 - A release counts distinct people per item, so how often a row occurs does not matter. Where a join
   multiplies rows, both sides and the result are reduced to distinct rows. Only count(*), count(x)
-  and sum over one person's rows use how often a row occurs; below them nothing is reduced.
+  and sum over one person's rows use how often a row occurs; below them nothing is reduced. Nor is
+  it where equal values may differ, as [0.0] and [-0.0] do: DISTINCT keeps the one that it reads
+  first, so other people's rows would decide which.
 - How far a join with a public table multiplies rows is read from the public table, before anything
   is spent. Public relations that take work are computed then, too.
 - Where a join multiplies rows, each side keeps a limited number of rows of each person, chosen by
@@ -16,7 +18,7 @@ Writes SQL and asks about public rows. It must never ask about a private row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,7 +59,7 @@ from dp_sql.privacy.relations.tree import (
     is_plain,
     relations_in,
 )
-from dp_sql.sql.types import as_key, exact, same_bits, wider
+from dp_sql.sql.types import as_key, can_have_same_bits, exact, same_bits, wider
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
@@ -249,6 +251,7 @@ class _Writer:
         if self._multiplied != before and self.limits is not None:
             refuse_costly([*values.values(), *keys])
         reduced = source.multiplies and group is None and not every_row
+        reduced &= not select.is_private or _can_be_reduced([select.types[i] for i in values])
         if reduced:
             values = {i: same_bits(sql, select.types[i]) for i, sql in values.items()}
         listed = [f"{p} AS __dp_person" for p in person]
@@ -297,7 +300,8 @@ class _Writer:
             rest = [c for c in rest if c not in ready]
             if behind and bound != bounds[place - 1] and bound.multiplies and not every_row:
                 still = columns_in([*used, *rest, *behind])
-                source = reduced_sql(select, source, still, order[: place + 1])
+                if not select.is_private or _can_be_reduced(map(select.type_of, still)):
+                    source = reduced_sql(select, source, still, order[: place + 1])
         source.conditions += rest
         if multiplies and select.is_private and source.most is not None:
             self.made = (self.made or 0) + source.most
@@ -340,7 +344,8 @@ class _Writer:
                 columns = set()
             elif is_keyed and before:
                 compared = compared_columns(select, part.number, before)
-                if columns is None or not columns <= compared:
+                exact_keys = _can_be_reduced(map(select.type_of, part.columns))
+                if exact_keys and (columns is None or not columns <= compared):
                     # With the person, its columns tell its distinct rows apart.
                     part, columns = part._replace(sql=distinct_sql(select, part)), {*keys}
             return part._replace(key=None if columns is None else frozenset(columns))
@@ -372,6 +377,14 @@ class _Writer:
         cap = None if self.limits is None else self.limits.rows_per_person
         if cap is not None and part.most is not None and part.most <= cap:
             return part
+        kinds = [select.type_of(column) for column in part.columns]
+        if not _can_be_reduced(kinds):
+            if cap is None:
+                return part
+            odd = next(kind for kind in kinds if not can_have_same_bits(kind))
+            why = f"A join that multiplies rows is not supported beside a column of type {odd}."
+            hint = "Take (or unnest) what you need of it in a subquery: FROM (SELECT … FROM …) JOIN …"
+            raise NotSupported(why, hint=hint)
         sql = part.sql if every_row else distinct_sql(select, part)
         if cap is None:
             return part._replace(sql=sql)
@@ -393,6 +406,11 @@ class _Writer:
     def tables(self, sql: str) -> frozenset[Parts]:
         """What was read for a part of the SQL."""
         return frozenset().union(*(tables for read, tables in self.read if read in sql))
+
+
+def _can_be_reduced(kinds: Iterable[str]) -> bool:
+    """Whether DISTINCT keeps the same values of people's rows wherever these are stored."""
+    return all(map(can_have_same_bits, kinds))
 
 
 def _count(sql: str) -> str:
