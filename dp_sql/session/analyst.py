@@ -21,8 +21,8 @@ from dp_sql.engines.duckdb.frozen import Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
-from dp_sql.engines.spark.catalog import Spark
 from dp_sql.engines.spark.private_connection import SparkPrivateConnection
+from dp_sql.engines.spark.spark_catalog import Spark
 from dp_sql.errors import (
     ArgumentError,
     NotPrivate,
@@ -36,9 +36,9 @@ from dp_sql.policy.validation import misfits
 from dp_sql.privacy.outer_sql import Edit
 from dp_sql.privacy.plans.analyst import analyst_plans
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.statement import answer_columns, release_columns
-from dp_sql.privacy.relations.compiler import Compiler
+from dp_sql.privacy.private_sql.release_select import answer_columns, release_columns
 from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.releases import Release
 from dp_sql.session.base import Session
 from dp_sql.session.corrected import refuse_unknown
@@ -58,10 +58,10 @@ from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import SystemTable
 from dp_sql.sql.formatting import full_name, quote
-from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.parameters import as_literal
 from dp_sql.sql.select_list import check_list, only_reads
 from dp_sql.sql.statement import QUERY, Statement, parse
+from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.tokens import Token, folded, matching, put, text_of, tokenize
 from dp_sql.udfs.mechanism import in_words
 

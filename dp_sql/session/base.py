@@ -18,7 +18,7 @@ import duckdb
 
 from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, QueryError
 from dp_sql.privacy.outer_sql import Edit, outer_sql
-from dp_sql.privacy.private_sql.statement import samples, stand_ins
+from dp_sql.privacy.private_sql.release_select import samples, stand_ins
 from dp_sql.session.corrected import Corrects
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, SystemTableCall, casts

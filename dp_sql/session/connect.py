@@ -14,7 +14,7 @@ from dp_sql.session.owner import OwnerSession
 from dp_sql.session.plain_call import OWNER
 
 if TYPE_CHECKING:  # imported where they are needed: an owner's first answer waits for all imports
-    from dp_sql.engines.spark.catalog import Spark
+    from dp_sql.engines.spark.spark_catalog import Spark
     from dp_sql.releases import Receipt
     from dp_sql.session.analyst import AnalystSession
     from dp_sql.session.base import Session
@@ -102,7 +102,7 @@ def _place(database: object) -> str | Spark:
         raise TypeError(
             "connect() takes a path; for a connection write dp_sql.install(connection)."
         )
-    from dp_sql.engines.spark.catalog import Spark
+    from dp_sql.engines.spark.spark_catalog import Spark
 
     if isinstance(database, Spark):
         return database

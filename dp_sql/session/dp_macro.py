@@ -13,13 +13,13 @@ from dp_sql.engines.duckdb.macros import TEMPORARY
 from dp_sql.errors import NotSupported, QueryError, with_type
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.private_sql.bundles import bundles
-from dp_sql.privacy.private_sql.statement import EXECUTION, one_of, private_sql
+from dp_sql.privacy.private_sql.release_select import EXECUTION, one_of, private_sql
 from dp_sql.session.owner_plans import plans_of_all
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.limits import check_depth
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import Token, folded
 
 HIDDEN = "{} is a temporary table or view, which only its connection sees."

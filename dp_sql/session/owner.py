@@ -19,15 +19,15 @@ from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.macros import create_macros
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.private_sql.bundles import bundles
-from dp_sql.privacy.private_sql.statement import answer_columns, count_groups_sql
+from dp_sql.privacy.private_sql.release_select import answer_columns, count_groups_sql
 from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
 from dp_sql.session.dp_macro import quoted, with_ctes
 from dp_sql.session.owner_plans import RememberedPlans
 from dp_sql.session.plain_call import OWNER
 from dp_sql.session.reservations import reserved
-from dp_sql.sql.limits import check_depth
 from dp_sql.sql.statement import QUERY, Statement, mentions_dp, mentions_system_tables, parse
+from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import Token, at_depth_zero, put
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports

@@ -29,8 +29,8 @@ from dp_sql.session.owner_plans import looked_up, plans_of_all
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.formatting import shown_name
-from dp_sql.sql.limits import check_depth
 from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import Token, folded, matching, tokenize
 
 _Planned = tuple[Statement, list[Plan]]

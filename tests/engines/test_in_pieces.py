@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import arrow_rows, functions
+from dp_sql.engines.duckdb import arrow_rows, mechanism_udfs
 from dp_sql.engines.duckdb import in_pieces as reading
 from dp_sql.errors import BudgetExceeded, QueryError, SourceError
 from dp_sql.session.analyst import AnalystSession
@@ -170,7 +170,7 @@ def test_a_sample_of_the_items_is_the_same(
     analyst: AnalystSession, owner: dp_sql.Session, released: Counts,
     in_pieces: Callable[[], None], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(functions, "secret_draws", lambda: Draws(lambda n: 5))  # one key
+    monkeypatch.setattr(mechanism_udfs, "secret_draws", lambda: Draws(lambda n: 5))  # one key
     sampled = CALL.format("word", "u").replace(")", ", sample_items := 0.5)")
     questions = [QUESTION.replace("1)", f"{n}, sample_items := 0.5)") for n in (1, 2)]
     with duckdb.connect() as con:

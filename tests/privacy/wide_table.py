@@ -11,8 +11,8 @@ import duckdb
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Value, refuse
-from dp_sql.privacy.expressions.compiler import compiled
-from dp_sql.privacy.expressions.functions import ALIASES, FUNCTIONS
+from dp_sql.privacy.expressions.expression_compiler import compiled
+from dp_sql.privacy.expressions.scalar_functions import ALIASES, FUNCTIONS
 from dp_sql.sql.sqlglot_tree import Unreadable, projection
 
 NOW = datetime.fromisoformat("2024-05-06 07:08:09.123456+00:00")

@@ -18,7 +18,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import connection as duckdb_connection
 from dp_sql.engines.duckdb import install
-from dp_sql.engines.duckdb.functions import keep_bits
+from dp_sql.engines.duckdb.mechanism_udfs import keep_bits
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from tests.session.several_calls import ROWS, UNIT, priced, wrap_draws
 

@@ -20,14 +20,19 @@ from dp_sql.engines.duckdb.function_kinds import (
     operators_in,
 )
 from dp_sql.engines.duckdb.in_pieces import Interrupts, for_size, release_sql
-from dp_sql.engines.duckdb.names import Names
+from dp_sql.engines.duckdb.relation_names import Names
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
 from dp_sql.privacy.expressions.collations import without_collations
 from dp_sql.privacy.plans.plan import Plan, drawn_from
 from dp_sql.privacy.private_sql.bundles import bundled
-from dp_sql.privacy.private_sql.statement import merged_sql, one_of, private_sql, released_columns
+from dp_sql.privacy.private_sql.release_select import (
+    merged_sql,
+    one_of,
+    private_sql,
+    released_columns,
+)
 from dp_sql.sql.formatting import full_name
 
 Connection = duckdb.DuckDBPyConnection

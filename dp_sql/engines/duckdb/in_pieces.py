@@ -31,7 +31,7 @@ from dp_sql.errors import InternalError, SourceError
 from dp_sql.privacy.plans.plan import Plan, drawn_from
 from dp_sql.privacy.private_sql.bundles import read_together
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.privacy.private_sql.statement import EXECUTION, call_of, merged_sql
+from dp_sql.privacy.private_sql.release_select import EXECUTION, call_of, merged_sql
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import INTEGERS
 

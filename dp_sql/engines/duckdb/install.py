@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection, Engine
-from dp_sql.engines.duckdb.functions import (
+from dp_sql.engines.duckdb.in_pieces import Interrupts
+from dp_sql.engines.duckdb.macros import ANSWER_TYPES, ANSWER_UDF, REWRITE_UDF, Asked
+from dp_sql.engines.duckdb.mechanism_udfs import (
     Udf,
     dense,
     find_udf,
@@ -28,13 +30,11 @@ from dp_sql.engines.duckdb.functions import (
     with_parameters,
     words_of_rows,
 )
-from dp_sql.engines.duckdb.in_pieces import Interrupts
-from dp_sql.engines.duckdb.macros import ANSWER_TYPES, ANSWER_UDF, REWRITE_UDF, Asked
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
 from dp_sql.privacy.around import IN_DP
 from dp_sql.privacy.private_sql.group_bits import KEEP_BITS_UDF, KEEP_BYTES_UDF
-from dp_sql.privacy.private_sql.groups import FIND_UDF
+from dp_sql.privacy.private_sql.group_ctes import FIND_UDF
 from dp_sql.privacy.private_sql.people_rows import KEEP_UDF, KEY_UDF
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions.avg import MEANS_TYPE, MEANS_UDF

@@ -30,12 +30,12 @@ from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue,
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.engines.protocol import OPTIMIZERS
 from dp_sql.errors import InternalError, QueryError
-from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.limits import Limits
+from dp_sql.policy.owners_catalogue import Catalogue, Listed
 from dp_sql.privacy.catalog import Parts, Schema, SchemaName, view_body
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundled
-from dp_sql.privacy.private_sql.statement import private_sql, released_columns
+from dp_sql.privacy.private_sql.release_select import private_sql, released_columns
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import dotted_names, folded, tokenize
 

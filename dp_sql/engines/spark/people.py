@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from dp_sql.engines.spark.catalog import backquoted
 from dp_sql.engines.spark.parts import PART, SOURCE
 from dp_sql.engines.spark.question_sql import incoming
+from dp_sql.engines.spark.spark_catalog import backquoted
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import Columns, Parts
 from dp_sql.privacy.relations.tree import PersonOf

@@ -1,8 +1,8 @@
 """How is a call of a function written? Its arguments are checked here.
 
 First come functions of strings and dates that are the same for an owner, then those of the table
-(functions.py). Values are bounded before they are read: a longer string, invalid JSON and a date
-beyond NEAR are NULL. So the function itself never fails, wherever DuckDB's optimizer moves it:
+(scalar_functions.py). Values are bounded before they are read: a longer string, invalid JSON and a
+date beyond NEAR are NULL. So the function itself never fails, wherever DuckDB's optimizer moves it:
 before 2.0.1, it moves what two TRY(…) have in common out of both.
 """
 
@@ -26,7 +26,7 @@ from dp_sql.privacy.expressions.comparisons import (
     refuse,
     whole_number,
 )
-from dp_sql.privacy.expressions.functions import ALIASES, FLAGS, FUNCTIONS, NODES, Scalar
+from dp_sql.privacy.expressions.scalar_functions import ALIASES, FLAGS, FUNCTIONS, NODES, Scalar
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
 from dp_sql.sql.tokens import tokenize

@@ -23,9 +23,9 @@ from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Valu
 from dp_sql.privacy.plans.domains import Values
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
-from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.declared_tables import inexact, is_time, no_amount
 from dp_sql.privacy.relations.from_clause import From, row_wise
+from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation
 from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.arguments import DpCall

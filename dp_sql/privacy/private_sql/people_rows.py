@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of, read_together
 from dp_sql.privacy.private_sql.group_bits import MOST_BITS, GroupBits
-from dp_sql.privacy.private_sql.groups import UNIT, groups_ctes, keys_of, keys_sql
+from dp_sql.privacy.private_sql.group_ctes import UNIT, groups_ctes, keys_of, keys_sql
 from dp_sql.privacy.private_sql.items import item_of, key_of, lists_items
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.mechanism_rows import EMPTY_LIST

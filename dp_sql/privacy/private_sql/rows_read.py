@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_bits import N_BITS
-from dp_sql.privacy.private_sql.groups import UNIT, keys_of
+from dp_sql.privacy.private_sql.group_ctes import UNIT, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.types import INTEGERS, digits_of, family

@@ -25,7 +25,7 @@ from dp_sql.privacy.expressions.comparisons import (
     is_literal,
     refuse,
 )
-from dp_sql.privacy.expressions.functions import ALIASES, FUNCTIONS
+from dp_sql.privacy.expressions.scalar_functions import ALIASES, FUNCTIONS
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import EXACT_TYPES, family, same_bits
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, count
 
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.groups import by_keys, keys_of, keys_sql
+from dp_sql.privacy.private_sql.group_ctes import by_keys, keys_of, keys_sql
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
@@ -143,7 +143,7 @@ def merged_sql(
     """The same for one plan whose rows were read elsewhere, with columns of `release_columns`.
 
     `merged` is a relation: the merged summary, or rows in which codes stand for people. With keys,
-    `__dp_groups` is there as well (parts.py). `domain` lists all items in the rows, as `item`,
+    `__dp_groups` is there as well (parted_sql.py). `domain` lists all items in the rows, as `item`,
     where they are the domain.
     """
     shape, call, rows = plan.parameters, f"'{ticket}', {execution}", rows_of(plan)
