@@ -16,11 +16,12 @@ from sqlglot import exp
 
 from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
-from dp_sql.engines.duckdb.connection import Engine, forget_oldest
+from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.frozen import Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
+from dp_sql.engines.duckdb.sql_runner import forget_oldest
 from dp_sql.engines.spark.private_connection import SparkPrivateConnection
 from dp_sql.engines.spark.spark_catalog import Spark
 from dp_sql.errors import (

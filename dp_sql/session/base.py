@@ -26,7 +26,8 @@ from dp_sql.sql.statement import Statement, SystemTableCall, casts
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
     from dp_sql.budget.account import Account, BudgetRow
     from dp_sql.budget.ledger import Ledger
-    from dp_sql.engines.duckdb.connection import Connection, Engine
+    from dp_sql.engines.duckdb.connection import Engine
+    from dp_sql.engines.duckdb.sql_runner import Connection
     from dp_sql.engines.duckdb.tickets import Tickets
     from dp_sql.privacy.plans.plan import Plan
     from dp_sql.releases import Receipt, Release

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Connection, Engine
-from dp_sql.engines.duckdb.in_pieces import Interrupts
+from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.macros import ANSWER_TYPES, ANSWER_UDF, REWRITE_UDF, Asked
 from dp_sql.engines.duckdb.mechanism_udfs import (
     Udf,
@@ -30,6 +29,8 @@ from dp_sql.engines.duckdb.mechanism_udfs import (
     with_parameters,
     words_of_rows,
 )
+from dp_sql.engines.duckdb.session_state import SessionState
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
 from dp_sql.privacy.around import IN_DP
@@ -63,7 +64,7 @@ class Instance:
     tickets: Tickets
     connections: list[weakref.ref[Connection]]  # weakly, so that a forgotten one is closed
     owner: Owner | None
-    interrupts: Interrupts = field(default_factory=Interrupts)  # of its plain calls
+    state: SessionState = field(default_factory=SessionState)  # of its plain calls
     callables: list[object] = field(default_factory=list)
 
 
@@ -176,7 +177,7 @@ def _answer(instance: Instance, asked: Asked) -> str:
         try:
             with contextlib.closing(_open_cursor(instance.connections)) as cursor:
                 _follow(cursor, asked)
-                engine = Engine(cursor, instance.tickets, interrupts=instance.interrupts)
+                engine = Engine(cursor, instance.tickets, state=instance.state)
                 return _owner(instance).answer(asked, engine)
         except DpSqlError as error:
             return with_type(error)

@@ -10,8 +10,9 @@ from itertools import groupby
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Connection, open_database
+from dp_sql.engines.duckdb.connection import open_database
 from dp_sql.engines.duckdb.parquet_files import PinnedFiles, files_of
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import SourceError
 from dp_sql.policy.owners_catalogue import ForeignKey, Listed
 from dp_sql.sql.tokens import folded

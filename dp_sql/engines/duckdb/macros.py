@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Connection
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import DpSqlError
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions import FUNCTIONS

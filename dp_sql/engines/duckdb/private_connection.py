@@ -15,19 +15,18 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.duckdb.connection import (
-    Connection,
     Engine,
     columns_of,
-    forget_oldest,
     open_database,
     restrict,
     source_error,
 )
 from dp_sql.engines.duckdb.frozen import Records, exactly
-from dp_sql.engines.duckdb.in_pieces import for_size, release_sql
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue, TableNames
+from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.spill import limit_private
+from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
 from dp_sql.engines.protocol import OPTIMIZERS
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.limits import Limits
@@ -108,7 +107,7 @@ class PrivateConnection(Schema):
 
     def interrupt(self) -> None:
         """Stop what is running."""
-        self._engine.interrupts.add()
+        self._engine.state.interrupts.add()
         self._connection.interrupt()
 
     def close(self) -> None:
@@ -263,7 +262,7 @@ class PrivateConnection(Schema):
 
     def _as_drawn(self, plan: Plan) -> Plan:
         """The plan that a ticket stands for, which may depend on the sizes of private tables."""
-        return for_size(plan, self._engine)
+        return self._engine.as_drawn(plan)
 
     def _withdraw(self, tickets: Sequence[str]) -> None:
         for ticket in tickets:

@@ -6,9 +6,9 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.by_parts import ByParts
-from dp_sql.engines.duckdb.connection import Connection
 from dp_sql.engines.duckdb.frozen import Records, exactly
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.engines.spark.jobs import SparkJobs
 from dp_sql.engines.spark.people import check_people
 from dp_sql.engines.spark.progress import Progress
