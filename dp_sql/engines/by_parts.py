@@ -135,7 +135,7 @@ class ByParts:
         plan, listed = plans[place], plans[place].mechanism.bounds
         if listed is None:
             raise InternalError("This mechanism needs pairs.")
-        bounds = listed(**plan.parameters.given_to(plan.mechanism))
+        bounds = listed(**plan.parameters.mechanism_arguments(plan.mechanism))
         grouped = ("__dp_group",) if plan.keys else ()
         question = self._question(plan, parted_sql.pairs_sql(plans, place, key), shown=grouped)
         first = self._engine.thin(question, partial.PEOPLE_PER_ITEM)

@@ -50,7 +50,7 @@ def cover_counts(plan: Plan, call: str, engine: SqlRunner) -> list[int]:
         found = partial_cover_counts(
             lambda people_per_item: stopping(pairs.thin(people_per_item)),
             lambda some, theirs: stopping(pairs.complete(some, theirs)),
-            bounds(**plan.parameters.given_to(plan.mechanism)),
+            bounds(**plan.parameters.mechanism_arguments(plan.mechanism)),
             n_people,
             numbered=(n_items, n_people),
         )

@@ -88,9 +88,9 @@ class Source(NamedTuple):
         """
         item = _item(self.select, call, self.scope)
         if item.is_person and "mechanism" not in call.given:
-            of_people = call.parameters.of_people()
-            if of_people is not None:
-                call = replace(call, parameters=of_people[0], mechanism=of_people[1])
+            counted = call.parameters.when_item_is_person()
+            if counted is not None:
+                call = replace(call, parameters=counted[0], mechanism=counted[1])
         numbers = call.parameters.for_item(call.given, call.item.text, item.type)
         call = replace(call, parameters=numbers)
         relation = self.rows.select([item, *self.values])

@@ -5,7 +5,7 @@ more groups than a cap is kept in some of them, drawn at random from that person
 where any of the calls has an item. Calls with the same cap share the draw, which
 budget/accountants.md allows under "Releases that draw first".
 
-Per-person values (sql.shape.Shape.of_person) of all calls are computed by one GROUP BY, so that
+Per-person values (sql.shape.Shape.person_values) of all calls are computed by one GROUP BY, so that
 people are grouped once. Columns of what is shared are numbered: `__dp_item_0` is the first item.
 These values may also be computed elsewhere, from rows in memory (rows_read.py).
 
@@ -65,10 +65,10 @@ class PeopleRows:
         self.items = [self._columns[sql] for sql in items]
         self.values: dict[str, str] = {}
         for plan, item in zip(self.plans, self.items, strict=True):
-            for value in plan.parameters.of_person().values():
+            for value in plan.parameters.person_values().values():
                 self.values.setdefault(_ITEM.sub(item, value), f"__dp_own_{len(self.values)}")
         self.grouped = bool(self._first.keys)
-        self._n_of_rows = sum(not plan.parameters.of_person() for plan in self.plans)
+        self._n_of_rows = sum(not plan.parameters.person_values() for plan in self.plans)
         self._n_of_persons = len(self.plans) - self._n_of_rows
         self._is_alone = len(self.plans) == 1
         # cap → the end of its CTEs' names
@@ -196,7 +196,7 @@ class PeopleRows:
         if self.grouped and lists_items(plan):
             some = f"SELECT {item} AS __dp_item FROM __dp_read WHERE {item} IS NOT NULL"
             ctes = [f"__dp_rows AS ({some})"]
-        values = plan.parameters.of_person()
+        values = plan.parameters.person_values()
         rows = "__dp_persons" if values else "__dp_placed" if self.grouped else "__dp_read"
         cap = self.cap(plan)
         rows += self._end(cap)
@@ -224,7 +224,7 @@ class PeopleRows:
 
     def values_of(self, place: int) -> dict[str, str]:
         """The columns of a plan's values in `__dp_persons`, by the names that it gives them."""
-        values, item = self.plans[place].parameters.of_person(), self.items[place]
+        values, item = self.plans[place].parameters.person_values(), self.items[place]
         return {name: self.values[_ITEM.sub(item, sql)] for name, sql in values.items()}
 
     def read(self) -> list[str]:

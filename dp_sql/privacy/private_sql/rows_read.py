@@ -68,7 +68,7 @@ def rows_read(
     """
     people = PeopleRows([plan._replace(keep_source=False) for plan in plans], calls)
     are_public = not people.grouped or (people.n_groups and finding_of(people.plans[0]) is None)
-    if not (are_public and all(plan.parameters.of_person() for plan in people.plans)):
+    if not (are_public and all(plan.parameters.person_values() for plan in people.plans)):
         return None
     types = [plan.parameters.item_type(plan.columns["item"].type) for plan in people.plans]
     kinds = dict(zip(people.items, types, strict=True))  # in the order of the items' numbers

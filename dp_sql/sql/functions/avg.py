@@ -85,7 +85,7 @@ class Avg(Bounded):
     def item_type(self, kind: str) -> str:
         return kind if self.grid is None else "BIGINT"
 
-    def of_person(self) -> dict[str, str]:
+    def person_values(self) -> dict[str, str]:
         """How many rows a person has, and their net sum; of a range, in halves from its middle."""
         n, net = "system.main.count(__dp_item)", net_sum(self.item_type(self.kind))
         if self.grid is not None:
@@ -153,8 +153,8 @@ class Avg(Bounded):
             for code, at, people, total in table
             if code >= 0
         ]
-        found = mechanism.run(*rows, entries, **self.given_to(mechanism))
-        accuracy = mechanism.accuracy(**self.given_to(mechanism))
+        found = mechanism.run(*rows, entries, **self.mechanism_arguments(mechanism))
+        accuracy = mechanism.accuracy(**self.mechanism_arguments(mechanism))
         if not self.detailed:
             return float("nan") if found.estimate is None else float(found.estimate), accuracy
         return {

@@ -68,10 +68,10 @@ class Bounded(Shape):
         )  # fmt: skip
 
     @property
-    def limited(self) -> Mapping[str, Fraction | int | None]:
+    def limited_by_policy(self) -> Mapping[str, Fraction | int | None]:
         """Policies limit a fixed bound, or else the largest that the call names."""
         fixed = {"max_contributions": self.bound} if isinstance(self.bound, int) else {}
-        return {**super().limited, **fixed}
+        return {**super().limited_by_policy, **fixed}
 
     def value_type(self, types: Mapping[str, str]) -> str:
         return self.udfs[self.udf]
@@ -97,7 +97,7 @@ class Bounded(Shape):
         return [rows.lists(table, columns, f" ORDER BY {keys}")]
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
-        return mechanism.accuracy(**self.given_to(mechanism))
+        return mechanism.accuracy(**self.mechanism_arguments(mechanism))
 
 
 AMOUNT_TYPES = INTEGERS - {"UHUGEINT"} | {"DECIMAL"}
@@ -156,7 +156,7 @@ class PeopleOfGroups(Vector, Bounded):
     def mechanism(self) -> Mechanism:
         return REGISTRY["histogram"]["k_norm"]
 
-    def of_person(self) -> dict[str, str]:
+    def person_values(self) -> dict[str, str]:
         return {"__dp_contribution": "system.main.count(__dp_item)"}
 
     def summary(self, rows: MechanismRows) -> str:
@@ -182,13 +182,15 @@ class PeopleOfGroups(Vector, Bounded):
     def noisy(self, mechanism: Mechanism, *lists: Sequence[Any]) -> tuple[Sequence[int], int, int]:
         """The answers, a person's bound, and how far all are from what they count."""
         counts = [int(count) for count in lists[0]]
-        noisy = mechanism.run(counts, **self.given_to(mechanism))
+        noisy = mechanism.run(counts, **self.mechanism_arguments(mechanism))
         return noisy, self.bound, self._within(len(counts), self.epsilon, self.bound)
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         if n_items is None:
             return None
-        return str(mechanism.accuracy(n_items, **self.given_to(mechanism), beta=self.beta))
+        return str(
+            mechanism.accuracy(n_items, **self.mechanism_arguments(mechanism), beta=self.beta)
+        )
 
     def all_within(self, mechanism: Mechanism, n_items: int | None) -> int | None:
         return None if n_items is None else self.error_bound(n_items)

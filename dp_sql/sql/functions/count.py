@@ -33,7 +33,7 @@ class Count(Bounded):
     sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     largest = open = MAX_ROWS_CONTRIBUTED
 
-    def of_person(self) -> dict[str, str]:
+    def person_values(self) -> dict[str, str]:
         return {"__dp_contribution": "system.main.count(__dp_item)"}
 
     @classmethod
@@ -54,8 +54,8 @@ class Count(Bounded):
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         buckets, people, sums = lists
         listed = buckets.tolist(), people.tolist(), [*map(int, sums)]
-        found = mechanism.run(*listed, **self.given_to(mechanism))
-        return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
+        found = mechanism.run(*listed, **self.mechanism_arguments(mechanism))
+        return self.answer(found, loss), mechanism.accuracy(**self.mechanism_arguments(mechanism))
 
 
 class RowsUnderChosenBound(RowsOfGroups):
@@ -98,7 +98,7 @@ class RowsUnderChosenBound(RowsOfGroups):
             return [[row[i] for row in rows if row[0] == side] for i in (1, 2, 3)]
 
         groups, most = [of_side(0, rows) for rows in tables], of_side(1, [*chain(*tables)])
-        numbers = self.given_to(mechanism)
+        numbers = self.mechanism_arguments(mechanism)
         noisy, bound = mechanism.run(groups, most, **numbers)
         return noisy, bound, self._within(len(groups), noise_share(**numbers), bound)
 

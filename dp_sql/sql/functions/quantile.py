@@ -86,8 +86,8 @@ class _Quantiles(Shape):
             raise InternalError("The type of the item is not known yet.")
         return self.grid
 
-    def question(self, mechanism: Mechanism) -> dict[str, Any]:
-        return {**self.given_to(mechanism), "grid": self._grid}
+    def release_key(self, mechanism: Mechanism) -> dict[str, Any]:
+        return {**self.mechanism_arguments(mechanism), "grid": self._grid}
 
     def loss(self, mechanism: Mechanism) -> PrivacyLoss:
         """The loss of one run, which does not depend on the grid."""
@@ -102,7 +102,7 @@ class _Quantiles(Shape):
     def item_type(self, kind: str) -> str:
         return "BIGINT"
 
-    def of_person(self) -> Mapping[str, str]:
+    def person_values(self) -> Mapping[str, str]:
         return {"__dp_vote": f"system.main.arg_min(__dp_item, {WORD_UDF}(__dp_item))"}
 
     def summary(self, rows: MechanismRows) -> str:
@@ -118,11 +118,11 @@ class _Quantiles(Shape):
         return f"system.main.list_transform({answer}, lambda i: {self._grid.value('i')})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        answers = mechanism.run(lists[0], **self.given_to(mechanism))
+        answers = mechanism.run(lists[0], **self.mechanism_arguments(mechanism))
         return answers if self.detailed else answers[0], self.public_accuracy(mechanism, None)
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
-        return mechanism.accuracy(**self.given_to(mechanism), beta=self.beta)
+        return mechanism.accuracy(**self.mechanism_arguments(mechanism), beta=self.beta)
 
 
 class Quantile(_Quantiles):

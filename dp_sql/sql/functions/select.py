@@ -82,8 +82,8 @@ class Select(Shape):
         if min(sensitivities) < 0:
             message = "A sensitivity is negative; it says how far one person moves a score."
             raise ArgumentError(message)
-        place = mechanism.run(scores, sensitivities, **self.given_to(mechanism)) + 1
-        public = {**self.given_to(mechanism), "beta": self.beta}
+        place = mechanism.run(scores, sensitivities, **self.mechanism_arguments(mechanism)) + 1
+        public = {**self.mechanism_arguments(mechanism), "beta": self.beta}
         return place, mechanism.accuracy(sensitivities, **public)
 
 

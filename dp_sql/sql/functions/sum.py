@@ -88,9 +88,9 @@ class Sum(Bounded):
         return replace(self, bound=bound, one_sided=one_sided, kind=kind)
 
     @property
-    def limited(self) -> Mapping[str, Fraction | int | None]:
+    def limited_by_policy(self) -> Mapping[str, Fraction | int | None]:
         """Policies limit contributions in rows and items, not in the units of a column."""
-        return {**super().limited, "max_contributions": None}
+        return {**super().limited_by_policy, "max_contributions": None}
 
     @property
     def _is_wide(self) -> bool:
@@ -106,7 +106,7 @@ class Sum(Bounded):
             return super().column(name, sql, kind)
         return units(sql, kind)
 
-    def of_person(self) -> Mapping[str, str]:
+    def person_values(self) -> Mapping[str, str]:
         if not self._is_wide:
             return {"__dp_net": "system.main.sum(__dp_item)"}
         half = "CAST(__dp_item {} CAST('{}' AS {}) AS HUGEINT)"
@@ -146,8 +146,8 @@ class Sum(Bounded):
             high, low = map(int, text.split(" "))
             sums.append((high << 64) + low)
         listed = buckets.tolist(), people.tolist(), sums, sides.tolist()
-        found = mechanism.run(*listed, **self.given_to(mechanism))
-        return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
+        found = mechanism.run(*listed, **self.mechanism_arguments(mechanism))
+        return self.answer(found, loss), mechanism.accuracy(**self.mechanism_arguments(mechanism))
 
     def number(self, x: int) -> str:
         """Units of the last decimal place as a decimal that the type of the answer holds."""
