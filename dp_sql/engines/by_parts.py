@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dp_sql.engines.protocol import Pairs, PartedEngine, PartedQuestion, PublicRows, sent
+from dp_sql.engines.protocol import Pairs, PartedEngine, PartedQuestion, PublicRows, exact_in_arrow
 from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.groups import crossed
 from dp_sql.privacy.plans.plan import Plan
@@ -192,7 +192,7 @@ class ByParts:
 
     def _public(self, select: str) -> PublicRows:
         columns = [*self._typed(select).items()]
-        listed = ", ".join(sent(quote(name), name, kind) for name, kind in columns)
+        listed = ", ".join(exact_in_arrow(quote(name), name, kind) for name, kind in columns)
         rows = self._connection.sql(f"SELECT {listed} FROM ({select}) AS t").to_arrow_table()
         return PublicRows(columns, rows)
 

@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dp_sql.engines.duckdb.arrow_rows import Column, batches, sent
+from dp_sql.engines.duckdb.arrow_rows import Column, batches, comparable_in_arrow
 from dp_sql.engines.duckdb.settings import in_bytes, settings
 from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.errors import InternalError
@@ -79,7 +79,10 @@ def _stored(rows: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:
 def _pairs_sql(plan: Plan, call: str) -> str:
     """The SELECT of pairs of people and items, as sent; a pair may occur more than once."""
     rows = PeopleRows([plan._replace(keep_source=False)], [call])
-    columns = [sent(f"__dp_{name}", plan.columns[name].type) for name in ("privacy_unit", "item")]
+    columns = [
+        comparable_in_arrow(f"__dp_{name}", plan.columns[name].type)
+        for name in ("privacy_unit", "item")
+    ]
     ctes = ", ".join([*rows.shared(), *rows.of(0)])
     return f"WITH {ctes} SELECT {', '.join(columns)} FROM __dp_kept"
 

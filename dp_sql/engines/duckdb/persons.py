@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dp_sql.engines.duckdb import row_estimate
-from dp_sql.engines.duckdb.arrow_rows import batches, sent
+from dp_sql.engines.duckdb.arrow_rows import batches, comparable_in_arrow
 from dp_sql.engines.duckdb.settings import in_bytes, settings
 from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.errors import SourceError
@@ -39,7 +39,7 @@ def computed_from(
     """
     tables = read = None
     if plans[0].parameters.reads_people:
-        read = rows_read(plans, calls, sent)
+        read = rows_read(plans, calls, comparable_in_arrow)
     if read is not None and _fits_memory(plans[0], engine):
         try:
             tables = _read(read, engine)
