@@ -54,7 +54,7 @@ from dp_sql.session.corrections import (
 )
 from dp_sql.session.describe import describe_sql, tables_sql
 from dp_sql.session.explain import Explanation, explanation
-from dp_sql.session.question import Question
+from dp_sql.session.one_outcome import OneOutcome
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import SystemTable
@@ -75,7 +75,7 @@ class AnalystSession(Session):
 
     def __init__(self, database: str | Spark, policy: Policy, analyst: str) -> None:
         self._policy, self._analyst = policy, analyst
-        self._question: Question | None = None
+        self._outcome: OneOutcome | None = None
         with contextlib.ExitStack() as closing:
             with CATALOG_LOCK:
                 self._private = _private_side(database, policy)
@@ -116,8 +116,8 @@ class AnalystSession(Session):
 
     def interrupt(self) -> None:
         """Stop what is running; its cost is spent, and its answer discarded, ready or not."""
-        if self._question is not None:
-            self._question.is_abandoned = True
+        if self._outcome is not None:
+            self._outcome.is_abandoned = True
         self._private.interrupt()
         self._public.interrupt()
 
@@ -157,9 +157,9 @@ class AnalystSession(Session):
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
-        question = Question(self._policy.limits.deadline_seconds, self._private.interrupt)
-        with self._lock, question.interruptible():
-            self._question = question
+        outcome = OneOutcome(self._policy.limits.deadline_seconds, self._private.interrupt)
+        with self._lock, outcome.interruptible():
+            self._outcome = outcome
             if not self.is_current:
                 raise NotSupported(
                     f"{self._private.changed} since this session opened.",
@@ -302,16 +302,16 @@ class AnalystSession(Session):
         All losses are reserved before the first row is read, and stay spent whatever follows. Until
         the deadline neither the ledger nor the stored releases show whether an answer is ready.
         """
-        question = self._question
-        assert question is not None
+        outcome = self._outcome
+        assert outcome is not None
         stored = self._store.answers(plans)
         selects = [select for select in statement.selects for _ in select.calls]
         calls = zip(selects, plans, stored, strict=True)
         new = [(select, plan) for select, plan, known in calls if known is None]
         n_before = self.n_receipts
-        with question.shielded():
-            answers = self._draw([plan for _, plan in new], question) if new else []
-        question.check(is_spent=bool(new))
+        with outcome.shielded():
+            answers = self._draw([plan for _, plan in new], outcome) if new else []
+        outcome.check(is_spent=bool(new))
         if answers is None:
             raise QueryError(FAILED)
         receipts = self._tickets.receipts(self._number, n_before)
@@ -327,15 +327,15 @@ class AnalystSession(Session):
             for plan, known in zip(plans, stored, strict=True)
         ]
 
-    def _draw(self, plans: Sequence[Plan], question: Question) -> Sequence[Records] | None:
+    def _draw(self, plans: Sequence[Plan], outcome: OneOutcome) -> Sequence[Records] | None:
         """The rows of new releases, one for each plan; None: they failed or were abandoned."""
-        question.check(is_spent=False)
+        outcome.check(is_spent=False)
         n_before, private = self.n_receipts, self._private
         with reserved(
             self._account, plans, lambda plans, r, _: private.issue(plans, r)
         ) as releases:
             tickets = [one.ticket for one in releases]
-            answers = question.run(lambda: private.release(plans, tickets))
+            answers = outcome.run(lambda: private.release(plans, tickets))
             for one in releases:
                 one.is_answered = answers is not None
             if answers is None:

@@ -72,11 +72,11 @@ class Session(Corrects):
             LedgerError: the ledger cannot be trusted or written.
             duckdb.Error: DuckDB's own error about the rest of the statement.
         """
-        return self._answer(text, params, sys._getframe(1), "relate")
+        return self._run_text(text, params, sys._getframe(1), "relate")
 
     def execute(self, text: str, params: object = None) -> Connection:
         """Answer as `sql` does, and return the connection to fetch from."""
-        return self._answer(text, params, sys._getframe(1), "run")  # type: ignore[no-any-return]
+        return self._run_text(text, params, sys._getframe(1), "run")  # type: ignore[no-any-return]
 
     def explain(self, text: str, *, params: object = None) -> Cost:
         """What a statement would cost. Spends nothing and reads no private row.
@@ -143,21 +143,21 @@ class Session(Corrects):
 
     # --- the steps of an answer ---
 
-    def _answer(
+    def _run_text(
         self, text: str, params: object, frame: FrameType, method: Literal["relate", "run"]
     ) -> Any:
         engine = self._engine(frame)
-        answer = engine.relate if method == "relate" else engine.run
+        run = engine.relate if method == "relate" else engine.run
         try:
             parsed = self._parse(text, params)
             if parsed is None:
-                return answer(self._unparsed_text(text), params)
+                return run(self._unparsed_text(text), params)
             with self._asking():
                 parsed, params = self._bound(parsed, params, engine)
                 text = parsed[-1].text if parsed else text
                 for statement in parsed[:-1]:
                     engine.finish(*self._released(statement, engine, None))
-                return answer(*self._released(parsed[-1], engine, params)) if parsed else None
+                return run(*self._released(parsed[-1], engine, params)) if parsed else None
         except (QueryError, duckdb.Error) as error:
             told = self._corrected(error, text, params, engine)
         raise told

@@ -238,7 +238,7 @@ class Engine(SqlRunner):
             return plan
         return of_cover
 
-    def answer(self, plan: Plan, ticket: str, execution: tuple[int, int]) -> str:
+    def release_as_json(self, plan: Plan, ticket: str, execution: tuple[int, int]) -> str:
         """Run the private SQL of a plan without groups once; its value in a JSON list.
 
         Items are strings in it. The release belongs to an execution of another connection. Raises

@@ -21,7 +21,7 @@ _NOT_LOADED = (
 )
 ANSWER_UDF = f"{_NOT_LOADED} function"
 REWRITE_UDF = f"{_NOT_LOADED} macro dp"
-# The fields of Asked, and the number of rows, which only orders a call behind the aggregate.
+# The fields of MacroCall, and the number of rows, which only orders a call behind the aggregate.
 ANSWER_TYPES = [*["VARCHAR"] * 5, "UBIGINT", "UBIGINT", *["VARCHAR"] * 3, "VARCHAR[]", "BIGINT"]
 
 # The names of temporary tables and views, which a cursor does not see.
@@ -31,7 +31,7 @@ TEMPORARY = """(SELECT table_name AS name FROM system.main.duckdb_tables()
 _TEMPORARY = f"(SELECT system.main.list(name) FROM {TEMPORARY})"
 
 
-class Asked(NamedTuple):
+class MacroCall(NamedTuple):
     """What a macro passes on: a statement that DuckDB is running, and which call of it asks."""
 
     text: str
