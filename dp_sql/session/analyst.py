@@ -233,15 +233,11 @@ class AnalystSession(Session):
             return None
         return syntax_error(text, self._public.connection.extract_statements)
 
-    def _told(
-        self, error: QueryError | duckdb.Error, text: str, engine: Engine
-    ) -> QueryError | duckdb.Error:
-        told = super()._told(error, text, engine)
-        if isinstance(told, NotPrivate) and told.position is not None and not told.instead:
-            tokens = tokenize(text)
-            if constant := constant_at(tokens, told.position):
-                told.instead = tuple(self._with_value(constant, engine))
-        return told
+    def _instead(self, error: QueryError, text: str, engine: Engine) -> Sequence[str]:
+        if not isinstance(error, NotPrivate) or error.position is None or error.instead:
+            return error.instead
+        constant = constant_at(tokenize(text), error.position)
+        return self._with_value(constant, engine) if constant else ()
 
     def _with_value(self, constant: Sequence[Token], engine: Engine) -> list[str]:
         """The statement with the value of a subquery over public tables, or of constants."""
