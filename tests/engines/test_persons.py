@@ -23,8 +23,8 @@ from dp_sql.engines.duckdb import (
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import QueryError
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.sql.functions.bounded import PeopleOfGroups
 from dp_sql.sql.functions.count import RowsUnderChosenBound
+from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.udfs.contributions import slots
 from tests.conftest import SURE
 from tests.session.several_calls import priced, wrap_draws

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from dp_sql.sql.functions.bounded import (
+from dp_sql.sql.functions.amount_sql import (
     AMOUNT_TYPES,
     LARGEST_SUM,
-    Bounded,
     bucket,
     clamped,
     net_sum,
     scale_of,
 )
+from dp_sql.sql.functions.bounded import Bounded
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.grid import Grid, check_written, grid_of
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows

@@ -5,7 +5,9 @@ from itertools import chain
 from typing import Any, ClassVar
 
 from dp_sql.sql import literals
-from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded, PeopleOfGroups, RowsOfGroups, bucket
+from dp_sql.sql.functions.amount_sql import bucket
+from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded
+from dp_sql.sql.functions.vectors import PeopleOfGroups, RowsOfGroups
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
 from dp_sql.sql import literals
-from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded, PeopleOfGroups
+from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
+from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS

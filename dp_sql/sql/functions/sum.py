@@ -12,14 +12,8 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from dp_sql.sql import literals
-from dp_sql.sql.functions.bounded import (
-    AMOUNT_TYPES,
-    Bounded,
-    bucket,
-    clamped,
-    scale_of,
-    units,
-)
+from dp_sql.sql.functions.amount_sql import AMOUNT_TYPES, bucket, clamped, scale_of, units
+from dp_sql.sql.functions.bounded import Bounded
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA
