@@ -61,9 +61,9 @@ from dp_sql.session.system_tables import SystemTable
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.parameters import as_literal
 from dp_sql.sql.select_list import check_list, only_reads
-from dp_sql.sql.statement import QUERY, Statement, parse
+from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
-from dp_sql.sql.tokens import Token, folded, matching, put, text_of, tokenize
+from dp_sql.sql.tokens import QUERY, Token, folded, matching, put, text_of, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 

@@ -27,9 +27,9 @@ from dp_sql.session.dp_macro import quoted, with_ctes
 from dp_sql.session.owner_plans import RememberedPlans
 from dp_sql.session.plain_call import OWNER
 from dp_sql.session.reservations import reserved
-from dp_sql.sql.statement import QUERY, Statement, mentions_dp, mentions_system_tables, parse
+from dp_sql.sql.statement import Statement, mentions_dp, mentions_system_tables, parse
 from dp_sql.sql.statement_limits import check_depth
-from dp_sql.sql.tokens import Token, at_depth_zero, put
+from dp_sql.sql.tokens import QUERY, Token, at_depth_zero, put
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
     from dp_sql.budget.ledger import Ledger
