@@ -78,7 +78,11 @@ class AnalystSession(Session):
         self._outcome: OneOutcome | None = None
         with contextlib.ExitStack() as closing:
             with CATALOG_LOCK:
-                self._private = _private_side(database, policy)
+                self._private: PrivateConnection = (
+                    PrivateConnection(database, policy.limits)
+                    if isinstance(database, str)
+                    else SparkPrivateConnection(database, policy)
+                )
                 closing.callback(self._private.close)
                 wrong = misfits(policy, self._private.catalogue)
             if wrong:
@@ -348,12 +352,6 @@ class AnalystSession(Session):
 
     def _freeze(self, name: str, table: SystemTable) -> str:
         return self._public.frozen.copy(*table)
-
-
-def _private_side(database: str | Spark, policy: Policy) -> PrivateConnection:
-    if isinstance(database, str):
-        return PrivateConnection(database, policy.limits)
-    return SparkPrivateConnection(database, policy)
 
 
 def _one_statement(text: str) -> Statement:

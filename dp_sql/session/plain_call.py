@@ -185,7 +185,10 @@ def _respelled(text: str) -> str:
 
 def _index(text: str, calls: Sequence[DpCall], asked: MacroCall) -> int:
     """Which call of the statement asks; DuckDB shows its function, its numbers and its item."""
-    brief = [_brief(call) for call in calls]
+    brief: list[_Signature] = [
+        (call.function.name, call.parameters.told_apart_by, float(call.parameters.epsilon))
+        for call in calls
+    ]
     full = [(*one, _item(call)) for one, call in zip(brief, calls, strict=True)]
     clear = [brief.count(one) == 1 for one in brief]
     for number, call in enumerate(calls):
@@ -203,11 +206,6 @@ def _index(text: str, calls: Sequence[DpCall], asked: MacroCall) -> int:
         if one == wanted and (clear[number] or full[number][-1] == item):
             return number
     raise NotSupported("DuckDB does not show dp_sql which call this is.", hint=IN_DP)
-
-
-def _brief(call: DpCall) -> _Signature:
-    parameters = call.parameters
-    return call.function.name, parameters.told_apart_by, float(parameters.epsilon)
 
 
 def _item(call: DpCall) -> str | None:
