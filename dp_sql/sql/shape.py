@@ -59,9 +59,9 @@ class Shape(ABC):
     sums: ClassVar[Mapping[str, str]] = {}
     # The same two answers as a macro makes them: the argument that asks for the detailed one, their
     # types with strings for items, and expressions of their types ({} is an item).
-    detail: ClassVar[str] = ""
-    written: ClassVar[tuple[str, ...]]
-    typed: ClassVar[tuple[str, ...]]
+    detailed_by: ClassVar[str] = ""
+    macro_types: ClassVar[tuple[str, ...]]
+    macro_samples: ClassVar[tuple[str, ...]]
 
     epsilon: Fraction  # as delta: of one group; without GROUP BY, of the call
     delta: Fraction | None = None

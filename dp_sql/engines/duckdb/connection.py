@@ -245,7 +245,7 @@ class Engine(SqlRunner):
         what the mechanism refused, or a SourceError.
         """
         shape, asking = plan.parameters, "{}, {}".format(*execution)
-        written = f"system.main.list_value(CAST(__dp_value AS {shape.written[shape.detailed]}))"
+        written = f"system.main.list_value(CAST(__dp_value AS {shape.macro_types[shape.detailed]}))"
         select = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM"
 
         drawn, in_one = self.tickets.plan(ticket), partial(private_sql, execution=asking)

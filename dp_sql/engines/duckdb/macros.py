@@ -86,15 +86,15 @@ def _macro(function: Function) -> str:
         f"system.main.list_transform([{answer}], lambda __dp_a: CASE WHEN "
         "system.main.starts_with(__dp_a, '[') THEN __dp_a ELSE system.main.error(__dp_a) END)"
     )
-    values = [f"TRY_CAST(CAST(__dp_a AS JSON) AS {kind}[])" for kind in shape.written]
-    typed = [f"[{one.format(f'system.main.any_value({item})')}]" for one in shape.typed]
+    values = [f"TRY_CAST(CAST(__dp_a AS JSON) AS {kind}[])" for kind in shape.macro_types]
+    typed = [f"[{one.format(f'system.main.any_value({item})')}]" for one in shape.macro_samples]
     value = (
         f"system.main.list_extract(system.main.list_transform({checked}, lambda __dp_a: {{}}), 1)"
     )
-    cast = f"system.main.cast_to_type({value.format(_either(shape.detail, values))}, "
+    cast = f"system.main.cast_to_type({value.format(_either(shape.detailed_by, values))}, "
     return (
         f"{function.name}({', '.join(parameters)}) AS "
-        f"system.main.list_extract({cast}{_either(shape.detail, typed)}), 1)"
+        f"system.main.list_extract({cast}{_either(shape.detailed_by, typed)}), 1)"
     )
 
 

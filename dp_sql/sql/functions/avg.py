@@ -39,8 +39,8 @@ class Avg(Bounded):
     takes: ClassVar = {"__dp_codes": "BIGINT[]", "__dp_buckets": "BIGINT[]",
                        "__dp_numbers": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_avg": "DOUBLE", "__dp_sql_avg_report": REPORT_TYPE}
-    written: ClassVar = ("DOUBLE", REPORT_TYPE)
-    typed: ClassVar = ("NULL::DOUBLE", f"NULL::{REPORT_TYPE}")
+    macro_types: ClassVar = ("DOUBLE", REPORT_TYPE)
+    macro_samples: ClassVar = ("NULL::DOUBLE", f"NULL::{REPORT_TYPE}")
     keys = ("code", "bucket")
     sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     largest = open = MAX_ROWS_CONTRIBUTED

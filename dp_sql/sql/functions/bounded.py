@@ -30,7 +30,7 @@ class Bounded(Shape):
 
     columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
     offer = "add report := true to get a lower bound with the answer"
-    detail = "report"
+    detailed_by = "report"
     largest: ClassVar[int]  # bound that a call may name
     open: ClassVar[int]  # the largest bound where the candidates are 1, 2, 4, …
     selections: ClassVar[tuple[str, ...]] = ()  # how the bound may be selected, by default

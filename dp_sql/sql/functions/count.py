@@ -29,8 +29,8 @@ class Count(Bounded):
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
                        "__dp_sums": "VARCHAR[]"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_count": "BIGINT", "__dp_sql_count_report": WITH_NOISE}
-    written: ClassVar = ("BIGINT", WITH_NOISE)
-    typed: ClassVar = ("NULL::BIGINT", f"NULL::{WITH_NOISE}")
+    macro_types: ClassVar = ("BIGINT", WITH_NOISE)
+    macro_samples: ClassVar = ("NULL::BIGINT", f"NULL::{WITH_NOISE}")
     keys = ("bucket",)
     sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     largest = open = MAX_ROWS_CONTRIBUTED

@@ -129,9 +129,9 @@ class Quantile(_Quantiles):
     """One quantile, or a list of them."""
 
     udfs: ClassVar = {"__dp_sql_quantile": _ONE, "__dp_sql_quantiles": _SEVERAL}
-    detail = "system.main.ends_with(system.main.typeof(q), ']')"
-    written: ClassVar = ("VARCHAR", "VARCHAR[]")
-    typed: ClassVar = ("{}", "[{}]")
+    detailed_by = "system.main.ends_with(system.main.typeof(q), ']')"
+    macro_types: ClassVar = ("VARCHAR", "VARCHAR[]")
+    macro_samples: ClassVar = ("{}", "[{}]")
 
     @classmethod
     def asked(cls, given: Given) -> tuple[tuple[Fraction, ...], bool]:
@@ -146,8 +146,8 @@ class Median(_Quantiles):
     """The quantile at 1/2."""
 
     udfs: ClassVar = {"__dp_sql_median": _ONE}
-    written: ClassVar = ("VARCHAR",)
-    typed: ClassVar = ("{}",)
+    macro_types: ClassVar = ("VARCHAR",)
+    macro_samples: ClassVar = ("{}",)
 
 
 def _read_quantiles(argument: Argument, what: str) -> tuple[tuple[Fraction, ...], bool]:

@@ -42,8 +42,8 @@ class Sum(Bounded):
     sums: ClassVar = {"people": "BIGINT", "high": "HUGEINT", "low": "HUGEINT"}
     total = "CAST(high AS VARCHAR) || ' ' || CAST(low AS VARCHAR)"
     udfs: ClassVar = {"__dp_sql_sum": "VARCHAR", "__dp_sql_sum_report": _REPORT}
-    written: ClassVar = ("VARCHAR", _REPORT)
-    typed: ClassVar = (
+    macro_types: ClassVar = ("VARCHAR", _REPORT)
+    macro_samples: ClassVar = (
         _NUMBER,
         f"system.main.struct_pack(estimate := {_NUMBER}, lower_bound := {_NUMBER}, "
         f"confidence := 0::DOUBLE, contribution_bound := {_NUMBER}, epsilon := 0::DOUBLE, "

@@ -38,9 +38,12 @@ class TopK(Shape):
     keys: ClassVar[tuple[str, ...]] = ("__dp_item",)
     sums: ClassVar = {"n": "BIGINT"}
     udfs: ClassVar = {_LIST: "BIGINT[]", _WITH_COUNTS: "STRUCT(place BIGINT, people BIGINT)[]"}
-    detail = "counts"
-    written: ClassVar = ("VARCHAR[]", 'STRUCT(item VARCHAR, "count" BIGINT)[]')
-    typed: ClassVar = ("[{}]", '[system.main.struct_pack(item := {}, "count" := 0::BIGINT)]')
+    detailed_by = "counts"
+    macro_types: ClassVar = ("VARCHAR[]", 'STRUCT(item VARCHAR, "count" BIGINT)[]')
+    macro_samples: ClassVar = (
+        "[{}]",
+        '[system.main.struct_pack(item := {}, "count" := 0::BIGINT)]',
+    )
 
     k: int
 
