@@ -7,12 +7,12 @@ from math import inf
 
 import duckdb
 
-from dp_sql.engines.duckdb.sql_runner import SqlRunner
+from dp_sql.engines.duckdb.sql_runner import SqlRunner, forget_oldest
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import read_together
 
 LARGE = 1 << 22  # rows; a source of at least so many is read in pieces
-_MINUTE, _REMEMBERED = 60, 256  # seconds, sources
+_MINUTE = 60  # seconds
 _CARDINALITY = re.compile(r'"Estimated Cardinality": *"~?(\d+)"')
 
 
@@ -33,7 +33,6 @@ def n_rows(plan: Plan, engine: SqlRunner) -> int:
         ((_, explained),) = engine.run(f"EXPLAIN (FORMAT json) {select}").fetchall()
     found = max(map(int, _CARDINALITY.findall(explained)), default=0)
     if found < LARGE >> 1:
-        if len(known) >= _REMEMBERED:
-            known.clear()
         known[select] = (now, found)
+        forget_oldest(known)
     return found
