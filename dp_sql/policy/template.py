@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_sql.policy.budget_section import BudgetKeys, CapKeys
-from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.limits import Limits
 from dp_sql.policy.model import UNNAMED
+from dp_sql.policy.owners_catalogue import Catalogue, Listed
 from dp_sql.policy.parser import dotted, drafted
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family

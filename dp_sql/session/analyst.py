@@ -16,13 +16,14 @@ from sqlglot import exp
 
 from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
-from dp_sql.engines.duckdb.connection import Engine, forget_oldest
+from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.frozen import Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
-from dp_sql.engines.spark.catalog import Spark
+from dp_sql.engines.duckdb.sql_runner import forget_oldest
 from dp_sql.engines.spark.private_connection import SparkPrivateConnection
+from dp_sql.engines.spark.spark_catalog import Spark
 from dp_sql.errors import (
     ArgumentError,
     NotPrivate,
@@ -36,9 +37,9 @@ from dp_sql.policy.validation import misfits
 from dp_sql.privacy.outer_sql import Edit
 from dp_sql.privacy.plans.analyst import analyst_plans
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.statement import answer_columns, release_columns
-from dp_sql.privacy.relations.compiler import Compiler
+from dp_sql.privacy.private_sql.release_select import answer_columns, release_columns
 from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.releases import Release
 from dp_sql.session.base import Session
 from dp_sql.session.corrected import refuse_unknown
@@ -53,16 +54,16 @@ from dp_sql.session.corrections import (
 )
 from dp_sql.session.describe import describe_sql, tables_sql
 from dp_sql.session.explain import Explanation, explanation
-from dp_sql.session.question import Question
+from dp_sql.session.one_outcome import OneOutcome
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import SystemTable
 from dp_sql.sql.formatting import full_name, quote
-from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.parameters import as_literal
 from dp_sql.sql.select_list import check_list, only_reads
-from dp_sql.sql.statement import QUERY, Statement, parse
-from dp_sql.sql.tokens import Token, folded, matching, put, text_of, tokenize
+from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
+from dp_sql.sql.tokens import QUERY, Token, folded, matching, put, text_of, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -74,10 +75,14 @@ class AnalystSession(Session):
 
     def __init__(self, database: str | Spark, policy: Policy, analyst: str) -> None:
         self._policy, self._analyst = policy, analyst
-        self._question: Question | None = None
+        self._outcome: OneOutcome | None = None
         with contextlib.ExitStack() as closing:
             with CATALOG_LOCK:
-                self._private = _private_side(database, policy)
+                self._private: PrivateConnection = (
+                    PrivateConnection(database, policy.limits)
+                    if isinstance(database, str)
+                    else SparkPrivateConnection(database, policy)
+                )
                 closing.callback(self._private.close)
                 wrong = misfits(policy, self._private.catalogue)
             if wrong:
@@ -115,8 +120,8 @@ class AnalystSession(Session):
 
     def interrupt(self) -> None:
         """Stop what is running; its cost is spent, and its answer discarded, ready or not."""
-        if self._question is not None:
-            self._question.is_abandoned = True
+        if self._outcome is not None:
+            self._outcome.is_abandoned = True
         self._private.interrupt()
         self._public.interrupt()
 
@@ -156,9 +161,9 @@ class AnalystSession(Session):
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
-        question = Question(self._policy.limits.deadline_seconds, self._private.interrupt)
-        with self._lock, question.interruptible():
-            self._question = question
+        outcome = OneOutcome(self._policy.limits.deadline_seconds, self._private.interrupt)
+        with self._lock, outcome.interruptible():
+            self._outcome = outcome
             if not self.is_current:
                 raise NotSupported(
                     f"{self._private.changed} since this session opened.",
@@ -232,15 +237,11 @@ class AnalystSession(Session):
             return None
         return syntax_error(text, self._public.connection.extract_statements)
 
-    def _told(
-        self, error: QueryError | duckdb.Error, text: str, engine: Engine
-    ) -> QueryError | duckdb.Error:
-        told = super()._told(error, text, engine)
-        if isinstance(told, NotPrivate) and told.position is not None and not told.instead:
-            tokens = tokenize(text)
-            if constant := constant_at(tokens, told.position):
-                told.instead = tuple(self._with_value(constant, engine))
-        return told
+    def _instead(self, error: QueryError, text: str, engine: Engine) -> Sequence[str]:
+        if not isinstance(error, NotPrivate) or error.position is None or error.instead:
+            return error.instead
+        constant = constant_at(tokenize(text), error.position)
+        return self._with_value(constant, engine) if constant else ()
 
     def _with_value(self, constant: Sequence[Token], engine: Engine) -> list[str]:
         """The statement with the value of a subquery over public tables, or of constants."""
@@ -301,16 +302,16 @@ class AnalystSession(Session):
         All losses are reserved before the first row is read, and stay spent whatever follows. Until
         the deadline neither the ledger nor the stored releases show whether an answer is ready.
         """
-        question = self._question
-        assert question is not None
+        outcome = self._outcome
+        assert outcome is not None
         stored = self._store.answers(plans)
         selects = [select for select in statement.selects for _ in select.calls]
         calls = zip(selects, plans, stored, strict=True)
         new = [(select, plan) for select, plan, known in calls if known is None]
         n_before = self.n_receipts
-        with question.shielded():
-            answers = self._draw([plan for _, plan in new], question) if new else []
-        question.check(is_spent=bool(new))
+        with outcome.shielded():
+            answers = self._draw([plan for _, plan in new], outcome) if new else []
+        outcome.check(is_spent=bool(new))
         if answers is None:
             raise QueryError(FAILED)
         receipts = self._tickets.receipts(self._number, n_before)
@@ -326,15 +327,15 @@ class AnalystSession(Session):
             for plan, known in zip(plans, stored, strict=True)
         ]
 
-    def _draw(self, plans: Sequence[Plan], question: Question) -> Sequence[Records] | None:
+    def _draw(self, plans: Sequence[Plan], outcome: OneOutcome) -> Sequence[Records] | None:
         """The rows of new releases, one for each plan; None: they failed or were abandoned."""
-        question.check(is_spent=False)
+        outcome.check(is_spent=False)
         n_before, private = self.n_receipts, self._private
         with reserved(
             self._account, plans, lambda plans, r, _: private.issue(plans, r)
         ) as releases:
             tickets = [one.ticket for one in releases]
-            answers = question.run(lambda: private.release(plans, tickets))
+            answers = outcome.run(lambda: private.release(plans, tickets))
             for one in releases:
                 one.is_answered = answers is not None
             if answers is None:
@@ -351,12 +352,6 @@ class AnalystSession(Session):
 
     def _freeze(self, name: str, table: SystemTable) -> str:
         return self._public.frozen.copy(*table)
-
-
-def _private_side(database: str | Spark, policy: Policy) -> PrivateConnection:
-    if isinstance(database, str):
-        return PrivateConnection(database, policy.limits)
-    return SparkPrivateConnection(database, policy)
 
 
 def _one_statement(text: str) -> Statement:

@@ -6,15 +6,16 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from dp_sql.engines.duckdb.connection import Connection, open_database
+from dp_sql.engines.duckdb.connection import open_database
 from dp_sql.engines.duckdb.install import instance_of, register
 from dp_sql.engines.duckdb.macros import create_macros
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import PolicyError
 from dp_sql.session.owner import OwnerSession
 from dp_sql.session.plain_call import OWNER
 
 if TYPE_CHECKING:  # imported where they are needed: an owner's first answer waits for all imports
-    from dp_sql.engines.spark.catalog import Spark
+    from dp_sql.engines.spark.spark_catalog import Spark
     from dp_sql.releases import Receipt
     from dp_sql.session.analyst import AnalystSession
     from dp_sql.session.base import Session
@@ -102,7 +103,7 @@ def _place(database: object) -> str | Spark:
         raise TypeError(
             "connect() takes a path; for a connection write dp_sql.install(connection)."
         )
-    from dp_sql.engines.spark.catalog import Spark
+    from dp_sql.engines.spark.spark_catalog import Spark
 
     if isinstance(database, Spark):
         return database

@@ -13,13 +13,13 @@ from dp_sql.engines.duckdb.macros import TEMPORARY
 from dp_sql.errors import NotSupported, QueryError, with_type
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.private_sql.bundles import bundles
-from dp_sql.privacy.private_sql.statement import EXECUTION, one_of, private_sql
+from dp_sql.privacy.private_sql.release_select import EXECUTION, one_of, private_sql
 from dp_sql.session.owner_plans import plans_of_all
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.limits import check_depth
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import Token, folded
 
 HIDDEN = "{} is a temporary table or view, which only its connection sees."
@@ -30,7 +30,9 @@ SHARING = "with dp_sql.connect(…).sql(…), where the calls of a SELECT share 
 def query_of(text: str, params: str, engine: Engine) -> str:
     """The query that `dp(text, params)` means; QueryError if it is not one query, or is refused."""
     try:
-        return _query_of(_bound(text, params, engine), engine)
+        bound = _bound(text, params, engine)
+        tokens = (found := _one_query(bound)).tokens
+        return with_ctes(bound, tokens, found.selects, engine, _unless_hidden(tokens))
     except QueryError as error:
         suggest(error, engine, lambda *_: False)
         raise
@@ -96,11 +98,6 @@ def suggest(
             error.suggestion = (
                 text if is_plain(_one_query(text), engine) else f"FROM dp($$ {text.strip()} $$)"
             )
-
-
-def _query_of(text: str, engine: Engine) -> str:
-    found = _one_query(text)
-    return with_ctes(text, found.tokens, found.selects, engine, _unless_hidden(found.tokens))
 
 
 def may_be_relations(tokens: Sequence[Token]) -> Iterator[tuple[str, Token]]:

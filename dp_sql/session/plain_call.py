@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.install import Owner
-from dp_sql.engines.duckdb.macros import Asked
+from dp_sql.engines.duckdb.macros import MacroCall
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.around import IN_DP, NO_PARAMETERS, check_around
 from dp_sql.privacy.plans.plan import Plan
@@ -29,8 +29,8 @@ from dp_sql.session.owner_plans import looked_up, plans_of_all
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.formatting import shown_name
-from dp_sql.sql.limits import check_depth
 from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import Token, folded, matching, tokenize
 
 _Planned = tuple[Statement, list[Plan]]
@@ -42,7 +42,7 @@ _BOOLEANS = {
 }
 
 
-def answer_of(asked: Asked, engine: Engine) -> str:
+def answer_call(asked: MacroCall, engine: Engine) -> str:
     """The value of the call that asks, as a JSON list; QueryError before anything is spent."""
     statement, plans = _planned(asked, engine)
     calls = [call for select in statement.selects for call in select.calls]
@@ -53,17 +53,17 @@ def answer_of(asked: Asked, engine: Engine) -> str:
 
     with reserved(engine.tickets.account, [plans[index]], issue) as (one,):
         try:
-            value = engine.answer(one.plan, one.ticket, asked.execution)
+            value = engine.release_as_json(one.plan, one.ticket, asked.execution)
         except QueryError as error:
             raise error.at(statement.text, calls[index].start) from None
         one.is_answered = True
         return value
 
 
-OWNER = Owner(query_of, answer_of)
+OWNER = Owner(query_of, answer_call)
 
 
-def _planned(asked: Asked, engine: Engine) -> _Planned:
+def _planned(asked: MacroCall, engine: Engine) -> _Planned:
     """The statement and the plans of its calls, which all calls of one execution have."""
     key = asked._replace(function="", item="", number=None, epsilon=None)
     known = engine.tickets.planned
@@ -89,7 +89,7 @@ def _planned(asked: Asked, engine: Engine) -> _Planned:
     return made
 
 
-def _check(statement: Statement, asked: Asked, engine: Engine) -> None:
+def _check(statement: Statement, asked: MacroCall, engine: Engine) -> None:
     """Refuse what DuckDB may not run around the calls, with the query that dp() takes instead."""
     try:
         _index(statement.text, [c for select in statement.selects for c in select.calls], asked)
@@ -115,7 +115,7 @@ def _runs_plain(statement: Statement, engine: Engine) -> bool:
     return True
 
 
-def _statement(asked: Asked) -> Statement:
+def _statement(asked: MacroCall) -> Statement:
     """The statement that DuckDB is running, if its calls can be read in it."""
     found = parse(_respelled(asked.text))
     if len(found) != 1 or not found[0].selects:
@@ -183,9 +183,12 @@ def _respelled(text: str) -> str:
     return "".join([*pieces, text[position:]])
 
 
-def _index(text: str, calls: Sequence[DpCall], asked: Asked) -> int:
+def _index(text: str, calls: Sequence[DpCall], asked: MacroCall) -> int:
     """Which call of the statement asks; DuckDB shows its function, its numbers and its item."""
-    brief = [_brief(call) for call in calls]
+    brief: list[_Signature] = [
+        (call.function.name, call.parameters.told_apart_by, float(call.parameters.epsilon))
+        for call in calls
+    ]
     full = [(*one, _item(call)) for one, call in zip(brief, calls, strict=True)]
     clear = [brief.count(one) == 1 for one in brief]
     for number, call in enumerate(calls):
@@ -203,11 +206,6 @@ def _index(text: str, calls: Sequence[DpCall], asked: Asked) -> int:
         if one == wanted and (clear[number] or full[number][-1] == item):
             return number
     raise NotSupported("DuckDB does not show dp_sql which call this is.", hint=IN_DP)
-
-
-def _brief(call: DpCall) -> _Signature:
-    parameters = call.parameters
-    return call.function.name, parameters.told_apart_by, float(parameters.epsilon)
 
 
 def _item(call: DpCall) -> str | None:

@@ -145,7 +145,7 @@ def question_key(plan: Plan, database: str) -> str:
     found_by = [] if finding is None else [[*map(str, finding.parameters.values())]]
     if groups is not None and len(groups.found_by) > 1:
         found_by.append([str(groups.pays), *groups.found_by])
-    numbers = plan.parameters.question(plan.mechanism)
+    numbers = plan.parameters.release_key(plan.mechanism)
     parts = (
         database, plan.function.name, plan.mechanism.name, plan.source, None,
         sorted((name, str(value)) for name, value in numbers.items()),

@@ -148,6 +148,5 @@ def _without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan,
 
 
 def _has_column(tokens: Sequence[Token], span: TokenSpan) -> bool:
-    """Whether an expression names a column."""
     tree = projection(text_of(tokens[slice(*span)]))
     return tree is not None and tree.find(exp.Column) is not None

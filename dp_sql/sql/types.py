@@ -142,13 +142,13 @@ def can_be(values_type: str, item_type: str) -> bool:
     (True, False, True)
     """
     values, item = family(values_type), family(item_type)
-    comparable = _kind(values) == _kind(item) or item in _WIDER.get(values, ())
+    comparable = _equal_kind(values) == _equal_kind(item) or item in _WIDER.get(values, ())
     return values in EXACT_TYPES and comparable
 
 
 def can_be_written(item_type: str) -> bool:
     """Whether items of a type can be written as strings: not numbers and booleans, as in SQL."""
-    return _kind(family(item_type)) not in {"number", "boolean"}
+    return _equal_kind(family(item_type)) not in {"number", "boolean"}
 
 
 def lost(value: str, values_type: str | None, item_type: str) -> str | None:
@@ -174,7 +174,7 @@ def lost(value: str, values_type: str | None, item_type: str) -> str | None:
     return f"({cast} IS NULL OR {back})"
 
 
-def _kind(name: str) -> str:
+def _equal_kind(name: str) -> str:
     """The kind of each type family: values of two kinds never equal each other."""
     if name in NUMBERS:
         return "number"

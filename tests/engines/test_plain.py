@@ -222,7 +222,7 @@ def test_the_rest_is_refused_before_anything_is_drawn(
     plain: Con, statement: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain.execute("INSERT INTO kept VALUES ([])")
-    monkeypatch.setattr(Engine, "answer", None)  # what reads rows and draws
+    monkeypatch.setattr(Engine, "release_as_json", None)  # what reads rows and draws
     before = releases(plain)
     for way in ("execute", "sql"):
         with pytest.raises(duckdb.Error, match=re.escape(words)) as raised:

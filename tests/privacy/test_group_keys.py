@@ -12,7 +12,7 @@ import pytest
 import dp_sql
 from dp_sql.errors import ArgumentError
 from dp_sql.privacy.plans import sources
-from dp_sql.privacy.relations import compiler
+from dp_sql.privacy.relations import source_compiler
 from dp_sql.privacy.relations.from_clause import Rows
 from tests.conftest import SURE
 
@@ -324,11 +324,11 @@ def test_groups_are_the_same_without_a_person(groups: str) -> None:
 def test_groups_that_a_query_read_from_the_data_would_be_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def public(self: compiler.Compiler, query: object) -> Rows:
+    def public(self: source_compiler.Compiler, query: object) -> Rows:
         rows = right(self, query)  # type: ignore[arg-type]
         return Rows(rows.relation, rows.names, rows.values, None)
 
-    right = compiler.Compiler.query
+    right = source_compiler.Compiler.query
     groups = "(SELECT region, title FROM seen)"
     with pytest.raises(dp_sql.QueryError, match="reads people's rows"):
         group_names(groups)
@@ -342,7 +342,7 @@ def test_groups_that_a_query_read_from_the_data_would_be_known(
 def _careless(right: object, query: object) -> object:
     def wrong(self: sources.Source, given: object) -> object:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(compiler.Compiler, "query", query)
+            patch.setattr(source_compiler.Compiler, "query", query)
             return right(self, given)  # type: ignore[operator]
 
     return wrong

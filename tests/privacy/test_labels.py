@@ -13,8 +13,8 @@ import dp_sql
 import dp_sql.integrations.dbapi
 from dp_sql import errors
 from dp_sql.engines.duckdb.introspection import opened
-from dp_sql.policy.catalog import Listed
 from dp_sql.policy.model import parse_policy
+from dp_sql.policy.owners_catalogue import Listed
 from dp_sql.policy.template import draft
 from dp_sql.policy.validation import hidden_labels, problems
 from dp_sql.session.analyst import AnalystSession

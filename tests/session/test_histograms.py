@@ -13,7 +13,7 @@ import pytest
 
 import dp_sql
 from dp_sql.integrations import dbapi
-from dp_sql.sql.functions import bounded
+from dp_sql.sql.functions import vectors
 from dp_sql.udfs.histogram import k_norm, k_norm_bound
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.range_norm import range_norm_quantile
@@ -189,7 +189,7 @@ def test_each_neighbour_moves_the_counts_by_zero_or_one(monkeypatch: pytest.Monk
 
 def test_a_person_who_enters_a_group_twice_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = "CAST(system.main.sum(__dp_contribution) AS BIGINT)"
-    monkeypatch.setattr(bounded.PeopleOfGroups, "summary", lambda _, rows: rows.total(wrong))
+    monkeypatch.setattr(vectors.PeopleOfGroups, "summary", lambda _, rows: rows.total(wrong))
     assert any(2 in vector for vector in moved(monkeypatch, asked()))
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import functions as duckdb_udfs
+from dp_sql.engines.duckdb import mechanism_udfs as duckdb_udfs
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.count_distinct import bounded
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS

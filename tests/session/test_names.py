@@ -22,7 +22,7 @@ from dp_sql.budget.model import Cap, Terms, name_of
 from dp_sql.cli.budget_plot import curves
 from dp_sql.errors import BudgetExceeded, PolicyError
 from dp_sql.policy.model import parse_policy
-from dp_sql.server.tokens import add_token, digest_of, owner_of, read_tokens, remove_token
+from dp_sql.server.access_tokens import add_token, digest_of, owner_of, read_tokens, remove_token
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.budget.ledger_checks import admit_all, paths

@@ -15,27 +15,26 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.duckdb.connection import (
-    Connection,
     Engine,
     columns_of,
-    forget_oldest,
     open_database,
     restrict,
     source_error,
 )
 from dp_sql.engines.duckdb.frozen import Records, exactly
-from dp_sql.engines.duckdb.in_pieces import for_size, release_sql
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue, TableNames
+from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.spill import limit_private
+from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
 from dp_sql.engines.protocol import OPTIMIZERS
 from dp_sql.errors import InternalError, QueryError
-from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.limits import Limits
+from dp_sql.policy.owners_catalogue import Catalogue, Listed
 from dp_sql.privacy.catalog import Parts, Schema, SchemaName, view_body
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundled
-from dp_sql.privacy.private_sql.statement import private_sql, released_columns
+from dp_sql.privacy.private_sql.release_select import private_sql, released_columns
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import dotted_names, folded, tokenize
 
@@ -108,7 +107,7 @@ class PrivateConnection(Schema):
 
     def interrupt(self) -> None:
         """Stop what is running."""
-        self._engine.interrupts.add()
+        self._engine.state.interrupts.add()
         self._connection.interrupt()
 
     def close(self) -> None:
@@ -263,7 +262,7 @@ class PrivateConnection(Schema):
 
     def _as_drawn(self, plan: Plan) -> Plan:
         """The plan that a ticket stands for, which may depend on the sizes of private tables."""
-        return for_size(plan, self._engine)
+        return self._engine.as_drawn(plan)
 
     def _withdraw(self, tickets: Sequence[str]) -> None:
         for ticket in tickets:

@@ -18,7 +18,8 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Connection, open_database, restrict
+from dp_sql.engines.duckdb.connection import open_database, restrict
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import DpSqlError, NotSupported, with_type
 from dp_sql.installation import install_command
 from dp_sql.sql.formatting import literal, quote

@@ -23,9 +23,9 @@ from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Valu
 from dp_sql.privacy.plans.domains import Values
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
-from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.declared_tables import inexact, is_time, no_amount
 from dp_sql.privacy.relations.from_clause import From, row_wise
+from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation
 from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.arguments import DpCall
@@ -88,9 +88,9 @@ class Source(NamedTuple):
         """
         item = _item(self.select, call, self.scope)
         if item.is_person and "mechanism" not in call.given:
-            of_people = call.parameters.of_people()
-            if of_people is not None:
-                call = replace(call, parameters=of_people[0], mechanism=of_people[1])
+            counted = call.parameters.when_item_is_person()
+            if counted is not None:
+                call = replace(call, parameters=counted[0], mechanism=counted[1])
         numbers = call.parameters.for_item(call.given, call.item.text, item.type)
         call = replace(call, parameters=numbers)
         relation = self.rows.select([item, *self.values])

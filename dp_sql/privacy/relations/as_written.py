@@ -15,8 +15,7 @@ from dp_sql.privacy.expressions.comparisons import Refused, Unbound, Value, refu
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
-from dp_sql.sql.statement import QUERY
-from dp_sql.sql.tokens import SYNTAX, Token, called, matching, split, token_at, tokenize
+from dp_sql.sql.tokens import QUERY, SYNTAX, Token, called, matching, split, token_at, tokenize
 from dp_sql.sql.types import family
 
 STORE_IT = (

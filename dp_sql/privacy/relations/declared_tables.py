@@ -17,10 +17,10 @@ from sqlglot import exp
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Parts, Schema, SchemaName, view_body
 from dp_sql.privacy.expressions.comparisons import Unbound, Value, refuse
-from dp_sql.privacy.expressions.compiler import AS_ELEMENTS
+from dp_sql.privacy.expressions.expression_compiler import AS_ELEMENTS
 from dp_sql.privacy.relations.as_written import STORE_IT, as_written, check_sql
+from dp_sql.privacy.relations.base_tables import Tables, persons_rows, public_rows, read_as
 from dp_sql.privacy.relations.from_clause import From, Rows
-from dp_sql.privacy.relations.tables import Tables, persons_rows, public_rows, read_as
 from dp_sql.privacy.relations.tree import Relation, Select, Table, relations_below
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql

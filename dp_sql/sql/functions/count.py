@@ -5,7 +5,9 @@ from itertools import chain
 from typing import Any, ClassVar
 
 from dp_sql.sql import literals
-from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded, PeopleOfGroups, RowsOfGroups, bucket
+from dp_sql.sql.functions.amount_sql import bucket
+from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded
+from dp_sql.sql.functions.vectors import PeopleOfGroups, RowsOfGroups
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
@@ -27,13 +29,13 @@ class Count(Bounded):
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
                        "__dp_sums": "VARCHAR[]"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_count": "BIGINT", "__dp_sql_count_report": WITH_NOISE}
-    written: ClassVar = ("BIGINT", WITH_NOISE)
-    typed: ClassVar = ("NULL::BIGINT", f"NULL::{WITH_NOISE}")
+    macro_types: ClassVar = ("BIGINT", WITH_NOISE)
+    macro_samples: ClassVar = ("NULL::BIGINT", f"NULL::{WITH_NOISE}")
     keys = ("bucket",)
     sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     largest = open = MAX_ROWS_CONTRIBUTED
 
-    def of_person(self) -> dict[str, str]:
+    def person_values(self) -> dict[str, str]:
         return {"__dp_contribution": "system.main.count(__dp_item)"}
 
     @classmethod
@@ -54,8 +56,8 @@ class Count(Bounded):
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         buckets, people, sums = lists
         listed = buckets.tolist(), people.tolist(), [*map(int, sums)]
-        found = mechanism.run(*listed, **self.given_to(mechanism))
-        return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
+        found = mechanism.run(*listed, **self.mechanism_arguments(mechanism))
+        return self.answer(found, loss), mechanism.accuracy(**self.mechanism_arguments(mechanism))
 
 
 class RowsUnderChosenBound(RowsOfGroups):
@@ -98,7 +100,7 @@ class RowsUnderChosenBound(RowsOfGroups):
             return [[row[i] for row in rows if row[0] == side] for i in (1, 2, 3)]
 
         groups, most = [of_side(0, rows) for rows in tables], of_side(1, [*chain(*tables)])
-        numbers = self.given_to(mechanism)
+        numbers = self.mechanism_arguments(mechanism)
         noisy, bound = mechanism.run(groups, most, **numbers)
         return noisy, bound, self._within(len(groups), noise_share(**numbers), bound)
 

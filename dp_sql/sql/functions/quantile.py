@@ -86,8 +86,8 @@ class _Quantiles(Shape):
             raise InternalError("The type of the item is not known yet.")
         return self.grid
 
-    def question(self, mechanism: Mechanism) -> dict[str, Any]:
-        return {**self.given_to(mechanism), "grid": self._grid}
+    def release_key(self, mechanism: Mechanism) -> dict[str, Any]:
+        return {**self.mechanism_arguments(mechanism), "grid": self._grid}
 
     def loss(self, mechanism: Mechanism) -> PrivacyLoss:
         """The loss of one run, which does not depend on the grid."""
@@ -102,7 +102,7 @@ class _Quantiles(Shape):
     def item_type(self, kind: str) -> str:
         return "BIGINT"
 
-    def of_person(self) -> Mapping[str, str]:
+    def person_values(self) -> Mapping[str, str]:
         return {"__dp_vote": f"system.main.arg_min(__dp_item, {WORD_UDF}(__dp_item))"}
 
     def summary(self, rows: MechanismRows) -> str:
@@ -118,20 +118,20 @@ class _Quantiles(Shape):
         return f"system.main.list_transform({answer}, lambda i: {self._grid.value('i')})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        answers = mechanism.run(lists[0], **self.given_to(mechanism))
+        answers = mechanism.run(lists[0], **self.mechanism_arguments(mechanism))
         return answers if self.detailed else answers[0], self.public_accuracy(mechanism, None)
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
-        return mechanism.accuracy(**self.given_to(mechanism), beta=self.beta)
+        return mechanism.accuracy(**self.mechanism_arguments(mechanism), beta=self.beta)
 
 
 class Quantile(_Quantiles):
     """One quantile, or a list of them."""
 
     udfs: ClassVar = {"__dp_sql_quantile": _ONE, "__dp_sql_quantiles": _SEVERAL}
-    detail = "system.main.ends_with(system.main.typeof(q), ']')"
-    written: ClassVar = ("VARCHAR", "VARCHAR[]")
-    typed: ClassVar = ("{}", "[{}]")
+    detailed_by = "system.main.ends_with(system.main.typeof(q), ']')"
+    macro_types: ClassVar = ("VARCHAR", "VARCHAR[]")
+    macro_samples: ClassVar = ("{}", "[{}]")
 
     @classmethod
     def asked(cls, given: Given) -> tuple[tuple[Fraction, ...], bool]:
@@ -146,8 +146,8 @@ class Median(_Quantiles):
     """The quantile at 1/2."""
 
     udfs: ClassVar = {"__dp_sql_median": _ONE}
-    written: ClassVar = ("VARCHAR",)
-    typed: ClassVar = ("{}",)
+    macro_types: ClassVar = ("VARCHAR",)
+    macro_samples: ClassVar = ("{}",)
 
 
 def _read_quantiles(argument: Argument, what: str) -> tuple[tuple[Fraction, ...], bool]:

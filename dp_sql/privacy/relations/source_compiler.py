@@ -28,8 +28,9 @@ from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.collations import either
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value, refuse
-from dp_sql.privacy.expressions.compiler import compiled, settled
+from dp_sql.privacy.expressions.expression_compiler import compiled, settled
 from dp_sql.privacy.relations import joins
+from dp_sql.privacy.relations.base_tables import Tables, no_table
 from dp_sql.privacy.relations.constants import constant_rows
 from dp_sql.privacy.relations.from_clause import (
     ALLOWED,
@@ -48,7 +49,6 @@ from dp_sql.privacy.relations.from_clause import (
 )
 from dp_sql.privacy.relations.person_groups import grouped
 from dp_sql.privacy.relations.person_windows import has_windows, windowed
-from dp_sql.privacy.relations.tables import Tables, no_table
 from dp_sql.privacy.relations.tree import LeftJoin, Relation, Table, UnionAll, is_plain
 from dp_sql.privacy.relations.tree_sql import Written, written
 from dp_sql.sql.formatting import shown_name
