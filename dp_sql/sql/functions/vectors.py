@@ -49,16 +49,18 @@ class PeopleOfGroups(Vector, Bounded):
     ) -> tuple[list[Any], str, int]:
         from dp_sql.udfs.contributions.release import BoundedRelease
 
-        noisy, bound, within = self.noisy(mechanism, *lists)
+        noisy, bound, within, says = self.noisy(mechanism, *lists)
         releases = (BoundedRelease(n, n - within, within, bound) for n in noisy)
-        accuracy = self.public_accuracy(mechanism, len(noisy))
-        return [self.answer(one, loss) for one in releases], str(accuracy), 1
+        return [self.answer(one, loss) for one in releases], says, 1
 
-    def noisy(self, mechanism: Mechanism, *lists: Sequence[Any]) -> tuple[Sequence[int], int, int]:
-        """The answers, a person's bound, and how far all are from what they count."""
+    def noisy(
+        self, mechanism: Mechanism, *lists: Sequence[Any]
+    ) -> tuple[Sequence[int], int, int, str]:
+        """The answers, a person's bound, how far all are from what they count, and a sentence."""
         counts = [int(count) for count in lists[0]]
         noisy = mechanism.run(counts, **self.mechanism_arguments(mechanism))
-        return noisy, self.bound, self._within(len(counts), self.epsilon, self.bound)
+        says = str(self.public_accuracy(mechanism, len(counts)))
+        return noisy, self.bound, self._within(len(counts), self.epsilon, self.bound), says
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         if n_items is None:
