@@ -33,6 +33,14 @@ from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import Token, folded, matching, tokenize
 
+# DuckDB 2.0 writes this around the query of a relation for .show().
+_SHOWN = re.compile(
+    r'WITH "__duckdb_s0" AS NOT MATERIALIZED \(\nSELECT \* FROM \(\n(.+)\n'
+    r'\) AS ("unnamed_\w+")\n\)\n'
+    r'SELECT \* FROM "__duckdb_s0" AS \2 LIMIT \d+\s*',
+    re.DOTALL,
+)
+_STEP = '"__duckdb_s'  # the name of a step of a relation, as of .limit(…)
 _Planned = tuple[Statement, list[Plan]]
 _Signature = tuple[object, ...]
 _PREPARED = "Write: PREPARE … AS FROM dp($$ SELECT … $1 … $$, params := row($1))"
@@ -84,6 +92,10 @@ def _planned(asked: MacroCall, engine: Engine) -> _Planned:
             if error.message.startswith("Table with name"):  # DuckDB found it: a similar name
                 error.hint = f"{committed} For a dataframe, write: {in_dp(statement)}"
                 error.suggestion = ""  # is no better
+        if _STEP in error.suggestion:
+            error.suggestion = ""
+        if _STEP in (error.hint or ""):
+            error.hint = IN_DP
         raise
     engine.tickets.planned = key, made
     return made
@@ -117,7 +129,7 @@ def _runs_plain(statement: Statement, engine: Engine) -> bool:
 
 def _statement(asked: MacroCall) -> Statement:
     """The statement that DuckDB is running, if its calls can be read in it."""
-    found = parse(_respelled(asked.text))
+    found = parse(_respelled(_as_written(asked.text)))
     if len(found) != 1 or not found[0].selects:
         raise NotSupported(
             "DuckDB does not show dp_sql this call: it is in a view, a macro, a prepared statement "
@@ -162,6 +174,19 @@ def _created(tokens: Sequence[Token]) -> str:
     words = [token.upper for token in tokens[:end]]
     is_new = words[:1] == ["CREATE"] and not {"REPLACE", "EXISTS"} & {*words[:-1]}
     return folded(tokens[end - 1].name or "") if is_new else ""
+
+
+def _as_written(text: str) -> str:
+    """The query of a relation without what DuckDB writes around it to show its first rows."""
+    shown = _SHOWN.fullmatch(text)
+    if shown is None:
+        return text
+    depth = 0
+    for token in tokenize(shown[1]):
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if depth < 0:  # the owner wrote all of it
+            return text
+    return shown[1]
 
 
 def _respelled(text: str) -> str:

@@ -270,6 +270,12 @@ def test_explain_costs_nothing_and_the_budget_is_drawn(run: Run, analyst: list[s
 
 
 @pytest.mark.thorough
+def test_analyst_is_another_name_of_as(run: Run, analyst: list[str]) -> None:
+    named = ["--analyst" if one == "--as" else one for one in analyst]
+    assert run(*named, "-c", ".budget") == run(*analyst, "-c", ".budget")
+    assert run(*named, "-c", ".tables")[0] == 0
+
+
 def test_an_analyst_sees_what_the_policy_names(run: Run, analyst: list[str]) -> None:
     code, out, err = run(*analyst, "-c", ".tables\n.schema")
     assert (code, err) == (0, "")

@@ -253,6 +253,33 @@ def test_the_statement_that_a_refusal_shows_can_be_run(con: Con) -> None:
     assert shown >= 8
 
 
+def test_a_refusal_shows_a_relation_as_its_owner_wrote_it(plain: Con) -> None:
+    people = f"DP_COUNT_DISTINCT(user_id, {UNIT}, groups := observed)"
+    grouped = plain.sql(f"SELECT {people} AS n FROM ratings GROUP BY year")
+    incomplete = plain.sql("SELECT DP_COUNT(1, privacy_unit := user_id) AS n FROM ratings")
+    for show, says in (
+        (grouped.show, "FROM dp($$ SELECT"),
+        (grouped.limit(3).show, "FROM dp($$ SELECT"),
+        (incomplete.show, "LINE 1: SELECT DP_COUNT"),
+    ):
+        with pytest.raises(duckdb.Error) as refused:
+            show()
+        said = str(refused.value).replace("dp_count(", "DP_COUNT(")  # as DuckDB 1.5 prints it
+        assert says in said and "unnamed_relation" not in said
+
+
+def test_a_statement_like_that_of_a_shown_relation_is_checked_as_a_whole(plain: Con) -> None:
+    source = "ratings) AS a, (SELECT count(*) FROM ratings"
+    before = releases(plain)
+    with pytest.raises(duckdb.Error, match="ratings is read next to a DP call"):
+        plain.execute(
+            'WITH "__duckdb_s0" AS NOT MATERIALIZED (\nSELECT * FROM (\n'
+            f'SELECT {COUNT}) AS n FROM {source}\n) AS "unnamed_1"\n)\n'
+            'SELECT * FROM "__duckdb_s0" AS "unnamed_1" LIMIT 5'
+        )
+    assert releases(plain) == before
+
+
 def test_prepared_statements_are_refused(plain: Con) -> None:
     before = releases(plain)
     plain.execute(f"PREPARE asked AS {TOP}")

@@ -51,7 +51,9 @@ _MAX_DEPTH = 10  # of files that read files
 )  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Open DATABASE read-only.")
 @click.option("--policy", metavar="FILE", help="The owner's policy: query as an analyst.")
-@click.option("--as", "analyst", metavar="NAME", help="With --policy: the analyst's name.")
+@click.option(
+    "--as", "--analyst", "analyst", metavar="NAME", help="With --policy: the analyst's name."
+)
 @click.option("--ledger", metavar="FILE", help="Without --policy: record every release in it.")
 @click.option("--csv", "mode", flag_value="csv", help="Print results as CSV with a header.")
 @click.option("--json", "mode", flag_value="json", help="Print results as a JSON array of rows.")
