@@ -126,13 +126,16 @@ def _other_joins(tokens: Sequence[Token], i: int) -> Iterator[tuple[int, str]]:
     join = i + 1 + (tokens[i + 1].upper == "OUTER")
     if tokens[join].upper != "JOIN":
         return
+    begin = max((j + 1 for j in range(i) if tokens[j].upper == "FROM"), default=None)
+    ends = (j for j in range(join, len(tokens)) if tokens[j].upper in {"ON", "USING"})
+    is_natural, end = tokens[i - 1].upper == "NATURAL", next(ends, None)
+    if end is None and not is_natural:
+        return
     if side == "FULL":
         yield i, put(tokens[i : join + 1], "LEFT JOIN")
-    if side != "LEFT":
-        start = next(j for j in range(i, -1, -1) if tokens[j].upper == "FROM") + 1
-        stop = next(j for j in range(join, len(tokens)) if tokens[j].upper in {"ON", "USING"})
-        left, right = text_of(tokens[start:i]), text_of(tokens[join + 1 : stop])
-        yield i, put(tokens[start:stop], f"{right} LEFT JOIN {left}")
+    if side != "LEFT" and begin and end and not is_natural:
+        left, right = text_of(tokens[begin:i]), text_of(tokens[join + 1 : end])
+        yield i, put(tokens[begin:end], f"{right} LEFT JOIN {left}")
     yield i, put(tokens[i : join + 1], "JOIN")
 
 

@@ -252,6 +252,19 @@ def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, state
     paste(analyst, statement.replace("{}", ""))
 
 
+@pytest.mark.parametrize(("refused", "proposed"), [
+    ("ratings NATURAL FULL JOIN catalog", "ratings NATURAL LEFT JOIN catalog"),
+    ("catalog NATURAL RIGHT JOIN ratings", "catalog NATURAL JOIN ratings"),
+    ("ratings FULL JOIN catalog", "ratings LEFT JOIN catalog USING (title)"),
+])  # fmt: skip
+def test_an_outer_join_without_on_or_using_is_refused(
+    analyst: dp_sql.Session, refused: str, proposed: str
+) -> None:
+    error = told(analyst, f"SELECT DP_COUNT(*, epsilon := 0.5) FROM {refused}")
+    assert "may only use inner, left, cross, semi and anti joins" in error.message
+    assert error.suggestion.rpartition(" FROM ")[2] == proposed
+
+
 @pytest.mark.parametrize("item", ["title", "user_id"])
 def test_distinct_is_answered_by_the_function_that_counts_different_values(
     owner: dp_sql.Session, item: str
