@@ -230,7 +230,7 @@ def test_one_limit_on_rows_is_chosen_for_all_groups(owner: dp_sql.Session) -> No
     found = rows(owner, counted(f"{SURE}, report := true"))
     (bound,) = {report["contribution_bound"] for _, report in found}
     assert f"at most {bound} row" in owner.receipts[-1].accuracy
-    if bound > 2 or bound == 2 and "each group" in owner.receipts[-1].accuracy:
+    if bound > 2 or (bound == 2 and "each group" in owner.receipts[-1].accuracy):
         assert {region: report["estimate"] for region, report in found} == TRUE | {"north": 4}
     (capped,) = owner.explain(counted("epsilon := 1, max_groups_contributed := 2")).calls
     assert capped.mechanism == "bounded_count", "a cap that is written stays"

@@ -158,11 +158,15 @@ def in_halves(q, kept, y):
     )
 
 
-def once(of):
-    return lambda person: [of(person)]
+def largest_number(person):
+    return [max(person)]
 
 
-def handed_over(data, largest=once(max), whole=once(sum), part=sum):
+def whole_number(person):
+    return [sum(person)]
+
+
+def handed_over(data, largest=largest_number, whole=whole_number, part=sum):
     """What SQL hands over."""
     of_each = [columns([person[g] for person in data], 3) for g in range(2)]
     of_totals = []
@@ -237,7 +241,10 @@ def defined_choosing(data):
     return distribution
 
 
-def choosing(check=within(HALF**-64), distribution=chosen):  # noqa: B008
+EPSILON_DP = within(HALF**-64)
+
+
+def choosing(check=EPSILON_DP, distribution=chosen):
     def pairs():
         return [*added(PEOPLE, 3), *added(PEOPLE, 2, several=5)]
 

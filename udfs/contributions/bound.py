@@ -39,16 +39,16 @@ def choose_among(
     Source: as choose_bound, for limits that need not lie within each other.
     """
     needed = _needed_between(weights, support)
-    shortfalls = (
-        max(0, n - support, *map(sub, needed[i], above)) for i, n in enumerate(above)
-    )
+    shortfalls = (max(0, n - support, *map(sub, needed[i], above)) for i, n in enumerate(above))
     return draws.choose(Odds([((1, s),) for s in shortfalls], _rate(epsilon)))
 
 
 @lru_cache(maxsize=64)
 def _needed_between(weights: tuple[int, ...], support: int) -> list[list[int]]:
     """How many people must be beyond a limit for a later one, by halves of a doubling."""
-    halves = [[(w * w // (v * v)).bit_length() - 1 for v in weights[:i]] for i, w in enumerate(weights)]
+    halves = [
+        [(w * w // (v * v)).bit_length() - 1 for v in weights[:i]] for i, w in enumerate(weights)
+    ]
     return [[support * min(n, 2 * _DOUBLINGS) // 2 for n in row] for row in halves]
 
 

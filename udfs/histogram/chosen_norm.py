@@ -118,7 +118,9 @@ def chosen_norm(
     return GroupRows(k_norm.k_norm(counts, share, limit.bound), limit)
 
 
-def _parts(buckets: Sequence[int], people: Sequence[int], sums: Sequence[int]) -> list[tuple[int, int]]:
+def _parts(
+    buckets: Sequence[int], people: Sequence[int], sums: Sequence[int]
+) -> list[tuple[int, int]]:
     """The rows in a group, by the bucket of their person's total."""
     if not len(buckets) == len(people) == len(sums):
         raise ValueError("buckets, people and sums must have the same length")
@@ -188,7 +190,9 @@ def accuracy_of(limit: Limit, size: int, epsilon: Fraction, beta: Fraction) -> s
 
 
 def _in_words(limit: Limit) -> str:
-    rows = "1 row of a person counts" if limit.bound == 1 else f"{limit.bound} rows of a person count"
+    rows = (
+        "1 row of a person counts" if limit.bound == 1 else f"{limit.bound} rows of a person count"
+    )
     return f"at most {rows} in {'all groups together' if limit.is_of_all else 'each group'}"
 
 

@@ -383,7 +383,9 @@ class _Writer:
                 return part
             odd = next(kind for kind in kinds if not can_have_same_bits(kind))
             why = f"A join that multiplies rows is not supported beside a column of type {odd}."
-            hint = "Take (or unnest) what you need of it in a subquery: FROM (SELECT … FROM …) JOIN …"
+            hint = (
+                "Take (or unnest) what you need of it in a subquery: FROM (SELECT … FROM …) JOIN …"
+            )
             raise NotSupported(why, hint=hint)
         sql = part.sql if every_row else distinct_sql(select, part)
         if cap is None:

@@ -115,12 +115,18 @@ class RowsUnderChosenLimit(RowsOfGroups):
         ]
 
         def of_side(side: int, rows: Iterable[tuple[int, ...]]) -> list[list[int]]:
-            return [[*column] for column in zip(*(r[1:] for r in rows if r[0] == side))] or [[]] * 3
+            return [
+                [*column] for column in zip(*(r[1:] for r in rows if r[0] == side), strict=False)
+            ] or [[]] * 3
 
         every = [*chain(*tables)]
         groups, totals = ([of_side(side, rows) for rows in tables] for side in (0, 2))
         found = mechanism.run(
-            groups, of_side(1, every), totals, of_side(3, every), **self.mechanism_arguments(mechanism)
+            groups,
+            of_side(1, every),
+            totals,
+            of_side(3, every),
+            **self.mechanism_arguments(mechanism),
         )
         asked = len(groups), self.epsilon, self.beta
         within, says = found.limit.within(*asked), accuracy_of(found.limit, *asked)
