@@ -115,9 +115,8 @@ class RowsUnderChosenLimit(RowsOfGroups):
         ]
 
         def of_side(side: int, rows: Iterable[tuple[int, ...]]) -> list[list[int]]:
-            return [
-                [*column] for column in zip(*(r[1:] for r in rows if r[0] == side), strict=False)
-            ] or [[]] * 3
+            own = [row[1:] for row in rows if row[0] == side]
+            return [[row[i] for row in own] for i in range(3)]
 
         every = [*chain(*tables)]
         groups, totals = ([of_side(side, rows) for rows in tables] for side in (0, 2))
@@ -152,7 +151,8 @@ def _by_bucket(keys: str, relation: str, own: str, n: str) -> str:
         f"FROM {relation} GROUP BY {keys}{own}"
     )
     return (
-        f"SELECT {keys}{bucket('own')} AS bucket, CAST(system.main.sum(people) AS BIGINT) AS people, "
+        f"SELECT {keys}{bucket('own')} AS bucket, "
+        "CAST(system.main.sum(people) AS BIGINT) AS people, "
         f"CAST(system.main.sum(total) AS HUGEINT) AS total FROM ({sizes}) AS sizes "
         f"GROUP BY {keys}bucket"
     )
