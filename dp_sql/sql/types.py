@@ -25,7 +25,14 @@ _WIDER = {
     "TIMESTAMP_S": {"TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_NS"},
     "TIMESTAMP_MS": {"TIMESTAMP", "TIMESTAMP_NS"}, "TIMESTAMP": {"TIMESTAMP_NS"},
 }  # fmt: skip
-_LABELS = re.compile(r""" "(?:[^"]|"")*" | \bENUM\((?:'(?:[^']|'')*'(?:,[ ]?)?)*\) """, re.VERBOSE)
+_NAME_OR_ENUM = r""" "(?:[^"]|"")*" | \bENUM\((?:'(?:[^']|'')*'(?:,[ ]?)?)*\) """
+_LABELS = re.compile(_NAME_OR_ENUM, re.VERBOSE)
+# What arrow changes or refuses on some versions; a word before a space is the name of a field.
+_NOT_IN_ARROW = re.compile(
+    rf"""{_NAME_OR_ENUM} | \b(?:BIT|TIME[ ]WITH[ ]TIME[ ]ZONE|U?HUGEINT|UUID|VARIANT
+       |GEOMETRY(?:\('[^']*'\))?)(?![\w ])""",
+    re.VERBOSE,
+)
 
 
 def family(type_name: str) -> str:
@@ -188,6 +195,20 @@ def without_labels(type_name: str) -> str:
     STRUCT(mood VARCHAR, "ENUM('x')" INTEGER)[]
     """
     return _LABELS.sub(lambda f: f[0] if f[0].startswith('"') else "VARCHAR", type_name)
+
+
+def for_arrow(type_name: str, *, keeps_variants: bool = False) -> str:
+    r"""The type as which values go through arrow: VARCHAR in place of what arrow may change.
+
+    `keeps_variants`: arrow holds a VARIANT from DuckDB 2.0 on, if it holds what is in it.
+
+    >>> print(for_arrow("STRUCT(UUID INTEGER, a UNION(b BIT[], c ENUM('BIT')))"), for_arrow("BIT"))
+    STRUCT(UUID INTEGER, a UNION(b VARCHAR[], c VARCHAR)) VARCHAR
+    """
+    if family(type_name) == "ENUM":  # within an array DuckDB 1.5 crashes, and 2.0 refuses it
+        return type_name
+    stays = ('"', "VARIANT") if keeps_variants else ('"',)
+    return _NOT_IN_ARROW.sub(lambda f: f[0] if f[0].startswith(stays) else "VARCHAR", type_name)
 
 
 _SAMPLES = {
