@@ -44,7 +44,8 @@ class Corrects(ABC):
 
         with contextlib.suppress(Exception):  # the first error says enough
             # Imported with the first error.
-            from dp_sql.session.corrections import without_lists, working
+            from dp_sql.session.corrections import without_lists
+            from dp_sql.session.suggestions import propose
 
             told = self._told(error, text, engine)
             if isinstance(told, BudgetExceeded):
@@ -52,10 +53,7 @@ class Corrects(ABC):
             if isinstance(told, QueryError):
                 # Of an owner's several statements, some have run.
                 if told.instead and (self._analyst is not None or len(statements(text)) == 1):
-                    notes: list[str] = []
-                    told.suggestion = working(told.instead, attempt, notes)
-                    if told.suggestion:
-                        told.hint = " ".join(dict.fromkeys([without_lists(told.hint), *notes]))
+                    propose(told, text, attempt, without_lists)
                 if not told.suggestion:
                     told = self._unparsed(told, text, attempt) or told
             return told
@@ -78,13 +76,14 @@ class Corrects(ABC):
         self, error: QueryError, text: str, attempt: Callable[[str], Exception | None]
     ) -> QueryError | None:
         """What DuckDB's parser says, where that is nearer to what is wrong than an error."""
-        from dp_sql.session.corrections import is_balanced, working
+        from dp_sql.session.corrections import is_balanced, without_lists
+        from dp_sql.session.suggestions import propose
 
         found = self._syntax_error(text) if is_balanced(text) else None
         is_general = isinstance(error, ParseError) or error.position is None
         if found is None or not (is_general or (found.position or 0) < (error.position or 0)):
             return None
-        found.suggestion = working(found.instead, attempt)
+        propose(found, text, attempt, without_lists)
         return found
 
     def _told(

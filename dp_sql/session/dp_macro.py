@@ -32,7 +32,7 @@ def query_of(text: str, params: str, engine: Engine) -> str:
     try:
         return _query_of(_bound(text, params, engine), engine)
     except QueryError as error:
-        suggest(error, engine, lambda *_: False)
+        suggest(error, text, engine, lambda *_: False)
         raise
 
 
@@ -68,15 +68,27 @@ def in_dp(statement: Statement) -> str:
     elif found:
         fields = (f"'{name}': ${name}" for name in dict.fromkeys(one.name for one in found))
         given = f", params := {{{', '.join(fields)}}}"
-    return f"{statement.text[statement.span[0] : start]}FROM dp($$ {body} $${given})"
+    return f"{statement.text[statement.span[0] : start]}FROM dp({dollar_quoted(body)}{given})"
+
+
+def dollar_quoted(body: str) -> str:
+    """A query as a string in dollars, with a tag where it has dollars itself.
+
+    >>> dollar_quoted("SELECT 1"), dollar_quoted("SELECT '$'")
+    ('$$ SELECT 1 $$', "$q$ SELECT '$' $q$")
+    """
+    tag = "q" * ("$" in body)
+    while f"${tag}$" in body:
+        tag += "q"
+    return f"${tag}$ {body} ${tag}$"
 
 
 def suggest(
-    error: QueryError, engine: Engine, is_plain: Callable[[Statement, Engine], bool]
+    error: QueryError, text: str, engine: Engine, is_plain: Callable[[Statement, Engine], bool]
 ) -> None:
     """Add the statement that works instead, if one is known; it is planned, and nothing is spent.
 
-    is_plain: whether DuckDB may run a statement outside of dp().
+    text: the statement that is refused. is_plain: whether DuckDB may run one outside of dp().
     """
 
     def attempt(text: str) -> Exception | None:
@@ -89,13 +101,14 @@ def suggest(
         return None
 
     with suppress(Exception):  # the error says enough
-        from dp_sql.session.corrections import working  # imported with the first error
+        # Imported with the first error.
+        from dp_sql.session.corrections import without_lists
+        from dp_sql.session.suggestions import propose
 
-        text = working(error.instead, attempt)
-        if text and "$" not in text:
-            error.suggestion = (
-                text if is_plain(_one_query(text), engine) else f"FROM dp($$ {text.strip()} $$)"
-            )
+        if propose(error, text, attempt, without_lists):
+            found = error.suggestion
+            if not is_plain(_one_query(found), engine):
+                error.suggestion = f"FROM dp({dollar_quoted(found.strip())})"
 
 
 def _query_of(text: str, engine: Engine) -> str:

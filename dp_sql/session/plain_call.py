@@ -77,7 +77,7 @@ def _planned(asked: Asked, engine: Engine) -> _Planned:
             _check(statement, asked, engine)
             made = statement, plans_of_all(statement.selects, statement.tokens, engine)
     except QueryError as error:
-        suggest(error, engine, _runs_plain)
+        suggest(error, error.text or _respelled(asked.text), engine, _runs_plain)
         if "does not exist" in error.message:
             committed = "A plain call reads only committed tables and views."
             error.hint = f"{error.hint} {committed}" if error.hint else committed

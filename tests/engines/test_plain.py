@@ -177,8 +177,8 @@ REFUSED = [  # (statement, what its error says besides)
     (f"WITH r AS (FROM ratings), b AS (SELECT {CALL} AS x FROM r) SELECT x, n FROM b, "
      "(SELECT count(*) AS n FROM r)", HINT),
     (f"SELECT * FROM ({TOP}), query('SELECT count(*) FROM ratings')", HINT),
-    (f"SELECT c.title, ({TOP} WHERE title = c.title) FROM catalog c", "not a column of the source"),
-    (f"SELECT b.* FROM catalog c, LATERAL ({TOP} WHERE title = c.title) b", "not a column"),
+    (f"SELECT c.title, ({TOP} WHERE title = c.title) FROM catalog c", "refer to the query around it"),
+    (f"SELECT b.* FROM catalog c, LATERAL ({TOP} WHERE title = c.title) b", "refer to the query around"),
     (f"SELECT * FROM ({TOP}) a, ({TOP}) b", HINT),
     (f"SELECT * FROM ({TOP}), (SELECT {CALL.replace('title', 'c.title', 1)} FROM catalog c "
      "JOIN ratings r USING (title) WHERE year > 2003)", "tell two DP calls"),

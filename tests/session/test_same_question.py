@@ -1,0 +1,281 @@
+"""What is proposed in place of a statement keeps its conditions, its groups and its meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.errors import QueryError
+from dp_sql.session.same_question import Kept, kept
+from dp_sql.sql.tokens import matching, split, text_of, token_at, tokenize
+from tests.conftest import free
+
+TABLES = """
+CREATE TABLE regions AS SELECT i AS region_id, 'r' || i AS region FROM range(1, 4) AS t(i);
+CREATE TABLE customers (customer_id INTEGER PRIMARY KEY, region_id INTEGER, born DATE);
+INSERT INTO customers SELECT i, 1 + i % 3, DATE '1950-01-01' + (i * 7)::INT FROM range(60) AS t(i);
+CREATE TABLE orders (
+    order_id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customers (customer_id),
+    day DATE, status VARCHAR, total DECIMAL(12, 2), note VARCHAR);
+INSERT INTO orders
+SELECT i, i % 60, DATE '2024-01-01' + (i % 40)::INT, ['paid', 'sent', 'back'][1 + i % 7 % 3], i % 50,
+       'note' FROM range(600) AS t(i);
+CREATE TABLE items (order_id INTEGER REFERENCES orders (order_id), quantity INTEGER);
+INSERT INTO items SELECT i % 600, 1 + i % 3 FROM range(900) AS t(i);
+CREATE TABLE employees (employee_id INTEGER PRIMARY KEY, dept VARCHAR, salary INTEGER);
+INSERT INTO employees SELECT i, ['eng', 'hr'][1 + i % 2], 100 + i FROM range(50) AS t(i);
+"""
+POLICY = """
+tables.customers = { privacy_unit = "customer_id", unique_per_person = ["region_id"] }
+tables.orders.privacy_unit = "customer_id"
+tables.items.privacy_unit = { link = "order_id", to = "orders.order_id" }
+tables.employees = { privacy_unit = "employee_id", unique_per_person = ["dept"] }
+public.tables = ["regions"]
+domains."orders.status" = ["paid", "sent", "back"]
+domains."employees.dept" = ["eng", "hr"]
+"""
+SAME, OTHER = "Write instead:\n", "A different question that works:\n"
+# Asked of a DuckDB connection, what is proposed for each of these has the same answer.
+PLAIN = """
+SELECT count(*) FROM orders
+SELECT count(note) AS n FROM orders WHERE total > 10
+SELECT count_if(status = 'paid') FROM orders
+SELECT count(*) FILTER (WHERE status = 'paid') FROM orders WHERE total > 3
+SELECT count(DISTINCT status) FROM orders
+SELECT count(DISTINCT (day, status)) FROM orders
+SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY salary) FROM employees
+SELECT quantile_cont(salary, 0.25), median(salary) FROM employees WHERE dept = 'hr'
+SELECT status, count(*) FROM orders GROUP BY status ORDER BY count(*) DESC
+SELECT status, count(*) AS k FROM orders GROUP BY status ORDER BY count(*), status LIMIT 2
+SELECT status, count(*) FROM orders GROUP BY status HAVING count(*) > 150
+SELECT status, sum(total) FROM orders GROUP BY status HAVING count(*) > 150
+SELECT status AS st, count(*) AS n FROM orders WHERE st <> 'paid' GROUP BY st ORDER BY st
+SELECT upper(status) AS st, count(*) AS n FROM orders WHERE st <> 'PAID' GROUP BY st ORDER BY st
+SELECT avg(n) FROM (SELECT customer_id, count(*) AS n FROM orders GROUP BY 1)
+SELECT count(*) FROM (SELECT customer_id FROM orders GROUP BY 1 HAVING count(*) > 5)
+WITH t AS (SELECT customer_id, sum(total) AS s FROM orders GROUP BY 1) SELECT count(*) FROM t WHERE s > 200
+SELECT max(n) FROM (SELECT status, count(*) AS n FROM orders GROUP BY status)
+SELECT (SELECT count(*) FROM orders) / (SELECT count(*) FROM customers)
+SELECT count(*) FROM orders UNION ALL SELECT count(*) FROM customers
+SELECT status, rank() OVER (ORDER BY count(*) DESC), count(*) FROM orders GROUP BY status
+SELECT status, count(*) * 100.0 / sum(count(*)) OVER () AS share FROM orders GROUP BY status
+SELECT sum(total) / count(*) FROM orders
+SELECT dept, round(avg(salary), 1) FROM employees GROUP BY dept
+SELECT region, count(*) FROM customers JOIN regions USING (region_id) GROUP BY region
+SELECT count(*) FROM orders AS o JOIN customers AS c ON o.customer_id = c.customer_id WHERE c.born > DATE '1950-05-01'
+FROM orders SELECT status, sum(total) GROUP BY ALL
+""".strip().splitlines()
+OTHERS = {
+    "FROM orders WHERE total > 100": "SELECT DP_COUNT(*, epsilon := 1) AS n FROM orders WHERE total > 100",
+    "SELECT * FROM orders": "SELECT DP_COUNT(*, epsilon := 1) AS n FROM orders",
+    "SELECT status, count(*) FROM orders GROUP BY ROLLUP (status)":
+        "SELECT status, DP_COUNT(*, epsilon := 1) FROM orders GROUP BY status",
+    "SELECT max(total) FROM orders":
+        "SELECT DP_QUANTILE(total, 0.99, epsilon := 1, lower := 0, upper := 100) FROM orders",
+}  # fmt: skip
+NOTHING = [
+    "avg(COLUMNS(*))", "regr_slope(total, order_id)", "mad(total)", "arg_max(status, total)",
+    "first(status)", "bool_or(total > 3)", "stddev(total)", "string_agg(status, ',')",
+    "sum(DISTINCT total)",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shop")
+    with duckdb.connect(str(folder / "shop.duckdb")) as con:
+        con.execute(TABLES)
+    (folder / "policy.toml").write_text(POLICY)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def owner() -> Iterator[dp_sql.Session]:
+    with dp_sql.connect() as session:
+        session.execute(TABLES)
+        yield session
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as con:
+        con.execute(TABLES)
+        yield con
+
+
+def told(session: dp_sql.Session, statement: str) -> QueryError:
+    with free(session), pytest.raises(QueryError) as caught:
+        session.sql(statement)
+    return caught.value
+
+
+def without_noise(text: str) -> str:
+    """A statement with DuckDB's aggregates in place of its DP calls."""
+    tokens = tokenize(text)
+    for i in reversed(range(len(tokens))):
+        name = tokens[i].upper.removeprefix("DP_")
+        if not tokens[i].upper.startswith("DP_"):
+            continue
+        close = matching(tokens, i + 1)
+        parts = [text_of(tokens[a:b]) for a, b in split(tokens, i + 2, close)
+                 if not token_at(tokens, a + 1).is_symbol(":=")]  # fmt: skip
+        inside = ", ".join(parts)
+        written = {"COUNT_DISTINCT": f"count(DISTINCT {inside})",
+                   "QUANTILE": f"quantile_cont({inside})"}.get(name, f"{name}({inside})")  # fmt: skip
+        text = text[: tokens[i].start] + written + text[tokens[close].end :]
+    return text
+
+
+@pytest.mark.parametrize("statement", PLAIN)
+def test_what_is_proposed_for_plain_sql_has_the_same_answer_but_for_the_noise(
+    analyst: dp_sql.Session, plain: duckdb.DuckDBPyConnection, statement: str
+) -> None:
+    error = told(analyst, statement)
+    assert SAME in str(error), str(error)
+    analyst.execute(error.suggestion).fetchall()
+    wanted = plain.execute(statement).fetchall()
+    found = plain.execute(without_noise(error.suggestion)).fetchall()
+    assert sorted(found) == sorted(wanted)
+    assert " ORDER BY " not in statement or " ORDER BY " in error.suggestion
+
+
+@pytest.mark.parametrize(("statement", "proposed"), OTHERS.items())
+def test_where_only_another_question_can_be_asked_the_message_says_so(
+    analyst: dp_sql.Session, statement: str, proposed: str
+) -> None:
+    error = told(analyst, statement)
+    assert (error.suggestion, error.asks_other) == (proposed, True)
+    assert str(error).endswith(OTHER + proposed)
+
+
+@pytest.mark.parametrize("call", NOTHING)
+def test_nothing_is_proposed_for_an_aggregate_that_no_function_answers(
+    analyst: dp_sql.Session, call: str
+) -> None:
+    error = told(analyst, f"SELECT {call} FROM orders")
+    assert error.suggestion == ""
+    assert "The functions are DP_TOPK" in str(error)
+
+
+def test_a_window_function_beside_a_count_needs_one_release(analyst: dp_sql.Session) -> None:
+    statement = (
+        "SELECT status, rank() OVER (ORDER BY count(*)), count(*) FROM orders GROUP BY status"
+    )
+    assert told(analyst, statement).suggestion == (
+        "SELECT status, rank() OVER (ORDER BY n), n FROM "
+        "(SELECT status, DP_COUNT(*, epsilon := 1) AS n FROM orders GROUP BY status)"
+    )
+
+
+def test_top_k_is_proposed_for_approx_top_k(analyst: dp_sql.Session) -> None:
+    error = told(analyst, "SELECT approx_top_k(status, 2) FROM orders")
+    assert error.suggestion == "SELECT DP_TOPK(status, 2, epsilon := 1) FROM orders"
+
+
+def test_values_that_no_one_has_chosen_are_called_examples(analyst: dp_sql.Session) -> None:
+    hint = told(analyst, "SELECT median(total) FROM orders").hint or ""
+    assert "Examples to replace: epsilon by the privacy loss that you choose" in hint
+    assert "lower and upper by the range that you know without looking at the data" in hint
+    hint = told(
+        analyst, "SELECT status, DP_AVG(total, epsilon := 1) FROM orders GROUP BY status"
+    ).hint
+    assert hint == "With max_groups_contributed := 1, each person counts in one group only."
+    hint = told(analyst, "SELECT DP_TOPK(status, 2) FROM orders").hint
+    assert hint == "Examples to replace: epsilon by the privacy loss that you choose."
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        ("SELECT DP_COUNT(*) FROM t WHERE a = 1", "SELECT DP_COUNT(*) FROM t", Kept.LOST),
+        ("SELECT a, DP_COUNT(*) FROM t GROUP BY a", "SELECT DP_COUNT(*) FROM t", Kept.LOST),
+        ("SELECT DP_COUNT_IF(a = 1) FROM t", "SELECT DP_COUNT(*) FROM t", Kept.LOST),
+        ("SELECT DP_SUM(a) FROM t", "SELECT DP_COUNT(a) FROM t", Kept.LOST),
+        ("SELECT DP_SUM(a) FROM t", "SELECT DP_SUM(a) FROM u", Kept.LOST),
+        ("SELECT DP_SUM(a) FROM t JOIN u USING (k)", "SELECT DP_SUM(a) FROM t", Kept.LOST),
+        ("SELECT DP_SUM(a) FROM c, r WHERE c.k = r.k", "SELECT DP_SUM(a) FROM c, r WHERE c.k = k",
+         Kept.LOST),
+        ("SELECT b AS s FROM t WHERE s = 'x'", "SELECT b AS s FROM t WHERE ts = 'x'", Kept.LOST),
+        ("SELECT b AS s FROM t WHERE s = 'x'", "SELECT b AS s FROM t WHERE 's' = 'x'", Kept.LOST),
+        ("SELECT DP_SUM(a) FROM t", "SELECT DP_SUM(a) FROM t WHERE b = 1", Kept.OTHER),
+        ("SELECT b, DP_SUM(a) FROM t", "SELECT DP_SUM(a) FROM t", Kept.OTHER),
+        ("SELECT DP_SUM(a) FROM t LEFT JOIN u USING (k)", "SELECT DP_SUM(a) FROM t JOIN u USING (k)",
+         Kept.OTHER),
+        ("SELECT DP_SUM(a) FROM (FROM t LIMIT 3)", "SELECT DP_SUM(a) FROM (FROM t)", Kept.OTHER),
+        ("SELECT DP_SUM(a, epsilon := 9) FROM t", "SELECT DP_SUM(a, epsilon := 1) FROM t", Kept.SAME),
+        ("SELECT DP_SUM(amuont) FROM t WHERE regoin = 1",
+         "SELECT DP_SUM(amount) FROM t WHERE region = 1", Kept.SAME),
+        ("SELECT DP_COUNT(*) FILTER (WHERE a = 1) FROM t", "SELECT DP_COUNT(*) FROM t WHERE (a = 1)",
+         Kept.SAME),
+        ("SELECT DP_SUM(a) FROM t WHERE b = north", "SELECT DP_SUM(a) FROM t WHERE b = 'north'",
+         Kept.SAME),
+        ("SELECT DP_SUM(a) FROM t JOIN u ON t.k = u.k", "SELECT DP_SUM(a) FROM t JOIN u USING (k)",
+         Kept.SAME),
+    ],
+)  # fmt: skip
+def test_a_correction_is_compared_with_the_question(before: str, after: str, wanted: Kept) -> None:
+    assert kept(before, after) is wanted
+
+
+UNIT = ", privacy_unit := customer_id"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT r.region, (SELECT DP_COUNT(*, epsilon := 1{}) FROM customers AS c "
+        "WHERE c.region_id = r.region_id) AS n FROM regions AS r",
+        "SELECT region, (SELECT DP_COUNT(*, epsilon := 1{}) FROM customers "
+        "WHERE region_id = regions.region_id) AS n FROM regions",
+        "SELECT r.region, n FROM regions AS r, LATERAL (SELECT DP_COUNT(*, epsilon := 1{}) AS n "
+        "FROM customers AS c WHERE c.region_id = r.region_id)",
+        "SELECT region, (SELECT DP_COUNT(*, epsilon := 1{}) FROM customers "
+        "WHERE region_id = region) AS n FROM regions",
+    ],
+)
+def test_a_source_that_names_the_query_around_it_is_not_corrected_into_another_one(
+    owner: dp_sql.Session, analyst: dp_sql.Session, statement: str
+) -> None:
+    for session, more in ((owner, UNIT), (analyst, "")):
+        error = told(session, statement.format(more))
+        assert error.suggestion == ""
+        assert "it cannot refer to the query around it" in error.message
+
+
+@pytest.mark.parametrize(
+    ("item", "condition"),
+    [
+        ("status AS st", "st = 'paid'"),
+        ("upper(status) AS st", "'PAID' = st AND total >= 0"),
+        ("status AS note", "note = 'note'"),  # DuckDB takes the column
+        ('status AS "S t"', "\"s T\" <> 'paid'"),
+    ],
+)
+def test_where_takes_an_alias_of_the_list_that_is_no_column(
+    owner: dp_sql.Session,
+    analyst: dp_sql.Session,
+    plain: duckdb.DuckDBPyConnection,
+    item: str,
+    condition: str,
+) -> None:
+    rest = f"AS n FROM orders WHERE {condition} GROUP BY 1 ORDER BY 1"
+    wanted = plain.execute(f"SELECT {item}, count(*) {rest}").fetchall()
+    groups = "['paid', 'sent', 'back', 'PAID']"
+    for session, more in ((owner, UNIT), (analyst, "")):
+        call = f"DP_COUNT(*, epsilon := 9000, groups := {groups}{more})"
+        found = session.execute(f"SELECT {item}, {call} {rest}").fetchall()
+        assert [row for row in found if row[1] > 0] == wanted
+
+
+def test_an_alias_is_never_taken_for_a_mistyped_column(owner: dp_sql.Session) -> None:
+    statement = (
+        f"SELECT status, DP_COUNT(*, epsilon := 1{UNIT}, groups := ['paid']) AS notes FROM orders "
+        "WHERE notes > 3 GROUP BY status"
+    )
+    error = told(owner, statement)
+    assert error.suggestion == ""
+    assert "notes is an answer, which WHERE of its source cannot use" in error.message
