@@ -90,7 +90,7 @@ def propose(
         own = " ".join(one for one in re.split(r"(?<=\.) ", own) if not one.endswith(_PUBLIC))
     notes = [own, *found.notes, said]
     if dropped:
-        bounds = "greatest and least, or contribution_bound, bound values and sums"
+        bounds = "greatest and least bound each value, and contribution_bound each person's sum"
         notes.append(f"The statement below has no {dropped}: {bounds}.")
     error.hint = " ".join(dict.fromkeys(filter(None, notes)))
     return True

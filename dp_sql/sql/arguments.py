@@ -300,10 +300,10 @@ def _meant(
     if not (is_comparison or is_full):
         return None
     known = name if name in function.named else guessed(name, function.named)
+    if not known and not (is_comparison and is_full):
+        return None  # a condition may be the item
     if is_comparison:
         return known or name, part[2:]
-    if not known:
-        return None
     if after.is_symbol(":"):
         return known, part[2:]
     if after.kind and after.kind != "symbol":

@@ -162,7 +162,7 @@ REFUSED = [  # (statement, what its error says besides)
     (f"SELECT {CALL}, (SELECT count(*) FROM ratings) FROM ratings", ELSEWHERE),
     (f"SELECT {CALL}, list(title) OVER () FROM ratings", "GROUP BY"),
     (f"SELECT {CALL} FROM ratings HAVING count(*) > 5", "HAVING"),
-    (f"SELECT {CALL} FROM ratings ORDER BY max(title)", HINT),
+    (f"SELECT {CALL} FROM ratings ORDER BY max(title)", "neither a group nor a name"),
     (f"SELECT {CALL} FROM ratings LIMIT (SELECT count(*) FROM ratings)", HINT),
     (f"SELECT {CALL} FROM ratings QUALIFY true", "QUALIFY"),
     (f"SELECT {CALL} FROM ratings USING SAMPLE 10%", "SAMPLE"),

@@ -279,3 +279,119 @@ def test_an_alias_is_never_taken_for_a_mistyped_column(owner: dp_sql.Session) ->
     error = told(owner, statement)
     assert error.suggestion == ""
     assert "notes is an answer, which WHERE of its source cannot use" in error.message
+
+
+CASE = "CASE WHEN status = 'paid' THEN 1 {}END"
+CORRECTED = {
+    "SELECT DP_COUNT_IF(status = 'paid', epsilon := 1{}) FROM orders":
+        f"SELECT DP_COUNT({CASE.format('')}, epsilon := 1{{}}) FROM orders",
+    "SELECT DP_SUM(status = 'paid', epsilon := 1{}) FROM orders":
+        f"SELECT DP_SUM({CASE.format('ELSE 0 ')}, epsilon := 1{{}}) FROM orders",
+    "SELECT status, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) AS n FROM orders GROUP BY status "
+    "HAVING count(*) > 10":
+        "SELECT status, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) AS n FROM orders GROUP BY status "
+        "HAVING n > 10",
+    "SELECT order_id % 3 AS k, DP_COUNT(*, epsilon := 1, max_groups_contributed := 1, groups := (1, 2){}) "
+    "FROM orders GROUP BY k":
+        "SELECT order_id % 3 AS k, DP_COUNT(*, epsilon := 1, max_groups_contributed := 1, "
+        "groups := [1, 2]{}) FROM orders GROUP BY k",
+    "SELECT order_id % 3 AS k, DP_COUNT(*, epsilon := 1, max_groups_contributed := 1, "
+    "groups := list_value(1, 2){}) FROM orders GROUP BY k":
+        "SELECT order_id % 3 AS k, DP_COUNT(*, epsilon := 1, max_groups_contributed := 1, "
+        "groups := [1, 2]{}) FROM orders GROUP BY k",
+}  # fmt: skip
+REFUSED = {
+    "SELECT DP_MEDIAN(total - total, epsilon := 1, lower := 0{}) FROM orders": "needs upper",
+    "SELECT status, DP_COUNT(*, epsilon := 1, groups := (SELECT DISTINCT status FROM orders){}) "
+    "FROM orders GROUP BY status": "This query reads people's rows; groups and domains are public",
+    "WITH a AS (SELECT DP_COUNT(*, epsilon := 1{}) AS n FROM orders) "
+    "SELECT DP_SUM(total, epsilon := 1{}) FROM orders, a WHERE total < n":
+        "The source reads a, which holds an answer",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("statement", "proposed"), CORRECTED.items())
+def test_a_correction_keeps_the_condition(
+    owner: dp_sql.Session, analyst: dp_sql.Session, statement: str, proposed: str
+) -> None:
+    for session, more in ((owner, UNIT), (analyst, "")):
+        error = told(session, statement.format(more))
+        assert (error.suggestion, error.asks_other) == (proposed.format(more), False)
+
+
+@pytest.mark.parametrize(("statement", "said"), REFUSED.items())
+def test_a_refusal_says_what_is_wrong(
+    owner: dp_sql.Session, analyst: dp_sql.Session, statement: str, said: str
+) -> None:
+    for session, more in ((owner, UNIT), (analyst, "")):
+        assert said in told(session, statement.replace("{}", more)).message
+
+
+def test_an_interval_is_no_number(owner: dp_sql.Session) -> None:
+    bounds = f"epsilon := 1, lower := 0, upper := 9{UNIT}"
+    for item, number in (
+        ("customer_id * INTERVAL 1 DAY", "epoch(customer_id * INTERVAL 1 DAY)"),
+        ("day::TIMESTAMP - born::TIMESTAMP", "epoch(day::TIMESTAMP - born::TIMESTAMP)"),
+    ):
+        error = told(
+            owner,
+            f"SELECT DP_MEDIAN({item}, {bounds}) FROM orders JOIN customers USING (customer_id)",
+        )
+        assert error.suggestion == ""
+        assert number in str(error.hint)
+
+
+def test_strings_are_numbers_only_if_they_hold_some(owner: dp_sql.Session) -> None:
+    for call in ("DP_SUM(status", "DP_MEDIAN(status, lower := 0, upper := 9"):
+        error = told(owner, f"SELECT {call}, epsilon := 1{UNIT}) FROM orders")
+        assert str(error.hint).startswith("If it holds numbers, write TRY_CAST(status AS ")
+
+
+def test_natural_joins_are_answered_for_owners(owner: dp_sql.Session) -> None:
+    statement = f"SELECT DP_COUNT(*, epsilon := 1{UNIT}) FROM orders NATURAL JOIN customers"
+    assert owner.execute(statement).fetchall()
+
+
+@pytest.mark.parametrize("text", ["FROM dp($$ {} $$)", "FROM dp('{}')"])
+def test_a_session_needs_no_dp(analyst: dp_sql.Session, text: str) -> None:
+    asked = "SELECT DP_COUNT(*, epsilon := 1) FROM orders"
+    error = told(analyst, text.format(asked))
+    assert "it needs no dp(…)" in error.message
+    assert (error.suggestion, error.hint) == (asked, "")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    path = tmp_path_factory.mktemp("plain") / "shop.duckdb"
+    with duckdb.connect(str(path)) as con:
+        con.execute(TABLES)
+        yield dp_sql.install(con)
+
+
+def test_a_query_with_dollars_is_put_into_dp_with_a_tag(
+    installed: duckdb.DuckDBPyConnection,
+) -> None:
+    call = f"DP_COUNT(1, epsilon := 1, groups := ['paid']{UNIT})"
+    asked = f"SELECT status, {call} FROM orders WHERE note <> '$$' GROUP BY status"
+    with pytest.raises(duckdb.Error) as raised:
+        installed.execute(asked)
+    proposed = str(raised.value).partition("Write: ")[2]
+    assert proposed == f"FROM dp($q$ {asked} $q$)"
+    installed.execute(proposed).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [("total::DOUBLE", "whose equality is not exact"), ("[status]", "which is not supported here")],
+)
+def test_a_query_that_dp_refuses_too_is_not_proposed_in_dp(
+    installed: duckdb.DuckDBPyConnection, key: str, said: str
+) -> None:
+    call = f"DP_COUNT(1, epsilon := 1, max_groups_contributed := 1, groups := ['1']{UNIT})"
+    asked = f"SELECT {key} AS d, {call} FROM orders GROUP BY d"
+    with pytest.raises(duckdb.Error, match=said) as raised:
+        installed.execute(asked)
+    message = str(raised.value)
+    assert asked not in message
+    if SAME in message:
+        installed.execute(message.partition(SAME)[2]).fetchall()

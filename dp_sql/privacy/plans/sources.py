@@ -6,6 +6,7 @@ Reads no private row.
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -30,14 +31,17 @@ from dp_sql.privacy.relations.tree import Relation
 from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.literals import EVERY_ROW
 from dp_sql.sql.other_forms import other_forms
 from dp_sql.sql.spellings import respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
-from dp_sql.sql.tokens import folded, matching, token_at, tokenize
+from dp_sql.sql.tokens import called, folded, matching, token_at, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
+_OF_PEOPLE = "This query reads people's rows; groups and domains are public."
+_PUBLIC = "Select from public tables, or write the values as a list: ['a', 'b']."
 _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
 
 
@@ -139,13 +143,14 @@ class Source(NamedTuple):
                 return f"SELECT value AS c0 FROM ({counted.select}) AS __dp_series", [counted]
             rows = self.compiler.query(tree_of(given.sql))
             if rows.private:
-                why = "This query reads people's rows; groups and domains are public."
-                raise select.refused(why, given.position, "Select from public tables.", NotPrivate)
+                raise select.refused(_OF_PEOPLE, given.position, _PUBLIC, NotPrivate)
             found = self.compiler.computed(rows)
         except Unreadable:
             why = "dp_sql cannot read this query."
             raise select.refused(why, given.position, kind=ParseError) from None
         except (Refused, Unbound) as refusal:
+            if self._reads_people(tree_of(given.sql)):
+                raise select.refused(_OF_PEOPLE, given.position, _PUBLIC, NotPrivate) from None
             raise _placed(refusal, select, given.position) from None
         except (ArgumentError, NotSupported, SourceError) as refusal:
             raise refusal.at(select.text, given.position) from None
@@ -156,6 +161,15 @@ class Source(NamedTuple):
             )
             for i in range(len(rows.values))
         ]
+
+    def _reads_people(self, tree: Node) -> bool:
+        """Whether a query names a table of people's rows."""
+        for node in tree.find_all(exp.Table):
+            with suppress(QueryError, Refused, Unbound):
+                rows = self.compiler.tables.rows(node, tuple(part.name for part in node.parts))
+                if rows is not None and rows.private:
+                    return True
+        return False
 
     def one_column(self, given: PublicQuery) -> Values:
         """The only column of a query over public tables; raises as public_query."""
@@ -194,6 +208,7 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
     sql = _BEFORE_SOURCE + select.source_text
     if select.condition_text is not None:
         sql += _BEFORE_CONDITION + (condition or select.condition_text)
+    _refuse_answers(select)
     try:
         bodies = {name: tree_of(body) for name, body in cte_bodies(select).items()}
         unclear = {name for name, span in select.ctes.items() if span is None}
@@ -225,6 +240,18 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
     keys = select.keys if rows.person_type is not None else ()
     values = tuple(_exact(select, key, scope, "group") for key in keys)
     return Source(select, compiler, rows, unfiltered, scope, rows.person_type, values)
+
+
+def _refuse_answers(select: DpSelect) -> None:
+    """Refuse a source that reads a CTE with DP calls: an answer is no person's row."""
+    for name, body in cte_bodies(select).items():
+        if any(one.upper() in FUNCTIONS for one in called(tokenize(body))):
+            read = select.between(select.source)
+            for token in read:
+                if token.name is not None and folded(token.name) == name:
+                    message = f"The source reads {token.text}, which holds an answer."
+                    hint = "Ask for that answer first, and write its value into this statement."
+                    raise token.error(NotSupported, message, hint)
 
 
 def _without_aliases(select: DpSelect, tree: exp.Select, rows: From) -> str:
@@ -298,7 +325,9 @@ def _exact(
         start, end = reference.position, reference.position + len(reference.text)
         before, after = select.text[:start], select.text[end:]
         casts = [f"CAST({reference.text} AS VARCHAR)"] if "VARCHAR" in types else []
-        if family(value.type) in BINARY_TYPES or not (casts or is_time(value.type)):
+        if family(value.type) == "BOOLEAN" and not casts:
+            casts.insert(0, f"CASE WHEN {reference.text} THEN 1 ELSE 0 END")
+        elif family(value.type) in BINARY_TYPES or not (casts or is_time(value.type)):
             casts.insert(0, f"TRY_CAST({reference.text} AS DECIMAL(18, 2))")
         instead = [f"{before}{cast}{after}" for cast in casts]
         refusal = inexact(what, reference.text, value.type)
