@@ -56,7 +56,7 @@ from dp_sql.session.question import Question
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import SystemTable
-from dp_sql.sql.formatting import full_name, quote
+from dp_sql.sql.formatting import full_name, quote, shown_name
 from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.parameters import as_literal
 from dp_sql.sql.restated import Restated
@@ -106,6 +106,7 @@ class AnalystSession(Session):
     @property
     def releases(self) -> tuple[Release, ...]:
         """The releases that can be read again for free, oldest first."""
+        self._check_open()
         return self._store.all()
 
     @property
@@ -123,6 +124,7 @@ class AnalystSession(Session):
     def close(self) -> None:
         """Close both connections and the ledger, after the question that is running."""
         with self._lock:
+            self._is_closed = True
             self._closing.close()
 
     # --- how an analyst's statements differ ---
@@ -149,7 +151,9 @@ class AnalystSession(Session):
                 raise tokens[min(1, len(tokens) - 1)].error(NotSupported, message, None, instead)
         elif not statement.may_be_query:
             message = "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE."
-            hint = "For example: SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1) FROM ratings"
+            tables = [*self._policy.tables] or [("ratings",)]
+            named = ".".join(map(shown_name, tables[0]))
+            hint = f"For example: SELECT DP_COUNT(*, epsilon := 1) FROM {named}"
             if instead := _query_within(statement.tokens):
                 raise statement.tokens[0].error(NotSupported, message, hint, instead)
             raise NotSupported(message, hint=hint)  # DuckDB's parser may know better
@@ -237,6 +241,8 @@ class AnalystSession(Session):
         self, error: QueryError | duckdb.Error, text: str, engine: Engine
     ) -> QueryError | duckdb.Error:
         told = super()._told(error, text, engine)
+        if isinstance(told, QueryError) and told.hint:  # the policy names the privacy unit
+            told.hint = re.sub(r", privacy_unit := \w+(?=\))", "", told.hint)
         if isinstance(told, NotPrivate) and told.position is not None and not told.instead:
             tokens = tokenize(text)
             if constant := constant_at(tokens, told.position):

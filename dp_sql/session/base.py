@@ -50,6 +50,7 @@ class Session(Corrects):
         self._tickets, self._number = tickets, number  # of the connection that makes the releases
         self._ledger, self._account = ledger, account
         self._lock = threading.RLock()
+        self._is_closed = False
 
     def sql(self, text: str, *, params: object = None) -> Any:
         """Answer a statement and return its relation, as `duckdb` does.
@@ -90,6 +91,7 @@ class Session(Corrects):
 
     def budget(self) -> tuple[BudgetRow, ...]:
         """The whole budget, then this analyst's (the owner sees all); empty without a ledger."""
+        self._check_open()
         if self._ledger is None or self._account is None:
             return ()
         from dp_sql.budget.account import owner_rows
@@ -134,6 +136,11 @@ class Session(Corrects):
     def close(self) -> None:
         """Close the session; its relations end with it."""
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            hint = "Open another with dp_sql.connect(…)."
+            raise NotSupported("This session is closed.", hint=hint)
+
     def __enter__(self) -> Self:
         return self
 
@@ -145,6 +152,7 @@ class Session(Corrects):
     def _answer(
         self, text: str, params: object, frame: FrameType, method: Literal["relate", "run"]
     ) -> Any:
+        self._check_open()
         engine = self._engine(frame)
         answer = engine.relate if method == "relate" else engine.run
         try:
@@ -152,6 +160,7 @@ class Session(Corrects):
             if parsed is None:
                 return answer(self._unparsed_text(text), params)
             with self._asking():
+                self._check_open()  # another thread may have closed it
                 parsed, params = self._bound(parsed, params, engine)
                 text = parsed[-1].text if parsed else text
                 for statement in parsed[:-1]:
@@ -224,6 +233,7 @@ class Session(Corrects):
         return self._parse(bind(last, params, names), None) or [], None
 
     def _costs(self, texts: Sequence[str], frame: FrameType, params: object = None) -> Cost:
+        self._check_open()
         engine = self._engine(frame)
         with self._lock:
             plans, text = [], ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -53,11 +53,19 @@ class Corrects(ABC):
             if isinstance(told, QueryError):
                 # Of an owner's several statements, some have run.
                 if told.instead and (self._analyst is not None or len(statements(text)) == 1):
-                    propose(told, text, attempt, without_lists)
+                    propose(told, text, attempt, without_lists, self._expanded(text, engine))
                 if not told.suggestion:
-                    told = self._unparsed(told, text, attempt) or told
+                    told = self._unparsed(told, text, attempt, engine) or told
             return told
         return error
+
+    def _expanded(self, text: str, engine: Engine) -> Callable[[str], Sequence[str]] | None:
+        """What to try in place of a correction: an owner's, with columns that may be the person."""
+        if self._analyst is not None:
+            return None
+        from dp_sql.session.guessed_units import with_guessed_units
+
+        return with_guessed_units(text, engine.connection)
 
     def _with_largest(self, error: BudgetExceeded, text: str, engine: Engine) -> QueryError:
         """The same error under the first epsilon, and the statement with what still fits."""
@@ -73,7 +81,11 @@ class Corrects(ABC):
         return error.at(text, place, [rescaled(statement, largest / asked)] if largest else [])
 
     def _unparsed(
-        self, error: QueryError, text: str, attempt: Callable[[str], Exception | None]
+        self,
+        error: QueryError,
+        text: str,
+        attempt: Callable[[str], Exception | None],
+        engine: Engine,
     ) -> QueryError | None:
         """What DuckDB's parser says, where that is nearer to what is wrong than an error."""
         from dp_sql.session.corrections import is_balanced, without_lists
@@ -83,7 +95,7 @@ class Corrects(ABC):
         is_general = isinstance(error, ParseError) or error.position is None
         if found is None or not (is_general or (found.position or 0) < (error.position or 0)):
             return None
-        propose(found, text, attempt, without_lists)
+        propose(found, text, attempt, without_lists, self._expanded(text, engine))
         return found
 
     def _told(

@@ -395,3 +395,92 @@ def test_a_query_that_dp_refuses_too_is_not_proposed_in_dp(
     assert asked not in message
     if SAME in message:
         installed.execute(message.partition(SAME)[2]).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("source", "proposed"),
+    [
+        ("orders", "SELECT DP_COUNT(1, epsilon := 1, privacy_unit := customer_id) FROM orders"),
+        (
+            "employees",
+            "SELECT DP_COUNT(1, epsilon := 1, privacy_unit := employee_id) FROM employees",
+        ),
+        (
+            "items WHERE quantity > 1",
+            "SELECT DP_COUNT(1, epsilon := 1, privacy_unit := customer_id) "
+            "FROM items JOIN orders USING (order_id) WHERE quantity > 1",
+        ),
+    ],
+)
+def test_a_privacy_unit_is_guessed_by_keys_and_called_a_guess(
+    owner: dp_sql.Session,
+    installed: duckdb.DuckDBPyConnection,
+    source: str,
+    proposed: str,
+) -> None:
+    asked = f"SELECT DP_COUNT(1, epsilon := 1) FROM {source}"
+    unit = proposed.partition("privacy_unit := ")[2].partition(")")[0]
+    said = f"{unit} is a guess: check that it identifies the person of each row."
+    error = told(owner, asked)
+    assert (error.suggestion, error.hint) == (proposed, said)
+    with pytest.raises(duckdb.Error) as raised:
+        installed.execute(asked)
+    assert said in str(raised.value)
+    assert str(raised.value).endswith(SAME + proposed)
+
+
+def test_a_table_without_people_gets_no_privacy_unit(owner: dp_sql.Session) -> None:
+    assert told(owner, "SELECT DP_COUNT(*, epsilon := 1) FROM regions").suggestion == ""
+
+
+@pytest.mark.parametrize("of_policy", [True, False])
+def test_a_closed_session_says_that_it_is_closed(tmp_path: Path, of_policy: bool) -> None:
+    path, policy = str(tmp_path / "shop.duckdb"), tmp_path / "policy.toml"
+    policy.write_text(POLICY)
+    with duckdb.connect(path) as con:
+        con.execute(TABLES)
+    more = {"policy": policy, "analyst": "ann"} if of_policy else {}
+    with dp_sql.connect(path, **more) as session:
+        pass
+    text = f"SELECT DP_COUNT(*, epsilon := 1{'' if of_policy else UNIT}) FROM orders"
+    for call in (
+        lambda: session.sql("SELECT 1"),
+        lambda: session.execute(text),
+        lambda: session.sql("SELEC"),
+        lambda: session.explain(text),
+        lambda: session.cost([text]),
+        session.budget,
+    ):
+        with pytest.raises(QueryError, match=r"^This session is closed\."):
+            call()
+    session.close()
+
+
+def test_the_schemas_of_the_engine_are_refused_as_its_functions_are(
+    analyst: dp_sql.Session,
+) -> None:
+    for relation in ("information_schema.tables", "INFORMATION_SCHEMA.columns", "duckdb_tables()"):
+        error = told(analyst, f"SELECT * FROM {relation}")
+        assert "is not available under a policy" in error.message
+        assert error.hint == "SHOW TABLES lists the tables, and DESCRIBE shows the columns of one."
+
+
+def test_examples_under_a_policy_name_no_privacy_unit_and_no_other_table(
+    analyst: dp_sql.Session,
+) -> None:
+    assert "FROM customers" in str(told(analyst, "DELETE FROM orders").hint)
+    assert "privacy_unit" not in str(told(analyst, "SELECT DP_SUM() FROM orders"))
+
+
+def test_pivot_takes_the_query_of_a_plain_call_in_dp(
+    installed: duckdb.DuckDBPyConnection,
+) -> None:
+    query = (
+        f"SELECT status, DP_COUNT(1, epsilon := 1, groups := ['paid', 'sent']{UNIT}) AS n "
+        "FROM orders GROUP BY status"
+    )
+    with pytest.raises(duckdb.Error, match=r"Write PIVOT \(FROM dp\(") as raised:
+        installed.execute(f"PIVOT ({query}) ON status USING first(n)")
+    assert SAME not in str(raised.value)
+    proposed = f"PIVOT (FROM dp($$ {query} $$)) ON status USING first(n)"
+    assert len(installed.execute(proposed).fetchall()) == 1
