@@ -74,6 +74,9 @@ def _check(policy: str, database: str) -> int:
 
     For the owner: it reads rows to check, and says what is wrong without naming anyone.
     """
+    if database.endswith(".toml") and not policy.endswith(".toml"):
+        message = f"The policy comes first: dp-sql policy check {database} {policy}"
+        raise CommandError(message)
     read = read_policy(policy)
     with opened(database) as catalog:
         # It refuses files that cannot be read as one.

@@ -91,6 +91,11 @@ def _word_rank(name: str, kind: str = "") -> int | None:
     return whole[0] if whole else None
 
 
+def speaks_of_people(name: str) -> bool:
+    """Whether a column is named like a person's id: user_id, c_custkey."""
+    return _word_rank(name) is not None
+
+
 def _table_rank(table: Listed) -> int | None:
     """Which kind of people a table's name speaks of: users, dim_customer; None: of none."""
     last = folded(table.parts[-1]).split("_")[-1]

@@ -41,16 +41,15 @@ from dp_sql.privacy.private_sql.release_select import answer_columns, release_co
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.releases import Release
+from dp_sql.session.aggregates import has_aggregates, with_dp_functions, without_dp_function
 from dp_sql.session.base import Session
 from dp_sql.session.corrected import refuse_unknown
 from dp_sql.session.corrections import (
     THE_FUNCTIONS,
     constant_at,
     explained,
-    question_about,
     rescaled,
     syntax_error,
-    what_is_not_released,
 )
 from dp_sql.session.describe import describe_sql, tables_sql
 from dp_sql.session.explain import Explanation, explanation
@@ -58,12 +57,13 @@ from dp_sql.session.one_outcome import OneOutcome
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import SystemTable
-from dp_sql.sql.formatting import full_name, quote
+from dp_sql.sql.formatting import full_name, quote, shown_name
 from dp_sql.sql.parameters import as_literal
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.select_list import check_list, only_reads
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
-from dp_sql.sql.tokens import QUERY, Token, folded, matching, put, text_of, tokenize
+from dp_sql.sql.tokens import QUERY, Token, called, folded, matching, put, text_of, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -111,6 +111,7 @@ class AnalystSession(Session):
     @property
     def releases(self) -> tuple[Release, ...]:
         """The releases that can be read again for free, oldest first."""
+        self._check_open()
         return self._store.all()
 
     @property
@@ -128,6 +129,7 @@ class AnalystSession(Session):
     def close(self) -> None:
         """Close both connections and the ledger, after the question that is running."""
         with self._lock:
+            self._is_closed = True
             self._closing.close()
 
     # --- how an analyst's statements differ ---
@@ -146,14 +148,17 @@ class AnalystSession(Session):
             return [statement]
         if statement.keyword == "EXPLAIN":
             tokens, statement = statement.tokens, statement.without_explain()
+            instead: list[str]
             if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
                 message = "EXPLAIN must be followed by a SELECT with DP calls."
                 start = next((i for i, t in enumerate(tokens) if t.upper in QUERY), 1)
-                instead = [put(tokens[1:start], "")] if start > 1 else []
+                instead = [Restated(put(tokens[1:start], ""))] if start > 1 else []
                 raise tokens[min(1, len(tokens) - 1)].error(NotSupported, message, None, instead)
         elif not statement.may_be_query:
             message = "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE."
-            hint = "For example: SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1) FROM ratings"
+            tables = [*self._policy.tables] or [("ratings",)]
+            named = ".".join(map(shown_name, tables[0]))
+            hint = f"For example: SELECT DP_COUNT(*, epsilon := 1) FROM {named}"
             if instead := _query_within(statement.tokens):
                 raise statement.tokens[0].error(NotSupported, message, hint, instead)
             raise NotSupported(message, hint=hint)  # DuckDB's parser may know better
@@ -237,11 +242,13 @@ class AnalystSession(Session):
             return None
         return syntax_error(text, self._public.connection.extract_statements)
 
-    def _instead(self, error: QueryError, text: str, engine: Engine) -> Sequence[str]:
-        if not isinstance(error, NotPrivate) or error.position is None or error.instead:
-            return error.instead
-        constant = constant_at(tokenize(text), error.position)
-        return self._with_value(constant, engine) if constant else ()
+    def _reworded(self, error: QueryError, text: str, engine: Engine) -> QueryError:
+        if error.hint:  # the policy names the privacy unit
+            error.hint = re.sub(r", privacy_unit := \w+(?=\))", "", error.hint)
+        if isinstance(error, NotPrivate) and error.position is not None and not error.instead:
+            constant = constant_at(tokenize(text), error.position)
+            error.instead = tuple(self._with_value(constant, engine)) if constant else ()
+        return error
 
     def _with_value(self, constant: Sequence[Token], engine: Engine) -> list[str]:
         """The statement with the value of a subquery over public tables, or of constants."""
@@ -252,7 +259,7 @@ class AnalystSession(Session):
             self._tables(statement, engine)
             self._bind(statement, statement.text, None, engine)
             ((value,),) = engine.run(statement.text).fetchall()
-            return [put(constant, as_literal(value))]
+            return [Restated(put(constant, as_literal(value)))]
         except (QueryError, duckdb.Error, ValueError):  # it reads columns or private tables
             return []
 
@@ -271,19 +278,33 @@ class AnalystSession(Session):
         rows = Compiler(tables).listed_view(parts) or tables.rows(node, parts)
         if rows is None or not rows.private:
             return None
-        units = [n for n, v in zip(rows.names, rows.values, strict=True) if v.is_person]
+        return self._read_directly(parts[-1], statement)
+
+    def _read_directly(self, name: str, statement: Statement) -> QueryError:
+        """The refusal of a query that reads people's rows itself, with one that asks as much."""
+        tokens = statement.tokens
+        private = {folded(table[-1]) for table in (*self._policy.tables, *self._policy.views)}
+        names = frozenset(called(tokens))
+        kinds = self._public.function_kinds(names) if names else {}
+        aggregates = {one for one in names if "aggregate" in kinds.get(one, ())}
+        missing = without_dp_function(tokens, aggregates)
+        why = f"There is no DP function for {missing[0]}. " if missing else ""
+        if not missing and not has_aggregates(tokens, aggregates):
+            why = "Rows are not released, only answers about them. "
+        at = next((t for t in tokens if t.name and folded(t.name) == folded(name)), tokens[0])
+        candidates = [] if missing == ["columns"] else with_dp_functions(
+            tokens, in_words(self._example_epsilon()), private, aggregates
+        )  # fmt: skip
+        return at.error(
+            NotPrivate, f"{name} is private: it can be read only through DP functions.",
+            f"{why}{THE_FUNCTIONS} DESCRIBE {name} shows the columns.", [*candidates],
+        )  # fmt: skip
+
+    def _example_epsilon(self) -> Fraction:
+        """1, or the most that the policy and what is left of the budget allow."""
         most = self._policy.limits.max_epsilon_per_query
         left = [row.epsilon_left for row in self.budget() if row.epsilon_left is not None]
-        epsilon = min([Fraction(1, 10), *left, *([most] if most is not None else [])])
-        position, instead = question_about(
-            statement.tokens, parts[-1], rows.names, units, in_words(epsilon)
-        )
-        why = what_is_not_released(statement.tokens)
-        message = f"{parts[-1]} is private: it can be read only through DP functions."
-        return NotPrivate(
-            message, text=statement.text, position=position, instead=instead,
-            hint=f"{why}{THE_FUNCTIONS} DESCRIBE {parts[-1]} shows the columns.",
-        )  # fmt: skip
+        return min([Fraction(1), *left, *([most] if most is not None else [])])
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
         stored = self._store.answer(plan)
@@ -375,13 +396,13 @@ def _one_statement(text: str) -> Statement:
 def _query_within(tokens: Sequence[Token]) -> list[str]:
     """The query that another statement holds or is: CREATE TABLE … AS …, COPY (…), SUMMARIZE …."""
     if tokens[0].upper == "SUMMARIZE":
-        return [f"FROM ({text_of(tokens)})"]
+        return [Restated(f"FROM ({text_of(tokens)})")]
     if tokens[0].upper not in {"CREATE", "COPY", "PREPARE", "DESCRIBE", "DESC"}:
         return []
     begin = next((i for i, token in enumerate(tokens) if token.upper in QUERY), 0)
     is_inner = begin > 0 and tokens[begin - 1].is_symbol("(")
     end = matching(tokens, begin - 1) if is_inner else len(tokens)
-    return [text_of(tokens[begin:end])] if begin else []
+    return [Restated(text_of(tokens[begin:end]))] if begin else []
 
 
 def _shown(tokens: Sequence[Token]) -> list[str] | None:

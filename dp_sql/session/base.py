@@ -53,6 +53,7 @@ class Session(ABC):
         self._tickets, self._number = tickets, number  # of the connection that makes the releases
         self._ledger, self._account = ledger, account
         self._lock = threading.RLock()
+        self._is_closed = False
 
     def sql(self, text: str, *, params: object = None) -> Any:
         """Answer a statement and return its relation, as `duckdb` does.
@@ -93,6 +94,7 @@ class Session(ABC):
 
     def budget(self) -> tuple[BudgetRow, ...]:
         """The whole budget, then this analyst's (the owner sees all); empty without a ledger."""
+        self._check_open()
         if self._ledger is None or self._account is None:
             return ()
         from dp_sql.budget.account import owner_rows
@@ -137,6 +139,11 @@ class Session(ABC):
     def close(self) -> None:
         """Close the session; its relations end with it."""
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            hint = "Open another with dp_sql.connect(…)."
+            raise NotSupported("This session is closed.", hint=hint)
+
     def __enter__(self) -> Self:
         return self
 
@@ -148,6 +155,7 @@ class Session(ABC):
     def _run_text(
         self, text: str, params: object, frame: FrameType, method: Literal["relate", "run"]
     ) -> Any:
+        self._check_open()
         engine = self._engine(frame)
         run = engine.relate if method == "relate" else engine.run
         try:
@@ -155,6 +163,7 @@ class Session(ABC):
             if parsed is None:
                 return run(self._unparsed_text(text), params)
             with self._asking():
+                self._check_open()  # another thread may have closed it
                 parsed, params = self._bound(parsed, params, engine)
                 text = parsed[-1].text if parsed else text
                 for statement in parsed[:-1]:
@@ -227,6 +236,7 @@ class Session(ABC):
         return self._parse(bind(last, params, names), None) or [], None
 
     def _costs(self, texts: Sequence[str], frame: FrameType, params: object = None) -> Cost:
+        self._check_open()
         engine = self._engine(frame)
         with self._lock:
             plans, text = [], ""
@@ -289,7 +299,8 @@ class Session(ABC):
             lambda text: self._check(text, params, engine),
             lambda statement: self._plan(statement, engine),
             self._syntax_error, self._explained_error,
-            lambda error, text: self._instead(error, text, engine),
+            lambda error, text: self._reworded(error, text, engine),
+            lambda text: self._expanded(text, engine),
         )  # fmt: skip
 
     def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
@@ -298,9 +309,17 @@ class Session(ABC):
 
         return explained(error, statement, [])
 
-    def _instead(self, error: QueryError, text: str, engine: Engine) -> Sequence[str]:
-        """What may work in place of a statement with an error."""
-        return error.instead
+    def _reworded(self, error: QueryError, text: str, engine: Engine) -> QueryError:
+        """An error as this kind of session says it."""
+        return error
+
+    def _expanded(self, text: str, engine: Engine) -> Callable[[str], Sequence[str]] | None:
+        """What to try in place of a correction: an owner's, with columns that may be the person."""
+        if self._analyst is not None:
+            return None
+        from dp_sql.session.guessed_units import with_guessed_units
+
+        return with_guessed_units(text, engine.connection)
 
     # --- what differs ---
 

@@ -27,8 +27,9 @@ class Correction:
 
     check: raises what a statement would raise before anything is spent. plan: a plan for each DP
         call of a statement. syntax_error: what DuckDB's parser says, if it may be asked and cannot
-        read a statement. explained: DuckDB's error in other words, if they are known. instead: what
-        may work in place of a statement with an error.
+        read a statement. explained: DuckDB's error in other words, if they are known. reworded: an
+        error as this kind of session says it. expanded: from a statement, what to try in place of a
+        correction of it; None: the correction itself.
     """
 
     under_policy: bool
@@ -37,13 +38,15 @@ class Correction:
     plan: Callable[[Statement], list[Plan]]
     syntax_error: Callable[[str], ParseError | None]
     explained: Callable[[duckdb.Error, Statement], QueryError | None]
-    instead: Callable[[QueryError, str], Sequence[str]]
+    reworded: Callable[[QueryError, str], QueryError]
+    expanded: Callable[[str], Callable[[str], Sequence[str]] | None]
 
     def corrected(self, error: QueryError | duckdb.Error, text: str) -> Exception:
         """An error in the user's words, with a statement that works instead if one is known."""
         with contextlib.suppress(Exception):  # the first error says enough
             # Imported with the first error.
-            from dp_sql.session.corrections import without_lists, working
+            from dp_sql.session.corrections import without_lists
+            from dp_sql.session.suggestions import propose
 
             told = self._told(error, text)
             if isinstance(told, BudgetExceeded):
@@ -51,10 +54,7 @@ class Correction:
             if isinstance(told, QueryError):
                 # Of an owner's several statements, some have run.
                 if told.instead and (self.under_policy or len(statements(text)) == 1):
-                    notes: list[str] = []
-                    told.suggestion = working(told.instead, self._attempt, notes)
-                    if told.suggestion:
-                        told.hint = " ".join(dict.fromkeys([without_lists(told.hint), *notes]))
+                    propose(told, text, self._attempt, without_lists, self.expanded(text))
                 if not told.suggestion:
                     told = self._unparsed(told, text) or told
             return told
@@ -84,21 +84,20 @@ class Correction:
 
     def _unparsed(self, error: QueryError, text: str) -> QueryError | None:
         """What DuckDB's parser says, where that is nearer to what is wrong than an error."""
-        from dp_sql.session.corrections import is_balanced, working
+        from dp_sql.session.corrections import is_balanced, without_lists
+        from dp_sql.session.suggestions import propose
 
         found = self.syntax_error(text) if is_balanced(text) else None
         is_general = isinstance(error, ParseError) or error.position is None
         if found is None or not (is_general or (found.position or 0) < (error.position or 0)):
             return None
-        found.suggestion = working(found.instead, self._attempt)
+        propose(found, text, self._attempt, without_lists, self.expanded(text))
         return found
 
     def _told(self, error: QueryError | duckdb.Error, text: str) -> QueryError | duckdb.Error:
         """DuckDB's error in words that name nothing of dp_sql's own."""
         told = error if isinstance(error, QueryError) else self._in_words(error, text)
-        if isinstance(told, QueryError):
-            told.instead = tuple(self.instead(told, text))
-        return told
+        return self.reworded(told, text) if isinstance(told, QueryError) else told
 
     def _in_words(self, error: duckdb.Error, text: str) -> QueryError | duckdb.Error:
         if not isinstance(text, str):

@@ -34,7 +34,7 @@ def query_of(text: str, params: str, engine: Engine) -> str:
         tokens = (found := _one_query(bound)).tokens
         return with_ctes(bound, tokens, found.selects, engine, _unless_hidden(tokens))
     except QueryError as error:
-        suggest(error, engine, lambda *_: False)
+        suggest(error, text, engine, lambda *_: False)
         raise
 
 
@@ -70,15 +70,27 @@ def in_dp(statement: Statement) -> str:
     elif found:
         fields = (f"'{name}': ${name}" for name in dict.fromkeys(one.name for one in found))
         given = f", params := {{{', '.join(fields)}}}"
-    return f"{statement.text[statement.span[0] : start]}FROM dp($$ {body} $${given})"
+    return f"{statement.text[statement.span[0] : start]}FROM dp({dollar_quoted(body)}{given})"
+
+
+def dollar_quoted(body: str) -> str:
+    """A query as a string in dollars, with a tag where it has dollars itself.
+
+    >>> dollar_quoted("SELECT 1"), dollar_quoted("SELECT '$'")
+    ('$$ SELECT 1 $$', "$q$ SELECT '$' $q$")
+    """
+    tag = "q" * ("$" in body)
+    while f"${tag}$" in body:
+        tag += "q"
+    return f"${tag}$ {body} ${tag}$"
 
 
 def suggest(
-    error: QueryError, engine: Engine, is_plain: Callable[[Statement, Engine], bool]
+    error: QueryError, text: str, engine: Engine, is_plain: Callable[[Statement, Engine], bool]
 ) -> None:
     """Add the statement that works instead, if one is known; it is planned, and nothing is spent.
 
-    is_plain: whether DuckDB may run a statement outside of dp().
+    text: the statement that is refused. is_plain: whether DuckDB may run one outside of dp().
     """
 
     def attempt(text: str) -> Exception | None:
@@ -91,13 +103,16 @@ def suggest(
         return None
 
     with suppress(Exception):  # the error says enough
-        from dp_sql.session.corrections import working  # imported with the first error
+        # Imported with the first error.
+        from dp_sql.session.corrections import without_lists
+        from dp_sql.session.guessed_units import with_guessed_units
+        from dp_sql.session.suggestions import propose
 
-        text = working(error.instead, attempt)
-        if text and "$" not in text:
-            error.suggestion = (
-                text if is_plain(_one_query(text), engine) else f"FROM dp($$ {text.strip()} $$)"
-            )
+        units = with_guessed_units(text, engine.connection)
+        if propose(error, text, attempt, without_lists, units):
+            found = error.suggestion
+            if not is_plain(_one_query(found), engine):
+                error.suggestion = f"FROM dp({dollar_quoted(found.strip())})"
 
 
 def may_be_relations(tokens: Sequence[Token]) -> Iterator[tuple[str, Token]]:

@@ -100,6 +100,7 @@ class OwnerSession(Session):
 
     def close(self) -> None:
         """Close the connection and the ledger; relations of this session end with them."""
+        self._is_closed = True
         self._tickets.stop_charging(self._account)
         self._closing.close()
 

@@ -8,6 +8,7 @@ from dp_sql.errors import ArgumentError, NotSupported, guessed
 from dp_sql.sql import literals, ranges
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, Given, PublicSet, Reference, SetPerKey
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.shape import Function, Shape
 from dp_sql.sql.tokens import Token, folded, left_out, matching, put, split, text_of, token_at
 from dp_sql.udfs.mechanism import Mechanism
@@ -303,10 +304,10 @@ def _meant(
     if not (is_comparison or is_full):
         return None
     known = name if name in function.named else guessed(name, function.named)
+    if not known and not (is_comparison and is_full):
+        return None  # a condition may be the item
     if is_comparison:
         return known or name, part[2:]
-    if not known:
-        return None
     if after.is_symbol(":"):
         return known, part[2:]
     if after.kind and after.kind != "symbol":
@@ -377,7 +378,7 @@ def _refuse_modifiers(tokens: Sequence[Token], function: Function, before: Seque
     if first.upper in {"DISTINCT", "ALL"} and len(tokens) > 1:
         people = function.shape.reads_people and not function.shape.counts_rows
         why = "; each person counts once for each item anyway" if people else ""
-        instead = [put([first], "")] if people or first.upper == "ALL" else []
+        instead: list[str] = [Restated(put([first], ""))] if people or first.upper == "ALL" else []
         if first.upper == "DISTINCT" and function.distinct is not None:
             other = FUNCTIONS[function.distinct]
             why, example = f"; {other.name} counts different values", other.example

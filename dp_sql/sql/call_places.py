@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dp_sql.errors import NotSupported, ParseError, guessed
 from dp_sql.sql.clauses import Clause, SelectText
 from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.tokens import Token, matching, put, split, text_of, token_at
 
 _AFTER_CALL = {
@@ -72,7 +73,8 @@ def check_place(tokens: Sequence[Token], index: int, select: SelectText) -> None
         alias = tokens[-1]
         before = token_at(tokens, len(tokens) - 2)
         is_typo = bool(guessed(before.upper, ["FROM"]))
-        instead = [put([before], "FROM") if is_typo else put([alias], f"FROM {alias.text}")]
+        text = put([before], "FROM") if is_typo else put([alias], f"FROM {alias.text}")
+        instead = [Restated(text)]
         raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
 
 
@@ -103,7 +105,7 @@ def _by_name(tokens: Sequence[Token], index: int, select: SelectText) -> list[st
             is_named = tokens[stop].upper == "AS"
             text = put(call, tokens[stop + 1].text if is_named else "answer")
             end = tokens[stop - 1].end
-            return [text if is_named else f"{text[:end]} AS answer{text[end:]}"]
+            return [Restated(text if is_named else f"{text[:end]} AS answer{text[end:]}")]
     return []
 
 

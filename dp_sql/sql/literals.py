@@ -17,6 +17,7 @@ from dp_sql.sql.given import (
     Reference,
     SetPerKey,
 )
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.tokens import QUERY, Token, matching, put, split, text_of
 from dp_sql.udfs.mechanism import in_words
 
@@ -78,6 +79,9 @@ def read_groups(argument: Argument, what: str) -> PublicSet | SetPerKey:
     tokens = argument.tokens
     if _in_brackets(tokens) and tokens[1].upper not in QUERY:
         parts = [Argument(tokens[a:b]) for a, b in split(tokens, 1, len(tokens) - 1) if a < b]
+        if all(part.tokens[-1].kind in {"string", "number"} for part in parts):
+            message = f"A list is written in square brackets: {what} := [{text_of(tokens[1:-1])}]."
+            raise argument.refuse(message, None, _as_domain(argument))
         sets = tuple(read_domain(part, what) for part in parts)
         return SetPerKey(sets, argument.written, tokens[0].start)
     return read_domain(argument, what)
@@ -131,7 +135,9 @@ def _as_domain(argument: Argument) -> list[str]:
     if words[1:2] == ["SELECT"] and words[3:4] == ["FROM"] and tokens[-1].is_symbol(")"):
         return [argument.put(f"{text_of(tokens[4:-1])}.{tokens[2].text}")]
     if tokens[0].is_symbol("(") and tokens[-1].is_symbol(")"):
-        return [argument.put(f"[{text_of(tokens[1:-1])}]")]
+        return [Restated(argument.put(f"[{text_of(tokens[1:-1])}]"))]
+    if words[0] in {"ARRAY", "LIST_VALUE"} and len(tokens) > 3:
+        return [Restated(argument.put(f"[{text_of(tokens[2:-1])}]"))]
     return [argument.put(f"[{argument.written}]")]
 
 

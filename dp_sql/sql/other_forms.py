@@ -41,7 +41,7 @@ _FORMS = (  # compiled with the first error
 _LONG = 2000  # characters; patterns take the square of a run of spaces: 0.1 s for so many
 _FIELD = re.compile(r"(\w+)\.(\w+)\b(?!\s*\()")
 _JOIN = (
-    r"\s*\b(?:CROSS|ASOF(?:\s+LEFT)?|POSITIONAL|)\s*JOIN\s+(\w+(?:\s+(?:AS\s+)?(?!(?:ON|USING|WHERE)\b)\w+)?)"
+    r"\s*\b(?:CROSS|NATURAL|ASOF(?:\s+LEFT)?|POSITIONAL|)\s*JOIN\s+(\w+(?:\s+(?:AS\s+)?(?!(?:ON|USING|WHERE)\b)\w+)?)"
     r"(?:\s+ON\s+[\w.]+\s*[<>]=?\s*[\w.]+|\s+USING\s*\([^()]*\))?"
 )
 

@@ -15,7 +15,7 @@ from dp_sql.sql.clauses import Span
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import called, outside_queries
+from dp_sql.sql.tokens import called, folded, outside_queries
 
 _OTHER_SCOPES = (exp.Query, exp.Lambda, exp.Comprehension)
 
@@ -76,6 +76,8 @@ def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
 # Table functions that an analyst may call: they make rows of their arguments.
 _ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat"})
 _STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
+_SYSTEM_SCHEMAS = {"information_schema"}
+_WHAT_IS_PUBLIC = "SHOW TABLES lists the tables, and DESCRIBE shows the columns of one."
 _CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "ALTER", "TRUNCATE"}
 
 
@@ -86,6 +88,9 @@ def only_reads(statement: Statement, functions: Functions) -> None:
         inside = before.is_symbol("(") and not after.is_symbol(")", ",", ".")
         if inside and token.kind == "word" and token.upper in _CHANGES:
             raise token.error(NotSupported, f"A query reads; it does not {token.upper}.")
+        if folded(token.name or "") in _SYSTEM_SCHEMAS and after.is_symbol("."):
+            message = f"{token.text} is not available under a policy: it does not show your tables."
+            raise token.error(NotSupported, message, _WHAT_IS_PUBLIC)
     names = called(tokens)
     kinds = functions.function_kinds(frozenset(names))
     for name, token in names.items():
@@ -94,7 +99,7 @@ def only_reads(statement: Statement, functions: Functions) -> None:
             raise token.error(
                 NotSupported,
                 f"{name} is not available under a policy: it can read more than public tables.",
-                "SHOW TABLES and DESCRIBE show what is public.",
+                _WHAT_IS_PUBLIC,
             )
 
 

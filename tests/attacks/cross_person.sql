@@ -324,7 +324,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings UNPIVOT (x FOR y IN (title, 
 -- NotPrivate: c.n is not a column of the source.
 SELECT (SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings WHERE score > c.n) FROM (SELECT 5 AS n) c
 
--- NotPrivate: c.title is not a column of the source.
+-- NotPrivate: A source cannot use c.title: it cannot refer to the query around it.
 SELECT (SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings r WHERE r.title = c.title) FROM catalog c
 
 -- NotSupported: DP_TOPK does not take OVER: a DP call is an aggregate of the who

@@ -269,3 +269,15 @@ FROM add_grammar_extension('x')
 
 -- NotSupported: remove_grammar_extension is not available under a policy
 FROM remove_grammar_extension('x')
+
+-- NotSupported: information_schema is not available under a policy
+FROM information_schema.tables
+
+-- NotSupported: information_schema is not available under a policy
+FROM information_schema.columns WHERE table_schema = 'main'
+
+-- NotSupported: information_schema is not available under a policy
+SELECT 1 WHERE 'ratings' IN (SELECT table_name FROM information_schema.tables)
+
+-- NotSupported: information_schema is not available under a policy
+SELECT * FROM information_schema.columns WHERE data_type LIKE 'ENUM%'

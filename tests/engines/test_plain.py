@@ -162,7 +162,7 @@ REFUSED = [  # (statement, what its error says besides)
     (f"SELECT {CALL}, (SELECT count(*) FROM ratings) FROM ratings", ELSEWHERE),
     (f"SELECT {CALL}, list(title) OVER () FROM ratings", "GROUP BY"),
     (f"SELECT {CALL} FROM ratings HAVING count(*) > 5", "HAVING"),
-    (f"SELECT {CALL} FROM ratings ORDER BY max(title)", HINT),
+    (f"SELECT {CALL} FROM ratings ORDER BY max(title)", "neither a group nor a name"),
     (f"SELECT {CALL} FROM ratings LIMIT (SELECT count(*) FROM ratings)", HINT),
     (f"SELECT {CALL} FROM ratings QUALIFY true", "QUALIFY"),
     (f"SELECT {CALL} FROM ratings USING SAMPLE 10%", "SAMPLE"),
@@ -177,8 +177,8 @@ REFUSED = [  # (statement, what its error says besides)
     (f"WITH r AS (FROM ratings), b AS (SELECT {CALL} AS x FROM r) SELECT x, n FROM b, "
      "(SELECT count(*) AS n FROM r)", HINT),
     (f"SELECT * FROM ({TOP}), query('SELECT count(*) FROM ratings')", HINT),
-    (f"SELECT c.title, ({TOP} WHERE title = c.title) FROM catalog c", "not a column of the source"),
-    (f"SELECT b.* FROM catalog c, LATERAL ({TOP} WHERE title = c.title) b", "not a column"),
+    (f"SELECT c.title, ({TOP} WHERE title = c.title) FROM catalog c", "refer to the query around it"),
+    (f"SELECT b.* FROM catalog c, LATERAL ({TOP} WHERE title = c.title) b", "refer to the query around"),
     (f"SELECT * FROM ({TOP}) a, ({TOP}) b", HINT),
     (f"SELECT * FROM ({TOP}), (SELECT {CALL.replace('title', 'c.title', 1)} FROM catalog c "
      "JOIN ratings r USING (title) WHERE year > 2003)", "tell two DP calls"),
@@ -203,7 +203,7 @@ REFUSED = [  # (statement, what its error says besides)
     (f"SELECT hidden(), {CALL} FROM ratings", HINT),
     (f"SELECT hidden(), best FROM ({TOP})", HINT),
     (f"SELECT main.{CALL} FROM ratings", "belongs to no schema"),
-    (f"PIVOT ({TOP}) ON best USING count(*)", "FROM dp($$ SELECT … $$)"),
+    (f"PIVOT ({TOP}) ON best USING count(*)", "FROM dp($$ SELECT … $$)) ON …"),
     (f"SUMMARIZE {TOP}", "FROM dp($$ SELECT … $$)"),
     (f"EXPLAIN ANALYZE {TOP}", "FROM dp($$ SELECT … $$)"),
     (f"UPDATE kept SET best = ({TOP}) WHERE true", "FROM dp($$ SELECT … $$)"),

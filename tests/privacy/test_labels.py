@@ -97,7 +97,7 @@ def test_no_refusal_reveals_a_label(visitor: AnalystSession, text: str) -> None:
 
 def test_the_public_side_knows_no_type_of_the_private_one(visitor: AnalystSession) -> None:
     visitor.sql(top("mood", "['x']")).fetchall()
-    text = "SELECT * FROM information_schema.columns"
+    text = "SELECT * FROM pg_catalog.pg_attribute"
     assert "canary" not in repr(visitor.sql(text).fetchall())
 
 

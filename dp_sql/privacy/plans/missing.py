@@ -49,12 +49,9 @@ def refuse_missing(
     needs_cap: whether one person may be in several groups.
     """
     select, needed, added = source.select, [], []
-    examples: list[str] = []
 
     def public_set(key: Reference, value: Value, declared: object, size: int) -> str:
         found = _public_set(source, key, value, policy, declared)
-        if found is None:
-            examples.append(key.text)
         return found or _example(key.text, value, size)
 
     if call.missing:
@@ -79,11 +76,6 @@ def refuse_missing(
         added.append("max_groups_contributed := 1")
     if needed:
         refusal = missing(select.text, call.function.name, (call.start, call.end), needed, added)
-        if examples:
-            said = (
-                f"The values of {' and of '.join(examples)} below are an example: write your own."
-            )
-            refusal.hint = f"{refusal.hint} {said}" if refusal.hint else said
         raise refusal
 
 

@@ -285,7 +285,7 @@ class Compiler:
         on, using = join.args.get("on"), join.args.get("using") or []
         if kind in {"SEMI", "ANTI"} and side in {"", "LEFT"}:
             return self._keep_matches(join, source, anti=kind == "ANTI")
-        listed = (side, on, using) == ("", None, []) and kind in {"", "CROSS"}  # FROM a, b
+        listed = (side, on, using, natural) == ("", None, [], False) and kind in {"", "CROSS"}
         known = side in {"", "LEFT"} and kind in {"", "INNER", "OUTER"} and (on or using or natural)
         if not (known or listed):
             why = "A source may only use inner, left, cross, semi and anti joins"
