@@ -16,14 +16,16 @@ _NO_CALLS = {"WHERE", "AND", "OR", "NOT", "ON", "SELECT", "BY", "HAVING", "WHEN"
 def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
     """Statements with another spelling of the refused node, which is near a place; maybe none.
 
-    A cast becomes TRY_CAST, ~ the function that sqlglot takes it for, UNION becomes UNION ALL,
-    INTERSECT becomes IN, EXCEPT becomes NOT IN, make_date(…) a literal, a number gets quotes or
-    loses them, LIMIT and RECURSIVE are left out, and an outer join becomes one that keeps the
-    private rows.
+    A cast becomes TRY_CAST, x // 10 of decimals a floor, ~ the function that sqlglot takes it for,
+    UNION becomes UNION ALL, INTERSECT becomes IN, EXCEPT becomes NOT IN, make_date(…) a literal, a
+    number gets quotes or loses them, LIMIT and RECURSIVE are left out, and an outer join becomes
+    one that keeps the private rows.
     """
     match node:
         case exp.Cast():
             found = [_tried(tokens, i) for i in range(1, len(tokens))]
+        case exp.IntDiv():
+            found = [_floored(tokens, i) for i in range(1, len(tokens) - 1)]
         case exp.RegexpLike() | exp.RegexpFullMatch():
             whole = isinstance(node, exp.RegexpFullMatch)
             word = "regexp_full_match" if whole else "regexp_matches"
@@ -79,6 +81,17 @@ def _tried(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
         last = next((j for j in range(last, len(tokens)) if tokens[j].is_symbol(")")), last)
     written, kind = text_of(tokens[first:i]), text_of(tokens[i + 1 : last + 1])
     return i, Restated(put(tokens[first : last + 1], f"TRY_CAST({written} AS {kind})"))
+
+
+def _floored(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
+    """`x // 10` as `TRY_CAST(floor(x / 10) AS BIGINT)`, and its place."""
+    if not tokens[i].is_symbol("//") or tokens[i + 1].kind != "number":
+        return None
+    first = _operand(tokens, i)
+    if tokens[first - 1].is_symbol("*", "/", "//", "%", "-"):  # x is not all that is divided
+        return None
+    written = f"TRY_CAST(floor({text_of(tokens[first:i])} / {tokens[i + 1].text}) AS BIGINT)"
+    return i, put(tokens[first : i + 2], written)
 
 
 def _matched(tokens: Sequence[Token], i: int, word: str) -> tuple[int, str] | None:

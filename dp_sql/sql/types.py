@@ -17,13 +17,15 @@ EXACT_TYPES = INTEGERS | {
 BINARY_TYPES = frozenset({"FLOAT", "DOUBLE"})
 NUMBERS = INTEGERS | BINARY_TYPES | {"DECIMAL"}
 
-# For a type of dates: those that can hold each of its values exactly, within their range.
+_ZONED = "TIMESTAMP WITH TIME ZONE"
+# For a type of dates: those that can hold each of its values exactly, within their range. A time
+# without a zone is one in the session's zone, as in DuckDB.
 _SIGNED = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT"]
 _UNSIGNED = [f"U{kind}" for kind in _SIGNED]
 _WIDER = {
-    "DATE": {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"},
-    "TIMESTAMP_S": {"TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_NS"},
-    "TIMESTAMP_MS": {"TIMESTAMP", "TIMESTAMP_NS"}, "TIMESTAMP": {"TIMESTAMP_NS"},
+    "DATE": {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", _ZONED},
+    "TIMESTAMP_S": {"TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_NS", _ZONED},
+    "TIMESTAMP_MS": {"TIMESTAMP", "TIMESTAMP_NS", _ZONED}, "TIMESTAMP": {"TIMESTAMP_NS", _ZONED},
 }  # fmt: skip
 _NAME_OR_ENUM = r""" "(?:[^"]|"")*" | \bENUM\((?:'(?:[^']|'')*'(?:,[ ]?)?)*\) """
 _LABELS = re.compile(_NAME_OR_ENUM, re.VERBOSE)

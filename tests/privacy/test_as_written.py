@@ -99,6 +99,10 @@ CASES = [
     "title|user_id|ratings WHERE title COLLATE NOCASE = 'dune' AND title <> ' COLLATE x'",
     "title COLLATE NOCASE|user_id|ratings WHERE title = 'Dune'",
     "title|user_id|ratings WHERE title.upper() = 'DUNE' AND lower(ratings.title).upper() = 'DUNE'",
+    "word|user_id|(SELECT user_id, unnest(string_split(title, 'e')) AS word, year FROM ratings) WHERE year > 2000",
+    "word|user_id|(SELECT user_id, year, unnest( string_split(upper(title), 'E') || [region] ) word FROM ratings)",
+    "word|r.user_id|ratings r, unnest(regexp_split_to_array(r.title, 'u|e')) AS t(word)",
+    "word|r.user_id|ratings r CROSS JOIN LATERAL (SELECT unnest(str_split(title, 'a')) AS word) AS t",
     "title.upper().lower()|user_id|ratings r WHERE r.title.length() > 3",
 ]
 
@@ -181,6 +185,18 @@ def test_functions_may_read_the_time_and_the_time_zone_of_a_statement_and_no_oth
         ("ratings WHERE nextval('s') > 0", "nextval depends on more than the values"),
         ("ratings WHERE year + rowid > 3", "rowid is not a column"),
         ("(SELECT user_id, title, title.nope AS x FROM ratings)", "not a column"),
+        (
+            "(SELECT user_id, unnest(list_filter(tags, lambda t: random() < 1)) AS title FROM ratings)",
+            "other rows",
+        ),
+        (
+            "(SELECT user_id, unnest([random()]) AS title FROM ratings)",
+            "random depends on more than the values",
+        ),
+        (
+            "(SELECT user_id, unnest(upper(title)) AS title FROM ratings)",
+            "unnest takes a list, not VARCHAR",
+        ),
     ],
 )
 def test_what_looks_at_more_than_one_row_is_not_taken_as_written(

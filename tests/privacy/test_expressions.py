@@ -101,6 +101,9 @@ KNOWN = {
     "dt - INTERVAL 30 DAY": (
         "((CASE WHEN dt BETWEEN CAST('100000-01-01 (BC)' AS DATE) AND CAST('100000-01-01' AS DATE) THEN dt END)"
         " - CAST('30 day' AS INTERVAL))", "TIMESTAMP"),
+    "tz AT TIME ZONE 'Europe/Berlin'": (
+        "system.main.timezone('Europe/Berlin', (CASE WHEN tz BETWEEN CAST('100000-01-01 (BC)' AS TIMESTAMP WITH TIME ZONE)"
+        " AND CAST('100000-01-01' AS TIMESTAMP WITH TIME ZONE) THEN tz END))", "TIMESTAMP"),
     "dt > current_date": ("(dt > CAST('2024-05-06' AS DATE))", "BOOLEAN"),
     "tz > now()": ("(tz > CAST('2024-05-06 07:08:09.123456+00:00' AS TIMESTAMP WITH TIME ZONE))", "BOOLEAN"),
     "CASE WHEN b THEN i ELSE 0 END": ("(CASE WHEN b THEN i ELSE 0 END)", "INTEGER"),

@@ -13,6 +13,7 @@ from sqlglot import exp
 from dp_sql.privacy.expressions.comparisons import Refused, Value, refuse
 from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.scalar_functions import FUNCTIONS
+from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import projection
 from tests.privacy.wide_table import BY_KIND, NAMES, POOLS, Wide, Writer, listed, search
 
@@ -20,6 +21,8 @@ FORMS = [
     "{int} + 1", "{int} - {int}", "{int} * {int}", "{int} // 10 * 10", "{int} % 7", "{int} // {int}",
     "-{int}", "abs({int})", "sign({int})", "{number} + {number}", "{number} * 2.5", "{number} / 3",
     "-{number}", "abs({number})", "round({number})", "round({number}, 1)", "round({number}, 30)",
+    "round({number}, -1)", "round({int}, -2)", "{number} % 7", "{number} % 2.5", "{number} % {number}",
+    "{number} - ({number} % 50)", "TRY_CAST(floor({number} / 50) AS BIGINT) * 50",
     "floor({number})", "ceil({number})", "ceiling({number})", "{date} + 1", "{date} - {int}", "{date} - {date}",
     "{time} + INTERVAL 30 DAY", "{time} - INTERVAL '1 month'", "{time} + INTERVAL 3 HOURS",
     "{time} >= current_date - INTERVAL 30 DAY", "{time} < now()", "{date} = today()",
@@ -40,6 +43,9 @@ FORMS = [
     "date({time})", "date_add({time}, INTERVAL 3 DAY)", f"hour({NAMES['TIME']})", f"second({NAMES['TIME']})",
     *(f"time_bucket(INTERVAL {width}, {NAMES[kind]})" for kind in ("DATE", "TIMESTAMP")
       for width in ("1 WEEK", "7 DAY", "1 MONTH", "15 MINUTES", "1000 YEARS")),
+    "{time} AT TIME ZONE 'Europe/Berlin'", "timezone('America/New_York', {time})",
+    "hour({time} AT TIME ZONE 'Asia/Kathmandu')", "date_trunc('day', {time} AT TIME ZONE 'Europe/Berlin')",
+    "({time} AT TIME ZONE 'Pacific/Apia')::DATE", "({time} AT TIME ZONE 'UTC') AT TIME ZONE 'Europe/Berlin'",
     "{int} & 5", "{int} | {int}", "{number} ^ 2", "{number} ** {number}", "log({number})",
     "{text}[1:2]", "{text}[:3]", "{text}[2:]", "{text}[-3:-2]", "{text}[1]", "{text}[-1]", "{text}[0]",
     "{text} GLOB 'D*n*'", "{text} GLOB '*.*'", "{text} SIMILAR TO '(a|b).*'", "{text} IN (VALUES ('Dune'), ('a,b'))",
@@ -47,6 +53,7 @@ FORMS = [
     "({text}, {bool}) IN (('Dune', TRUE), ('dune', FALSE))", "({int}, {text}) NOT IN ((1, 'Dune'), (2, NULL))",
     "trim({text}, 'aé ')", "ltrim({text}, 'Du')", "rtrim({text}, '')", "trim(LEADING 'D' FROM {text})",
     "regexp_replace({text}, '(a)|(.)', '<\\1\\2>')", "regexp_replace({text}, 'u?', '\\0\\0')",
+    "string_split({text}, ',')[2]", "list_contains(str_split({text}, ''), 'é')", "len(string_to_array({text}, ' '))",
     "{int} = ANY([1, 7])", "{text} = $$Dune$$",
     "{number} BETWEEN {number} AND 5", "regexp_extract({text}, 'a')", "{text} -> 'a' ->> 'b'",
 ]  # fmt: skip
@@ -79,6 +86,17 @@ def test_a_function_has_duckdbs_value_on_every_row(name: str, wide: Wide) -> Non
     if FUNCTIONS[name].gives == "JSON" or "list" in FUNCTIONS[name].takes:
         return  # only beside ->>; tested below
     assert sum(wide.check(writer.call(name, 0)) for _ in range(6)) == 6
+
+
+@pytest.mark.thorough
+def test_no_time_zone_fails_on_the_times_that_functions_read(wide: Wide) -> None:
+    near = "('100000-01-01 (BC)'), ('99999-12-31 (BC) 23:59:59.999999'), ('0001-01-01'), ('100000-01-01')"
+    zones = wide.connection.execute("SELECT name FROM pg_timezone_names()").fetchall()
+    assert len(zones) > 500
+    for kind in ("TIMESTAMP", "TIMESTAMPTZ"):
+        times = f"(SELECT t::{kind} AS t FROM (VALUES {near}) AS v(t))"
+        every = ", ".join(f"count(timezone({literal(zone)}, t))" for (zone,) in zones)
+        assert {*wide.connection.execute(f"SELECT {every} FROM {times}").fetchall()[0]} == {4}
 
 
 LISTS = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from sqlglot import exp
 
 from dp_sql.privacy.expressions import arithmetic, calls, choices
 from dp_sql.privacy.expressions.comparisons import Refused, Value
@@ -30,6 +31,9 @@ LARGE = {
     "split_part(s, ',', i)": "whole number",
     "day + INTERVAL 200000 YEAR": "beyond the ends",
     "day + INTERVAL '1 day 2 hours'": "an interval of one unit",
+    "z AT TIME ZONE 'Europe/Nowhere'": "a time zone's name in quotes", "timezone(s, z)": "a time zone's name",
+    "timezone('it''s', z)": "a time zone's name", "day AT TIME ZONE 'UTC'": "takes a TIMESTAMP",
+    "z AT TIME ZONE INTERVAL 1 HOUR": "a time zone's name", "timezone(z)": "The function timezone",
     "strftime(day, '%c')": "a part that is not supported",
     "s ->> s": "This JSON path",
     "s ->> 'a.b'": "This JSON path",
@@ -38,9 +42,10 @@ LARGE = {
     "h + 1": "Cast wide numbers first",
     "repeat(s, 1000)": "could have over", "lpad(s, 9, '')": "a string in quotes",
     "regexp_replace(s, 'a', 'b', 'g')": "basic form", "levenshtein(s, 'a')": "The function levenshtein",
-    "round(i, -1)": "whole number of places",
-    "round(i, i)": "whole number of places",
-    "round(h)": "not supported for HUGEINT",
+    "round(i, i)": "whole number of places", "round(i, -39)": "whole number of places",
+    "round(m, -7)": "has only 7 digits before the point", "round(n, -1)": "not supported for DECIMAL",
+    "m // 10": "DuckDB does not round DECIMAL", "h // 10.5": "Cast wide numbers first",
+    "round(h)": "not supported for HUGEINT", "round(h, -1)": "not supported for HUGEINT",
     "unnest(s)": "unnest is not supported here",
     "s || i::INTEGER[]": "This cast|A cast",
 }  # fmt: skip
@@ -49,12 +54,24 @@ LARGE = {
 @pytest.mark.parametrize("written", LARGE)
 def test_what_is_not_bounded_is_refused(written: str, wide: Wide) -> None:
     zoned = "TIMESTAMP WITH TIME ZONE"
-    columns = {"s": "VARCHAR", "i": "INTEGER", "day": "DATE", "h": "HUGEINT", "z": zoned}
+    columns = {"s": "VARCHAR", "i": "INTEGER", "day": "DATE", "h": "HUGEINT", "z": zoned,
+               "m": "DECIMAL(9,2)", "n": "DECIMAL(38,0)"}  # fmt: skip
     scope = wide.scope._replace(column=lambda node: Value(node.name, columns[node.name]))
     node = projection(written)
     assert node is not None
     with pytest.raises(Refused, match=LARGE[written]):
         compiled(node, scope)
+
+
+def test_a_remainder_whose_sides_a_parser_mistakes_is_refused(wide: Wide) -> None:
+    """Sqlglot 28.0 reads x - y % 10 as (x - y) % 10, and x % 10 * 2 as x % (10 * 2)."""
+    x, ten = exp.column(NAMES["INTEGER"]), exp.Literal.number(10)
+    for misread in (
+        exp.Mod(this=exp.Sub(this=x.copy(), expression=x.copy()), expression=ten),
+        exp.Mod(this=x.copy(), expression=exp.Mul(this=ten.copy(), expression=ten.copy())),
+    ):
+        with pytest.raises(Refused, match="Put brackets around the two sides of %"):
+            compiled(misread, wide.scope)
 
 
 def test_an_expression_that_is_written_many_times_is_refused(wide: Wide) -> None:

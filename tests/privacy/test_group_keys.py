@@ -116,6 +116,10 @@ _DAYS = "DATE '2024-01-01', DATE '2024-01-15', INTERVAL 7 DAYS"
         ("date_trunc('week', day)", f"(FROM generate_series({_DAYS}))", [42, 42, 0]),
         ("date_trunc('week', day)", f"(SELECT unnest(range({_DAYS})))", [42, 42]),
         ("day", f"(SELECT unnest(generate_series({_DAYS}))::DATE AS d)", [6, 6, 0]),
+        ("date_trunc('week', day::TIMESTAMPTZ)", f"generate_series({_DAYS})", [42, 42, 0]),
+        ("day::TIMESTAMPTZ", f"range({_DAYS.replace('DATE', 'TIMESTAMP')})", [6, 6]),
+        ("day::TIMESTAMPTZ", f"generate_series({_DAYS.replace('DATE', 'TIMESTAMPTZ')})", [6, 6, 0]),
+        ("day::TIMESTAMPTZ", "weeks.week", [6, 6, 0]),
         ("day", f"(SELECT d::DATE FROM range({_DAYS}) AS t(d))", [6, 6]),
         ("user_id % 4", "(FROM range(3))", [21, 21, 21]),
         ("user_id % 4", "(SELECT * FROM generate_series(-1, 4, 2))", [0, 21, 21]),
@@ -164,6 +168,31 @@ def test_other_series_are_refused(
     for session, unit in ((analyst, ""), (owner, "privacy_unit := user_id, ")):
         text = f"SELECT user_id % 4 AS k, {count(groups, unit)} FROM seen GROUP BY k"
         with pytest.raises(dp_sql.QueryError, match=refused if session is analyst else None):
+            session.sql(text)
+
+
+def test_days_are_those_of_the_owners_time_zone() -> None:
+    with dp_sql.connect() as session:
+        session.execute("SET TimeZone = 'Europe/Berlin'")
+        session.execute(
+            "CREATE TABLE seen AS SELECT user_id, TIMESTAMPTZ '2024-01-01 23:30:00+00' AS moment "
+            "FROM range(50) AS t(user_id)"
+        )
+        for kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
+            days = f"generate_series({kind} '2024-01-01', {kind} '2024-01-02', INTERVAL 1 DAY)"
+            text = f"SELECT date_trunc('day', moment) AS d, {count(days, 'privacy_unit := user_id, ')} FROM seen GROUP BY d ORDER BY d"
+            assert [n for _, n in session.sql(text).fetchall()] == [0, 50]
+
+
+def test_a_local_time_that_there_is_not_is_no_group() -> None:
+    with dp_sql.connect() as session:
+        session.execute("SET TimeZone = 'Europe/Berlin'")
+        session.execute("CREATE TABLE seen AS SELECT 1 AS user_id, now() AS moment")
+        given = "[TIMESTAMP '2024-03-31 02:30:00']"
+        text = (
+            f"SELECT moment, {count(given, 'privacy_unit := user_id, ')} FROM seen GROUP BY moment"
+        )
+        with pytest.raises(ArgumentError, match="is not a value of type TIMESTAMP WITH TIME ZONE"):
             session.sql(text)
 
 

@@ -207,6 +207,7 @@ FORMS = [
     "lower(s)", "upper(s)", "trim(s)", "ltrim(s)", "rtrim(s)", "substr(s, 2, 3)", "substr(s, -2)",
     "substr(s, -1000000, 1000000)", "substr(s, 1000000, -1000000)", "coalesce(s, '')", "s = 'x'", "s < 'x'",
     "s BETWEEN 'a' AND 'b'", "s IN ('a', 'b')", "min(s COLLATE \"binary\")", "count(DISTINCT s)",
+    *(f"CAST(string_split(s, '{part}') AS VARCHAR)" for part in (" ", "", "é", "aaab", "a" * 999 + "b")),
     "(s COLLATE NOCASE) = 'x'", "(s COLLATE NOACCENT) < 'x'", "CAST(s AS VARCHAR)",
 ]  # fmt: skip
 

@@ -73,6 +73,8 @@ MATCHED = [
     "SELECT o.*, t.x FROM odd o, LATERAL unnest(o.l) AS t(x) JOIN ratings r ON r.user_id = o.person",
     "SELECT o.person, t.x FROM odd o CROSS JOIN LATERAL (SELECT unnest(o.l) AS x) AS t",
     "SELECT DISTINCT person, unnest(l) FROM odd",
+    "SELECT user_id, unnest(string_split(title, 'e')) AS word FROM ratings",
+    "SELECT r.user_id, word FROM ratings r, unnest(split(lower(r.title), 'e')) AS t(word) WHERE word <> ''",
     "SELECT person, x, count(*) AS n FROM odd, unnest(l) t(x) GROUP BY ALL",
     "SELECT year FROM (SELECT person, unnest(l) AS x FROM odd) JOIN catalog ON x = year",
     "SELECT title FROM ratings WHERE user_id IN (SELECT visitor FROM visits WHERE page = 'a') AND score > 0",

@@ -121,6 +121,7 @@ SOURCES = {
     "rows without a match": "SELECT user_id, count(*) AS n FROM ratings ANTI JOIN orders ON user_id = buyer GROUP BY ALL",
     "rows with a public match": "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM four f WHERE f.k = r.four)",
     "a list": "SELECT tag FROM posts, unnest(tags) AS t(tag)",
+    "words": "SELECT user_id, unnest(string_split(title, '1')) AS word FROM ratings",
     "a list, joined": "SELECT year FROM (SELECT user_id, unnest(tags) AS tag FROM posts) JOIN catalog ON tag = title",
     "a list and its table again": "SELECT a.user_id, tag FROM (SELECT user_id, unnest(tags) AS tag FROM posts) a JOIN posts b USING (user_id)",
     "a view": "SELECT l.reader, f.a FROM liked l JOIN four f ON f.k = l.four",

@@ -79,6 +79,12 @@ FATAL = re.compile(
 )
 
 
+# DuckDB 1.5 wraps around where the next ten is beyond the type; 2.0 raises an error.
+WRAPS = re.compile(
+    rf"round\((?:{'|'.join(BY_KIND['int'])}), -" if duckdb.__version__ < "2" else r"\b\B"
+)
+
+
 class Wide:
     """A table of all types: `wide`, and its rows one by one."""
 
@@ -156,7 +162,12 @@ class Wide:
             ).fetchall()
         except duckdb.Error as error:
             raise AssertionError(f"not total: {written}: {error}\n{value.sql}") from error
-        if "now" in written or "current" in written or FATAL.search(written):
+        if (
+            "now" in written
+            or "current" in written
+            or FATAL.search(written)
+            or WRAPS.search(written)
+        ):
             return True
         for n, (our, his) in enumerate(zip(ours, self.each(written), strict=True)):
             beyond = self.is_odd(written, n) and (our is None or nested)
@@ -240,7 +251,7 @@ class Writer:
                     f"-({inner})", f"abs({inner})", f"sign({inner})", f"TRY_CAST({self.of('text', depth - 1)} AS INTEGER)",
                     f"({self.of('date', depth - 1)} - {self.of('date', depth - 1)})",
                     f"{self.one(['hour', 'isodow', 'week', 'quarter', 'dayofyear'])}({self.of('time', depth - 1)})"],
-            "number": [f"({inner} {self.one(['+', '-', '*', '/'])} {self.one([other, '2.5', '1e3'])})",
+            "number": [f"({inner} {self.one(['+', '-', '*', '/', '%'])} {self.one([other, '2.5', '1e3'])})",
                        f"-({inner})", f"abs({inner})", f"round({inner}, {self.one(['0', '1', '12'])})",
                        f"floor({inner})", f"ceil({inner})", f"TRY_CAST({inner} AS {self.one(['DECIMAL(9,2)', 'BIGINT', 'DOUBLE'])})"],
             "text": [f"CAST({self.of('number', depth - 1)} AS VARCHAR)", f"lower({inner})", f"substr({inner}, 2, 3)"],

@@ -21,7 +21,7 @@ CREATE TABLE catalog AS
 CREATE TABLE regions AS SELECT unnest(['north', 'south']) AS region;
 CREATE TABLE ratings AS
     SELECT user_id, title, ['north', 'south'][1 + user_id % 2] AS region, user_id % 5 AS score,
-           (user_id % 5)::DOUBLE AS stars, '{"a": 1}'::JSON AS extra, DATE '2024-01-01' AS day
+           (user_id % 5)::DOUBLE AS stars, (user_id % 5)::DECIMAL(9, 2) AS price, '{"a": 1}'::JSON AS extra, DATE '2024-01-01' AS day
     FROM range(100) AS r(user_id), catalog;
 CREATE TABLE plays AS SELECT user_id, title FROM ratings;
 CREATE TABLE salaries AS SELECT 1 AS salary, 'titel' AS titel;
@@ -164,6 +164,9 @@ ANALYSTS = [
     f"SELECT dayname(day) AS d, {COUNT.format('')} FROM ratings GROUP BY d",
     f"SELECT extract(month FROM day) AS m, {COUNT.format('')} FROM ratings GROUP BY m",
     f"SELECT day, {COUNT.format('')} FROM ratings GROUP BY day",
+    f"SELECT price // 2 * 2 AS bin, {COUNT.format('')} FROM ratings GROUP BY bin",
+    f"SELECT floor(price / 2) AS bin, {COUNT.format('')} FROM ratings GROUP BY bin",
+    f"SELECT floor(stars) AS bin, {COUNT.format('')} FROM ratings GROUP BY bin",
     f"SELECT {COUNT.format('')} FROM catalog c LEFT JOIN ratings r USING (title)",
     f"SELECT {COUNT.format('')} FROM catalog c RIGHT OUTER JOIN ratings r ON c.title = r.title",
     f"SELECT {COUNT.format('')} FROM catalog c FULL JOIN ratings r USING (title)",
@@ -186,6 +189,8 @@ ANALYSTS = [
             "strptime('2023-05-31', '%Y-%m-%d') < day::TIMESTAMP",
             "ratings.region = 'north' AND upper(ratings.title) > 'A'",
             "region ~ 'n.*'",
+            "price // 10 * 10 = 20",
+            "(price + 1) // 10 = 2 AND 1 + stars // 2 > 1",
             "upper(r.region) !~ 'n.*'",
             "upper(left(r.title, 9))::DECIMAL(9, 2) = 1 AND r.region::DATE IS NULL",
         )

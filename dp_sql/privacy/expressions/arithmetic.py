@@ -14,6 +14,7 @@ from dp_sql.privacy.expressions.comparisons import (
     FLOATS,
     MOST_DIGITS,
     SMALL,
+    ZONED,
     Scope,
     Value,
     bounded,
@@ -21,7 +22,7 @@ from dp_sql.privacy.expressions.comparisons import (
     refuse,
     whole_number,
 )
-from dp_sql.sql.formatting import quote
+from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import NUMBERS, digits_of, family
 
@@ -29,6 +30,8 @@ OPERATORS: Mapping[type, str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%",
     exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.DateAdd: "+",
 }  # fmt: skip
+# sqlglot 28.0 reads x - y % 10 as (x - y) % 10, and x % 10 * 2 as x % (10 * 2).
+_SUMS, _PRODUCTS = (exp.Add, exp.Sub), (exp.Mul, exp.Div, exp.IntDiv)
 # How many of each unit are at least a year.
 _A_YEAR = {"year": 1, "quarter": 4, "month": 12, "week": 52, "day": 365, "hour": 8760,
            "minute": 525_600, "second": 31_536_000}  # fmt: skip
@@ -37,6 +40,7 @@ MOST_YEARS = 280_000  # timestamps end in 290309 BC and in 294247
 _MOST_DAYS = 10**7
 _MOST_BUCKET_YEARS = 1000
 _TO_INTEGER = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"}
+_ZONE = re.compile(r"[A-Za-z0-9_+/-]{1,50}")
 _INTERVAL = re.compile(r"\s*(-?\d{1,9})\s*([a-zA-Z]*)\s*", re.ASCII)
 
 
@@ -44,6 +48,8 @@ def operation(node: Node, scope: Scope) -> Value:
     """One of + - * / // % between two numbers, or + and - on a date."""
     sign = OPERATORS[type(node)]
     sides = node.this, node.expression
+    if sign == "%" and (isinstance(sides[0], _SUMS) or isinstance(sides[1], _PRODUCTS)):
+        raise refuse(node, "Put brackets around the two sides of %, as in x - (x % 10)")
     if sign in "+-" and isinstance(sides[1], exp.Interval):
         return _later(node, scope.argument(sides[0]), sign, sides[1])
     if sign == "+" and isinstance(sides[0], exp.Interval):
@@ -57,13 +63,16 @@ def operation(node: Node, scope: Scope) -> Value:
         return Value(f"(CAST({a.sql} AS {kind}) {sign} CAST({b.sql} AS {kind}))", kind)
     if kinds <= SMALL:
         return _integers(kind, sign, a, b)
-    if kinds <= _KNOWN - FLOATS and sign in {"+", "-", "*"}:
+    if kinds <= _KNOWN - FLOATS and sign in {"+", "-", "*", "%"}:
         return _decimals(node, kind, sign, a, b)
+    if kinds <= _KNOWN and sign == "//":  # TRY_CAST(x AS DECIMAL(18, 2)) // 10 is refused, too
+        raise refuse(node, f"DuckDB does not round {a.type} // {b.type}: 17.5 // 10 is 1.75", _BINS)
     hint = _NARROW if kinds <= NUMBERS else "Write date_diff('second', …, …) for times."
     raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", hint)
 
 
 _NARROW = "Cast wide numbers first, with TRY_CAST(… AS BIGINT) or TRY_CAST(… AS DECIMAL(18, 2))."
+_BINS = "For bins of 10, write TRY_CAST(floor(x / 10) AS BIGINT) * 10, or x - (x % 10)."
 
 
 NEGATIONS: Mapping[type, str] = {exp.Neg: "-", exp.Abs: "abs", exp.Sign: "sign"}
@@ -85,19 +94,34 @@ def negated(node: Node, value: Value) -> Value:
 
 
 def rounded(node: Node, value: Value, scope: Scope) -> Value:
-    """round, floor or ceil: no decimal leaves its type, and places before the point are refused."""
+    """round, floor or ceil: no number leaves its type."""
     word = type(node).__name__.lower()
     given = node.args.get("decimals")
     places = 0 if given is None else whole_number(given)
-    if places is None or is_double(given or node) or not 0 <= places <= MOST_DIGITS:
-        raise refuse(node, f"{word} takes a whole number of places here", "Write x // 10 * 10.")
+    if places is None or is_double(given or node) or abs(places) > MOST_DIGITS:
+        hint = "Write a number of up to 38, as in round(x, 1), or round(x, -1) for tens."
+        raise refuse(node, f"{word} takes a whole number of places here", hint)
     if family(value.type) not in _KNOWN:
         raise refuse(node, f"This is not supported for {value.type}", _NARROW)
     more = "" if given is None else f", {places}"
     kind = scope.schema.type_of(f"{word}({value.shape}{more})")
+    if places < 0 and family(value.type) not in FLOATS:
+        return _in_tens(node, kind, value, -places)
     if value.type in SMALL:
         return Value(f"CAST({value.sql} AS {kind})", kind)
     return Value(f"system.main.{word}({value.sql}{more})", kind)
+
+
+def _in_tens(node: Node, kind: str, value: Value, places: int) -> Value:
+    """round(x, -1) and the like, with one more digit, which the largest number may need."""
+    before, behind = _digits(value)
+    if family(value.type) == "DECIMAL" and places >= before:  # DuckDB 1.5 gives 0, 2.0 rounds
+        raise refuse(node, f"{value.type} has only {before} digits before the point", "Round less.")
+    if (before, behind) == (MOST_DIGITS, 0) or places > 18:
+        raise refuse(node, f"This is not supported for {value.type}", _NARROW)
+    wide = f"DECIMAL({min(before + behind + 1, MOST_DIGITS)},{behind})"
+    sql = f"TRY_CAST(system.main.round(CAST({value.sql} AS {wide}), -{places}) AS {kind})"
+    return Value(sql, kind)
 
 
 def _days(node: Node, a: Value, sign: str, b: Value) -> Value:
@@ -139,7 +163,7 @@ def _decimals(node: Node, kind: str, sign: str, a: Value, b: Value) -> Value:
     """Decimals, computed with 38 digits, which hold every result."""
     (n, s), (m, t) = (_digits(value) for value in (a, b))
     places = s + t if sign == "*" else max(s, t)
-    before = n + m if sign == "*" else max(n, m) + 1
+    before = {"*": n + m, "%": max(n, m)}.get(sign, max(n, m) + 1)
     if before + places > MOST_DIGITS:
         raise refuse(node, f"{a.type} {sign} {b.type} may have over 38 digits", _NARROW)
     scales = (s, t) if sign == "*" else (places, places)
@@ -147,6 +171,8 @@ def _decimals(node: Node, kind: str, sign: str, a: Value, b: Value) -> Value:
         f"CAST({value.sql} AS DECIMAL({MOST_DIGITS},{scale}))"
         for value, scale in zip((a, b), scales, strict=True)
     )
+    if sign == "%":
+        right = f"system.main.nullif({right}, 0)"
     return Value(f"TRY_CAST(({left} {sign} {right}) AS {kind})", kind)
 
 
@@ -191,6 +217,24 @@ def bucketed(node: Node, scope: Scope) -> Value:
         raise refuse(node, why, "For example: time_bucket(INTERVAL 1 WEEK, day).")
     sql = f"system.main.time_bucket(CAST('{number} {word}' AS INTERVAL), {value.sql})"
     return Value(sql, value.type, bound=(value.bound or 0) + years)
+
+
+def in_zone(node: Node, zone: Node, of: Node, scope: Scope) -> Value:
+    """`x AT TIME ZONE 'Europe/Berlin'`: the local time there, or the moment at which it is."""
+    name = zone.this if isinstance(zone, exp.Literal) and zone.is_string else ""
+    moment = "CAST('2000-01-01' AS TIMESTAMP WITH TIME ZONE)"
+    known = _ZONE.fullmatch(name) and scope.schema.runs(
+        f"system.main.timezone({literal(name)}, {moment})"
+    )
+    if not known:
+        raise refuse(node, "This takes a time zone's name in quotes", "Such as 'Europe/Berlin'.")
+    value = bounded(scope.argument(of))
+    kind = {"TIMESTAMP": ZONED, ZONED: "TIMESTAMP"}.get(value.type)
+    if kind is None:
+        why = f"AT TIME ZONE takes a TIMESTAMP or TIMESTAMPTZ here, not {value.type}"
+        raise refuse(node, why, "Cast it first: day::TIMESTAMP AT TIME ZONE 'Europe/Berlin'.")
+    sql = f"system.main.timezone({literal(name)}, {value.sql})"
+    return _far(node, Value(sql, kind, bound=(value.bound or 0) + 1))
 
 
 def _far(node: Node, value: Value) -> Value:

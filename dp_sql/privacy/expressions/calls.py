@@ -151,10 +151,11 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value
     values: list[Value] = []
     for kind, one in zip(takes, given, strict=True):
         values.append(_argument(name, kind, one, values, scope))
-    if "pattern" in takes:  # RE2's time grows with both lengths
-        values[0] = bounded(values[0], MAX_TEXT_BYTES)
-        if not scope.schema.runs(_written(name, function, [Value("''", "VARCHAR"), *values[1:]])):
-            raise refuse(given[1], "DuckDB cannot read this regular expression")
+    if "pattern" in takes or function.gives == "VARCHAR[]":
+        values[0] = bounded(values[0], MAX_TEXT_BYTES)  # RE2's time grows with both lengths
+    of_nothing = [Value("''", "VARCHAR"), *values[1:]]
+    if "pattern" in takes and not scope.schema.runs(_written(name, function, of_nothing)):
+        raise refuse(given[1], "DuckDB cannot read this regular expression")
     strings = [value for value in values if value.type == "VARCHAR"]
     collation = agree(node, *strings) if strings else ""
     bound = _bound(name, function, values)

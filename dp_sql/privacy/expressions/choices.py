@@ -13,6 +13,7 @@ from dp_sql.privacy.expressions.comparisons import (
     DATED,
     FLOATS,
     TIMES,
+    ZONED,
     Refused,
     Scope,
     Value,
@@ -25,8 +26,6 @@ from dp_sql.privacy.expressions.comparisons import (
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, NUMBERS, digits_of, family
 
-_ZONED = "TIMESTAMP WITH TIME ZONE"
-
 
 def now(node: Node, scope: Scope) -> Value:
     """The time of the statement, as a literal."""
@@ -36,7 +35,7 @@ def now(node: Node, scope: Scope) -> Value:
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
     if isinstance(node, exp.CurrentDate) or name == "today":
         return Value(f"CAST('{moment.date()}' AS DATE)", "DATE", bound=moment.year)
-    return Value(f"CAST('{moment.isoformat(' ')}' AS {_ZONED})", _ZONED, bound=moment.year)
+    return Value(f"CAST('{moment.isoformat(' ')}' AS {ZONED})", ZONED, bound=moment.year)
 
 
 def one_type(node: Node, values: Sequence[Value], scope: Scope) -> tuple[Value, list[Value]]:
@@ -78,7 +77,7 @@ def cast(value: Value, kind: str) -> Value:
     dates = family(value.type) in TIMES and family(kind) in TIMES
     # TRY_CAST of infinity to TIME, and of the last moments of the calendar to or from a time zone,
     # fails on DuckDB 1.5.
-    fails = kind == "TIME" or _ZONED in {value.type, kind}
+    fails = kind == "TIME" or ZONED in {value.type, kind}
     limited = value.type == "VARCHAR" or (fails and kind != value.type)
     source = bounded(value) if limited else value
     return Value(f"TRY_CAST({source.sql} AS {kind})", kind, bound=source.bound if dates else None)
@@ -125,7 +124,7 @@ def converted(node: Node, value: Value, scope: Scope) -> Value:
     from_date = (
         _mixed_kind(value.type) == "date" and kind in DATED | {"TIME"} and value.type != "TIME"
     )
-    zoned = kind == _ZONED and value.type == "VARCHAR"
+    zoned = kind == ZONED and value.type == "VARCHAR"
     if zoned or (value.type not in {"VARCHAR", "NULL", kind} and not (from_number or from_date)):
         raise refuse(node, f"A cast of {value.type} to {kind} is not supported here")
     return cast(value, kind)

@@ -177,6 +177,8 @@ def _named(node: Node, scope: Scope) -> Value:
         return calls.date_part(word, node, scope.compiled(given[0]))
     if scope.as_written is None and word in elements.ELEMENTS:
         return elements.ELEMENTS[word](node, scope)
+    if scope.as_written is None and word == "timezone" and len(given) == 2:
+        return arithmetic.in_zone(node, given[0], given[1], scope)
     if scope.as_written is None and word in {"now", "today", "get_current_timestamp"} and not given:
         return choices.now(node, scope)
     raise _unsupported(node)
@@ -260,6 +262,7 @@ _ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Bracket, elements.bracket, "this expressions offset"),
     (exp.StructExtract, elements.extracted, _SIDES),
     ((exp.ArrayOverlaps, exp.ArrayContainsAll), elements.has_elements, _SIDES),
+    (exp.AtTimeZone, lambda n, s: arithmetic.in_zone(n, n.args["zone"], n.this, s), "this zone"),
     (exp.DateBin, arithmetic.bucketed, _SIDES),
     (exp.Date, _of_this(choices.as_date), "this"),
     (tuple(arithmetic.NEGATIONS), _of_this(arithmetic.negated), "this"),

@@ -54,6 +54,7 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "strpos": Scalar(("string", "characters"), "BIGINT", _FIND),
     "replace": Scalar(("string", "characters", "characters"), "VARCHAR", _PASS),
     "split_part": Scalar(("string", "characters", "count"), "VARCHAR", _PASS),
+    "string_split": Scalar(("string", "characters"), "VARCHAR[]", _PASS),
     "concat": Scalar(("text",), "VARCHAR", _LONG, many=True),
     "concat_ws": Scalar(("characters", "text"), "VARCHAR", _LONG, many=True),
     "||": Scalar(("text", "text"), "VARCHAR", _LONG, "({0} || {1})"),
@@ -113,6 +114,7 @@ FUNCTION_ALIASES: Mapping[str, str] = {
     "datesub": "date_sub", "json_extract_string": "->>", "json_extract_path_text": "->>",
     "json_extract": "->", "json_extract_path": "->", "list_has": "list_contains",
     "array_contains": "list_contains", "array_has": "list_contains", "log": "log10",
+    "str_split": "string_split", "string_to_array": "string_split", "split": "string_split",
     "power": "pow", "array_length": "length", "list_indexof": "list_position",
     "array_position": "list_position", "array_indexof": "list_position",
 }  # fmt: skip
@@ -126,6 +128,7 @@ NODES: Mapping[type, tuple[str, str]] = {
     exp.Contains: ("contains", "this expression"),
     exp.StrPosition: ("strpos", "this substr"),
     exp.Replace: ("replace", "this expression replacement"),
+    exp.Split: ("string_split", "this expression"),
     exp.SplitPart: ("split_part", "this delimiter part_index"),
     exp.Concat: ("concat", "expressions"),
     exp.ConcatWs: ("concat_ws", "expressions"),

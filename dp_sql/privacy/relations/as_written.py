@@ -204,6 +204,8 @@ def span(node: Node) -> tuple[int, int] | None:
     text = parsed_text(node)
     tokens = tokenize(text)
     index = max(i for i, token in enumerate(tokens) if token.start <= min(starts))
+    if isinstance(node.parent, exp.Explode | exp.Unnest):
+        return _in_unnest(tokens, index)
     clause = enclosing_select(tokens, index).clause_of(index)
     if clause is None:
         raise Unreadable
@@ -228,6 +230,16 @@ def span(node: Node) -> tuple[int, int] | None:
     elif clause.keyword != "WHERE":
         raise Unreadable
     return tokens[first].start, tokens[last - 1].end
+
+
+def _in_unnest(tokens: list[Token], index: int) -> tuple[int, int]:
+    """What is in the brackets of the innermost unnest(…) around a token."""
+    for i in range(index, 0, -1):
+        if tokens[i].is_symbol("(") and tokens[i - 1].upper == "UNNEST":
+            last = matching(tokens, i)
+            if last > index:
+                return tokens[i + 1].start, tokens[last - 1].end
+    raise Unreadable
 
 
 def _on(tokens: list[Token], index: int) -> int:

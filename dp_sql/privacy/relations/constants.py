@@ -14,6 +14,7 @@ from dp_sql.errors import ArgumentError, SourceError
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.arithmetic import interval_units
 from dp_sql.privacy.expressions.comparisons import (
+    DATED,
     TYPE_ALIASES,
     Unbound,
     Value,
@@ -178,7 +179,7 @@ def _written(node: Node) -> str:
         return ""
     if (number := whole_number(node)) is not None:
         return f"({number})" if abs(number) < 1 << 62 else ""
-    if isinstance(node, exp.Cast) and (kind := target(node)) in {"DATE", "TIMESTAMP"}:
+    if isinstance(node, exp.Cast) and (kind := target(node)) in DATED:
         day = node.this.this
         return f"CAST({literal(day)} AS {kind})" if len(day) <= _LONGEST_LITERAL else ""
     return ""

@@ -274,8 +274,8 @@ def row_wise(node: Node, scope: Scope) -> Value:
 
 
 def list_value(node: Node, scope: Scope) -> Value:
-    """Compile a list that unnest makes rows of."""
-    value = scope.compiled(node)
+    """Compile a list that unnest makes rows of, or take it as the owner wrote it."""
+    value = row_wise(node, scope)
     if not value.type.endswith("[]"):
         raise refuse(node, f"unnest takes a list, not {value.type}", UNNEST)
     return value
