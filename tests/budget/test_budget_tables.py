@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -192,3 +194,23 @@ def test_a_forgotten_session_leaves_no_file_open(opened: Opened, folder: Path) -
     del session
     gc.collect()  # Python 3.13 warns of what is open here, and a warning is an error
     assert left(opened()) == Fraction(9, 10)
+
+
+def test_a_stored_loss_is_what_was_spent(opened: Opened, folder: Path) -> None:
+    session = opened(more="delta = 1e-6\nkeep_releases = true\n")
+    session.sql(
+        "SELECT DP_TOPK(title, 2, epsilon := 0.125, delta := 1e-7, "
+        "mechanism := 'weighted_gaussian') FROM visits"
+    )
+    session.sql(TOP.format("0.125"))
+    spent = [receipt.loss for receipt in session.receipts]
+    assert spent[0].approximate is not None and spent[1].approximate is None
+    assert [release.receipt.loss for release in session.releases] == spent
+    # What an older version stored has no such key, and is still read.
+    with closing(sqlite3.connect(folder / "policy.ledger.sqlite.releases")) as file, file:
+        change = "UPDATE releases SET release = json_remove(release, '$.approximate')"
+        assert file.execute(change).rowcount == 2
+    older = [release.receipt.loss for release in session.releases]
+    assert [(loss.epsilon, loss.delta) for loss in older] == [
+        (loss.epsilon, loss.delta) for loss in spent
+    ]

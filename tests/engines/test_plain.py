@@ -13,7 +13,11 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.tickets import Tickets
+from dp_sql.errors import NotSupported
+from dp_sql.privacy.around import check_around
 from dp_sql.session import plain_call
+from dp_sql.sql.statement import parse
 from tests.conftest import READING_LOG, SURE
 
 Con = duckdb.DuckDBPyConnection
@@ -229,6 +233,31 @@ def test_the_rest_is_refused_before_anything_is_drawn(
             WAYS[way](plain, statement)
         assert "not callable" not in str(raised.value)
     assert releases(plain) == before
+
+
+@pytest.mark.parametrize(("item", "is_refused"), [
+    ("list_transform([1], lambda year: year + 1)", False),
+    ("list_transform([1], lambda year, i: list_transform([i], lambda n: year + n))", False),
+    ("[year + i FOR year, i IN [1] IF year > i]", False),
+    ("list_transform([1], lambda year: year + 1)[1] + year", True),
+    ("year + list_transform([1], lambda year: year + 1)[1]", True),
+    ("list_transform([1], lambda year: ratings.year)", True),
+    ("list_transform([1], lambda year: YEAR)", True),
+    ("list_transform([year], lambda year: year)", True),
+    ("[year FOR year IN [year]]", True),
+    ("[1 FOR year IN [1]] || [year]", True),
+])  # fmt: skip
+def test_a_parameter_hides_no_column_outside_of_its_lambda(
+    plain: Con, item: str, is_refused: bool
+) -> None:
+    (statement,) = parse(f"SELECT {CALL}, {item} FROM ratings")
+    engine = Engine(plain, Tickets())
+    if is_refused:
+        with pytest.raises(NotSupported, match="may show rows of its source"):
+            check_around(statement, engine)
+    else:
+        check_around(statement, engine)
+        assert len(plain.execute(statement.text).fetchall()) == 1
 
 
 @pytest.mark.thorough

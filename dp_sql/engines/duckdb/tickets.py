@@ -13,7 +13,7 @@ import hashlib
 import itertools
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
@@ -55,6 +55,7 @@ class _Answer:
     value: object = None
     is_done: bool = False
     draws: dict[str, Sized] = field(default_factory=dict)
+    n_readers: int = 0  # that draw it, or wait until it is drawn
 
 
 class Tickets:
@@ -110,8 +111,7 @@ class Tickets:
 
     def once(self, name: str, execution: tuple[int, int], make: Callable[[], str]) -> str:
         """What `make` returns when it is first called with this name in an execution."""
-        answer = self._answer(name, execution)
-        with answer.lock:
+        with self._answer(name, execution) as answer:
             if not answer.is_done:
                 answer.value, answer.is_done = make(), True
             return str(answer.value)
@@ -155,14 +155,14 @@ class Tickets:
         An answer is held and forgotten with the groups it was computed from: its places mean their
         items. It releases nothing by itself.
         """
-        answer = self._answer(ticket, execution)
-        with answer.lock:
+        with self._answer(ticket, execution) as answer:
             if step in answer.draws or not answer.is_done:  # else they are forgotten
                 if step not in answer.draws:
                     answer.draws[step] = draw()
                 return answer.draws[step]  # type: ignore[return-value]
-        with self._lock:
-            self._answers.pop((ticket, *execution), None)
+        with self._lock:  # unless another reading has done so
+            if self._answers.get((ticket, *execution)) is answer:
+                del self._answers[ticket, *execution]
         return self.groups_once(ticket, execution, draw, step)
 
     def plan(self, ticket: str) -> Plan:
@@ -179,8 +179,7 @@ class Tickets:
 
         An execution is the engine's number of a connection and of its query.
         """
-        answer = self._answer(ticket, execution)
-        with answer.lock:
+        with self._answer(ticket, execution) as answer:
             if not answer.is_done:
                 plan, n_runs, number = self._take(ticket)
                 drawn = run(plan) if ticket.startswith(_ONCE) else self._charged(plan, run)
@@ -190,18 +189,31 @@ class Tickets:
                 answer.value, answer.is_done = drawn.value, True
             return answer.value  # type: ignore[return-value]
 
-    def _answer(self, ticket: str, execution: tuple[int, int]) -> _Answer:
+    @contextlib.contextmanager
+    def _answer(self, ticket: str, execution: tuple[int, int]) -> Iterator[_Answer]:
+        """The answer to an execution, for one reader at a time; it is not forgotten meanwhile."""
         key = (ticket, *execution)
         with self._lock:
             answer = self._answers.setdefault(key, _Answer())
             self._answers.move_to_end(key)
-            while len(self._answers) > 1 and (
-                len(self._answers) > _MAX_ANSWERS
-                or sum(len(d) for a in self._answers.values() if a.draws for d in a.draws.values())
-                > _MAX_PEOPLE
-            ):
-                self._answers.popitem(last=False)
-        return answer
+            answer.n_readers += 1
+            self._forget_oldest()
+        try:
+            with answer.lock:
+                yield answer
+        finally:
+            with self._lock:
+                answer.n_readers -= 1
+
+    def _forget_oldest(self) -> None:
+        """Forget the oldest answers that no one is reading, as far as the limits ask for it."""
+        unread = [key for key, answer in self._answers.items() if not answer.n_readers]
+        draws = chain.from_iterable([*answer.draws.values()] for answer in self._answers.values())
+        n_people = sum(map(len, draws))
+        for key in unread:
+            if len(self._answers) <= _MAX_ANSWERS and n_people <= _MAX_PEOPLE:
+                return
+            n_people -= sum(map(len, self._answers.pop(key).draws.values()))
 
     def _take(self, ticket: str) -> tuple[Plan, int | None, int]:
         with self._lock:
