@@ -42,6 +42,11 @@ def family(type_name: str) -> str:
     return type_name if type_name.endswith("]") else type_name.split("(", 1)[0].strip()
 
 
+def has_fields(type_name: str) -> bool:
+    """Whether a value of a type may have parts with names, as in address.city."""
+    return family(type_name) in {"STRUCT", "UNION", "MAP", "JSON", "VARIANT"}
+
+
 _DECIMAL = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
 
 

@@ -180,6 +180,45 @@ SOURCES = [
         {RATINGS},
     ),
     ("upper(title)", "user_id", "ratings", {RATINGS}),
+    (
+        "gap",
+        "user_id",
+        "(SELECT user_id, year - lag(year) OVER (PARTITION BY user_id ORDER BY year) AS gap FROM ratings)",
+        {RATINGS},
+    ),
+    (
+        "gap",
+        "user_id",
+        "(SELECT user_id, date_diff('day', lag(day) OVER w, day) AS gap FROM ratings "
+        "WINDOW w AS (PARTITION BY user_id ORDER BY day, year) QUALIFY coalesce(year - lag(year) OVER w, 0) < 5)",
+        {RATINGS},
+    ),
+    ("club", "user_id", "ratings NATURAL JOIN clubs", {RATINGS, CLUBS}),
+    (
+        "genre",
+        "user_id",
+        "ratings r NATURAL LEFT JOIN (SELECT title, genre FROM books WHERE year > 1904)",
+        {RATINGS, BOOKS},
+    ),
+    (
+        "page.title",
+        "page.user_id",
+        "ratings page SEMI JOIN clubs c ON page.user_id = c.user_id",
+        {RATINGS, CLUBS},
+    ),
+    (
+        "page.title",
+        "page.user_id",
+        "ratings page ANTI JOIN (SELECT user_id, {'user_id': 0} AS page FROM clubs WHERE n > 3) c "
+        "ON page.user_id = c.user_id",
+        {RATINGS, CLUBS},
+    ),
+    (
+        "page.title",
+        "page.user_id",
+        "ratings page WHERE EXISTS (SELECT 1 FROM clubs c WHERE page.user_id = c.user_id AND n > 1)",
+        {RATINGS, CLUBS},
+    ),
     ("date_trunc('week', day)", "user_id", "ratings WHERE title <> 'Emma'", {RATINGS}),
     ("lower(b.genre)", "user_id", "ratings JOIN books b USING (title)", {RATINGS, BOOKS}),
     ("CAST(score AS VARCHAR)", "user_id", "ratings WHERE score < 30", {RATINGS}),

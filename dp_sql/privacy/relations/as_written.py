@@ -16,7 +16,7 @@ from dp_sql.privacy.relations.from_clause import From
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
 from dp_sql.sql.tokens import QUERY, SYNTAX, Token, called, matching, split, token_at, tokenize
-from dp_sql.sql.types import family
+from dp_sql.sql.types import has_fields
 
 STORE_IT = (
     "If each row of the result still belongs to one person, store it (CREATE TABLE … AS …) and "
@@ -29,7 +29,6 @@ _ROW_WISE = (
 )  # fmt: skip
 _ACROSS_ROWS = (exp.Explode, exp.Unnest, exp.Filter, exp.WithinGroup, exp.Lambda, exp.Columns,
                 exp.Star)  # fmt: skip
-_WITH_FIELDS = {"STRUCT", "UNION", "MAP", "JSON", "VARIANT"}
 _COMPARING = {"=", "==", "<>", "!=", "<", ">", "<=", ">=", "(", ")", ",", ".", "::"}
 # Words for which DuckDB calls a function that is not written like a call.
 _CALLING_WORDS = {
@@ -55,7 +54,7 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
     edits, used = [], {}
     for column in node.find_all(exp.Column):
         value, n_parts = source.found(column)
-        if n_parts < len(column.parts) and family(value.type) not in _WITH_FIELDS:
+        if n_parts < len(column.parts) and not has_fields(value.type):
             raise source.unknown(column)
         if column is node and n_parts == len(column.parts):
             return value

@@ -29,7 +29,7 @@ from dp_sql.privacy.relations.join_sql import is_found
 from dp_sql.privacy.relations.tree import LeftJoin, Table, Unnest, relations_below, relations_in
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import as_key
+from dp_sql.sql.types import as_key, has_fields
 
 Pair = tuple[Value, Value]
 ScopeOf = Callable[[From], Scope]
@@ -207,16 +207,32 @@ def has_match(node: Node, outer: From, inner: From, equal: Sequence[Pair], table
 
 
 def correlated(
-    terms: Sequence[Node], outer: From, inner: From, scope_of: ScopeOf, where_of: ScopeOf
+    terms: Sequence[Node],
+    outer: From,
+    inner: From,
+    scope_of: ScopeOf,
+    where_of: ScopeOf,
+    *,
+    beside: bool = False,
 ) -> list[Pair]:
     """The pairs that a chain of AND compares; what it says of `inner` alone is kept in `inner`.
 
-    Names are looked for in `inner` first. `scope_of` and `where_of` say what an expression, and
-    what a condition of WHERE, may use.
+    Names are looked for in `inner` first, or in both where they are `beside` each other: then a
+    table's column comes before a column's field. `scope_of` and `where_of` say what an expression,
+    and what a condition of WHERE, may use.
     """
 
+    def is_of_inner(column: exp.Column) -> bool:
+        if not inner.has(column):
+            return False
+        value, n_parts = inner.found(column)
+        if n_parts == len(column.parts):
+            return True
+        is_column = beside and outer.has(column) and outer.found(column)[1] == len(column.parts)
+        return has_fields(value.type) and not is_column
+
     def is_inner(node: Node) -> set[bool]:
-        return {inner.has(column) for column in node.find_all(exp.Column)}
+        return set(map(is_of_inner, node.find_all(exp.Column)))
 
     pairs = []
     for term in terms:

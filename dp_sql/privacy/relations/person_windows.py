@@ -87,10 +87,15 @@ def windowed(
         return plain.column(node)
 
     def as_written(node: Node) -> Value:
-        if plain.as_written is None or any(map(is_mark, node.find_all(exp.Column))):
+        """An owner's expression; of a window function, what an analyst may ask."""
+        if plain.as_written is not None and not any(map(is_mark, node.find_all(exp.Column))):
+            return plain.as_written(node)
+        try:
+            return scope._replace(as_written=None).compiled(node)
+        except Refused:
             why = "This expression of a window function is not supported here"
-            raise refuse(node, why, "Name the window function in a subquery, and compute outside.")
-        return plain.as_written(node)
+            hint = "Name the window function in a subquery, and compute outside."
+            raise refuse(node, why, hint) from None
 
     scope = plain._replace(column=column, as_written=plain.as_written and as_written)
     if qualify is not None:

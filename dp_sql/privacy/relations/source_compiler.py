@@ -322,9 +322,8 @@ class Compiler:
     def _keep_matches(self, join: Node, source: From, *, anti: bool) -> None:
         """A SEMI or ANTI join: only the rows that have a match, or have none."""
         inner = From([self._part(join.this, source)._replace(number=0)])
-        equal = joins.correlated(
-            conjuncts(join.args.get("on")), source, inner, self.scope, self.scope
-        )
+        terms = conjuncts(join.args.get("on"))
+        equal = joins.correlated(terms, source, inner, self.scope, self.scope, beside=True)
         for name in join.args.get("using") or []:
             column = exp.column(name.name)
             equal.append(joins.alike(source.column(column), inner.column(column), source))
