@@ -1,4 +1,4 @@
-"""The same question with DP functions, for a query that asks it with DuckDB's aggregates. Pure.
+"""The same question with DP functions, for a query that asks it with DuckDB's aggregates.
 
 FROM, WHERE and GROUP BY stay as they are written. Where an aggregate is used more than once, or
 within a window function, it is asked once in a subquery and named outside: one release is enough.
@@ -7,61 +7,51 @@ within a window function, it is asked once in a subquery and named outside: one 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
-from itertools import pairwise
 
-from dp_sql.errors import QueryError
+from dp_sql.errors import NotPrivate, QueryError
+from dp_sql.session.aggregate_calls import (
+    Aggregated,
+    has_aggregates,
+    queries_of,
+    reading,
+    without_dp_function,
+)  # fmt: skip
+from dp_sql.session.corrections import THE_FUNCTIONS
 from dp_sql.sql.clauses import SelectText, enclosing_select
-from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.group_keys import group_keys
 from dp_sql.sql.restated import Restated
+from dp_sql.sql.select_list import Functions
 from dp_sql.sql.tokens import (
-    CLOSE,
-    OPEN,
     Token,
+    called,
     dotted_names,
     folded,
     matching,
-    queries_around,
     split,
     text_of,
     token_at,
 )  # fmt: skip
-from dp_sql.udfs.mechanism import in_words
-
-_OURS = {
-    **dict.fromkeys(("COUNT", "COUNT_STAR", "COUNT_IF", "COUNTIF"), "DP_COUNT"), "SUM": "DP_SUM",
-    **dict.fromkeys(("AVG", "MEAN"), "DP_AVG"), "MEDIAN": "DP_MEDIAN",
-    **dict.fromkeys(("QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE",
-                     "PERCENTILE_CONT", "PERCENTILE_DISC"), "DP_QUANTILE"),
-    **dict.fromkeys(("MODE", "APPROX_TOP_K"), "DP_TOPK"),
-    "APPROX_COUNT_DISTINCT": "DP_COUNT_DISTINCT",
-}  # fmt: skip
-_ENDS = {"MIN": "0.01", "MAX": "0.99"}
 
 
-@dataclass(frozen=True)
-class _Aggregate:
-    """One aggregate: tokens [start, stop), with FILTER and WITHIN GROUP; call: the DP call."""
-
-    start: int
-    stop: int
-    call: str | None
-    in_window: bool
-    clause: str
-
-    def text(self, tokens: Sequence[Token]) -> str:
-        return " ".join(token.text.upper() for token in tokens[self.start : self.stop])
-
-
-@dataclass
-class _Query:
-    """One SELECT with aggregates of its own."""
-
-    select: SelectText
-    depth: int
-    aggregates: list[_Aggregate] = field(default_factory=list)
+def read_directly(
+    name: str, tokens: Sequence[Token], private: Collection[str], functions: Functions, epsilon: str
+) -> QueryError:
+    """The refusal of a query that reads people's rows itself, with one that asks as much."""
+    names = frozenset(called(tokens))
+    kinds = functions.function_kinds(names) if names else {}
+    aggregates = {one for one in names if "aggregate" in kinds.get(one, ())}
+    missing = without_dp_function(tokens, aggregates)
+    why = f"There is no DP function for {missing[0]}. " if missing else ""
+    if not missing and not has_aggregates(tokens, aggregates):
+        why = "Rows are not released, only answers about them. "
+    at = next((t for t in tokens if t.name and folded(t.name) == folded(name)), tokens[0])
+    candidates = [] if missing == ["columns"] else [
+        *with_dp_functions(tokens, epsilon, private, aggregates)
+    ]  # fmt: skip
+    return at.error(
+        NotPrivate, f"{name} is private: it can be read only through DP functions.",
+        f"{why}{THE_FUNCTIONS} DESCRIBE {name} shows the columns.", candidates,
+    )  # fmt: skip
 
 
 def with_dp_functions(
@@ -72,7 +62,7 @@ def with_dp_functions(
     private: the folded names of the relations that hold people's rows. aggregates: those of the
     functions that are aggregates.
     """
-    queries = _queries(tokens, private, aggregates)
+    queries = queries_of(tokens, private, aggregates)
     depths = sorted({query.depth for query in queries})
     chosen = [[q for q in queries if q.depth == depth] for depth in depths]
     chosen += [[query] for query in queries] if len(queries) > len(depths) else []
@@ -88,152 +78,10 @@ def with_dp_functions(
     yield from _histogram(tokens, epsilon)
 
 
-def has_aggregates(tokens: Sequence[Token], aggregates: Collection[str]) -> bool:
-    """Whether a statement calls an aggregate."""
-    known = {*_OURS, *_ENDS}
-    calls = (a for a, b in pairwise(tokens) if b.is_symbol("("))
-    return any(a.upper in known or folded(a.name or "") in aggregates for a in calls)
-
-
-def without_dp_function(tokens: Sequence[Token], aggregates: Collection[str]) -> list[str]:
-    """The aggregates of a statement that no DP function answers, in lower case."""
-    found = [
-        folded(a.text)
-        for a, b in pairwise(tokens)
-        if b.is_symbol("(") and (folded(a.name or "") in aggregates or a.upper == "COLUMNS")
-    ]
-    return [name for name in dict.fromkeys(found) if name.upper() not in {*_OURS, *_ENDS}]
-
-
-def _queries(
-    tokens: Sequence[Token], private: Collection[str], aggregates: Collection[str]
-) -> list[_Query]:
-    found: dict[int, _Query] = {}
-    windows = list(_windows(tokens))
-    spans: list[tuple[int, int]] = []
-    names = _reading(tokens, private)
-    for i, (token, after) in enumerate(pairwise(tokens)):
-        name = folded(token.name or "")
-        known = name in aggregates or name.upper() in {*_OURS, *_ENDS, "HISTOGRAM"}
-        if not (known and after.is_symbol("(")) or token_at(tokens, i - 1).is_symbol("."):
-            continue
-        select = enclosing_select(tokens, i)
-        clause, source = select.clause_of(i), select.clause("FROM")
-        if clause is None or source is None or any(a <= i < b for a, b in spans):
-            continue
-        own = tokens[source.start : source.stop]
-        if not any(folded(t.name or "") in names for t in own):
-            continue
-        one = _aggregate(tokens, i, clause.keyword, windows)
-        if one is None:  # a window function: what is in its brackets may be an aggregate
-            continue
-        spans.append((one.start, one.stop))
-        key = select.clauses[0].start
-        query = found.setdefault(key, _Query(select, len(queries_around(tokens, i))))
-        query.aggregates.append(one)
-    return [*found.values()]
-
-
-def _reading(tokens: Sequence[Token], private: Collection[str]) -> set[str]:
-    """The names of private relations, and of the CTEs of the statement, which may read them."""
-    ctes = {
-        folded(a.name)
-        for a, b in pairwise(tokens)
-        if a.name is not None and (b.upper == "AS" or b.is_symbol("("))
-    }
-    return {*private, *(ctes if tokens[0].upper == "WITH" else ())}
-
-
-def _windows(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
-    """The spans of window functions, with their OVER (…)."""
-    for i, (token, after) in enumerate(pairwise(tokens)):
-        if token.upper == "OVER":
-            stop = matching(tokens, i + 1) + 1 if after.is_symbol("(") else i + 2
-            yield _call_before(tokens, i), stop
-
-
-def _call_before(tokens: Sequence[Token], end: int) -> int:
-    """Where the call that ends before a token begins, perhaps with FILTER (…) behind it."""
-    i, depth = end - 1, 0
-    while i > 0:
-        depth += tokens[i].is_symbol(*CLOSE) - tokens[i].is_symbol(*OPEN)
-        if depth == 0 and tokens[i].is_symbol("("):
-            if tokens[i - 1].upper != "FILTER":
-                return i - 1
-            i -= 1
-        i -= 1
-    return 0
-
-
-def _aggregate(
-    tokens: Sequence[Token], i: int, clause: str, windows: Sequence[tuple[int, int]]
-) -> _Aggregate | None:
-    close = matching(tokens, i + 1)
-    stop, condition, order = close + 1, "", ""
-    while token_at(tokens, stop).upper in {"FILTER", "WITHIN"}:
-        opening = stop + 1 + (tokens[stop].upper == "WITHIN")
-        end = matching(tokens, opening)
-        if tokens[stop].upper == "FILTER":
-            condition = text_of(tokens[opening + 2 : end])
-        else:
-            order = text_of(tokens[opening + 3 : end])
-        stop = end + 1
-    if token_at(tokens, stop).upper == "OVER":
-        return None
-    inside = split(tokens, i + 2, close)
-    is_distinct = token_at(tokens, i + 2).upper == "DISTINCT"
-    parts = [text_of(tokens[a + (is_distinct and n == 0) : b]) for n, (a, b) in enumerate(inside)]
-    call = _dp_call(tokens[i].upper, [p for p in parts if p], is_distinct, condition, order)
-    in_window = any(a <= i < b for a, b in windows)
-    return _Aggregate(i, stop, call, in_window, clause)
-
-
-def _dp_call(
-    name: str, parts: Sequence[str], is_distinct: bool, condition: str, order: str
-) -> str | None:
-    """The DP call for an aggregate, with {} for its epsilon; None: there is none."""
-    function, item, more = _OURS.get(name), parts[0] if parts else "*", [*parts[1:]]
-    if name in {"COUNT_IF", "COUNTIF"} and not is_distinct:
-        condition, item = " AND ".join(f"({p})" for p in filter(None, [condition, item])), "*"
-        condition = condition if "AND" in condition else condition[1:-1]
-    if is_distinct:
-        if name != "COUNT":
-            return None
-        function, listed = "DP_COUNT_DISTINCT", [item, *more]
-        if len(listed) == 1 and item.startswith("(") and "," in item and item.endswith(")"):
-            listed = [one.strip() for one in item[1:-1].split(",")]
-        item = listed[0] if len(listed) == 1 else f"concat_ws('|', {', '.join(listed)})"
-        more = []
-    if name in _ENDS:
-        function, more = "DP_QUANTILE", [_ENDS[name]] if not more else ["-", "-"]
-    if name == "MODE":
-        more = ["1"]
-    if name.startswith("PERCENTILE_"):
-        words, by = order.split(), item
-        is_falling = bool(words) and words[-1].upper() == "DESC"
-        item = " ".join(words[:-1]) if words and words[-1].upper() in {"ASC", "DESC"} else order
-        more = [_from_above(by) if is_falling else by]
-    expected = len(FUNCTIONS[function].positional) if function else 0
-    if not item or len(more) != expected - 1 or (order and not name.startswith("PERCENTILE_")):
-        return None
-    if condition:
-        item = f"CASE WHEN {condition} THEN {1 if item == '*' else item} END"
-    if item == "*" and function != "DP_COUNT":
-        return None
-    return f"{function}({', '.join([item, *more])}, epsilon := {{}})"
-
-
-def _from_above(q: str) -> str:
-    try:
-        return in_words(1 - Fraction(q))
-    except ValueError:
-        return ""
-
-
 _Edit = tuple[int, int, str]  # tokens [start, stop), and what is written there
 
 
-def _edits(tokens: Sequence[Token], query: _Query, epsilon: str) -> list[_Edit]:
+def _edits(tokens: Sequence[Token], query: Aggregated, epsilon: str) -> list[_Edit]:
     """How a SELECT asks with DP functions."""
     calls = {one.text(tokens): str(one.call).replace("{}", epsilon) for one in query.aggregates}
     listed = [one for one in query.aggregates if one.clause == "SELECT"]
@@ -285,7 +133,7 @@ def _items(tokens: Sequence[Token], select: SelectText) -> list[tuple[int, int]]
     return split(tokens, start, listed.stop)
 
 
-def _wrapped(tokens: Sequence[Token], query: _Query, calls: dict[str, str]) -> list[_Edit]:
+def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) -> list[_Edit]:
     """A SELECT over a subquery in which each aggregate is asked once."""
     select, items = query.select, _items(tokens, query.select)
     source, where, group = (select.clause(word) for word in ("FROM", "WHERE", "GROUP"))
@@ -364,7 +212,7 @@ def _edited(tokens: Sequence[Token], start: int, stop: int, edits: Sequence[_Edi
 
 def _counted(tokens: Sequence[Token], epsilon: str, private: Collection[str]) -> Iterator[str]:
     """For rows, which are not released: their number, under the same conditions."""
-    names = _reading(tokens, private)
+    names = reading(tokens, private)
     first = next((i for i, t in enumerate(tokens) if folded(t.name or "") in private), None)
     if first is None:
         return

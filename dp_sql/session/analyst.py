@@ -41,11 +41,10 @@ from dp_sql.privacy.private_sql.release_select import answer_columns, release_co
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.releases import Release
-from dp_sql.session.aggregates import has_aggregates, with_dp_functions, without_dp_function
+from dp_sql.session.aggregates import read_directly
 from dp_sql.session.base import Session
 from dp_sql.session.corrected import refuse_unknown
 from dp_sql.session.corrections import (
-    THE_FUNCTIONS,
     constant_at,
     explained,
     rescaled,
@@ -63,7 +62,7 @@ from dp_sql.sql.restated import Restated
 from dp_sql.sql.select_list import check_list, only_reads
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
-from dp_sql.sql.tokens import QUERY, Token, called, folded, matching, put, text_of, tokenize
+from dp_sql.sql.tokens import QUERY, Token, folded, matching, put, text_of, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -278,27 +277,9 @@ class AnalystSession(Session):
         rows = Compiler(tables).listed_view(parts) or tables.rows(node, parts)
         if rows is None or not rows.private:
             return None
-        return self._read_directly(parts[-1], statement)
-
-    def _read_directly(self, name: str, statement: Statement) -> QueryError:
-        """The refusal of a query that reads people's rows itself, with one that asks as much."""
-        tokens = statement.tokens
         private = {folded(table[-1]) for table in (*self._policy.tables, *self._policy.views)}
-        names = frozenset(called(tokens))
-        kinds = self._public.function_kinds(names) if names else {}
-        aggregates = {one for one in names if "aggregate" in kinds.get(one, ())}
-        missing = without_dp_function(tokens, aggregates)
-        why = f"There is no DP function for {missing[0]}. " if missing else ""
-        if not missing and not has_aggregates(tokens, aggregates):
-            why = "Rows are not released, only answers about them. "
-        at = next((t for t in tokens if t.name and folded(t.name) == folded(name)), tokens[0])
-        candidates = [] if missing == ["columns"] else with_dp_functions(
-            tokens, in_words(self._example_epsilon()), private, aggregates
-        )  # fmt: skip
-        return at.error(
-            NotPrivate, f"{name} is private: it can be read only through DP functions.",
-            f"{why}{THE_FUNCTIONS} DESCRIBE {name} shows the columns.", [*candidates],
-        )  # fmt: skip
+        epsilon = in_words(self._example_epsilon())
+        return read_directly(parts[-1], statement.tokens, private, self._public, epsilon)
 
     def _example_epsilon(self) -> Fraction:
         """1, or the most that the policy and what is left of the budget allow."""

@@ -45,7 +45,8 @@ def examples(before: str, after: str, known: Sequence[str] = ()) -> str:
         for name, value in call.items():
             is_new = (name, value) not in already and name not in names
             is_new = is_new and f"{name} := {value}" not in before  # in a string, as for dp(…)
-            if is_new and value not in known and (is_same_call or name not in {"k", "q"}):
+            is_known = value in known or (value.startswith("(") and value[1:-1] in ", ".join(known))
+            if is_new and not is_known and (is_same_call or name not in {"k", "q"}):
                 came.setdefault(name, value)
     ends = [call["q"] for call in new if call.get("q") in _OF_ENDS]
     is_close = any(("q", q) not in already for q in ends) and not is_same_call

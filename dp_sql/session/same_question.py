@@ -31,7 +31,7 @@ _CONDITIONS = {"WHERE", "HAVING", "QUALIFY", "ON", "WHEN"}
 _REGIONS = {
     **dict.fromkeys(_CONDITIONS, "condition"), "GROUP": "group", "USING": "using",
     "SELECT": "list", "FROM": "source", "JOIN": "source", "ORDER": "order", "LIMIT": "order",
-    "OFFSET": "order", "THEN": "list", "ELSE": "list",
+    "OFFSET": "order", "TABLESAMPLE": "order", "THEN": "list", "ELSE": "list",
 }  # fmt: skip
 # Each changes what is asked if it goes or comes.
 _CHANGES = {
@@ -45,7 +45,7 @@ _NO_NAMES = _CHANGES | _REGIONS.keys() | {
     "ASC", "INTERVAL", "DATE", "TIMESTAMP", "TIMESTAMPTZ", "INNER", "OUTER", "NATURAL", "FILTER",
     "WITHIN", "EXISTS", "EXPLAIN", "ANALYZE", "FORMAT", "CREATE", "TABLE", "TEMP", "VIEW", "COPY",
     "PREPARE", "DESCRIBE", "SUMMARIZE", "VALUES", "NULLS", "FIRST", "LAST", "PERCENT", "ROWS",
-    "IGNORE", "RESPECT",
+    "IGNORE", "RESPECT", "GROUPING",
 }  # fmt: skip
 # What aggregates ask, whoever answers them.
 _ASKS = {

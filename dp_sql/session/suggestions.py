@@ -22,11 +22,15 @@ _MOST_TRIES, _DEEPEST, _LONGEST = 16, 4, 2000
 
 
 class Correction(NamedTuple):
-    """A statement that works, and what it keeps of the question; `notes` came with it."""
+    """A statement that works, and what it keeps of the question.
+
+    notes: what was said on the way to it. public: sets in it that are known to be public.
+    """
 
     text: str
     kept: Kept
     notes: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
 
 
 def working(
@@ -47,12 +51,14 @@ def working(
                 break
             if other is not None and level is Kept.OTHER:
                 break
-            found: Correction | None = Correction(str(one), level, so_far.notes)
+            found: Correction | None = Correction(str(one), level, so_far.notes, so_far.public)
             wrong = attempt(one)
             if wrong is not None:
                 more = wrong.instead if depth and isinstance(wrong, QueryError) else ()
                 notes = (*so_far.notes, *_conditions(wrong))
-                found = first(one, more, depth - 1, Correction(one, level, notes)) if more else None
+                public = (*so_far.public, *getattr(wrong, "public", ()))
+                step = Correction(one, level, notes, public)
+                found = first(one, more, depth - 1, step) if more else None
             if found is not None and found.kept is Kept.SAME:
                 return found
             other = other or found
@@ -73,7 +79,6 @@ def propose(
     attempt: Attempt,
     hint: Callable[[str | None], str],
     expand: Expand | None = None,
-    known: Sequence[str] = (),
 ) -> bool:
     """Add to an error the statement that works instead, if one is known; returns whether it is.
 
@@ -84,7 +89,7 @@ def propose(
         return False
     error.suggestion, error.asks_other = found.text, found.kept is Kept.OTHER
     dropped = " and ".join(left_out(before, found.text))
-    said = examples(before, found.text, known)
+    said = examples(before, found.text, [*error.public, *found.public])
     own = hint(error.hint)
     if _PUBLIC in said:  # it says so, too
         own = " ".join(one for one in re.split(r"(?<=\.) ", own) if not one.endswith(_PUBLIC))

@@ -7,6 +7,8 @@ proposed, so a pattern may fit more than it should.
 import re
 from collections.abc import Iterator, Sequence
 
+from dp_sql.sql.restated import Restated
+
 _ONE = r"((?:[^(),]|\([^()]*\))+?)"  # one argument, with calls in it
 _SPAN = r"([<>]=?)\s*(INTERVAL\s+(?:'[^']*'|\d+)(?:\s+[A-Z]+)?)"
 _IS = r"\s*,\s*(?:lambda\s+)?(\w+)\s*(?:->|:)\s*\2\s*=\s*('[^']*'|\d+)\s*\)"
@@ -62,6 +64,6 @@ def other_forms(text: str, position: int, shared: Sequence[str]) -> Iterator[str
     for form, instead in _FORMS:
         written = re.sub(form, instead, text, flags=re.IGNORECASE)
         if written != text:
-            yield written
+            yield written if "TABLESAMPLE" in form else Restated(written)
     if field := _FIELD.match(text, position):
-        yield f"{text[:position]}{field[1]}->>'{field[2]}'{text[field.end() :]}"
+        yield Restated(f"{text[:position]}{field[1]}->>'{field[2]}'{text[field.end() :]}")

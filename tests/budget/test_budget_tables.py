@@ -56,7 +56,7 @@ def test_system_tables_that_are_read_again_take_bounded_room(opened: Opened) -> 
     session = opened(more="keep_releases = true\n")
     session.sql(COUNT.format("0.1")).fetchall()
     kept = session.releases[0].id
-    tables = "SELECT count(*) FROM information_schema.tables WHERE table_name LIKE '\\_\\_dp%' ESCAPE '\\'"
+    tables = "SELECT count(*) FROM sqlite_master WHERE name LIKE '\\_\\_dp%' ESCAPE '\\'"
     for round in range(10):
         for text in ("FROM dp_budget()", "FROM dp_ledger()", "FROM dp_releases()",
                      f"FROM dp_release('{kept}')", COUNT.format("0.1")):  # fmt: skip

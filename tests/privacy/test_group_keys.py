@@ -158,7 +158,7 @@ def test_a_series_of_literals_is_public(
         ("(FROM range(1, 3, 1, 5))", "a start, an end and a step"),
         ("range(1, 3, 1, 5)", "a start, an end and a step"),
         ("(FROM range(9), seen)", "people's rows"),
-        ("(FROM range((SELECT count(*) FROM seen)))", "tables, views, CTEs"),
+        ("(FROM range((SELECT count(*) FROM seen)))", "people's rows"),
         ("(FROM generate_series(DATE '2024-01-01', DATE '2024-13-01', INTERVAL 1 DAY))", "range"),
     ],
 )
@@ -210,7 +210,7 @@ def test_groups_of_case_are_its_results_and_others_are_called_an_example(
         analyst.sql(f"SELECT {listed} AS k, {count()} FROM seen GROUP BY k ORDER BY k")
     found = analyst.sql(caught.value.suggestion).fetchall()
     assert found == [("high", 63), ("low", 21)] and "example" not in str(caught.value)
-    with pytest.raises(dp_sql.QueryError, match="values of user_id % 4 below are an example"):
+    with pytest.raises(dp_sql.QueryError, match="Examples to replace: groups by your own public"):
         analyst.sql(f"SELECT user_id % 4 AS k, {count()} FROM seen GROUP BY k")
 
 

@@ -64,6 +64,7 @@ SELECT count(*) FROM orders UNION ALL SELECT count(*) FROM customers
 SELECT status, rank() OVER (ORDER BY count(*) DESC), count(*) FROM orders GROUP BY status
 SELECT status, count(*) * 100.0 / sum(count(*)) OVER () AS share FROM orders GROUP BY status
 SELECT sum(total) / count(*) FROM orders
+SELECT count_if(status = 'paid') - count_if(status = 'PAID') FROM orders
 SELECT dept, round(avg(salary), 1) FROM employees GROUP BY dept
 SELECT region, count(*) FROM customers JOIN regions USING (region_id) GROUP BY region
 SELECT count(*) FROM orders AS o JOIN customers AS c ON o.customer_id = c.customer_id WHERE c.born > DATE '1950-05-01'

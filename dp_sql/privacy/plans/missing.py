@@ -49,9 +49,11 @@ def refuse_missing(
     needs_cap: whether one person may be in several groups.
     """
     select, needed, added = source.select, [], []
+    public: list[str] = []
 
     def public_set(key: Reference, value: Value, declared: object, size: int) -> str:
         found = _public_set(source, key, value, policy, declared)
+        public.extend([found] if found else [])
         return found or _example(key.text, value, size)
 
     if call.missing:
@@ -76,6 +78,7 @@ def refuse_missing(
         added.append("max_groups_contributed := 1")
     if needed:
         refusal = missing(select.text, call.function.name, (call.start, call.end), needed, added)
+        refusal.public = public
         raise refusal
 
 

@@ -22,6 +22,13 @@ from dp_sql.errors import (
 )
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value
 from dp_sql.privacy.plans.domains import Values
+from dp_sql.privacy.plans.other_names import (
+    BEFORE_CONDITION,
+    BEFORE_SOURCE,
+    not_a_column,
+    refuse_answers,
+    without_aliases,
+)  # fmt: skip
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
 from dp_sql.privacy.relations.declared_tables import inexact, is_time, no_amount
@@ -31,18 +38,16 @@ from dp_sql.privacy.relations.tree import Relation
 from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.literals import EVERY_ROW
 from dp_sql.sql.other_forms import other_forms
 from dp_sql.sql.spellings import respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
-from dp_sql.sql.tokens import called, folded, matching, token_at, tokenize
+from dp_sql.sql.tokens import folded, matching, token_at, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 _OF_PEOPLE = "This query reads people's rows; groups and domains are public."
 _PUBLIC = "Select from public tables, or write the values as a list: ['a', 'b']."
-_BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
 
 
 class CallRows(NamedTuple):
@@ -205,10 +210,10 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
     Raises NotPrivate where the source is not provably person-level, ParseError where a part of it
     is beyond the grammar, and SourceError where the engine cannot bind a part of it.
     """
-    sql = _BEFORE_SOURCE + select.source_text
+    sql = BEFORE_SOURCE + select.source_text
     if select.condition_text is not None:
-        sql += _BEFORE_CONDITION + (condition or select.condition_text)
-    _refuse_answers(select)
+        sql += BEFORE_CONDITION + (condition or select.condition_text)
+    refuse_answers(select, cte_bodies(select))
     try:
         bodies = {name: tree_of(body) for name, body in cte_bodies(select).items()}
         unclear = {name for name, span in select.ctes.items() if span is None}
@@ -226,7 +231,7 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
         if any(value and key not in parts for key, value in tree.args.items()):
             raise NotPrivate("The source of a DP call is FROM and WHERE.")
         rows = compiler.from_clause(tree)
-        if condition is None and (written := _without_aliases(select, tree, rows)):
+        if condition is None and (written := without_aliases(select, tree, rows)):
             return compiled_source(select, compiler, written)
         unfiltered = rows.copy()
         scope = compiler.scope(rows)
@@ -240,42 +245,6 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
     keys = select.keys if rows.person_type is not None else ()
     values = tuple(_exact(select, key, scope, "group") for key in keys)
     return Source(select, compiler, rows, unfiltered, scope, rows.person_type, values)
-
-
-def _refuse_answers(select: DpSelect) -> None:
-    """Refuse a source that reads a CTE with DP calls: an answer is no person's row."""
-    for name, body in cte_bodies(select).items():
-        if any(one.upper() in FUNCTIONS for one in called(tokenize(body))):
-            read = select.between(select.source)
-            for token in read:
-                if token.name is not None and folded(token.name) == name:
-                    message = f"The source reads {token.text}, which holds an answer."
-                    hint = "Ask for that answer first, and write its value into this statement."
-                    raise token.error(NotSupported, message, hint)
-
-
-def _without_aliases(select: DpSelect, tree: exp.Select, rows: From) -> str:
-    """The WHERE clause with an expression of the list for each alias that is no column; or "".
-
-    So DuckDB reads it: a column of the source comes before an alias.
-    """
-    clause, aliases = tree.args.get("where"), select.aliases
-    if clause is None or select.condition is None or not aliases:
-        return ""
-    places = [
-        int(node.this.meta["start"]) - len(_BEFORE_SOURCE) - len(_BEFORE_CONDITION)
-        for node in clause.find_all(exp.Column)
-        if len(node.parts) == 1 and aliases.get(folded(node.name)) and not rows.has(node)
-        and node.find_ancestor(exp.Query) is tree and "start" in node.this.meta
-    ]  # fmt: skip
-    begin = select.condition[0]
-    starts = {place - len(select.source_text) + begin for place in places}
-    text = str(select.condition_text)
-    for token in reversed(select.between(select.condition)):
-        if token.start in starts:
-            expression = aliases[folded(token.name or "")]
-            text = f"{text[: token.start - begin]}({expression}){text[token.end - begin :]}"
-    return text if starts else ""
 
 
 def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
@@ -354,11 +323,11 @@ def _place(select: DpSelect, refusal: Refused | Unbound, condition: str | None) 
         name = folded(refusal.node.name) if isinstance(refusal.node, exp.Column) else None
         same = (t.start for t in select.tokens if t.name and folded(t.name) == name)
         return next((start for start in same if start > begin), begin)
-    place = begin + int(min(starts)) - len(_BEFORE_SOURCE)
+    place = begin + int(min(starts)) - len(BEFORE_SOURCE)
     if place > end and select.condition is not None:
         if condition is not None:  # other places than in the text
             return select.condition[0]
-        place += select.condition[0] - end - len(_BEFORE_CONDITION)
+        place += select.condition[0] - end - len(BEFORE_CONDITION)
     if not begin <= place <= len(select.text):
         return begin
     if isinstance(refusal.node, _CLAUSES):  # its words have no place
@@ -379,35 +348,10 @@ _WORDS = {
 def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> QueryError:
     """A refusal in the class that users see, with its place."""
     kind = SourceError if isinstance(refusal, Unbound) else NotPrivate
-    if (beside := _not_a_column(refusal, select)) is not None:
+    if (beside := not_a_column(refusal, select)) is not None:
         return select.refused(*beside[:1], position, beside[1], kind)
     instead = select.renamed(refusal.node.name, position, refusal.names)
     instead += respelled(refusal.node, select.tokens, position)
     shared = refusal.names if isinstance(refusal.node, exp.Join) else ()
     instead += other_forms(select.text, position, shared)
     return select.refused(refusal.message, position, refusal.hint or "", kind, instead)
-
-
-def _not_a_column(refusal: Refused | Unbound, select: DpSelect) -> tuple[str, str] | None:
-    """What to say of a name that is an answer's, an alias's, or a column of the query around."""
-    node = refusal.node
-    if not isinstance(node, exp.Column) or "is not a column of the source" not in refusal.message:
-        return None
-    name, table = folded(node.name), folded(node.table)
-    if not table and name in select.aliases:
-        if select.aliases[name] is not None:
-            return f"{node.name} is an alias of the list.", "Write its expression here."
-        hint = "Filter the answer in HAVING, or in an outer query: SELECT … FROM (SELECT …) WHERE …"
-        return f"{node.name} is an answer, which WHERE of its source cannot use.", hint
-    outside = select.outside_names
-    own = {folded(t.name) for t in select.between(select.source) if t.name is not None}
-    if outside is None or (table and (table not in outside or table in own)):
-        return None
-    if table or name in outside:
-        shown = f"{node.table}.{node.name}" if table else node.name
-        hint = (
-            "Ask for all groups at once, and join the answer: SELECT k, DP_COUNT(*, …) AS n FROM … "
-            "GROUP BY k."
-        )
-        return f"A source cannot use {shown}: it cannot refer to the query around it.", hint
-    return None
