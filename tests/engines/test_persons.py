@@ -23,7 +23,7 @@ from dp_sql.engines.duckdb import (
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import QueryError
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.sql.functions.count import RowsUnderChosenBound
+from dp_sql.sql.functions.count import RowsUnderChosenLimit
 from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.udfs.contributions import slots
 from tests.conftest import SURE
@@ -110,7 +110,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
         return real(self, *given)
 
     monkeypatch.setattr(PeopleOfGroups, "draw_groups", draw_groups)
-    monkeypatch.setattr(RowsUnderChosenBound, "draw_groups", draw_groups)
+    monkeypatch.setattr(RowsUnderChosenLimit, "draw_groups", draw_groups)
     return found
 
 

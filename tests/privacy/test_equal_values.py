@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import functions
+from dp_sql.engines.duckdb import mechanism_udfs
 from dp_sql.errors import NotPrivate, NotSupported
-from dp_sql.privacy.relations import compiler, join_sql, tree_sql
+from dp_sql.privacy.relations import join_sql, source_compiler
 from tests.databases import write_database
 
 PAIRS = {  # a type: two values that are equal and differ, or nearly so, and an item of them
@@ -73,13 +73,13 @@ def taken(
 ) -> list[Any]:
     """What the mechanism takes, with a person's rows in both orders; None: it is refused."""
     found: list[Any] = []
-    draw = functions._draw
+    draw = mechanism_udfs._draw
 
     def spy(plan: Any, *lists: Any) -> Any:
         found[-1] = [[*one] for one in lists]
         return draw(plan, *lists)
 
-    patch.setattr(functions, "_draw", spy)
+    patch.setattr(mechanism_udfs, "_draw", spy)
     *values, item = PAIRS[kind]
     if most is None:
         call = call.replace("epsilon := 1", "epsilon := 1, privacy_unit := user_id")
@@ -114,7 +114,7 @@ WRONG = [("STRUCT(a DOUBLE)", "a join", 100), ("DOUBLE[]", "DISTINCT", None), ("
 def test_the_test_would_see_which_row_is_read_first(
     kind: str, source: str, most: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (join_sql, tree_sql, compiler):
+    for module in (join_sql, source_compiler):
         monkeypatch.setattr(module, "can_have_same_bits", lambda kind: True)
     one, other = taken(tmp_path, kind, source, CALLS[0], most, monkeypatch)
     assert one is not None

@@ -153,8 +153,8 @@ class Compiler:
                 try:
                     values[i] = settled(value, distinct)
                 except Refused:  # of public rows, either of equal values may stay
-                    is_clear = source.private is None or can_have_same_bits(value.type)
-                    if not (self.tables.trusted and is_clear):
+                    clear = source.private is None or can_have_same_bits(value.type)
+                    if not (self.tables.trusted and clear):
                         raise
         relation = source.select(values, distinct=distinct is not None)
         return Rows(relation, tuple(names), tuple(values), source.person_type)
@@ -183,11 +183,10 @@ class Compiler:
         first, inner = flattened(clause.this)
         source = From()
         source.parts.append(self._part(first, source))
-        terms = where_terms(tree)
         for join in [*inner, *(tree.args.get("joins") or [])]:
             if join.this.args.get("joins"):
                 raise refuse(join.this, "Joins in brackets are not supported in a source", ALLOWED)
-            self._join(join, source, terms)
+            self._join(join, source, where_terms(tree))
         return source
 
     def _part(self, node: Node, source: From) -> FromPart:
@@ -269,7 +268,7 @@ class Compiler:
         try:
             self._joined(join, source, where)
         except Refused as refusal:
-            if refusal.node is join:  # what it could compare
+            if refusal.node is join and not join.args.get("method"):  # what it could compare
                 with contextlib.suppress(QueryError):
                     names = self._part(join.this, source).rows.names
                     known = {name for part in source.parts for name in part.rows.names}
@@ -278,7 +277,7 @@ class Compiler:
 
     def _joined(self, join: Node, source: From, where: Sequence[Node]) -> None:
         natural = join.args.get("method") == "NATURAL"
-        only(join, {"this", "side", "kind", "on", "using", "method" if natural else "on"})
+        only(join, {"this", "side", "kind", *(["method"] if natural else ["on", "using"])})
         if joins.join_list(join, source, self.scope):
             return
         side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
