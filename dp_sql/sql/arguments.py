@@ -157,6 +157,7 @@ CAP = "max_groups_contributed := <number> (in how many groups one person may cou
 _UNIT = "privacy_unit := <column> (the column that identifies the person each row belongs to)"
 _DOMAIN = "a domain (the public set of items that the answer may contain)"
 _GROUPS = "groups (the public set of groups)"
+FINDS_ITEMS = "delta finds items here, not groups"
 
 
 def missing(
@@ -206,6 +207,8 @@ def _refuse_missing(
             groups = {}
         elif function.shape.may_be_vector(given):
             del groups["max_groups_contributed"]
+        if "delta" in named and "groups" in groups:
+            groups["groups"] = _GROUPS.replace(")", f"; {FINDS_ITEMS})"), "observed"
         wanted |= {name: groups[name] for name in of_groups if name in groups}
     needed = {n: v for n, v in wanted.items() if n in function.named and n not in named}
     if needed.keys() <= {"domain"}:
@@ -261,7 +264,8 @@ def _arguments(
             instead = [put(tokens[index : index + 2], f"{function.name}(*, ")]
         raise tokens[index].error(
             ArgumentError,
-            f"{function.name} needs {' and '.join(missing)}, written without a name.",
+            f"{function.name} needs the positional argument{'s' * (len(missing) > 1)} "
+            f"{' and '.join(missing)}.",
             f"For example: {function.example}", instead,
         )  # fmt: skip
     return positional, named
@@ -326,9 +330,10 @@ def _surplus(
     """The refusal of an argument without a name that is one too many."""
     start, stop = at
     first, before = tokens[start], token_at(tokens, start - 2)
-    message = f"{function.name} takes only {' and '.join(function.positional)} without a name."
+    positional = " and ".join(function.positional)
+    message = f"{function.name} takes only {positional} as positional arguments."
     if after_named:
-        message = "Arguments without a name come before those with one."
+        message = "Positional arguments come before named ones."
     instead = [left_out(tokens, start, stop)]
     if "item" in function.positional and first.name is not None and before.name is not None:
         both = f"concat_ws('|', {text_of(tokens[start - 2 : stop])})"  # of two columns

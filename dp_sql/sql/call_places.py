@@ -27,7 +27,8 @@ def check_place(tokens: Sequence[Token], index: int, select: SelectText) -> None
     Raises NotSupported, or ParseError without a FROM clause, with statements that work if any do.
     """
     function = FUNCTIONS[(tokens[index].name or "").upper()]
-    name, example = function.name, function.example
+    name = function.name
+    example = f"{name}(…)"  # its arguments depend on the policy
 
     if token_at(tokens, index - 1).is_symbol("."):
         message = f"{name} belongs to no schema; write it without one."
@@ -67,7 +68,7 @@ def check_place(tokens: Sequence[Token], index: int, select: SelectText) -> None
             instead = _without(tokens, found, select)
             raise tokens[found.start].error(NotSupported, message, advice, instead)
     if select.clause("FROM") is None:
-        hint = f"For example: SELECT {example} FROM {function.table}"
+        hint = f"For example: SELECT {function.example} FROM {function.table}"
         alias = tokens[-1]
         before = token_at(tokens, len(tokens) - 2)
         is_typo = bool(guessed(before.upper, ["FROM"]))

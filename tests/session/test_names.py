@@ -182,7 +182,7 @@ def test_what_was_spent_under_old_names_is_refused_by_the_cap(old: Ledger, tmp_p
     account = Account(old, terms(tmp_path), ZOE)
     assert account.rows()[1].epsilon_left == Fraction(1, 2)
     account.reserve(lambda factor: [PrivacyLoss(Fraction(1, 2) * factor)])
-    with pytest.raises(BudgetExceeded, match=f"left of the budget of {ZOE} in shop"):
+    with pytest.raises(BudgetExceeded, match=f"the budget of {ZOE} in shop has"):
         account.reserve(lambda factor: [PrivacyLoss(Fraction(1, 2) * factor)])
     assert old.spent(ZOE).n == 6
 

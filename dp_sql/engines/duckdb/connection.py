@@ -317,7 +317,7 @@ class Engine:
             errors = filter(None, map(self.tickets.error_of, tickets))
             refusal = next(errors, None) or SourceError(
                 f"DuckDB could not compute the source ({type(error).__name__}).",
-                hint=f"See why with: SELECT count(*) FROM {plan.written} …",
+                hint="To see why, run its expressions in a plain SELECT … FROM " + plan.written,
             )
         finally:
             for ticket in tickets:

@@ -142,7 +142,7 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
     keys = node.args.get("partition_by") or []
     partition = tuple(place(scope.compiled(key), key) for key in keys)
     if not any(columns[i].is_person for i in partition):
-        why = "A window function of a source must have PARTITION BY with the privacy unit"
+        why = "A window function in a source must have the privacy unit in PARTITION BY"
         raise refuse(node, why, _EXAMPLE)
     order = []
     for one in node.args["order"].expressions if node.args.get("order") is not None else []:
@@ -168,7 +168,10 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
         only(called, {"this", "expressions"} if isinstance(called, exp.Anonymous) else set())
     else:
         known = ", ".join((*_COUNTERS, *_OF_A_ROW))
-        why = f"Window functions are {known}, with ORDER BY, and {', '.join(_AGGREGATES)}"
+        why = (
+            f"The supported window functions are {known} with ORDER BY, and "
+            f"{', '.join(_AGGREGATES)}"
+        )
         raise refuse(node, why, _EXAMPLE)
     has_ties = name in {"rank", "dense_rank", *_AGGREGATES}  # RANGE is the default
     return found, WindowFunction(name, arguments, partition, tuple(order), has_ties)
