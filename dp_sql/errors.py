@@ -27,7 +27,7 @@ class DpSqlError(Exception):
 
 
 class InternalError(DpSqlError):
-    """A bug of dp_sql. Nothing was released; please report the statement."""
+    """A bug in dp_sql. No answer came, but its cost may be spent; please report the statement."""
 
 
 class PolicyError(DpSqlError):
@@ -39,7 +39,7 @@ class LedgerError(DpSqlError):
 
 
 class QueryError(DpSqlError):
-    """Your statement is refused: what is wrong, where (in characters), and what would work.
+    """The statement was refused, or its release failed: what is wrong, where, and what would work.
 
     `instead` are statements that may work; a session tries them, and `suggestion` is the first that
     does.

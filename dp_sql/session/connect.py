@@ -50,7 +50,7 @@ def connect(
     Args:
         database: path of a DuckDB file, ":memory:", or a folder, whose parquet files are tables; or
             a SparkSession, classic or Connect (docs/spark.md).
-        read_only: open the file for reading only, as under a policy it always is.
+        read_only: open the file read-only; under a policy it always is.
         policy: path of the owner's policy (docs/policy.md). The session then answers one SELECT
             at a time, and no private row can be reached from it.
         analyst: who asks, under a policy; the ledger records this name.
