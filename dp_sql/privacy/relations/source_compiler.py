@@ -268,7 +268,7 @@ class Compiler:
         try:
             self._joined(join, source, where)
         except Refused as refusal:
-            if refusal.node is join and not join.args.get("method"):  # what it could compare
+            if refusal.node is join and join.args.get("method") != "NATURAL":  # what it compares
                 with contextlib.suppress(QueryError):
                     names = self._part(join.this, source).rows.names
                     known = {name for part in source.parts for name in part.rows.names}
