@@ -19,14 +19,12 @@ from dp_sql.session.aggregate_calls import (
 from dp_sql.session.corrections import THE_FUNCTIONS
 from dp_sql.sql.clauses import SelectText, enclosing_select
 from dp_sql.sql.group_keys import group_keys
-from dp_sql.sql.restated import Restated
 from dp_sql.sql.select_list import Functions
 from dp_sql.sql.tokens import (
     Token,
     called,
     dotted_names,
     folded,
-    matching,
     split,
     text_of,
     token_at,
@@ -75,7 +73,6 @@ def with_dp_functions(
             yield text
     if not queries:
         yield from _counted(tokens, epsilon, private)
-    yield from _histogram(tokens, epsilon)
 
 
 _Edit = tuple[int, int, str]  # tokens [start, stop), and what is written there
@@ -236,17 +233,3 @@ def _counted(tokens: Sequence[Token], epsilon: str, private: Collection[str]) ->
         yield f"{before}SELECT {called} AS n {body}{after}"
     if tokens[0].upper == "SUMMARIZE" or len(tokens) < 6:
         yield f"SELECT DP_COUNT(*, epsilon := {epsilon}) AS n FROM {tokens[first].text}"
-
-
-def _histogram(tokens: Sequence[Token], epsilon: str) -> Iterator[str]:
-    """SELECT histogram(x) FROM … as the numbers of rows by x."""
-    if [t.upper for t in tokens[:2]] != ["SELECT", "HISTOGRAM"]:
-        return
-    select = enclosing_select(tokens, 1)
-    close = matching(tokens, 2)
-    words = {clause.keyword for clause in select.clauses}
-    if words <= {"SELECT", "FROM", "WHERE"} and select.clauses[0].stop <= close + 3:
-        item = text_of(tokens[3:close])
-        body = text_of(tokens[select.clauses[1].start : select.clauses[-1].stop])
-        counted = f"SELECT {item}, DP_COUNT(*, epsilon := {epsilon}) AS n {body} GROUP BY {item}"
-        yield Restated(counted)

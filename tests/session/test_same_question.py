@@ -172,6 +172,14 @@ def test_a_window_function_beside_a_count_needs_one_release(analyst: dp_sql.Sess
     )
 
 
+def test_groups_are_proposed_for_a_histogram(analyst: dp_sql.Session) -> None:
+    error = told(analyst, "SELECT histogram(status) FROM orders WHERE total > 3")
+    assert error.suggestion == (
+        "SELECT status, DP_COUNT(*, epsilon := 1) AS n FROM orders WHERE total > 3 GROUP BY status"
+    )
+    assert str(error.hint).startswith("Count by groups: ")
+
+
 def test_top_k_is_proposed_for_approx_top_k(analyst: dp_sql.Session) -> None:
     error = told(analyst, "SELECT approx_top_k(status, 2) FROM orders")
     assert error.suggestion == "SELECT DP_TOPK(status, 2, epsilon := 1) FROM orders"
@@ -485,3 +493,17 @@ def test_pivot_takes_the_query_of_a_plain_call_in_dp(
     assert SAME not in str(raised.value)
     proposed = f"PIVOT (FROM dp($$ {query} $$)) ON status USING first(n)"
     assert len(installed.execute(proposed).fetchall()) == 1
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("len(list_filter([status], lambda x: x = 'paid')) > 0", "has a lambda"),
+        ("COLUMNS('total') > 3", "has COLUMNS"),
+    ],
+)
+def test_what_is_not_supported_is_named_as_it_is(
+    owner: dp_sql.Session, condition: str, said: str
+) -> None:
+    statement = f"SELECT DP_COUNT(*, epsilon := 1{UNIT}) FROM orders WHERE {condition}"
+    assert said in told(owner, statement).message

@@ -101,8 +101,14 @@ def _check_row_wise(tree: Node) -> None:
                 why = "an aggregate: it looks at other rows"
             case exp.Parameter() | exp.Placeholder():
                 why = "a parameter: write the value into the statement"
-            case _ if isinstance(node, _ACROSS_ROWS) or not isinstance(node, _ROW_WISE):
+            case exp.Lambda():
+                why = "a lambda, which is not supported here"
+            case exp.Columns():
+                why = "COLUMNS(…), which is not supported here: name the columns"
+            case _ if isinstance(node, _ACROSS_ROWS):
                 why = "a part that may look at other rows"
+            case _ if not isinstance(node, _ROW_WISE):
+                why = "a part that dp_sql cannot prove to depend on one row alone"
             case _:
                 continue
         where = "WHERE of the source of a DP call"
