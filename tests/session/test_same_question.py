@@ -507,3 +507,16 @@ def test_what_is_not_supported_is_named_as_it_is(
 ) -> None:
     statement = f"SELECT DP_COUNT(*, epsilon := 1{UNIT}) FROM orders WHERE {condition}"
     assert said in told(owner, statement).message
+
+
+def test_an_alias_in_where_is_checked_as_if_its_expression_were_written_there(
+    owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    owner.execute("CREATE MACRO of_all() AS (SELECT count(*) FROM orders)")
+    for session, more in ((owner, UNIT), (analyst, "")):
+        for item in ("of_all()", "(SELECT count(*) FROM orders)", "sum(total) OVER ()"):
+            error = told(
+                session,
+                f"SELECT {item} AS x, DP_COUNT(*, epsilon := 1{more}) AS n FROM orders WHERE x > 3",
+            )
+            assert error.suggestion == ""
