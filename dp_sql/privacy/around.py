@@ -73,7 +73,7 @@ def _check_macros(statement: Statement, engine: OwnersEngine) -> None:
 
 def _beside_calls(statement: Statement) -> str:
     """The statement without its DP calls, except their strings: the rest is checked for a plan."""
-    spans = [call.span for select in statement.selects for call in select.calls]
+    spans = [span for select in statement.selects for span in select.call_spans]
     return " ".join(
         token.text
         for token in statement.tokens

@@ -47,9 +47,12 @@ def _edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
     if "HAVING" in clauses:  # over released columns, which are not groups any more
         start, _ = clauses["HAVING"]
         edits.append((start, start + len("HAVING"), "WHERE"))
-    for call, (_, alias) in zip(select.calls, releases, strict=True):
-        column = f"__dp_groups.{alias}" if select.keys else f"{alias}.__dp_value"
-        edits.append((call.start, call.end, f"({column})"))
+    columns = [
+        f"(__dp_groups.{alias})" if select.keys else f"({alias}.__dp_value)"
+        for _, alias in releases
+    ]
+    edits += [(*call.span, column) for call, column in zip(select.calls, columns, strict=True)]
+    edits += [(*span, columns[number]) for span, number in select.repeats]
     return edits + _alias_edits(select)
 
 

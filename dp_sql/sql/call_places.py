@@ -6,7 +6,7 @@ from dp_sql.errors import NotSupported, ParseError, guessed
 from dp_sql.sql.clauses import Clause, SelectText
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.tokens import Token, matching, put, split, text_of, token_at
+from dp_sql.sql.tokens import Token, folded, matching, put, split, text_of, token_at
 
 _AFTER_CALL = {
     "OVER": "OVER: a DP call is an aggregate of the whole source, not a window function",
@@ -47,7 +47,7 @@ def check_place(tokens: Sequence[Token], index: int, select: SelectText) -> None
                 f"SELECT … FROM (SELECT {example} AS answer FROM …) WHERE …"
             )
         message = f"{name} is not allowed {where}; it is an answer, not a condition."
-        instead = _by_name(tokens, index, select) if place == "HAVING" else []
+        instead = _listed(tokens, index, select) if place in {"HAVING", "ORDER"} else []
         raise tokens[index].error(NotSupported, message, hint, instead)
     after = matching(tokens, index + 1) + 1
     word = token_at(tokens, after).upper
@@ -78,6 +78,26 @@ def check_place(tokens: Sequence[Token], index: int, select: SelectText) -> None
         raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
 
 
+def repeated(
+    tokens: Sequence[Token], index: int, select: SelectText, places: Sequence[int]
+) -> int | None:
+    """The call of the list, at one of `places`, that HAVING or ORDER BY has again; None: no such.
+
+    It is the same answer, and is not released again.
+    """
+
+    def written(start: int) -> list[tuple[str, str]]:
+        return [
+            (t.kind, folded(t.name) if t.name else t.text)
+            for t in tokens[start : matching(tokens, start + 1) + 1]
+        ]
+
+    clause = select.clause_of(index)
+    if clause is None or clause.keyword not in {"HAVING", "ORDER"}:
+        return None
+    return next((place for place in places if written(place) == written(index)), None)
+
+
 def _with_where(tokens: Sequence[Token], at: int, select: SelectText) -> list[str]:
     """The statement whose FILTER (WHERE …) at a place is in its WHERE clause instead."""
     close = matching(tokens, at + 1) if token_at(tokens, at + 1).is_symbol("(") else at
@@ -95,18 +115,13 @@ def _with_where(tokens: Sequence[Token], at: int, select: SelectText) -> list[st
     return [f"{before} WHERE {condition}{text[end:]}"]
 
 
-def _by_name(tokens: Sequence[Token], index: int, select: SelectText) -> list[str]:
-    """The statement with the name of an answer in place of the same call in HAVING."""
-    call = tokens[index : matching(tokens, index + 1) + 1]
-    listed = select.clause("SELECT")
-    for i in range(0 if listed is None else listed.start, index - len(call)):
-        stop = i + len(call)
-        if [one.text for one in tokens[i:stop]] == [one.text for one in call]:
-            is_named = tokens[stop].upper == "AS"
-            text = put(call, tokens[stop + 1].text if is_named else "answer")
-            end = tokens[stop - 1].end
-            return [Restated(text if is_named else f"{text[:end]} AS answer{text[end:]}")]
-    return []
+def _listed(tokens: Sequence[Token], index: int, select: SelectText) -> list[str]:
+    """The statement whose list has the call of HAVING or ORDER BY, which names it."""
+    call, listed = tokens[index : matching(tokens, index + 1) + 1], select.clause("SELECT")
+    if listed is None or listed.start > index:
+        return []
+    text, end = put(call, "answer"), tokens[listed.stop - 1].end
+    return [Restated(f"{text[:end]}, {text_of(call)} AS answer{text[end:]}")]
 
 
 def _with_case(tokens: Sequence[Token], index: int, at: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dp_sql.errors import ArgumentError, NotSupported, QueryError
 from dp_sql.sql.arguments import DpCall, read_call, stated
-from dp_sql.sql.call_places import check_place
+from dp_sql.sql.call_places import check_place, repeated
 from dp_sql.sql.clauses import Clause, SelectText, Span, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import PublicSet, Reference, SetPerKey
@@ -31,6 +31,7 @@ class DpSelect(NamedTuple):
     """One SELECT with DP calls in its list. All spans are offsets in `text`, None if absent.
 
     `text` is the whole text, `tokens` are those of the statement.
+    `repeats` are where HAVING and ORDER BY have a call of the list again, with that call's number.
     `items` are the spans of the expressions of the list. `clauses`, by keyword, include it (HAVING,
     of a grouped SELECT, is over released columns); `source` and `condition` are FROM and WHERE
     without it. `keys` are the columns and expressions of GROUP BY. `ctes` are those that it may
@@ -46,6 +47,12 @@ class DpSelect(NamedTuple):
     source: Span
     condition: Span | None
     ctes: Mapping[str, Span | None]
+    repeats: tuple[tuple[Span, int], ...] = ()
+
+    @property
+    def call_spans(self) -> list[Span]:
+        """Where its calls are, each as often as it is written."""
+        return [*(call.span for call in self.calls), *(span for span, _ in self.repeats)]
 
     @property
     def groups(self) -> PublicSet | SetPerKey | None:
@@ -106,7 +113,7 @@ class DpSelect(NamedTuple):
 
     def beside_calls(self, span: Span) -> list[Token]:
         """The tokens in a span of the text, outside the DP calls."""
-        return outside(self.between(span), [call.span for call in self.calls])
+        return outside(self.between(span), self.call_spans)
 
     def key_places(self, span: Span) -> list[tuple[Span, Reference]]:
         """Where a span of the text has expressions that are keys, outside the DP calls."""
@@ -151,7 +158,7 @@ def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect,
 
     NotSupported where a call is outside the list of a SELECT; otherwise raises as `read_call`.
     """
-    grouped: dict[int, tuple[SelectText, list[int]]] = {}
+    grouped: dict[int, tuple[SelectText, list[int], list[tuple[int, int]]]] = {}
     end = -1
     places = [
         i
@@ -166,9 +173,15 @@ def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect,
         end = matching(tokens, index + 1)
     for index in places:
         select = enclosing_select(tokens, index)
+        begin = select.clauses[0].start if select.clauses else -1
+        known = grouped[begin][1] if begin in grouped else []
+        first = repeated(tokens, index, select, known)
+        if first is not None:
+            grouped[begin][2].append((index, known.index(first)))
+            continue
         check_place(tokens, index, select)
-        grouped.setdefault(select.clauses[0].start, (select, []))[1].append(index)
-    found = tuple(_read_select(tokens, *pair, under_policy) for pair in grouped.values())
+        grouped.setdefault(begin, (select, [], []))[1].append(index)
+    found = tuple(_read_select(tokens, *parts, under_policy) for parts in grouped.values())
     # A release inside the source of another call would be drawn again at each reading.
     for index in places:
         if any(a <= tokens[index].start < b for a, b in (select.source for select in found)):
@@ -183,7 +196,11 @@ def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect,
 
 
 def _read_select(
-    tokens: Sequence[Token], select: SelectText, places: list[int], under_policy: bool
+    tokens: Sequence[Token],
+    select: SelectText,
+    places: list[int],
+    repeats: Sequence[tuple[int, int]],
+    under_policy: bool,
 ) -> DpSelect:
     def behind(clause: Clause | None) -> Span | None:
         if clause is None:
@@ -201,7 +218,7 @@ def _read_select(
         raise tokens[start].error(NotSupported, message, "Thin out the answer in an outer query.")
     items = tuple((a, b) for a, b in split(tokens, start, listed.stop) if a < b)
     keys = group_keys(tokens, group, items, places) if group else ()
-    of_groups = ["groups", "max_groups_contributed"] if group is not None else []
+    of_groups = ["groups", "max_groups_contributed"] if keys else []  # none in GROUP BY ()
     named = {folded(t.name or "") for t, sign in pairwise(tokens) if sign.is_symbol(":=", "=>")}
     if "groups" not in named and any(_may_find_groups(tokens, i) for i in places):
         of_groups = []  # found for all
@@ -210,7 +227,7 @@ def _read_select(
     if unit is not None and any(key.text == unit.written for key in keys):
         of_groups = []  # refused when planned
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
-    _check_groups(tokens, places, calls, group is not None)
+    _check_groups(tokens, places, calls, bool(keys))
     for key in keys:
         if group and key.is_expression and not all(call.parameters.reads_people for call in calls):
             message = "GROUP BY beside DP_SELECT takes columns of the scores."
@@ -229,8 +246,12 @@ def _read_select(
         source=source,
         condition=behind(select.clause("WHERE")),
         ctes=select.ctes,
+        repeats=tuple(
+            ((tokens[i].start, tokens[matching(tokens, i + 1)].end), number)
+            for i, number in repeats
+        ),
     )
-    if under_policy and group is None and any(call.k is not None for call in calls):
+    if under_policy and not keys and any(call.k is not None for call in calls):
         for clause in filter(None, (select.clause("LIMIT"), select.clause("OFFSET"))):
             # The answer has one row, so it would look as if it limited the list or people's rows.
             message = f"{clause.keyword} next to a DP call does not limit the source."

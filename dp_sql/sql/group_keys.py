@@ -18,7 +18,7 @@ _SETS = {"ROLLUP", "CUBE", "GROUPING"}
 def group_keys(
     tokens: Sequence[Token], group: Clause, items: tuple[TokenSpan, ...], places: Sequence[int]
 ) -> tuple[Reference, ...]:
-    """The keys of a GROUP BY clause, which may also be numbers or names of items, or ALL.
+    """The keys of a GROUP BY clause, also numbers or names of items, or ALL; () has none.
 
     `items` are those of the list, `places` those of the DP calls. An expression is called as in
     the list, or else as it is written. Raises NotSupported.
@@ -26,6 +26,8 @@ def group_keys(
     parts = split(tokens, group.start + 2, group.stop)
     if not parts or any(a >= b for a, b in parts):
         raise tokens[group.start].error(NotSupported, "GROUP BY names no column here.")
+    if [text_of(tokens[a:b]).replace(" ", "") for a, b in parts] == ["()"]:
+        return ()
     _refuse_sets(tokens, parts)
     beside = tuple((a, b) for a, b in items if not any(a <= place < b for place in places))
     if [tokens[a].upper for a, b in parts if b - a == 1] == ["ALL"]:

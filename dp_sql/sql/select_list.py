@@ -124,7 +124,7 @@ def _by_groups(tokens: Sequence[Token]) -> list[str]:
 def _blanked(select: DpSelect, start: int, stop: int) -> str:
     """The text of one item with NULL, padded, in place of calls and keys: offsets stay."""
     written = select.text[start:stop]
-    places = [call.span for call in select.calls]
+    places = select.call_spans
     places += [place for place, _ in select.key_places((start, stop))]
     for first, last in places:
         if start <= first and last <= stop:

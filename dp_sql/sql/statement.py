@@ -80,7 +80,7 @@ class Statement:
     def around_calls(self) -> list[Token]:
         """Its tokens outside its DP calls and their sources."""
         spans = [select.source for select in self.selects]
-        return outside(self.tokens, spans + [call.span for s in self.selects for call in s.calls])
+        return outside(self.tokens, spans + [span for s in self.selects for span in s.call_spans])
 
     @property
     def span(self) -> Span:

@@ -36,7 +36,7 @@ SELECT -1, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM rat
 -- ParseError: Syntax error at
 SELECT ALL, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ALL
 
--- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+-- NotSupported: groups and max_groups_contributed need a GROUP BY clause.
 SELECT (), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ()
 
 -- NotSupported: ROLLUP is not supported with a DP call: one person is in a group

@@ -165,10 +165,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE epoch_ms(user_id) IS N
 -- NotPrivate: This function is supported here only in its basic form.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE to_timestamp(user_id) IS NULL
 
--- NotPrivate: The function timezone is not supported here: dp_sql cannot prove that it
+-- NotPrivate: This takes a time zone's name in quotes.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE timezone('Mars', now()) IS NULL
 
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
+-- NotPrivate: This takes a time zone's name in quotes.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day AT TIME ZONE region IS NULL
 
 -- NotPrivate: The function strptime is not supported here: dp_sql cannot prove that it

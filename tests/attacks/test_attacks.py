@@ -164,7 +164,7 @@ _WORDS = {
     "regexp_full_match", "strlen", "disabled_optimizers", "nullif", "least", "abs", "sign", "BETWEEN",
     "INTERVAL", "VALUES", "arg_min", "arg_max", "row", "lag", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
     "json_extract", "json_extract_string", "list_slice", "avg", "count_if", "array_extract", "array_slice",
-    "struct_extract", "list_value", "list_aggregate", "time_bucket", *FUNCTIONS,
+    "struct_extract", "list_value", "list_aggregate", "time_bucket", "timezone", *FUNCTIONS,
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
@@ -184,6 +184,7 @@ _FORMS = {
         r"|SELECT system\.main\.min\(CAST\(value AS VARCHAR\)\) FROM \("
         r"|SELECT 1 FROM \(SELECT DISTINCT "
         r"|SELECT system\.main\.regexp_\w+\('', '"
+        r"|SELECT system\.main\.timezone\('[\w+/-]+', CAST\('2000-01-01' AS "
         r'|EXPLAIN \(FORMAT json\) SELECT "__dp_person", "__dp_item" FROM \(SELECT '
     ),
     "extract_statements": re.compile(r"SELECT .+ FROM \(WITH __dp_(read|kept) AS "),

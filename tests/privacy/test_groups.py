@@ -105,6 +105,32 @@ def test_having_order_and_limit_work_on_what_was_released(log: dp_sql.Session) -
     assert found == [("south", 1)]
 
 
+@pytest.mark.parametrize(
+    ("listed", "tail"),
+    [("region, {}", "ORDER BY {} DESC, region"), ("region, {} AS n", "HAVING {} >= 0 ORDER BY {} DESC, 1"),
+     ("DISTINCT region, {} + 1", "HAVING NOT ({}) < 0 ORDER BY {} + 1, 1 DESC")],
+)  # fmt: skip
+def test_a_call_of_the_list_that_having_or_order_by_repeats_is_one_release(
+    listed: str, tail: str, log: dp_sql.Session
+) -> None:
+    call = (
+        f"DP_COUNT(*, {SURE}, {UNIT}, groups := ['north', 'nowhere'], max_groups_contributed := 3)"
+    )
+    again = call.replace("DP_COUNT", "dp_count").replace(", ", ",\n")
+    text = f"SELECT {listed.format(call)} FROM seen GROUP BY region {tail.replace('{}', again)}"
+    found = asked(log, text)
+    assert [region for region, _ in found] in (["north", "nowhere"], ["nowhere", "north"])
+    assert len(log.receipts) == 1
+
+
+@pytest.mark.parametrize("tail", ["GROUP BY ()", "GROUP BY ALL", "GROUP BY ( )"])
+def test_without_keys_there_is_one_answer(tail: str, log: dp_sql.Session) -> None:
+    (whole,) = asked(log, f"SELECT 'all' AS k, DP_COUNT(*, {SURE}, {UNIT}) AS n FROM seen")
+    assert asked(log, f"SELECT 'all' AS k, DP_COUNT(*, {SURE}, {UNIT}) AS n FROM seen {tail}") == [
+        whole
+    ]
+
+
 def test_two_calls_are_answered_group_by_group(log: dp_sql.Session) -> None:
     more = f"{SURE}, {UNIT}, groups := regions.name, max_groups_contributed := 3"
     found = asked(
