@@ -187,7 +187,7 @@ def test_functions_may_read_the_time_and_the_time_zone_of_a_statement_and_no_oth
         ("(SELECT user_id, title, title.nope AS x FROM ratings)", "not a column"),
         (
             "(SELECT user_id, unnest(list_filter(tags, lambda t: random() < 1)) AS title FROM ratings)",
-            "other rows",
+            "has a lambda",
         ),
         (
             "(SELECT user_id, unnest([random()]) AS title FROM ratings)",
