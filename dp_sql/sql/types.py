@@ -31,7 +31,7 @@ _NAME_OR_ENUM = r""" "(?:[^"]|"")*" | \bENUM\((?:'(?:[^']|'')*'(?:,[ ]?)?)*\) ""
 _LABELS = re.compile(_NAME_OR_ENUM, re.VERBOSE)
 # What arrow changes or refuses on some versions; a word before a space is the name of a field.
 _NOT_IN_ARROW = re.compile(
-    rf"""{_NAME_OR_ENUM} | \b(?:BIT|TIME[ ]WITH[ ]TIME[ ]ZONE|U?HUGEINT|UUID|VARIANT
+    rf"""{_NAME_OR_ENUM} | \b(?:BIT|TIME[ ]WITH[ ]TIME[ ]ZONE|U?HUGEINT|BIGNUM|UUID|VARIANT
        |GEOMETRY(?:\('[^']*'\))?)(?![\w ])""",
     re.VERBOSE,
 )

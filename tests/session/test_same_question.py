@@ -488,7 +488,9 @@ def test_pivot_takes_the_query_of_a_plain_call_in_dp(
         f"SELECT status, DP_COUNT(1, epsilon := 1, groups := ['paid', 'sent']{UNIT}) AS n "
         "FROM orders GROUP BY status"
     )
-    with pytest.raises(duckdb.Error, match=r"Write PIVOT \(FROM dp\(") as raised:
+    shown = tuple(map(int, duckdb.__version__.split(".")[:2])) >= (2, 0)  # to a macro
+    match = r"Write PIVOT \(FROM dp\(" if shown else "Write the query into dp"
+    with pytest.raises(duckdb.Error, match=match) as raised:
         installed.execute(f"PIVOT ({query}) ON status USING first(n)")
     assert SAME not in str(raised.value)
     proposed = f"PIVOT (FROM dp($$ {query} $$)) ON status USING first(n)"
