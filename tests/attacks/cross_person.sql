@@ -321,7 +321,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings PIVOT (max(title) FOR region
 -- NotPrivate: PIVOT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings UNPIVOT (x FOR y IN (title, region))
 
--- NotPrivate: c.n is not a column of the source.
+-- NotPrivate: A source cannot use c.n: it cannot refer to the query around it.
 SELECT (SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings WHERE score > c.n) FROM (SELECT 5 AS n) c
 
 -- NotPrivate: A source cannot use c.title: it cannot refer to the query around it.

@@ -51,7 +51,7 @@ SELECT GROUPING SETS ((region), ()), DP_TOPK(title, 2, epsilon := 1, max_groups_
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT (score), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY (score)
 
--- SourceError
+-- NotSupported: HAVING beside a DP call is a condition on its answers
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region HAVING count(*) > 3
 
 -- SourceError

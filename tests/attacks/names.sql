@@ -219,7 +219,7 @@ FROM __dp_rows
 -- NotSupported: This session answers DP functions itself: it needs no dp(…)
 FROM dp($$ SELECT 1 $$)
 
--- CatalogException: Catalog Error: Table Function with name dp does not exist!
+-- NotSupported: This session answers DP functions itself: it needs no dp(…)
 FROM dp('FROM ratings')
 
 -- NotPrivate: This source is public: it contains no private rows.
