@@ -186,5 +186,5 @@ SELECT user_id AS region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed
 -- ArgumentError: Under a policy groups := observed is allowed only if the policy declares
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1, groups := observed) FROM ratings GROUP BY region
 
--- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for day; delta finds items here, not groups)
+-- ArgumentError: The policy allows no delta
 SELECT day, DP_TOPK(title, 2, epsilon := 1, delta := 1e-9, max_groups_contributed := 1) FROM ratings GROUP BY day

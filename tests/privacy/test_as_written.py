@@ -81,7 +81,7 @@ CASES = [
     "title|user_id|ratings WHERE CAST(year AS VARCHAR) = '2003' OR coalesce(title, region, 'x') = 'x'",
     "title|user_id|ratings WHERE year BETWEEN 2000 AND 2000 + 5",
     "title|user_id|ratings WHERE date_part('year', day) = 2024 AND day::TIMESTAMP AT TIME ZONE 'UTC' IS NOT NULL",
-    "title|user_id|(SELECT DISTINCT user_id, title, tags, s FROM ratings)",
+    "title|user_id|(SELECT DISTINCT user_id, title, year FROM ratings)",
     "title|user_id|(SELECT user_id, title FROM (SELECT user_id, title || 'y' AS title FROM ratings WHERE year % 3 = 0) a WHERE length(title) > 2) b WHERE b.title LIKE '%y'",
     "title|user_id|(FROM ratings SELECT user_id, lower(title) AS title WHERE year + 1 > 3)",
     "era|user_id|(SELECT r.*, e.era FROM ratings r JOIN ranges e ON r.year >= e.lo AND r.year < e.hi)",

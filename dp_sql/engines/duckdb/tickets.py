@@ -26,6 +26,7 @@ from dp_sql.releases import Receipt, shared
 if TYPE_CHECKING:
     from dp_sql.budget.account import Account
 
+_Key = tuple[str, int, int]  # a ticket, and the numbers of a connection and of its query
 T = TypeVar("T")
 S = TypeVar("S", bound=Sized)
 
@@ -68,7 +69,8 @@ class Tickets:
         self._lock = threading.Lock()
         self._once: dict[str, tuple[Plan, int | None, int]] = {}
         self._again: OrderedDict[str, Plan] = OrderedDict()
-        self._answers: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
+        self._answers: OrderedDict[_Key, _Answer] = OrderedDict()
+        self._n_people: dict[_Key, int] = {}  # in the draws of those answers that have any
         self._receipts: defaultdict[int, list[tuple[int, Receipt]]] = defaultdict(list)
         self._numbers = itertools.count(1)
         self._errors: dict[str, DpSqlError] = {}
@@ -145,7 +147,7 @@ class Tickets:
             self._once.pop(ticket, None)
             self._errors.pop(ticket, None)
             for key in [key for key in self._answers if key[0] == ticket]:
-                del self._answers[key]
+                self._forget(key)
 
     def groups_once(
         self, ticket: str, execution: tuple[int, int], draw: Callable[[], S], step: str = "kept"
@@ -159,10 +161,11 @@ class Tickets:
             if step in answer.draws or not answer.is_done:  # else they are forgotten
                 if step not in answer.draws:
                     answer.draws[step] = draw()
+                    self._count_people((ticket, *execution), answer)
                 return answer.draws[step]  # type: ignore[return-value]
         with self._lock:  # unless another reading has done so
             if self._answers.get((ticket, *execution)) is answer:
-                del self._answers[ticket, *execution]
+                self._forget((ticket, *execution))
         return self.groups_once(ticket, execution, draw, step)
 
     def plan(self, ticket: str) -> Plan:
@@ -207,13 +210,21 @@ class Tickets:
 
     def _forget_oldest(self) -> None:
         """Forget the oldest answers that no one is reading, as far as the limits ask for it."""
-        unread = [key for key, answer in self._answers.items() if not answer.n_readers]
-        draws = chain.from_iterable([*answer.draws.values()] for answer in self._answers.values())
-        n_people = sum(map(len, draws))
-        for key in unread:
-            if len(self._answers) <= _MAX_ANSWERS and n_people <= _MAX_PEOPLE:
+        while len(self._answers) > _MAX_ANSWERS or sum(self._n_people.values()) > _MAX_PEOPLE:
+            unread = (key for key, answer in self._answers.items() if not answer.n_readers)
+            oldest = next(unread, None)
+            if oldest is None:
                 return
-            n_people -= sum(map(len, self._answers.pop(key).draws.values()))
+            self._forget(oldest)
+
+    def _forget(self, key: _Key) -> None:
+        del self._answers[key]
+        self._n_people.pop(key, None)
+
+    def _count_people(self, key: _Key, answer: _Answer) -> None:
+        with self._lock:
+            if self._answers.get(key) is answer:  # else it has been withdrawn
+                self._n_people[key] = sum(map(len, answer.draws.values()))
 
     def _take(self, ticket: str) -> tuple[Plan, int | None, int]:
         with self._lock:
