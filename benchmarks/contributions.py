@@ -222,8 +222,8 @@ _HEAD = """\
 `python -m benchmarks.contributions` writes this part. DP_COUNT and DP_SUM choose their bound from 1, 2, 4, … by how many
 people contribute more. The tables compare this with three other ways to choose and with fixed bounds, on rows per person
 and per item of three public data sets, on synthetic families, and on synthetic amounts of money in units from 10 to 10¹¹.
-The constants were chosen on two other public data sets and other draws of the families, but for one: the limit of ten
-doublings was 16, and was changed after a look at these sets. On 120 other draws of the sums at ε = 1 it changed the errors
+The constants were chosen on two other public data sets and other draws of the families, with one exception: the limit
+of ten doublings was 16 until these sets had been seen. On 120 other draws of the sums at ε = 1 the change moved the errors
 from 3.18 / 3.28 / 2.53 to 3.06 / 2.68 / 2.71; at the other ε they stayed the same. Each cell gives the RMSE / median /
 95th percentile of the absolute error as a geometric mean over all sets. It is divided by that of the set's best fixed bound,
 which is not known in advance, with all of ε spent on its noise. Bounds chosen with a probability below 10⁻⁶ are left out.

@@ -1,8 +1,8 @@
 """`python -m benchmarks.grouped_counts`: counts of rows per group, with and without a cap.
 
-What is measured: DP_COUNT(*) … GROUP BY over public groups. Without a cap, one bound on a person's
-rows in a group is chosen for all groups (k_norm_bound). With a cap of c groups per person, each
-group has a bound of its own, at ε/c.
+What is measured: DP_COUNT(*) … GROUP BY over public groups. Without a cap, one limit on a person's
+rows, in each group or in all, is chosen (chosen_norm). With a cap of c groups per person, each group
+has a bound of its own, at ε/c.
 """
 
 from __future__ import annotations

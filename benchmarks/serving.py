@@ -21,7 +21,7 @@ import duckdb
 
 from dp_sql.cli.serve import PASTE
 from dp_sql.engines.duckdb.quack_server import load_quack
-from dp_sql.server.tokens import add_token
+from dp_sql.server.access_tokens import add_token
 
 N_ROWS = 100_000
 N_ANALYSTS = 20

@@ -18,8 +18,8 @@ from typing import Any
 import duckdb
 
 import dp_sql
+from dp_sql.server.access_tokens import add_token
 from dp_sql.server.gateway import Gateway
-from dp_sql.server.tokens import add_token
 
 N_ANSWERS = (1, 1_000, 10_000)
 _SAMPLE = 100  # answers whose median is the time

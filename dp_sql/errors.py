@@ -18,6 +18,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Sequence
 
+WRITE_INSTEAD, OTHER_QUESTION = "Write instead:", "A different question that works:"
 _WIDTH = 80  # columns of the line above the caret
 _BEFORE = 45  # of these, how many may lie before the caret
 
@@ -27,7 +28,7 @@ class DpSqlError(Exception):
 
 
 class InternalError(DpSqlError):
-    """A bug of dp_sql. Nothing was released; please report the statement."""
+    """A bug in dp_sql. No answer came, but its cost may be spent; please report the statement."""
 
 
 class PolicyError(DpSqlError):
@@ -39,10 +40,10 @@ class LedgerError(DpSqlError):
 
 
 class QueryError(DpSqlError):
-    """Your statement is refused: what is wrong, where (in characters), and what would work.
+    """The statement was refused, or its release failed: what is wrong, where, and what would work.
 
     `instead` are statements that may work; a session tries them, and `suggestion` is the first that
-    does.
+    does. `asks_other`: it does not answer the same question.
     """
 
     def __init__(
@@ -56,8 +57,9 @@ class QueryError(DpSqlError):
     ) -> None:
         super().__init__(message)
         self.message, self.text, self.position, self.hint = message, text, position, hint
-        self.instead, self.suggestion = tuple(instead), ""
+        self.instead, self.suggestion, self.asks_other = tuple(instead), "", False
         self.names: Sequence[str] = ()  # what a mistyped name may mean
+        self.public: Sequence[str] = ()  # sets in `instead` that are known to be public
         self.line: int | None = None  # of the position, from 1; so is the column
         self.column: int | None = None
         if text is not None and position is not None:
@@ -80,7 +82,8 @@ class QueryError(DpSqlError):
         if self.hint:
             is_apart = self.suggestion or shown != self.message
             shown += ("\n\n" if is_apart else "\n") + self.hint
-        return f"{shown}\n\nWrite instead:\n{self.suggestion}" if self.suggestion else shown
+        introduced = OTHER_QUESTION if self.asks_other else WRITE_INSTEAD
+        return f"{shown}\n\n{introduced}\n{self.suggestion}" if self.suggestion else shown
 
 
 class ParseError(QueryError):

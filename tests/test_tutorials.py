@@ -19,7 +19,7 @@ from dp_sql.cli import serve
 from dp_sql.cli.main import main
 from dp_sql.cli.shell.main import _run_input
 from dp_sql.cli.shell.state import Shell
-from dp_sql.server.tokens import tokens_beside
+from dp_sql.server.access_tokens import tokens_beside
 
 ROOT = Path(__file__).parents[1]
 TUTORIALS = ROOT / "docs" / "tutorials"

@@ -34,7 +34,7 @@ _MODULES = {
     "avg": {"contributions.bounded_mean": "bounded_mean"},
     "people": {"contributions.laplace": "laplace"},
     "histogram": {"histogram.k_norm": "k_norm"},
-    "group_rows": {"histogram.k_norm_bound": "k_norm_bound"},
+    "group_rows": {"histogram.chosen_norm": "chosen_norm"},
     "groups": {"groups.partition_selection": "partition_selection"},
     "quantile": {"quantile.recursive": "recursive"},
 }  # fmt: skip

@@ -20,12 +20,13 @@ INTRODUCTION = (
     "The table shows the median relative error over the runs, and in brackets the error that 95 % of the runs stay",
     "within (with fewer than 20 runs, the largest). For several groups the error is the sum of the groups' errors over",
     "the sum of their true values; for the top 10 items it is the share of them that is missed. The smallest median is",
-    "bold, with all that are within 5 % of it; a dash marks a question that was not reached within ten minutes. **dp_sql was",
-    "given no bounds on rows or sums (except in one line, which says so), only a cap on groups per person in the TPC-H questions",
-    "with groups. The others were given bounds on each person's rows, groups or sums: the 95 % quantiles of the data itself.",
-    "These are private, and most users would have to guess them.** Without a bound, dp_sql's sums need about 90 people at",
-    "ε = 1: the sum over 49 people is lost. If a bound is public, state it with `contribution_bound` (for an average, a range of",
-    "the values with `lower` and `upper`): then few people suffice.",
+    "bold, with all that are within 5 %, or 0.01 percentage points, of it; a dash marks a question that was not reached within",
+    "ten minutes. **dp_sql was given no bounds on rows or sums (except in one line, which says so), only a cap on groups per",
+    "person in the TPC-H questions with groups. The others were given bounds on each person's rows, groups or sums. These, and",
+    "dp_sql's cap for the orders per month, are the 95 % quantiles of the data itself. They are private, and most users would",
+    "have to guess them.** Without a bound, dp_sql's sums need about 90 people at ε = 1: the sum over 49 people is lost. If a",
+    "bound is public, state it with `contribution_bound` (for an average, a range of the values with `lower` and `upper`): then",
+    "few people suffice.",
 )
 
 FOUND = (

@@ -70,7 +70,7 @@ def _plain(aggregate: Any, scale: float = 1) -> Any:
             query = _query(frame.lazy()).truncate_per_group(rows).select(expression)
             return _number(query) / scale
 
-        needs = "" if asked.question.kind == "people" else f"{rows} rows a person"
+        needs = "" if asked.question.kind == "people" else f"{rows} row{'s' * (rows > 1)} a person"
         if asked.question.kind == "mean":
             needs += f", amounts up to {asked.high:g}"
         return Answerer(run, needs)

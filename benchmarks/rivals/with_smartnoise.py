@@ -92,7 +92,11 @@ def prepare(asked: Asked, table: Path) -> Answerer:
             return sorted(groups, key=lambda item: -groups[item])[:K]
         return groups
 
-    needs = "" if kind == "people" else f"{rows} {'groups' if distinct else 'rows'} a person"
+    needs = (
+        ""
+        if kind == "people"
+        else f"{rows} {'group' if distinct else 'row'}{'s' * (rows > 1)} a person"
+    )
     if "value" in columns and kind in {"sum", "mean", "group_sum", "group_mean"}:
         needs += f", values up to {asked.high:g}"
     note = "`censor_dims: false`: it lists the groups of the data, which must be public"

@@ -64,7 +64,7 @@ def _query(asked: Asked, key: str) -> tuple[Any, str]:
     if "group" not in kind and kind not in {"top", "unknown_people"}:
         rows = 1 if kind == "median" else asked.rows
         builder = builder.enforce(MaxRowsPerID(rows))
-        return _aggregate(builder, asked), f"{rows} rows a person{values}"
+        return _aggregate(builder, asked), f"{rows} row{'s' * (rows > 1)} a person{values}"
     each = asked.rows_per_group if kind in {"group_rows", "group_sum", "group_mean"} else 1
     builder = builder.enforce(MaxGroupsPerID(key, asked.groups))
     builder = builder.enforce(MaxRowsPerGroupPerID(key, each))

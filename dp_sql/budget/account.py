@@ -204,7 +204,7 @@ def _too_much(
     elif largest is not None:
         together = " for all calls together" if len(amounts) > 1 else ""
         hint = f"The largest epsilon that still fits{together} is {in_words(largest)}."
-    what = f"This query costs {asked}, and {left} is left of the budget of {row.dataset}."
+    what = f"This query costs {asked}, but the budget of {row.dataset} has {left} left."
     return BudgetExceeded(what, hint=hint)
 
 

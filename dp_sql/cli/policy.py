@@ -17,8 +17,8 @@ from dp_sql.policy.parser import dotted
 from dp_sql.policy.template import draft
 from dp_sql.policy.validation import hidden, hidden_labels, missing_folders, problems, work_lines
 from dp_sql.privacy.expressions.comparisons import Unbound
-from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.sql.sqlglot_tree import Unreadable, tree_of
 
 _HELP = """\
@@ -83,6 +83,9 @@ def _check(policy: str, database: str) -> int:
 
     For the owner: it reads rows to check, and says what is wrong without naming anyone.
     """
+    if database.endswith(".toml") and not policy.endswith(".toml"):
+        message = f"The policy comes first: dp-sql policy check {database} {policy}"
+        raise CommandError(message)
     read = read_policy(policy)
     with opened(database) as catalog:
         # It refuses files that cannot be read as one.

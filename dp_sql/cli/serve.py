@@ -24,8 +24,8 @@ from dp_sql.engines.duckdb.quack_server import (
 from dp_sql.engines.duckdb.spill import remove_spill_folders
 from dp_sql.errors import NotSupported, PolicyError
 from dp_sql.files import open_private
+from dp_sql.server.access_tokens import add_token, digest_of, owner_of, read_tokens, tokens_beside
 from dp_sql.server.gateway import Gateway
-from dp_sql.server.tokens import add_token, digest_of, owner_of, read_tokens, tokens_beside
 from dp_sql.sql.formatting import literal
 
 _HELP = """\

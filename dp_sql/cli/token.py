@@ -8,7 +8,7 @@ import click
 
 from dp_sql.budget.model import name_of
 from dp_sql.errors import PolicyError
-from dp_sql.server.tokens import add_token, read_tokens, remove_token, tokens_beside
+from dp_sql.server.access_tokens import add_token, read_tokens, remove_token, tokens_beside
 
 _HELP = """\
 Make, list and remove the tokens that identify analysts to `dp-sql serve`.

@@ -9,13 +9,13 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dp_sql.engines.protocol import Pairs, PartedEngine, PartedQuestion, PublicRows, sent
+from dp_sql.engines.protocol import Pairs, PartedEngine, PartedQuestion, PublicRows, exact_in_arrow
 from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.groups import crossed
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql import parts
-from dp_sql.privacy.private_sql.groups import groups_sql
-from dp_sql.privacy.private_sql.statement import merged_sql
+from dp_sql.privacy.private_sql import parted_sql
+from dp_sql.privacy.private_sql.group_ctes import groups_sql
+from dp_sql.privacy.private_sql.release_select import merged_sql
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.types import exact
 from dp_sql.udfs.randomness import fair_bits
@@ -61,11 +61,11 @@ class ByParts:
         if "__dp_cover" in shape.takes:
             self._make_cover(merged, plans, place, key)
         elif not shape.keys and not shape.sums:
-            self._make_pairs(merged, plan, parts.pairs_sql(plans, place, key))
+            self._make_pairs(merged, plan, parted_sql.pairs_sql(plans, place, key))
             if plan.mechanism.ordered:
-                self._remake(merged, parts.ordered_sql(plan, merged))
+                self._remake(merged, parted_sql.ordered_sql(plan, merged))
         else:
-            asked = parts.summary_sql(plans, place, key)
+            asked = parted_sql.summary_sql(plans, place, key)
             self._make_rows(merged, plan, asked)
             if not shape.sums:  # each row as often as it was counted
                 listed = ", ".join(asked.keys)
@@ -73,7 +73,7 @@ class ByParts:
         domain: str | None = None
         if plan.keys and plan.domain is not None and plan.domain.select is None:
             items = _ITEMS.format(place)
-            self._make_rows(items, plan, parts.all_items_sql(plans, place, key))
+            self._make_rows(items, plan, parted_sql.all_items_sql(plans, place, key))
             domain = f"SELECT __dp_item AS item FROM {items}"
         return merged_sql(plan, ticket, merged, domain)
 
@@ -87,28 +87,28 @@ class ByParts:
             select = groups.select
             if _reads_people(plan, select):
                 select = crossed([self._observed(plan, i, f) for i, f in enumerate(groups.factors)])
-            self._remake(parts.GROUPS, groups_sql(plan, f"({select}) AS __dp_crossed"))
+            self._remake(parted_sql.GROUPS, groups_sql(plan, f"({select}) AS __dp_crossed"))
             return
-        self._make_pairs("__dp_members", plan, parts.members_sql(plans, key))
-        self._remake(parts.GROUPS, parts.found_groups_sql(plan, ticket, "__dp_members"))
+        self._make_pairs("__dp_members", plan, parted_sql.members_sql(plans, key))
+        self._remake(parted_sql.GROUPS, parted_sql.found_groups_sql(plan, ticket, "__dp_members"))
 
     def _observed(self, plan: Plan, place: int, factor: str) -> str:
         """The values of a key, `factor`, without people's rows: the engine is asked for these."""
         if not _reads_people(plan, factor):
             return factor
         table = f"__dp_observed_{place}"
-        asked = parts.PartSql(factor, "SELECT DISTINCT item FROM __dp_parts", ("item",))
+        asked = parted_sql.PartSql(factor, "SELECT DISTINCT item FROM __dp_parts", ("item",))
         self._make_rows(table, plan, asked)
         return f"SELECT item FROM {table}"
 
     # --- what an engine answers, as tables ---
 
-    def _make_rows(self, table: str, plan: Plan, asked: parts.PartSql) -> None:
+    def _make_rows(self, table: str, plan: Plan, asked: parted_sql.PartSql) -> None:
         """Make a table of all rows of the answer."""
         question = self._question(plan, asked)
         self._make(table, question.columns, self._engine.rows(question))
 
-    def _make_pairs(self, table: str, plan: Plan, asked: parts.PartSql) -> None:
+    def _make_pairs(self, table: str, plan: Plan, asked: parted_sql.PartSql) -> None:
         """Make a table of all pairs, in which people are codes."""
         import pyarrow as pa
 
@@ -135,9 +135,9 @@ class ByParts:
         plan, listed = plans[place], plans[place].mechanism.bounds
         if listed is None:
             raise InternalError("This mechanism needs pairs.")
-        bounds = listed(**plan.parameters.given_to(plan.mechanism))
+        bounds = listed(**plan.parameters.mechanism_arguments(plan.mechanism))
         grouped = ("__dp_group",) if plan.keys else ()
-        question = self._question(plan, parts.pairs_sql(plans, place, key), shown=grouped)
+        question = self._question(plan, parted_sql.pairs_sql(plans, place, key), shown=grouped)
         first = self._engine.thin(question, partial.PEOPLE_PER_ITEM)
         shown = first.shown.sort_by("item") if grouped else first.shown
 
@@ -150,7 +150,7 @@ class ByParts:
 
         groups = None
         if grouped:
-            counted = self._run(f"SELECT system.main.count(*) FROM {parts.GROUPS}").fetchall()
+            counted = self._run(f"SELECT system.main.count(*) FROM {parted_sql.GROUPS}").fetchall()
             groups = partial.Groups(counted[0][0], of_items)
         of_bounds = partial.partial_cover_counts(
             lambda _: [first], complete, bounds, first.n_people, groups=groups
@@ -163,7 +163,7 @@ class ByParts:
         self._make(table, [(name, "BIGINT") for name in names], rows)
 
     def _question(
-        self, plan: Plan, asked: parts.PartSql, shown: Sequence[str] = ()
+        self, plan: Plan, asked: parted_sql.PartSql, shown: Sequence[str] = ()
     ) -> PartedQuestion:
         types = self._typed(asked.part_sql)
         columns = [*((name, types[name]) for name in asked.keys), *asked.sums]
@@ -173,10 +173,12 @@ class ByParts:
             for table in plan.tables
             if table not in private
         }
-        if parts.GROUPS in asked.part_sql:
-            public[_temporary(parts.GROUPS)] = self._public(f"SELECT * FROM {parts.GROUPS}")
-        if parts.DOMAIN in asked.merge_sql and plan.domain is not None:
-            public[_temporary(parts.DOMAIN)] = self._public(str(plan.domain.select))
+        if parted_sql.GROUPS in asked.part_sql:
+            public[_temporary(parted_sql.GROUPS)] = self._public(
+                f"SELECT * FROM {parted_sql.GROUPS}"
+            )
+        if parted_sql.DOMAIN in asked.merge_sql and plan.domain is not None:
+            public[_temporary(parted_sql.DOMAIN)] = self._public(str(plan.domain.select))
         return PartedQuestion(
             asked.part_sql, asked.keys, asked.merge_sql, columns, plan.people, public, tuple(shown)
         )
@@ -190,7 +192,7 @@ class ByParts:
 
     def _public(self, select: str) -> PublicRows:
         columns = [*self._typed(select).items()]
-        listed = ", ".join(sent(quote(name), name, kind) for name, kind in columns)
+        listed = ", ".join(exact_in_arrow(quote(name), name, kind) for name, kind in columns)
         rows = self._connection.sql(f"SELECT {listed} FROM ({select}) AS t").to_arrow_table()
         return PublicRows(columns, rows)
 

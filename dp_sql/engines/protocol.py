@@ -40,7 +40,7 @@ _EXACT = frozenset(
 )  # fmt: skip
 
 
-def sent(column: str, name: str, kind: str) -> str:
+def exact_in_arrow(column: str, name: str, kind: str) -> str:
     """A column in the form in which it is sent, under a name.
 
     Arrow holds some types exactly. Others are sent as strings, which DuckDB reads back as the same

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_sql.policy.budget_section import BudgetKeys, CapKeys
-from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.limits import Limits
 from dp_sql.policy.model import UNNAMED
+from dp_sql.policy.owners_catalogue import Catalogue, Listed
 from dp_sql.policy.parser import dotted, drafted
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
@@ -89,6 +89,11 @@ def _word_rank(name: str, kind: str = "") -> int | None:
     if not whole and underscore and len(prefix) <= 2:
         return _word_rank(rest, kind)
     return whole[0] if whole else None
+
+
+def speaks_of_people(name: str) -> bool:
+    """Whether a column is named like a person's id: user_id, c_custkey."""
+    return _word_rank(name) is not None
 
 
 def _table_rank(table: Listed) -> int | None:

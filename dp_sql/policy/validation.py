@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dp_sql.errors import SourceError, guess
-from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.model import DeclaredDomain, Link, Name, Policy, ScoreTable
+from dp_sql.policy.owners_catalogue import Catalogue, Listed
 from dp_sql.policy.parser import dotted
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.tokens import folded

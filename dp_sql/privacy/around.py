@@ -255,13 +255,27 @@ def _is_number(node: Node) -> bool:
 
 
 def _check_item(item: Node) -> None:
-    nodes = list(item.walk(prune=_is_call))
-    own = {name.name for n in nodes if isinstance(n, exp.Lambda) for name in n.expressions}
-    own |= {n.args["expression"].name for n in nodes if isinstance(n, exp.Comprehension)}
-    for node in nodes:
-        if isinstance(node, _READS_ROWS) or (isinstance(node, exp.Column) and node.name not in own):
+    for node in item.walk(prune=_is_call):
+        is_column = isinstance(node, exp.Column) and not _is_parameter(node, item)
+        if isinstance(node, _READS_ROWS) or is_column:
             shown = f"{to_sql(node)} next to a DP call may show rows of its source."
             raise NotSupported(shown, hint="Ask for it in a query of its own.")
+
+
+def _is_parameter(column: exp.Column, item: Node) -> bool:
+    """Whether a name is a parameter of a lambda or a comprehension that is around it in an item.
+
+    To DuckDB 1.5 one in other letters, YEAR for year, is none.
+    """
+    node: Any = column
+    while node is not item and len(column.parts) == 1:
+        node, place = node.parent, node.arg_key
+        parameters = node.expressions if isinstance(node, exp.Lambda) else []
+        if isinstance(node, exp.Comprehension) and place != "iterator":
+            parameters = [node.args["expression"], node.args.get("position")]
+        if column.name in {one.name for one in parameters if one is not None}:
+            return True
+    return False
 
 
 def _unsupported(what: str) -> NotSupported:

@@ -14,7 +14,7 @@ from typing import Any
 from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, fetched, refusal
 from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError, with_type
 from dp_sql.policy.model import read_policy
-from dp_sql.server.tokens import digest_of, owner_of, read_tokens
+from dp_sql.server.access_tokens import digest_of, owner_of, read_tokens
 from dp_sql.session.base import Session
 from dp_sql.session.connect import connect
 from dp_sql.session.describe import values_sql

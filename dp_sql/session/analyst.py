@@ -16,13 +16,14 @@ from sqlglot import exp
 
 from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
-from dp_sql.engines.duckdb.connection import Engine, forget_oldest
+from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.frozen import Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
-from dp_sql.engines.spark.catalog import Spark
+from dp_sql.engines.duckdb.sql_runner import forget_oldest
 from dp_sql.engines.spark.private_connection import SparkPrivateConnection
+from dp_sql.engines.spark.spark_catalog import Spark
 from dp_sql.errors import (
     ArgumentError,
     NotPrivate,
@@ -37,33 +38,32 @@ from dp_sql.privacy.expressions.comparisons import BY_PARAMETER
 from dp_sql.privacy.outer_sql import Edit
 from dp_sql.privacy.plans.analyst import analyst_plans
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.statement import answer_columns, release_columns
-from dp_sql.privacy.relations.compiler import Compiler
+from dp_sql.privacy.private_sql.release_select import answer_columns, release_columns
 from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.releases import Release
+from dp_sql.session.aggregates import read_directly
 from dp_sql.session.base import Session
 from dp_sql.session.corrected import refuse_unknown
 from dp_sql.session.corrections import (
-    THE_FUNCTIONS,
     constant_at,
     explained,
-    question_about,
     rescaled,
     syntax_error,
-    what_is_not_released,
 )
 from dp_sql.session.describe import describe_sql, described_name, tables_sql
 from dp_sql.session.explain import Explanation, explanation
-from dp_sql.session.question import Question
+from dp_sql.session.one_outcome import OneOutcome
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import SystemTable
-from dp_sql.sql.formatting import full_name, quote
-from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
+from dp_sql.sql.formatting import full_name, quote, shown_name
 from dp_sql.sql.parameters import as_literal
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.select_list import check_list, only_reads
-from dp_sql.sql.statement import QUERY, Statement, parse
-from dp_sql.sql.tokens import Token, folded, matching, put, text_of, tokenize
+from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
+from dp_sql.sql.tokens import QUERY, Token, folded, matching, put, text_of, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -75,10 +75,14 @@ class AnalystSession(Session):
 
     def __init__(self, database: str | Spark, policy: Policy, analyst: str) -> None:
         self._policy, self._analyst = policy, analyst
-        self._question: Question | None = None
+        self._outcome: OneOutcome | None = None
         with contextlib.ExitStack() as closing:
             with CATALOG_LOCK:
-                self._private = _private_side(database, policy)
+                self._private: PrivateConnection = (
+                    PrivateConnection(database, policy.limits)
+                    if isinstance(database, str)
+                    else SparkPrivateConnection(database, policy)
+                )
                 closing.callback(self._private.close)
                 wrong = misfits(policy, self._private.catalogue)
             if wrong:
@@ -107,6 +111,7 @@ class AnalystSession(Session):
     @property
     def releases(self) -> tuple[Release, ...]:
         """The releases that can be read again for free, oldest first."""
+        self._check_open()
         return self._store.all()
 
     @property
@@ -116,14 +121,15 @@ class AnalystSession(Session):
 
     def interrupt(self) -> None:
         """Stop what is running; its cost is spent, and its answer discarded, ready or not."""
-        if self._question is not None:
-            self._question.is_abandoned = True
+        if self._outcome is not None:
+            self._outcome.is_abandoned = True
         self._private.interrupt()
         self._public.interrupt()
 
     def close(self) -> None:
         """Close both connections and the ledger, after the question that is running."""
         with self._lock:
+            self._is_closed = True
             self._closing.close()
 
     # --- how an analyst's statements differ ---
@@ -142,14 +148,17 @@ class AnalystSession(Session):
             return [statement]
         if statement.keyword == "EXPLAIN":
             tokens, statement = statement.tokens, statement.without_explain()
+            instead: list[str]
             if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
                 message = "EXPLAIN must be followed by a SELECT with DP calls."
                 start = next((i for i, t in enumerate(tokens) if t.upper in QUERY), 1)
-                instead = [put(tokens[1:start], "")] if start > 1 else []
+                instead = [Restated(put(tokens[1:start], ""))] if start > 1 else []
                 raise tokens[min(1, len(tokens) - 1)].error(NotSupported, message, None, instead)
         elif not statement.may_be_query:
             message = "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE."
-            example = "For example: SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1) FROM ratings"
+            tables = [*self._policy.tables] or [("ratings",)]
+            named = ".".join(map(shown_name, tables[0]))
+            example = f"For example: SELECT DP_COUNT(*, epsilon := 1) FROM {named}"
             hint = _HINTS.get(statement.keyword, example)
             if instead := _query_within(statement.tokens):
                 raise statement.tokens[0].error(NotSupported, message, hint, instead)
@@ -158,9 +167,9 @@ class AnalystSession(Session):
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
-        question = Question(self._policy.limits.deadline_seconds, self._private.interrupt)
-        with self._lock, question.interruptible():
-            self._question = question
+        outcome = OneOutcome(self._policy.limits.deadline_seconds, self._private.interrupt)
+        with self._lock, outcome.interruptible():
+            self._outcome = outcome
             if not self.is_current:
                 raise NotSupported(
                     f"{self._private.changed} since this session opened.",
@@ -234,15 +243,13 @@ class AnalystSession(Session):
             return None
         return syntax_error(text, self._public.connection.extract_statements)
 
-    def _told(
-        self, error: QueryError | duckdb.Error, text: str, engine: Engine
-    ) -> QueryError | duckdb.Error:
-        told = super()._told(error, text, engine)
-        if isinstance(told, NotPrivate) and told.position is not None and not told.instead:
-            tokens = tokenize(text)
-            if constant := constant_at(tokens, told.position):
-                told.instead = tuple(self._with_value(constant, engine))
-        return told
+    def _reworded(self, error: QueryError, text: str, engine: Engine) -> QueryError:
+        if error.hint:  # the policy names the privacy unit
+            error.hint = re.sub(r", privacy_unit := \w+(?=\))", "", error.hint)
+        if isinstance(error, NotPrivate) and error.position is not None and not error.instead:
+            constant = constant_at(tokenize(text), error.position)
+            error.instead = tuple(self._with_value(constant, engine)) if constant else ()
+        return error
 
     def _with_value(self, constant: Sequence[Token], engine: Engine) -> list[str]:
         """The statement with the value of a subquery over public tables, or of constants."""
@@ -253,7 +260,7 @@ class AnalystSession(Session):
             self._tables(statement, engine)
             self._bind(statement, statement.text, None, engine)
             ((value,),) = engine.run(statement.text).fetchall()
-            return [put(constant, as_literal(value))]
+            return [Restated(put(constant, as_literal(value)))]
         except (QueryError, duckdb.Error, ValueError):  # it reads columns or private tables
             return []
 
@@ -272,19 +279,15 @@ class AnalystSession(Session):
         rows = Compiler(tables).listed_view(parts) or tables.rows(node, parts)
         if rows is None or not rows.private:
             return None
-        units = [n for n, v in zip(rows.names, rows.values, strict=True) if v.is_person]
+        private = {folded(table[-1]) for table in (*self._policy.tables, *self._policy.views)}
+        epsilon = in_words(self._example_epsilon())
+        return read_directly(parts[-1], statement.tokens, private, self._public, epsilon)
+
+    def _example_epsilon(self) -> Fraction:
+        """1, or the most that the policy and what is left of the budget allow."""
         most = self._policy.limits.max_epsilon_per_query
         left = [row.epsilon_left for row in self.budget() if row.epsilon_left is not None]
-        epsilon = min([Fraction(1, 10), *left, *([most] if most is not None else [])])
-        position, instead = question_about(
-            statement.tokens, parts[-1], rows.names, units, in_words(epsilon)
-        )
-        why = what_is_not_released(statement.tokens)
-        message = f"{parts[-1]} is private: it can be read only through DP functions."
-        return NotPrivate(
-            message, text=statement.text, position=position, instead=instead,
-            hint=f"{why}{THE_FUNCTIONS} DESCRIBE {parts[-1]} shows the columns.",
-        )  # fmt: skip
+        return min([Fraction(1), *left, *([most] if most is not None else [])])
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
         stored = self._store.answer(plan)
@@ -303,16 +306,16 @@ class AnalystSession(Session):
         All losses are reserved before the first row is read, and stay spent whatever follows. Until
         the deadline neither the ledger nor the stored releases show whether an answer is ready.
         """
-        question = self._question
-        assert question is not None
+        outcome = self._outcome
+        assert outcome is not None
         stored = self._store.answers(plans)
         selects = [select for select in statement.selects for _ in select.calls]
         calls = zip(selects, plans, stored, strict=True)
         new = [(select, plan) for select, plan, known in calls if known is None]
         n_before = self.n_receipts
-        with question.shielded():
-            answers = self._draw([plan for _, plan in new], question) if new else []
-        question.check(is_spent=bool(new))
+        with outcome.shielded():
+            answers = self._draw([plan for _, plan in new], outcome) if new else []
+        outcome.check(is_spent=bool(new))
         if answers is None:
             raise QueryError(FAILED)
         receipts = self._tickets.receipts(self._number, n_before)
@@ -328,15 +331,15 @@ class AnalystSession(Session):
             for plan, known in zip(plans, stored, strict=True)
         ]
 
-    def _draw(self, plans: Sequence[Plan], question: Question) -> Sequence[Records] | None:
+    def _draw(self, plans: Sequence[Plan], outcome: OneOutcome) -> Sequence[Records] | None:
         """The rows of new releases, one for each plan; None: they failed or were abandoned."""
-        question.check(is_spent=False)
+        outcome.check(is_spent=False)
         n_before, private = self.n_receipts, self._private
         with reserved(
             self._account, plans, lambda plans, r, _: private.issue(plans, r)
         ) as releases:
             tickets = [one.ticket for one in releases]
-            answers = question.run(lambda: private.release(plans, tickets))
+            answers = outcome.run(lambda: private.release(plans, tickets))
             for one in releases:
                 one.is_answered = answers is not None
             if answers is None:
@@ -353,12 +356,6 @@ class AnalystSession(Session):
 
     def _freeze(self, name: str, table: SystemTable) -> str:
         return self._public.frozen.copy(*table)
-
-
-def _private_side(database: str | Spark, policy: Policy) -> PrivateConnection:
-    if isinstance(database, str):
-        return PrivateConnection(database, policy.limits)
-    return SparkPrivateConnection(database, policy)
 
 
 def _one_statement(text: str) -> Statement:
@@ -389,10 +386,10 @@ _HINTS = {
 def _query_within(tokens: Sequence[Token]) -> list[str]:
     """The query that another statement holds or is: CREATE TABLE … AS …, COPY (…), SUMMARIZE …."""
     if tokens[0].upper == "SUMMARIZE":
-        return [f"FROM ({text_of(tokens)})"]
+        return [Restated(f"FROM ({text_of(tokens)})")]
     if tokens[0].upper not in {"CREATE", "COPY", "PREPARE", "DESCRIBE", "DESC"}:
         return []
     begin = next((i for i, token in enumerate(tokens) if token.upper in QUERY), 0)
     is_inner = begin > 0 and tokens[begin - 1].is_symbol("(")
     end = matching(tokens, begin - 1) if is_inner else len(tokens)
-    return [text_of(tokens[begin:end])] if begin else []
+    return [Restated(text_of(tokens[begin:end]))] if begin else []

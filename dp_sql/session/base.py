@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import duckdb
 
-from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, QueryError
+from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, ParseError, QueryError
 from dp_sql.privacy.outer_sql import Edit, outer_sql
-from dp_sql.privacy.private_sql.statement import samples, stand_ins
-from dp_sql.session.corrected import Corrects
+from dp_sql.privacy.private_sql.release_select import samples, stand_ins
+from dp_sql.session.corrected import Correction
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, SystemTableCall, casts
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
     from dp_sql.budget.account import Account, BudgetRow
     from dp_sql.budget.ledger import Ledger
-    from dp_sql.engines.duckdb.connection import Connection, Engine
+    from dp_sql.engines.duckdb.connection import Engine
+    from dp_sql.engines.duckdb.sql_runner import Connection
     from dp_sql.engines.duckdb.tickets import Tickets
     from dp_sql.privacy.plans.plan import Plan
     from dp_sql.releases import Receipt, Release
@@ -34,7 +35,7 @@ if TYPE_CHECKING:  # imported where they are needed: a first answer waits for al
     from dp_sql.session.system_tables import SystemTable
 
 
-class Session(Corrects):
+class Session(ABC):
     """A connection that answers SQL with DP calls; `dp_sql.connect` opens one.
 
     One thread at a time may use it. For several threads, open a session for each.
@@ -46,6 +47,7 @@ class Session(Corrects):
 
     # Where what only a DuckDB connection has is instead.
     _elsewhere = "Write SQL: session.sql(…), which also takes params."
+    _analyst: str | None = None  # whose session it is; None: the owner's
 
     def __init__(
         self, tickets: Tickets, number: int, ledger: Ledger | None, account: Account | None
@@ -53,6 +55,7 @@ class Session(Corrects):
         self._tickets, self._number = tickets, number  # of the connection that makes the releases
         self._ledger, self._account = ledger, account
         self._lock = threading.RLock()
+        self._is_closed = False
 
     if not TYPE_CHECKING:
 
@@ -83,11 +86,11 @@ class Session(Corrects):
             LedgerError: the ledger cannot be trusted or written.
             duckdb.Error: DuckDB's own error about the rest of the statement.
         """
-        return self._answer(text, params, sys._getframe(1), "relate")
+        return self._run_text(text, params, sys._getframe(1), "relate")
 
     def execute(self, text: str, params: object = None) -> Connection:
         """Answer as `sql` does, and return the connection to fetch from."""
-        return self._answer(text, params, sys._getframe(1), "run")  # type: ignore[no-any-return]
+        return self._run_text(text, params, sys._getframe(1), "run")  # type: ignore[no-any-return]
 
     def explain(self, text: str, *, params: object = None) -> Cost:
         """What a statement would cost. Spends nothing and reads no private row.
@@ -102,6 +105,7 @@ class Session(Corrects):
 
     def budget(self) -> tuple[BudgetRow, ...]:
         """The whole budget, then this analyst's (the owner sees all); empty without a ledger."""
+        self._check_open()
         if self._ledger is None or self._account is None:
             return ()
         from dp_sql.budget.account import owner_rows
@@ -146,6 +150,11 @@ class Session(Corrects):
     def close(self) -> None:
         """Close the session; its relations end with it."""
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            hint = "Open another with dp_sql.connect(…)."
+            raise NotSupported("This session is closed.", hint=hint)
+
     def __enter__(self) -> Self:
         return self
 
@@ -154,23 +163,25 @@ class Session(Corrects):
 
     # --- the steps of an answer ---
 
-    def _answer(
+    def _run_text(
         self, text: str, params: object, frame: FrameType, method: Literal["relate", "run"]
     ) -> Any:
+        self._check_open()
         engine = self._engine(frame)
-        answer = engine.relate if method == "relate" else engine.run
+        run = engine.relate if method == "relate" else engine.run
         try:
             parsed = self._parse(text, params)
             if parsed is None:
-                return answer(self._unparsed_text(text), params)
+                return run(self._unparsed_text(text), params)
             with self._asking():
+                self._check_open()  # another thread may have closed it
                 parsed, params = self._bound(parsed, params, engine)
                 text = parsed[-1].text if parsed else text
                 for statement in parsed[:-1]:
                     engine.finish(*self._released(statement, engine, None))
-                return answer(*self._released(parsed[-1], engine, params)) if parsed else None
+                return run(*self._released(parsed[-1], engine, params)) if parsed else None
         except (QueryError, duckdb.Error) as error:
-            told = self._corrected(error, text, params, engine)
+            told = self._correction(params, engine).corrected(error, text)
         raise told
 
     def _released(self, statement: Statement, engine: Engine, params: object) -> tuple[str, object]:
@@ -236,6 +247,7 @@ class Session(Corrects):
         return self._parse(bind(last, params, names), None) or [], None
 
     def _costs(self, texts: Sequence[str], frame: FrameType, params: object = None) -> Cost:
+        self._check_open()
         engine = self._engine(frame)
         with self._lock:
             plans, text = [], ""
@@ -248,7 +260,7 @@ class Session(Corrects):
                             self._outer(one, found, left, engine)  # DuckDB's refusals
                         plans += found
             except (QueryError, duckdb.Error) as error:
-                told = self._corrected(error, text, params, engine)
+                told = self._correction(params, engine).corrected(error, text)
                 raise told from None
             return self._cost(plans, engine)
 
@@ -292,6 +304,34 @@ class Session(Corrects):
             return system_tables.ledger_table(events)
         return system_tables.spent_table(events)
 
+    def _correction(self, params: object, engine: Engine) -> Correction:
+        return Correction(
+            self._analyst is not None, self._account,
+            lambda text: self._check(text, params, engine),
+            lambda statement: self._plan(statement, engine),
+            self._syntax_error, self._explained_error,
+            lambda error, text: self._reworded(error, text, engine),
+            lambda text: self._expanded(text, engine),
+        )  # fmt: skip
+
+    def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
+        """DuckDB's error about a statement in other words, if they are known."""
+        from dp_sql.session.corrections import explained
+
+        return explained(error, statement, [])
+
+    def _reworded(self, error: QueryError, text: str, engine: Engine) -> QueryError:
+        """An error as this kind of session says it."""
+        return error
+
+    def _expanded(self, text: str, engine: Engine) -> Callable[[str], Sequence[str]] | None:
+        """What to try in place of a correction: an owner's, with columns that may be the person."""
+        if self._analyst is not None:
+            return None
+        from dp_sql.session.guessed_units import with_guessed_units
+
+        return with_guessed_units(text, engine.connection)
+
     # --- what differs ---
 
     @abstractmethod
@@ -315,6 +355,14 @@ class Session(Corrects):
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
         """What DuckDB runs for a statement of a kind that makes no release; None: it may."""
+
+    @abstractmethod
+    def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
+        """A plan for each DP call, in the order of the text, or a refusal."""
+
+    @abstractmethod
+    def _syntax_error(self, text: str) -> ParseError | None:
+        """What DuckDB's parser says of a statement, if it may be asked and cannot read it."""
 
     @abstractmethod
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:

@@ -6,15 +6,16 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from dp_sql.engines.duckdb.connection import Connection, open_database
+from dp_sql.engines.duckdb.connection import open_database
 from dp_sql.engines.duckdb.install import instance_of, register
 from dp_sql.engines.duckdb.macros import create_macros
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import PolicyError
 from dp_sql.session.owner import OwnerSession
 from dp_sql.session.plain_call import OWNER
 
 if TYPE_CHECKING:  # imported where they are needed: an owner's first answer waits for all imports
-    from dp_sql.engines.spark.catalog import Spark
+    from dp_sql.engines.spark.spark_catalog import Spark
     from dp_sql.releases import Receipt
     from dp_sql.session.analyst import AnalystSession
     from dp_sql.session.base import Session
@@ -50,7 +51,7 @@ def connect(
     Args:
         database: path of a DuckDB file, ":memory:", or a folder, whose parquet files are tables; or
             a SparkSession, classic or Connect (docs/spark.md).
-        read_only: open the file for reading only, as under a policy it always is.
+        read_only: open the file read-only; under a policy it always is.
         policy: path of the owner's policy (docs/policy.md). The session then answers one SELECT
             at a time, and no private row can be reached from it.
         analyst: who asks, under a policy; the ledger records this name.
@@ -102,7 +103,7 @@ def _place(database: object) -> str | Spark:
         raise TypeError(
             "connect() takes a path; for a connection write dp_sql.install(connection)."
         )
-    from dp_sql.engines.spark.catalog import Spark
+    from dp_sql.engines.spark.spark_catalog import Spark
 
     if isinstance(database, Spark):
         return database

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -18,106 +18,98 @@ from dp_sql.sql.tokens import called, folded, statements
 
 if TYPE_CHECKING:
     from dp_sql.budget.account import Account
-    from dp_sql.engines.duckdb.connection import Engine
     from dp_sql.sql.select_list import Functions
 
 
-class Corrects(ABC):
-    """What a session's errors need of it."""
+@dataclass(frozen=True)
+class Correction:
+    """What correcting asks of a session.
 
-    _analyst: str | None = None
-    _account: Account | None = None
+    check: raises what a statement would raise before anything is spent. plan: a plan for each DP
+        call of a statement. syntax_error: what DuckDB's parser says, if it may be asked and cannot
+        read a statement. explained: DuckDB's error in other words, if they are known. reworded: an
+        error as this kind of session says it. expanded: from a statement, what to try in place of a
+        correction of it; None: the correction itself.
+    """
 
-    def _corrected(
-        self, error: QueryError | duckdb.Error, text: str, params: object, engine: Engine
-    ) -> Exception:
+    under_policy: bool
+    account: Account | None
+    check: Callable[[str], None]
+    plan: Callable[[Statement], list[Plan]]
+    syntax_error: Callable[[str], ParseError | None]
+    explained: Callable[[duckdb.Error, Statement], QueryError | None]
+    reworded: Callable[[QueryError, str], QueryError]
+    expanded: Callable[[str], Callable[[str], Sequence[str]] | None]
+
+    def corrected(self, error: QueryError | duckdb.Error, text: str) -> Exception:
         """An error in the user's words, with a statement that works instead if one is known."""
-
-        def attempt(other: str) -> Exception | None:
-            try:
-                self._check(other, params, engine)
-            except (QueryError, duckdb.Error) as wrong:
-                return self._told(wrong, other, engine)
-            except DpSqlError as wrong:
-                return wrong
-            return None
-
         with contextlib.suppress(Exception):  # the first error says enough
             # Imported with the first error.
-            from dp_sql.session.corrections import without_lists, working
+            from dp_sql.session.corrections import without_lists
+            from dp_sql.session.suggestions import propose
 
-            told = self._told(error, text, engine)
+            told = self._told(error, text)
             if isinstance(told, BudgetExceeded):
-                told = self._with_largest(told, text, engine)
+                told = self._with_largest(told, text)
             if isinstance(told, QueryError):
                 # Of an owner's several statements, some have run.
-                if told.instead and (self._analyst is not None or len(statements(text)) == 1):
-                    notes: list[str] = []
-                    told.suggestion = working(told.instead, attempt, notes)
-                    if told.suggestion:
-                        told.hint = " ".join(dict.fromkeys([without_lists(told.hint), *notes]))
+                if told.instead and (self.under_policy or len(statements(text)) == 1):
+                    propose(told, text, self._attempt, without_lists, self.expanded(text))
                 if not told.suggestion:
-                    told = self._unparsed(told, text, attempt) or told
+                    told = self._unparsed(told, text) or told
             return told
         return error
 
-    def _with_largest(self, error: BudgetExceeded, text: str, engine: Engine) -> QueryError:
+    def _attempt(self, other: str) -> Exception | None:
+        try:
+            self.check(other)
+        except (QueryError, duckdb.Error) as wrong:
+            return self._told(wrong, other)
+        except DpSqlError as wrong:
+            return wrong
+        return None
+
+    def _with_largest(self, error: BudgetExceeded, text: str) -> QueryError:
         """The same error under the first epsilon, and the statement with what still fits."""
         from dp_sql.session.corrections import rescaled
 
-        (statement,) = parse(text, under_policy=self._analyst is not None)
-        plans = self._plan(statement, engine)
+        (statement,) = parse(text, under_policy=self.under_policy)
+        plans = self.plan(statement)
         asked = sum((loss_at(plan, Fraction(1)).epsilon for plan in plans), Fraction(0))
-        largest = self._account and self._account.largest(
+        largest = self.account and self.account.largest(
             lambda factor: [loss_at(plan, factor) for plan in plans]
         )
         place = statement.selects[0].calls[0].given["epsilon"].tokens[0].start
         return error.at(text, place, [rescaled(statement, largest / asked)] if largest else [])
 
-    def _unparsed(
-        self, error: QueryError, text: str, attempt: Callable[[str], Exception | None]
-    ) -> QueryError | None:
+    def _unparsed(self, error: QueryError, text: str) -> QueryError | None:
         """What DuckDB's parser says, where that is nearer to what is wrong than an error."""
-        from dp_sql.session.corrections import is_balanced, working
+        from dp_sql.session.corrections import is_balanced, without_lists
+        from dp_sql.session.suggestions import propose
 
-        found = self._syntax_error(text) if is_balanced(text) else None
+        found = self.syntax_error(text) if is_balanced(text) else None
         is_general = isinstance(error, ParseError) or error.position is None
         if found is None or not (is_general or (found.position or 0) < (error.position or 0)):
             return None
-        found.suggestion = working(found.instead, attempt)
+        propose(found, text, self._attempt, without_lists, self.expanded(text))
         return found
 
-    def _told(
-        self, error: QueryError | duckdb.Error, text: str, engine: Engine
-    ) -> QueryError | duckdb.Error:
+    def _told(self, error: QueryError | duckdb.Error, text: str) -> QueryError | duckdb.Error:
         """DuckDB's error in words that name nothing of dp_sql's own."""
-        if isinstance(error, QueryError) or not isinstance(text, str):
+        told = error if isinstance(error, QueryError) else self._in_words(error, text)
+        return self.reworded(told, text) if isinstance(told, QueryError) else told
+
+    def _in_words(self, error: duckdb.Error, text: str) -> QueryError | duckdb.Error:
+        if not isinstance(text, str):
             return error
         if isinstance(error, duckdb.ParserException):
-            is_ours = self._analyst is not None or "__dp" in str(error)
-            return (self._syntax_error(text) if is_ours else None) or error
+            is_ours = self.under_policy or "__dp" in str(error)
+            return (self.syntax_error(text) if is_ours else None) or error
         try:
-            (statement,) = parse(text, under_policy=self._analyst is not None)
-            return self._explained_error(error, statement) or error
+            (statement,) = parse(text, under_policy=self.under_policy)
+            return self.explained(error, statement) or error
         except (QueryError, ValueError):
             return error
-
-    def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
-        from dp_sql.session.corrections import explained
-
-        return explained(error, statement, [])
-
-    @abstractmethod
-    def _check(self, text: str, params: object, engine: Engine) -> None:
-        """Raise what a statement would raise before anything is spent."""
-
-    @abstractmethod
-    def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
-        """A plan for each DP call, in the order of the text, or a refusal."""
-
-    @abstractmethod
-    def _syntax_error(self, text: str) -> ParseError | None:
-        """What DuckDB's parser says of a statement, if it may be asked and cannot read it."""
 
 
 def refuse_unknown(statement: Statement, engine: Functions) -> None:

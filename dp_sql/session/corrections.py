@@ -7,34 +7,34 @@ and spends nothing.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from itertools import pairwise
 
 import duckdb
 
 from dp_sql.errors import NotSupported, ParseError, QueryError, SourceError, guessed
 from dp_sql.privacy.expressions.comparisons import WAY_OUT
 from dp_sql.privacy.relations.from_clause import ALLOWED
+from dp_sql.session.aggregate_calls import OF_SPREADS, SPREADS
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement
 from dp_sql.sql.tokens import (
     CLOSE,
     OPEN,
     Token,
-    at_depth_zero,
     folded,
     matching,
     put,
     queries_around,
+    split,
     text_of,
+    token_at,
     tokenize,
-)
+)  # fmt: skip
 from dp_sql.udfs.mechanism import in_words
 
-Attempt = Callable[[str], Exception | None]  # what is wrong with a statement, if anything is
-_MOST_TRIES, _DEEPEST, _LONGEST = 12, 4, 2000
 _KEYWORDS = ("SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "HAVING", "LIMIT", "JOIN", "WITH",
              "AND", "OR", "NOT", "BETWEEN", "LIKE", "USING", "DISTINCT", "EXPLAIN", "UNION",
              "DESCRIBE", "SHOW", "TABLES")  # fmt: skip
@@ -45,58 +45,19 @@ _COLUMN = re.compile(r'Referenced (?:column|table) "([^"]+)" not found')
 _STAR = re.compile(r'Function "+(\w+)"+ cannot be applied to a star')
 _FIELD = re.compile(r"Cannot extract field '(\w+)'")
 _OURS = re.compile(r'"?(?:__dp_groups\.)?(?:__dp_release_(\d+)\.?)?(?:__dp_value)?"?')
+_OF_ANSWERS = "HAVING beside a DP call is a condition on its answers, and cannot have an aggregate."
+_BY_NAME = "Give the answer that you mean a name in the list, and write HAVING with this name."
 _REPORTED = {"estimate", "lower_bound", "confidence", "contribution_bound", "epsilon", "noise"}
 # What other systems call these, and names that are near none.
 _ALSO_CALLED = {
     "dp_percentile": "dp_quantile", "dp_mean": "dp_avg", "dp_mode": "dp_topk",
-    **dict.fromkeys(("dp_min", "dp_max"), "-"),
+    **dict.fromkeys(("dp_min", "dp_max", *(f"dp_{one.lower()}" for one in SPREADS)), "-"),
 }  # fmt: skip
-_OURS_FOR = {"MEAN": "DP_AVG", "APPROX_COUNT_DISTINCT": "DP_COUNT_DISTINCT"} | dict.fromkeys(
-    ("QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE"), "DP_QUANTILE"
-)
-_NOT_OURS = {
-    "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VARIANCE", "VAR_POP", "VAR_SAMP", "CORR", "COVAR_POP",
-    "COVAR_SAMP", "SKEWNESS", "KURTOSIS", "ENTROPY", "STRING_AGG", "LIST", "ARRAY_AGG", "HISTOGRAM",
-}  # fmt: skip
-# Spreads, and what is computed of the mean of squares less the square of the mean.
-_SPREADS = {
-    **dict.fromkeys(("STDDEV", "STDDEV_POP", "STDDEV_SAMP", "STD"), "sqrt({})"),
-    **dict.fromkeys(("VARIANCE", "VAR", "VAR_POP", "VAR_SAMP"), "{}"),
-}
-_SPREAD = (
-    "A variance is DP_AVG(x * x, …) - DP_AVG(x, …) ** 2: two releases, and each costs epsilon. "
-    "Where x * x may be too large for the type of x, write x::BIGINT * x."
-)
+_COUNTED_IF = {"dp_count_if", "dp_countif"}
 _ENDS = {"MIN": "0.01", "MAX": "0.99"}
 _NOT_RELEASED = "Such a value is one person's, so it is not released."
-_OF_EXAMPLES = ("write your own.", "without looking at the data.")
 _each = [f"{function.name} ({function.purpose})" for function in FUNCTIONS.values()]
 THE_FUNCTIONS = f"The functions are {', '.join(_each[:-1])} and {_each[-1]}."
-
-
-def working(candidates: Sequence[str], attempt: Attempt, notes: list[str] | None = None) -> str:
-    """The first candidate, corrected further where that is needed, that works; else nothing.
-
-    notes: gets what errors about candidates say of the example values that were filled in.
-    """
-    tries = iter(range(_MOST_TRIES))
-
-    def first(some: Sequence[str], depth: int) -> str:
-        for text in some:
-            if len(text) > _LONGEST or next(tries, None) is None:
-                return ""
-            wrong = attempt(text)
-            if wrong is None:
-                return text
-            more = wrong.instead if depth and isinstance(wrong, QueryError) else ()
-            if found := first(more, depth - 1):
-                hint = getattr(wrong, "hint", None) or ""
-                if notes is not None and hint.endswith(_OF_EXAMPLES):
-                    notes.insert(0, hint)
-                return found
-        return ""
-
-    return first(candidates, _DEEPEST)
 
 
 def without_lists(hint: str | None) -> str:
@@ -121,8 +82,8 @@ def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None
     position = _place(message, text, near[1]) if near else len(text.rstrip())
     at = next((i for i, token in enumerate(tokens) if token.end > position), len(tokens))
     first = message.split("\n", 1)[0].partition(": ")[2] or message
-    instead = [
-        put([token], word)
+    instead: list[str] = [
+        Restated(put([token], word))
         for token in reversed(tokens[max(0, at - 2) : at + 1])
         if token.kind == "word"
         and (word := guessed(token.upper, _KEYWORDS)) != token.upper
@@ -165,10 +126,8 @@ def unknown_function(tokens: Sequence[Token], name: str) -> QueryError | None:
     found = next((t for t in tokens if t.name and folded(t.name) == folded(name)), None)
     if found is None or not folded(name).startswith("dp_"):
         return None
-    if (spread := _SPREADS.get(found.upper.removeprefix("DP_"))) is not None:
-        i = next(i for i, token in enumerate(tokens) if token is found)
-        instead = _spread(tokens, i, spread, "")
-        return found.error(NotSupported, f"There is no function {found.text}.", _SPREAD, instead)
+    if folded(name) in _COUNTED_IF:
+        return _count_if(tokens, found)
     meant = _ALSO_CALLED.get(folded(name)) or folded(name)
     near = guessed(meant, [*map(str.lower, FUNCTIONS), *SYSTEM_TABLES])
     near = near if near in SYSTEM_TABLES else near.upper()
@@ -176,19 +135,22 @@ def unknown_function(tokens: Sequence[Token], name: str) -> QueryError | None:
     message, hint = f"There is no function {found.text}.{also}", THE_FUNCTIONS
     if q := _ENDS.get(found.upper.removeprefix("DP_")):
         hint = f"{_NOT_RELEASED} DP_QUANTILE(…, {q}, …) is close to it. {hint}"
+    if found.upper.removeprefix("DP_") in SPREADS:
+        hint = OF_SPREADS
     return found.error(NotSupported, message, hint, [put([found], near)] if near else [])
 
 
-def _spread(tokens: Sequence[Token], i: int, spread: str, more: str) -> list[str]:
-    """The statement with two averages in place of a standard deviation or variance at a place."""
-    if not (i + 2 < len(tokens) and tokens[i + 1].is_symbol("(")):
-        return []
-    stop = matching(tokens, i + 1)
-    comma = next((j for j in at_depth_zero(tokens, i + 2, stop) if tokens[j].is_symbol(",")), stop)
-    x, rest = text_of(tokens[i + 2 : comma]), text_of(tokens[comma:stop]) + more
-    factor = x if comma == i + 3 else f"({x})"
-    of = f"greatest(DP_AVG({factor} * {factor}{rest}) - DP_AVG({x}{rest}) ** 2, 0)"
-    return [put(tokens[i : stop + 1], spread.format(of))]
+def _count_if(tokens: Sequence[Token], name: Token) -> QueryError:
+    """The refusal of DP_COUNT_IF(condition), with DP_COUNT of a CASE."""
+    i = tokens.index(name)
+    first, stop = split(tokens, i + 2, matching(tokens, i + 1))[0]
+    condition = text_of(tokens[first:stop])
+    case = f"DP_COUNT(CASE WHEN {condition} THEN 1 END"
+    instead = [Restated(put(tokens[i:stop], case))] if condition else []
+    message = (
+        f"There is no function {name.text}: DP_COUNT counts the rows where an item is not NULL."
+    )
+    return name.error(NotSupported, message, THE_FUNCTIONS, instead)
 
 
 def explained(error: duckdb.Error, statement: Statement, names: Sequence[str]) -> QueryError | None:
@@ -226,6 +188,8 @@ def _no_name(
 ) -> QueryError | None:
     """The refusal of a table or function that DuckDB does not find."""
     wanted = name.rpartition(".")[2]
+    if kind == "Function" and folded(wanted) == "dp":
+        return _in_dp(tokens)
     if kind == "Function" and folded(wanted).upper() not in FUNCTIONS:
         return unknown_function(tokens, wanted)
     if near := guessed(folded(wanted), SYSTEM_TABLES) if wanted[:3].lower() == "dp_" else "":
@@ -237,6 +201,22 @@ def _no_name(
         message = f"There is no table {name}."
         return _renamed(tokens, wanted, message, [near] if near else [], hint)
     return None
+
+
+def _in_dp(tokens: Sequence[Token]) -> QueryError | None:
+    """The refusal of FROM dp($$ … $$) in a session, which takes the query itself."""
+    i = next((i for i, t in enumerate(tokens) if folded(t.name or "") == "dp"), None)
+    if i is None:
+        return None
+    body = token_at(tokens, i + 2)
+    inner = re.sub(r"^\$\w*\$|\$\w*\$$", "", body.text).strip()
+    if body.text.startswith("'"):
+        inner = body.text[1:-1].replace("''", "'").strip()
+    close = matching(tokens, i + 1)
+    is_whole = i == 1 and tokens[0].upper == "FROM" and close == len(tokens) - 1
+    instead = [Restated(inner if is_whole else put(tokens[i : close + 1], f"({inner})"))]
+    message = "This session answers DP functions itself: it needs no dp(…), and has none."
+    return tokens[i].error(NotSupported, message, None, instead if body.kind == "string" else [])
 
 
 def _renamed(
@@ -254,6 +234,8 @@ def _of_answer(error: duckdb.Error, message: str, statement: Statement) -> Query
     pairs = [(select, call) for select in statement.selects for call in select.calls]
     numbers = [int(number) for number in re.findall(r"__dp_release_(\d+)", message)]
     select, call = pairs[min(numbers[0], len(pairs)) - 1 if numbers else 0]
+    if "cannot contain aggregates" in message and "HAVING" in select.clauses:
+        return _having(select)
     first = message.split("\n", 1)[0].partition(": ")[2] or message
     first = re.sub(r" when casting from source column \S+", "", first)
     said = _OURS.sub(lambda m: call.display if "__dp" in m[0] else m[0], first).rstrip(".")
@@ -266,6 +248,26 @@ def _of_answer(error: duckdb.Error, message: str, statement: Statement) -> Query
         f"{said}.", text=select.text, position=call.start,
         instead=[*_uses_of(select, call, detail, casts)],
     )  # fmt: skip
+
+
+def _having(select: DpSelect) -> QueryError:
+    """The refusal of an aggregate in HAVING, which is a condition on answers."""
+    start, stop = select.clauses["HAVING"]
+    tokens = select.between((start, stop))
+    asked = {call.display.removeprefix("dp_"): call for call in select.calls}
+    for i, token in enumerate(tokens[:-1]):
+        if not tokens[i + 1].is_symbol("("):
+            continue
+        close = matching(tokens, i + 1)
+        written = f"{token.text.lower()}({text_of(tokens[i + 2 : close])})"
+        if (call := asked.get(written)) is None:
+            continue
+        item = next(item for item in select.items if item[0] <= call.start < item[1])
+        alias = next((t.name for t in reversed(select.between(item)) if item[1] > call.end), None)
+        text, end = put(tokens[i : close + 1], shown_name(alias or "answer")), call.end
+        text = text if alias else f"{text[:end]} AS answer{text[end:]}"
+        return tokens[0].error(NotSupported, _OF_ANSWERS, _BY_NAME, [Restated(text)])
+    return tokens[0].error(NotSupported, _OF_ANSWERS, _BY_NAME)
 
 
 def _uses_of(select: DpSelect, call: DpCall, detail: str | None, casts: bool) -> Iterator[str]:
@@ -284,63 +286,6 @@ def _uses_of(select: DpSelect, call: DpCall, detail: str | None, casts: bool) ->
     group = text[slice(*select.clauses["GROUP"])] if "GROUP" in select.clauses else ""
     keys = "".join(f"{key.text}, " for key in select.keys)
     yield f"SELECT {keys}{written} AS answer FROM {source} {group}".rstrip()
-
-
-def question_about(
-    tokens: Sequence[Token], name: str, columns: Sequence[str], units: Sequence[str], epsilon: str
-) -> tuple[int, list[str]]:
-    """Where a private table is read without a DP call, and what can be asked of it instead."""
-    at = next((t for t in tokens if t.name and folded(t.name) == folded(name)), tokens[0])
-    mentioned = [folded(t.name) for t in tokens if t.name and folded(t.name) in columns]
-    wanted = [c for c in dict.fromkeys([*mentioned, *columns]) if c not in units] + [*units]
-    calls = [f"DP_COUNT_DISTINCT({shown_name(c)}, epsilon := {epsilon})" for c in wanted]
-    pairs = list(zip(tokens, tokens[1:], tokens[2:], strict=False))
-    if any(a.upper == "COUNT" and b.is_symbol("(") and c.upper != "DISTINCT" for a, b, c in pairs):
-        calls.insert(0, f"DP_COUNT(*, epsilon := {epsilon})")
-    for function, bracket, column in pairs:
-        asked = f"DP_{function.upper}"
-        if asked in FUNCTIONS and asked != "DP_COUNT" and bracket.is_symbol("("):
-            calls.insert(0, f"{asked}({column.text}, epsilon := {epsilon})")
-    simple = [f"SELECT {call} AS n FROM {at.text}" for call in calls]
-    if any(a.upper in _SPREADS and b.is_symbol("(") for a, b, _ in pairs):
-        simple = []
-    if any(a.upper in _NOT_OURS.difference(_SPREADS) and b.is_symbol("(") for a, b, _ in pairs):
-        return at.start, []
-    return at.start, [*_with_our_functions(tokens, epsilon), *simple]
-
-
-def what_is_not_released(tokens: Sequence[Token]) -> str:
-    """What to say of aggregates and rows in whose place something else, or nothing, is proposed."""
-    called = [a.upper for a, b in pairwise(tokens) if b.is_symbol("(")]
-    if missing := [name for name in called if name in _NOT_OURS]:
-        more = f"{_SPREAD} " if missing[0] in _SPREADS else ""
-        return f"There is no DP function for {missing[0].lower()}. {more}"
-    if {"MAX", "MIN"} & {*called}:
-        return f"{_NOT_RELEASED} A quantile is close to it. "
-    shows_rows = any(a.upper in {"SELECT", ","} and b.is_symbol("*") for a, b in pairwise(tokens))
-    return "Rows are not released, only answers about them. " if shows_rows else ""
-
-
-def _with_our_functions(tokens: Sequence[Token], epsilon: str) -> Iterator[str]:
-    """The statement with DP functions in place of aggregates, if it has any."""
-    text = tokens[0].source
-    for i in reversed(range(len(tokens) - 2)):
-        if (spread := _SPREADS.get(tokens[i].upper)) and tokens[i + 1].is_symbol("("):
-            (text,) = _spread(tokenize(text), i, spread, f", epsilon := {epsilon}")
-            continue
-        name, is_distinct = tokens[i].upper, tokens[i + 2].upper == "DISTINCT"
-        asked = f"DP_{name}_DISTINCT" if is_distinct else _OURS_FOR.get(name, f"DP_{name}")
-        q = _ENDS.get(name, "")
-        asked = "DP_TOPK" if name == "MODE" else asked
-        if (q or asked in FUNCTIONS) and tokens[i + 1].is_symbol("("):
-            end = tokens[matching(tokens, i + 1)].start
-            inside = text[tokens[i + 1 + is_distinct].end : end].strip() or "*"
-            number = ", 1" * (name == "MODE")
-            call = f"{asked}({inside}{number}, epsilon := {epsilon})"
-            call = f"DP_QUANTILE({inside}, {q}, epsilon := {epsilon})" if q else call
-            text = text[: tokens[i].start] + call + text[end + 1 :]
-    if text != tokens[0].source:
-        yield text
 
 
 _BESIDE_VALUES = ("=", "<", ">", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "(", ",")

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dp_sql.errors import NotSupported
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.tokens import Token, folded
 

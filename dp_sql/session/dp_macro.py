@@ -13,13 +13,13 @@ from dp_sql.engines.duckdb.macros import TEMPORARY
 from dp_sql.errors import NotSupported, QueryError, with_type
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.private_sql.bundles import bundles
-from dp_sql.privacy.private_sql.statement import EXECUTION, one_of, private_sql
+from dp_sql.privacy.private_sql.release_select import EXECUTION, one_of, private_sql
 from dp_sql.session.owner_plans import plans_of_all
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.limits import check_depth
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import Token, folded
 
 HIDDEN = "{} is a temporary table or view, which only its connection sees."
@@ -30,9 +30,11 @@ SHARING = "with dp_sql.connect(…).sql(…), where the calls of a SELECT share 
 def query_of(text: str, params: str, engine: Engine) -> str:
     """The query that `dp(text, params)` means; QueryError if it is not one query, or is refused."""
     try:
-        return _query_of(_bound(text, params, engine), engine)
+        bound = _bound(text, params, engine)
+        tokens = (found := _one_query(bound)).tokens
+        return with_ctes(bound, tokens, found.selects, engine, _unless_hidden(tokens))
     except QueryError as error:
-        suggest(error, engine, lambda *_: False)
+        suggest(error, text, engine, lambda *_: False)
         raise
 
 
@@ -68,15 +70,27 @@ def in_dp(statement: Statement) -> str:
     elif found:
         fields = (f"'{name}': ${name}" for name in dict.fromkeys(one.name for one in found))
         given = f", params := {{{', '.join(fields)}}}"
-    return f"{statement.text[statement.span[0] : start]}FROM dp($$ {body} $${given})"
+    return f"{statement.text[statement.span[0] : start]}FROM dp({dollar_quoted(body)}{given})"
+
+
+def dollar_quoted(body: str) -> str:
+    """A query as a string in dollars, with a tag where it has dollars itself.
+
+    >>> dollar_quoted("SELECT 1"), dollar_quoted("SELECT '$'")
+    ('$$ SELECT 1 $$', "$q$ SELECT '$' $q$")
+    """
+    tag = "q" * ("$" in body)
+    while f"${tag}$" in body:
+        tag += "q"
+    return f"${tag}$ {body} ${tag}$"
 
 
 def suggest(
-    error: QueryError, engine: Engine, is_plain: Callable[[Statement, Engine], bool]
+    error: QueryError, text: str, engine: Engine, is_plain: Callable[[Statement, Engine], bool]
 ) -> None:
     """Add the statement that works instead, if one is known; it is planned, and nothing is spent.
 
-    is_plain: whether DuckDB may run a statement outside of dp().
+    text: the statement that is refused. is_plain: whether DuckDB may run one outside of dp().
     """
 
     def attempt(text: str) -> Exception | None:
@@ -89,18 +103,16 @@ def suggest(
         return None
 
     with suppress(Exception):  # the error says enough
-        from dp_sql.session.corrections import working  # imported with the first error
+        # Imported with the first error.
+        from dp_sql.session.corrections import without_lists
+        from dp_sql.session.guessed_units import with_guessed_units
+        from dp_sql.session.suggestions import propose
 
-        text = working(error.instead, attempt)
-        if text and "$" not in text:
-            error.suggestion = (
-                text if is_plain(_one_query(text), engine) else f"FROM dp($$ {text.strip()} $$)"
-            )
-
-
-def _query_of(text: str, engine: Engine) -> str:
-    found = _one_query(text)
-    return with_ctes(text, found.tokens, found.selects, engine, _unless_hidden(found.tokens))
+        units = with_guessed_units(text, engine.connection)
+        if propose(error, text, attempt, without_lists, units):
+            found = error.suggestion
+            if not is_plain(_one_query(found), engine):
+                error.suggestion = f"FROM dp({dollar_quoted(found.strip())})"
 
 
 def may_be_relations(tokens: Sequence[Token]) -> Iterator[tuple[str, Token]]:

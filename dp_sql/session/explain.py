@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.plans.plan import Plan, loss_at
-from dp_sql.privacy.private_sql.statement import private_sql
+from dp_sql.privacy.private_sql.release_select import private_sql
 from dp_sql.releases import in_epsilon, in_short, priced
 from dp_sql.session.describe import values_sql
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words

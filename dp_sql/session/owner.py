@@ -12,23 +12,24 @@ from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from dp_sql.engines.duckdb.connection import Connection, Engine
+from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
-from dp_sql.engines.duckdb.in_pieces import Interrupts
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.macros import create_macros
+from dp_sql.engines.duckdb.session_state import SessionState
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.private_sql.bundles import bundles
-from dp_sql.privacy.private_sql.statement import answer_columns, count_groups_sql
+from dp_sql.privacy.private_sql.release_select import answer_columns, count_groups_sql
 from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
 from dp_sql.session.dp_macro import quoted, with_ctes
 from dp_sql.session.owner_plans import RememberedPlans
 from dp_sql.session.plain_call import OWNER
 from dp_sql.session.reservations import reserved
-from dp_sql.sql.limits import check_depth
-from dp_sql.sql.statement import QUERY, Statement, mentions_dp, mentions_system_tables, parse
-from dp_sql.sql.tokens import Token, at_depth_zero, put
+from dp_sql.sql.statement import Statement, mentions_dp, mentions_system_tables, parse
+from dp_sql.sql.statement_limits import check_depth
+from dp_sql.sql.tokens import QUERY, Token, at_depth_zero, put
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
     from dp_sql.budget.ledger import Ledger
@@ -80,7 +81,7 @@ class OwnerSession(Session):
             account = Account(ledger, None, "owner")
         super().__init__(tickets, number, ledger, account)
         self._connection = connection
-        self._frozen, self._interrupts = FrozenAnswers(connection.execute), Interrupts()
+        self._frozen, self._state = FrozenAnswers(connection.execute), SessionState()
         self._planned = RememberedPlans()
         self._releases: dict[str, tuple[Release, str]] = {}
 
@@ -96,18 +97,19 @@ class OwnerSession(Session):
 
     def interrupt(self) -> None:
         """Stop what is running."""
-        self._interrupts.add()
+        self._state.interrupts.add()
         self._connection.interrupt()
 
     def close(self) -> None:
         """Close the connection and the ledger; relations of this session end with them."""
+        self._is_closed = True
         self._tickets.stop_charging(self._account)
         self._closing.close()
 
     # --- how the owner's statements differ ---
 
     def _engine(self, frame: FrameType) -> Engine:
-        return Engine(self._connection, self._tickets, frame, self._interrupts)
+        return Engine(self._connection, self._tickets, frame, self._state)
 
     def _parse(self, text: str, params: object) -> list[Statement] | None:
         if not isinstance(text, str) or not (mentions_dp(text) or mentions_system_tables(text)):

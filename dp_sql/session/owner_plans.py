@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MOST, _LONG = 100, 1000  # statements, and elements of an answer
 
 # The method of an engine, what it was given, and its answer.
-_Question = tuple[str, Sequence[Any], Mapping[str, Any], Any]
+_EngineCall = tuple[str, Sequence[Any], Mapping[str, Any], Any]
 
 
 def plans_of_all(
@@ -57,12 +57,12 @@ def looked_up(tokens: Sequence[Token], engine: Engine) -> AbstractContextManager
     return engine.looked_up(names, called(tokens))
 
 
-class _Asked:
-    """An engine that notes its answers; `questions` is None if one is an error, or is long."""
+class _RecordingEngine:
+    """An engine that notes its answers; `asked` is None if one is an error, or is long."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.questions: list[_Question] | None = []
+        self.asked: list[_EngineCall] | None = []
 
     def looked_up(self, *given: Any) -> AbstractContextManager[None]:
         return self._engine.looked_up(*given)
@@ -71,10 +71,10 @@ class _Asked:
         method = getattr(self._engine, name)
 
         def ask(*given: Any, **named: Any) -> Any:
-            noted, self.questions = self.questions, None
+            noted, self.asked = self.asked, None
             answer = method(*given, **named)
             if noted is not None and not (isinstance(answer, list) and len(answer) > _LONG):
-                self.questions = [*noted, (name, given, named, answer)]
+                self.asked = [*noted, (name, given, named, answer)]
             return answer
 
         return ask
@@ -84,31 +84,31 @@ class RememberedPlans:
     """The plans of the last statements of a session, and the answers that they rest on."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, tuple[int, int]], tuple[list[_Question], list[Plan]]] = {}
+        self._known: dict[tuple[str, tuple[int, int]], tuple[list[_EngineCall], list[Plan]]] = {}
 
     def plans(self, statement: Statement, engine: Engine) -> list[Plan]:
         """A plan for each DP call of a statement, or a refusal."""
         key = statement.text, statement.span
-        questions, plans = self._known.pop(key, (None, []))
-        if questions is None or not _same_answers(statement, engine, questions):
-            asked = _Asked(engine)
-            noting = cast("Engine", asked)
-            refuse_unknown(statement, noting)
-            plans = plans_of_all(statement.selects, statement.tokens, noting)
-            questions = asked.questions
-        if questions is not None:
-            self._known[key] = questions, plans
+        asked, plans = self._known.pop(key, (None, []))
+        if asked is None or not _same_answers(statement, engine, asked):
+            recording = _RecordingEngine(engine)
+            as_engine = cast("Engine", recording)
+            refuse_unknown(statement, as_engine)
+            plans = plans_of_all(statement.selects, statement.tokens, as_engine)
+            asked = recording.asked
+        if asked is not None:
+            self._known[key] = asked, plans
             if len(self._known) > _MOST:
                 del self._known[next(iter(self._known))]
         return plans
 
 
-def _same_answers(statement: Statement, engine: Engine, questions: Sequence[_Question]) -> bool:
+def _same_answers(statement: Statement, engine: Engine, asked: Sequence[_EngineCall]) -> bool:
     try:
         with looked_up(statement.tokens, engine):
             return all(
                 getattr(engine, name)(*given, **named) == answer
-                for name, given, named, answer in questions
+                for name, given, named, answer in asked
             )
     except (DpSqlError, duckdb.Error):  # it is planned anew, which raises it
         return False

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.install import Owner
-from dp_sql.engines.duckdb.macros import Asked
+from dp_sql.engines.duckdb.macros import MacroCall
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.around import IN_DP, NO_PARAMETERS, check_around
 from dp_sql.privacy.plans.plan import Plan
@@ -29,12 +29,21 @@ from dp_sql.session.owner_plans import looked_up, plans_of_all
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.formatting import shown_name
-from dp_sql.sql.limits import check_depth
 from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import Token, folded, matching, tokenize
 
+# DuckDB 2.0 writes this around the query of a relation for .show().
+_SHOWN = re.compile(
+    r'WITH "__duckdb_s0" AS NOT MATERIALIZED \(\nSELECT \* FROM \(\n(.+)\n'
+    r'\) AS ("unnamed_\w+")\n\)\n'
+    r'SELECT \* FROM "__duckdb_s0" AS \2 LIMIT \d+\s*',
+    re.DOTALL,
+)
+_STEP = '"__duckdb_s'  # the name of a step of a relation, as of .limit(…)
 _Planned = tuple[Statement, list[Plan]]
 _Signature = tuple[object, ...]
+_IN_PIVOT = "Write PIVOT (FROM dp($$ SELECT … $$)) ON …, with the query of the call in dp."
 _PREPARED = "Write: PREPARE … AS FROM dp($$ SELECT … $1 … $$, params := row($1))"
 _BOOLEANS = {
     ("CAST", "(", f"'{value[0].upper()}'", "AS", "BOOLEAN", ")"): value
@@ -42,7 +51,7 @@ _BOOLEANS = {
 }
 
 
-def answer_of(asked: Asked, engine: Engine) -> str:
+def answer_call(asked: MacroCall, engine: Engine) -> str:
     """The value of the call that asks, as a JSON list; QueryError before anything is spent."""
     statement, plans = _planned(asked, engine)
     calls = [call for select in statement.selects for call in select.calls]
@@ -53,17 +62,17 @@ def answer_of(asked: Asked, engine: Engine) -> str:
 
     with reserved(engine.tickets.account, [plans[index]], issue) as (one,):
         try:
-            value = engine.answer(one.plan, one.ticket, asked.execution)
+            value = engine.release_as_json(one.plan, one.ticket, asked.execution)
         except QueryError as error:
             raise error.at(statement.text, calls[index].start) from None
         one.is_answered = True
         return value
 
 
-OWNER = Owner(query_of, answer_of)
+OWNER = Owner(query_of, answer_call)
 
 
-def _planned(asked: Asked, engine: Engine) -> _Planned:
+def _planned(asked: MacroCall, engine: Engine) -> _Planned:
     """The statement and the plans of its calls, which all calls of one execution have."""
     key = asked._replace(function="", item="", number=None, epsilon=None)
     known = engine.tickets.planned
@@ -77,32 +86,40 @@ def _planned(asked: Asked, engine: Engine) -> _Planned:
             _check(statement, asked, engine)
             made = statement, plans_of_all(statement.selects, statement.tokens, engine)
     except QueryError as error:
-        suggest(error, engine, _runs_plain)
+        suggest(error, error.text or _respelled(asked.text), engine, _runs_plain)
         if "does not exist" in error.message:
             committed = "A plain call reads only committed tables and views."
             error.hint = f"{error.hint} {committed}" if error.hint else committed
             if error.message.startswith("Table with name"):  # DuckDB found it: a similar name
                 error.hint = f"{committed} For a dataframe, write: {in_dp(statement)}"
                 error.suggestion = ""  # is no better
+        if _STEP in error.suggestion:
+            error.suggestion = ""
+        if _STEP in (error.hint or ""):
+            error.hint = IN_DP
         raise
     engine.tickets.planned = key, made
     return made
 
 
-def _check(statement: Statement, asked: Asked, engine: Engine) -> None:
+def _check(statement: Statement, asked: MacroCall, engine: Engine) -> None:
     """Refuse what DuckDB may not run around the calls, with the query that dp() takes instead."""
     try:
         _index(statement.text, [c for select in statement.selects for c in select.calls], asked)
         check_around(statement, engine)
     except NotSupported as refusal:
-        body, first = statement.text[slice(*statement.span)], statement.keyword
-        if refusal.message == NO_PARAMETERS and (statement.is_query or first == "CREATE"):
+        if refusal.message == NO_PARAMETERS and (
+            statement.is_query or statement.keyword == "CREATE"
+        ):
             refusal.hint = f"Write: {in_dp(statement)}"
         if refusal.hint == IN_DP and any(map(shares_groups, statement.selects)):
             refusal.hint = f"Ask {SHARING}"
-        # DuckDB writes a source's values into PIVOT.
-        if refusal.hint == IN_DP and statement.is_query and not re.search(r"\$|PIVOT", body, re.I):
+        if refusal.hint == IN_DP and statement.is_query:
             refusal.hint = f"Write: {in_dp(statement)}"
+            try:
+                plans_of_all(statement.selects, statement.tokens, engine)
+            except QueryError as wrong:  # also there: what is wrong is more than the place
+                raise wrong from None
         raise
 
 
@@ -115,9 +132,13 @@ def _runs_plain(statement: Statement, engine: Engine) -> bool:
     return True
 
 
-def _statement(asked: Asked) -> Statement:
+def _statement(asked: MacroCall) -> Statement:
     """The statement that DuckDB is running, if its calls can be read in it."""
-    found = parse(_respelled(asked.text))
+    found = parse(_respelled(_as_written(asked.text)))
+    names = [token.name or "" for one in found for token in one.tokens]
+    if any(name.upper() == "PIVOT" or name.startswith("__pivot_enum") for name in names):
+        message = "PIVOT around a plain DP call is not supported here."  # it is shown rewritten
+        raise NotSupported(message, hint=_IN_PIVOT)
     if len(found) != 1 or not found[0].selects:
         raise NotSupported(
             "DuckDB does not show dp_sql this call: it is in a view, a macro, a prepared statement "
@@ -165,6 +186,19 @@ def _created(tokens: Sequence[Token]) -> tuple[Token | None, bool]:
     return made, not {"REPLACE", "EXISTS"} & {*words[:-1]}
 
 
+def _as_written(text: str) -> str:
+    """The query of a relation without what DuckDB writes around it to show its first rows."""
+    shown = _SHOWN.fullmatch(text)
+    if shown is None:
+        return text
+    depth = 0
+    for token in tokenize(shown[1]):
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if depth < 0:  # the owner wrote all of it
+            return text
+    return shown[1]
+
+
 def _respelled(text: str) -> str:
     """SQL with literals as people write them: DuckDB 1.5 prints the query of a relation anew."""
     tokens, pieces, position = tokenize(text), [], 0
@@ -184,9 +218,12 @@ def _respelled(text: str) -> str:
     return "".join([*pieces, text[position:]])
 
 
-def _index(text: str, calls: Sequence[DpCall], asked: Asked) -> int:
+def _index(text: str, calls: Sequence[DpCall], asked: MacroCall) -> int:
     """Which call of the statement asks; DuckDB shows its function, its numbers and its item."""
-    brief = [_brief(call) for call in calls]
+    brief: list[_Signature] = [
+        (call.function.name, call.parameters.told_apart_by, float(call.parameters.epsilon))
+        for call in calls
+    ]
     full = [(*one, _item(call)) for one, call in zip(brief, calls, strict=True)]
     clear = [brief.count(one) == 1 for one in brief]
     for number, call in enumerate(calls):
@@ -204,11 +241,6 @@ def _index(text: str, calls: Sequence[DpCall], asked: Asked) -> int:
         if one == wanted and (clear[number] or full[number][-1] == item):
             return number
     raise NotSupported("DuckDB does not show dp_sql which call this is.", hint=IN_DP)
-
-
-def _brief(call: DpCall) -> _Signature:
-    parameters = call.parameters
-    return call.function.name, parameters.told_apart_by, float(parameters.epsilon)
 
 
 def _item(call: DpCall) -> str | None:

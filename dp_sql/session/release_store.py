@@ -145,7 +145,8 @@ def question_key(plan: Plan, database: str) -> str:
     found_by = [] if finding is None else [[*map(str, finding.parameters.values())]]
     if groups is not None and len(groups.found_by) > 1:
         found_by.append([str(groups.pays), *groups.found_by])
-    numbers = plan.parameters.question(plan.mechanism)
+    numbers = plan.parameters.release_key(plan.mechanism)
+    # None was once a condition: without it, no release that is already stored would be found.
     parts = (
         database, plan.function.name, plan.mechanism.name, plan.source, None,
         sorted((name, str(value)) for name, value in numbers.items()),
@@ -162,6 +163,7 @@ def _to_json(release: Release, rows: Records) -> str:
     plain = {**vars(release), **vars(release.receipt), "rows": rows}
     loss = [getattr(release.receipt.loss, name) for name in _LOSS]
     plain["loss"] = [None if x is None else str(x) for x in loss]
+    plain["approximate"] = [str(x) for x in release.receipt.loss.approximate or ()]
     del plain["receipt"]
     return json.dumps(plain)
 
@@ -169,7 +171,8 @@ def _to_json(release: Release, rows: Records) -> str:
 def _from_json(written: str) -> Stored:
     plain = json.loads(written)
     numbers: list[Any] = [None if x is None else Fraction(x) for x in plain["loss"]]
-    loss = PrivacyLoss(**dict(zip(_LOSS, numbers, strict=True)))
+    rest: Any = tuple(map(Fraction, plain.get("approximate", ()))) or None  # older files have none
+    loss = PrivacyLoss(**dict(zip(_LOSS, numbers, strict=True)), approximate=rest)
     words = {name: plain[name] for name in ("call", "source", "mechanism", "accuracy")}
     receipt = Receipt(**words, loss=loss, assumptions=tuple(plain["assumptions"]))
     columns = tuple((name, kind) for name, kind in plain["columns"])

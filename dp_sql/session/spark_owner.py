@@ -10,16 +10,16 @@ from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.public_connection import PublicConnection
 from dp_sql.engines.duckdb.tables import use_schema
-from dp_sql.engines.spark.catalog import Spark
 from dp_sql.engines.spark.owner_engine import SparkEngine, names_in
+from dp_sql.engines.spark.spark_catalog import Spark
 from dp_sql.errors import NotSupported, QueryError, SourceError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.session.corrected import refuse_unknown
 from dp_sql.session.explain import Explanation
 from dp_sql.session.owner import OwnerSession
 from dp_sql.session.owner_plans import plans_of_all
-from dp_sql.sql.limits import check_depth
 from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import folded
 
 

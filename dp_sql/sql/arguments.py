@@ -8,6 +8,7 @@ from dp_sql.errors import ArgumentError, NotSupported, guessed
 from dp_sql.sql import literals, ranges
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, Given, PublicSet, Reference, SetPerKey
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.shape import Function, Shape
 from dp_sql.sql.tokens import Token, folded, left_out, matching, put, split, text_of, token_at
 from dp_sql.udfs.mechanism import Mechanism
@@ -157,6 +158,7 @@ CAP = "max_groups_contributed := <number> (in how many groups one person may cou
 _UNIT = "privacy_unit := <column> (the column that identifies the person each row belongs to)"
 _DOMAIN = "a domain (the public set of items that the answer may contain)"
 _GROUPS = "groups (the public set of groups)"
+FINDS_ITEMS = "delta finds items here, not groups"
 
 
 def missing(
@@ -206,6 +208,8 @@ def _refuse_missing(
             groups = {}
         elif function.shape.may_be_vector(given):
             del groups["max_groups_contributed"]
+        if "delta" in named and "groups" in groups:
+            groups["groups"] = _GROUPS.replace(")", f"; {FINDS_ITEMS})"), "observed"
         wanted |= {name: groups[name] for name in of_groups if name in groups}
     needed = {n: v for n, v in wanted.items() if n in function.named and n not in named}
     if needed.keys() <= {"domain"}:
@@ -261,7 +265,8 @@ def _arguments(
             instead = [put(tokens[index : index + 2], f"{function.name}(*, ")]
         raise tokens[index].error(
             ArgumentError,
-            f"{function.name} needs {' and '.join(missing)}, written without a name.",
+            f"{function.name} needs the positional argument{'s' * (len(missing) > 1)} "
+            f"{' and '.join(missing)}.",
             f"For example: {function.example}", instead,
         )  # fmt: skip
     return positional, named
@@ -299,10 +304,10 @@ def _meant(
     if not (is_comparison or is_full):
         return None
     known = name if name in function.named else guessed(name, function.named)
+    if not known and not (is_comparison and is_full):
+        return None  # a condition may be the item
     if is_comparison:
         return known or name, part[2:]
-    if not known:
-        return None
     if after.is_symbol(":"):
         return known, part[2:]
     if after.kind and after.kind != "symbol":
@@ -326,9 +331,10 @@ def _surplus(
     """The refusal of an argument without a name that is one too many."""
     start, stop = at
     first, before = tokens[start], token_at(tokens, start - 2)
-    message = f"{function.name} takes only {' and '.join(function.positional)} without a name."
+    positional = " and ".join(function.positional)
+    message = f"{function.name} takes only {positional} as positional arguments."
     if after_named:
-        message = "Arguments without a name come before those with one."
+        message = "Positional arguments come before named ones."
     instead = [left_out(tokens, start, stop)]
     if "item" in function.positional and first.name is not None and before.name is not None:
         both = f"concat_ws('|', {text_of(tokens[start - 2 : stop])})"  # of two columns
@@ -372,7 +378,7 @@ def _refuse_modifiers(tokens: Sequence[Token], function: Function, before: Seque
     if first.upper in {"DISTINCT", "ALL"} and len(tokens) > 1:
         people = function.shape.reads_people and not function.shape.counts_rows
         why = "; each person counts once for each item anyway" if people else ""
-        instead = [put([first], "")] if people or first.upper == "ALL" else []
+        instead: list[str] = [Restated(put([first], ""))] if people or first.upper == "ALL" else []
         if first.upper == "DISTINCT" and function.distinct is not None:
             other = FUNCTIONS[function.distinct]
             why, example = f"; {other.name} counts different values", other.example

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dp_sql.errors import NotSupported, ParseError, guessed
 from dp_sql.sql.clauses import Clause, SelectText
 from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.tokens import Token, folded, matching, put, split, text_of, token_at
 
 _AFTER_CALL = {
@@ -27,7 +28,8 @@ def check_place(tokens: Sequence[Token], index: int, select: SelectText) -> None
     Raises NotSupported, or ParseError without a FROM clause, with statements that work if any do.
     """
     function = FUNCTIONS[(tokens[index].name or "").upper()]
-    name, example = function.name, function.example
+    name = function.name
+    example = f"{name}(…)"  # its arguments depend on the policy
 
     if token_at(tokens, index - 1).is_symbol("."):
         message = f"{name} belongs to no schema; write it without one."
@@ -67,11 +69,12 @@ def check_place(tokens: Sequence[Token], index: int, select: SelectText) -> None
             instead = _without(tokens, found, select)
             raise tokens[found.start].error(NotSupported, message, advice, instead)
     if select.clause("FROM") is None:
-        hint = f"For example: SELECT {example} FROM {function.table}"
+        hint = f"For example: SELECT {function.example} FROM {function.table}"
         alias = tokens[-1]
         before = token_at(tokens, len(tokens) - 2)
         is_typo = bool(guessed(before.upper, ["FROM"]))
-        instead = [put([before], "FROM") if is_typo else put([alias], f"FROM {alias.text}")]
+        text = put([before], "FROM") if is_typo else put([alias], f"FROM {alias.text}")
+        instead = [Restated(text)]
         raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
 
 
@@ -118,7 +121,7 @@ def _listed(tokens: Sequence[Token], index: int, select: SelectText) -> list[str
     if listed is None or listed.start > index:
         return []
     text, end = put(call, "answer"), tokens[listed.stop - 1].end
-    return [f"{text[:end]}, {text_of(call)} AS answer{text[end:]}"]
+    return [Restated(f"{text[:end]}, {text_of(call)} AS answer{text[end:]}")]
 
 
 def _with_case(tokens: Sequence[Token], index: int, at: int) -> list[str]:

@@ -12,7 +12,7 @@ from dp_sql.sql.call_places import check_place, repeated
 from dp_sql.sql.clauses import Clause, SelectText, Span, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import PublicSet, Reference, SetPerKey
-from dp_sql.sql.group_keys import equal_places, group_keys
+from dp_sql.sql.group_keys import equal_places, group_keys, without_alias
 from dp_sql.sql.tokens import (
     Token,
     folded,
@@ -20,7 +20,9 @@ from dp_sql.sql.tokens import (
     outside,
     outside_queries,
     put,
+    queries_around,
     split,
+    text_of,
     token_at,
 )
 
@@ -77,6 +79,32 @@ class DpSelect(NamedTuple):
     def condition_text(self) -> str | None:
         """The WHERE clause as written, without its keyword."""
         return None if self.condition is None else self.text[slice(*self.condition)]
+
+    @property
+    def aliases(self) -> Mapping[str, str | None]:
+        """The expressions of the list by their aliases, folded; None: it has a DP call."""
+        found: dict[str, str | None] = {}
+        for item in self.items:
+            tokens = self.between(item)
+            (start, stop), name = without_alias(tokens, (0, len(tokens)))
+            if name is not None:
+                is_answer = any(item[0] <= call.start < item[1] for call in self.calls)
+                found.setdefault(folded(name), None if is_answer else text_of(tokens[start:stop]))
+        return found
+
+    @property
+    def outside_names(self) -> frozenset[str] | None:
+        """The names in the query around this one, if its columns could be meant here; folded."""
+        at = next(i for i, t in enumerate(self.tokens) if t.start == self.calls[0].start)
+        (start, stop), *around = queries_around(self.tokens, at)
+        if not around:
+            return None
+        before = token_at(self.tokens, start - 2)
+        outer = [*self.tokens[: start - 1], *self.tokens[stop + 1 :]]
+        is_relation = before.upper in {"FROM", "JOIN", "AS", "MATERIALIZED", "UNION", "ALL"}
+        if is_relation or not any(token.upper == "FROM" for token in outer):
+            return None
+        return frozenset(folded(token.name) for token in outer if token.name is not None)
 
     def between(self, span: Span) -> Sequence[Token]:
         """The tokens in a span of the text."""

@@ -138,6 +138,19 @@ class Grid(NamedTuple):
         return f"CAST({literal(str(x))} AS HUGEINT)"
 
 
+def seconds_of(written: str) -> str:
+    """What to write for an interval: a number of it.
+
+    >>> seconds_of("ended - began")
+    "Write a number of it, such as date_diff('minute', began, ended)."
+    """
+    left, minus, right = written.partition(" - ")
+    number = f"epoch({written}), its seconds"
+    if minus and all(re.fullmatch(r"[\w.]+", side.strip()) for side in (left, right)):
+        number = f"date_diff('minute', {right.strip()}, {left.strip()})"
+    return f"Write a number of it, such as {number}."
+
+
 def check_written(given: GridArguments) -> None:
     """Refuse a bound or a step that is not a literal; what it must be depends on the column."""
     for name, argument in given.items():
@@ -156,8 +169,11 @@ def grid_of(call: str, item: Argument, kind: str, given: GridArguments) -> Grid:
     name = family(kind)
     if name not in {*_RANGES, "DECIMAL", "DATE", *_PER_SECOND, *BINARY_TYPES}:
         message = f"{call} takes numbers, dates and timestamps; {item.written} is {kind}."
-        cast = f"TRY_CAST({item.written} AS BIGINT)"
-        raise item.refuse(message, f"If it holds numbers, write {cast}.", [item.put(cast)])
+        if name == "VARCHAR":
+            cast = f"TRY_CAST({item.written} AS BIGINT)"
+            raise item.refuse(message, f"If it holds numbers, write {cast}.", [item.put(cast)])
+        hint = seconds_of(item.written) if name == "INTERVAL" else None
+        raise item.refuse(message, hint)
     if name in BINARY_TYPES and "step" not in given:
         upper = given["upper"]
         message = f"For a {name}, {call} needs step, the distance between possible answers."

@@ -31,7 +31,7 @@ def group_keys(
     _refuse_sets(tokens, parts)
     beside = tuple((a, b) for a, b in items if not any(a <= place < b for place in places))
     if [tokens[a].upper for a, b in parts if b - a == 1] == ["ALL"]:
-        listed = [_without_alias(tokens, item)[0] for item in beside]
+        listed = [without_alias(tokens, item)[0] for item in beside]
         parts = [part for part in listed if _has_column(tokens, part)]
     keys: dict[tuple[str, ...], Reference] = {}
     names: set[str] = set()
@@ -60,7 +60,7 @@ def equal_places(tokens: Sequence[Token], key: Reference, is_whole: bool) -> lis
         if [_same(token) for token in tokens[start : start + n]] != wanted:
             continue
         before = tokens[start - 1] if start else None
-        item, _ = _without_alias(tokens, (0, len(tokens)))
+        item, _ = without_alias(tokens, (0, len(tokens)))
         if (is_whole and item == (start, start + n)) or (
             is_call and (before is None or not before.is_symbol("."))
         ):
@@ -105,7 +105,7 @@ def _key(
         chosen = [item for item in items[number - 1 : number] if number and item in beside]
         chosen += [item for item in beside if _is_called(tokens, item, word)]
         if chosen:
-            (start, stop), name = _without_alias(tokens, chosen[0])
+            (start, stop), name = without_alias(tokens, chosen[0])
     names = dotted_names(tokens[start:stop])
     if names:
         return start, Reference(names, text_of(tokens[start:stop]), tokens[start].start)
@@ -117,7 +117,7 @@ def _key(
     if name is None:  # as the same expression is called in the list
         same = [_same(token) for token in tokens[start:stop]]
         for item in beside:
-            (a, b), called = _without_alias(tokens, item)
+            (a, b), called = without_alias(tokens, item)
             if called is not None and [_same(token) for token in tokens[a:b]] == same:
                 name = called
                 break
@@ -126,7 +126,7 @@ def _key(
 
 def _is_called(tokens: Sequence[Token], item: TokenSpan, word: Token) -> bool:
     """Whether a word is the alias of an item, and not a column in the item itself."""
-    (start, stop), name = _without_alias(tokens, item)
+    (start, stop), name = without_alias(tokens, item)
     if name is None or word.name is None or folded(name) != folded(word.name):
         return False
     if dotted_names(tokens[start:stop]):
@@ -134,7 +134,7 @@ def _is_called(tokens: Sequence[Token], item: TokenSpan, word: Token) -> bool:
     return all(_same(token) != folded(name) for token in tokens[start:stop])
 
 
-def _without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan, str | None]:
+def without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan, str | None]:
     """The expression of an item, and the alias behind it."""
     start, stop = item
     name = tokens[stop - 1].name if stop > start else None
@@ -150,6 +150,5 @@ def _without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan,
 
 
 def _has_column(tokens: Sequence[Token], span: TokenSpan) -> bool:
-    """Whether an expression names a column."""
     tree = projection(text_of(tokens[slice(*span)]))
     return tree is not None and tree.find(exp.Column) is not None

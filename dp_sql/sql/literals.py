@@ -17,7 +17,8 @@ from dp_sql.sql.given import (
     Reference,
     SetPerKey,
 )
-from dp_sql.sql.tokens import Token, matching, put, split, text_of
+from dp_sql.sql.restated import Restated
+from dp_sql.sql.tokens import QUERY, Token, matching, put, split, text_of
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -76,14 +77,17 @@ def read_column_or_number(argument: Argument, what: str) -> Reference:
 def read_groups(argument: Argument, what: str) -> PublicSet | SetPerKey:
     """A public set; or one for each key, in brackets."""
     tokens = argument.tokens
-    if _in_brackets(tokens) and tokens[1].upper not in _QUERY:
+    if _in_brackets(tokens) and tokens[1].upper not in QUERY:
         parts = [Argument(tokens[a:b]) for a, b in split(tokens, 1, len(tokens) - 1) if a < b]
+        if all(part.tokens[-1].kind in {"string", "number"} for part in parts):
+            message = f"A list is written in square brackets: {what} := [{text_of(tokens[1:-1])}]."
+            raise argument.refuse(message, None, _as_domain(argument))
         sets = tuple(read_domain(part, what) for part in parts)
         return SetPerKey(sets, argument.written, tokens[0].start)
     return read_domain(argument, what)
 
 
-_QUERY, _SERIES = {"SELECT", "FROM", "WITH", "VALUES"}, {"RANGE", "GENERATE_SERIES"}
+_SERIES = {"RANGE", "GENERATE_SERIES"}
 
 
 def _in_brackets(tokens: Sequence[Token]) -> bool:
@@ -93,7 +97,7 @@ def _in_brackets(tokens: Sequence[Token]) -> bool:
 def read_domain(argument: Argument, what: str) -> PublicSet:
     """A public column, a list of literals, an ENUM type, a query, or the word observed."""
     _check_series(argument)
-    if _in_brackets(argument.tokens) and argument.tokens[1].upper in _QUERY:
+    if _in_brackets(argument.tokens) and argument.tokens[1].upper in QUERY:
         return PublicQuery(argument.written, argument.tokens[0].start)
     words = [token.upper for token in argument.tokens]
     if words[0] in _SERIES and _in_brackets(argument.tokens[1:]):
@@ -131,7 +135,9 @@ def _as_domain(argument: Argument) -> list[str]:
     if words[1:2] == ["SELECT"] and words[3:4] == ["FROM"] and tokens[-1].is_symbol(")"):
         return [argument.put(f"{text_of(tokens[4:-1])}.{tokens[2].text}")]
     if tokens[0].is_symbol("(") and tokens[-1].is_symbol(")"):
-        return [argument.put(f"[{text_of(tokens[1:-1])}]")]
+        return [Restated(argument.put(f"[{text_of(tokens[1:-1])}]"))]
+    if words[0] in {"ARRAY", "LIST_VALUE"} and len(tokens) > 3:
+        return [Restated(argument.put(f"[{text_of(tokens[2:-1])}]"))]
     return [argument.put(f"[{argument.written}]")]
 
 

@@ -7,6 +7,8 @@ proposed, so a pattern may fit more than it should.
 import re
 from collections.abc import Iterator, Sequence
 
+from dp_sql.sql.restated import Restated
+
 _ONE = r"((?:[^(),]|\([^()]*\))+?)"  # one argument, with calls in it
 _SPAN = r"([<>]=?)\s*(INTERVAL\s+(?:'[^']*'|\d+)(?:\s+[A-Z]+)?)"
 _IS = r"\s*,\s*(?:lambda\s+)?(\w+)\s*(?:->|:)\s*\2\s*=\s*('[^']*'|\d+)\s*\)"
@@ -51,7 +53,7 @@ _FORMS = (  # compiled with the first error
 _LONG = 2000  # characters; patterns take the square of a run of spaces: 0.1 s for so many
 _FIELD = re.compile(r"(\w+)\.(\w+)\b(?!\s*\()")
 _JOIN = (
-    r"\s*\b(?:CROSS|ASOF(?:\s+LEFT)?|POSITIONAL|)\s*JOIN\s+(\w+(?:\s+(?:AS\s+)?(?!(?:ON|USING|WHERE)\b)\w+)?)"
+    r"\s*\b(?:CROSS|NATURAL|ASOF(?:\s+LEFT)?|POSITIONAL|)\s*JOIN\s+(\w+(?:\s+(?:AS\s+)?(?!(?:ON|USING|WHERE)\b)\w+)?)"
     r"(?:\s+ON\s+[\w.]+\s*[<>]=?\s*[\w.]+|\s+USING\s*\([^()]*\))?"
 )
 
@@ -72,6 +74,6 @@ def other_forms(text: str, position: int, shared: Sequence[str]) -> Iterator[str
     for form, instead in _FORMS:
         written = re.sub(form, instead, text, flags=re.IGNORECASE)
         if written != text:
-            yield written
+            yield written if "TABLESAMPLE" in form else Restated(written)
     if field := _FIELD.match(text, position):
-        yield f"{text[:position]}{field[1]}->>'{field[2]}'{text[field.end() :]}"
+        yield Restated(f"{text[:position]}{field[1]}->>'{field[2]}'{text[field.end() :]}")

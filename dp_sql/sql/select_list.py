@@ -5,17 +5,18 @@ would not be found there, and an aggregate such as count(*) would silently count
 """
 
 import contextlib
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Protocol
 
 from sqlglot import exp
 
 from dp_sql.errors import NotSupported
-from dp_sql.sql.clauses import Span
+from dp_sql.sql.clauses import Span, enclosing_select
 from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import called, outside_queries
+from dp_sql.sql.tokens import Token, called, folded, matching, outside_queries, text_of
 
 _OTHER_SCOPES = (exp.Query, exp.Lambda, exp.Comprehension)
 
@@ -76,6 +77,9 @@ def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
 # Table functions that an analyst may call: they make rows of their arguments.
 _ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat"})
 _STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
+_SYSTEM_SCHEMAS = {"information_schema"}
+_COUNT_BY_GROUPS = "Count by groups: SELECT x, DP_COUNT(*, …) AS n FROM … GROUP BY x."
+_WHAT_IS_PUBLIC = "SHOW TABLES lists the tables, and DESCRIBE shows the columns of one."
 _CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "ALTER", "TRUNCATE"}
 
 
@@ -86,6 +90,9 @@ def only_reads(statement: Statement, functions: Functions) -> None:
         inside = before.is_symbol("(") and not after.is_symbol(")", ",", ".")
         if inside and token.kind == "word" and token.upper in _CHANGES:
             raise token.error(NotSupported, f"A query reads; it does not {token.upper}.")
+        if folded(token.name or "") in _SYSTEM_SCHEMAS and after.is_symbol("."):
+            message = f"{token.text} is not available under a policy: it does not show your tables."
+            raise token.error(NotSupported, message, _WHAT_IS_PUBLIC)
     names = called(tokens)
     kinds = functions.function_kinds(frozenset(names))
     for name, token in names.items():
@@ -94,8 +101,24 @@ def only_reads(statement: Statement, functions: Functions) -> None:
             raise token.error(
                 NotSupported,
                 f"{name} is not available under a policy: it can read more than public tables.",
-                "SHOW TABLES and DESCRIBE show what is public.",
+                _COUNT_BY_GROUPS if name == "histogram" else _WHAT_IS_PUBLIC,
+                _by_groups(tokens),
             )
+
+
+def _by_groups(tokens: Sequence[Token]) -> list[str]:
+    """SELECT histogram(x) FROM … as the numbers of rows by x."""
+    if [t.upper for t in tokens[:2]] != ["SELECT", "HISTOGRAM"]:
+        return []
+    select = enclosing_select(tokens, 1)
+    close = matching(tokens, 2)
+    words = {clause.keyword for clause in select.clauses}
+    if words <= {"SELECT", "FROM", "WHERE"} and select.clauses[0].stop <= close + 3:
+        item = text_of(tokens[3:close])
+        body = text_of(tokens[select.clauses[1].start : select.clauses[-1].stop])
+        counted = f"SELECT {item}, DP_COUNT(*) AS n {body} GROUP BY {item}"
+        return [Restated(counted)]
+    return []
 
 
 def _blanked(select: DpSelect, start: int, stop: int) -> str:

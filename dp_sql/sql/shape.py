@@ -59,9 +59,9 @@ class Shape(ABC):
     sums: ClassVar[Mapping[str, str]] = {}
     # The same two answers as a macro makes them: the argument that asks for the detailed one, their
     # types with strings for items, and expressions of their types ({} is an item).
-    detail: ClassVar[str] = ""
-    written: ClassVar[tuple[str, ...]]
-    typed: ClassVar[tuple[str, ...]]
+    detailed_by: ClassVar[str] = ""
+    macro_types: ClassVar[tuple[str, ...]]
+    macro_samples: ClassVar[tuple[str, ...]]
 
     epsilon: Fraction  # as delta: of one group; without GROUP BY, of the call
     delta: Fraction | None = None
@@ -81,19 +81,19 @@ class Shape(ABC):
     def read(cls, given: Given, mechanism: Mechanism) -> Self:
         """The public numbers of a call; ArgumentError where one is wrong or not taken."""
 
-    def given_to(self, mechanism: Mechanism) -> dict[str, Any]:
+    def mechanism_arguments(self, mechanism: Mechanism) -> dict[str, Any]:
         """The numbers that a mechanism takes, by name."""
         return {name: getattr(self, name) for name in mechanism.parameters}
 
-    def question(self, mechanism: Mechanism) -> dict[str, Any]:
+    def release_key(self, mechanism: Mechanism) -> dict[str, Any]:
         """The numbers that decide the distribution of an answer, by name."""
-        return self.given_to(mechanism)
+        return self.mechanism_arguments(mechanism)
 
     def loss(self, mechanism: Mechanism) -> PrivacyLoss:
         """The loss of one run of a mechanism."""
-        return mechanism.loss(**self.given_to(mechanism))
+        return mechanism.loss(**self.mechanism_arguments(mechanism))
 
-    def times(self, factor: Fraction) -> Self:
+    def scaled(self, factor: Fraction) -> Self:
         """The same with epsilon and delta times a factor from (0, 1]."""
         delta = None if self.delta is None else self.delta * factor
         return replace(self, epsilon=self.epsilon * factor, delta=delta)
@@ -104,12 +104,12 @@ class Shape(ABC):
         return None
 
     @property
-    def limited(self) -> Mapping[str, Fraction | int | None]:
+    def limited_by_policy(self) -> Mapping[str, Fraction | int | None]:
         """What a policy's limits bound, by name; None: the call has no such number."""
         most = None if self.contributions_open else self.max_contributions
         return {"epsilon": self.epsilon, "delta": self.delta, "max_contributions": most}
 
-    def within(self, limit: int | None) -> Self:
+    def with_policy_limit(self, limit: int | None) -> Self:
         """The same with a default of max_contributions that keeps to a policy's limit."""
         if limit is None or not self.contributions_open or self.max_contributions is None:
             return self
@@ -137,7 +137,7 @@ class Shape(ABC):
         """The type of what `column` writes for an item of a type."""
         return kind
 
-    def of_person(self) -> Mapping[str, str]:
+    def person_values(self) -> Mapping[str, str]:
         """Aggregates over one person's rows, in one group, by name; {}: rows are not aggregated.
 
         They ignore rows without an item. With aggregates, `lists` reads these and
@@ -152,7 +152,7 @@ class Shape(ABC):
         """
         return self
 
-    def of_people(self) -> tuple[Shape, Mechanism] | None:
+    def when_item_is_person(self) -> tuple[Shape, Mechanism] | None:
         """What answers the call where the item is the privacy unit; None: the same as always."""
         return None
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import CLOSE, OPEN, Token, matching, put, queries_around, text_of
 
@@ -72,14 +73,14 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
 def _tried(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
     """`x::type` or CAST(x AS type) as TRY_CAST, and its place."""
     if tokens[i].upper == "CAST":
-        return i, put(tokens[i : i + 1], "TRY_CAST")
+        return i, Restated(put(tokens[i : i + 1], "TRY_CAST"))
     if not tokens[i].is_symbol("::"):
         return None
     first, last = _operand(tokens, i), i + 1
     if last + 1 < len(tokens) and tokens[last + 1].is_symbol("("):  # DECIMAL(18, 2)
         last = next((j for j in range(last, len(tokens)) if tokens[j].is_symbol(")")), last)
     written, kind = text_of(tokens[first:i]), text_of(tokens[i + 1 : last + 1])
-    return i, put(tokens[first : last + 1], f"TRY_CAST({written} AS {kind})")
+    return i, Restated(put(tokens[first : last + 1], f"TRY_CAST({written} AS {kind})"))
 
 
 def _floored(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
@@ -101,7 +102,7 @@ def _matched(tokens: Sequence[Token], i: int, word: str) -> tuple[int, str] | No
     first = _operand(tokens, i - negated)
     written = text_of(tokens[first : i - negated])
     call = f"{'NOT ' * negated}{word}({written}, {tokens[i + 1].text})"
-    return i, put(tokens[first : i + 2], call)
+    return i, Restated(put(tokens[first : i + 2], call))
 
 
 def _as_literal(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
@@ -116,7 +117,7 @@ def _as_literal(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
         literal = f"TIMESTAMP {words[0]}"
     else:
         return None
-    return i, put(tokens[i : stop + 1], literal)
+    return i, Restated(put(tokens[i : stop + 1], literal))
 
 
 def _with_in(tokens: Sequence[Token], i: int, word: str) -> tuple[int, str] | None:
@@ -128,7 +129,7 @@ def _with_in(tokens: Sequence[Token], i: int, word: str) -> tuple[int, str] | No
     query = (
         f"SELECT DISTINCT * FROM ({text_of(left)}) WHERE {left[1].text} {word} ({text_of(right)})"
     )
-    return i, put(tokens[opening:stop], query)
+    return i, Restated(put(tokens[opening:stop], query))
 
 
 def _other_joins(tokens: Sequence[Token], i: int) -> Iterator[tuple[int, str]]:
@@ -139,13 +140,17 @@ def _other_joins(tokens: Sequence[Token], i: int) -> Iterator[tuple[int, str]]:
     join = i + 1 + (tokens[i + 1].upper == "OUTER")
     if tokens[join].upper != "JOIN":
         return
+    begin = max((j + 1 for j in range(i) if tokens[j].upper == "FROM"), default=None)
+    ends = (j for j in range(join, len(tokens)) if tokens[j].upper in {"ON", "USING"})
+    is_natural, end = tokens[i - 1].upper == "NATURAL", next(ends, None)
+    if end is None and not is_natural:
+        return
     if side == "FULL":
         yield i, put(tokens[i : join + 1], "LEFT JOIN")
-    if side != "LEFT":
-        start = next(j for j in range(i, -1, -1) if tokens[j].upper == "FROM") + 1
-        stop = next(j for j in range(join, len(tokens)) if tokens[j].upper in {"ON", "USING"})
-        left, right = text_of(tokens[start:i]), text_of(tokens[join + 1 : stop])
-        yield i, put(tokens[start:stop], f"{right} LEFT JOIN {left}")
+    if side != "LEFT" and begin and end and not is_natural:
+        left, right = text_of(tokens[begin:i]), text_of(tokens[join + 1 : end])
+        exchanged = put(tokens[begin:end], f"{right} LEFT JOIN {left}")
+        yield i, Restated(exchanged) if side == "RIGHT" else exchanged
     yield i, put(tokens[i : join + 1], "JOIN")
 
 

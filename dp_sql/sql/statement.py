@@ -11,9 +11,8 @@ from dp_sql.errors import ArgumentError
 from dp_sql.sql.clauses import Span, ctes
 from dp_sql.sql.dp_select import DpSelect, read_selects
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import Token, outside, statements, token_at
+from dp_sql.sql.tokens import QUERY, Token, outside, statements, token_at
 
-QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})  # the keywords that begin a query
 _SHORT = 4000  # characters; what was read of such texts is remembered
 SYSTEM_TABLES = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")  # functions of dp_sql
 

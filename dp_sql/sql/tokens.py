@@ -16,6 +16,7 @@ from dp_sql.errors import ParseError, QueryError
 E = TypeVar("E", bound=QueryError)
 
 OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
+QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})  # the keywords that begin a query
 # Reserved words that may be before a bracket: names of functions only in quotes.
 SYNTAX = {"AND", "AS", "CASE", "ELSE", "FROM", "HAVING", "IN", "NOT", "ON", "OR", "SELECT", "THEN",
           "WHEN", "WHERE"}  # fmt: skip

@@ -27,7 +27,14 @@ _WIDER = {
     "TIMESTAMP_S": {"TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_NS", _ZONED},
     "TIMESTAMP_MS": {"TIMESTAMP", "TIMESTAMP_NS", _ZONED}, "TIMESTAMP": {"TIMESTAMP_NS", _ZONED},
 }  # fmt: skip
-_LABELS = re.compile(r""" "(?:[^"]|"")*" | \bENUM\((?:'(?:[^']|'')*'(?:,[ ]?)?)*\) """, re.VERBOSE)
+_NAME_OR_ENUM = r""" "(?:[^"]|"")*" | \bENUM\((?:'(?:[^']|'')*'(?:,[ ]?)?)*\) """
+_LABELS = re.compile(_NAME_OR_ENUM, re.VERBOSE)
+# What arrow changes or refuses on some versions; a word before a space is the name of a field.
+_NOT_IN_ARROW = re.compile(
+    rf"""{_NAME_OR_ENUM} | \b(?:BIT|TIME[ ]WITH[ ]TIME[ ]ZONE|U?HUGEINT|BIGNUM|UUID|VARIANT
+       |GEOMETRY(?:\('[^']*'\))?)(?![\w ])""",
+    re.VERBOSE,
+)
 
 
 def family(type_name: str) -> str:
@@ -88,8 +95,18 @@ def as_bytes(expression: str, type_name: str) -> str:
     return f"system.main.encode({as_text(expression, type_name)})"
 
 
+def can_have_same_bits(type_name: str) -> bool:
+    """Whether `same_bits` knows a type: not 1 month and 30 days, nor [0.0] and [-0.0].
+
+    Strings in lists may have a collation that their type does not show.
+    """
+    if type_name.endswith("[]"):
+        return family(type_name[:-2]) in EXACT_TYPES - {"VARCHAR"}
+    return family(type_name) in EXACT_TYPES | BINARY_TYPES | {"JSON"}
+
+
 def same_bits(expression: str, type_name: str) -> str:
-    """A column of which equal values are the same to the last bit.
+    """A column of which equal values are the same to the last bit; see can_have_same_bits.
 
     Of equal values that differ in bits ('Dune' and 'dune' under a collation, 0.0 and -0.0),
     DISTINCT and GROUP BY would keep the one that DuckDB reads first.
@@ -139,13 +156,13 @@ def can_be(values_type: str, item_type: str) -> bool:
     (True, False, True)
     """
     values, item = family(values_type), family(item_type)
-    comparable = _kind(values) == _kind(item) or item in _WIDER.get(values, ())
+    comparable = _equal_kind(values) == _equal_kind(item) or item in _WIDER.get(values, ())
     return values in EXACT_TYPES and comparable
 
 
 def can_be_written(item_type: str) -> bool:
     """Whether items of a type can be written as strings: not numbers and booleans, as in SQL."""
-    return _kind(family(item_type)) not in {"number", "boolean"}
+    return _equal_kind(family(item_type)) not in {"number", "boolean"}
 
 
 def lost(value: str, values_type: str | None, item_type: str) -> str | None:
@@ -171,7 +188,7 @@ def lost(value: str, values_type: str | None, item_type: str) -> str | None:
     return f"({cast} IS NULL OR {back})"
 
 
-def _kind(name: str) -> str:
+def _equal_kind(name: str) -> str:
     """The kind of each type family: values of two kinds never equal each other."""
     if name in NUMBERS:
         return "number"
@@ -185,6 +202,20 @@ def without_labels(type_name: str) -> str:
     STRUCT(mood VARCHAR, "ENUM('x')" INTEGER)[]
     """
     return _LABELS.sub(lambda f: f[0] if f[0].startswith('"') else "VARCHAR", type_name)
+
+
+def for_arrow(type_name: str, *, keeps_variants: bool = False) -> str:
+    r"""The type as which values go through arrow: VARCHAR in place of what arrow may change.
+
+    `keeps_variants`: arrow holds a VARIANT from DuckDB 2.0 on, if it holds what is in it.
+
+    >>> print(for_arrow("STRUCT(UUID INTEGER, a UNION(b BIT[], c ENUM('BIT')))"), for_arrow("BIT"))
+    STRUCT(UUID INTEGER, a UNION(b VARCHAR[], c VARCHAR)) VARCHAR
+    """
+    if family(type_name) == "ENUM":  # within an array DuckDB 1.5 crashes, and 2.0 refuses it
+        return type_name
+    stays = ('"', "VARIANT") if keeps_variants else ('"',)
+    return _NOT_IN_ARROW.sub(lambda f: f[0] if f[0].startswith(stays) else "VARCHAR", type_name)
 
 
 _SAMPLES = {

@@ -66,7 +66,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings USING SAMPLE 
 -- NotPrivate: A sample is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings USING SAMPLE 10% (bernoulli, 42))
 
--- NotPrivate: A window function of a source must have PARTITION BY with the privacy unit.
+-- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings QUALIFY row_number() OVER (PARTITION BY title) = 1)
 
 -- NotPrivate: No function uses the window w.
@@ -111,13 +111,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT ON (title) user_id,
 -- NotPrivate: SELECT DISTINCT must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT title FROM ratings)
 
--- NotPrivate: A window function of a source must have PARTITION BY with the privacy unit.
+-- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) OVER () AS title FROM ratings)
 
--- NotPrivate: A window function of a source must have PARTITION BY with the privacy unit.
+-- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (ORDER BY score) AS title FROM ratings)
 
--- NotPrivate: A window function of a source must have PARTITION BY with the privacy unit.
+-- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, row_number() OVER () AS title FROM ratings)
 
 -- NotPrivate: GROUP BY in a source must list the privacy unit.
@@ -321,10 +321,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings PIVOT (max(title) FOR region
 -- NotPrivate: PIVOT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings UNPIVOT (x FOR y IN (title, region))
 
--- NotPrivate: c.n is not a column of the source.
+-- NotPrivate: A source cannot use c.n: it cannot refer to the query around it.
 SELECT (SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings WHERE score > c.n) FROM (SELECT 5 AS n) c
 
--- NotPrivate: c.title is not a column of the source.
+-- NotPrivate: A source cannot use c.title: it cannot refer to the query around it.
 SELECT (SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings r WHERE r.title = c.title) FROM catalog c
 
 -- NotSupported: DP_TOPK does not take OVER: a DP call is an aggregate of the who
@@ -372,19 +372,19 @@ SELECT DP_COUNT_DISTINCT(x, epsilon := 1) FROM (SELECT unnest(DP_TOPK(title, 2, 
 -- NotPrivate: The function dp_topk is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT unnest(DP_TOPK(title, 2, epsilon := 1)) FROM ratings)
 
--- NotPrivate: A window function of a source must have PARTITION BY with the privacy unit.
+-- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (FROM ratings QUALIFY rank() OVER (PARTITION BY score ORDER BY user_id) = 1)
 
--- NotPrivate: A window function of a source must have PARTITION BY with the privacy unit.
+-- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (PARTITION BY user_id % 2 ORDER BY score) AS title FROM ratings)
 
--- NotPrivate: A window function of a source must have PARTITION BY with the privacy unit.
+-- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (PARTITION BY u ORDER BY score) AS title FROM (SELECT user_id, user_id // 10 AS u, title, score FROM ratings))
 
 -- NotPrivate: ROWS and RANGE are not supported in OVER.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first_value(title) OVER (PARTITION BY user_id ORDER BY score ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS title FROM ratings)
 
--- NotPrivate: Window functions are row_number, rank, dense_rank, lag, lead, first_value,
+-- NotPrivate: The supported window functions are row_number, rank, dense_rank, lag, lead, first_value
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) OVER (PARTITION BY user_id ORDER BY score) AS title FROM ratings)
 
 -- NotPrivate: Window functions are supported over one private table or subquery.

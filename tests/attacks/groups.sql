@@ -51,7 +51,7 @@ SELECT GROUPING SETS ((region), ()), DP_TOPK(title, 2, epsilon := 1, max_groups_
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT (score), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY (score)
 
--- SourceError
+-- NotSupported: HAVING beside a DP call is a condition on its answers
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region HAVING count(*) > 3
 
 -- SourceError
@@ -185,3 +185,6 @@ SELECT user_id AS region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed
 
 -- ArgumentError: Under a policy groups := observed is allowed only if the policy declares
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1, groups := observed) FROM ratings GROUP BY region
+
+-- ArgumentError: The policy allows no delta
+SELECT day, DP_TOPK(title, 2, epsilon := 1, delta := 1e-9, max_groups_contributed := 1) FROM ratings GROUP BY day

@@ -37,12 +37,6 @@ DESCRIBE recent
 DESCRIBE catalog
 
 -- answered
-FROM information_schema.tables
-
--- answered
-FROM information_schema.columns WHERE table_schema = 'main'
-
--- answered
 FROM sqlite_master
 
 -- answered
@@ -112,9 +106,6 @@ SELECT 1;
 SELECT ';'
 
 -- answered
-SELECT 1 WHERE 'ratings' IN (SELECT table_name FROM information_schema.tables)
-
--- answered
 SELECT * FROM pg_catalog.pg_tables
 
 -- answered
@@ -131,9 +122,6 @@ EXPLAIN SELECT DP_TOPK(mood, 1, epsilon := 1, domain := ['nobody']) FROM ratings
 
 -- answered
 EXPLAIN SELECT DP_TOPK(mood, 1, epsilon := 1, domain := ['calm']) FROM ratings WHERE mood = 'calm'
-
--- answered
-SELECT * FROM information_schema.columns WHERE data_type LIKE 'ENUM%'
 
 -- answered
 SELECT * FROM pg_catalog.pg_enum

@@ -93,7 +93,7 @@ SELECT stats(title) FROM ratings
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT alias(title) FROM ratings
 
--- SourceError: There is no table
+-- NotSupported: information_schema is not available under a policy
 SELECT count(*) FROM shop.information_schema.tables
 
 -- SourceError: There is no table
@@ -171,7 +171,7 @@ COMMENT ON TABLE ratings IS 'x'
 -- NotSupported: duckdb_prepared_statements is not available under a policy
 FROM duckdb_prepared_statements('x')
 
--- SourceError: There is no table
+-- NotSupported: information_schema is not available under a policy
 SELECT table_name FROM shop.information_schema.columns
 
 -- NotSupported: duckdb_tables is not available under a policy
@@ -269,3 +269,15 @@ FROM add_grammar_extension('x')
 
 -- NotSupported: remove_grammar_extension is not available under a policy
 FROM remove_grammar_extension('x')
+
+-- NotSupported: information_schema is not available under a policy
+FROM information_schema.tables
+
+-- NotSupported: information_schema is not available under a policy
+FROM information_schema.columns WHERE table_schema = 'main'
+
+-- NotSupported: information_schema is not available under a policy
+SELECT 1 WHERE 'ratings' IN (SELECT table_name FROM information_schema.tables)
+
+-- NotSupported: information_schema is not available under a policy
+SELECT * FROM information_schema.columns WHERE data_type LIKE 'ENUM%'

@@ -216,10 +216,10 @@ SELECT __dp_sql_desk()
 -- SourceError: There is no table __dp_rows.
 FROM __dp_rows
 
--- CatalogException: Catalog Error: Table Function with name dp does not exist!
+-- NotSupported: This session answers DP functions itself: it needs no dp(…)
 FROM dp($$ SELECT 1 $$)
 
--- CatalogException: Catalog Error: Table Function with name dp does not exist!
+-- NotSupported: This session answers DP functions itself: it needs no dp(…)
 FROM dp('FROM ratings')
 
 -- NotPrivate: This source is public: it contains no private rows.

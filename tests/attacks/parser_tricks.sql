@@ -102,7 +102,7 @@ SELECT DP_TOPK(title, 2, "epsilon" := 1, epsilon := 2) FROM ratings
 -- ArgumentError: epsilon has no value.
 SELECT DP_TOPK(title, 2, epsilon :=) FROM ratings
 
--- ArgumentError: Arguments without a name come before those with one.
+-- ArgumentError: Positional arguments come before named ones.
 SELECT DP_TOPK(title, epsilon := 1, 2) FROM ratings
 
 -- ArgumentError: k is written without its name.
@@ -120,7 +120,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1, seed := 1) FROM ratings
 -- ArgumentError: DP_TOPK has no argument noise.
 SELECT DP_TOPK(title, 2, epsilon := 1, noise := false) FROM ratings
 
--- ArgumentError: DP_TOPK needs item and k, written without a name.
+-- ArgumentError: DP_TOPK needs the positional arguments item and k.
 SELECT DP_TOPK() FROM ratings
 
 -- ParseError: This bracket is never closed.

@@ -45,7 +45,7 @@ def test_what_does_not_fit_is_refused_with_what_would(opened: Opened, folder: Pa
     with pytest.raises(BudgetExceeded) as refused:
         session.sql(COUNT.format("0.5"))
     words = str(refused.value)
-    assert "costs epsilon = 0.5" in words and "0.375 of 1 is left" in words
+    assert "costs epsilon = 0.5" in words and "has 0.375 of 1 left" in words
     assert "largest epsilon that still fits is 0.375" in words
     assert kinds(folder) == ["reserved", "answered"]
     session.sql(COUNT.format("0.375")).fetchall()
@@ -72,13 +72,13 @@ def test_analysts_share_the_total_and_have_caps_of_their_own(opened: Opened) -> 
     more = "[budget.analysts.ann]\nepsilon = 0.5\n"
     ann, bob = opened("ann", more), opened("bob", more)
     ann.sql(COUNT.format("0.5")).fetchall()
-    with pytest.raises(BudgetExceeded, match="of the budget of ann in reading"):
+    with pytest.raises(BudgetExceeded, match="the budget of ann in reading"):
         ann.sql(COUNT.format("0.1"))
     bob.sql(COUNT.format("0.4")).fetchall()
-    with pytest.raises(BudgetExceeded, match=r"0\.1 of 1 is left of the budget of reading"):
+    with pytest.raises(BudgetExceeded, match=r"the budget of reading has 0\.1 of 1 left"):
         bob.sql(COUNT.format("0.2"))
     cat = opened("cat", more + "[budget.analysts.cat]\nepsilon = 0.05\n")
-    with pytest.raises(BudgetExceeded, match=r"0\.05 of 0\.05 is left .* of cat"):
+    with pytest.raises(BudgetExceeded, match=r"of cat .* has 0\.05 of 0\.05 left"):
         cat.sql(COUNT.format("0.2"))  # which is more than is left of the total, too
 
 
@@ -205,7 +205,7 @@ def test_zcdp_counts_the_discovery_of_items_where_the_policy_keeps_delta_for_it(
     shown = epsilon_of_rho(5 * first.rho, Fraction(9, 10**7))
     assert (row.epsilon_spent, row.delta_spent) == (Fraction(shown, NANO), Fraction(1, 10**6))
     assert row.epsilon_spent < Fraction(6, 10)
-    with pytest.raises(BudgetExceeded, match=r"and epsilon = \S+ of 1 is left of the budget"):
+    with pytest.raises(BudgetExceeded, match=r"the budget of \S+ has epsilon = \S+ of 1 left"):
         session.sql(DISCOVER.replace("0.3", "3"))
 
 

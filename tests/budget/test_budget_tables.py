@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -54,7 +56,7 @@ def test_system_tables_that_are_read_again_take_bounded_room(opened: Opened) -> 
     session = opened(more="keep_releases = true\n")
     session.sql(COUNT.format("0.1")).fetchall()
     kept = session.releases[0].id
-    tables = "SELECT count(*) FROM information_schema.tables WHERE table_name LIKE '\\_\\_dp%' ESCAPE '\\'"
+    tables = "SELECT count(*) FROM sqlite_master WHERE name LIKE '\\_\\_dp%' ESCAPE '\\'"
     for round in range(10):
         for text in ("FROM dp_budget()", "FROM dp_ledger()", "FROM dp_releases()",
                      f"FROM dp_release('{kept}')", COUNT.format("0.1")):  # fmt: skip
@@ -192,3 +194,23 @@ def test_a_forgotten_session_leaves_no_file_open(opened: Opened, folder: Path) -
     del session
     gc.collect()  # Python 3.13 warns of what is open here, and a warning is an error
     assert left(opened()) == Fraction(9, 10)
+
+
+def test_a_stored_loss_is_what_was_spent(opened: Opened, folder: Path) -> None:
+    session = opened(more="delta = 1e-6\nkeep_releases = true\n")
+    session.sql(
+        "SELECT DP_TOPK(title, 2, epsilon := 0.125, delta := 1e-7, "
+        "mechanism := 'weighted_gaussian') FROM visits"
+    )
+    session.sql(TOP.format("0.125"))
+    spent = [receipt.loss for receipt in session.receipts]
+    assert spent[0].approximate is not None and spent[1].approximate is None
+    assert [release.receipt.loss for release in session.releases] == spent
+    # What an older version stored has no such key, and is still read.
+    with closing(sqlite3.connect(folder / "policy.ledger.sqlite.releases")) as file, file:
+        change = "UPDATE releases SET release = json_remove(release, '$.approximate')"
+        assert file.execute(change).rowcount == 2
+    older = [release.receipt.loss for release in session.releases]
+    assert [(loss.epsilon, loss.delta) for loss in older] == [
+        (loss.epsilon, loss.delta) for loss in spent
+    ]

@@ -85,6 +85,18 @@ def test_standard_input_is_run(run: Run, database: str) -> None:
     assert (code, out, err) == (0, "one\n1\ntitle\nDune\nEmma\n", "")
 
 
+def test_a_proposed_statement_ends_with_a_semicolon_as_it_is_typed(
+    run: Run, analyst: list[str]
+) -> None:
+    code, out, err = run(*analyst, "-c", "SELECT count(*) FROM ratings;")
+    assert (code, out) == (1, "")
+    assert err.endswith("Write instead:\nSELECT DP_COUNT(*, epsilon := 1) FROM ratings;\n")
+
+
+def test_help_without_its_dot_leads_to_the_list_of_commands(run: Run) -> None:
+    assert run("-c", "help;") == (0, "", "Write .help, with a dot: it lists the commands.\n")
+
+
 def test_each_c_is_run_up_to_the_first_that_fails(run: Run) -> None:
     assert run("--csv", "-c", "SELECT 7 AS a", "-c", "SELECT 8 AS a") == (0, "a\n7\na\n8\n", "")
     code, out, _ = run("--csv", "-c", "SELECT 7 AS a", "-c", "SELECT b", "-c", "SELECT 8 AS a")
@@ -270,6 +282,12 @@ def test_explain_costs_nothing_and_the_budget_is_drawn(run: Run, analyst: list[s
 
 
 @pytest.mark.thorough
+def test_analyst_is_another_name_of_as(run: Run, analyst: list[str]) -> None:
+    named = ["--analyst" if one == "--as" else one for one in analyst]
+    assert run(*named, "-c", ".budget") == run(*analyst, "-c", ".budget")
+    assert run(*named, "-c", ".tables")[0] == 0
+
+
 def test_an_analyst_sees_what_the_policy_names(run: Run, analyst: list[str]) -> None:
     code, out, err = run(*analyst, "-c", ".tables\n.schema")
     assert (code, err) == (0, "")

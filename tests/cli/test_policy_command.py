@@ -39,6 +39,13 @@ def test_a_draft_is_written_once_and_checked(shop: str, tmp_path: Path) -> None:
     assert 'privacy_unit is still "?"' in checked.stderr
 
 
+def test_exchanged_arguments_are_reported(shop: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "policy.toml")
+    done = run("policy", "check", shop, path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"The policy comes first: dp-sql policy check {path} {shop}\n"
+
+
 def test_a_policy_that_fits_is_reported_with_what_it_hides(shop: str, tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     path.write_text('[tables.ratings]\nprivacy_unit = "user_id"\n[public]\ntables = ["catalog"]\n')

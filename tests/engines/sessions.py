@@ -15,7 +15,7 @@ from dp_sql.engines.protocol import PartedEngine
 from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import drawn_from
 from dp_sql.privacy.private_sql.bundles import bundles
-from dp_sql.privacy.private_sql.statement import release_columns
+from dp_sql.privacy.private_sql.release_select import release_columns
 
 
 def by_parts(patch: pytest.MonkeyPatch, make: Callable[[Any], PartedEngine]) -> None:

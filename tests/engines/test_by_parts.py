@@ -51,7 +51,7 @@ GROUPED = [
     "contribution_bound := 100000)",
     f"DP_MEDIAN(user_id::INT, {E}, lower := 0, upper := 60, {GROUPS})",
     f"DP_COUNT(1, {E}, groups := observed, max_groups_contributed := 2, contribution_bound := 10)",
-    f"DP_COUNT(1, {E}, groups := ['north', 'south', 'east'])",
+    f"DP_COUNT(1, {E}, groups := ['north', 'south', 'east'], contribution_bound := 10)",
 ]
 SOURCES = [
     "FROM ratings",

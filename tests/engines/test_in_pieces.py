@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import arrow_rows, functions
+from dp_sql.engines.duckdb import arrow_rows, mechanism_udfs, row_estimate
 from dp_sql.engines.duckdb import in_pieces as reading
 from dp_sql.errors import BudgetExceeded, QueryError, SourceError
 from dp_sql.session.analyst import AnalystSession
@@ -64,7 +64,7 @@ def released(monkeypatch: pytest.MonkeyPatch) -> Counts:
 @pytest.fixture
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def from_now_on() -> None:
-        monkeypatch.setattr(reading, "LARGE", 0)
+        monkeypatch.setattr(row_estimate, "LARGE", 0)
         monkeypatch.setattr(arrow_rows, "ROWS", 500)
         monkeypatch.setattr(stored_pairs, "IN_MEMORY", 1000)
         monkeypatch.setattr(partial, "PEOPLE_PER_ITEM", 1)
@@ -170,7 +170,7 @@ def test_a_sample_of_the_items_is_the_same(
     analyst: AnalystSession, owner: dp_sql.Session, released: Counts,
     in_pieces: Callable[[], None], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(functions, "secret_draws", lambda: Draws(lambda n: 5))  # one key
+    monkeypatch.setattr(mechanism_udfs, "secret_draws", lambda: Draws(lambda n: 5))  # one key
     sampled = CALL.format("word", "u").replace(")", ", sample_items := 0.5)")
     questions = [QUESTION.replace("1)", f"{n}, sample_items := 0.5)") for n in (1, 2)]
     with duckdb.connect() as con:
@@ -192,10 +192,10 @@ def test_a_small_source_is_one_statement(
     reads = n_reads(monkeypatch)
     query = f"SELECT {CALL.format('x', 'u')} FROM seen"
     owner.sql(query).fetchall()
-    monkeypatch.setattr(reading, "LARGE", 3003)
+    monkeypatch.setattr(row_estimate, "LARGE", 3003)
     owner.sql(query).fetchall()
     assert not reads
-    monkeypatch.setattr(reading, "LARGE", 3002)
+    monkeypatch.setattr(row_estimate, "LARGE", 3002)
     owner.sql(query).fetchall()
     assert reads
 
@@ -203,9 +203,9 @@ def test_a_small_source_is_one_statement(
 def test_a_small_source_is_not_asked_about_again_within_a_minute(
     owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, reads, asked = [1e6], n_reads(monkeypatch), Mock(wraps=reading._CARDINALITY)
-    monkeypatch.setattr(reading.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(reading, "_CARDINALITY", asked)
+    now, reads, asked = [1e6], n_reads(monkeypatch), Mock(wraps=row_estimate._CARDINALITY)
+    monkeypatch.setattr(row_estimate.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(row_estimate, "_CARDINALITY", asked)
     owner.execute("CREATE OR REPLACE TABLE growing AS SELECT i AS u, i AS x FROM range(9) AS r(i)")
     query = f"SELECT {CALL.format('x', 'u')} FROM growing"
     for n_asked, seconds in ((1, 0), (1, 59), (2, 2)):
@@ -213,7 +213,7 @@ def test_a_small_source_is_not_asked_about_again_within_a_minute(
         owner.sql(query).fetchall()
         assert asked.findall.call_count == n_asked
     owner.execute("INSERT INTO growing SELECT i, i FROM range(3000) AS r(i)")
-    monkeypatch.setattr(reading, "LARGE", 1000)
+    monkeypatch.setattr(row_estimate, "LARGE", 1000)
     for n_asked, seconds in ((2, 0), (3, 61), (4, 0)):
         now[0] += seconds
         owner.sql(query).fetchall()

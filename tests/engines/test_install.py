@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -338,6 +341,42 @@ def test_an_answer_is_forgotten_with_the_groups_it_was_computed_from(
         assert all(groups == [answer] for groups, answer in reading())
 
 
+@pytest.mark.parametrize("what", ["redeem", "once", "groups_once"])
+@pytest.mark.parametrize("limit", ["_MAX_ANSWERS", "_MAX_PEOPLE"])
+def test_an_answer_is_not_forgotten_while_it_is_drawn(
+    what: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else another reading in the same execution would draw anew: two answers instead of one."""
+    from dp_sql.engines.duckdb import tickets as tickets_file
+    from dp_sql.engines.duckdb.tickets import Drawn, Tickets
+
+    monkeypatch.setattr(tickets_file, limit, 1)
+    tickets, draws = Tickets(), itertools.count()
+    monkeypatch.setattr(tickets, "_record", lambda *_: None)
+    ticket, found = tickets.issue(_A_PLAN, "text", 1), []
+    others: list[threading.Thread] = []
+
+    def drawn(*_: object) -> Any:
+        number = next(draws)
+        if not others:  # other executions, and a second reading of this one, while it draws
+            for n in range(3):
+                tickets.groups_once("another", (2, n), lambda: [0, 0])
+            others.append(threading.Thread(target=lambda: found.append(reading())))
+            others[0].start()
+        return {"redeem": Drawn(number, ""), "once": str(number), "groups_once": [number]}[what]
+
+    def reading() -> object:
+        return getattr(tickets, what)(ticket, (1, 1), drawn)
+
+    found.append(reading())
+    others[0].join()
+    assert next(draws) == 1
+    assert found[0] == found[1]
+    for n in range(3):  # the limit still holds for all others
+        tickets.groups_once("another", (3, n), lambda: [0, 0])
+    assert [key[1:] for key in tickets._answers] == [(3, 2)]
+
+
 def test_an_answer_whose_groups_were_forgotten_is_not_given_with_other_groups() -> None:
     from dp_sql.engines.duckdb.tickets import Drawn, Tickets
 
@@ -347,6 +386,31 @@ def test_an_answer_whose_groups_were_forgotten_is_not_given_with_other_groups() 
     assert tickets.redeem(ticket, (1, 1), lambda _: Drawn("old", "")) == "old"
     assert tickets.groups_once(ticket, (1, 1), lambda: [1]) == [1]
     assert tickets.redeem(ticket, (1, 1), lambda _: Drawn("new", "")) == "new"
+
+
+def test_readings_that_both_find_no_groups_draw_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dp_sql.engines.duckdb.tickets import Drawn, Tickets
+
+    tickets, draws = Tickets(), itertools.count()
+    monkeypatch.setattr(tickets, "_record", lambda *_: None)
+    ticket, found = tickets.issue(_A_PLAN, "text", 1), []
+    tickets.redeem(ticket, (1, 1), lambda _: Drawn("old", ""))
+    alone, between = tickets._answer, []
+
+    @contextmanager
+    def answer(*key: Any) -> Iterator[Any]:
+        with alone(*key) as one:
+            yield one
+        if between:  # another reading, before this one goes on
+            between.pop()()
+
+    def reading() -> None:
+        found.append(tickets.groups_once(ticket, (1, 1), lambda: [next(draws)]))
+
+    monkeypatch.setattr(tickets, "_answer", answer)
+    between.append(reading)
+    reading()
+    assert found == [[0], [0]]
 
 
 def test_dp_works_on_a_connection_that_shares_its_instance_with_an_analyst(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import dp_sql
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.groups import groups_sql
+from dp_sql.privacy.private_sql.group_ctes import groups_sql
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.sql.statement import parse
 from tests.udfs.distributions import fits

@@ -12,12 +12,19 @@ import numpy as np
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import arrow_rows, in_pieces, install, persons, rows_in_memory
+from dp_sql.engines.duckdb import (
+    arrow_rows,
+    install,
+    persons,
+    release_sql,
+    row_estimate,
+    rows_in_memory,
+)
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import QueryError
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.sql.functions.bounded import PeopleOfGroups
-from dp_sql.sql.functions.count import RowsUnderChosenBound
+from dp_sql.sql.functions.count import RowsUnderChosenLimit
+from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.udfs.contributions import slots
 from tests.conftest import SURE
 from tests.session.several_calls import priced, wrap_draws
@@ -103,7 +110,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
         return real(self, *given)
 
     monkeypatch.setattr(PeopleOfGroups, "draw_groups", draw_groups)
-    monkeypatch.setattr(RowsUnderChosenBound, "draw_groups", draw_groups)
+    monkeypatch.setattr(RowsUnderChosenLimit, "draw_groups", draw_groups)
     return found
 
 
@@ -213,7 +220,7 @@ def test_duckdb_takes_over_where_there_are_more_rows_than_it_estimates(
 ) -> None:
     call = priced(CALLS[14], 0, GROUPS[1]).replace("user_id", "u")
     monkeypatch.setattr(persons, "MOST", 1900)
-    monkeypatch.setattr(in_pieces, "_n_rows", lambda *_: 50)
+    monkeypatch.setattr(row_estimate, "n_rows", lambda *_: 50)
     statement = f"SELECT region, {call} FROM seen GROUP BY region"
     in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
     assert in_memory == from_duckdb and in_memory and reads == [1]
@@ -272,7 +279,7 @@ def test_people_are_grouped_in_arrays_while_a_release_runs(
         ((before,),) = session.execute(bits).fetchall()
         if locked:
             session.execute("SET lock_configuration = true")
-        right = in_pieces._people_in_arrays
+        right = release_sql.people_in_arrays
 
         @contextlib.contextmanager
         def watched(plans: Sequence[Plan], engine: Engine) -> Iterator[None]:
@@ -280,14 +287,14 @@ def test_people_are_grouped_in_arrays_while_a_release_runs(
                 seen.extend(*engine.run(bits).fetchall())
                 yield
 
-        monkeypatch.setattr(in_pieces, "_people_in_arrays", watched)
+        monkeypatch.setattr(release_sql, "people_in_arrays", watched)
         monkeypatch.setattr(persons, "LEAST", 0)
         for unit in ("u", "name"):
             asked = f"DP_COUNT_DISTINCT({unit}, {SURE}, privacy_unit := {unit})"
             assert session.execute(f"SELECT {asked} FROM v").fetchall() == [(5000,)]
         if not locked:  # the arrays of many calls are shorter; DuckDB takes 32 bits at most
             with monkeypatch.context() as patch:
-                patch.setattr(in_pieces, "_n_rows", lambda *_: 1 << 60)
+                patch.setattr(row_estimate, "n_rows", lambda *_: 1 << 60)
                 for limit in ("64MB", "1000TB"):
                     session.execute(f"SET memory_limit = '{limit}'; SET threads = 1")
                     for n in (1, 2):

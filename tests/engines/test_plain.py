@@ -13,7 +13,11 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.tickets import Tickets
+from dp_sql.errors import NotSupported
+from dp_sql.privacy.around import check_around
 from dp_sql.session import plain_call
+from dp_sql.sql.statement import parse
 from tests.conftest import READING_LOG, SURE
 
 Con = duckdb.DuckDBPyConnection
@@ -162,7 +166,7 @@ REFUSED = [  # (statement, what its error says besides)
     (f"SELECT {CALL}, (SELECT count(*) FROM ratings) FROM ratings", ELSEWHERE),
     (f"SELECT {CALL}, list(title) OVER () FROM ratings", "GROUP BY"),
     (f"SELECT {CALL} FROM ratings HAVING count(*) > 5", "HAVING"),
-    (f"SELECT {CALL} FROM ratings ORDER BY max(title)", HINT),
+    (f"SELECT {CALL} FROM ratings ORDER BY max(title)", "neither a group nor a name"),
     (f"SELECT {CALL} FROM ratings LIMIT (SELECT count(*) FROM ratings)", HINT),
     (f"SELECT {CALL} FROM ratings QUALIFY true", "QUALIFY"),
     (f"SELECT {CALL} FROM ratings USING SAMPLE 10%", "SAMPLE"),
@@ -177,8 +181,8 @@ REFUSED = [  # (statement, what its error says besides)
     (f"WITH r AS (FROM ratings), b AS (SELECT {CALL} AS x FROM r) SELECT x, n FROM b, "
      "(SELECT count(*) AS n FROM r)", HINT),
     (f"SELECT * FROM ({TOP}), query('SELECT count(*) FROM ratings')", HINT),
-    (f"SELECT c.title, ({TOP} WHERE title = c.title) FROM catalog c", "not a column of the source"),
-    (f"SELECT b.* FROM catalog c, LATERAL ({TOP} WHERE title = c.title) b", "not a column"),
+    (f"SELECT c.title, ({TOP} WHERE title = c.title) FROM catalog c", "refer to the query around it"),
+    (f"SELECT b.* FROM catalog c, LATERAL ({TOP} WHERE title = c.title) b", "refer to the query around"),
     (f"SELECT * FROM ({TOP}) a, ({TOP}) b", HINT),
     (f"SELECT * FROM ({TOP}), (SELECT {CALL.replace('title', 'c.title', 1)} FROM catalog c "
      "JOIN ratings r USING (title) WHERE year > 2003)", "tell two DP calls"),
@@ -203,7 +207,7 @@ REFUSED = [  # (statement, what its error says besides)
     (f"SELECT hidden(), {CALL} FROM ratings", HINT),
     (f"SELECT hidden(), best FROM ({TOP})", HINT),
     (f"SELECT main.{CALL} FROM ratings", "belongs to no schema"),
-    (f"PIVOT ({TOP}) ON best USING count(*)", "FROM dp($$ SELECT … $$)"),
+    (f"PIVOT ({TOP}) ON best USING count(*)", "FROM dp($$ SELECT … $$)) ON …"),
     (f"SUMMARIZE {TOP}", "FROM dp($$ SELECT … $$)"),
     (f"EXPLAIN ANALYZE {TOP}", "FROM dp($$ SELECT … $$)"),
     (f"UPDATE kept SET best = ({TOP}) WHERE true", "FROM dp($$ SELECT … $$)"),
@@ -222,13 +226,38 @@ def test_the_rest_is_refused_before_anything_is_drawn(
     plain: Con, statement: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain.execute("INSERT INTO kept VALUES ([])")
-    monkeypatch.setattr(Engine, "answer", None)  # what reads rows and draws
+    monkeypatch.setattr(Engine, "release_as_json", None)  # what reads rows and draws
     before = releases(plain)
     for way in ("execute", "sql"):
         with pytest.raises(duckdb.Error, match=re.escape(words)) as raised:
             WAYS[way](plain, statement)
         assert "not callable" not in str(raised.value)
     assert releases(plain) == before
+
+
+@pytest.mark.parametrize(("item", "is_refused"), [
+    ("list_transform([1], lambda year: year + 1)", False),
+    ("list_transform([1], lambda year, i: list_transform([i], lambda n: year + n))", False),
+    ("[year + i FOR year, i IN [1] IF year > i]", False),
+    ("list_transform([1], lambda year: year + 1)[1] + year", True),
+    ("year + list_transform([1], lambda year: year + 1)[1]", True),
+    ("list_transform([1], lambda year: ratings.year)", True),
+    ("list_transform([1], lambda year: YEAR)", True),
+    ("list_transform([year], lambda year: year)", True),
+    ("[year FOR year IN [year]]", True),
+    ("[1 FOR year IN [1]] || [year]", True),
+])  # fmt: skip
+def test_a_parameter_hides_no_column_outside_of_its_lambda(
+    plain: Con, item: str, is_refused: bool
+) -> None:
+    (statement,) = parse(f"SELECT {CALL}, {item} FROM ratings")
+    engine = Engine(plain, Tickets())
+    if is_refused:
+        with pytest.raises(NotSupported, match="may show rows of its source"):
+            check_around(statement, engine)
+    else:
+        check_around(statement, engine)
+        assert len(plain.execute(statement.text).fetchall()) == 1
 
 
 @pytest.mark.thorough
@@ -251,6 +280,33 @@ def test_the_statement_that_a_refusal_shows_can_be_run(con: Con) -> None:
             except duckdb.Error as error:  # dp has reasons of its own, and says them
                 assert re.search(r"(NotSupported|ArgumentError|NotPrivate): ", str(error))
     assert shown >= 8
+
+
+def test_a_refusal_shows_a_relation_as_its_owner_wrote_it(plain: Con) -> None:
+    people = f"DP_COUNT_DISTINCT(user_id, {UNIT}, groups := observed)"
+    grouped = plain.sql(f"SELECT {people} AS n FROM ratings GROUP BY year")
+    incomplete = plain.sql("SELECT DP_COUNT(1, privacy_unit := user_id) AS n FROM ratings")
+    for show, says in (
+        (grouped.show, "FROM dp($$ SELECT"),
+        (grouped.limit(3).show, "FROM dp($$ SELECT"),
+        (incomplete.show, "LINE 1: SELECT DP_COUNT"),
+    ):
+        with pytest.raises(duckdb.Error) as refused:
+            show()
+        said = str(refused.value).replace("dp_count(", "DP_COUNT(")  # as DuckDB 1.5 prints it
+        assert says in said and "unnamed_relation" not in said
+
+
+def test_a_statement_like_that_of_a_shown_relation_is_checked_as_a_whole(plain: Con) -> None:
+    source = "ratings) AS a, (SELECT count(*) FROM ratings"
+    before = releases(plain)
+    with pytest.raises(duckdb.Error, match="ratings is read next to a DP call"):
+        plain.execute(
+            'WITH "__duckdb_s0" AS NOT MATERIALIZED (\nSELECT * FROM (\n'
+            f'SELECT {COUNT}) AS n FROM {source}\n) AS "unnamed_1"\n)\n'
+            'SELECT * FROM "__duckdb_s0" AS "unnamed_1" LIMIT 5'
+        )
+    assert releases(plain) == before
 
 
 def test_prepared_statements_are_refused(plain: Con) -> None:

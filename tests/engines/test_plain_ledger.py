@@ -44,7 +44,7 @@ def test_a_ledger_records_one_event_per_execution_and_call(
             seen.append(spent(tmp_path))
             raise dp_sql.QueryError("It failed.")
 
-        monkeypatch.setattr(Engine, "answer", late)
+        monkeypatch.setattr(Engine, "release_as_json", late)
         with pytest.raises(duckdb.Error, match="QueryError: It failed"):
             con.execute(TOP).fetchall()
         assert seen == [[*before, "reserved"]]  # durably, before a row is read

@@ -48,7 +48,7 @@ def leaks(monkeypatch: pytest.MonkeyPatch, n: int | None = None) -> tuple[list[s
     """
     every = list(itertools.product(*PIECES.values()))
     tried = every if n is None else random.Random(1).sample(every, n)
-    monkeypatch.setattr(Engine, "answer", lambda *_: '[["Dune", "Emma"]]')
+    monkeypatch.setattr(Engine, "release_as_json", lambda *_: '[["Dune", "Emma"]]')
     found, n_answered = [], 0
     with duckdb.connect() as full, duckdb.connect() as less, duckdb.connect() as empty:
         for con, change in ((full, ""), (less, "WHERE user_id = 7"), (empty, "")):

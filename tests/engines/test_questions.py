@@ -101,7 +101,7 @@ def test_a_question_has_a_key_only_where_something_is_drawn(
     draws = any(
         (plan.groups is not None and plan.groups.cap is not None)
         or plan.parameters.sample_items is not None
-        or WORD_UDF in repr(plan.parameters.of_person())
+        or WORD_UDF in repr(plan.parameters.person_values())
         for plan in plans_of(session, query)
     )
     first, other = (asked(session, query, monkeypatch, key) for key in (KEY, 1))

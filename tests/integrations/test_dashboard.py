@@ -240,7 +240,7 @@ def test_the_slower_of_two_analysts_is_refused_and_spends_nothing(
 
     monkeypatch.setattr(module, "cost", priced_and_then_overtaken)
     ask(page)
-    assert "costs epsilon = 0.25, and 0.15 of 5 is left" in spoken(page)
+    assert "has 0.15 of 5 left" in spoken(page)
     assert "largest epsilon that still fits is 0.15" in spoken(page)
     assert not page.exception and kinds(folder) == ["reserved", "answered"] * 5
 

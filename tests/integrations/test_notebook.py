@@ -63,7 +63,7 @@ def check(outputs: list[dict[str, Any]]) -> None:
     """What the notebook promises is among its outputs, and no private row and no path is."""
     said = texts(outputs)
     assert "epsilon = 2 of 2 for all together; 1.8 after" in said
-    assert "no listed item has over 95 people fewer" in said  # as the notebook explains
+    assert "each listed item has at most 95 people fewer" in said  # as the notebook explains
     assert "The largest epsilon that still fits is 1." in said
     assert said.rstrip().endswith("left: 0.75")
     assert any("image/png" in output.get("data", {}) for output in outputs)

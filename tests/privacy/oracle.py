@@ -16,8 +16,8 @@ from dp_sql.errors import NotPrivate
 from dp_sql.policy.limits import WorkLimits
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.expressions.collations import without_collations
-from dp_sql.privacy.relations.compiler import Compiler, Rows
 from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.privacy.relations.source_compiler import Compiler, Rows
 from dp_sql.privacy.relations.tree_sql import written
 from dp_sql.sql.sqlglot_tree import Unreadable, tree_of
 from dp_sql.sql.types import without_labels

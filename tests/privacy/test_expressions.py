@@ -9,7 +9,7 @@ import pytest
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Value, refuse
-from dp_sql.privacy.expressions.compiler import compiled
+from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.sql.sqlglot_tree import projection
 from tests.people import POOLS, Database
 

@@ -12,7 +12,7 @@ import pytest
 import dp_sql
 from dp_sql.errors import ArgumentError
 from dp_sql.privacy.plans import sources
-from dp_sql.privacy.relations import compiler
+from dp_sql.privacy.relations import source_compiler
 from dp_sql.privacy.relations.from_clause import Rows
 from tests.conftest import SURE
 
@@ -158,7 +158,7 @@ def test_a_series_of_literals_is_public(
         ("(FROM range(1, 3, 1, 5))", "a start, an end and a step"),
         ("range(1, 3, 1, 5)", "a start, an end and a step"),
         ("(FROM range(9), seen)", "people's rows"),
-        ("(FROM range((SELECT count(*) FROM seen)))", "tables, views, CTEs"),
+        ("(FROM range((SELECT count(*) FROM seen)))", "people's rows"),
         ("(FROM generate_series(DATE '2024-01-01', DATE '2024-13-01', INTERVAL 1 DAY))", "range"),
     ],
 )
@@ -210,7 +210,7 @@ def test_groups_of_case_are_its_results_and_others_are_called_an_example(
         analyst.sql(f"SELECT {listed} AS k, {count()} FROM seen GROUP BY k ORDER BY k")
     found = analyst.sql(caught.value.suggestion).fetchall()
     assert found == [("high", 63), ("low", 21)] and "example" not in str(caught.value)
-    with pytest.raises(dp_sql.QueryError, match="values of user_id % 4 below are an example"):
+    with pytest.raises(dp_sql.QueryError, match="Examples to replace: groups by your own public"):
         analyst.sql(f"SELECT user_id % 4 AS k, {count()} FROM seen GROUP BY k")
 
 
@@ -353,11 +353,11 @@ def test_groups_are_the_same_without_a_person(groups: str) -> None:
 def test_groups_that_a_query_read_from_the_data_would_be_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def public(self: compiler.Compiler, query: object) -> Rows:
+    def public(self: source_compiler.Compiler, query: object) -> Rows:
         rows = right(self, query)  # type: ignore[arg-type]
         return Rows(rows.relation, rows.names, rows.values, None)
 
-    right = compiler.Compiler.query
+    right = source_compiler.Compiler.query
     groups = "(SELECT region, title FROM seen)"
     with pytest.raises(dp_sql.QueryError, match="reads people's rows"):
         group_names(groups)
@@ -371,7 +371,7 @@ def test_groups_that_a_query_read_from_the_data_would_be_known(
 def _careless(right: object, query: object) -> object:
     def wrong(self: sources.Source, given: object) -> object:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(compiler.Compiler, "query", query)
+            patch.setattr(source_compiler.Compiler, "query", query)
             return right(self, given)  # type: ignore[operator]
 
     return wrong

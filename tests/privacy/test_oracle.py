@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from dp_sql.privacy.expressions import compiler as expressions
+from dp_sql.privacy.expressions import expression_compiler as expressions
 from dp_sql.privacy.expressions import predicates
 from dp_sql.privacy.expressions.comparisons import Value
-from dp_sql.privacy.relations import compiler, join_sql, joins, person_groups, tree_sql
-from dp_sql.privacy.relations.compiler import Compiler, Rows
+from dp_sql.privacy.relations import join_sql, joins, person_groups, source_compiler, tree_sql
+from dp_sql.privacy.relations.source_compiler import Compiler, Rows
 from dp_sql.privacy.relations.tree import UnionAll
 from tests.people import Data, Database
 from tests.privacy.oracle import WAYS, accepted, as_sql, check, some_data
@@ -51,7 +51,7 @@ def kept(key: str, words: str) -> Plant:
     """A part of a SELECT is let through, and follows what is written."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        right_only, right_select = compiler.only, Compiler._select
+        right_only, right_select = source_compiler.only, Compiler._select
         right_write = tree_sql._Writer._select
         marked: list[object] = []
 
@@ -66,7 +66,7 @@ def kept(key: str, words: str) -> Plant:
             is_marked = any(select is one for one in marked)
             return found._replace(sql=found.sql + words) if is_marked else found
 
-        for module in (compiler, person_groups):
+        for module in (source_compiler, person_groups):
             patch.setattr(module, "only", lambda node, allowed: right_only(node, allowed | {key}))
         patch.setattr(Compiler, "_select", select)
         patch.setattr(tree_sql._Writer, "_select", write)
@@ -77,17 +77,17 @@ def kept(key: str, words: str) -> Plant:
 def all_are_units(patch: pytest.MonkeyPatch) -> None:
     """Every column passes for the privacy unit."""
     right = expressions.settled
-    for module in (compiler, person_groups):
+    for module in (source_compiler, person_groups):
         patch.setattr(
             module, "settled", lambda value, node: right(value, node)._replace(is_person=True)
         )
-    right_list = compiler.projections
+    right_list = source_compiler.projections
 
     def listed(tree: Any, source: Any, scope: Any) -> Listed:
         names, values = right_list(tree, source, scope)
         return names, [value._replace(is_person=True) for value in values]
 
-    patch.setattr(compiler, "projections", listed)
+    patch.setattr(source_compiler, "projections", listed)
 
 
 def any_join(patch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def any_match(patch: pytest.MonkeyPatch) -> None:
     def of_all(self: Compiler, source: Any, query: Any, value: Any) -> Value:
         if value is None:
             return right_matched(self, source, query, value)
-        inner = compiler.From([compiler.FromPart((), 0, self.query(query.this))])
+        inner = source_compiler.From([source_compiler.FromPart((), 0, self.query(query.this))])
         return wrong(query, source, inner, [(value, inner.parts[0].value(0))], self.tables)
 
     right_matched = Compiler._matched
@@ -165,7 +165,7 @@ def mixed_up_signs(patch: pytest.MonkeyPatch) -> None:
 
 def lost_hiding(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        compiler.From, "hidden", property(lambda _: set(), lambda *_: None), raising=False
+        source_compiler.From, "hidden", property(lambda _: set(), lambda *_: None), raising=False
     )
 
 

@@ -7,6 +7,7 @@ from itertools import permutations
 
 import pytest
 
+from dp_sql.errors import NotPrivate
 from dp_sql.privacy.relations import join_sql
 from tests.people import Database
 from tests.privacy.oracle import as_sql, compiled
@@ -76,3 +77,9 @@ def test_the_test_would_see_an_order_by_place(
 def test_the_test_would_see_an_arg_min_by_place(database: Database) -> None:
     found = run(ARG_MIN, database)
     assert not all(one == found[0] for one in found)
+
+
+def test_an_aggregate_with_a_filter_is_refused(database: Database) -> None:
+    text = "SELECT user_id, count(*) FILTER (WHERE score > 3) OVER (PARTITION BY user_id) AS n FROM ratings"
+    with pytest.raises(NotPrivate, match="FILTER"):
+        compiled(text, database)

@@ -199,7 +199,7 @@ TOO_MUCH = {
         LIMITS, "SELECT x, y FROM posts, unnest(tags) AS t(x), unnest(tags) AS u(y)", "unnested here after another",
     ),
     "a list after a join that multiplies rows": (
-        LIMITS, "SELECT unnest(tags) AS tag, r.score FROM posts p JOIN ratings r ON p.user_id = r.user_id", "after a join",
+        LIMITS, "SELECT unnest(tags) AS tag, r.score FROM posts p JOIN ratings r ON p.user_id = r.user_id", "multiplies rows",
     ),
     "many patterns": (
         LIMITS, "SELECT user_id FROM ratings WHERE " + " OR ".join(f"title LIKE '%{i}_%'" for i in range(6)),

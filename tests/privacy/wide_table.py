@@ -11,8 +11,8 @@ import duckdb
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Value, refuse
-from dp_sql.privacy.expressions.compiler import compiled
-from dp_sql.privacy.expressions.functions import ALIASES, FUNCTIONS
+from dp_sql.privacy.expressions.expression_compiler import compiled
+from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS
 from dp_sql.sql.sqlglot_tree import Unreadable, projection
 
 NOW = datetime.fromisoformat("2024-05-06 07:08:09.123456+00:00")
@@ -293,7 +293,7 @@ def listed() -> str:
     rows = ["| function | result | it never fails, because |", "|---|---|---|"]
     for name, function in FUNCTIONS.items():
         takes = ", ".join(function.takes) + (", …" if function.many else "")
-        also = [alias for alias, of in ALIASES.items() if of == name]
+        also = [alias for alias, of in FUNCTION_ALIASES.items() if of == name]
         call = f"{name}({takes})" if name.isidentifier() else f" {name} ".join(function.takes)
         call = "element = ANY (list)" if name == "= ANY" else call
         shown = ", ".join(f"`{one}`" for one in [call.replace("|", "\\|"), *also])

@@ -19,8 +19,8 @@ from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.errors import NotPrivate, NotSupported
 from dp_sql.policy.limits import WorkLimits
 from dp_sql.policy.model import parse_policy
-from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree_sql import Written, written
 from dp_sql.sql.sqlglot_tree import Unreadable, tree_of
 

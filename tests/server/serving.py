@@ -23,8 +23,8 @@ import dp_sql
 import dp_sql.server.gateway
 from dp_sql.cli import serve
 from dp_sql.engines.duckdb.quack_server import QuackServer, address, load_quack
+from dp_sql.server.access_tokens import add_token
 from dp_sql.server.gateway import Gateway
-from dp_sql.server.tokens import add_token
 from tests.conftest import READING_LOG, SURE
 from tests.databases import write_database
 

@@ -13,8 +13,8 @@ import dp_sql.server.gateway
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
 from dp_sql.engines.duckdb.quack_server import QuackServer, Result
 from dp_sql.errors import BudgetExceeded, NotSupported
+from dp_sql.server.access_tokens import remove_token
 from dp_sql.server.gateway import Gateway
-from dp_sql.server.tokens import remove_token
 from tests.conftest import SURE
 from tests.server.serving import COUNT, POLICY, Served, until
 

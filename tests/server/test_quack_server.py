@@ -68,6 +68,16 @@ def test_columns_of_the_same_name_stay_apart() -> None:
         assert [kind for _, kind in odd.columns] == ["BIT", "VARCHAR", "BIT"]
 
 
+def test_a_union_keeps_its_member() -> None:
+    with duckdb.connect() as con:
+        rows = fetched(con.sql("SELECT [union_value(UUID := '101'::BIT)] AS a"))
+        ((_, kind),) = rows.columns
+        con.register("sent", rows.table)
+        con.execute(f"CREATE TABLE held AS SELECT CAST(c0 AS {kind}) AS a FROM sent")
+        text = "SELECT union_tag(a[1])::VARCHAR, a::VARCHAR FROM held"
+        assert con.execute(text).fetchall() == [("UUID", "[101]")]
+
+
 def test_a_type_that_sql_cannot_write_is_fetched_as_a_string() -> None:
     with duckdb.connect() as con:
         sql = "SELECT row(1, 'x') AS a, {'b': [row(2)]} AS c, {'d': 1} AS e"

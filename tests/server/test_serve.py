@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 from dp_sql.engines.duckdb.quack_server import load_quack
+from dp_sql.server.access_tokens import remove_token
 from dp_sql.server.gateway import SCHEMATA, TABLES
-from dp_sql.server.tokens import remove_token
 from tests.attacks.attack_bench import CANARIES
 from tests.server.serving import COUNT, TOPK, Served, asked, plain, real
 

@@ -19,8 +19,8 @@ from dp_sql.cli import serve
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
 from dp_sql.engines.duckdb.quack_server import QuackServer, address, load_quack
 from dp_sql.errors import NotSupported
+from dp_sql.server.access_tokens import add_token
 from dp_sql.server.gateway import Gateway
-from dp_sql.server.tokens import add_token
 from tests.attacks.attack_bench import CANARIES, Side, attacks, families
 from tests.conftest import SURE
 from tests.server.serving import COUNT, PROGRAM, Served, asked, free_port, in_parallel, plain, real

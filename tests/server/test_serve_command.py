@@ -16,7 +16,7 @@ from dp_sql.cli import serve
 from dp_sql.cli.main import main
 from dp_sql.engines.duckdb.quack_server import address
 from dp_sql.errors import PolicyError
-from dp_sql.server.tokens import read_tokens, remove_token
+from dp_sql.server.access_tokens import read_tokens, remove_token
 from tests.server.serving import COUNT, PROGRAM, SHELL, Served, free_port, plain, real
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from dp_sql.cli.main import main
 from dp_sql.errors import PolicyError
-from dp_sql.server import tokens as tokens_file
-from dp_sql.server.tokens import (
+from dp_sql.server import access_tokens as tokens_file
+from dp_sql.server.access_tokens import (
     TokenEntry,
     add_token,
     digest_of,

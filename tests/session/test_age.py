@@ -23,7 +23,7 @@ from dp_sql.budget.amounts import amount_of
 from dp_sql.engines.duckdb import frozen, tickets
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.install import instance_of
-from dp_sql.engines.duckdb.names import Names
+from dp_sql.engines.duckdb.relation_names import Names
 from dp_sql.udfs import exact_sampling
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.conftest import READING_LOG

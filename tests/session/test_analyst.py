@@ -246,25 +246,6 @@ def test_joins_that_could_multiply_a_persons_rows_too_far_are_refused(
     )
 
 
-def test_public_tables_arrive_as_they_are(tmp_path: Path) -> None:
-    values = {
-        "BIT": "'101'", "TIMETZ": "'12:00:00+05'", "HUGEINT": "-170141183460469231731687303715884105727",
-        "UUID": "'00000000-0000-0000-0000-0000000000ff'", "DECIMAL(38, 3)": "1.5",
-        "INTERVAL": "'1 month 2 days'", "VARCHAR[]": "['a', NULL]", "STRUCT(a INT, b VARCHAR)": "{'a': 1, 'b': 'x'}",
-        "TIMESTAMPTZ": "'2024-02-29 12:00:00+05'", "BLOB": "'\\xAA'", "DOUBLE": "'nan'",
-    }  # fmt: skip
-    listed = ", ".join(f"CAST({v} AS {k}) AS c{i}" for i, (k, v) in enumerate(values.items()))
-    more = f"CREATE TABLE shown AS SELECT {listed}; CREATE TABLE people AS SELECT 1 AS u"
-    policy = '[tables.people]\nprivacy_unit = "u"\n[public]\ntables = ["shown"]\n'
-    database, file = write(tmp_path, policy, more)
-    text = "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM shown"
-    with dp_sql.connect(database, policy=file) as session:
-        found = asked(session, text)
-    with duckdb.connect(database) as con:
-        con.execute("SET TimeZone = 'UTC'")
-        assert found == con.execute(text).fetchall()
-
-
 def test_no_cap_is_needed_where_a_person_is_in_one_group(asking: AnalystSession) -> None:
     found = asked(
         asking,

@@ -20,7 +20,7 @@ from dp_sql.cli.shell.state import Shell
 from dp_sql.files import make_private
 from dp_sql.policy.budget_section import advice
 from dp_sql.policy.model import read_policy
-from dp_sql.server.tokens import add_token
+from dp_sql.server.access_tokens import add_token
 from tests.databases import write_database
 
 POLICY = """

@@ -226,6 +226,10 @@ def test_under_a_policy_groups_are_found_and_kept(tmp_path: Path) -> None:
             session.sql(text.replace("1e-8", "1e-4"))
         with pytest.raises(dp_sql.QueryError, match=r"needs groups .* and max_groups|needs groups"):
             session.sql(text.replace(", delta := 1e-8", ""))
+        with pytest.raises(dp_sql.QueryError, match="for town; delta finds items here, not groups"):
+            session.sql(
+                "SELECT town, DP_TOPK(kind, 1, epsilon := 1, delta := 1e-8) FROM towns GROUP BY town"
+            )
 
 
 @pytest.mark.one_in(3)

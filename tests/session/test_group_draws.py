@@ -18,7 +18,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import connection as duckdb_connection
-from dp_sql.engines.duckdb import functions, persons, rows_in_memory
+from dp_sql.engines.duckdb import mechanism_udfs, persons, rows_in_memory
 from dp_sql.errors import SourceError
 from dp_sql.privacy.plans import groups as planned_groups
 from dp_sql.udfs.contributions import slots
@@ -121,7 +121,7 @@ def answers_of(
     """The answers of all draws, with their probabilities."""
 
     def run(path: Any) -> str:
-        for module in (functions, rows_in_memory):
+        for module in (mechanism_udfs, rows_in_memory):
             patch.setattr(module, "secret_draws", lambda: path)
         return repr(session.sql(text).fetchall())
 
@@ -197,7 +197,7 @@ def test_more_groups_than_a_number_has_bits(
 def test_a_cap_that_is_no_limit_draws_nothing(
     owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, names: list[str]
 ) -> None:
-    monkeypatch.setattr(functions, "secret_draws", None)
+    monkeypatch.setattr(mechanism_udfs, "secret_draws", None)
     answer = owner.sql(statement(names, len(FEW), "few")).fetchall()
     assert {repr(answer): 1} == expected(names, len(FEW), FEW)
 

@@ -13,8 +13,8 @@ import pytest
 
 import dp_sql
 from dp_sql.integrations import dbapi
-from dp_sql.sql.functions import bounded
-from dp_sql.udfs.histogram import k_norm, k_norm_bound
+from dp_sql.sql.functions import vectors
+from dp_sql.udfs.histogram import chosen_norm, k_norm
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.range_norm import range_norm_quantile
 from tests.conftest import SURE
@@ -189,7 +189,7 @@ def test_each_neighbour_moves_the_counts_by_zero_or_one(monkeypatch: pytest.Monk
 
 def test_a_person_who_enters_a_group_twice_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = "CAST(system.main.sum(__dp_contribution) AS BIGINT)"
-    monkeypatch.setattr(bounded.PeopleOfGroups, "summary", lambda _, rows: rows.total(wrong))
+    monkeypatch.setattr(vectors.PeopleOfGroups, "summary", lambda _, rows: rows.total(wrong))
     assert any(2 in vector for vector in moved(monkeypatch, asked()))
 
 
@@ -223,37 +223,64 @@ def test_a_person_moves_all_rows_in_one_direction_and_each_group_by_at_most_the_
     assert [0, 1, 3, 0] in moves
 
 
-def test_one_bound_on_rows_is_chosen_for_all_groups(owner: dp_sql.Session) -> None:
+def test_one_limit_on_rows_is_chosen_for_all_groups(owner: dp_sql.Session) -> None:
     (call,) = owner.explain(counted("epsilon := 1")).calls
-    assert (call.mechanism, call.loss.rho) == ("k_norm_bound", Fraction(5, 32))
-    assert "if the bound is 1" in call.accuracy
+    assert (call.mechanism, call.loss.rho) == ("chosen_norm", Fraction(109, 512))
+    assert "if at most 1 row of a person counts in each group or ±" in call.accuracy
     found = rows(owner, counted(f"{SURE}, report := true"))
-    (bound,) = {report["contribution_bound"] for _, report in found}  # 1 and 2 are as good here
-    north = {1: 3, 2: 4}[bound]
-    assert {region: report["estimate"] for region, report in found} == TRUE | {"north": north}
+    (bound,) = {report["contribution_bound"] for _, report in found}
+    assert f"at most {bound} row" in owner.receipts[-1].accuracy
+    if bound > 2 or (bound == 2 and "each group" in owner.receipts[-1].accuracy):
+        assert {region: report["estimate"] for region, report in found} == TRUE | {"north": 4}
     (capped,) = owner.explain(counted("epsilon := 1, max_groups_contributed := 2")).calls
     assert capped.mechanism == "bounded_count", "a cap that is written stays"
 
 
-def test_a_person_is_listed_once_by_their_largest_number_of_rows(
+def test_many_groups_of_which_each_person_is_in_few_have_little_noise() -> None:
+    with dp_sql.connect() as session:
+        session.execute(
+            "CREATE TABLE seen AS SELECT i % 3000 AS user_id, (i * 7 + i // 3000) % 400 AS day "
+            "FROM range(12000) AS r(i)"
+        )
+        text = (
+            "SELECT day, DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := range(400), "
+            "report := true) AS n FROM seen GROUP BY day"
+        )
+        assert len(rows(session, text)) == 400
+        assert "of a person count in all groups together" in session.receipts[-1].accuracy
+
+
+def test_people_are_listed_by_their_rows_in_a_group_and_in_all(
     owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[Any] = []
-    real = k_norm_bound.K_NORM_BOUND
+    real = chosen_norm.CHOSEN_NORM
 
-    def run(groups: Any, most: Any, **public: Any) -> Any:
-        given.append((groups, most))
-        return real.run(groups, most, **public)
+    def run(*tables: Any, **public: Any) -> Any:
+        given.extend(tables)
+        return real.run(*tables, **public)
 
-    monkeypatch.setattr(k_norm_bound, "K_NORM_BOUND", replace(real, run=run))
+    monkeypatch.setattr(chosen_norm, "CHOSEN_NORM", replace(real, run=run))
     rows(owner, counted(SURE))
-    ((groups, (buckets, people, sums)),) = given
-    most = sorted((at, n, total) for at, n, total in zip(buckets, people, sums, strict=True))
-    assert sum(n for at, n, _ in most if at == 1) == 1, "user 1 is twice in the north"
-    assert sum(n for at, n, _ in most if at == 0) == 2
-    assert sum(total for *_, total in most) == 4
-    own = [sorted(zip(*columns, strict=True)) for columns in groups]
-    assert own == [[], [(0, 2, 2), (1, 1, 2)], [(0, 2, 2)], [(0, 1, 1)]], "east, north, south, west"
+
+    def listed(columns: Any) -> list[tuple[int, int, int]]:
+        return sorted(zip(*columns, strict=True))
+
+    groups, most, by_totals, totals = given
+    assert [listed(one) for one in groups] == [  # east, north, south, west: bucket, people, rows
+        [], [(0, 2, 2), (1, 1, 2)], [(0, 2, 2)], [(0, 1, 1)],
+    ]  # fmt: skip
+    assert added_up(listed(most)) == {0: (2, 2), 1: (1, 2)}
+    assert added_up(listed(totals)) == {0: (1, 1), 1: (1, 2), 2: (1, 4)}
+    assert [sum(total for *_, total in listed(one)) for one in by_totals] == [0, 4, 2, 1]
+
+
+def added_up(entries: list[tuple[int, int, int]]) -> dict[int, tuple[int, int]]:
+    """The people and the sum of each bucket."""
+    return {
+        at: (sum(n for b, n, _ in entries if b == at), sum(s for b, _, s in entries if b == at))
+        for at in {bucket for bucket, *_ in entries}
+    }
 
 
 def test_people_and_rows_of_one_select_share_their_source(owner: dp_sql.Session) -> None:

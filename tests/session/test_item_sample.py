@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import functions
+from dp_sql.engines.duckdb import mechanism_udfs
 from dp_sql.errors import ArgumentError, QueryError
 from dp_sql.privacy.private_sql import items
 from dp_sql.sql.functions.count_distinct import CountDistinct
@@ -63,7 +63,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             found.append(super().below(n))
             return found[-1]
 
-    monkeypatch.setattr(functions, "secret_draws", lambda: Noted(secret_draws()._bits))
+    monkeypatch.setattr(mechanism_udfs, "secret_draws", lambda: Noted(secret_draws()._bits))
     return found
 
 
@@ -260,7 +260,7 @@ def test_a_key_has_256_bits(owner: dp_sql.Session, keys: list[int]) -> None:
 def test_a_key_with_leading_zeros_is_as_good(
     owner: dp_sql.Session, graphs: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(functions, "secret_draws", lambda: Draws(lambda n: 5))
+    monkeypatch.setattr(mechanism_udfs, "secret_draws", lambda: Draws(lambda n: 5))
     asked(owner, f"DP_COUNT_DISTINCT(word, {SURE}, sample_items := 0.5)")
     assert graphs == [expected(owner, "word", 5, "0.5")]
 

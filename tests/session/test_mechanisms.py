@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import functions as duckdb_udfs
+from dp_sql.engines.duckdb import mechanism_udfs as duckdb_udfs
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.count_distinct import bounded
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
@@ -187,7 +187,9 @@ def test_explain_shows_what_a_list_a_set_and_a_list_with_delta_promise(
 ) -> None:
     of_joint = others(shared, 3, "domain := catalog.title")
     assert list(of_joint) == ["subset", "cdp_peel"]
-    shown = "with probability 95 %, no listed item has over 10 people fewer than any item left out"
+    shown = (
+        "with probability 95 %, each listed item has at most 10 people fewer than any item left out"
+    )
     assert of_joint["subset"] == f"{shown} (domain of 5 items, k = 3, epsilon = 1)"
     assert "delta = 0.000001)" in of_joint["cdp_peel"]
     of_subset = others(shared, 3, "domain := catalog.title, mechanism := 'subset'")

@@ -22,7 +22,7 @@ from dp_sql.budget.model import Cap, Terms, name_of
 from dp_sql.cli.budget_plot import curves
 from dp_sql.errors import BudgetExceeded, PolicyError
 from dp_sql.policy.model import parse_policy
-from dp_sql.server.tokens import add_token, digest_of, owner_of, read_tokens, remove_token
+from dp_sql.server.access_tokens import add_token, digest_of, owner_of, read_tokens, remove_token
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.budget.ledger_checks import admit_all, paths
@@ -182,7 +182,7 @@ def test_what_was_spent_under_old_names_is_refused_by_the_cap(old: Ledger, tmp_p
     account = Account(old, terms(tmp_path), ZOE)
     assert account.rows()[1].epsilon_left == Fraction(1, 2)
     account.reserve(lambda factor: [PrivacyLoss(Fraction(1, 2) * factor)])
-    with pytest.raises(BudgetExceeded, match=f"left of the budget of {ZOE} in shop"):
+    with pytest.raises(BudgetExceeded, match=f"the budget of {ZOE} in shop has"):
         account.reserve(lambda factor: [PrivacyLoss(Fraction(1, 2) * factor)])
     assert old.spent(ZOE).n == 6
 

@@ -19,7 +19,7 @@ import pytest
 import dp_sql
 from dp_sql.session import system_tables
 from dp_sql.session.analyst import AnalystSession
-from dp_sql.session.question import Question
+from dp_sql.session.one_outcome import OneOutcome
 from tests.attacks.attack_bench import Side, _chain, attacks, both_sides, families, ledger_of
 from tests.budget.shop import POLICY, TOP, events
 from tests.databases import write_database
@@ -252,16 +252,16 @@ def test_control_c_once_an_answer_is_delivered_comes_after_it(folder: Path) -> N
 def test_an_interrupt_that_delivers_a_ready_answer_is_detected(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = Question.run
+    right = OneOutcome.run
 
-    def wrong(self: Question, work: Callable[[], Any]) -> Any:
+    def wrong(self: OneOutcome, work: Callable[[], Any]) -> Any:
         answers: list[Any] = []
         found = right(self, lambda: answers.append(work()))
         if answers:
             self.is_abandoned = self._is_lost = False
         return answers[0] if answers else found
 
-    monkeypatch.setattr(Question, "run", wrong)
+    monkeypatch.setattr(OneOutcome, "run", wrong)
     slow, _ = interrupted(folder, "slow", DEADLINE, True, 1)
     assert "interrupted" in slow[1]
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
@@ -271,7 +271,7 @@ def test_an_interrupt_that_delivers_a_ready_answer_is_detected(
 @pytest.mark.parametrize("deadline", [Fraction(1, 4), None])
 def test_ten_presses_do_not_break_the_wait(deadline: Fraction | None) -> None:
     started = time.monotonic()
-    question = Question(deadline, lambda: None)
+    question = OneOutcome(deadline, lambda: None)
     with question.shielded():
         timers = [
             threading.Timer(0.02 * n, signal.raise_signal, [signal.SIGINT]) for n in range(10)

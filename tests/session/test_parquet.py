@@ -17,8 +17,8 @@ import dp_sql
 from dp_sql.engines.duckdb.parquet_files import PinnedFiles, files_of
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.errors import DpSqlError, NotPrivate, NotSupported, PolicyError, QueryError
+from dp_sql.server.access_tokens import add_token
 from dp_sql.server.gateway import Gateway
-from dp_sql.server.tokens import add_token
 from tests.cli.test_main import run
 from tests.conftest import SURE
 

@@ -14,7 +14,7 @@ import dp_sql
 from dp_sql import errors
 from dp_sql.cli.main import main
 from dp_sql.engines.duckdb import private_connection as duckdb_private
-from dp_sql.session import question
+from dp_sql.session import one_outcome
 from tests.conftest import SURE
 from tests.session.reading_policy import MORE, POLICY, asked, write
 
@@ -105,7 +105,7 @@ def test_answers_and_failures_come_at_the_deadline_or_its_next_multiple(
     database, policy = write(tmp_path, POLICY + "deadline_seconds = 0.5\n")
     clock, slept = iter([100.0, 100.0 + passed]), list[float]()
     times = SimpleNamespace(monotonic=lambda: next(clock), sleep=slept.append)
-    monkeypatch.setattr(question, "time", times)
+    monkeypatch.setattr(one_outcome, "time", times)
     if fails:
         wrong = "SELECT error(s) AS __dp_value FROM (VALUES ('x')) AS t(s)"
         monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: wrong)

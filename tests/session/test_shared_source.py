@@ -18,7 +18,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import connection as duckdb_connection
 from dp_sql.engines.duckdb import install
-from dp_sql.engines.duckdb.functions import keep_bits
+from dp_sql.engines.duckdb.mechanism_udfs import keep_bits
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from tests.session.several_calls import ROWS, UNIT, priced, wrap_draws
 
@@ -227,7 +227,7 @@ def test_what_is_drawn_first_is_what_is_drawn_last(
     owner.sql(text).fetchall()
     first = sorted(taken, key=itemgetter(0))
     taken.clear()
-    monkeypatch.setattr(PeopleRows, "_draws_first", False)
+    monkeypatch.setattr(PeopleRows, "_draws_pay", lambda _: False)
     owner.sql(text).fetchall()
     assert ["__dp_own AS" in sql for sql in released] == [True, False]
     assert first == sorted(taken, key=itemgetter(0))
@@ -244,7 +244,7 @@ def test_a_cap_holds_whenever_groups_are_drawn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if not is_first:
-        monkeypatch.setattr(PeopleRows, "_draws_first", False)
+        monkeypatch.setattr(PeopleRows, "_draws_pay", lambda _: False)
     calls = [priced(call, n, FEW.format(cap)) for n, call in enumerate(ONE_VOTE)]
     owner.sql(statement(calls, "views", "grouped")).fetchall()
     counted = sum(sum(people) for _, kind, _, people, _ in only(taken, "Count"))

@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 import dp_sql
-from dp_sql.engines.spark import catalog, progress, release
+from dp_sql.engines.spark import progress, release, spark_catalog
 from dp_sql.engines.spark.owner_engine import SparkEngine
 from dp_sql.errors import (
     ArgumentError,
@@ -173,7 +173,7 @@ def test_releases_can_be_read_again(owner: Session) -> None:
 def test_a_public_table_beyond_the_limit_is_refused(
     owner: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "MAX_PUBLIC_ROWS", 2)
+    monkeypatch.setattr(spark_catalog, "MAX_PUBLIC_ROWS", 2)
     with pytest.raises(SourceError, match="regions has more than 2 rows"):
         asked(owner, f"SELECT {COUNT} FROM ratings JOIN regions ON region = name")
     assert not owner.receipts

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dp_sql
-from dp_sql.engines.spark import catalog
+from dp_sql.engines.spark import spark_catalog
 from dp_sql.errors import (
     BudgetExceeded,
     NotPrivate,
@@ -138,6 +138,6 @@ def test_a_policy_that_does_not_fit_spark(
 def test_a_large_public_table_is_refused_when_the_session_opens(
     spark: FakeSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "MAX_PUBLIC_ROWS", 6)
+    monkeypatch.setattr(spark_catalog, "MAX_PUBLIC_ROWS", 6)
     with pytest.raises(PolicyError, match="catalog has more than 6 rows"):
         opened(spark, tmp_path)

@@ -42,11 +42,15 @@ SELECT DP_TOPK(title, 3, privacy_unit := user_id, epsilon :=) FROM ratings
 -- ^ ,
 SELECT DP_TOPK(title, , epsilon := 1) FROM ratings
 
--- ArgumentError: DP_TOPK needs k, written without a name
+-- ArgumentError: DP_TOPK needs the positional argument k
 -- ^ DP_TOPK
 SELECT DP_TOPK(title, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
--- ArgumentError: Arguments without a name come before
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; delta finds items here, not groups)
+-- ^ DP_TOPK
+SELECT region, DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, delta := 1e-9) FROM ratings GROUP BY region
+
+-- ArgumentError: Positional arguments come before named ones
 -- ^ 3)
 SELECT DP_TOPK(title, epsilon := 1, privacy_unit := user_id, 3) FROM ratings
 
@@ -466,7 +470,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ random()
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE random() < 0.5
 
--- NotPrivate: A window function of a source must have PARTITION BY with the privacy unit
+-- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY
 -- ^ row_number()
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM (SELECT *, row_number() OVER () AS place FROM ratings)
 
@@ -558,7 +562,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 20, mechanis
 -- ^ 'rnm'
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'rnm', mechanism := 'shifted_inverse', privacy_unit := user_id) FROM ratings
 
--- ArgumentError: DP_SELECT needs sensitivity, written without a name
+-- ArgumentError: DP_SELECT needs the positional argument sensitivity
 -- ^ DP_SELECT
 SELECT DP_SELECT(title, year, epsilon := 1) FROM ratings
 

@@ -17,9 +17,9 @@ import pytest
 
 import dp_sql
 from dp_sql.errors import NotSupported, ParseError, QueryError
-from dp_sql.sql import limits
-from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
+from dp_sql.sql import statement_limits
 from dp_sql.sql.statement import parse
+from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.tokens import statements
 from tests.privacy.shapes import SHAPES
 
@@ -144,18 +144,22 @@ def test_without_the_limits_a_statement_ends_the_process() -> None:
 
 
 AT_LIMIT = {
-    "brackets": ("brackets", limits.MAX_DEPTH, "50 levels of nested brackets"),
-    "cases": ("case when", limits.MAX_DEPTH, "50 levels of nested brackets"),
-    "signs": ("-", limits.MAX_CHAIN - 2, "200 words and symbols in one expression"),
-    "conditions": ("or", limits.MAX_CONDITIONS, "1,000 AND and OR"),
-    "lambdas": ("lambda", limits.MAX_ARROWS, "8 nested or chained arrows"),
-    "tables": ("comma join", limits.MAX_RELATIONS - 1, "80 queries, tables, joins"),
-    "subqueries": ("subq flat", limits.MAX_SUBQUERIES, "16 queries in expressions"),
-    "nested queries": ("(select", limits.MAX_SCALAR_DEPTH, "5 levels of queries nested"),
-    "nested tables": ("from(select", limits.MAX_QUERY_DEPTH, "16 levels of nested queries"),
-    "summaries": ("from describe", limits.MAX_SUMMARIES, "2 PIVOT, UNPIVOT, SUMMARIZE"),
+    "brackets": ("brackets", statement_limits.MAX_DEPTH, "50 levels of nested brackets"),
+    "cases": ("case when", statement_limits.MAX_DEPTH, "50 levels of nested brackets"),
+    "signs": ("-", statement_limits.MAX_CHAIN - 2, "200 words and symbols in one expression"),
+    "conditions": ("or", statement_limits.MAX_CONDITIONS, "1,000 AND and OR"),
+    "lambdas": ("lambda", statement_limits.MAX_ARROWS, "8 nested or chained arrows"),
+    "tables": ("comma join", statement_limits.MAX_RELATIONS - 1, "80 queries, tables, joins"),
+    "subqueries": ("subq flat", statement_limits.MAX_SUBQUERIES, "16 queries in expressions"),
+    "nested queries": ("(select", statement_limits.MAX_SCALAR_DEPTH, "5 levels of queries nested"),
+    "nested tables": (
+        "from(select",
+        statement_limits.MAX_QUERY_DEPTH,
+        "16 levels of nested queries",
+    ),
+    "summaries": ("from describe", statement_limits.MAX_SUMMARIES, "2 PIVOT, UNPIVOT, SUMMARIZE"),
     "copies": ("cte nm double", 8, "500 copies of one part"),
-    "equalities": ("group by and", limits.MAX_EQUALITIES, "40 equalities of columns"),
+    "equalities": ("group by and", statement_limits.MAX_EQUALITIES, "40 equalities of columns"),
 }
 
 
@@ -171,16 +175,16 @@ def test_each_limit_holds_exactly_and_is_named_with_its_place(case: str) -> None
 
 @pytest.mark.thorough
 def test_tokens_digits_and_calls_hold_exactly() -> None:
-    check("SELECT " + ",".join(["1"] * (limits.MAX_TOKENS // 2)))
+    check("SELECT " + ",".join(["1"] * (statement_limits.MAX_TOKENS // 2)))
     with pytest.raises(NotSupported, match="45,000 words and symbols"):
-        check("SELECT 1," + ",".join(["1"] * (limits.MAX_TOKENS // 2)))
-    check("SELECT " + "9" * limits.MAX_DIGITS)
+        check("SELECT 1," + ",".join(["1"] * (statement_limits.MAX_TOKENS // 2)))
+    check("SELECT " + "9" * statement_limits.MAX_DIGITS)
     with pytest.raises(NotSupported, match="500 digits in one number"):
-        check("SELECT " + "9" * (limits.MAX_DIGITS + 1))
+        check("SELECT " + "9" * (statement_limits.MAX_DIGITS + 1))
     call = "DP_TOPK(title, 1, epsilon := 1)"
-    check("SELECT " + ", ".join([call] * limits.MAX_CALLS) + " FROM ratings")
+    check("SELECT " + ", ".join([call] * statement_limits.MAX_CALLS) + " FROM ratings")
     with pytest.raises(NotSupported, match="100 DP calls"):
-        check("SELECT " + ", ".join([call] * (limits.MAX_CALLS + 1)) + " FROM ratings")
+        check("SELECT " + ", ".join([call] * (statement_limits.MAX_CALLS + 1)) + " FROM ratings")
 
 
 @pytest.mark.thorough
@@ -195,9 +199,9 @@ def test_many_calls_do_not_read_a_long_list_again_and_again() -> None:
 @pytest.mark.parametrize("form", ["SELECT {} FROM ratings", "SELECT * FROM (SELECT {} FROM t)"])
 @pytest.mark.parametrize("call", ["DP_TOPK(title, 1, epsilon := 1)", "unnest(dp_topk(title, 1))"])
 def test_lists_with_dp_calls_have_a_limit(form: str, call: str) -> None:
-    check(form.format(", ".join(["1"] * limits.MAX_ITEMS + [call])))
+    check(form.format(", ".join(["1"] * statement_limits.MAX_ITEMS + [call])))
     with pytest.raises(NotSupported, match="1,000 other items in SELECT lists"):
-        check(form.format(", ".join(["1"] * (limits.MAX_ITEMS + 1) + [call])))
+        check(form.format(", ".join(["1"] * (statement_limits.MAX_ITEMS + 1) + [call])))
 
 
 def test_bytes_are_counted_in_utf_8_and_before_anything_is_read() -> None:
@@ -270,9 +274,9 @@ def nested(depth: int) -> object:
     ("parameters", "words"),
     [
         ([nested(100_000)], "50 levels of nested lists"),
-        ([1] * (limits.MAX_PARAMETERS + 1), "10,000 parameters"),
+        ([1] * (statement_limits.MAX_PARAMETERS + 1), "10,000 parameters"),
         ([[1] * 6000, [1] * 6000], "10,000 parameters"),
-        ({"x": "a" * (limits.MAX_PARAMETER_BYTES + 1)}, "1,000,000 bytes"),
+        ({"x": "a" * (statement_limits.MAX_PARAMETER_BYTES + 1)}, "1,000,000 bytes"),
         ([b"a" * 600_000, "b" * 600_000], "1,000,000 bytes"),
         ([10**100_000], "1,000,000 bytes"),
     ],

@@ -255,7 +255,7 @@ CDP_PEEL = Case(
         Fraction(1, 10**6),
         rho=10 * peeling.cdp_rate(10, EPSILON, Fraction(1, 10**6)) ** 2 / 8,
     ),
-    says="with probability 95 %, no listed item has over 103 people fewer than the item that "
+    says="with probability 95 %, each listed item has at most 103 people fewer than the item that "
     "belongs at its rank (domain of 1000 items, k = 10, epsilon = 1, delta = 0.000001)",
     fits=fit_cdp,
 )

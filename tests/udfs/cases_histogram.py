@@ -9,9 +9,9 @@ from itertools import chain, product
 import pytest
 
 from dp_sql.udfs.contributions import bound, histogram
-from dp_sql.udfs.histogram import k_norm, k_norm_bound
+from dp_sql.udfs.histogram import chosen_norm, k_norm
 from dp_sql.udfs.mechanism import PrivacyLoss
-from tests.udfs.cases_bound import HALF, added, columns, defined_choice, summed_above
+from tests.udfs.cases_bound import HALF, added, columns, summed_above
 from tests.udfs.choices import PowersOf
 from tests.udfs.conformance import (
     Case,
@@ -21,6 +21,7 @@ from tests.udfs.conformance import (
     check_distribution,
     times_two,
     within,
+    within_range,
 )
 from tests.udfs.distributions import distribution_of, draws_fit, normalized
 
@@ -135,11 +136,12 @@ K_NORM = Case(
     },
 )  # fmt: skip
 
-# Rows of two groups under a bound of 1 or 2 that is chosen: exp(-EPSILON / 4) is 1/2.
-
+# Rows of two groups under a limit that is chosen: exp(-EPSILON / 64) is 1/2.
 
 PEOPLE = [person for person in product(range(3), repeat=2) if any(person)]
 ANSWERS = [*product(range(-1, 4), repeat=2)]
+LIMITS = [(3, True, 0), (4, False, 0), (6, True, 1), (8, False, 1), (12, True, 2)]
+"""Weights of the limits 1 in all, 1 in each, 2 in all, 2 in each, 4 in all groups."""
 
 
 def probability(q, z):
@@ -147,101 +149,170 @@ def probability(q, z):
     return q ** norm(z) / (1 + 6 * q / (1 - q) ** 2)
 
 
-def largest(person):
+def in_halves(q, kept, y):
+    """Of counts that are kept in halves, with noise in halves, and rounded up to whole numbers."""
+    of_one = (1 - q) / (1 + q)
+    return math.prod(
+        of_one * sum(q ** abs(fine - own) for fine in (2 * n - 1, 2 * n))
+        for own, n in zip(kept, y, strict=True)
+    )
+
+
+def largest_number(person):
     return [max(person)]
 
 
-def chosen(data, counted=largest):
-    """The distribution of (answers, bound); the noise is put on at the rate that the code asks for."""
-    groups = [columns([person[g] for person in data], 3) for g in range(2)]
-    most = columns([n for person in data for n in counted(person)], 3)
+def whole_number(person):
+    return [sum(person)]
+
+
+def handed_over(data, largest=largest_number, whole=whole_number, part=sum):
+    """What SQL hands over."""
+    of_each = [columns([person[g] for person in data], 3) for g in range(2)]
+    of_totals = []
+    for g in range(2):
+        rows = [((part(p) - 1).bit_length(), 1, p[g]) for p in data if p[g]]
+        of_totals.append([[row[i] for row in rows] for i in range(3)])
+    most, totals = (columns([n for p in data for n in of(p)], 3) for of in (largest, whole))
+    return of_each, most, of_totals, totals
+
+
+def chosen(data, **wrong):
+    """The distribution of (answers, limit); the noise is put on at the rate that the code asks for."""
+    given = handed_over(data, **wrong)
     rates = {}
 
-    def no_noise(k, rate, draws):
+    def no_noise(rate, draws):
         rates["last"] = rate
-        return [0] * k
+        return 0
 
     def run(draws):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(k_norm_bound, "secret_draws", lambda: draws)
-            counts, at = k_norm_bound.K_NORM_BOUND.run(groups, most, EPSILON, 2)
-        return tuple(counts), at, rates["last"]
+            patch.setattr(chosen_norm, "secret_draws", lambda: draws)
+            found = chosen_norm.CHOSEN_NORM.run(*given, EPSILON, 2)
+        return tuple(found.counts), (found.limit.is_of_all, found.limit.place), rates["last"]
 
-    q_of = PowersOf(HALF, EPSILON / 4)
+    q_of = PowersOf(HALF, EPSILON / 64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bound, "_SUPPORT", HALF)
-        patch.setattr(k_norm, "range_norm_noise", no_noise)
+        patch.setattr(chosen_norm, "_FINE_BITS", 1)
+        patch.setattr(chosen_norm, "_rounded", lambda fine: fine)
+        patch.setattr(chosen_norm, "discrete_laplace", no_noise)
+        patch.setattr(
+            k_norm, "range_norm_noise", lambda k, rate, draws: [no_noise(rate, draws)] * k
+        )
         exact, unfinished = distribution_of(run, q_of)
     assert unfinished == 0
-    return {
-        (y, at): p * probability(q_of[rate], [a - b for a, b in zip(y, kept, strict=True)])
-        for (kept, at, rate), p in exact.items()
-        for y in ANSWERS
-    }
+    found = {}
+    for (kept, limit, rate), p in exact.items():
+        for y in ANSWERS:
+            if limit[0]:
+                found[y, limit] = p * in_halves(q_of[rate], kept, y)
+            else:
+                z = [a - b for a, b in zip(y, kept, strict=True)]
+                found[y, limit] = p * probability(q_of[rate], z)
+    return found
 
 
 def defined_choosing(data):
     """The same, written down from the proof notes."""
+    beyond = [sum((sum if of_all else max)(p) > 2**i for p in data) for _, of_all, i in LIMITS]
+    weights = {}
+    for i, (weight, *limit) in enumerate(LIMITS):
+        behind = [0, beyond[i] - 4]  # ceil(2 / (5/8))
+        for j in range(i):
+            halves = math.floor(2 * math.log2(weight / LIMITS[j][0]))
+            behind.append(4 * halves // 2 - beyond[j])
+        weights[tuple(limit)] = HALF ** (12 * max(behind))
     distribution = {}
-    for place, weight in defined_choice([max(person) for person in data], 1, 16, 2).items():
-        at = 2**place
-        kept = [sum(min(at, person[g]) for person in data) for g in range(2)]
+    for (of_all, i), p in normalized(weights).items():
+        q = HALF ** (40 >> i + of_all)
         for y in ANSWERS:
-            z = [a - b for a, b in zip(y, kept, strict=True)]
-            distribution[y, at] = weight * probability(HALF ** (2 - place), z)
+            if of_all:
+                drop = [max(0, (sum(person) - 1).bit_length() - i) for person in data]
+                kept = [
+                    sum(Fraction(2 * p[g], 2**d) for p, d in zip(data, drop, strict=True) if d < 2)
+                    for g in range(2)
+                ]
+                distribution[y, (of_all, i)] = p * in_halves(q, map(int, kept), y)
+            else:
+                z = [n - sum(min(2**i, p[g]) for p in data) for g, n in enumerate(y)]
+                distribution[y, (of_all, i)] = p * probability(q, z)
     return distribution
 
 
-def choosing(factor=HALF**-3, distribution=chosen):
-    """Of two bounds the weight of one moves at a time: the choice costs a quarter of EPSILON here."""
+EPSILON_DP = within(HALF**-64)
+
+
+def choosing(check=EPSILON_DP, distribution=chosen):
+    def pairs():
+        return [*added(PEOPLE, 3), *added(PEOPLE, 2, several=5)]
+
     return Domain(
-        distribution,
-        lambda: added(PEOPLE, 3),
-        within(factor),
-        inputs=lambda: chain.from_iterable(added(PEOPLE, 2)),
-        defined=defined_choosing,
-    )
+        distribution, pairs, check, defined=defined_choosing,
+        inputs=lambda: dict.fromkeys(chain.from_iterable(pairs())),
+    )  # fmt: skip
 
 
 def fit_chosen(tenths, patch):
     def run():
         table = [([0], [7], [7]), ([0], [5], [5])]
-        return k_norm_bound.K_NORM_BOUND.run(table, ([0], [9], [9]), 2 * EPSILON, 1)[0]
+        alone = [0], [9], [9]
+        return chosen_norm.CHOSEN_NORM.run(table, alone, table, alone, EPSILON * 8 / 5, 1).counts
 
+    patch.setattr(chosen_norm, "choose_among", lambda above, *public: 1)  # one row in each group
     return fit(tenths, patch, run)
 
 
-TWO_GROUPS = choosing()
-AFRESH = choosing(distribution=partial(chosen))
+AT_MOST = within(HALF**-53)
+"""The choice and the noise are never both at their worst here: 52 of the 64 are used."""
 
-K_NORM_BOUND = Case(
-    mechanism=k_norm_bound.K_NORM_BOUND,
-    domains={"rows of 2 groups, a bound of 1 or 2": TWO_GROUPS},
+TWO_GROUPS = choosing(AT_MOST)
+AFRESH = choosing(AT_MOST, partial(chosen))
+
+CHOSEN_NORM = Case(
+    mechanism=chosen_norm.CHOSEN_NORM,
+    domains={
+        "rows of 2 groups, five limits": choosing(),
+        "the range of their losses": choosing(within_range(HALF**-104)),
+    },
     mutants={
         "people counted in each of their groups": Mutant(
-            TWO_GROUPS, distribution=partial(chosen, counted=list)
+            TWO_GROUPS, distribution=partial(chosen, largest=list)
+        ),
+        "people counted twice by all their rows": Mutant(
+            TWO_GROUPS, distribution=partial(chosen, whole=lambda person: [sum(person)] * 2)
+        ),
+        "rows limited by those in one group": Mutant(
+            TWO_GROUPS, distribution=partial(chosen, part=max)
         ),
         "the rate of a bound of one": Mutant(
             AFRESH, changed(k_norm, "_rate", lambda epsilon, bound: epsilon)
         ),
-        "a bound at twice its rate": Mutant(AFRESH, times_two(bound, "_rate")),
-        "a bound by rows instead of people": Mutant(
+        "noise for half of the rows in all groups": Mutant(
+            AFRESH, times_two(chosen_norm, "noise_rate")
+        ),
+        "a limit at twice its rate": Mutant(AFRESH, times_two(bound, "_rate")),
+        "a limit by rows instead of people": Mutant(
             AFRESH, changed(histogram.Histogram, "above", summed_above)
         ),
-        "rows beyond the bound": Mutant(
+        "rows beyond the limit": Mutant(
             AFRESH, changed(histogram.Histogram, "clipped", lambda these, i: these.total)
         ),
         "noise at another share": Mutant(
-            AFRESH, changed(k_norm_bound, "noise_share", lambda epsilon, most: epsilon / 4),
+            AFRESH, changed(chosen_norm, "noise_share", lambda epsilon: epsilon * 5 / 16),
             check=check_distribution,
         ),
+        "a limit with less support": Mutant(
+            AFRESH, changed(chosen_norm, "support_of", lambda epsilon: 5), check=check_distribution
+        ),
     },
-    loss=PrivacyLoss(EPSILON, rho=EPSILON**2 * Fraction(5, 32), bounded_range=EPSILON * 3 / 2),
-    says="with probability 95 %, all 1000 counts are within ± 1960 of those without noise if the bound is 1, "
-    "± 31619 if it is 16; it is chosen for all groups together, from 1, 2, 4, ... up to 64, and a person's rows "
-    "beyond it in a group are not counted (epsilon = 1)",
+    loss=PrivacyLoss(EPSILON, rho=EPSILON**2 * Fraction(109, 512), bounded_range=EPSILON * 13 / 8),
+    says="with probability 95 %, all 1000 counts are within ± 1568 if at most 1 row of a person counts in each group "
+    "or ± 255 if at most 16 rows of a person count in all groups together, of those without noise; which limit holds "
+    "for all people is chosen, with a bound from 1, 2, 4, ..., and rows beyond it are not counted (epsilon = 1)",
     fits=fit_chosen,
-    tight={"less than epsilon": choosing(HALF**-2)},
+    tight={"less than is used here": choosing(within(HALF**-51))},
 )  # fmt: skip
 
-CASES = [K_NORM, K_NORM_BOUND]
+CASES = [K_NORM, CHOSEN_NORM]

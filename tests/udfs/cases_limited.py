@@ -285,7 +285,7 @@ LIMITED_DOMAIN = Case(
         ),
     },
     loss=PrivacyLoss(EPSILON, Fraction(1, 10**6)),
-    says="with probability 95 %, no listed item has over 111 people fewer than the item that "
+    says="with probability 95 %, each listed item has at most 111 people fewer than the item that "
     "belongs at its rank, and a list that is not full has every item with over 238 people more "
     "than the item at rank 1001 (k = 10, epsilon = 1, delta = 0.000001)",
     fits=fit,

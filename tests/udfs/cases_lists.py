@@ -176,7 +176,7 @@ JOINT = Case(
         ),
     },
     loss=PrivacyLoss(EPSILON, rho=Fraction(1, 8), bounded_range=EPSILON),
-    says="with probability 95 %, no listed item has over 144 people fewer than the item that "
+    says="with probability 95 %, each listed item has at most 144 people fewer than the item that "
     "belongs at its rank (domain of 1000 items, k = 10, epsilon = 1)",
     fits=joint_fits,
 )

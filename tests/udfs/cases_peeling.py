@@ -265,7 +265,7 @@ def case_of_peeling(mechanism, take, one_round, loss):
             ),
         },
         loss=loss,
-        says="with probability 95 %, no listed item has over 122 people fewer than the item that "
+        says="with probability 95 %, each listed item has at most 122 people fewer than the item that "
         "belongs at its rank (domain of 1000 items, k = 10, epsilon = 1)",
         fits=fit,
         tight={"one round less": range_of(3, 2, 6, 1)} if one_round is normalized else {},

@@ -222,7 +222,7 @@ SUBSET = Case(
         ),
     },
     loss=PrivacyLoss(EPSILON, rho=Fraction(1, 8), bounded_range=EPSILON),
-    says="with probability 95 %, no listed item has over 113 people fewer than any item left out "
+    says="with probability 95 %, each listed item has at most 113 people fewer than any item left out "
     "(domain of 1000 items, k = 10, epsilon = 1)",
     fits=subset_fits,
     tight={

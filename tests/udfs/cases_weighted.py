@@ -294,7 +294,7 @@ WEIGHTED = Case(
         approximate=(largest_rho(EPSILON, Fraction(1, 2 * 10**6)), Fraction(1, 2 * 10**6)),
     ),
     says="with probability 95 %, an item is found if 399 people have it, each with at most 100 items; "
-    "if at most 1000000 items are found, with probability 95 %, no listed item has over 282 people "
+    "if at most 1000000 items are found, with probability 95 %, each listed item has at most 282 people "
     "fewer than the item that belongs at its rank among them (k = 10, epsilon = 1, delta = 0.000001)",
     fits=fit,
 )

@@ -54,6 +54,10 @@ def test_the_accuracy_sentence_holds(size, beta):
     assert (n - 1) * beyond > beta * 0.9, "the sentence is not needlessly weak"
 
 
+def test_one_candidate_is_written_in_the_singular():
+    assert "(1 candidate, epsilon" in EXPONENTIAL.accuracy([1], Fraction(1), Fraction(1, 20))
+
+
 def test_all_three_say_the_same_of_their_accuracy():
     public = ([1, 2, Fraction(1, 2)], EPSILON, BETA)
     assert PNF.accuracy(*public) == RNM_GUMBEL.accuracy(*public) == EXPONENTIAL.accuracy(*public)

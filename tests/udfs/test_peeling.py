@@ -107,7 +107,7 @@ def test_the_error_bound_of_a_rate_holds_for_every_small_histogram(this):
     d, k, beta = 3, this.k, Fraction(1, 10)
     bound = next(b for b in range(100) if d * k * this.q ** (b + 1) <= beta)
     says = peeling.cdp_accuracy(d, k, this.epsilon, this.delta, beta)
-    assert f"over {bound} people" in says
+    assert f"at most {bound} pe" in says  # person or people
     for counts in combinations_with_replacement(range(bound + 3), d):
         best = sorted(counts, reverse=True)
         wrong = [

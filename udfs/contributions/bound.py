@@ -7,6 +7,7 @@ for a person's largest count among groups.
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from operator import sub
 
 from dp_sql.udfs.exact_sampling import Draws, Odds
@@ -26,15 +27,40 @@ def choose_bound(above: Sequence[int], epsilon: Fraction, draws: Draws) -> int:
     return draws.choose(odds_of_bounds(above, epsilon))
 
 
+def choose_among(
+    above: Sequence[int], weights: tuple[int, ...], support: int, epsilon: Fraction, draws: Draws
+) -> int:
+    """Choose one of several limits on people; above[i] people are beyond limit i.
+
+    weights: of the noise that each takes, the least first. support: so many people more than a
+        limit leaves out make it too small, for each doubling of the noise.
+
+    Privacy: as choose_bound.
+    Source: as choose_bound, for limits that need not lie within each other.
+    """
+    needed = _needed_between(weights, support)
+    shortfalls = (max(0, n - support, *map(sub, needed[i], above)) for i, n in enumerate(above))
+    return draws.choose(Odds([((1, s),) for s in shortfalls], _rate(epsilon)))
+
+
+@lru_cache(maxsize=64)
+def _needed_between(weights: tuple[int, ...], support: int) -> list[list[int]]:
+    """How many people must be beyond a limit for a later one, by halves of a doubling."""
+    halves = [
+        [(w * w // (v * v)).bit_length() - 1 for v in weights[:i]] for i, w in enumerate(weights)
+    ]
+    return [[support * min(n, 2 * _DOUBLINGS) // 2 for n in row] for row in halves]
+
+
 def odds_of_bounds(above: Sequence[int], epsilon: Fraction) -> Odds:
     """Weigh each bound."""
-    shortfalls = shortfalls_of_bounds(above, _support(epsilon))
+    shortfalls = shortfalls_of_bounds(above, support_of(epsilon))
     return Odds([((1, s),) for s in shortfalls], _rate(epsilon))
 
 
 def people_needed(epsilon: Fraction) -> int:
     """So many people who contribute alike lead to a bound near to what they contribute."""
-    return _needed(_DOUBLINGS, _support(epsilon))
+    return _needed(_DOUBLINGS, support_of(epsilon))
 
 
 def shortfalls_of_bounds(above: Sequence[int], support: int) -> list[int]:
@@ -47,7 +73,7 @@ def shortfalls_of_bounds(above: Sequence[int], support: int) -> list[int]:
     ]
 
 
-def _support(epsilon: Fraction) -> int:
+def support_of(epsilon: Fraction) -> int:
     """Return how many people more than a bound leave out make it too small."""
     return -(-_SUPPORT // epsilon)
 

@@ -193,10 +193,10 @@ def accuracy(
             f"{in_words(high)} {price}"
         )
     return (
-        f"{likely} the noise in the sum, and in the number of rows by which it is divided, is at "
-        f"most {rounded_up(scales)} times what one person may add to each; a person with more rows "
-        f"than the contribution bound {weighed}; with fewer than {people_needed(of_sums)} people "
-        f"the estimate may be far too close to 0, unless lower and upper are given {price}"
+        f"{likely} the noise in the sum and in the row count is at most {rounded_up(scales)} times "
+        f"what one person may add to each; a person with more rows than the contribution bound "
+        f"{weighed}; with fewer than {people_needed(of_sums)} people the estimate may be far too "
+        f"close to 0 unless you state lower and upper {price}"
     )
 
 

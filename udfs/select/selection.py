@@ -112,7 +112,8 @@ def rounded_up(x: Fraction) -> str:
 
 def sentence(sensitivities: Numbers, epsilon: Fraction, beta: Fraction, holds: str) -> str:
     """Say that something holds with probability at least 1 - beta, and for which numbers."""
-    numbers = f"({len(sensitivities)} candidates, epsilon = {in_words(epsilon)})"
+    n = len(sensitivities)
+    numbers = f"({n} candidate{'s' * (n > 1)}, epsilon = {in_words(epsilon)})"
     return f"{with_probability(1 - beta)} {holds} {numbers}"
 
 

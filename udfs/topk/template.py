@@ -113,6 +113,7 @@ def sentence(
 
 
 def no_item_short_by(bound: int, *, is_set: bool = False) -> str:
-    """Say that no listed item falls short by more than so many people."""
+    """Say by how many people each listed item may fall short."""
     other = "any item left out" if is_set else "the item that belongs at its rank"
-    return f"no listed item has over {bound} people fewer than {other}"
+    people = "person" if bound == 1 else "people"
+    return f"each listed item has at most {bound} {people} fewer than {other}"

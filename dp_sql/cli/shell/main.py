@@ -15,7 +15,7 @@ from dp_sql.cli.budget import visible
 from dp_sql.cli.errors import CommandError, error_text
 from dp_sql.cli.shell.meta_commands import run_meta_command
 from dp_sql.cli.shell.run import prepare, run_statement
-from dp_sql.cli.shell.splitting import is_exit, split_input
+from dp_sql.cli.shell.splitting import is_exit, is_help, split_input
 from dp_sql.cli.shell.state import Shell
 from dp_sql.installation import install_command
 from dp_sql.session.base import Session
@@ -51,7 +51,9 @@ _MAX_DEPTH = 10  # of files that read files
 )  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Open DATABASE read-only.")
 @click.option("--policy", metavar="FILE", help="The owner's policy: query as an analyst.")
-@click.option("--as", "analyst", metavar="NAME", help="With --policy: the analyst's name.")
+@click.option(
+    "--as", "--analyst", "analyst", metavar="NAME", help="With --policy: the analyst's name."
+)
 @click.option("--ledger", metavar="FILE", help="Without --policy: record every release in it.")
 @click.option("--csv", "mode", flag_value="csv", help="Print results as CSV with a header.")
 @click.option("--json", "mode", flag_value="json", help="Print results as a JSON array of rows.")
@@ -115,6 +117,9 @@ def _check_streams(*, reads_input: bool) -> None:
 def _run_input(shell: Shell, text: str, depth: int = 0) -> bool:
     """Run the statements and dot commands of a string, up to the first that fails."""
     for part in split_input(text):
+        if is_help(part):
+            shell.note("Write .help, with a dot: it lists the commands.")
+            continue
         is_dot = part.startswith(".")
         succeeded = _run_dot(shell, part, depth) if is_dot else run_statement(shell, part)
         if not succeeded or shell.is_closing:

@@ -69,6 +69,7 @@ def run_statement(shell: Shell, statement: str) -> bool:
         raise
     except (Exception, KeyboardInterrupt) as error:
         failure = error_text(error, shell.session.connection, statement)
+        failure += ";" * bool(getattr(error, "suggestion", ""))  # as it is typed here
     shell.forget_names()
     if failure is not None:
         with contextlib.suppress(BrokenPipeError):

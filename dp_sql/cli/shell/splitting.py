@@ -11,6 +11,9 @@ _EXIT = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
 _DOT_COMMAND = re.compile(r"[ \t]*\.[A-Za-z]")
 
 
+_HELP = re.compile(r"\s*help\s*;?\s*", re.IGNORECASE)
+
+
 def is_complete(text: str) -> bool:
     """Whether Enter runs this input: a dot command, exit, nothing, or SQL up to a semicolon.
 
@@ -19,7 +22,7 @@ def is_complete(text: str) -> bool:
     >>> is_complete(".tables"), is_complete("-- a comment"), is_complete("/* an open one")
     (True, True, False)
     """
-    if _DOT_COMMAND.match(text) or is_exit(text):
+    if _DOT_COMMAND.match(text) or is_exit(text) or is_help(text):
         return True
     try:
         tokens = tokenize(text)
@@ -35,6 +38,11 @@ def is_complete(text: str) -> bool:
 def is_exit(text: str) -> bool:
     """Whether this input is exit or quit, which are not SQL."""
     return _EXIT.fullmatch(text) is not None
+
+
+def is_help(text: str) -> bool:
+    """Whether this input is help without its dot."""
+    return _HELP.fullmatch(text) is not None
 
 
 def split_input(text: str) -> list[str]:

@@ -25,7 +25,7 @@ _AS_NUMBERS = (INTEGERS - {"HUGEINT", "UHUGEINT"}) | {
 _LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a piece too large
 
 
-def sent(name: str, kind: str) -> str:
+def comparable_in_arrow(name: str, kind: str) -> str:
     """A column of a name as it is sent: two values are sent as equal if and only if they are equal.
 
     For long strings and blobs this relies on sha256.

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import FrameType
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import duckdb
 
+from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.function_kinds import (
     builtin_kinds,
@@ -19,33 +19,30 @@ from dp_sql.engines.duckdb.function_kinds import (
     function_kinds,
     operators_in,
 )
-from dp_sql.engines.duckdb.in_pieces import Interrupts, for_size, release_sql
-from dp_sql.engines.duckdb.names import Names
+from dp_sql.engines.duckdb.relation_names import Names
+from dp_sql.engines.duckdb.release_sql import release_sql
+from dp_sql.engines.duckdb.session_state import SessionState
+from dp_sql.engines.duckdb.sql_runner import Connection, SqlRunner, local_names
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
 from dp_sql.privacy.expressions.collations import without_collations
 from dp_sql.privacy.plans.plan import Plan, drawn_from
 from dp_sql.privacy.private_sql.bundles import bundled
-from dp_sql.privacy.private_sql.statement import merged_sql, one_of, private_sql, released_columns
+from dp_sql.privacy.private_sql.release_select import (
+    merged_sql,
+    one_of,
+    private_sql,
+    released_columns,
+)
 from dp_sql.sql.formatting import full_name
 
-Connection = duckdb.DuckDBPyConnection
 T = TypeVar("T")
 # What functions may be: the names that were asked for, their kinds, and those that users replace.
 _Kinds = tuple[frozenset[str] | None, Mapping[str, frozenset[str]], frozenset[str]]
 _NOT_ASKED: _Kinds = (None, {}, frozenset())
-_MAX_KNOWN = 500  # answers that do not change: of the catalog, and about public tables
-_MAX_STATEMENTS = 100  # of some 40 kB each
-_STATEMENTS = WeakKeyDictionary[Interrupts, dict[str, duckdb.Statement]]()  # of a session
-_WORD = re.compile(r"\w+")
 _KIND = re.compile(r"^(Binder|Catalog|Parser|Conversion) Error: ")
 _OFFERED = re.compile(r'"([^"\s]+)"')
-# What is evaluated in a frame with the caller's variables; compiled once.
-_CALL, _WITH_PARAMS, _WITH_PARAMETERS = (
-    compile(f"__dp_call(__dp_sql{given})", "<string>", "eval")
-    for given in ("", ", params=__dp_values", ", __dp_values")
-)
 
 
 def open_database(database: str, read_only: bool) -> Connection:
@@ -87,7 +84,7 @@ def restrict(connection: Connection, *more: str) -> None:
         connection.execute(setting)
 
 
-class Engine:
+class Engine(SqlRunner):
     """A connection, its tickets, and the caller's variables, which SQL may name as tables."""
 
     def __init__(
@@ -95,12 +92,12 @@ class Engine:
         connection: Connection,
         tickets: Tickets,
         frame: FrameType | None = None,
-        interrupts: Interrupts | None = None,
+        state: SessionState | None = None,
     ) -> None:
-        self.connection, self.tickets = connection, tickets
-        self.interrupts, self._frame = interrupts or Interrupts(), frame
-        self._runs_all = frame is not None and interrupts is not None  # a session's engine
-        self._names = Names(connection, self.interrupts)
+        super().__init__(connection, frame, state)
+        self.tickets = tickets
+        self._runs_all = frame is not None and state is not None  # a session's engine
+        self._names = Names(connection, self.state.meant)
         self._called: frozenset[str] = frozenset()
         self._kinds = _NOT_ASKED
 
@@ -133,7 +130,7 @@ class Engine:
         frame = self._frame
         while frame is not None:  # a setting makes DuckDB look further out than one frame
             value = frame.f_globals.get(name)
-            if name in _local_names(frame):
+            if name in local_names(frame):
                 value = frame.f_locals.get(name, value)
             if isinstance(value, duckdb.DuckDBPyRelation):
                 return NamedRelation((), "")
@@ -209,58 +206,7 @@ class Engine:
     def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, parameters).fetchall()
 
-    # --- running ---
-
-    def run(self, sql: str, parameters: object = None) -> Connection:
-        """Execute SQL as if the caller had written `connection.execute(sql)`."""
-        return self._in_frame("execute", sql, parameters)  # type: ignore[no-any-return]
-
-    def run_again(self, sql: str, parameters: Sequence[object] = ()) -> Connection:
-        """The same; SQL with parameters is parsed once, and planned each time."""
-        if not parameters:
-            return self.run(sql)
-        known = _STATEMENTS.setdefault(self.interrupts, {})
-        if sql not in known:
-            (known[sql],) = self.connection.extract_statements(sql)
-            forget_oldest(known, _MAX_STATEMENTS)
-        return self._in_frame("execute", known[sql], parameters)  # type: ignore[no-any-return]
-
-    def finish(self, sql: str, parameters: object = None) -> None:
-        """Execute SQL to its end and drop the result."""
-        result = self.run(sql, parameters)
-        if hasattr(result, "complete"):  # 2.0 streams, and refuses other work until the end
-            result.complete()
-
-    def bind(self, sql: str, parameters: object = None, keyword: str = "SELECT") -> None:
-        """Let DuckDB bind a statement of this first word and not run it; it raises its errors."""
-        if keyword in {"SELECT", "FROM", "VALUES", ""}:
-            self.relate(sql, parameters)  # a relation is bound when it is made, and run when read
-        elif keyword in {"WITH", "CREATE", "INSERT", "UPDATE", "DELETE", "COPY"}:
-            self.finish(f"EXPLAIN {sql}", parameters)
-
-    def relate(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyRelation | None:
-        """The relation of some SQL, as if the caller had written `connection.sql(sql)`."""
-        return self._in_frame("sql", sql, parameters)  # type: ignore[no-any-return]
-
-    def _in_frame(self, method: str, sql: str | duckdb.Statement, parameters: object) -> Any:
-        """Call a method of the connection in a frame with the caller's variables.
-
-        There DuckDB looks for dataframes. In a frame of this module, it would take a table called
-        `sql` for the variable of that name.
-        """
-        # Reading a frame's f_locals makes the frame keep a copy of them (up to Python 3.12), and
-        # with it every session and relation in it. So they are read only if a name fits.
-        text = sql if isinstance(sql, str) else sql.query
-        wanted = _local_names(self._frame) & set(_WORD.findall(text))
-        values = self._frame.f_locals if self._frame is not None and wanted else {}
-        names = {name: values[name] for name in wanted if name in values}
-        names |= {"__dp_call": getattr(self.connection, method), "__dp_sql": sql}
-        call = _CALL
-        if parameters is not None:
-            names["__dp_values"] = parameters
-            call = _WITH_PARAMS if method == "sql" else _WITH_PARAMETERS
-        outer = self._frame.f_globals if self._frame is not None else {}
-        return eval(call, outer, names)
+    # --- releases ---
 
     def release(
         self, plans: Sequence[Plan], tickets: Sequence[str], frozen: FrozenAnswers
@@ -286,17 +232,20 @@ class Engine:
         return relations
 
     def as_drawn(self, plan: Plan) -> Plan:
-        """The plan that a ticket stands for."""
-        return for_size(plan, self)
+        """The plan that a ticket stands for: from counts of covered items if it reads much."""
+        of_cover = drawn_from(plan)
+        if of_cover is plan or plan.keys or row_estimate.n_rows(plan, self) < row_estimate.LARGE:
+            return plan
+        return of_cover
 
-    def answer(self, plan: Plan, ticket: str, execution: tuple[int, int]) -> str:
+    def release_as_json(self, plan: Plan, ticket: str, execution: tuple[int, int]) -> str:
         """Run the private SQL of a plan without groups once; its value in a JSON list.
 
         Items are strings in it. The release belongs to an execution of another connection. Raises
         what the mechanism refused, or a SourceError.
         """
         shape, asking = plan.parameters, "{}, {}".format(*execution)
-        written = f"system.main.list_value(CAST(__dp_value AS {shape.written[shape.detailed]}))"
+        written = f"system.main.list_value(CAST(__dp_value AS {shape.macro_types[shape.detailed]}))"
         select = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM"
 
         drawn, in_one = self.tickets.plan(ticket), partial(private_sql, execution=asking)
@@ -317,7 +266,7 @@ class Engine:
             errors = filter(None, map(self.tickets.error_of, tickets))
             refusal = next(errors, None) or SourceError(
                 f"DuckDB could not compute the source ({type(error).__name__}).",
-                hint=f"See why with: SELECT count(*) FROM {plan.written} …",
+                hint="To see why, run its expressions in a plain SELECT … FROM " + plan.written,
             )
         finally:
             for ticket in tickets:
@@ -332,17 +281,6 @@ def operators_of(plans: Sequence[Plan]) -> tuple[str, ...]:
         texts.append(private_sql(some, none, again=True))
         texts += [merged_sql(one, "", "") for p in some if (one := drawn_from(p)) is not p]
     return operators_in(" ".join(texts))
-
-
-def forget_oldest(known: dict[Any, Any], most: int = _MAX_KNOWN) -> None:
-    """Keep what a session remembers small."""
-    if len(known) > most:
-        del known[next(iter(known))]
-
-
-def _local_names(frame: FrameType | None) -> set[str]:
-    code = frame.f_code if frame is not None else None
-    return {*code.co_varnames, *code.co_cellvars, *code.co_freevars} if code else set()
 
 
 def columns_of(relation: duckdb.DuckDBPyRelation | None) -> list[tuple[str, str]]:

@@ -58,7 +58,8 @@ class FrozenAnswers:
     def add(self, columns: Columns, rows: Records) -> str:
         """Freeze rows, with values as of `exactly`; returns a relation, as SQL."""
         number, table, names = next(self._numbers), _shared(columns), _names(columns)
-        listed = [_constants(columns, row) for row in rows[:_SHORT]]
+        some = rows[:_SHORT]  # so many take more than _SHORT characters, whatever is in them
+        listed = [_constants(columns, row) for row in some]
         values = ", ".join(f"({', '.join(row)})" for row in listed)
         if rows and len(values) < _SHORT and "\0" not in values:
             if len(rows) == 1:  # DuckDB plans it faster

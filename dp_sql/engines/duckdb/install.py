@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Connection, Engine
-from dp_sql.engines.duckdb.functions import (
+from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.macros import ANSWER_TYPES, ANSWER_UDF, REWRITE_UDF, MacroCall
+from dp_sql.engines.duckdb.mechanism_udfs import (
     Udf,
     dense,
     find_udf,
@@ -28,13 +29,13 @@ from dp_sql.engines.duckdb.functions import (
     with_parameters,
     words_of_rows,
 )
-from dp_sql.engines.duckdb.in_pieces import Interrupts
-from dp_sql.engines.duckdb.macros import ANSWER_TYPES, ANSWER_UDF, REWRITE_UDF, Asked
+from dp_sql.engines.duckdb.session_state import SessionState
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
 from dp_sql.privacy.around import IN_DP
 from dp_sql.privacy.private_sql.group_bits import KEEP_BITS_UDF, KEEP_BYTES_UDF
-from dp_sql.privacy.private_sql.groups import FIND_UDF
+from dp_sql.privacy.private_sql.group_ctes import FIND_UDF
 from dp_sql.privacy.private_sql.people_rows import KEEP_UDF, KEY_UDF
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions.avg import MEANS_TYPE, MEANS_UDF
@@ -49,11 +50,11 @@ class Owner(NamedTuple):
     """What the macros do on an owner's connection.
 
     rewrite: (text, parameters as JSON, engine) to the query that `dp(text, params)` means.
-    answer: (asked, engine) to the value of one DP call as JSON.
+    answer_call: (call, engine) to the value of one DP call as JSON.
     """
 
     rewrite: Callable[[str, str, Engine], str]
-    answer: Callable[[Asked, Engine], str]
+    answer_call: Callable[[MacroCall, Engine], str]
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Instance:
     tickets: Tickets
     connections: list[weakref.ref[Connection]]  # weakly, so that a forgotten one is closed
     owner: Owner | None
-    interrupts: Interrupts = field(default_factory=Interrupts)  # of its plain calls
+    state: SessionState = field(default_factory=SessionState)  # of its plain calls
     callables: list[object] = field(default_factory=list)
 
 
@@ -147,7 +148,9 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
         (REWRITE_UDF, _rewrite_udf(instance), ["VARCHAR"] * 4, "VARCHAR", {}),
         (
             ANSWER_UDF,
-            with_parameters(lambda *given: _answer(instance, Asked(*given[:-1])), ANSWER_TYPES),
+            with_parameters(
+                lambda *given: _reply_to_macro(instance, MacroCall(*given[:-1])), ANSWER_TYPES
+            ),
             ANSWER_TYPES,
             "VARCHAR",
             {"null_handling": "special", "side_effects": True},
@@ -169,15 +172,15 @@ def _rewrite_udf(instance: Instance) -> Callable[[str, str, str, str], str]:
     return rewrite
 
 
-def _answer(instance: Instance, asked: Asked) -> str:
+def _reply_to_macro(instance: Instance, asked: MacroCall) -> str:
     """The answer to one DP call of a statement that DuckDB is running, or an error's sentence."""
 
     def make() -> str:
         try:
             with contextlib.closing(_open_cursor(instance.connections)) as cursor:
                 _follow(cursor, asked)
-                engine = Engine(cursor, instance.tickets, interrupts=instance.interrupts)
-                return _owner(instance).answer(asked, engine)
+                engine = Engine(cursor, instance.tickets, state=instance.state)
+                return _owner(instance).answer_call(asked, engine)
         except DpSqlError as error:
             return with_type(error)
         except Exception:
@@ -193,7 +196,7 @@ def _owner(instance: Instance) -> Owner:
     return instance.owner
 
 
-def _follow(cursor: Connection, asked: Asked) -> None:
+def _follow(cursor: Connection, asked: MacroCall) -> None:
     """Let names mean on a cursor what they mean where the statement runs."""
     here = (asked.search_path, asked.schema, asked.database)
     if asked.search_path:

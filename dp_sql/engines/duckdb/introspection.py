@@ -1,4 +1,4 @@
-"""A DuckDB database as the owner's tools see it (dp_sql.policy.catalog). It is only read."""
+"""A DuckDB database as the owner's tools see it (policy/owners_catalogue.py). It is only read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from itertools import groupby
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Connection, open_database
+from dp_sql.engines.duckdb.connection import open_database
 from dp_sql.engines.duckdb.parquet_files import PinnedFiles, files_of
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import SourceError
-from dp_sql.policy.catalog import ForeignKey, Listed
+from dp_sql.policy.owners_catalogue import ForeignKey, Listed
 from dp_sql.sql.tokens import folded
 
 # DuckDB 1.5.3 has crashed while one thread read a catalog and others opened sessions. So sessions

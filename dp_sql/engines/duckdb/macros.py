@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Connection
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import DpSqlError
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions import FUNCTIONS
@@ -21,7 +21,7 @@ _NOT_LOADED = (
 )
 ANSWER_UDF = f"{_NOT_LOADED} function"
 REWRITE_UDF = f"{_NOT_LOADED} macro dp"
-# The fields of Asked, and the number of rows, which only orders a call behind the aggregate.
+# The fields of MacroCall, and the number of rows, which only orders a call behind the aggregate.
 ANSWER_TYPES = [*["VARCHAR"] * 5, "UBIGINT", "UBIGINT", *["VARCHAR"] * 3, "VARCHAR[]", "BIGINT"]
 
 # The names of temporary tables and views, which a cursor does not see.
@@ -31,7 +31,7 @@ TEMPORARY = """(SELECT table_name AS name FROM system.main.duckdb_tables()
 _TEMPORARY = f"(SELECT system.main.list(name) FROM {TEMPORARY})"
 
 
-class Asked(NamedTuple):
+class MacroCall(NamedTuple):
     """What a macro passes on: a statement that DuckDB is running, and which call of it asks."""
 
     text: str
@@ -86,15 +86,15 @@ def _macro(function: Function) -> str:
         f"system.main.list_transform([{answer}], lambda __dp_a: CASE WHEN "
         "system.main.starts_with(__dp_a, '[') THEN __dp_a ELSE system.main.error(__dp_a) END)"
     )
-    values = [f"TRY_CAST(CAST(__dp_a AS JSON) AS {kind}[])" for kind in shape.written]
-    typed = [f"[{one.format(f'system.main.any_value({item})')}]" for one in shape.typed]
+    values = [f"TRY_CAST(CAST(__dp_a AS JSON) AS {kind}[])" for kind in shape.macro_types]
+    typed = [f"[{one.format(f'system.main.any_value({item})')}]" for one in shape.macro_samples]
     value = (
         f"system.main.list_extract(system.main.list_transform({checked}, lambda __dp_a: {{}}), 1)"
     )
-    cast = f"system.main.cast_to_type({value.format(_either(shape.detail, values))}, "
+    cast = f"system.main.cast_to_type({value.format(_either(shape.detailed_by, values))}, "
     return (
         f"{function.name}({', '.join(parameters)}) AS "
-        f"system.main.list_extract({cast}{_either(shape.detail, typed)}), 1)"
+        f"system.main.list_extract({cast}{_either(shape.detailed_by, typed)}), 1)"
     )
 
 

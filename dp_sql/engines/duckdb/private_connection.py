@@ -15,36 +15,34 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.duckdb.connection import (
-    Connection,
     Engine,
     columns_of,
-    forget_oldest,
     open_database,
     restrict,
     source_error,
 )
 from dp_sql.engines.duckdb.frozen import Records, exactly
-from dp_sql.engines.duckdb.in_pieces import for_size, release_sql
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue, TableNames
+from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.spill import limit_private
+from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
 from dp_sql.engines.protocol import OPTIMIZERS
 from dp_sql.errors import InternalError, QueryError
-from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.limits import Limits
-from dp_sql.privacy.catalog import Parts, Schema, SchemaName, view_body
+from dp_sql.policy.owners_catalogue import Catalogue, Listed
+from dp_sql.privacy.catalog import Columns, Parts, Schema, SchemaName, view_body
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundled
-from dp_sql.privacy.private_sql.statement import private_sql, released_columns
+from dp_sql.privacy.private_sql.release_select import private_sql, released_columns
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import dotted_names, folded, tokenize
+from dp_sql.sql.types import for_arrow
 
 # The only message for an error after the debit.
 FAILED = "The answer could not be computed. Its cost is spent."
 
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
-# Types whose values arrow changes on some versions.
-_AS_STRING = {"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"}
 
 
 class PrivateConnection(Schema):
@@ -108,7 +106,7 @@ class PrivateConnection(Schema):
 
     def interrupt(self) -> None:
         """Stop what is running."""
-        self._engine.interrupts.add()
+        self._engine.state.interrupts.add()
         self._connection.interrupt()
 
     def close(self) -> None:
@@ -196,13 +194,22 @@ class PrivateConnection(Schema):
         return full_name(parts), frozenset({parts})
 
     def public_table(self, parts: Sequence[str]) -> Any:
-        """A public table as arrow."""
-        table, listed = full_name(parts), []
-        for name, kind in self.columns(f"SELECT * FROM {table}"):
-            column = quote(name)
-            as_string = f"CAST({column} AS VARCHAR) AS {column}"
-            listed.append(as_string if kind in _AS_STRING else column)
-        return self._connection.sql(f"SELECT {', '.join(listed)} FROM {table}").to_arrow_table()
+        """A public table as arrow, with strings for values that arrow would change."""
+        columns = self.columns(f"SELECT * FROM {full_name(parts)}")
+        if any("VARIANT" in kind for _, kind in columns):
+            with contextlib.suppress(duckdb.NotImplementedException, duckdb.InvalidInputException):
+                return self._as_arrow(parts, columns, keeps_variants=True)
+        return self._as_arrow(parts, columns)
+
+    def _as_arrow(
+        self, parts: Sequence[str], columns: Columns, *, keeps_variants: bool = False
+    ) -> Any:
+        listed = []
+        for name, kind in columns:
+            column, sent = quote(name), for_arrow(kind, keeps_variants=keeps_variants)
+            listed.append(column if sent == kind else f"CAST({column} AS {sent}) AS {column}")
+        select = f"SELECT {', '.join(listed)} FROM {full_name(parts)}"
+        return self._bound(select).to_arrow_table()
 
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables.
@@ -267,7 +274,7 @@ class PrivateConnection(Schema):
 
     def _as_drawn(self, plan: Plan) -> Plan:
         """The plan that a ticket stands for, which may depend on the sizes of private tables."""
-        return for_size(plan, self._engine)
+        return self._engine.as_drawn(plan)
 
     def _withdraw(self, tickets: Sequence[str]) -> None:
         for ticket in tickets:

@@ -8,9 +8,10 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Engine, forget_oldest, restrict
+from dp_sql.engines.duckdb.connection import Engine, restrict
 from dp_sql.engines.duckdb.frozen import FrozenAnswers, Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
+from dp_sql.engines.duckdb.sql_runner import forget_oldest
 from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported

@@ -18,10 +18,12 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Connection, open_database, restrict
+from dp_sql.engines.duckdb.connection import open_database, restrict
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import DpSqlError, NotSupported, with_type
 from dp_sql.installation import install_command
 from dp_sql.sql.formatting import literal, quote
+from dp_sql.sql.types import for_arrow
 
 EngineError = duckdb.Error  # for modules that do not import DuckDB
 
@@ -30,8 +32,6 @@ Answer = Callable[[str, str], str]  # (connection, text): SQL over held tables, 
 
 NEWEST = "1.5.5"  # the newest DuckDB with a package of Quack, which the extra `serve` installs
 _EXTENSIONS = ("httpfs", "quack")
-# Types that arrow changes on some versions, alone or inside a list or struct.
-_AS_STRING = re.compile(r"\b(BIT|TIME WITH TIME ZONE|UHUGEINT|HUGEINT|UUID|VARIANT)\b")
 _LISTEN = re.compile(r"(?:quack:)?(?P<host>[^\s:/\[\]']+|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?")
 _MAX_ANSWER = 256 * 10**6  # bytes of one answer
 
@@ -77,10 +77,10 @@ def fetched(relation: Any) -> Result:
     places, columns, listed = [], [], []
     for n, (name, kind) in enumerate(zip(relation.columns, map(str, relation.types), strict=True)):
         place, has_name = f"c{n}", _has_name(relation, kind)
-        as_string = _AS_STRING.search(kind) or not has_name
+        sent = for_arrow(kind) if has_name else "VARCHAR"
         places.append(place)
         columns.append((name, kind if has_name else "VARCHAR"))
-        listed.append(f"CAST({place} AS VARCHAR) AS {place}" if as_string else place)
+        listed.append(place if sent == kind else f"CAST({place} AS {sent}) AS {place}")
     if listed != places:
         sql = f"SELECT {', '.join(listed)} FROM __dp_answer AS t({', '.join(places)})"
         relation = relation.query("__dp_answer", sql)

@@ -131,7 +131,10 @@ def _computed(
     for i, item in kept.items.items():
         own, made = slots, dict[str, Any](count=counts)
         if any(piece.there[i] is not None for piece in pieces):
-            there = [_all_of(piece) if (x := piece.there[i]) is None else x for piece in pieces]
+            there = [
+                np.ones(piece.owners.size, bool) if (x := piece.there[i]) is None else x
+                for piece in pieces
+            ]
             own = np.where(_joined(there, bool), slots, np.int32(n_slots))
             made["count"] = kernels.count_rows(own, n_slots)
         values = _joined([x for piece in pieces if (x := piece.values[i]) is not None], np.int64)
@@ -145,10 +148,6 @@ def _computed(
         is_small = kept.items[i].scale == 0 and np.array_equal(low >> 63, high)
         computed[i]["sum"] = low if is_small else future.result()
     return computed
-
-
-def _all_of(piece: _Piece) -> Any:
-    return np.ones(piece.owners.size, bool)
 
 
 def _joined(arrays: Sequence[Any], kind: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Connection
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import SourceError
 from dp_sql.privacy.catalog import Columns, SchemaName
 from dp_sql.sql.formatting import full_name, quote

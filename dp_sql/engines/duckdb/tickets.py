@@ -13,7 +13,7 @@ import hashlib
 import itertools
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
@@ -26,6 +26,7 @@ from dp_sql.releases import Receipt, shared
 if TYPE_CHECKING:
     from dp_sql.budget.account import Account
 
+_Key = tuple[str, int, int]  # a ticket, and the numbers of a connection and of its query
 T = TypeVar("T")
 S = TypeVar("S", bound=Sized)
 
@@ -55,6 +56,7 @@ class _Answer:
     value: object = None
     is_done: bool = False
     draws: dict[str, Sized] = field(default_factory=dict)
+    n_readers: int = 0  # that draw it, or wait until it is drawn
 
 
 class Tickets:
@@ -67,7 +69,8 @@ class Tickets:
         self._lock = threading.Lock()
         self._once: dict[str, tuple[Plan, int | None, int]] = {}
         self._again: OrderedDict[str, Plan] = OrderedDict()
-        self._answers: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
+        self._answers: OrderedDict[_Key, _Answer] = OrderedDict()
+        self._n_people: dict[_Key, int] = {}  # in the draws of those answers that have any
         self._receipts: defaultdict[int, list[tuple[int, Receipt]]] = defaultdict(list)
         self._numbers = itertools.count(1)
         self._errors: dict[str, DpSqlError] = {}
@@ -110,8 +113,7 @@ class Tickets:
 
     def once(self, name: str, execution: tuple[int, int], make: Callable[[], str]) -> str:
         """What `make` returns when it is first called with this name in an execution."""
-        answer = self._answer(name, execution)
-        with answer.lock:
+        with self._answer(name, execution) as answer:
             if not answer.is_done:
                 answer.value, answer.is_done = make(), True
             return str(answer.value)
@@ -145,7 +147,7 @@ class Tickets:
             self._once.pop(ticket, None)
             self._errors.pop(ticket, None)
             for key in [key for key in self._answers if key[0] == ticket]:
-                del self._answers[key]
+                self._forget(key)
 
     def groups_once(
         self, ticket: str, execution: tuple[int, int], draw: Callable[[], S], step: str = "kept"
@@ -155,14 +157,15 @@ class Tickets:
         An answer is held and forgotten with the groups it was computed from: its places mean their
         items. It releases nothing by itself.
         """
-        answer = self._answer(ticket, execution)
-        with answer.lock:
+        with self._answer(ticket, execution) as answer:
             if step in answer.draws or not answer.is_done:  # else they are forgotten
                 if step not in answer.draws:
                     answer.draws[step] = draw()
+                    self._count_people((ticket, *execution), answer)
                 return answer.draws[step]  # type: ignore[return-value]
-        with self._lock:
-            self._answers.pop((ticket, *execution), None)
+        with self._lock:  # unless another reading has done so
+            if self._answers.get((ticket, *execution)) is answer:
+                self._forget((ticket, *execution))
         return self.groups_once(ticket, execution, draw, step)
 
     def plan(self, ticket: str) -> Plan:
@@ -179,8 +182,7 @@ class Tickets:
 
         An execution is the engine's number of a connection and of its query.
         """
-        answer = self._answer(ticket, execution)
-        with answer.lock:
+        with self._answer(ticket, execution) as answer:
             if not answer.is_done:
                 plan, n_runs, number = self._take(ticket)
                 drawn = run(plan) if ticket.startswith(_ONCE) else self._charged(plan, run)
@@ -190,18 +192,39 @@ class Tickets:
                 answer.value, answer.is_done = drawn.value, True
             return answer.value  # type: ignore[return-value]
 
-    def _answer(self, ticket: str, execution: tuple[int, int]) -> _Answer:
+    @contextlib.contextmanager
+    def _answer(self, ticket: str, execution: tuple[int, int]) -> Iterator[_Answer]:
+        """The answer to an execution, for one reader at a time; it is not forgotten meanwhile."""
         key = (ticket, *execution)
         with self._lock:
             answer = self._answers.setdefault(key, _Answer())
             self._answers.move_to_end(key)
-            while len(self._answers) > 1 and (
-                len(self._answers) > _MAX_ANSWERS
-                or sum(len(d) for a in self._answers.values() if a.draws for d in a.draws.values())
-                > _MAX_PEOPLE
-            ):
-                self._answers.popitem(last=False)
-        return answer
+            answer.n_readers += 1
+            self._forget_oldest()
+        try:
+            with answer.lock:
+                yield answer
+        finally:
+            with self._lock:
+                answer.n_readers -= 1
+
+    def _forget_oldest(self) -> None:
+        """Forget the oldest answers that no one is reading, as far as the limits ask for it."""
+        while len(self._answers) > _MAX_ANSWERS or sum(self._n_people.values()) > _MAX_PEOPLE:
+            unread = (key for key, answer in self._answers.items() if not answer.n_readers)
+            oldest = next(unread, None)
+            if oldest is None:
+                return
+            self._forget(oldest)
+
+    def _forget(self, key: _Key) -> None:
+        del self._answers[key]
+        self._n_people.pop(key, None)
+
+    def _count_people(self, key: _Key, answer: _Answer) -> None:
+        with self._lock:
+            if self._answers.get(key) is answer:  # else it has been withdrawn
+                self._n_people[key] = sum(map(len, answer.draws.values()))
 
     def _take(self, ticket: str) -> tuple[Plan, int | None, int]:
         with self._lock:

@@ -159,7 +159,6 @@ class SparkJobs:
         return _Slices(bound, n_slices, merged)
 
     def _collected(self, pieces: Any) -> list[Piece]:
-        """The pieces of a dataframe."""
         if isinstance(pieces, list):
             return pieces
         with self._tagged():

@@ -9,13 +9,13 @@ from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
-from dp_sql.engines.spark.catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.engines.spark.release import Releases, open_memory, public_tables, shut, told
+from dp_sql.engines.spark.spark_catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.errors import SourceError
 from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
 from dp_sql.privacy.plans.plan import Plan, drawn_from
-from dp_sql.privacy.private_sql.statement import release_columns
+from dp_sql.privacy.private_sql.release_select import release_columns
 from dp_sql.sql.tokens import dotted_names, folded, tokenize
 
 _BEFORE_NAMES = {"FROM", "JOIN", "TABLE"}

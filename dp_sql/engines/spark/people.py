@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from dp_sql.engines.spark.catalog import backquoted
 from dp_sql.engines.spark.parts import PART, SOURCE
 from dp_sql.engines.spark.question_sql import incoming
+from dp_sql.engines.spark.spark_catalog import backquoted
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import Columns, Parts
 from dp_sql.privacy.relations.tree import PersonOf
@@ -66,7 +66,7 @@ def _by_part(one: PersonOf, listed: Sequence[str], read: Read, n_parts: int) -> 
 def _check_kinds(columns: Sequence[tuple[PersonOf, str]], read: Read) -> None:
     """Refuse columns whose equal values Spark would not match."""
     types = [dict(read(one.table)[1])[column] for one, column in columns]
-    kinds = set(map(_kind, types))
+    kinds = set(map(_matched_as, types))
     if len(kinds) == 1 and None not in kinds:
         return
     listed = ", ".join(
@@ -80,7 +80,7 @@ def _check_kinds(columns: Sequence[tuple[PersonOf, str]], read: Read) -> None:
     )
 
 
-def _kind(kind: str) -> str | None:
+def _matched_as(kind: str) -> str | None:
     """What a type's values are compared as; None: not at all."""
     name = family(kind)
     if name in INTEGERS or (name == "DECIMAL" and kind.endswith(",0)")):
@@ -90,7 +90,7 @@ def _kind(kind: str) -> str | None:
 
 def _hash(column: str, kind: str) -> str:
     """A hash of a person that is the same in all tables, whatever the type of an integer."""
-    if _kind(kind) != "integer":
+    if _matched_as(kind) != "integer":
         return f"xxhash64({column})"
     small = f"CAST({column} AS BIGINT)"
     if not _is_wide(kind):
@@ -101,7 +101,7 @@ def _hash(column: str, kind: str) -> str:
 
 
 def _comparable(column: str, wider: bool, kind: str) -> str:
-    if _kind(kind) != "integer":
+    if _matched_as(kind) != "integer":
         return column
     return f"CAST({column} AS {'DECIMAL(38,0)' if wider else 'BIGINT'})"
 

@@ -8,11 +8,11 @@ from dp_sql.engines.duckdb.frozen import Records
 from dp_sql.engines.duckdb.introspection import TableNames
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
-from dp_sql.engines.spark.catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.engines.spark.release import Releases, open_memory, shut
+from dp_sql.engines.spark.spark_catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.errors import PolicyError, SourceError
-from dp_sql.policy.catalog import Listed
 from dp_sql.policy.model import Policy
+from dp_sql.policy.owners_catalogue import Listed
 from dp_sql.policy.parser import dotted
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.plans.plan import Plan, drawn_from
@@ -104,7 +104,7 @@ class SparkPrivateConnection(PrivateConnection):
         """The tables that hold people's rows."""
         return [self._tables[name] for name in self._policy.tables]
 
-    # --- as the owner's tools see it (dp_sql.policy.catalog) ---
+    # --- as the owner's tools see it (dp_sql.policy.owners_catalogue) ---
 
     def listed(self) -> Sequence[Listed]:
         """The tables of the policy."""

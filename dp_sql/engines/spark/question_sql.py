@@ -6,7 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dp_sql.engines.protocol import PART, PARTS, SETTINGS, PartedQuestion, PublicRows, sent
+from dp_sql.engines.protocol import (
+    PART,
+    PARTS,
+    SETTINGS,
+    PartedQuestion,
+    PublicRows,
+    exact_in_arrow,
+)
 from dp_sql.engines.spark import parts
 from dp_sql.privacy.catalog import Columns, Parts
 from dp_sql.sql.formatting import full_name, quote
@@ -42,7 +49,7 @@ class BoundQuestion:
                 place = f"row_number() OVER (PARTITION BY {column} ORDER BY hash({keys}), {keys})"
                 first = f"CAST({place} = 1 AS BIGINT)"
                 column = f"(({PART}() * {parts.PER_CODE} + {column}) * 2 + {first})"
-            listed.append(sent(column, name, kind))
+            listed.append(exact_in_arrow(column, name, kind))
         number = f"CAST(hash({keys}) % {n_slices} AS INTEGER)" if keys else "0"
         answer = (
             f"SELECT {', '.join(listed)}, {number} AS __dp_slice "
@@ -54,7 +61,9 @@ class BoundQuestion:
 
     def merge(self, n_slices: int) -> parts.Task:
         """The answer of a slice."""
-        listed = ", ".join(sent(f"__dp_m.{quote(name)}", name, k) for name, k in self.merged)
+        listed = ", ".join(
+            exact_in_arrow(f"__dp_m.{quote(name)}", name, k) for name, k in self.merged
+        )
         return self._merge(f"SELECT {listed} FROM {self._merged}", n_slices)
 
     def pairs(self, n_slices: int) -> parts.Task:
@@ -63,7 +72,7 @@ class BoundQuestion:
         The people come in the order of a hash, so the first ones are as good as any.
         """
         types, keys = dict(self.merged), [f"__dp_m.{quote(key)}" for key in self.question.keys]
-        shown = [sent(f"__dp_m.{quote(n)}", n, types[n]) for n in self.question.shown]
+        shown = [exact_in_arrow(f"__dp_m.{quote(n)}", n, types[n]) for n in self.question.shown]
         order = ", ".join(f"{key} ASC NULLS LAST" for key in keys)
         person = f"__dp_m.{quote(PERSON)}"
         answer = (

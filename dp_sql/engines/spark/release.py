@@ -6,18 +6,18 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.by_parts import ByParts
-from dp_sql.engines.duckdb.connection import Connection
 from dp_sql.engines.duckdb.frozen import Records, exactly
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
-from dp_sql.engines.spark.catalog import SparkCatalog, SparkTable, condition_of
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.engines.spark.jobs import SparkJobs
 from dp_sql.engines.spark.people import check_people
 from dp_sql.engines.spark.progress import Progress
+from dp_sql.engines.spark.spark_catalog import SparkCatalog, SparkTable, condition_of
 from dp_sql.errors import DpSqlError, SourceError
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundled
-from dp_sql.privacy.private_sql.statement import private_sql, release_columns, released_columns
+from dp_sql.privacy.private_sql.release_select import private_sql, release_columns, released_columns
 
 
 def open_memory() -> Connection:

@@ -6,7 +6,8 @@ from typing import Any
 
 from sqlalchemy import types
 
-_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+from dp_sql.sql.types import digits_of
+
 _LIST = re.compile(r"(.+)\[\d*\]", re.DOTALL)
 _NAMES: dict[Any, str] = {
     types.BOOLEAN: "BOOLEAN",
@@ -60,8 +61,8 @@ def sqlalchemy_type(name: str) -> Any:
     if is_list := _LIST.fullmatch(name):
         item = sqlalchemy_type(is_list[1])
         return DuckDBType(name) if isinstance(item, types.ARRAY) else types.ARRAY(item)
-    if is_decimal := _DECIMAL.fullmatch(name):
-        return types.NUMERIC(int(is_decimal[1]), int(is_decimal[2]))
+    if digits_of(name)[0]:
+        return types.NUMERIC(*digits_of(name))
     if name.endswith(" WITH TIME ZONE"):
         of_day = types.TIME if name.startswith("TIME ") else types.TIMESTAMP
         return of_day(timezone=True)

@@ -1,8 +1,8 @@
 """How is a call of a function written? Its arguments are checked here.
 
 First come functions of strings and dates that are the same for an owner, then those of the table
-(functions.py). Values are bounded before they are read: a longer string, invalid JSON and a date
-beyond NEAR are NULL. So the function itself never fails, wherever DuckDB's optimizer moves it:
+(scalar_functions.py). Values are bounded before they are read: a longer string, invalid JSON and a
+date beyond NEAR are NULL. So the function itself never fails, wherever DuckDB's optimizer moves it:
 before 2.0.1, it moves what two TRY(…) have in common out of both.
 """
 
@@ -26,7 +26,13 @@ from dp_sql.privacy.expressions.comparisons import (
     refuse,
     whole_number,
 )
-from dp_sql.privacy.expressions.functions import ALIASES, FLAGS, FUNCTIONS, NODES, Scalar
+from dp_sql.privacy.expressions.scalar_functions import (
+    FLAGS,
+    FUNCTION_ALIASES,
+    FUNCTIONS,
+    NODES,
+    Scalar,
+)
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
 from dp_sql.sql.tokens import tokenize
@@ -124,7 +130,7 @@ def truncated(node: Node, value: Value) -> Value:
 def is_call(node: Node) -> bool:
     """Whether a node is a call of a function of the table."""
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
-    return type(node) in NODES or ALIASES.get(name, name) in FUNCTIONS
+    return type(node) in NODES or FUNCTION_ALIASES.get(name, name) in FUNCTIONS
 
 
 def call(node: Node, scope: Scope) -> Value:
@@ -171,7 +177,7 @@ def _read(node: Node) -> tuple[str, list[Node]]:
     """The function's name in the table, and its arguments; Refused with any other part."""
     if isinstance(node, exp.Anonymous):
         name, keys = node.name.lower(), "this expressions"
-        name, given = ALIASES.get(name, name), list(node.expressions)
+        name, given = FUNCTION_ALIASES.get(name, name), list(node.expressions)
     else:
         name, keys = NODES[type(node)]
         parts = [node.args.get(key) for key in keys.split()]

@@ -42,7 +42,7 @@ def one_type(node: Node, values: Sequence[Value], scope: Scope) -> tuple[Value, 
     """Values in the type that DuckDB gives to all of them, and that type as a value without SQL."""
     values = [text(node, v) if family(v.type) == "ENUM" else v for v in values]
     typed = [value for value in values if value.type != "NULL"]
-    kinds = {_kind(value.type) for value in typed}
+    kinds = {_mixed_kind(value.type) for value in typed}
     if len(kinds) != 1 or "" in kinds:
         shown = " and ".join(sorted({value.type for value in typed})) or "NULL"
         hint = "Write a date as DATE '2020-01-31', and cast numbers beside strings to VARCHAR."
@@ -50,7 +50,7 @@ def one_type(node: Node, values: Sequence[Value], scope: Scope) -> tuple[Value, 
     kind, collation = typed[0].type, agree(node, *typed)
     if len({value.type for value in typed}) > 1:
         kind = scope.schema.type_of(f"coalesce({', '.join(value.shape for value in typed)})")
-        if _kind(kind) not in kinds:
+        if _mixed_kind(kind) not in kinds:
             raise refuse(node, f"{typed[0].type} and {typed[1].type} have no common type here")
         values = [cast(value, kind) if value.type not in {kind, "NULL"} else value
                   for value in values]  # fmt: skip
@@ -62,7 +62,7 @@ def one_type(node: Node, values: Sequence[Value], scope: Scope) -> tuple[Value, 
     return Value("", kind, collation=collation, bound=bound), list(values)
 
 
-def _kind(kind: str) -> str:
+def _mixed_kind(kind: str) -> str:
     """Types of one kind are compared and mixed without going through strings; "": none are."""
     name = family(kind)
     if name in NUMBERS:
@@ -123,8 +123,10 @@ def converted(node: Node, value: Value, scope: Scope) -> Value:
         why = f"This cast fails on some values of type {value.type}"
         raise refuse(node, why, f"Write TRY_CAST(… AS {kind}), which makes them NULL.")
     numeric = NUMBERS | {"BOOLEAN"}
-    from_number = _kind(value.type) in {"number", "BOOLEAN"} and family(kind) in numeric
-    from_date = _kind(value.type) == "date" and kind in DATED | {"TIME"} and value.type != "TIME"
+    from_number = _mixed_kind(value.type) in {"number", "BOOLEAN"} and family(kind) in numeric
+    from_date = (
+        _mixed_kind(value.type) == "date" and kind in DATED | {"TIME"} and value.type != "TIME"
+    )
     zoned = kind == ZONED and value.type == "VARCHAR"
     if zoned or (value.type not in {"VARCHAR", "NULL", kind} and not (from_number or from_date)):
         raise refuse(node, f"A cast of {value.type} to {kind} is not supported here")
@@ -141,7 +143,7 @@ def _holds_every(source: str, kind: str) -> bool:
         return INTEGER_RANGES[source][1] < int("1" + "0" * (width - scale))
     if source == "BOOLEAN":
         return kind in NUMBERS
-    if kind in FLOATS and _kind(source) == "number":
+    if kind in FLOATS and _mixed_kind(source) == "number":
         return kind == "DOUBLE" or source == "FLOAT"
     return source == kind or (source in DATED and kind in DATED)
 

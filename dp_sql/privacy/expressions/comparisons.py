@@ -37,7 +37,7 @@ _TARGETS = NUMBERS | DATED | {"VARCHAR", "BOOLEAN", "TIME", "UUID"}
 _DECIMAL = re.compile(r"DECIMAL\((\d\d?),\s*(\d\d?)\)", re.ASCII)
 _DIGITS = re.compile(r"\d{1,38}(\.\d{0,37})?|\.\d{1,37}", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-ALIASES = {
+TYPE_ALIASES = {
     "TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "INT": "INTEGER", "REAL": "FLOAT",
     "UINT": "UINTEGER", "INT128": "HUGEINT", "UINT128": "UHUGEINT",
 }  # fmt: skip
@@ -262,7 +262,7 @@ def target(node: Node) -> str:
     if found := _DECIMAL.fullmatch(kind):
         width, scale = int(found[1]), int(found[2])
         return f"DECIMAL({width},{scale})" if scale <= width <= MOST_DIGITS else ""
-    kind = ALIASES.get(kind, kind)
+    kind = TYPE_ALIASES.get(kind, kind)
     return kind if kind in _TARGETS - {"DECIMAL"} else ""
 
 
@@ -293,7 +293,7 @@ def _cast_beside(value: Value, constant: Node, scope: Scope) -> tuple[str, str] 
     if any(part and key not in {"this", "to"} for key, part in constant.args.items()):
         return None
     kind, string = constant.args["to"].sql(dialect="duckdb").upper(), constant.this.this
-    kind = ALIASES.get(kind, kind if kind in _FROM_TEXT | {"VARCHAR"} else None)
+    kind = TYPE_ALIASES.get(kind, kind if kind in _FROM_TEXT | {"VARCHAR"} else None)
     if kind == value.type or (kind == "VARCHAR" and family(value.type) == "ENUM"):
         return _string_beside(value, string, scope)
     fits = kind == "DATE" and value.type in _HOLD_DATES and _DATE.fullmatch(string)

@@ -29,8 +29,8 @@ from dp_sql.privacy.plans.missing import refuse_missing, refuse_no_epsilon
 from dp_sql.privacy.plans.plan import Groups, Plan
 from dp_sql.privacy.plans.scores import policy_scores_plan
 from dp_sql.privacy.plans.sources import CallRows, compiled_source
-from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal, shown_name
@@ -84,7 +84,7 @@ def analyst_plans(
 
 def _limited(call: DpCall, policy: Policy) -> DpCall:
     """A call whose numbers keep to the policy's limits, or a refusal."""
-    limits, asked = policy.limits, call.parameters.limited
+    limits, asked = policy.limits, call.parameters.limited_by_policy
     if asked["delta"] is not None and limits.max_delta_per_query is None:
         message = "The policy allows no delta: choose a mechanism that needs none."
         given = call.given["delta"]
@@ -101,7 +101,7 @@ def _limited(call: DpCall, policy: Policy) -> DpCall:
             message = f"{name} is more than the policy allows: at most {most}."
             given = call.given.get(name) or call.given["contribution_bound"]
             raise given.refuse(message, instead=[given.put(most)])
-    return replace(call, parameters=call.parameters.within(limits.max_contributions))
+    return replace(call, parameters=call.parameters.with_policy_limit(limits.max_contributions))
 
 
 @dataclass(frozen=True, kw_only=True)

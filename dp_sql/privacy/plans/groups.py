@@ -185,8 +185,8 @@ class PublicSets(ABC):
         keys = self.source.values
         sql, columns = self.source.public_query(given)
         if len(columns) != len(keys):
-            why = f"GROUP BY has {len(keys)} keys, and this query selects {len(columns)} columns."
-            hint = "Select one column for each key, in order."
+            why = f"GROUP BY has {len(keys)} keys, and the query of groups selects {len(columns)}."
+            hint = "The query that groups names selects one column for each key, in order."
             raise self.source.select.refused(why, given.position, hint)
         for call, key, values in zip(of, keys, columns, strict=True):
             wanted = Wanted(self.source.select, call, given, key, self.schema, "groups")

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.comparisons import Value
 from dp_sql.privacy.plans.domains import example_list
-from dp_sql.sql.arguments import CAP, EPSILON, DpCall, missing
+from dp_sql.sql.arguments import CAP, EPSILON, FINDS_ITEMS, DpCall, missing
 from dp_sql.sql.formatting import full_name, literal
 from dp_sql.sql.sqlglot_tree import projection, to_sql
 from dp_sql.sql.tokens import folded
@@ -49,12 +49,11 @@ def refuse_missing(
     needs_cap: whether one person may be in several groups.
     """
     select, needed, added = source.select, [], []
-    examples: list[str] = []
+    public: list[str] = []
 
     def public_set(key: Reference, value: Value, declared: object, size: int) -> str:
         found = _public_set(source, key, value, policy, declared)
-        if found is None:
-            examples.append(key.text)
+        public.extend([found] if found else [])
         return found or _example(key.text, value, size)
 
     if call.missing:
@@ -67,7 +66,8 @@ def refuse_missing(
     keys = list(zip(select.keys, source.values, strict=True))
     without = [key.text for key, value in keys if declared(value) is None]
     if without and select.groups is None and select.delta is None:
-        needed.append(_set("groups", "groups", without))
+        finds = f"; {FINDS_ITEMS}" if "delta" in call.given else ""
+        needed.append(_set("groups", "groups", without, finds))
         sets = [
             public_set(key, value, None if value.image else declared(value), 1)
             for key, value in keys
@@ -78,11 +78,7 @@ def refuse_missing(
         added.append("max_groups_contributed := 1")
     if needed:
         refusal = missing(select.text, call.function.name, (call.start, call.end), needed, added)
-        if examples:
-            said = (
-                f"The values of {' and of '.join(examples)} below are an example: write your own."
-            )
-            refusal.hint = f"{refusal.hint} {said}" if refusal.hint else said
+        refusal.public = public
         raise refusal
 
 
@@ -98,8 +94,8 @@ def _epsilon(policy: Policy) -> str:
     return f"epsilon := {in_words(most)}"
 
 
-def _set(what: str, values: str, names: Sequence[str]) -> str:
-    declares = f"the policy declares none for {', '.join(names)}"
+def _set(what: str, values: str, names: Sequence[str], more: str = "") -> str:
+    declares = f"the policy declares none for {', '.join(names)}{more}"
     return f"{what} (the public set of {values}; {declares})"
 
 

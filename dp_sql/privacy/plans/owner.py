@@ -32,13 +32,13 @@ from dp_sql.privacy.plans.plan import Groups, Plan
 from dp_sql.privacy.plans.scores import only_name, scores_plan
 from dp_sql.privacy.plans.sources import CallRows, Source, compiled_source, cte_bodies, value_of
 from dp_sql.privacy.relations.as_written import check_sql
-from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.declared_tables import (
     DeclaredTables,
     OwnersSchema,
     assumptions,
     read_tables,
 )
+from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.sql.arguments import CAP, DpCall, missing
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, quote, shown_name
@@ -139,10 +139,13 @@ def _origin(select: DpSelect, call: DpCall, schema: OwnersSchema) -> tuple[Parts
 def _check_strings(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> None:
     """Refuse SQL that sqlglot and DuckDB, or this database and another, may read differently."""
     items = (call.item.text for call in calls)
+    named = {folded(t.name or "") for t in select.between(select.condition or (0, 0))}
+    used = (text for name, text in select.aliases.items() if text and name in named)
     for sql in (
         select.source_text,
         select.condition_text or "",
         *items,
+        *used,
         *cte_bodies(select).values(),
     ):
         try:

@@ -172,7 +172,7 @@ def plan_of(
         left = Fraction(1)
         if groups.finding is not None and groups.pays:
             left -= groups.finding.epsilon / parameters.epsilon
-        parameters = parameters.times(left * Fraction(1, groups.cap or 1))
+        parameters = parameters.scaled(left * Fraction(1, groups.cap or 1))
     where = "" if select.condition_text is None else f" WHERE {select.condition_text}"
     return Plan(
         function=call.function, mechanism=call.mechanism, parameters=parameters,

@@ -6,6 +6,7 @@ Reads no private row.
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,11 +22,18 @@ from dp_sql.errors import (
 )
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value
 from dp_sql.privacy.plans.domains import Values
+from dp_sql.privacy.plans.other_names import (
+    BEFORE_CONDITION,
+    BEFORE_SOURCE,
+    not_a_column,
+    refuse_answers,
+    without_aliases,
+)  # fmt: skip
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
-from dp_sql.privacy.relations.compiler import Compiler
 from dp_sql.privacy.relations.declared_tables import inexact, is_time, no_amount
 from dp_sql.privacy.relations.from_clause import From, row_wise
+from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation
 from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.arguments import DpCall
@@ -38,7 +46,8 @@ from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
 from dp_sql.sql.tokens import folded, matching, token_at, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
-_BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
+_OF_PEOPLE = "This query reads people's rows; groups and domains are public."
+_PUBLIC = "Select from public tables, or write the values as a list: ['a', 'b']."
 
 
 class CallRows(NamedTuple):
@@ -88,9 +97,9 @@ class Source(NamedTuple):
         """
         item = _item(self.select, call, self.scope)
         if item.is_person and "mechanism" not in call.given:
-            of_people = call.parameters.of_people()
-            if of_people is not None:
-                call = replace(call, parameters=of_people[0], mechanism=of_people[1])
+            counted = call.parameters.when_item_is_person()
+            if counted is not None:
+                call = replace(call, parameters=counted[0], mechanism=counted[1])
         numbers = call.parameters.for_item(call.given, call.item.text, item.type)
         call = replace(call, parameters=numbers)
         relation = self.rows.select([item, *self.values])
@@ -139,13 +148,14 @@ class Source(NamedTuple):
                 return f"SELECT value AS c0 FROM ({counted.select}) AS __dp_series", [counted]
             rows = self.compiler.query(tree_of(given.sql))
             if rows.private:
-                why = "This query reads people's rows; groups and domains are public."
-                raise select.refused(why, given.position, "Select from public tables.", NotPrivate)
+                raise select.refused(_OF_PEOPLE, given.position, _PUBLIC, NotPrivate)
             found = self.compiler.computed(rows)
         except Unreadable:
             why = "dp_sql cannot read this query."
             raise select.refused(why, given.position, kind=ParseError) from None
         except (Refused, Unbound) as refusal:
+            if self._reads_people(tree_of(given.sql)):
+                raise select.refused(_OF_PEOPLE, given.position, _PUBLIC, NotPrivate) from None
             raise _placed(refusal, select, given.position) from None
         except (ArgumentError, NotSupported, SourceError) as refusal:
             raise refusal.at(select.text, given.position) from None
@@ -156,6 +166,15 @@ class Source(NamedTuple):
             )
             for i in range(len(rows.values))
         ]
+
+    def _reads_people(self, tree: Node) -> bool:
+        """Whether a query names a table of people's rows."""
+        for node in tree.find_all(exp.Table):
+            with suppress(QueryError, Refused, Unbound):
+                rows = self.compiler.tables.rows(node, tuple(part.name for part in node.parts))
+                if rows is not None and rows.private:
+                    return True
+        return False
 
     def one_column(self, given: PublicQuery) -> Values:
         """The only column of a query over public tables; raises as public_query."""
@@ -183,15 +202,18 @@ def _body(text: str) -> str:
     return f"SELECT * FROM ({text[start:]}\n) AS cte{text[: tokens[columns - 1].end]}"
 
 
-def compiled_source(select: DpSelect, compiler: Compiler) -> Source:
+def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None = None) -> Source:
     """Compile the source of a SELECT.
+
+    condition: its WHERE clause with expressions in place of the aliases in it, once they are known.
 
     Raises NotPrivate where the source is not provably person-level, ParseError where a part of it
     is beyond the grammar, and SourceError where the engine cannot bind a part of it.
     """
-    sql = _BEFORE_SOURCE + select.source_text
+    sql = BEFORE_SOURCE + select.source_text
     if select.condition_text is not None:
-        sql += _BEFORE_CONDITION + select.condition_text
+        sql += BEFORE_CONDITION + (condition or select.condition_text)
+    refuse_answers(select, cte_bodies(select))
     try:
         bodies = {name: tree_of(body) for name, body in cte_bodies(select).items()}
         unclear = {name for name, span in select.ctes.items() if span is None}
@@ -209,13 +231,15 @@ def compiled_source(select: DpSelect, compiler: Compiler) -> Source:
         if any(value and key not in parts for key, value in tree.args.items()):
             raise NotPrivate("The source of a DP call is FROM and WHERE.")
         rows = compiler.from_clause(tree)
+        if condition is None and (written := without_aliases(select, tree, rows)):
+            return compiled_source(select, compiler, written)
         unfiltered = rows.copy()
         scope = compiler.scope(rows)
         compiler.where(tree, rows)
     except Unreadable:
         raise _unreadable(select) from None
     except (Refused, Unbound) as refusal:
-        raise _placed(refusal, select, _place(select, refusal)) from None
+        raise _placed(refusal, select, _place(select, refusal, condition)) from None
     except (NotPrivate, NotSupported, SourceError) as refusal:
         raise refusal.at(select.text, select.source[0]) from None
     keys = select.keys if rows.person_type is not None else ()
@@ -270,7 +294,9 @@ def _exact(
         start, end = reference.position, reference.position + len(reference.text)
         before, after = select.text[:start], select.text[end:]
         casts = [f"CAST({reference.text} AS VARCHAR)"] if "VARCHAR" in types else []
-        if family(value.type) in BINARY_TYPES or not (casts or is_time(value.type)):
+        if family(value.type) == "BOOLEAN" and not casts:
+            casts.insert(0, f"CASE WHEN {reference.text} THEN 1 ELSE 0 END")
+        elif family(value.type) in BINARY_TYPES or not (casts or is_time(value.type)):
             casts.insert(0, f"TRY_CAST({reference.text} AS DECIMAL(18, 2))")
         instead = [f"{before}{cast}{after}" for cast in casts]
         refusal = inexact(what, reference.text, value.type)
@@ -287,7 +313,7 @@ def _unreadable(select: DpSelect) -> QueryError:
     return select.refused(message, select.source[0], hint, ParseError)
 
 
-def _place(select: DpSelect, refusal: Refused | Unbound) -> int:
+def _place(select: DpSelect, refusal: Refused | Unbound, condition: str | None) -> int:
     """Where the refused node is; the beginning of the source where that is not known."""
     begin, end = select.source
     starts = [node.meta["start"] for node in refusal.node.walk() if "start" in node.meta]
@@ -297,9 +323,11 @@ def _place(select: DpSelect, refusal: Refused | Unbound) -> int:
         name = folded(refusal.node.name) if isinstance(refusal.node, exp.Column) else None
         same = (t.start for t in select.tokens if t.name and folded(t.name) == name)
         return next((start for start in same if start > begin), begin)
-    place = begin + int(min(starts)) - len(_BEFORE_SOURCE)
+    place = begin + int(min(starts)) - len(BEFORE_SOURCE)
     if place > end and select.condition is not None:
-        place += select.condition[0] - end - len(_BEFORE_CONDITION)
+        if condition is not None:  # other places than in the text
+            return select.condition[0]
+        place += select.condition[0] - end - len(BEFORE_CONDITION)
     if not begin <= place <= len(select.text):
         return begin
     if isinstance(refusal.node, _CLAUSES):  # its words have no place
@@ -320,6 +348,8 @@ _WORDS = {
 def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> QueryError:
     """A refusal in the class that users see, with its place."""
     kind = SourceError if isinstance(refusal, Unbound) else NotPrivate
+    if (beside := not_a_column(refusal, select)) is not None:
+        return select.refused(*beside[:1], position, beside[1], kind)
     instead = select.renamed(refusal.node.name, position, refusal.names)
     instead += respelled(refusal.node, select.tokens, position)
     shared = refusal.names if isinstance(refusal.node, exp.Join) else ()

@@ -5,7 +5,7 @@ more groups than a cap is kept in some of them, drawn at random from that person
 where any of the calls has an item. Calls with the same cap share the draw, which
 budget/accountants.md allows under "Releases that draw first".
 
-Per-person values (sql.shape.Shape.of_person) of all calls are computed by one GROUP BY, so that
+Per-person values (sql.shape.Shape.person_values) of all calls are computed by one GROUP BY, so that
 people are grouped once. Columns of what is shared are numbered: `__dp_item_0` is the first item.
 These values may also be computed elsewhere, from rows in memory (rows_read.py).
 
@@ -18,11 +18,12 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of, read_together
 from dp_sql.privacy.private_sql.group_bits import MOST_BITS, GroupBits
-from dp_sql.privacy.private_sql.groups import UNIT, groups_ctes, keys_of, keys_sql
+from dp_sql.privacy.private_sql.group_ctes import UNIT, groups_ctes, keys_of, keys_sql
 from dp_sql.privacy.private_sql.items import item_of, key_of, lists_items
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.mechanism_rows import EMPTY_LIST
@@ -30,6 +31,14 @@ from dp_sql.sql.types import as_text, by_value, exact
 
 KEEP_UDF, KEY_UDF = "__dp_sql_keep", "__dp_sql_key"
 _ITEM = re.compile(r"\b__dp_item\b")
+
+
+class Order(Enum):
+    """What is done in which order with the rows of people in groups, as far as it is needed."""
+
+    PLACE_FIRST = auto()  # place rows in groups, aggregate them there, draw groups
+    AGGREGATE_FIRST = auto()  # aggregate rows by key, find groups, place people's values in them
+    DRAW_FIRST = auto()  # find who has rows in which groups, draw some, aggregate the rows in these
 
 
 @dataclass
@@ -56,13 +65,23 @@ class PeopleRows:
         self.items = [self._columns[sql] for sql in items]
         self.values: dict[str, str] = {}
         for plan, item in zip(self.plans, self.items, strict=True):
-            for value in plan.parameters.of_person().values():
+            for value in plan.parameters.person_values().values():
                 self.values.setdefault(_ITEM.sub(item, value), f"__dp_own_{len(self.values)}")
         self.grouped = bool(self._first.keys)
-        self._n_of_rows = sum(not plan.parameters.of_person() for plan in self.plans)
+        self._n_of_rows = sum(not plan.parameters.person_values() for plan in self.plans)
         self._n_of_persons = len(self.plans) - self._n_of_rows
+        self._is_alone = len(self.plans) == 1
         # cap → the end of its CTEs' names
         self._draws = {cap: f"_{n}" for n, cap in enumerate(one for one in self.caps if one)}
+        self._bits = GroupBits(self.n_groups)
+        # Whether people's values need a word for each row.
+        self._draws_words = any(WORD_UDF in sql for sql in self.values)
+        # Whether all that is asked is who is in which group, once it is drawn: then groups and
+        # people are joined.
+        counts_people = self._is_alone and self._first.parameters.counts_people
+        self._counts_bits = counts_people and self._bits.are_few
+        self._fits_bits = self._may_be_bits()
+        self._order = self._decided()
 
     @property
     def caps(self) -> list[int | None]:
@@ -81,17 +100,55 @@ class PeopleRows:
         """The columns that tell one person's rows in one group."""
         return f"__dp_group, {UNIT}" if self.grouped else UNIT
 
+    def _may_be_bits(self) -> bool:
+        """Whether a draw may take a person's groups as bits, of a number or of a BLOB.
+
+        Another reading in the same execution then has another draw, which no value depends on:
+        not so for places in a list of the items in the rows.
+        """
+        finds_items = self._first.domain is None and self._first.mechanism.finds_items
+        is_free = not self._n_of_rows or (self._is_alone and not finds_items)
+        return is_free and self.key is None and 0 < self.n_groups <= MOST_BITS
+
+    def _decided(self) -> Order:
+        """The order of the steps, from what is asked of the rows."""
+        if self._draws and self._fits_bits and self.persons is None and self._draws_pay():
+            return Order.DRAW_FIRST
+        if self.key is not None or self._n_of_rows:
+            return Order.PLACE_FIRST
+        by_key = self._is_alone and self.grouped and not self._draws_words
+        return Order.AGGREGATE_FIRST if by_key or finding_of(self._first) else Order.PLACE_FIRST
+
+    def _draws_pay(self) -> bool:
+        """Whether it is faster to draw groups by one reading, and aggregate by a second one.
+
+        A word for each row costs more than to read a stored table again, if a cap leaves few rows;
+        so does telling a person's items apart in groups that are not kept.
+        """
+        if self._n_of_rows or self._counts_bits:
+            return True
+        uncapped = [plan for plan in self.plans if self.cap(plan) is None]
+        if uncapped and not self._bits.are_few:
+            return False
+        return (
+            not self._first.keep_source
+            and self._draws_words
+            and all(2 * cap <= self.n_groups for cap in self._draws)
+            and all(plan.parameters.counts_people for plan in uncapped)
+        )
+
     @property
     def _is_distinct(self) -> bool:
         """Whether rows in groups are told apart when they are placed there, for all calls."""
-        return len(self._columns) == 1 and not self._n_of_persons and not self._draws_first
+        has_values = self._n_of_persons or self._order is Order.DRAW_FIRST
+        return len(self._columns) == 1 and not has_values
 
     @property
     def _n_readers(self) -> int:
         """How often `__dp_read` is read."""
         if self.grouped:
-            n_of_groups = 3 if finding_of(self._first) and not self._aggregates_first else 1
-            return n_of_groups + sum(map(lists_items, self.plans))
+            finds = finding_of(self._first) and self._order is not Order.AGGREGATE_FIRST
+            return (3 if finds else 1) + sum(map(lists_items, self.plans))
         return self._n_of_rows + bool(self._n_of_persons)
 
     def shared(self) -> list[str]:
@@ -105,20 +162,20 @@ class PeopleRows:
         ctes = self.read()
         rows = "__dp_read"
         if self.grouped:
-            if self._aggregates_first:
+            if self._order is Order.AGGREGATE_FIRST:
                 persons = self._persons("__dp_read", ", ".join([*keys_of(self._first), UNIT]))
                 kept = "" if finding_of(self._first) else "NOT "
                 ctes.append(f"__dp_all AS {kept}MATERIALIZED ({persons})")
             if self.key is None:
                 ctes += self.groups()
             rows = f"({self._placed('__dp_read')})"
-            if self._n_of_rows or self._draws_first:
-                kept = "NOT " if self._draws_first and not self._n_of_rows else ""
+            if self._n_of_rows or self._order is Order.DRAW_FIRST:
+                kept = "NOT " if self._order is Order.DRAW_FIRST and not self._n_of_rows else ""
                 ctes.append(f"__dp_placed AS {kept}MATERIALIZED {rows}")
                 rows = "__dp_placed"
-        if self._draws_first:
+        if self._order is Order.DRAW_FIRST:
             return ctes + self._drawn_first()
-        if self._aggregates_first:
+        if self._order is Order.AGGREGATE_FIRST:
             ctes.append(f"__dp_persons AS MATERIALIZED ({self._placed('__dp_all')})")
         elif self._n_of_persons:
             if self.key is not None and self._draws_words:
@@ -139,14 +196,14 @@ class PeopleRows:
         if self.grouped and lists_items(plan):
             some = f"SELECT {item} AS __dp_item FROM __dp_read WHERE {item} IS NOT NULL"
             ctes = [f"__dp_rows AS ({some})"]
-        values = plan.parameters.of_person()
+        values = plan.parameters.person_values()
         rows = "__dp_persons" if values else "__dp_placed" if self.grouped else "__dp_read"
         cap = self.cap(plan)
         rows += self._end(cap)
         if values:
             listed = [f"{own} AS {name}" for name, own in self.values_of(place).items()]
             some = f" WHERE __dp_n_{item} > 0" if len(self._columns) > 1 else ""
-            if self._draws_first and (cap is None or self._counts_bits):
+            if self._order is Order.DRAW_FIRST and (cap is None or self._counts_bits):
                 own, bits = "__dp_own", f"__dp_in_{item}"
                 if cap is not None:
                     own, bits = f"__dp_allowed{self._draws[cap]}", "kept"
@@ -160,12 +217,14 @@ class PeopleRows:
         alone = plan.keep_source and self._n_readers == 1 and not plan.parameters.reads_rows_once
         is_sample = plan.parameters.sample_items is not None  # few rows, and each has been hashed
         is_kept = cap is not None or distinct or is_sample or (alone and not self.grouped)
-        is_kept = is_kept and not (self._draws_first and plan.parameters.reads_rows_once)
+        is_kept = is_kept and not (
+            self._order is Order.DRAW_FIRST and plan.parameters.reads_rows_once
+        )
         return [*ctes, f"__dp_kept AS {'' if is_kept else 'NOT '}MATERIALIZED ({kept})"]
 
     def values_of(self, place: int) -> dict[str, str]:
         """The columns of a plan's values in `__dp_persons`, by the names that it gives them."""
-        values, item = self.plans[place].parameters.of_person(), self.items[place]
+        values, item = self.plans[place].parameters.person_values(), self.items[place]
         return {name: self.values[_ITEM.sub(item, sql)] for name, sql in values.items()}
 
     def read(self) -> list[str]:
@@ -202,34 +261,9 @@ class PeopleRows:
 
     def groups(self) -> list[str]:
         """`__dp_groups`, numbered in the order of the keys, behind how they are found."""
-        is_once = self._aggregates_first
+        is_once = self._order is Order.AGGREGATE_FIRST
         rows = "__dp_all" if is_once else "__dp_read"
         return groups_ctes(self._first, self.calls[0], rows, distinct=is_once)
-
-    @property
-    def _aggregates_first(self) -> bool:
-        """Whether people's values are computed by key, before the groups are found or joined."""
-        if self.key is not None or self._n_of_rows:
-            return False
-        if finding_of(self._first) is not None:
-            return True
-        return self._is_alone and self.grouped and not (self._draws_words or self._draws_first)
-
-    @property
-    def _is_alone(self) -> bool:
-        """Whether there is one call."""
-        return len(self.plans) == 1
-
-    @property
-    def _draws_words(self) -> bool:
-        """Whether people's values need a word for each row."""
-        return any(WORD_UDF in sql for sql in self.values)
-
-    @property
-    def _counts_bits(self) -> bool:
-        """Whether all that is asked is who is in which group, once it is drawn."""
-        are_few = self._bits.are_few  # groups and people are joined
-        return self._is_alone and are_few and self._first.parameters.counts_people
 
     def _placed(self, rows: str) -> str:
         """The source's rows, or values of people, with the numbers of their groups."""
@@ -260,42 +294,6 @@ class PeopleRows:
     def n_groups(self) -> int:
         """How many groups there are, if this is known before the release; else 0."""
         return (self._first.groups and self._first.groups.size) or 0
-
-    @property
-    def _bits(self) -> GroupBits:
-        return GroupBits(self.n_groups)
-
-    @property
-    def _fits_bits(self) -> bool:
-        """Whether a draw may take a person's groups as bits, of a number or of a BLOB.
-
-        Another reading in the same execution then has another draw, which no value depends on:
-        not so for places in a list of the items in the rows.
-        """
-        finds_items = self._first.domain is None and self._first.mechanism.finds_items
-        is_free = not self._n_of_rows or (self._is_alone and not finds_items)
-        return is_free and self.key is None and 0 < self.n_groups <= MOST_BITS
-
-    @property
-    def _draws_first(self) -> bool:
-        """Whether groups are drawn before the rows in them are aggregated, by a second reading.
-
-        A word for each row costs more than to read a stored table again, if a cap leaves few rows;
-        so does telling a person's items apart in groups that are not kept.
-        """
-        if not self._draws or not self._fits_bits or self.persons is not None:
-            return False
-        if self._n_of_rows or self._counts_bits:
-            return True
-        uncapped = [plan for plan in self.plans if self.cap(plan) is None]
-        if uncapped and not self._bits.are_few:
-            return False
-        return (
-            not self._first.keep_source
-            and self._draws_words
-            and all(2 * cap <= self.n_groups for cap in self._draws)
-            and all(plan.parameters.counts_people for plan in uncapped)
-        )
 
     def _drawn_first(self) -> list[str]:
         """The groups of each person as bits, `__dp_own`, and the values in those that are kept."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_bits import N_BITS
-from dp_sql.privacy.private_sql.groups import UNIT, keys_of
+from dp_sql.privacy.private_sql.group_ctes import UNIT, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.types import INTEGERS, digits_of, family
@@ -68,7 +68,7 @@ def rows_read(
     """
     people = PeopleRows([plan._replace(keep_source=False) for plan in plans], calls)
     are_public = not people.grouped or (people.n_groups and finding_of(people.plans[0]) is None)
-    if not (are_public and all(plan.parameters.of_person() for plan in people.plans)):
+    if not (are_public and all(plan.parameters.person_values() for plan in people.plans)):
         return None
     types = [plan.parameters.item_type(plan.columns["item"].type) for plan in people.plans]
     kinds = dict(zip(people.items, types, strict=True))  # in the order of the items' numbers

@@ -15,8 +15,7 @@ from dp_sql.privacy.expressions.comparisons import BY_PARAMETER, Refused, Unboun
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
-from dp_sql.sql.statement import QUERY
-from dp_sql.sql.tokens import SYNTAX, Token, called, matching, split, token_at, tokenize
+from dp_sql.sql.tokens import QUERY, SYNTAX, Token, called, matching, split, token_at, tokenize
 from dp_sql.sql.types import has_fields
 
 STORE_IT = (
@@ -102,8 +101,14 @@ def _check_row_wise(tree: Node) -> None:
                 why = "an aggregate: it looks at other rows"
             case exp.Parameter() | exp.Placeholder():
                 why = "a parameter: write the value into the statement"
-            case _ if isinstance(node, _ACROSS_ROWS) or not isinstance(node, _ROW_WISE):
+            case exp.Lambda():
+                why = "a lambda, which is not supported here"
+            case exp.Columns():
+                why = "COLUMNS(…), which is not supported here: name the columns"
+            case _ if isinstance(node, _ACROSS_ROWS):
                 why = "a part that may look at other rows"
+            case _ if not isinstance(node, _ROW_WISE):
+                why = "a part that dp_sql cannot prove to depend on one row alone"
             case _:
                 continue
         where = "WHERE of the source of a DP call"

@@ -14,8 +14,8 @@ from dp_sql.errors import ArgumentError, SourceError
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.arithmetic import interval_units
 from dp_sql.privacy.expressions.comparisons import (
-    ALIASES,
     DATED,
+    TYPE_ALIASES,
     Unbound,
     Value,
     is_double,
@@ -61,7 +61,7 @@ def literal_sql(node: Node) -> str | None:
             return f"-{number}"
         case exp.Cast() if {key for key, part in node.args.items() if part} == {"this", "to"}:
             kind, inner = node.args["to"].sql(dialect="duckdb"), literal_sql(node.this)
-            kind = ALIASES.get(kind, kind)
+            kind = TYPE_ALIASES.get(kind, kind)
             if inner and family(kind) in EXACT_TYPES:
                 return f"CAST({inner} AS {kind})"
     return None

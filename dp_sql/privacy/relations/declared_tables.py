@@ -17,12 +17,13 @@ from sqlglot import exp
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Parts, Schema, SchemaName, view_body
 from dp_sql.privacy.expressions.comparisons import Unbound, Value, refuse
-from dp_sql.privacy.expressions.compiler import AS_ELEMENTS
+from dp_sql.privacy.expressions.expression_compiler import AS_ELEMENTS
 from dp_sql.privacy.relations.as_written import STORE_IT, as_written, check_sql
+from dp_sql.privacy.relations.base_tables import Tables, persons_rows, public_rows, read_as
 from dp_sql.privacy.relations.from_clause import From, Rows
-from dp_sql.privacy.relations.tables import Tables, persons_rows, public_rows, read_as
 from dp_sql.privacy.relations.tree import Relation, Select, Table, relations_below
 from dp_sql.sql.formatting import full_name
+from dp_sql.sql.grid import seconds_of
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, INTEGERS, family
@@ -214,7 +215,13 @@ def no_amount(name: str, kind: str) -> ArgumentError:
     """The refusal of an item that is neither an integer nor a decimal."""
     why = "; sums of floating-point numbers are rounded" if family(kind) in BINARY_TYPES else ""
     hint = f"Cast it first: TRY_CAST({name} AS DECIMAL(18, 2))."
-    if is_time(kind):
+    if family(kind) == "VARCHAR":
+        hint = f"If it holds numbers, write TRY_CAST({name} AS DECIMAL(18, 2))."
+    if family(kind) == "BOOLEAN":
+        hint = f"To count where it is true, write CASE WHEN {name} THEN 1 ELSE 0 END."
+    if family(kind) == "INTERVAL":
+        hint = seconds_of(name)
+    elif is_time(kind):
         hint = f"Add up a number instead, such as date_diff('day', DATE '2026-01-01', {name})."
     return ArgumentError(
         f"The item {name} has type {kind}; only integers and decimals can be added up{why}.",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.relations.tree import LinkedTable, Select, Table, Windows
-from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, exact, family, same_bits
+from dp_sql.sql.types import BINARY_TYPES, can_have_same_bits, exact, family, same_bits
 
 PATTERN = "system.main.regexp_"
 _CONCATENATIONS = (" || ", "system.main.concat")  # of strings that may be long
@@ -65,19 +65,51 @@ def distinct_sql(select: Select, part: FromPartSql) -> str:
     return f"SELECT DISTINCT {listed_sql(listed)} FROM ({part.sql}) AS t"
 
 
+def can_be_reduced(kinds: Iterable[str]) -> bool:
+    """Whether DISTINCT keeps the same values of people's rows wherever these are stored."""
+    return all(map(can_have_same_bits, kinds))
+
+
+def refuse_irreducible(kinds: Iterable[str]) -> None:
+    """Refuse other types beside a join that multiplies rows."""
+    if odd := next((kind for kind in kinds if not can_have_same_bits(kind)), None):
+        raise NotSupported(
+            f"A join that multiplies rows is not supported beside a column of type {odd}.",
+            hint="Take (or unnest) what you need of it in a subquery: "
+            "FROM (SELECT … FROM …) JOIN …",
+        )
+
+
+def count_sql(sql: str) -> str:
+    """How many rows a SELECT has."""
+    return f"SELECT system.main.count(*) FROM ({sql}) AS t"
+
+
+def largest_group_sql(select: Select, sql: str, keys: Sequence[str]) -> str:
+    """The most rows of a SELECT with the same keys; at least 1."""
+    if not keys:
+        return f"SELECT greatest(1, ({count_sql(sql)}))"
+    by = ", ".join(same_bits(key, select.type_of(key)) for key in keys)
+    there = " AND ".join(f"{key} IS NOT NULL" for key in keys)
+    counts = f"SELECT system.main.count(*) AS n FROM ({sql}) AS t WHERE {there} GROUP BY {by}"
+    return f"SELECT greatest(1, coalesce(system.main.max(n), 1)) FROM ({counts}) AS t"
+
+
 def by_values(types: Mapping[str, str]) -> list[str]:
-    """What orders rows by the values of columns, of these types: only equal rows tie."""
-    found = (value_order(column, kind) for column, kind in types.items())
-    return [order for order in found if order is not None]
+    """What orders rows by the values of columns, of types that value_order knows."""
+    orders = {column: value_order(column, kind) for column, kind in types.items()}
+    for column, order in orders.items():
+        assert order is not None, f"the caller has refused {types[column]}"
+    return [str(order) for order in orders.values()]
 
 
 def value_order(column: str, kind: str) -> str | None:
     """What orders the values of a column, so that only equal ones tie; None: not known."""
     if family(kind) in BINARY_TYPES | {"ENUM", "JSON"}:
-        return f"CAST({column} AS VARCHAR)"
-    if family(kind) in EXACT_TYPES:
-        return exact(column, family(kind))
-    return column if kind.endswith("[]") and family(kind[:-2]) in EXACT_TYPES else None
+        return exact(f"CAST({column} AS VARCHAR)", "VARCHAR")
+    if kind == "VARCHAR[]":  # its strings may have a collation
+        return f"system.main.list_transform({column}, lambda x: system.main.encode(x))"
+    return exact(column, kind) if can_have_same_bits(kind) else None
 
 
 def windows_sql(windows: Windows, inner: str, need: Collection[int], read: Sequence[int]) -> str:

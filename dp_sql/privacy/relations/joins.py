@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.collations import BINARY, agree
 from dp_sql.privacy.expressions.comparisons import SMALL, Refused, Scope, Value, refuse
+from dp_sql.privacy.relations.base_tables import Tables
 from dp_sql.privacy.relations.from_clause import (
     JOINED,
     UNNEST,
@@ -25,7 +26,6 @@ from dp_sql.privacy.relations.from_clause import (
     only,
 )
 from dp_sql.privacy.relations.join_sql import is_found
-from dp_sql.privacy.relations.tables import Tables
 from dp_sql.privacy.relations.tree import LeftJoin, Table, Unnest, relations_below, relations_in
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded

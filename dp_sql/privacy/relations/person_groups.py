@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.calls import without_query
 from dp_sql.privacy.expressions.comparisons import FIRST_ROW, SMALL, Scope, Value, refuse
-from dp_sql.privacy.expressions.compiler import is_aggregate, settled
+from dp_sql.privacy.expressions.expression_compiler import is_aggregate, settled
 from dp_sql.privacy.expressions.predicates import boolean
 from dp_sql.privacy.relations.from_clause import ALLOWED, From, FromPart, Rows, column_name, only
 from dp_sql.privacy.relations.tree import Group

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Value, refuse, whole_number
-from dp_sql.privacy.expressions.compiler import settled
+from dp_sql.privacy.expressions.expression_compiler import settled
 from dp_sql.privacy.expressions.predicates import COMPARABLE
 from dp_sql.privacy.relations.as_written import span
 from dp_sql.privacy.relations.from_clause import From, FromPart, Rows, conditions, only
@@ -147,7 +147,7 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
     keys = node.args.get("partition_by") or []
     partition = tuple(place(scope.compiled(key), key) for key in keys)
     if not any(columns[i].is_person for i in partition):
-        why = "A window function of a source must have PARTITION BY with the privacy unit"
+        why = "A window function in a source must have the privacy unit in PARTITION BY"
         raise refuse(node, why, _EXAMPLE)
     order = []
     for one in node.args["order"].expressions if node.args.get("order") is not None else []:
@@ -156,6 +156,8 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
         way = f"{'DESC' if one.args.get('desc') else 'ASC'} NULLS {nulls}"
         order.append((place(scope.compiled(one.this), one), way))
     called = node.this
+    if not isinstance(called, exp.Func):  # count(*) FILTER (…) OVER …
+        raise refuse(node, "FILTER and IGNORE NULLS are not supported before OVER", _EXAMPLE)
     name = folded(called.name if isinstance(called, exp.Anonymous) else called.sql_name())
     found, arguments = Value("", "BIGINT"), ""
     if isinstance(called, exp.Count) and isinstance(called.this, exp.Star):
@@ -173,7 +175,10 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
         only(called, {"this", "expressions"} if isinstance(called, exp.Anonymous) else set())
     else:
         known = ", ".join((*_COUNTERS, *_OF_A_ROW))
-        why = f"Window functions are {known}, with ORDER BY, and {', '.join(_AGGREGATES)}"
+        why = (
+            f"The supported window functions are {known} with ORDER BY, and "
+            f"{', '.join(_AGGREGATES)}"
+        )
         raise refuse(node, why, _EXAMPLE)
     has_ties = name in {"rank", "dense_rank", *_AGGREGATES}  # RANGE is the default
     return found, WindowFunction(name, arguments, partition, tuple(order), has_ties)

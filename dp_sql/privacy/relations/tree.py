@@ -1,6 +1,6 @@
 """What a person-level source is made of: tables, UNION ALL and SELECTs, as a tree.
 
-compiler.py builds these trees and proves them person-level; tree_sql.py writes them as SQL.
+source_compiler.py builds these trees and proves them person-level; tree_sql.py writes them as SQL.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ Writing a source out decides how much work one row can cause:
 - A relation is written with the columns that are still needed, and no others.
 - A release counts distinct people per item, so how often a row occurs does not matter. Where a join
   multiplies rows, both sides and the result are reduced to distinct rows. Only count(*), count(x)
-  and sum over one person's rows use how often a row occurs; below them nothing is reduced.
+  and sum over one person's rows use how often a row occurs; below them nothing is reduced, nor
+  where equal values may differ ([0.0], [-0.0]): DISTINCT keeps the one that it reads first.
 - How far a join with a public table multiplies rows is read from the public table, before anything
   is spent. Public relations that take work are computed then, too.
 - Where a join multiplies rows, each side keeps a limited number of rows of each person, chosen by
@@ -32,14 +33,18 @@ from dp_sql.privacy.relations.join_sql import (
     PATTERN,
     FromPartSql,
     FromSql,
+    can_be_reduced,
     capped_sql,
+    count_sql,
     distinct_sql,
     is_found,
     joined_sql,
+    largest_group_sql,
     listed_sql,
     matched_sql,
     reduced_sql,
     refuse_costly,
+    refuse_irreducible,
     too_much,
     value_order,
     where_sql,
@@ -249,6 +254,7 @@ class _Writer:
         if self._multiplied != before and self.limits is not None:
             refuse_costly([*values.values(), *keys])
         reduced = source.multiplies and group is None and not every_row
+        reduced &= not select.is_private or can_be_reduced(select.types[i] for i in values)
         if reduced:
             values = {i: same_bits(sql, select.types[i]) for i, sql in values.items()}
         listed = [f"{p} AS __dp_person" for p in person]
@@ -279,7 +285,7 @@ class _Writer:
         # One row alone is limited, too, also of a person who is known to have few rows.
         least = 1 if self.limits is None else self.limits.rows_per_person
         if not select.is_private:
-            least = self.facts.public_number(_count(parts[0].sql))
+            least = self.facts.public_number(count_sql(parts[0].sql))
         elif multiplies and self.limits is not None:
             refuse_costly([*rest, *(term for n in order for term in select.on_beside(n))])
         for place, part in enumerate(parts[1:], 1):
@@ -297,7 +303,8 @@ class _Writer:
             rest = [c for c in rest if c not in ready]
             if behind and bound != bounds[place - 1] and bound.multiplies and not every_row:
                 still = columns_in([*used, *rest, *behind])
-                source = reduced_sql(select, source, still, order[: place + 1])
+                if not select.is_private or can_be_reduced(map(select.type_of, still)):
+                    source = reduced_sql(select, source, still, order[: place + 1])
         source.conditions += rest
         if multiplies and select.is_private and source.most is not None:
             self.made = (self.made or 0) + source.most
@@ -340,7 +347,8 @@ class _Writer:
                 columns = set()
             elif is_keyed and before:
                 compared = compared_columns(select, part.number, before)
-                if columns is None or not columns <= compared:
+                is_told_apart = columns is not None and columns <= compared
+                if not is_told_apart and can_be_reduced(map(select.type_of, part.columns)):
                     # With the person, its columns tell its distinct rows apart.
                     part, columns = part._replace(sql=distinct_sql(select, part)), {*keys}
             return part._replace(key=None if columns is None else frozenset(columns))
@@ -358,24 +366,20 @@ class _Writer:
 
     def _largest(self, sql: str, select: Select, keys: Sequence[str]) -> int:
         """The most rows with the same keys; at least 1."""
-        if not keys:
-            return self.facts.public_number(f"SELECT greatest(1, ({_count(sql)}))")
-        by = ", ".join(same_bits(key, select.type_of(key)) for key in keys)
-        there = " AND ".join(f"{key} IS NOT NULL" for key in keys)
-        counts = f"SELECT system.main.count(*) AS n FROM ({sql}) AS t WHERE {there} GROUP BY {by}"
-        return self.facts.public_number(
-            f"SELECT greatest(1, coalesce(system.main.max(n), 1)) FROM ({counts}) AS t"
-        )
+        return self.facts.public_number(largest_group_sql(select, sql, keys))
 
     def _kept(self, select: Select, part: FromPartSql, every_row: bool) -> FromPartSql:
         """A private relation in a join that multiplies rows: capped, and reduced first."""
         cap = None if self.limits is None else self.limits.rows_per_person
         if cap is not None and part.most is not None and part.most <= cap:
             return part
+        kinds = [select.type_of(column) for column in part.columns]
+        if cap is None and not can_be_reduced(kinds):
+            return part
+        refuse_irreducible(kinds)
         sql = part.sql if every_row else distinct_sql(select, part)
-        if cap is None:
-            return part._replace(sql=sql)
-        return part._replace(sql=capped_sql(select, part, sql, cap), most=cap)
+        capped = sql if cap is None else capped_sql(select, part, sql, cap)
+        return part._replace(sql=capped, most=part.most if cap is None else cap)
 
     def _check(
         self, select: Select, source: FromSql, bound: JoinBound, joined: Sequence[FromPartSql]
@@ -393,7 +397,3 @@ class _Writer:
     def tables(self, sql: str) -> frozenset[Parts]:
         """What was read for a part of the SQL."""
         return frozenset().union(*(tables for read, tables in self.read if read in sql))
-
-
-def _count(sql: str) -> str:
-    return f"SELECT system.main.count(*) FROM ({sql}) AS t"

@@ -1,7 +1,7 @@
 """The SQL functions: a file each, which declares it and all that differs from the others.
 
 To add one, write its shape and its declaration, and list it here; its mechanisms are in
-`udfs.REGISTRY`.
+`udfs.REGISTRY`. bounded.py, vectors.py and amount_sql.py are no functions: several share them.
 """
 
 from collections.abc import Mapping

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from dp_sql.sql.functions.bounded import (
+from dp_sql.sql.functions.amount_sql import (
     AMOUNT_TYPES,
     LARGEST_SUM,
-    Bounded,
     bucket,
     clamped,
     net_sum,
     scale_of,
 )
+from dp_sql.sql.functions.bounded import Bounded
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.grid import Grid, check_written, grid_of
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
@@ -39,8 +39,8 @@ class Avg(Bounded):
     takes: ClassVar = {"__dp_codes": "BIGINT[]", "__dp_buckets": "BIGINT[]",
                        "__dp_numbers": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_avg": "DOUBLE", "__dp_sql_avg_report": REPORT_TYPE}
-    written: ClassVar = ("DOUBLE", REPORT_TYPE)
-    typed: ClassVar = ("NULL::DOUBLE", f"NULL::{REPORT_TYPE}")
+    macro_types: ClassVar = ("DOUBLE", REPORT_TYPE)
+    macro_samples: ClassVar = ("NULL::DOUBLE", f"NULL::{REPORT_TYPE}")
     keys = ("code", "bucket")
     sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     largest = open = MAX_ROWS_CONTRIBUTED
@@ -85,7 +85,7 @@ class Avg(Bounded):
     def item_type(self, kind: str) -> str:
         return kind if self.grid is None else "BIGINT"
 
-    def of_person(self) -> dict[str, str]:
+    def person_values(self) -> dict[str, str]:
         """How many rows a person has, and their net sum; of a range, in halves from its middle."""
         n, net = "system.main.count(__dp_item)", net_sum(self.item_type(self.kind))
         if self.grid is not None:
@@ -153,8 +153,8 @@ class Avg(Bounded):
             for code, at, people, total in table
             if code >= 0
         ]
-        found = mechanism.run(*rows, entries, **self.given_to(mechanism))
-        accuracy = mechanism.accuracy(**self.given_to(mechanism))
+        found = mechanism.run(*rows, entries, **self.mechanism_arguments(mechanism))
+        accuracy = mechanism.accuracy(**self.mechanism_arguments(mechanism))
         if not self.detailed:
             return float("nan") if found.estimate is None else float(found.estimate), accuracy
         return {

@@ -1,11 +1,13 @@
 """DP_COUNT: how many rows there are."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, ClassVar
 
 from dp_sql.sql import literals
-from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded, PeopleOfGroups, RowsOfGroups, bucket
+from dp_sql.sql.functions.amount_sql import bucket
+from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded
+from dp_sql.sql.functions.vectors import PeopleOfGroups, RowsOfGroups
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
@@ -27,13 +29,13 @@ class Count(Bounded):
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
                        "__dp_sums": "VARCHAR[]"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_count": "BIGINT", "__dp_sql_count_report": WITH_NOISE}
-    written: ClassVar = ("BIGINT", WITH_NOISE)
-    typed: ClassVar = ("NULL::BIGINT", f"NULL::{WITH_NOISE}")
+    macro_types: ClassVar = ("BIGINT", WITH_NOISE)
+    macro_samples: ClassVar = ("NULL::BIGINT", f"NULL::{WITH_NOISE}")
     keys = ("bucket",)
     sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     largest = open = MAX_ROWS_CONTRIBUTED
 
-    def of_person(self) -> dict[str, str]:
+    def person_values(self) -> dict[str, str]:
         return {"__dp_contribution": "system.main.count(__dp_item)"}
 
     @classmethod
@@ -41,7 +43,7 @@ class Count(Bounded):
         return True
 
     def vector(self) -> RowsOfGroups:
-        shape = RowsOfGroups if isinstance(self.bound, int) else RowsUnderChosenBound
+        shape = RowsOfGroups if isinstance(self.bound, int) else RowsUnderChosenLimit
         return shape(**vars(self))
 
     def summary(self, rows: MechanismRows) -> str:
@@ -49,58 +51,85 @@ class Count(Bounded):
         n = "__dp_contribution"
         if self.bound is not None:
             n = f"system.main.least({n}, {self.bound})"
-        return _by_bucket(rows.group, n, rows.relation)
+        return _by_bucket(rows.group, rows.relation, n, n)
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         buckets, people, sums = lists
         listed = buckets.tolist(), people.tolist(), [*map(int, sums)]
-        found = mechanism.run(*listed, **self.given_to(mechanism))
-        return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
+        found = mechanism.run(*listed, **self.mechanism_arguments(mechanism))
+        return self.answer(found, loss), mechanism.accuracy(**self.mechanism_arguments(mechanism))
 
 
-class RowsUnderChosenBound(RowsOfGroups):
-    """Takes people by their rows in each group, and by their largest number; chooses one bound.
+class RowsUnderChosenLimit(RowsOfGroups):
+    """Takes people by their rows in each group and by their rows in all groups; chooses a limit.
 
-    Of `side` 1 are people by that number, each in one of the groups where they have it.
+    `side` says by what a row's bucket is: 0, the rows of people in the group; 1, their largest
+    number of rows in a group; 2 and 3, their rows in all groups. Of 0 and 2 each person is in each
+    of their groups, of 1 and 3 in one of them.
     """
 
     keys = ("side", "bucket")
     sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     takes: ClassVar = {"__dp_sides": "BIGINT[]", "__dp_buckets": "BIGINT[]",
                        "__dp_numbers": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
-    udfs: ClassVar = {"__dp_sql_rows_bound": "BIGINT", "__dp_sql_rows_bound_report": WITH_NOISE}
+    udfs: ClassVar = {"__dp_sql_rows_limit": "BIGINT", "__dp_sql_rows_limit_report": WITH_NOISE}
 
     @property
     def mechanism(self) -> Mechanism:
-        return REGISTRY["group_rows"]["k_norm_bound"]
+        return REGISTRY["group_rows"]["chosen_norm"]
 
     def summary(self, rows: MechanismRows) -> str:
         """A row for each side and bucket of contributions: 1, 2, 3 and 4, 5 to 8, …."""
-        n, relation = "__dp_contribution", rows.relation
-        both = (
-            f"SELECT __dp_group, 0 AS side, {n} FROM {relation} UNION ALL "
-            f"SELECT system.main.arg_max(__dp_group, {n}) AS __dp_group, 1 AS side, "
-            f"system.main.max({n}) AS {n} FROM {relation} GROUP BY __dp_privacy_unit"
+        n, person = "__dp_contribution", "__dp_privacy_unit"
+        people = (
+            f"SELECT {person}, system.main.arg_max(__dp_group, {n}) AS __dp_group, "
+            f"system.main.max({n}) AS most, CAST(system.main.sum({n}) AS BIGINT) AS whole "
+            f"FROM {rows.relation} GROUP BY {person}"
         )
-        return _by_bucket("__dp_group, side, ", n, f"({both}) AS both_sides")
+        each = (
+            f"SELECT r.__dp_group, {n}, whole FROM {rows.relation} AS r "
+            f"JOIN __dp_whole USING ({person})"
+        )
+        sides = " UNION ALL ".join(
+            f"SELECT __dp_group, {side} AS side, {by} AS own, {rows_of} AS n FROM {relation}"
+            for side, (by, rows_of, relation) in enumerate(
+                [(n, n, "__dp_each"), ("most", "most", "__dp_whole"), ("whole", n, "__dp_each"),
+                 ("whole", "whole", "__dp_whole")]
+            )
+        )  # fmt: skip
+        return (
+            f"WITH __dp_whole AS MATERIALIZED ({people}), __dp_each AS MATERIALIZED ({each}) "
+            + _by_bucket("__dp_group, side, ", f"({sides}) AS sides", "own", "n")
+        )
 
     lists = Bounded.lists
 
-    def noisy(self, mechanism: Mechanism, *lists: Sequence[Any]) -> tuple[Sequence[int], int, int]:
-        from dp_sql.udfs.histogram.k_norm_bound import noise_share
+    def noisy(
+        self, mechanism: Mechanism, *lists: Sequence[Any]
+    ) -> tuple[Sequence[int], int, int, str]:
+        from dp_sql.udfs.histogram.chosen_norm import accuracy_of
 
         tables = [
             [*zip(*(one.tolist() for one in group[:3]), map(int, group[3]), strict=True)]
             for group in zip(*lists, strict=True)
         ]
 
-        def of_side(side: int, rows: Sequence[tuple[int, ...]]) -> list[list[int]]:
-            return [[row[i] for row in rows if row[0] == side] for i in (1, 2, 3)]
+        def of_side(side: int, rows: Iterable[tuple[int, ...]]) -> list[list[int]]:
+            own = [row[1:] for row in rows if row[0] == side]
+            return [[row[i] for row in own] for i in range(3)]
 
-        groups, most = [of_side(0, rows) for rows in tables], of_side(1, [*chain(*tables)])
-        numbers = self.given_to(mechanism)
-        noisy, bound = mechanism.run(groups, most, **numbers)
-        return noisy, bound, self._within(len(groups), noise_share(**numbers), bound)
+        every = [*chain(*tables)]
+        groups, totals = ([of_side(side, rows) for rows in tables] for side in (0, 2))
+        found = mechanism.run(
+            groups,
+            of_side(1, every),
+            totals,
+            of_side(3, every),
+            **self.mechanism_arguments(mechanism),
+        )
+        asked = len(groups), self.epsilon, self.beta
+        within, says = found.limit.within(*asked), accuracy_of(found.limit, *asked)
+        return found.counts, found.limit.bound, within, says
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         return PeopleOfGroups.public_accuracy(self, mechanism, n_items)
@@ -112,17 +141,19 @@ class RowsUnderChosenBound(RowsOfGroups):
         return None
 
 
-def _by_bucket(keys: str, n: str, relation: str) -> str:
-    """The people and their total in each bucket of contributions `n`, by keys.
+def _by_bucket(keys: str, relation: str, own: str, n: str) -> str:
+    """The people in each bucket of their `own` number, by keys, and the total of their `n`.
 
-    People with equal contributions are counted first, because a bucket is slow to compute.
+    People with equal numbers are counted first, because a bucket is slow to compute.
     """
     sizes = (
-        f"SELECT {keys}{n} AS n, system.main.count(*) AS people FROM {relation} GROUP BY {keys}n"
+        f"SELECT {keys}{own} AS own, system.main.count(*) AS people, system.main.sum({n}) AS total "
+        f"FROM {relation} GROUP BY {keys}{own}"
     )
     return (
-        f"SELECT {keys}{bucket('n')} AS bucket, CAST(system.main.sum(people) AS BIGINT) AS people, "
-        f"system.main.sum(CAST(n AS HUGEINT) * people) AS total FROM ({sizes}) AS sizes "
+        f"SELECT {keys}{bucket('own')} AS bucket, "
+        "CAST(system.main.sum(people) AS BIGINT) AS people, "
+        f"CAST(system.main.sum(total) AS HUGEINT) AS total FROM ({sizes}) AS sizes "
         f"GROUP BY {keys}bucket"
     )
 

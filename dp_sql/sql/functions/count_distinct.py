@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
 from dp_sql.sql import literals
-from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded, PeopleOfGroups
+from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
+from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
@@ -29,8 +30,8 @@ class CountDistinct(Bounded):
     takes: ClassVar = {"__dp_pairs": PAIRS}
     udfs: ClassVar = {"__dp_sql_count_distinct": "BIGINT",
                       "__dp_sql_count_distinct_report": REPORT_TYPE}  # fmt: skip
-    written: ClassVar = ("BIGINT", REPORT_TYPE)
-    typed: ClassVar = ("NULL::BIGINT", f"NULL::{REPORT_TYPE}")
+    macro_types: ClassVar = ("BIGINT", REPORT_TYPE)
+    macro_samples: ClassVar = ("NULL::BIGINT", f"NULL::{REPORT_TYPE}")
     selections = BOUND_SELECTIONS
     largest = MAX_CONTRIBUTIONS
     open = OPEN_CONTRIBUTIONS
@@ -42,17 +43,17 @@ class CountDistinct(Bounded):
         sample = given.optional("sample_items", literals.read_sample, None)
         return replace(super().read(given, mechanism), sample_items=sample)
 
-    def given_to(self, mechanism: Mechanism) -> dict[str, Any]:
+    def mechanism_arguments(self, mechanism: Mechanism) -> dict[str, Any]:
         """With a sample, the mechanism has a part of beta, and the sample the other."""
-        numbers = super().given_to(mechanism)
+        numbers = super().mechanism_arguments(mechanism)
         if self.sample_items is not None:
             from dp_sql.udfs.count_distinct import item_sample
 
             numbers["beta"] = item_sample.for_each(self.beta)
         return numbers
 
-    def question(self, mechanism: Mechanism) -> dict[str, Any]:
-        numbers = self.given_to(mechanism)
+    def release_key(self, mechanism: Mechanism) -> dict[str, Any]:
+        numbers = self.mechanism_arguments(mechanism)
         if self.sample_items is not None:
             numbers["sample_items"] = self.sample_items
         return numbers
@@ -66,7 +67,7 @@ class CountDistinct(Bounded):
         return super().answer(found, loss)
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
-        says = str(mechanism.accuracy(**self.given_to(mechanism)))
+        says = str(mechanism.accuracy(**self.mechanism_arguments(mechanism)))
         if self.sample_items is None:
             return says
         from dp_sql.udfs.count_distinct import item_sample
@@ -81,7 +82,7 @@ class CountDistinct(Bounded):
         item, of_unit = [*names, "user_id"][:2]
         return "mechanism" not in given.arguments and folded(item or "") == folded(of_unit or "")
 
-    def of_people(self) -> tuple[Shape, Mechanism]:
+    def when_item_is_person(self) -> tuple[Shape, Mechanism]:
         """Each person has one item: nothing is to be bounded, and no graph is needed."""
         return CountPeople(**vars(self) | {"bound": 1}), REGISTRY["people"]["laplace"]
 
@@ -96,7 +97,7 @@ class CountDistinct(Bounded):
 
         ((items, people),) = lists
         offsets, people = runs_of_items(items, people, numbered=mechanism.ordered)
-        found = mechanism.run(offsets, people, **self.given_to(mechanism))
+        found = mechanism.run(offsets, people, **self.mechanism_arguments(mechanism))
         return self.answer(found, loss), self.public_accuracy(mechanism, None)
 
 
@@ -115,7 +116,7 @@ class CountOfCover(CountDistinct):
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         if mechanism.run_on_counts is None:
             raise InternalError("This mechanism needs pairs.")
-        found = mechanism.run_on_counts(lists[0].tolist(), **self.given_to(mechanism))
+        found = mechanism.run_on_counts(lists[0].tolist(), **self.mechanism_arguments(mechanism))
         return self.answer(found, loss), self.public_accuracy(mechanism, None)
 
 
@@ -140,7 +141,7 @@ class CountPeople(CountDistinct):
                 )
         return self
 
-    def of_person(self) -> dict[str, str]:
+    def person_values(self) -> dict[str, str]:
         return {"__dp_rows": "system.main.count(__dp_item)"}
 
     def vector(self) -> PeopleOfGroups:
@@ -158,8 +159,8 @@ class CountPeople(CountDistinct):
         return [rows.totals(self)]
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        found = mechanism.run(int(lists[0]), **self.given_to(mechanism))
-        return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
+        found = mechanism.run(int(lists[0]), **self.mechanism_arguments(mechanism))
+        return self.answer(found, loss), mechanism.accuracy(**self.mechanism_arguments(mechanism))
 
 
 DP_COUNT_DISTINCT = Function(

@@ -56,12 +56,18 @@ class _Quantiles(Shape):
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Self:
         """Check that there are bounds; what they are is read when the column's type is known."""
-        for end in cls.needs:
-            if end not in given.arguments:
-                described, values = cls.needs[end]
-                instead = [given.with_another(f"{end} := {value}") for value in values]
-                hint = "Bounds are public: choose them without looking at the data."
-                raise given.refuse(f"{given.name} needs {described}.", hint, instead)
+        if lacking := {end: cls.needs[end] for end in cls.needs if end not in given.arguments}:
+            needed = [described for described, _ in lacking.values()]
+            added = [
+                [f"{end} := {values[i]}" for end, (_, values) in lacking.items()] for i in range(3)
+            ]
+            if given.lacks_epsilon:
+                needed.append("epsilon := <number> (the privacy loss)")
+                added = [[*one, "epsilon := 1"] for one in added]
+            listed = needed[0] if len(needed) == 1 else f"{', '.join(needed[:-1])} and {needed[-1]}"
+            hint = "Bounds are public: choose them without looking at the data."
+            instead = [given.with_another(", ".join(one)) for one in added]
+            raise given.refuse(f"{given.name} needs {listed}.", hint, instead)
         check_written({name: given.arguments[name] for name in _BOUNDS if name in given.arguments})
         quantiles, is_list = cls.asked(given)
         return cls(
@@ -86,8 +92,8 @@ class _Quantiles(Shape):
             raise InternalError("The type of the item is not known yet.")
         return self.grid
 
-    def question(self, mechanism: Mechanism) -> dict[str, Any]:
-        return {**self.given_to(mechanism), "grid": self._grid}
+    def release_key(self, mechanism: Mechanism) -> dict[str, Any]:
+        return {**self.mechanism_arguments(mechanism), "grid": self._grid}
 
     def loss(self, mechanism: Mechanism) -> PrivacyLoss:
         """The loss of one run, which does not depend on the grid."""
@@ -102,7 +108,7 @@ class _Quantiles(Shape):
     def item_type(self, kind: str) -> str:
         return "BIGINT"
 
-    def of_person(self) -> Mapping[str, str]:
+    def person_values(self) -> Mapping[str, str]:
         return {"__dp_vote": f"system.main.arg_min(__dp_item, {WORD_UDF}(__dp_item))"}
 
     def summary(self, rows: MechanismRows) -> str:
@@ -118,20 +124,20 @@ class _Quantiles(Shape):
         return f"system.main.list_transform({answer}, lambda i: {self._grid.value('i')})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        answers = mechanism.run(lists[0], **self.given_to(mechanism))
+        answers = mechanism.run(lists[0], **self.mechanism_arguments(mechanism))
         return answers if self.detailed else answers[0], self.public_accuracy(mechanism, None)
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
-        return mechanism.accuracy(**self.given_to(mechanism), beta=self.beta)
+        return mechanism.accuracy(**self.mechanism_arguments(mechanism), beta=self.beta)
 
 
 class Quantile(_Quantiles):
     """One quantile, or a list of them."""
 
     udfs: ClassVar = {"__dp_sql_quantile": _ONE, "__dp_sql_quantiles": _SEVERAL}
-    detail = "system.main.ends_with(system.main.typeof(q), ']')"
-    written: ClassVar = ("VARCHAR", "VARCHAR[]")
-    typed: ClassVar = ("{}", "[{}]")
+    detailed_by = "system.main.ends_with(system.main.typeof(q), ']')"
+    macro_types: ClassVar = ("VARCHAR", "VARCHAR[]")
+    macro_samples: ClassVar = ("{}", "[{}]")
 
     @classmethod
     def asked(cls, given: Given) -> tuple[tuple[Fraction, ...], bool]:
@@ -146,8 +152,8 @@ class Median(_Quantiles):
     """The quantile at 1/2."""
 
     udfs: ClassVar = {"__dp_sql_median": _ONE}
-    written: ClassVar = ("VARCHAR",)
-    typed: ClassVar = ("{}",)
+    macro_types: ClassVar = ("VARCHAR",)
+    macro_samples: ClassVar = ("{}",)
 
 
 def _read_quantiles(argument: Argument, what: str) -> tuple[tuple[Fraction, ...], bool]:

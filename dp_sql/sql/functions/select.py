@@ -34,8 +34,8 @@ class Select(Shape):
     takes: ClassVar = {"__dp_scores": "VARCHAR[]", "__dp_sensitivities": "VARCHAR[]",
                        "__dp_different": "BIGINT"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_select": "BIGINT"}
-    written: ClassVar = ("VARCHAR",)
-    typed: ClassVar = ("{}",)
+    macro_types: ClassVar = ("VARCHAR",)
+    macro_samples: ClassVar = ("{}",)
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Select:
@@ -82,8 +82,8 @@ class Select(Shape):
         if min(sensitivities) < 0:
             message = "A sensitivity is negative; it says how far one person moves a score."
             raise ArgumentError(message)
-        place = mechanism.run(scores, sensitivities, **self.given_to(mechanism)) + 1
-        public = {**self.given_to(mechanism), "beta": self.beta}
+        place = mechanism.run(scores, sensitivities, **self.mechanism_arguments(mechanism)) + 1
+        public = {**self.mechanism_arguments(mechanism), "beta": self.beta}
         return place, mechanism.accuracy(sensitivities, **public)
 
 

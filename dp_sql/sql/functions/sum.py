@@ -12,14 +12,8 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from dp_sql.sql import literals
-from dp_sql.sql.functions.bounded import (
-    AMOUNT_TYPES,
-    Bounded,
-    bucket,
-    clamped,
-    scale_of,
-    units,
-)
+from dp_sql.sql.functions.amount_sql import AMOUNT_TYPES, bucket, clamped, scale_of, units
+from dp_sql.sql.functions.bounded import Bounded
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA
@@ -48,8 +42,8 @@ class Sum(Bounded):
     sums: ClassVar = {"people": "BIGINT", "high": "HUGEINT", "low": "HUGEINT"}
     total = "CAST(high AS VARCHAR) || ' ' || CAST(low AS VARCHAR)"
     udfs: ClassVar = {"__dp_sql_sum": "VARCHAR", "__dp_sql_sum_report": _REPORT}
-    written: ClassVar = ("VARCHAR", _REPORT)
-    typed: ClassVar = (
+    macro_types: ClassVar = ("VARCHAR", _REPORT)
+    macro_samples: ClassVar = (
         _NUMBER,
         f"system.main.struct_pack(estimate := {_NUMBER}, lower_bound := {_NUMBER}, "
         f"confidence := 0::DOUBLE, contribution_bound := {_NUMBER}, epsilon := 0::DOUBLE, "
@@ -88,9 +82,9 @@ class Sum(Bounded):
         return replace(self, bound=bound, one_sided=one_sided, kind=kind)
 
     @property
-    def limited(self) -> Mapping[str, Fraction | int | None]:
+    def limited_by_policy(self) -> Mapping[str, Fraction | int | None]:
         """Policies limit contributions in rows and items, not in the units of a column."""
-        return {**super().limited, "max_contributions": None}
+        return {**super().limited_by_policy, "max_contributions": None}
 
     @property
     def _is_wide(self) -> bool:
@@ -106,7 +100,7 @@ class Sum(Bounded):
             return super().column(name, sql, kind)
         return units(sql, kind)
 
-    def of_person(self) -> Mapping[str, str]:
+    def person_values(self) -> Mapping[str, str]:
         if not self._is_wide:
             return {"__dp_net": "system.main.sum(__dp_item)"}
         half = "CAST(__dp_item {} CAST('{}' AS {}) AS HUGEINT)"
@@ -146,8 +140,8 @@ class Sum(Bounded):
             high, low = map(int, text.split(" "))
             sums.append((high << 64) + low)
         listed = buckets.tolist(), people.tolist(), sums, sides.tolist()
-        found = mechanism.run(*listed, **self.given_to(mechanism))
-        return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
+        found = mechanism.run(*listed, **self.mechanism_arguments(mechanism))
+        return self.answer(found, loss), mechanism.accuracy(**self.mechanism_arguments(mechanism))
 
     def number(self, x: int) -> str:
         """Units of the last decimal place as a decimal that the type of the answer holds."""

@@ -38,9 +38,12 @@ class TopK(Shape):
     keys: ClassVar[tuple[str, ...]] = ("__dp_item",)
     sums: ClassVar = {"n": "BIGINT"}
     udfs: ClassVar = {_LIST: "BIGINT[]", _WITH_COUNTS: "STRUCT(place BIGINT, people BIGINT)[]"}
-    detail = "counts"
-    written: ClassVar = ("VARCHAR[]", 'STRUCT(item VARCHAR, "count" BIGINT)[]')
-    typed: ClassVar = ("[{}]", '[system.main.struct_pack(item := {}, "count" := 0::BIGINT)]')
+    detailed_by = "counts"
+    macro_types: ClassVar = ("VARCHAR[]", 'STRUCT(item VARCHAR, "count" BIGINT)[]')
+    macro_samples: ClassVar = (
+        "[{}]",
+        '[system.main.struct_pack(item := {}, "count" := 0::BIGINT)]',
+    )
 
     k: int
 
@@ -97,10 +100,10 @@ class TopK(Shape):
             return TopKOfPairs(**vars(call) | numbers)
         return call
 
-    def given_to(self, mechanism: Mechanism) -> dict[str, Any]:
+    def mechanism_arguments(self, mechanism: Mechanism) -> dict[str, Any]:
         """With counts, the mechanism has only the list's part of epsilon."""
         share = counts.LIST_SHARE if self.detailed else 1
-        return {**super().given_to(mechanism), "epsilon": self.epsilon * share}
+        return {**super().mechanism_arguments(mechanism), "epsilon": self.epsilon * share}
 
     def loss(self, mechanism: Mechanism) -> PrivacyLoss:
         """The loss of the list, and of its counts if there are any."""
@@ -112,8 +115,8 @@ class TopK(Shape):
         return self.k
 
     @property
-    def limited(self) -> Mapping[str, Fraction | int | None]:
-        return {**super().limited, "k": self.k}
+    def limited_by_policy(self) -> Mapping[str, Fraction | int | None]:
+        return {**super().limited_by_policy, "k": self.k}
 
     def value_type(self, types: Mapping[str, str]) -> str:
         item = types["item"]
@@ -173,7 +176,7 @@ class TopK(Shape):
                 f"k = {self.k} is more than the {n_items} items observed in the source.",
                 hint=f"{fewer} a public domain, whose absent items count zero people.",
             )
-        places = mechanism.run(people, **self.given_to(mechanism))
+        places = mechanism.run(people, **self.mechanism_arguments(mechanism))
         return self._with_counts(places, people), self._accuracy(mechanism, n_items)
 
     def _with_counts(self, places: Sequence[int], people: Any) -> list[Any]:
@@ -214,7 +217,7 @@ class TopK(Shape):
         return f"{of_counts}; {order}{of_list}"
 
     def _accuracy_of_list(self, mechanism: Mechanism, n_items: int) -> str:
-        public = {**self.given_to(mechanism), "beta": self.beta}
+        public = {**self.mechanism_arguments(mechanism), "beta": self.beta}
         return str(mechanism.accuracy(n_items, **public))
 
 
@@ -234,7 +237,7 @@ class TopKOfPairs(TopK):
         from dp_sql.udfs.topk import weighted_gaussian
 
         ((items, people),) = lists
-        places = mechanism.run(items, people, **self.given_to(mechanism))
+        places = mechanism.run(items, people, **self.mechanism_arguments(mechanism))
         n_people = weighted_gaussian.n_people(items, people) if self.detailed else None
         return self._with_counts(places, n_people), self._accuracy(mechanism, 0)
 

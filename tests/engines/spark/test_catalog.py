@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dp_sql.engines.spark import catalog as module
-from dp_sql.engines.spark.catalog import SparkCatalog, duckdb_type, readable
+from dp_sql.engines.spark import spark_catalog as module
+from dp_sql.engines.spark.spark_catalog import SparkCatalog, duckdb_type, readable
 from dp_sql.errors import DpSqlError, SourceError
 from tests.engines.spark.fake import FakeSpark, spark_type
 

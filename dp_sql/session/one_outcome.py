@@ -24,7 +24,7 @@ INTERRUPTED_UNSPENT = "The query was interrupted before anything was spent."
 _PAUSE = 0.05  # seconds between two attempts to stop abandoned work
 
 
-class Question:
+class OneOutcome:
     """One question from its start to its answer.
 
     Its work ends at a multiple of the deadline (seconds) from now; None: when it is done. `stop`

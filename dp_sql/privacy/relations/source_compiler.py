@@ -28,8 +28,9 @@ from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.collations import either
 from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value, refuse
-from dp_sql.privacy.expressions.compiler import compiled, settled
+from dp_sql.privacy.expressions.expression_compiler import compiled, settled
 from dp_sql.privacy.relations import joins
+from dp_sql.privacy.relations.base_tables import Tables, no_table
 from dp_sql.privacy.relations.constants import constant_rows
 from dp_sql.privacy.relations.from_clause import (
     ALLOWED,
@@ -48,12 +49,12 @@ from dp_sql.privacy.relations.from_clause import (
 )
 from dp_sql.privacy.relations.person_groups import grouped
 from dp_sql.privacy.relations.person_windows import has_windows, windowed
-from dp_sql.privacy.relations.tables import Tables, no_table
 from dp_sql.privacy.relations.tree import LeftJoin, Relation, Table, UnionAll, is_plain
 from dp_sql.privacy.relations.tree_sql import Written, written
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
 from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import can_have_same_bits
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
@@ -151,8 +152,9 @@ class Compiler:
             for i, value in enumerate(values):
                 try:
                     values[i] = settled(value, distinct)
-                except Refused:  # for the owner either of equal values of one person may stay
-                    if not self.tables.trusted:
+                except Refused:  # of public rows, either of equal values may stay
+                    clear = source.private is None or can_have_same_bits(value.type)
+                    if not (self.tables.trusted and clear):
                         raise
         relation = source.select(values, distinct=distinct is not None)
         return Rows(relation, tuple(names), tuple(values), source.person_type)
@@ -181,11 +183,10 @@ class Compiler:
         first, inner = flattened(clause.this)
         source = From()
         source.parts.append(self._part(first, source))
-        terms = where_terms(tree)
         for join in [*inner, *(tree.args.get("joins") or [])]:
             if join.this.args.get("joins"):
                 raise refuse(join.this, "Joins in brackets are not supported in a source", ALLOWED)
-            self._join(join, source, terms)
+            self._join(join, source, where_terms(tree))
         return source
 
     def _part(self, node: Node, source: From) -> FromPart:
@@ -267,7 +268,7 @@ class Compiler:
         try:
             self._joined(join, source, where)
         except Refused as refusal:
-            if refusal.node is join:  # what it could compare
+            if refusal.node is join and join.args.get("method") != "NATURAL":  # what it compares
                 with contextlib.suppress(QueryError):
                     names = self._part(join.this, source).rows.names
                     known = {name for part in source.parts for name in part.rows.names}
@@ -276,7 +277,7 @@ class Compiler:
 
     def _joined(self, join: Node, source: From, where: Sequence[Node]) -> None:
         natural = join.args.get("method") == "NATURAL"
-        only(join, {"this", "side", "kind", "on", "using", "method" if natural else "on"})
+        only(join, {"this", "side", "kind", *(["method"] if natural else ["on", "using"])})
         if joins.join_list(join, source, self.scope):
             return
         side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
@@ -284,7 +285,6 @@ class Compiler:
         if kind in {"SEMI", "ANTI"} and side in {"", "LEFT"}:
             return self._keep_matches(join, source, anti=kind == "ANTI")
         listed = (side, on, using, natural) == ("", None, [], False) and kind in {"", "CROSS"}
-        # FROM a, b is `listed`.
         known = side in {"", "LEFT"} and kind in {"", "INNER", "OUTER"} and (on or using or natural)
         if not (known or listed):
             why = "A source may only use inner, left, cross, semi and anti joins"

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, count
 
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.groups import by_keys, keys_of, keys_sql
+from dp_sql.privacy.private_sql.group_ctes import by_keys, keys_of, keys_sql
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
@@ -111,16 +111,16 @@ def private_sql(
     calls = [call_of(ticket, execution) for ticket in tickets]
     if not plans[0].parameters.reads_people:
         (plan,), (call,) = plans, calls
-        answer = _answer(plan, call, rows_of(plan, again=again), 1)
+        answer = _answer_select(plan, call, rows_of(plan, again=again), 1)
         return f"WITH {', '.join(_score_rows(plan))}, {answer}"
     people = PeopleRows(plans, calls, persons=persons)
     if len(plans) == 1:
         ctes = [*people.shared(), *people.of(0)]
-        answer = _answer(plans[0], calls[0], rows_of(plans[0], again=again), 1)
+        answer = _answer_select(plans[0], calls[0], rows_of(plans[0], again=again), 1)
         return f"WITH {', '.join(ctes)}, {answer}"
     ctes, names = people.shared(), [f"__dp_answer_{n}" for n, _ in enumerate(plans, 1)]
     for n, (plan, call, name) in enumerate(zip(plans, calls, names, strict=True)):
-        answer = _answer(plan, call, rows_of(plan, again=again), n + 1)
+        answer = _answer_select(plan, call, rows_of(plan, again=again), n + 1)
         answer = f"WITH {', '.join(people.of(n))}, {answer}"
         ctes.append(f"{name} AS MATERIALIZED ({answer})")
     columns = [*(f"{names[0]}.{name}" for name, _ in _key_columns(plans[0]))]
@@ -143,7 +143,7 @@ def merged_sql(
     """The same for one plan whose rows were read elsewhere, with columns of `release_columns`.
 
     `merged` is a relation: the merged summary, or rows in which codes stand for people. With keys,
-    `__dp_groups` is there as well (parts.py). `domain` lists all items in the rows, as `item`,
+    `__dp_groups` is there as well (parted_sql.py). `domain` lists all items in the rows, as `item`,
     where they are the domain.
     """
     shape, call, rows = plan.parameters, f"'{ticket}', {execution}", rows_of(plan)
@@ -153,7 +153,7 @@ def merged_sql(
     else:
         codes = {**_types(plan), "privacy_unit": "BIGINT"}
         rows = rows._replace(relation=merged, types=codes)
-    return f"WITH {_answer(plan, call, rows, 1)}"
+    return f"WITH {_answer_select(plan, call, rows, 1)}"
 
 
 def rows_of(plan: Plan, *, again: bool = False) -> MechanismRows:
@@ -168,7 +168,7 @@ def rows_of(plan: Plan, *, again: bool = False) -> MechanismRows:
     )
 
 
-def _answer(plan: Plan, call: str, rows: MechanismRows, number: int) -> str:
+def _answer_select(plan: Plan, call: str, rows: MechanismRows, number: int) -> str:
     """The lists of a plan, and the SELECT of its release; the `number` of its value."""
     shape = plan.parameters
     ctes = shape.lists(rows)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.groups import found_sql, groups_sql, keys_of
+from dp_sql.privacy.private_sql.group_ctes import found_sql, groups_sql, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.privacy.private_sql.statement import EXECUTION, rows_of
+from dp_sql.privacy.private_sql.release_select import EXECUTION, rows_of
 from dp_sql.sql.mechanism_rows import from_zero
 from dp_sql.sql.types import by_value
 

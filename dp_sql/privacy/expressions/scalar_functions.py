@@ -127,7 +127,7 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "date_diff": Scalar(("part", "date", "same"), "BIGINT", _SECONDS),
     "date_sub": Scalar(("part", "date", "same"), "BIGINT", _SECONDS),
 }  # fmt: skip
-ALIASES: Mapping[str, str] = {
+FUNCTION_ALIASES: Mapping[str, str] = {
     "len": "length", "char_length": "length", "character_length": "length", "prefix": "starts_with",
     "suffix": "ends_with", "position": "strpos", "instr": "strpos", "datediff": "date_diff",
     "datesub": "date_sub", "json_extract_string": "->>", "json_extract_path_text": "->>",

@@ -4,11 +4,9 @@ import contextlib
 import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import duckdb
 
-from dp_sql.engines.duckdb.in_pieces import Interrupts
 from dp_sql.errors import NotPrivate
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
 from dp_sql.sql.formatting import full_name, literal, quote
@@ -28,7 +26,6 @@ _LISTED = """
 _VIEW = """SELECT coalesce(sql, '') FROM system.main.duckdb_views()
     WHERE database_name = $1 AND schema_name = $2 AND view_name = $3"""
 _MAX_LISTED = 100  # names that are asked for at once, or remembered
-_MEANT = WeakKeyDictionary[Interrupts, dict[str, Parts]]()  # the tables that bare names meant
 _REGISTERED = re.compile(
     r"CREATE TEMP VIEW .+ AS SELECT \* FROM (pandas|arrow|python_arrow)_scan\w*\(\) AS \w+;",
     re.DOTALL,
@@ -38,12 +35,12 @@ _REGISTERED = re.compile(
 class Names:
     """The names of relations on a connection."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, session: Interrupts) -> None:
-        """`session` is one object in all of a session."""
+    def __init__(self, connection: duckdb.DuckDBPyConnection, meant: dict[str, Parts]) -> None:
+        """`meant`: what bare names meant earlier in the session; it is added to."""
         self._connection = connection
         self._known: dict[str, _Listed] = {}
         self._wanted: list[str] = []
-        self._meant = _MEANT.setdefault(session, {})
+        self._meant = meant
         # Of tables whose names were looked up: the columns by SQL that selects them all.
         self.columns: dict[str, list[tuple[str, str]]] = {}
 

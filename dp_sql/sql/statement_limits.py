@@ -17,7 +17,7 @@ from dp_sql.errors import NotSupported
 from dp_sql.sql.copies import copies
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import CLOSE, OPEN, Token, token_at
+from dp_sql.sql.tokens import CLOSE, OPEN, QUERY, Token, token_at
 
 MAX_BYTES = 200_000  # in UTF-8: 20,000 short literals; lexed in 0.2 s, 10 MB took 14 s
 MAX_TOKENS = 45_000  # words, names, literals and symbols; a list of 20,000 literals has 40,000
@@ -51,7 +51,7 @@ MAX_PARAMETERS = 10_000  # counting what lists and dictionaries hold
 MAX_PARAMETER_BYTES = 1_000_000  # characters, bytes and digits together
 
 _SUMMARIES = frozenset({"PIVOT", "UNPIVOT", "DESCRIBE", "DESC", "SHOW", "SUMMARIZE"})
-_QUERY = _SUMMARIES | {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
+_QUERIES = _SUMMARIES | QUERY | {"TABLE"}
 _RELATIONS = _SUMMARIES - {"DESC"} | {
     "SELECT", "FROM", "VALUES", "TABLE", "JOIN", "UNION", "EXCEPT", "INTERSECT", "LATERAL", "OVER",
     "WINDOW", "DISTINCT"}  # fmt: skip
@@ -198,7 +198,7 @@ class _Scan:
         """Enter a bracket; the tokens before it count for the expression inside."""
         opened.one_by_one = self._before(1) in _GROUPINGS
         follows = token_at(self._tokens, self._index + 1)
-        if follows.upper in _QUERY and not opened.is_case:
+        if follows.upper in _QUERIES and not opened.is_case:
             before = self._before(2 if self._before(1) == "ALL" else 1)
             in_list = before == "," and self._frames[-1].one_by_one
             is_table = before in _BEFORE_TABLES or in_list or self._index == 0

@@ -17,7 +17,7 @@ from dp_sql.engines.duckdb.arrow_rows import arrow_numbers, bits
 from dp_sql.engines.duckdb.tickets import Drawn, Tickets
 from dp_sql.errors import DpSqlError, InternalError
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.statement import GROUPS
+from dp_sql.privacy.private_sql.release_select import GROUPS
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.functions.avg import LAST, MEANS_TYPE
 from dp_sql.sql.mechanism_rows import PAIRS

@@ -27,7 +27,7 @@ from dp_sql.privacy.expressions.comparisons import (
     is_literal,
     refuse,
 )
-from dp_sql.privacy.expressions.functions import ALIASES, FUNCTIONS
+from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import EXACT_TYPES, family, same_bits
 
@@ -122,7 +122,7 @@ def _unsupported(node: Node) -> Exception:
         refusal.hint = "Ask for its value first, with a DP function, and write the answer here."
     if isinstance(node, exp.Anonymous) and node.name.lower() == "getvariable":
         refusal.hint = BY_PARAMETER
-    known = [*FUNCTIONS, *ALIASES]
+    known = [*FUNCTIONS, *FUNCTION_ALIASES]
     if isinstance(node, exp.Anonymous) and (near := guessed(node.name.lower(), known)):
         refusal.names, refusal.hint = [near], f"Did you mean {near}? {WAY_OUT}"
     return refusal

@@ -1,0 +1,54 @@
+"""What the engines of one session share: an owner's statements have an engine each.
+
+Its interrupts are counted, since DuckDB notices them only while a statement runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import duckdb
+
+from dp_sql.privacy.catalog import Parts
+
+T = TypeVar("T")
+
+
+class Interrupts:
+    """Counts interrupts of a session."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def add(self) -> None:
+        """Count an interrupt, from any thread."""
+        self.n += 1
+
+    def ending(self, pieces: Iterable[T], before: int) -> Generator[T]:
+        """Yield the pieces; raise if the count of interrupts is not `before`."""
+        try:
+            for piece in pieces:
+                if self.n != before:
+                    break
+                yield piece
+        except duckdb.Error:
+            if self.n == before:
+                raise
+        if self.n != before:
+            raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
+
+
+@dataclass
+class SessionState:
+    """The interrupts of a session, and what is remembered from one statement to the next.
+
+    statements: SQL with parameters, parsed. meant: the tables that bare names meant.
+    n_rows: of sources, when DuckDB was asked for their rows, and its estimate.
+    """
+
+    interrupts: Interrupts = field(default_factory=Interrupts)
+    statements: dict[str, duckdb.Statement] = field(default_factory=dict)
+    meant: dict[str, Parts] = field(default_factory=dict)
+    n_rows: dict[str, tuple[float, int]] = field(default_factory=dict)

@@ -1,0 +1,95 @@
+"""Runs SQL on a DuckDB connection as if its caller had written it there. Decides nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+import duckdb
+
+from dp_sql.engines.duckdb.session_state import SessionState
+
+Connection = duckdb.DuckDBPyConnection
+_MAX_KNOWN = 500  # answers that do not change: of the catalog, and about public tables
+_MAX_STATEMENTS = 100  # of some 40 kB each
+_WORD = re.compile(r"\w+")
+# What is evaluated in a frame with the caller's variables; compiled once.
+_CALL, _WITH_PARAMS, _WITH_PARAMETERS = (
+    compile(f"__dp_call(__dp_sql{given})", "<string>", "eval")
+    for given in ("", ", params=__dp_values", ", __dp_values")
+)
+
+
+class SqlRunner:
+    """A connection, and the caller's variables, which SQL may name as tables."""
+
+    def __init__(
+        self, connection: Connection, frame: FrameType | None, state: SessionState | None
+    ) -> None:
+        self.connection, self._frame = connection, frame
+        self.state = state or SessionState()
+
+    def run(self, sql: str, parameters: object = None) -> Connection:
+        """Execute SQL as if the caller had written `connection.execute(sql)`."""
+        return self._in_frame("execute", sql, parameters)  # type: ignore[no-any-return]
+
+    def run_again(self, sql: str, parameters: Sequence[object] = ()) -> Connection:
+        """The same; SQL with parameters is parsed once, and planned each time."""
+        if not parameters:
+            return self.run(sql)
+        known = self.state.statements
+        if sql not in known:
+            (known[sql],) = self.connection.extract_statements(sql)
+            forget_oldest(known, _MAX_STATEMENTS)
+        return self._in_frame("execute", known[sql], parameters)  # type: ignore[no-any-return]
+
+    def finish(self, sql: str, parameters: object = None) -> None:
+        """Execute SQL to its end and drop the result."""
+        result = self.run(sql, parameters)
+        if hasattr(result, "complete"):  # 2.0 streams, and refuses other work until the end
+            result.complete()
+
+    def bind(self, sql: str, parameters: object = None, keyword: str = "SELECT") -> None:
+        """Let DuckDB bind a statement of this first word and not run it; it raises its errors."""
+        if keyword in {"SELECT", "FROM", "VALUES", ""}:
+            self.relate(sql, parameters)  # a relation is bound when it is made, and run when read
+        elif keyword in {"WITH", "CREATE", "INSERT", "UPDATE", "DELETE", "COPY"}:
+            self.finish(f"EXPLAIN {sql}", parameters)
+
+    def relate(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyRelation | None:
+        """The relation of some SQL, as if the caller had written `connection.sql(sql)`."""
+        return self._in_frame("sql", sql, parameters)  # type: ignore[no-any-return]
+
+    def _in_frame(self, method: str, sql: str | duckdb.Statement, parameters: object) -> Any:
+        """Call a method of the connection in a frame with the caller's variables.
+
+        There DuckDB looks for dataframes. In a frame of this module, it would take a table called
+        `sql` for the variable of that name.
+        """
+        # Reading a frame's f_locals makes the frame keep a copy of them (up to Python 3.12), and
+        # with it every session and relation in it. So they are read only if a name fits.
+        text = sql if isinstance(sql, str) else sql.query
+        wanted = local_names(self._frame) & set(_WORD.findall(text))
+        values = self._frame.f_locals if self._frame is not None and wanted else {}
+        names = {name: values[name] for name in wanted if name in values}
+        names |= {"__dp_call": getattr(self.connection, method), "__dp_sql": sql}
+        call = _CALL
+        if parameters is not None:
+            names["__dp_values"] = parameters
+            call = _WITH_PARAMS if method == "sql" else _WITH_PARAMETERS
+        outer = self._frame.f_globals if self._frame is not None else {}
+        return eval(call, outer, names)
+
+
+def forget_oldest(known: dict[Any, Any], most: int = _MAX_KNOWN) -> None:
+    """Keep what a session remembers small."""
+    if len(known) > most:
+        del known[next(iter(known))]
+
+
+def local_names(frame: FrameType | None) -> set[str]:
+    """The names of the variables of a frame."""
+    code = frame.f_code if frame is not None else None
+    return {*code.co_varnames, *code.co_cellvars, *code.co_freevars} if code else set()

@@ -1,0 +1,75 @@
+"""Names in a source that are not its columns: aliases, answers, those of the query around it."""
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from dp_sql.errors import NotSupported
+from dp_sql.privacy.expressions.comparisons import Refused, Unbound
+from dp_sql.privacy.relations.from_clause import From
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.tokens import called, folded, tokenize
+
+BEFORE_SOURCE, BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "  # where a source is compiled
+
+
+def refuse_answers(select: DpSelect, bodies: Mapping[str, str]) -> None:
+    """Refuse a source that reads a CTE with DP calls: an answer is no person's row."""
+    for name, body in bodies.items():
+        if any(one.upper() in FUNCTIONS for one in called(tokenize(body))):
+            read = select.between(select.source)
+            for token in read:
+                if token.name is not None and folded(token.name) == name:
+                    message = f"The source reads {token.text}, which holds an answer."
+                    hint = "Ask for that answer first, and write its value into this statement."
+                    raise token.error(NotSupported, message, hint)
+
+
+def without_aliases(select: DpSelect, tree: exp.Select, rows: From) -> str:
+    """The WHERE clause with an expression of the list for each alias that is no column; or "".
+
+    So DuckDB reads it: a column of the source comes before an alias.
+    """
+    clause, aliases = tree.args.get("where"), select.aliases
+    if clause is None or select.condition is None or not aliases:
+        return ""
+    places = [
+        int(node.this.meta["start"]) - len(BEFORE_SOURCE) - len(BEFORE_CONDITION)
+        for node in clause.find_all(exp.Column)
+        if len(node.parts) == 1 and aliases.get(folded(node.name)) and not rows.has(node)
+        and node.find_ancestor(exp.Query) is tree and "start" in node.this.meta
+    ]  # fmt: skip
+    begin = select.condition[0]
+    starts = {place - len(select.source_text) + begin for place in places}
+    text = str(select.condition_text)
+    for token in reversed(select.between(select.condition)):
+        if token.start in starts:
+            expression = aliases[folded(token.name or "")]
+            text = f"{text[: token.start - begin]}({expression}){text[token.end - begin :]}"
+    return text if starts else ""
+
+
+def not_a_column(refusal: Refused | Unbound, select: DpSelect) -> tuple[str, str] | None:
+    """What to say of a name that is an answer's, an alias's, or a column of the query around."""
+    node = refusal.node
+    if not isinstance(node, exp.Column) or "is not a column of the source" not in refusal.message:
+        return None
+    name, table = folded(node.name), folded(node.table)
+    if not table and name in select.aliases:
+        if select.aliases[name] is not None:
+            return f"{node.name} is an alias of the list.", "Write its expression here."
+        hint = "Filter the answer in HAVING, or in an outer query: SELECT … FROM (SELECT …) WHERE …"
+        return f"{node.name} is an answer, which WHERE of its source cannot use.", hint
+    outside = select.outside_names
+    own = {folded(t.name) for t in select.between(select.source) if t.name is not None}
+    if outside is None or (table and (table not in outside or table in own)):
+        return None
+    if table or name in outside:
+        shown = f"{node.table}.{node.name}" if table else node.name
+        hint = (
+            "Ask for all groups at once, and join the answer: SELECT k, DP_COUNT(*, …) AS n FROM … "
+            "GROUP BY k."
+        )
+        return f"A source cannot use {shown}: it cannot refer to the query around it.", hint
+    return None

@@ -1,0 +1,205 @@
+"""The aggregates of DuckDB's that a query asks, and the DP call that answers each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+
+from dp_sql.sql.clauses import SelectText, enclosing_select
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.tokens import (
+    CLOSE,
+    OPEN,
+    Token,
+    folded,
+    matching,
+    queries_around,
+    split,
+    text_of,
+    token_at,
+)  # fmt: skip
+from dp_sql.udfs.mechanism import in_words
+
+_OURS = {
+    **dict.fromkeys(("COUNT", "COUNT_STAR", "COUNT_IF", "COUNTIF"), "DP_COUNT"), "SUM": "DP_SUM",
+    **dict.fromkeys(("AVG", "MEAN"), "DP_AVG"), "MEDIAN": "DP_MEDIAN",
+    **dict.fromkeys(("QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE",
+                     "PERCENTILE_CONT", "PERCENTILE_DISC"), "DP_QUANTILE"),
+    **dict.fromkeys(("MODE", "APPROX_TOP_K"), "DP_TOPK"),
+    "APPROX_COUNT_DISTINCT": "DP_COUNT_DISTINCT",
+}  # fmt: skip
+_ENDS = {"MIN": "0.01", "MAX": "0.99"}
+SPREADS = {"STDDEV", "STDDEV_POP", "STDDEV_SAMP", "STD", "VARIANCE", "VAR", "VAR_POP", "VAR_SAMP"}
+OF_SPREADS = (
+    "A variance is DP_AVG(x * x, …) - DP_AVG(x, …) ** 2: two releases, and each costs epsilon. "
+    "Where x * x may be too large for the type of x, write x::BIGINT * x."
+)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate: tokens [start, stop), with FILTER and WITHIN GROUP; call: the DP call."""
+
+    start: int
+    stop: int
+    call: str | None
+    in_window: bool
+    clause: str
+
+    def text(self, tokens: Sequence[Token]) -> str:
+        """How it is written, to compare it with others."""
+        return " ".join(token.upper or token.text for token in tokens[self.start : self.stop])
+
+
+@dataclass
+class Aggregated:
+    """One SELECT with aggregates of its own."""
+
+    select: SelectText
+    depth: int
+    aggregates: list[Aggregate] = field(default_factory=list)
+
+
+def has_aggregates(tokens: Sequence[Token], aggregates: Collection[str]) -> bool:
+    """Whether a statement calls an aggregate."""
+    known = {*_OURS, *_ENDS}
+    calls = (a for a, b in pairwise(tokens) if b.is_symbol("("))
+    return any(a.upper in known or folded(a.name or "") in aggregates for a in calls)
+
+
+def without_dp_function(tokens: Sequence[Token], aggregates: Collection[str]) -> list[str]:
+    """The aggregates of a statement that no DP function answers, in lower case."""
+    found = [
+        folded(a.text)
+        for a, b in pairwise(tokens)
+        if b.is_symbol("(") and (folded(a.name or "") in aggregates or a.upper == "COLUMNS")
+    ]
+    return [name for name in dict.fromkeys(found) if name.upper() not in {*_OURS, *_ENDS}]
+
+
+def queries_of(
+    tokens: Sequence[Token], private: Collection[str], aggregates: Collection[str]
+) -> list[Aggregated]:
+    """The SELECTs over private relations that have aggregates of their own."""
+    found: dict[int, Aggregated] = {}
+    windows = list(_windows(tokens))
+    spans: list[tuple[int, int]] = []
+    names = reading(tokens, private)
+    for i, (token, after) in enumerate(pairwise(tokens)):
+        name = folded(token.name or "")
+        known = name in aggregates or name.upper() in {*_OURS, *_ENDS, "HISTOGRAM"}
+        if not (known and after.is_symbol("(")) or token_at(tokens, i - 1).is_symbol("."):
+            continue
+        select = enclosing_select(tokens, i)
+        clause, source = select.clause_of(i), select.clause("FROM")
+        if clause is None or source is None or any(a <= i < b for a, b in spans):
+            continue
+        own = tokens[source.start : source.stop]
+        if not any(folded(t.name or "") in names for t in own):
+            continue
+        one = _aggregate(tokens, i, clause.keyword, windows)
+        if one is None:  # a window function: what is in its brackets may be an aggregate
+            continue
+        spans.append((one.start, one.stop))
+        key = select.clauses[0].start
+        query = found.setdefault(key, Aggregated(select, len(queries_around(tokens, i))))
+        query.aggregates.append(one)
+    return [*found.values()]
+
+
+def reading(tokens: Sequence[Token], private: Collection[str]) -> set[str]:
+    """The names of private relations, and of the CTEs of the statement, which may read them."""
+    ctes = {
+        folded(a.name)
+        for a, b in pairwise(tokens)
+        if a.name is not None and (b.upper == "AS" or b.is_symbol("("))
+    }
+    return {*private, *(ctes if tokens[0].upper == "WITH" else ())}
+
+
+def _windows(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """The spans of window functions, with their OVER (…)."""
+    for i, (token, after) in enumerate(pairwise(tokens)):
+        if token.upper == "OVER":
+            stop = matching(tokens, i + 1) + 1 if after.is_symbol("(") else i + 2
+            yield _call_before(tokens, i), stop
+
+
+def _call_before(tokens: Sequence[Token], end: int) -> int:
+    """Where the call that ends before a token begins, perhaps with FILTER (…) behind it."""
+    i, depth = end - 1, 0
+    while i > 0:
+        depth += tokens[i].is_symbol(*CLOSE) - tokens[i].is_symbol(*OPEN)
+        if depth == 0 and tokens[i].is_symbol("("):
+            if tokens[i - 1].upper != "FILTER":
+                return i - 1
+            i -= 1
+        i -= 1
+    return 0
+
+
+def _aggregate(
+    tokens: Sequence[Token], i: int, clause: str, windows: Sequence[tuple[int, int]]
+) -> Aggregate | None:
+    close = matching(tokens, i + 1)
+    stop, condition, order = close + 1, "", ""
+    while token_at(tokens, stop).upper in {"FILTER", "WITHIN"}:
+        opening = stop + 1 + (tokens[stop].upper == "WITHIN")
+        end = matching(tokens, opening)
+        if tokens[stop].upper == "FILTER":
+            condition = text_of(tokens[opening + 2 : end])
+        else:
+            order = text_of(tokens[opening + 3 : end])
+        stop = end + 1
+    if token_at(tokens, stop).upper == "OVER":
+        return None
+    inside = split(tokens, i + 2, close)
+    is_distinct = token_at(tokens, i + 2).upper == "DISTINCT"
+    parts = [text_of(tokens[a + (is_distinct and n == 0) : b]) for n, (a, b) in enumerate(inside)]
+    call = _dp_call(tokens[i].upper, [p for p in parts if p], is_distinct, condition, order)
+    in_window = any(a <= i < b for a, b in windows)
+    return Aggregate(i, stop, call, in_window, clause)
+
+
+def _dp_call(
+    name: str, parts: Sequence[str], is_distinct: bool, condition: str, order: str
+) -> str | None:
+    """The DP call for an aggregate, with {} for its epsilon; None: there is none."""
+    function, item, more = _OURS.get(name), parts[0] if parts else "*", [*parts[1:]]
+    if name in {"COUNT_IF", "COUNTIF"} and not is_distinct:
+        condition, item = " AND ".join(f"({p})" for p in filter(None, [condition, item])), "*"
+        condition = condition if "AND" in condition else condition[1:-1]
+    if is_distinct:
+        if name != "COUNT":
+            return None
+        function, listed = "DP_COUNT_DISTINCT", [item, *more]
+        if len(listed) == 1 and item.startswith("(") and "," in item and item.endswith(")"):
+            listed = [one.strip() for one in item[1:-1].split(",")]
+        item = listed[0] if len(listed) == 1 else f"concat_ws('|', {', '.join(listed)})"
+        more = []
+    if name in _ENDS:
+        function, more = "DP_QUANTILE", [_ENDS[name]] if not more else ["-", "-"]
+    if name == "MODE":
+        more = ["1"]
+    if name.startswith("PERCENTILE_"):
+        words, by = order.split(), item
+        is_falling = bool(words) and words[-1].upper() == "DESC"
+        item = " ".join(words[:-1]) if words and words[-1].upper() in {"ASC", "DESC"} else order
+        more = [_from_above(by) if is_falling else by]
+    expected = len(FUNCTIONS[function].positional) if function else 0
+    if not item or len(more) != expected - 1 or (order and not name.startswith("PERCENTILE_")):
+        return None
+    if condition:
+        item = f"CASE WHEN {condition} THEN {1 if item == '*' else item} END"
+    if item == "*" and function != "DP_COUNT":
+        return None
+    return f"{function}({', '.join([item, *more])}, epsilon := {{}})"
+
+
+def _from_above(q: str) -> str:
+    try:
+        return in_words(1 - Fraction(q))
+    except ValueError:
+        return ""

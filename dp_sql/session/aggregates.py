@@ -1,0 +1,239 @@
+"""The same question with DP functions, for a query that asks it with DuckDB's aggregates.
+
+FROM, WHERE and GROUP BY stay as they are written. Where an aggregate is used more than once, or
+within a window function, it is asked once in a subquery and named outside: one release is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from dp_sql.errors import NotPrivate, QueryError
+from dp_sql.session.aggregate_calls import (
+    OF_SPREADS,
+    SPREADS,
+    Aggregated,
+    has_aggregates,
+    queries_of,
+    reading,
+    without_dp_function,
+)  # fmt: skip
+from dp_sql.session.corrections import THE_FUNCTIONS
+from dp_sql.sql.clauses import SelectText, enclosing_select
+from dp_sql.sql.group_keys import group_keys
+from dp_sql.sql.select_list import Functions
+from dp_sql.sql.tokens import (
+    Token,
+    called,
+    dotted_names,
+    folded,
+    split,
+    text_of,
+    token_at,
+)  # fmt: skip
+
+
+def read_directly(
+    name: str, tokens: Sequence[Token], private: Collection[str], functions: Functions, epsilon: str
+) -> QueryError:
+    """The refusal of a query that reads people's rows itself, with one that asks as much."""
+    names = frozenset(called(tokens))
+    kinds = functions.function_kinds(names) if names else {}
+    aggregates = {one for one in names if "aggregate" in kinds.get(one, ())}
+    missing = without_dp_function(tokens, aggregates)
+    why = f"There is no DP function for {missing[0]}. " if missing else ""
+    if {one.upper() for one in missing} & SPREADS:
+        why += f"{OF_SPREADS} "
+    if not missing and not has_aggregates(tokens, aggregates):
+        why = "Rows are not released, only answers about them. "
+    at = next((t for t in tokens if t.name and folded(t.name) == folded(name)), tokens[0])
+    candidates = [] if missing == ["columns"] else [
+        *with_dp_functions(tokens, epsilon, private, aggregates)
+    ]  # fmt: skip
+    return at.error(
+        NotPrivate, f"{name} is private: it can be read only through DP functions.",
+        f"{why}{THE_FUNCTIONS} DESCRIBE {name} shows the columns.", candidates,
+    )  # fmt: skip
+
+
+def with_dp_functions(
+    tokens: Sequence[Token], epsilon: str, private: Collection[str], aggregates: Collection[str]
+) -> Iterator[str]:
+    """Statements that ask the same with DP functions; a session tries them.
+
+    private: the folded names of the relations that hold people's rows. aggregates: those of the
+    functions that are aggregates.
+    """
+    queries = queries_of(tokens, private, aggregates)
+    depths = sorted({query.depth for query in queries})
+    chosen = [[q for q in queries if q.depth == depth] for depth in depths]
+    chosen += [[query] for query in queries] if len(queries) > len(depths) else []
+    for some in chosen:
+        if all(one.call is not None for query in some for one in query.aggregates):
+            text = tokens[0].source
+            edits = [edit for query in some for edit in _edits(tokens, query, epsilon)]
+            for start, stop, new in sorted(edits, reverse=True):
+                text = text[: tokens[start].start] + new + text[tokens[stop - 1].end :]
+            yield text
+    if not queries:
+        yield from _counted(tokens, epsilon, private)
+
+
+_Edit = tuple[int, int, str]  # tokens [start, stop), and what is written there
+
+
+def _edits(tokens: Sequence[Token], query: Aggregated, epsilon: str) -> list[_Edit]:
+    """How a SELECT asks with DP functions."""
+    calls = {one.text(tokens): str(one.call).replace("{}", epsilon) for one in query.aggregates}
+    listed = [one for one in query.aggregates if one.clause == "SELECT"]
+    texts = [one.text(tokens) for one in listed]
+    outside = [one for one in query.aggregates if one.clause != "SELECT"]
+    items = _items(tokens, query.select)
+    whole = {
+        one.text(tokens): item
+        for one in listed
+        for item in items
+        if item[0] == one.start and one.stop >= item[1] - 2
+        and (one.stop == item[1] or tokens[item[1] - 1].name is not None)
+    }  # fmt: skip
+    is_simple = (
+        len(texts) == len({*texts})
+        and not any(one.in_window for one in query.aggregates)
+        and all(one.text(tokens) in whole for one in outside)
+    )
+    if not is_simple:
+        return _wrapped(tokens, query, calls)
+    names: dict[str, str] = {}
+    edits: list[_Edit] = []
+    used = {one.text(tokens) for one in outside}
+    for one in listed:
+        text = one.text(tokens)
+        added = ""
+        if text in whole and text in used:
+            _, stop = whole[text]
+            alias = tokens[stop - 1].name if stop > one.stop else None
+            names[text] = alias or _free(tokens, len(names))
+            added = "" if alias else f" AS {names[text]}"
+        edits.append((one.start, one.stop, calls[text] + added))
+    edits += [(one.start, one.stop, names[one.text(tokens)]) for one in outside]
+    return edits
+
+
+def _free(tokens: Sequence[Token], number: int) -> str:
+    """A name that the statement does not use."""
+    taken = {folded(token.name or "") for token in tokens}
+    names = (f"n{i or ''}" for i in range(number, number + 1000))
+    return next(name for name in names if name not in taken)
+
+
+def _items(tokens: Sequence[Token], select: SelectText) -> list[tuple[int, int]]:
+    listed = select.clause("SELECT")
+    if listed is None:
+        return []
+    start = listed.start + 1 + (token_at(tokens, listed.start + 1).upper in {"DISTINCT", "ALL"})
+    return split(tokens, start, listed.stop)
+
+
+def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) -> list[_Edit]:
+    """A SELECT over a subquery in which each aggregate is asked once."""
+    select, items = query.select, _items(tokens, query.select)
+    source, where, group = (select.clause(word) for word in ("FROM", "WHERE", "GROUP"))
+    listed = select.clause("SELECT")
+    assert source is not None
+    if listed is None:
+        return []
+    places = [one.start for one in query.aggregates]
+    try:
+        keys = group_keys(tokens, group, tuple(items), places) if group is not None else ()
+    except QueryError:
+        return []
+    names: dict[str, str] = {}
+    for text in calls:
+        own = next((one for one in query.aggregates if one.text(tokens) == text), None)
+        item = next(
+            (i for i in items if own and i[0] == own.start and 0 < i[1] - own.stop <= 2), None
+        )
+        alias = tokens[item[1] - 1].name if item else None
+        names[text] = alias or _free(tokens, len(names))
+    inner_keys, outer = [], [(one.start, one.stop, names[one.text(tokens)])
+                             for one in query.aggregates]  # fmt: skip
+    for n, key in enumerate(keys):
+        called = key.parts[-1]
+        if key.is_expression and called == key.text:
+            called = f"k{n or ''}"
+        is_column = not key.is_expression
+        inner_keys.append(key.text if is_column else f"{key.text} AS {called}")
+        for start, stop in _same(tokens, key.text, listed.start, query.select.clauses[-1].stop):
+            inside_source = source.start <= start < source.stop
+            in_group = group is not None and group.start <= start < group.stop
+            if not inside_source and not in_group and (not is_column or "." in key.text):
+                outer.append((start, stop, called))
+    inner_items = [*inner_keys, *(f"{calls[text]} AS {names[text]}" for text in calls)]
+    parts = [f"SELECT {', '.join(inner_items)} {text_of(tokens[source.start : source.stop])}"]
+    if where is not None:
+        parts.append(text_of(tokens[where.start : where.stop]))
+    if keys:
+        parts.append("GROUP BY " + ", ".join(key.text for key in keys))
+    inner = " ".join(parts)
+    pieces = [_edited(tokens, listed.start, listed.stop, outer), f"FROM ({inner})"]
+    for clause in select.clauses:
+        if clause.keyword in {"HAVING", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "WINDOW"}:
+            written = _edited(tokens, clause.start, clause.stop, outer)
+            if clause.keyword == "HAVING":
+                written = f"WHERE{written[6:]}"
+            pieces.append(written)
+    start, stop = select.clauses[0].start, select.clauses[-1].stop
+    return [(start, stop, " ".join(pieces))]
+
+
+def _same(tokens: Sequence[Token], text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Where tokens of a span are written as a key is."""
+    for i in range(start, stop):
+        for j in range(i + 1, min(stop, i + 60) + 1):
+            written = text_of(tokens[i:j])
+            if len(written) > len(text):
+                break
+            is_part = token_at(tokens, i - 1).is_symbol(".") or token_at(tokens, j).is_symbol(".")
+            if written == text and not is_part and token_at(tokens, i - 1).upper != "AS":
+                yield i, j
+
+
+def _edited(tokens: Sequence[Token], start: int, stop: int, edits: Sequence[_Edit]) -> str:
+    """The text of a span with what is written in it; no edit is made inside another."""
+    own = [edit for edit in edits if start <= edit[0] and edit[1] <= stop]
+    outermost = [a for a in own if not any(b[0] <= a[0] and a[1] <= b[1] and a != b for b in own)]
+    text, begin = tokens[0].source, tokens[start].start
+    end = tokens[stop - 1].end
+    pieces, at = [], begin
+    for first, last, new in sorted(set(outermost)):
+        pieces += [text[at : tokens[first].start], new]
+        at = tokens[last - 1].end
+    return "".join([*pieces, text[at:end]])
+
+
+def _counted(tokens: Sequence[Token], epsilon: str, private: Collection[str]) -> Iterator[str]:
+    """For rows, which are not released: their number, under the same conditions."""
+    names = reading(tokens, private)
+    first = next((i for i, t in enumerate(tokens) if folded(t.name or "") in private), None)
+    if first is None:
+        return
+    for place in dict.fromkeys((len(tokens) - 1, first)):
+        select = enclosing_select(tokens, place)
+        listed, source = select.clause("SELECT"), select.clause("FROM")
+        if source is None or select.clause("GROUP") is not None:
+            continue
+        if not any(folded(t.name or "") in names for t in tokens[source.start : source.stop]):
+            continue
+        clauses = [c for c in select.clauses if c.keyword in {"FROM", "WHERE"}]
+        body = " ".join(text_of(tokens[c.start : c.stop]) for c in clauses)
+        start, stop = select.clauses[0].start, select.clauses[-1].stop
+        before = tokens[0].source[tokens[0].start : tokens[start].start]
+        after = tokens[0].source[tokens[stop - 1].end : tokens[-1].end]
+        called = f"DP_COUNT(*, epsilon := {epsilon})"
+        if listed is not None and token_at(tokens, listed.start + 1).upper == "DISTINCT":
+            columns = [text_of(tokens[a:b]) for a, b in _items(tokens, select)]
+            if len(columns) == 1 and dotted_names(tokens[listed.start + 2 : listed.stop]):
+                called = f"DP_COUNT_DISTINCT({columns[0]}, epsilon := {epsilon})"
+        yield f"{before}SELECT {called} AS n {body}{after}"
+    if tokens[0].upper == "SUMMARIZE" or len(tokens) < 6:
+        yield f"SELECT DP_COUNT(*, epsilon := {epsilon}) AS n FROM {tokens[first].text}"

@@ -1,0 +1,113 @@
+"""Which values of a proposed statement are only examples, and what to replace them by. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dp_sql.errors import ParseError
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.tokens import Token, folded, matching, split, text_of, token_at, tokenize
+
+Given = dict[str, str]  # the named arguments of a call, and its positional numbers, as written
+
+_MEANT = {
+    "epsilon": "epsilon by the privacy loss that you choose",
+    "k": "k by how many items you want",
+    "q": "q by your quantile",
+    "delta": "delta by a number well below one over the number of people",
+    "step": "step by the distance between possible answers",
+}
+_BOUNDS = {
+    ("lower", "upper"): "lower and upper by the range that you know without looking at the data",
+    ("lower",): "lower by the least value that you know without looking at the data",
+    ("upper",): "upper by the largest value that you know without looking at the data",
+}
+_OF_ENDS = {"0.01", "0.99"}  # these quantiles are what was asked, nearly
+_CLOSE = (
+    "The largest or least value may be one person's, so it is not released; a quantile is close."
+)
+
+
+def examples(before: str, after: str, known: Sequence[str] = ()) -> str:
+    """What to say of values that a statement has and the one before it has not; maybe nothing.
+
+    known: what the policy or its tables give, which is no example.
+    """
+    try:
+        old, new = _calls(before), _calls(after)
+    except ParseError:
+        return ""
+    already = {(name, value) for call in old for name, value in call.items()}
+    is_same_call = len(old) == len(new)
+    names = {name for call in old for name in call} if is_same_call else set()
+    came: Given = {}
+    for call in new:
+        for name, value in call.items():
+            is_new = (name, value) not in already and name not in names
+            is_new = is_new and f"{name} := {value}" not in before  # in a string, as for dp(…)
+            is_known = value in known or (value.startswith("(") and value[1:-1] in ", ".join(known))
+            if is_new and not is_known and (is_same_call or name not in {"k", "q"}):
+                came.setdefault(name, value)
+    ends = [call["q"] for call in new if call.get("q") in _OF_ENDS]
+    is_close = any(("q", q) not in already for q in ends) and not is_same_call
+    return " ".join([_CLOSE] * is_close + _sentences(came))
+
+
+def _sentences(came: Given) -> list[str]:
+    replaced = [said for name, said in _MEANT.items() if name in came]
+    bounds = tuple(name for name in ("lower", "upper") if name in came)
+    if bounds:
+        replaced.insert(bool("epsilon" in came), _BOUNDS[bounds])
+    sets = [name for name in ("domain", "groups") if name in came and _is_list(came[name])]
+    replaced += [f"{name} by your own public values" for name in sets]
+    found = []
+    if replaced:
+        found.append(f"Examples to replace: {'; '.join(replaced)}.")
+    if "max_groups_contributed" in came:
+        number = came["max_groups_contributed"]
+        where = "one group" if number == "1" else f"at most {number} groups"
+        found.append(
+            f"With max_groups_contributed := {number}, each person counts in {where} only."
+        )
+    if "privacy_unit" in came:
+        unit = came["privacy_unit"]
+        found.append(f"{unit} is a guess: check that it identifies the person of each row.")
+    return found
+
+
+def _is_list(value: str) -> bool:
+    return value.startswith(("[", "(", "range")) and "observed" not in value
+
+
+def _calls(text: str) -> list[Given]:
+    """The arguments of each DP call, in order."""
+    tokens, found = tokenize(text), []
+    for i, token in enumerate(tokens):
+        name = (token.name or "").upper()
+        if name.startswith("DP_") and token_at(tokens, i + 1).is_symbol("("):
+            function = FUNCTIONS.get(name)
+            positions = [*(function.positional if function else ()), "", ""]
+            close = matching(tokens, i + 1)
+            given: Given = {}
+            for n, (start, stop) in enumerate(split(tokens, i + 2, close)):
+                _add(given, tokens[start:stop], positions[min(n, len(positions) - 1)])
+            found.append(given)
+    return found
+
+
+def _add(given: Given, part: Sequence[Token], position: str) -> None:
+    if token_at(part, 1).is_symbol(":=", "=>"):
+        given[folded(part[0].name or "")] = text_of(part[2:])
+    elif position in {"k", "q"}:
+        given[position] = text_of(part)
+
+
+def left_out(before: str, after: str) -> list[str]:
+    """The named arguments that a correction drops, in the order in which they are written."""
+    try:
+        old, new = _calls(before), _calls(after)
+    except ParseError:
+        return []
+    kept = {name for call in new for name in call}
+    dropped = (name for call in old for name in call if name not in kept)
+    return [name for name in dict.fromkeys(dropped) if name in {"lower", "upper"}]

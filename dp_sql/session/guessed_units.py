@@ -1,0 +1,107 @@
+"""Which column may be the privacy unit that an owner's statement does not name.
+
+Keys are evidence, names are a guess (dp_sql/policy/template.py), and the owner decides. A column
+that leads to rows with a person of their own, such as order_items.order_id, is no person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue
+from dp_sql.engines.duckdb.sql_runner import Connection
+from dp_sql.policy.owners_catalogue import Listed
+from dp_sql.policy.template import Proposal, proposals, speaks_of_people
+from dp_sql.sql.formatting import shown_name
+from dp_sql.sql.tokens import Token, folded, put, text_of, token_at, tokenize
+
+_EXAMPLE = "user_id"  # what the refusal of a call without a privacy unit fills in
+
+
+def with_guessed_units(text: str, connection: Connection) -> Callable[[str], Sequence[str]]:
+    """A function from a correction of the text to corrections whose privacy unit is a person's.
+
+    Where the text names a privacy unit, they stay as they are.
+    """
+    if _units(tokenize(text)):
+        return lambda candidate: [candidate]
+    with CATALOG_LOCK:
+        tables = [one for one in DatabaseCatalogue(connection).listed() if not one.is_view]
+    return lambda candidate: _guessed(candidate, tables, proposals(tables))
+
+
+def _guessed(
+    candidate: str, tables: Sequence[Listed], known: dict[Listed, Proposal]
+) -> Sequence[str]:
+    tokens = tokenize(candidate)
+    units = _units(tokens)
+    if not units:
+        return [candidate]
+    names = {folded(token.name) for token in tokens if token.name is not None}
+    read = [one for one in tables if folded(one.parts[-1]) in names]
+    ways = [(one, way) for one in read if one in known for way in known[one].ways]
+    found = [_with_unit(units, way.column) for _, way in ways if way.to is None]
+    for table, way in ways:
+        if way.to is not None and not found:
+            found += _joined(tokens, units, table, way.column, way.to, known)
+    leads = {folded(way.column) for _, way in ways if way.to is not None}
+    if {folded(unit.name or "") for unit in units} == {_EXAMPLE}:
+        return found or [candidate]
+    is_named = all(speaks_of_people(u.name or "") and folded(u.name or "") not in leads
+                   for u in units)  # fmt: skip
+    return [candidate] if is_named or candidate in found else []
+
+
+def _units(tokens: Sequence[Token]) -> list[Token]:
+    """The values of privacy_unit := … that are one name."""
+    return [
+        token_at(tokens, i + 2)
+        for i, (name, sign) in enumerate(pairwise(tokens))
+        if folded(name.name or "") == "privacy_unit" and sign.is_symbol(":=", "=>")
+    ]
+
+
+def _with_unit(units: Sequence[Token], column: str) -> str:
+    text = units[0].source
+    for token in reversed(units):
+        text = text[: token.start] + shown_name(column) + text[token.end :]
+    return text
+
+
+def _joined(
+    tokens: Sequence[Token],
+    units: Sequence[Token],
+    table: Listed,
+    column: str,
+    to: tuple[Listed, str],
+    known: dict[Listed, Proposal],
+) -> list[str]:
+    """The statement with a join to the table whose rows have the person."""
+    other, key = to
+    ways = known[other].ways if other in known else ()
+    if not ways or ways[0].to is not None:
+        return []
+    i = next(
+        (i for i, (word, name) in enumerate(pairwise(tokens))
+         if word.upper == "FROM" and folded(name.name or "") == folded(table.parts[-1])), None,
+    )  # fmt: skip
+    if i is None:
+        return []
+    following = token_at(tokens, i + 2)
+    if following.is_symbol(".", ",") or (
+        following.name is not None and following.upper not in _AFTER_FROM
+    ):
+        return []
+    here, there = (shown_name(one.parts[-1]) for one in (table, other))
+    same = folded(column) == folded(key)
+    condition = f"USING ({shown_name(column)})" if same else (
+        f"ON {here}.{shown_name(column)} = {there}.{shown_name(key)}"
+    )  # fmt: skip
+    joined = put(
+        tokens[i + 1 : i + 2], f"{text_of(tokens[i + 1 : i + 2])} JOIN {there} {condition}"
+    )
+    return [_with_unit(_units(tokenize(joined)), ways[0].column)]
+
+
+_AFTER_FROM = {"WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "QUALIFY", "UNION"}

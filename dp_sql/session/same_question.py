@@ -1,0 +1,294 @@
+"""Does a corrected statement still ask what the refused one asked?
+
+A correction that works may answer another question: without a condition, of other groups, about
+another column. So each step from a statement to its correction is compared here, by the words of
+its source, its conditions, its keys and what it aggregates. Pure: it reads tokens and no catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from dp_sql.errors import ParseError, guessed
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.restated import Restated
+from dp_sql.sql.tokens import Token, folded, matching, split, text_of, token_at, tokenize
+
+
+class Kept(IntEnum):
+    """What a correction keeps of a question: LOST is never proposed, OTHER is called so."""
+
+    LOST = 0
+    OTHER = 1
+    SAME = 2
+
+
+_CONDITIONS = {"WHERE", "HAVING", "QUALIFY", "ON", "WHEN"}
+_REGIONS = {
+    **dict.fromkeys(_CONDITIONS, "condition"), "GROUP": "group", "USING": "using",
+    "SELECT": "list", "FROM": "source", "JOIN": "source", "ORDER": "order", "LIMIT": "order",
+    "OFFSET": "order", "TABLESAMPLE": "order", "THEN": "list", "ELSE": "list",
+}  # fmt: skip
+# Each changes what is asked if it goes or comes.
+_CHANGES = {
+    "DISTINCT", "LIMIT", "OFFSET", "SAMPLE", "TABLESAMPLE", "LEFT", "RIGHT", "FULL", "ASOF",
+    "CROSS", "SEMI", "ANTI", "POSITIONAL", "UNION", "INTERSECT", "EXCEPT", "ROLLUP", "CUBE", "SETS",
+    "OVER", "ORDER",
+}  # fmt: skip
+_NO_NAMES = _CHANGES | _REGIONS.keys() | {
+    "AS", "AND", "OR", "NOT", "IN", "IS", "NULL", "BETWEEN", "LIKE", "ILIKE", "CASE", "THEN",
+    "ELSE", "END", "BY", "CAST", "TRY_CAST", "TRUE", "FALSE", "WITH", "RECURSIVE", "ALL", "DESC",
+    "ASC", "INTERVAL", "DATE", "TIMESTAMP", "TIMESTAMPTZ", "INNER", "OUTER", "NATURAL", "FILTER",
+    "WITHIN", "EXISTS", "EXPLAIN", "ANALYZE", "FORMAT", "CREATE", "TABLE", "TEMP", "VIEW", "COPY",
+    "PREPARE", "DESCRIBE", "SUMMARIZE", "VALUES", "NULLS", "FIRST", "LAST", "PERCENT", "ROWS",
+    "IGNORE", "RESPECT", "GROUPING",
+}  # fmt: skip
+# What aggregates ask, whoever answers them.
+_ASKS = {
+    **dict.fromkeys(("count", "count_star", "count_if", "countif", "dp_count", "dp_count_if",
+                     "dp_countif"), "count"),
+    **dict.fromkeys(("sum", "dp_sum"), "sum"),
+    **dict.fromkeys(("avg", "mean", "dp_avg", "dp_mean"), "avg"),
+    **dict.fromkeys(("median", "quantile", "quantile_cont", "quantile_disc", "approx_quantile",
+                     "percentile_cont", "percentile_disc", "dp_median", "dp_quantile",
+                     "dp_percentile"), "quantile"),
+    **dict.fromkeys(("mode", "approx_top_k", "dp_topk", "dp_mode"), "topk"),
+    **dict.fromkeys(("approx_count_distinct", "dp_count_distinct"), "count_distinct"),
+}  # fmt: skip
+_NEAR = {"max", "min", "dp_max", "dp_min"}  # a quantile is close to these
+_NAMED = frozenset(name for function in FUNCTIONS.values() for name in function.named)
+
+
+class _Words(NamedTuple):
+    """The words of a statement, folded, by the part of it that they are in.
+
+    by_region: names and values. asks: what is aggregated. called: other functions of the list.
+    given: all words, also those of named arguments. aliases: names that the statement defines.
+    qualified: the names before a dot, with what follows. changes: keywords, as often as they occur.
+    """
+
+    by_region: Mapping[str, set[str]]
+    asks: set[str]
+    called: set[str]
+    given: set[str]
+    aliases: set[str]
+    qualified: set[str]
+    changes: Mapping[str, int]
+    nothing_compared: int
+
+
+def kept(before: str, after: str) -> Kept:
+    """What a correction keeps of a statement's question."""
+    if isinstance(after, Restated):
+        return Kept.SAME
+    try:
+        old, new = _words(before), _words(after)
+    except ParseError:  # of quotes that are not closed
+        return Kept.OTHER
+    if new.nothing_compared > old.nothing_compared:
+        return Kept.LOST
+    gone = {word for word in old.qualified if word in old.aliases} - new.qualified
+    if gone:  # a column of another relation is meant
+        return Kept.LOST
+    found = min(_of_aggregates(old, new), _of_keywords(old, new))
+    for region, words in old.by_region.items():
+        inside = new.by_region.get(region, set())
+        if region in {"list", "order", "source"}:
+            inside = inside | new.given
+        if region == "call":  # count(*) FILTER (WHERE …) is a CASE in the call
+            inside = (
+                inside | new.by_region.get("condition", set()) | new.by_region.get("list", set())
+            )
+        if region in {"condition", "using"}:  # JOIN … USING (a) for ON x.a = y.a
+            inside = inside | new.by_region.get("using", set())
+            inside = inside | new.by_region.get("condition", set())
+        missing = {w for w in words - inside if not _is_mistyped(w, inside, old)}
+        if missing and region not in {"list", "order"}:
+            return Kept.LOST
+        found = min(found, Kept.OTHER if missing else Kept.SAME)
+    for region in ("condition", "group"):
+        known = old.given if region == "group" else old.by_region.get(region, set())
+        known = known | old.by_region.get("call", set()) | old.by_region.get("using", set())
+        added = new.by_region.get(region, set()) - known - new.aliases
+        if region == "condition":
+            added = {w for w in added if not guessed(w, [*old.given - new.given])}
+        found = min(found, Kept.OTHER if added else Kept.SAME)
+    return found
+
+
+def _of_aggregates(old: _Words, new: _Words) -> Kept:
+    missing, added = old.asks - new.asks, new.asks - old.asks
+    others = {w for w in old.called - new.called - new.given if not guessed(w, [*new.given])}
+    if (others and others <= _NEAR and "quantile" in added) or missing == {"count_distinct"}:
+        return Kept.OTHER
+    if missing or others:
+        return Kept.LOST
+    if added and not any(w.startswith("dp_") for w in old.called):  # DP_TOP for DP_TOPK
+        return Kept.OTHER
+    return Kept.SAME
+
+
+def _of_keywords(old: _Words, new: _Words) -> Kept:
+    words = old.changes.keys() | new.changes.keys()
+    return Kept.SAME if all(old.changes.get(w) == new.changes.get(w) for w in words) else Kept.OTHER
+
+
+def _is_mistyped(word: str, inside: set[str], old: _Words) -> bool:
+    """Whether a word that is gone is another, nearly, and names nothing of the statement's own."""
+    return word not in old.aliases and bool(guessed(word, [*inside]))
+
+
+@lru_cache(64)
+def _words(text: str) -> _Words:
+    tokens = tokenize(text)
+    regions: dict[str, set[str]] = {}
+    asks, others, aliases, qualified = set(), set(), set(), set()
+    named, calls = _in_arguments(tokens), _spans_of_calls(tokens)
+    parts = [*_regions(tokens)]
+    for i, region in enumerate(parts):
+        token, after, word = tokens[i], token_at(tokens, i + 1), _word(tokens[i])
+        if i in named or not word:
+            continue
+        is_name = token.name is not None
+        if _is_alias(tokens, i, region):
+            aliases.add(word)
+        elif is_name and after.is_symbol("(") and word in _ASKS:
+            is_distinct = token_at(tokens, i + 2).upper == "DISTINCT"
+            asks.add(_ASKS[word] + "_distinct" * (is_distinct and _ASKS[word] == "count"))
+        elif is_name and after.is_symbol("(") and _is_last_call(tokens, i, region, calls):
+            others.add(word)
+        elif is_name and after.is_symbol("."):
+            qualified.add(word)
+        elif region != "call" or not word.replace(".", "", 1).isdecimal():
+            # Of numbers in calls, k and q, the error says what they should be.
+            regions.setdefault(region, set()).add(word)
+    same = sum(_compares_nothing(tokens, i) for i in range(1, len(tokens) - 1))
+    given = {word for token in tokens if (word := _word(token))}
+    changes = _changes(tokens, parts, named)
+    return _Words(regions, asks, others, given, aliases, qualified, changes, same)
+
+
+def _is_last_call(
+    tokens: Sequence[Token], i: int, region: str, calls: Sequence[tuple[int, int]]
+) -> bool:
+    """Whether a function of the list is computed over rows, and not over a DP call."""
+    inside = (i + 1 < start < stop <= matching(tokens, i + 1) for start, stop in calls)
+    return region in {"list", "call"} and not any(inside)
+
+
+def _changes(tokens: Sequence[Token], parts: Sequence[str], named: set[int]) -> dict[str, int]:
+    """How often the keywords occur that change a question."""
+    found: dict[str, int] = {}
+    for i, region in enumerate(parts):
+        word, before = tokens[i].upper, token_at(tokens, i - 1)
+        if word not in _CHANGES or i in named or before.is_symbol("."):
+            continue
+        is_order = word == "ORDER" and (region == "call" or before.is_symbol("("))
+        is_item = word == "DISTINCT" and region == "call"
+        is_comparison = word == "DISTINCT" and token_at(tokens, i + 1).upper == "FROM"
+        if not (is_order or is_item or is_comparison):
+            found[word] = found.get(word, 0) + 1
+    return found
+
+
+def _word(token: Token) -> str:
+    """A name or a value as it is compared: 'a' as a is, and '3' as 3."""
+    if token.kind == "string":
+        return folded(token.text.strip("'$"))
+    if token.kind == "number":
+        return token.text
+    return "" if token.name is None or token.upper in _NO_NAMES else folded(token.name)
+
+
+def _regions(tokens: Sequence[Token]) -> Iterator[str]:
+    """The part of the statement that each token is in."""
+    around: list[str] = []
+    region = "list"
+    for i, token in enumerate(tokens):
+        before = token_at(tokens, i - 1)
+        if token.is_symbol("("):
+            yield region
+            around.append(region)
+            name = folded(before.name or "")
+            if (name in _ASKS or name.startswith("dp_")) and before.upper not in _NO_NAMES:
+                region = "call" if region in {"list", "call", "order"} else region
+            continue
+        if token.is_symbol(")") and around:
+            region = around.pop()
+        elif (
+            token.upper in _REGIONS
+            and before.upper != "WITHIN"
+            and not before.is_symbol(".")
+            and not (token.upper == "FROM" and before.upper == "DISTINCT")
+            and not (token.upper in {"THEN", "ELSE"} and region == "call")
+        ):
+            if token.upper == "USING" and token_at(tokens, i + 1).upper == "SAMPLE":
+                region = "order"
+            else:
+                region = _REGIONS[token.upper]
+        yield region
+
+
+def _is_alias(tokens: Sequence[Token], i: int, region: str) -> bool:
+    """Whether a word names an item or a relation of the statement: behind AS, or without."""
+    before = token_at(tokens, i - 1)
+    if before.upper == "AS":
+        return True
+    is_behind = before.is_symbol(")") or (before.name is not None and before.upper not in _NO_NAMES)
+    return region == "source" and tokens[i].name is not None and is_behind
+
+
+def _in_arguments(tokens: Sequence[Token]) -> set[int]:
+    """The tokens of the named arguments of DP calls, however their names are written."""
+    found: set[int] = set()
+    for opening, closing in _spans_of_calls(tokens):
+        for n, (start, stop) in enumerate(split(tokens, opening + 1, closing)):
+            first, sign = token_at(tokens, start), token_at(tokens, start + 1)
+            name = folded(first.name or "")
+            is_named = sign.is_symbol(":=", "=>", ":") or (
+                n > 0 and (name in _NAMED or bool(guessed(name, _NAMED)))
+            )
+            if start < stop and is_named:
+                found |= {*range(start, stop)}
+    return found
+
+
+def _spans_of_calls(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+    """The brackets of the calls whose names begin with dp_."""
+    found = []
+    for i, (name, bracket) in enumerate(pairwise(tokens)):
+        if bracket.is_symbol("(") and folded(name.name or "").startswith("dp_"):
+            try:
+                found.append((i + 1, matching(tokens, i + 1)))
+            except ParseError:
+                found.append((i + 1, len(tokens)))
+    return found
+
+
+_SIGNS = ("=", "==", "<", ">", "<=", ">=", "<>", "!=")
+
+
+def _compares_nothing(tokens: Sequence[Token], i: int) -> bool:
+    """Whether a comparison has one column on both sides, or two constants."""
+    if not tokens[i].is_symbol(*_SIGNS):
+        return False
+    left, right = tokens[i - 1], tokens[i + 1]
+    start = i - 1
+    while start > 1 and tokens[start - 1].is_symbol("."):
+        start -= 2
+    stop = i + 2
+    while token_at(tokens, stop).is_symbol("."):
+        stop += 2
+    if stop > i + 2:
+        right = token_at(tokens, stop - 1)
+    values = {"string", "number"}
+    if left.kind in values and right.kind in values:
+        return True
+    if left.name is None or right.name is None or folded(left.name) != folded(right.name):
+        return False
+    both = start < i - 1 and stop > i + 2
+    return not both or text_of(tokens[start:i]) == text_of(tokens[i + 1 : stop])

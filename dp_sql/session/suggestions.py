@@ -1,0 +1,101 @@
+"""The first correction of a refused statement that works, and what is said beside it.
+
+A statement is proposed only after a session has planned and bound it, which reads no private row
+and spends nothing; and only if it keeps the source, the conditions and the groups of the question
+(dp_sql/session/same_question.py). One that asks something else is called a different question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from dp_sql.errors import QueryError
+from dp_sql.session.examples import examples, left_out
+from dp_sql.session.same_question import Kept, kept
+
+Attempt = Callable[[str], Exception | None]  # what is wrong with a statement, if anything is
+Expand = Callable[[str], Sequence[str]]  # a candidate, or others in its place
+_PUBLIC = "without looking at the data."
+_MOST_TRIES, _DEEPEST, _LONGEST = 16, 4, 2000
+
+
+class Correction(NamedTuple):
+    """A statement that works, and what it keeps of the question.
+
+    notes: what was said on the way to it. public: sets in it that are known to be public.
+    """
+
+    text: str
+    kept: Kept
+    notes: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
+
+
+def working(
+    before: str, candidates: Sequence[str], attempt: Attempt, expand: Expand | None = None
+) -> Correction | None:
+    """The first candidate, corrected further where that is needed, that works.
+
+    One that asks the same comes before one that asks something else.
+    """
+    tries = iter(range(_MOST_TRIES))
+
+    def first(text: str, some: Sequence[str], depth: int, so_far: Correction) -> Correction | None:
+        steps = [one for each in some for one in (expand(each) if expand else [each])]
+        judged = [(min(so_far.kept, kept(text, one)), one) for one in dict.fromkeys(steps)]
+        other: Correction | None = None
+        for level, one in sorted(judged, key=lambda pair: -pair[0]):
+            if level is Kept.LOST or len(one) > _LONGEST or next(tries, None) is None:
+                break
+            if other is not None and level is Kept.OTHER:
+                break
+            found: Correction | None = Correction(str(one), level, so_far.notes, so_far.public)
+            wrong = attempt(one)
+            if wrong is not None:
+                more = wrong.instead if depth and isinstance(wrong, QueryError) else ()
+                notes = (*so_far.notes, *_conditions(wrong))
+                public = (*so_far.public, *getattr(wrong, "public", ()))
+                step = Correction(one, level, notes, public)
+                found = first(one, more, depth - 1, step) if more else None
+            if found is not None and found.kept is Kept.SAME:
+                return found
+            other = other or found
+        return other
+
+    return first(before, candidates, _DEEPEST, Correction(before, Kept.SAME))
+
+
+def _conditions(wrong: Exception) -> tuple[str, ...]:
+    """What must hold for a correction to be right, which an error says beside it."""
+    hint = getattr(wrong, "hint", None) or ""
+    return tuple(s for s in hint.split("\n") if s.startswith(("If ", "observed declares")))
+
+
+def propose(
+    error: QueryError,
+    before: str,
+    attempt: Attempt,
+    hint: Callable[[str | None], str],
+    expand: Expand | None = None,
+) -> bool:
+    """Add to an error the statement that works instead, if one is known; returns whether it is.
+
+    hint: an error's own hint as it is shown beside a statement.
+    """
+    found = working(before, error.instead, attempt, expand)
+    if found is None:
+        return False
+    error.suggestion, error.asks_other = found.text, found.kept is Kept.OTHER
+    dropped = " and ".join(left_out(before, found.text))
+    said = examples(before, found.text, [*error.public, *found.public])
+    own = hint(error.hint)
+    if _PUBLIC in said:  # it says so, too
+        own = " ".join(one for one in re.split(r"(?<=\.) ", own) if not one.endswith(_PUBLIC))
+    notes = [own, *found.notes, said]
+    if dropped:
+        bounds = "greatest and least bound each value, and contribution_bound each person's sum"
+        notes.append(f"The statement below has no {dropped}: {bounds}.")
+    error.hint = " ".join(dict.fromkeys(filter(None, notes)))
+    return True

@@ -1,0 +1,524 @@
+"""What is proposed in place of a statement keeps its conditions, its groups and its meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.errors import QueryError
+from dp_sql.session.same_question import Kept, kept
+from dp_sql.sql.tokens import matching, split, text_of, token_at, tokenize
+from tests.conftest import free
+
+TABLES = """
+CREATE TABLE regions AS SELECT i AS region_id, 'r' || i AS region FROM range(1, 4) AS t(i);
+CREATE TABLE customers (customer_id INTEGER PRIMARY KEY, region_id INTEGER, born DATE);
+INSERT INTO customers SELECT i, 1 + i % 3, DATE '1950-01-01' + (i * 7)::INT FROM range(60) AS t(i);
+CREATE TABLE orders (
+    order_id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customers (customer_id),
+    day DATE, status VARCHAR, total DECIMAL(12, 2), note VARCHAR);
+INSERT INTO orders
+SELECT i, i % 60, DATE '2024-01-01' + (i % 40)::INT, ['paid', 'sent', 'back'][1 + i % 7 % 3], i % 50,
+       'note' FROM range(600) AS t(i);
+CREATE TABLE items (order_id INTEGER REFERENCES orders (order_id), quantity INTEGER);
+INSERT INTO items SELECT i % 600, 1 + i % 3 FROM range(900) AS t(i);
+CREATE TABLE employees (employee_id INTEGER PRIMARY KEY, dept VARCHAR, salary INTEGER);
+INSERT INTO employees SELECT i, ['eng', 'hr'][1 + i % 2], 100 + i FROM range(50) AS t(i);
+"""
+POLICY = """
+tables.customers = { privacy_unit = "customer_id", unique_per_person = ["region_id"] }
+tables.orders.privacy_unit = "customer_id"
+tables.items.privacy_unit = { link = "order_id", to = "orders.order_id" }
+tables.employees = { privacy_unit = "employee_id", unique_per_person = ["dept"] }
+public.tables = ["regions"]
+domains."orders.status" = ["paid", "sent", "back"]
+domains."employees.dept" = ["eng", "hr"]
+"""
+SAME, OTHER = "Write instead:\n", "A different question that works:\n"
+# Asked of a DuckDB connection, what is proposed for each of these has the same answer.
+PLAIN = """
+SELECT count(*) FROM orders
+SELECT count(note) AS n FROM orders WHERE total > 10
+SELECT count_if(status = 'paid') FROM orders
+SELECT count(*) FILTER (WHERE status = 'paid') FROM orders WHERE total > 3
+SELECT count(DISTINCT status) FROM orders
+SELECT count(DISTINCT (day, status)) FROM orders
+SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY salary) FROM employees
+SELECT quantile_cont(salary, 0.25), median(salary) FROM employees WHERE dept = 'hr'
+SELECT status, count(*) FROM orders GROUP BY status ORDER BY count(*) DESC
+SELECT status, count(*) AS k FROM orders GROUP BY status ORDER BY count(*), status LIMIT 2
+SELECT status, count(*) FROM orders GROUP BY status HAVING count(*) > 150
+SELECT status, sum(total) FROM orders GROUP BY status HAVING count(*) > 150
+SELECT status AS st, count(*) AS n FROM orders WHERE st <> 'paid' GROUP BY st ORDER BY st
+SELECT upper(status) AS st, count(*) AS n FROM orders WHERE st <> 'PAID' GROUP BY st ORDER BY st
+SELECT avg(n) FROM (SELECT customer_id, count(*) AS n FROM orders GROUP BY 1)
+SELECT count(*) FROM (SELECT customer_id FROM orders GROUP BY 1 HAVING count(*) > 5)
+WITH t AS (SELECT customer_id, sum(total) AS s FROM orders GROUP BY 1) SELECT count(*) FROM t WHERE s > 200
+SELECT max(n) FROM (SELECT status, count(*) AS n FROM orders GROUP BY status)
+SELECT (SELECT count(*) FROM orders) / (SELECT count(*) FROM customers)
+SELECT count(*) FROM orders UNION ALL SELECT count(*) FROM customers
+SELECT status, rank() OVER (ORDER BY count(*) DESC), count(*) FROM orders GROUP BY status
+SELECT status, count(*) * 100.0 / sum(count(*)) OVER () AS share FROM orders GROUP BY status
+SELECT sum(total) / count(*) FROM orders
+SELECT count_if(status = 'paid') - count_if(status = 'PAID') FROM orders
+SELECT dept, round(avg(salary), 1) FROM employees GROUP BY dept
+SELECT region, count(*) FROM customers JOIN regions USING (region_id) GROUP BY region
+SELECT count(*) FROM orders AS o JOIN customers AS c ON o.customer_id = c.customer_id WHERE c.born > DATE '1950-05-01'
+FROM orders SELECT status, sum(total) GROUP BY ALL
+""".strip().splitlines()
+OTHERS = {
+    "FROM orders WHERE total > 100": "SELECT DP_COUNT(*, epsilon := 1) AS n FROM orders WHERE total > 100",
+    "SELECT * FROM orders": "SELECT DP_COUNT(*, epsilon := 1) AS n FROM orders",
+    "SELECT status, count(*) FROM orders GROUP BY ROLLUP (status)":
+        "SELECT status, DP_COUNT(*, epsilon := 1) FROM orders GROUP BY status",
+    "SELECT max(total) FROM orders":
+        "SELECT DP_QUANTILE(total, 0.99, epsilon := 1, lower := 0, upper := 100) FROM orders",
+}  # fmt: skip
+NOTHING = [
+    "avg(COLUMNS(*))", "regr_slope(total, order_id)", "mad(total)", "arg_max(status, total)",
+    "first(status)", "bool_or(total > 3)", "stddev(total)", "string_agg(status, ',')",
+    "sum(DISTINCT total)",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shop")
+    with duckdb.connect(str(folder / "shop.duckdb")) as con:
+        con.execute(TABLES)
+    (folder / "policy.toml").write_text(POLICY)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def owner() -> Iterator[dp_sql.Session]:
+    with dp_sql.connect() as session:
+        session.execute(TABLES)
+        yield session
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as con:
+        con.execute(TABLES)
+        yield con
+
+
+def told(session: dp_sql.Session, statement: str) -> QueryError:
+    with free(session), pytest.raises(QueryError) as caught:
+        session.sql(statement)
+    return caught.value
+
+
+def without_noise(text: str) -> str:
+    """A statement with DuckDB's aggregates in place of its DP calls."""
+    tokens = tokenize(text)
+    for i in reversed(range(len(tokens))):
+        name = tokens[i].upper.removeprefix("DP_")
+        if not tokens[i].upper.startswith("DP_"):
+            continue
+        close = matching(tokens, i + 1)
+        parts = [text_of(tokens[a:b]) for a, b in split(tokens, i + 2, close)
+                 if not token_at(tokens, a + 1).is_symbol(":=")]  # fmt: skip
+        inside = ", ".join(parts)
+        written = {"COUNT_DISTINCT": f"count(DISTINCT {inside})",
+                   "QUANTILE": f"quantile_cont({inside})"}.get(name, f"{name}({inside})")  # fmt: skip
+        text = text[: tokens[i].start] + written + text[tokens[close].end :]
+    return text
+
+
+@pytest.mark.parametrize("statement", PLAIN)
+def test_what_is_proposed_for_plain_sql_has_the_same_answer_but_for_the_noise(
+    analyst: dp_sql.Session, plain: duckdb.DuckDBPyConnection, statement: str
+) -> None:
+    error = told(analyst, statement)
+    assert SAME in str(error), str(error)
+    analyst.execute(error.suggestion).fetchall()
+    wanted = plain.execute(statement).fetchall()
+    found = plain.execute(without_noise(error.suggestion)).fetchall()
+    assert sorted(found) == sorted(wanted)
+    assert " ORDER BY " not in statement or " ORDER BY " in error.suggestion
+
+
+@pytest.mark.parametrize(("statement", "proposed"), OTHERS.items())
+def test_where_only_another_question_can_be_asked_the_message_says_so(
+    analyst: dp_sql.Session, statement: str, proposed: str
+) -> None:
+    error = told(analyst, statement)
+    assert (error.suggestion, error.asks_other) == (proposed, True)
+    assert str(error).endswith(OTHER + proposed)
+
+
+@pytest.mark.parametrize("call", NOTHING)
+def test_nothing_is_proposed_for_an_aggregate_that_no_function_answers(
+    analyst: dp_sql.Session, call: str
+) -> None:
+    error = told(analyst, f"SELECT {call} FROM orders")
+    assert error.suggestion == ""
+    assert "The functions are DP_TOPK" in str(error)
+
+
+def test_a_window_function_beside_a_count_needs_one_release(analyst: dp_sql.Session) -> None:
+    statement = (
+        "SELECT status, rank() OVER (ORDER BY count(*)), count(*) FROM orders GROUP BY status"
+    )
+    assert told(analyst, statement).suggestion == (
+        "SELECT status, rank() OVER (ORDER BY n), n FROM "
+        "(SELECT status, DP_COUNT(*, epsilon := 1) AS n FROM orders GROUP BY status)"
+    )
+
+
+def test_groups_are_proposed_for_a_histogram(analyst: dp_sql.Session) -> None:
+    error = told(analyst, "SELECT histogram(status) FROM orders WHERE total > 3")
+    assert error.suggestion == (
+        "SELECT status, DP_COUNT(*, epsilon := 1) AS n FROM orders WHERE total > 3 GROUP BY status"
+    )
+    assert str(error.hint).startswith("Count by groups: ")
+
+
+def test_top_k_is_proposed_for_approx_top_k(analyst: dp_sql.Session) -> None:
+    error = told(analyst, "SELECT approx_top_k(status, 2) FROM orders")
+    assert error.suggestion == "SELECT DP_TOPK(status, 2, epsilon := 1) FROM orders"
+
+
+def test_values_that_no_one_has_chosen_are_called_examples(analyst: dp_sql.Session) -> None:
+    hint = told(analyst, "SELECT median(total) FROM orders").hint or ""
+    assert "Examples to replace: epsilon by the privacy loss that you choose" in hint
+    assert "lower and upper by the range that you know without looking at the data" in hint
+    hint = told(
+        analyst, "SELECT status, DP_AVG(total, epsilon := 1) FROM orders GROUP BY status"
+    ).hint
+    assert hint == "With max_groups_contributed := 1, each person counts in one group only."
+    hint = told(analyst, "SELECT DP_TOPK(status, 2) FROM orders").hint
+    assert hint == "Examples to replace: epsilon by the privacy loss that you choose."
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        ("SELECT DP_COUNT(*) FROM t WHERE a = 1", "SELECT DP_COUNT(*) FROM t", Kept.LOST),
+        ("SELECT a, DP_COUNT(*) FROM t GROUP BY a", "SELECT DP_COUNT(*) FROM t", Kept.LOST),
+        ("SELECT DP_COUNT_IF(a = 1) FROM t", "SELECT DP_COUNT(*) FROM t", Kept.LOST),
+        ("SELECT DP_SUM(a) FROM t", "SELECT DP_COUNT(a) FROM t", Kept.LOST),
+        ("SELECT DP_SUM(a) FROM t", "SELECT DP_SUM(a) FROM u", Kept.LOST),
+        ("SELECT DP_SUM(a) FROM t JOIN u USING (k)", "SELECT DP_SUM(a) FROM t", Kept.LOST),
+        ("SELECT DP_SUM(a) FROM c, r WHERE c.k = r.k", "SELECT DP_SUM(a) FROM c, r WHERE c.k = k",
+         Kept.LOST),
+        ("SELECT b AS s FROM t WHERE s = 'x'", "SELECT b AS s FROM t WHERE ts = 'x'", Kept.LOST),
+        ("SELECT b AS s FROM t WHERE s = 'x'", "SELECT b AS s FROM t WHERE 's' = 'x'", Kept.LOST),
+        ("SELECT DP_SUM(a) FROM t", "SELECT DP_SUM(a) FROM t WHERE b = 1", Kept.OTHER),
+        ("SELECT b, DP_SUM(a) FROM t", "SELECT DP_SUM(a) FROM t", Kept.OTHER),
+        ("SELECT DP_SUM(a) FROM t LEFT JOIN u USING (k)", "SELECT DP_SUM(a) FROM t JOIN u USING (k)",
+         Kept.OTHER),
+        ("SELECT DP_SUM(a) FROM (FROM t LIMIT 3)", "SELECT DP_SUM(a) FROM (FROM t)", Kept.OTHER),
+        ("SELECT DP_SUM(a, epsilon := 9) FROM t", "SELECT DP_SUM(a, epsilon := 1) FROM t", Kept.SAME),
+        ("SELECT DP_SUM(amuont) FROM t WHERE regoin = 1",
+         "SELECT DP_SUM(amount) FROM t WHERE region = 1", Kept.SAME),
+        ("SELECT DP_COUNT(*) FILTER (WHERE a = 1) FROM t", "SELECT DP_COUNT(*) FROM t WHERE (a = 1)",
+         Kept.SAME),
+        ("SELECT DP_SUM(a) FROM t WHERE b = north", "SELECT DP_SUM(a) FROM t WHERE b = 'north'",
+         Kept.SAME),
+        ("SELECT DP_SUM(a) FROM t JOIN u ON t.k = u.k", "SELECT DP_SUM(a) FROM t JOIN u USING (k)",
+         Kept.SAME),
+    ],
+)  # fmt: skip
+def test_a_correction_is_compared_with_the_question(before: str, after: str, wanted: Kept) -> None:
+    assert kept(before, after) is wanted
+
+
+UNIT = ", privacy_unit := customer_id"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT r.region, (SELECT DP_COUNT(*, epsilon := 1{}) FROM customers AS c "
+        "WHERE c.region_id = r.region_id) AS n FROM regions AS r",
+        "SELECT region, (SELECT DP_COUNT(*, epsilon := 1{}) FROM customers "
+        "WHERE region_id = regions.region_id) AS n FROM regions",
+        "SELECT r.region, n FROM regions AS r, LATERAL (SELECT DP_COUNT(*, epsilon := 1{}) AS n "
+        "FROM customers AS c WHERE c.region_id = r.region_id)",
+        "SELECT region, (SELECT DP_COUNT(*, epsilon := 1{}) FROM customers "
+        "WHERE region_id = region) AS n FROM regions",
+    ],
+)
+def test_a_source_that_names_the_query_around_it_is_not_corrected_into_another_one(
+    owner: dp_sql.Session, analyst: dp_sql.Session, statement: str
+) -> None:
+    for session, more in ((owner, UNIT), (analyst, "")):
+        error = told(session, statement.format(more))
+        assert error.suggestion == ""
+        assert "it cannot refer to the query around it" in error.message
+
+
+@pytest.mark.parametrize(
+    ("item", "condition"),
+    [
+        ("status AS st", "st = 'paid'"),
+        ("upper(status) AS st", "'PAID' = st AND total >= 0"),
+        ("status AS note", "note = 'note'"),  # DuckDB takes the column
+        ('status AS "S t"', "\"s T\" <> 'paid'"),
+    ],
+)
+def test_where_takes_an_alias_of_the_list_that_is_no_column(
+    owner: dp_sql.Session,
+    analyst: dp_sql.Session,
+    plain: duckdb.DuckDBPyConnection,
+    item: str,
+    condition: str,
+) -> None:
+    rest = f"AS n FROM orders WHERE {condition} GROUP BY 1 ORDER BY 1"
+    wanted = plain.execute(f"SELECT {item}, count(*) {rest}").fetchall()
+    groups = "['paid', 'sent', 'back', 'PAID']"
+    for session, more in ((owner, UNIT), (analyst, "")):
+        call = f"DP_COUNT(*, epsilon := 9000, groups := {groups}{more})"
+        found = session.execute(f"SELECT {item}, {call} {rest}").fetchall()
+        assert [row for row in found if row[1] > 0] == wanted
+
+
+def test_an_alias_is_never_taken_for_a_mistyped_column(owner: dp_sql.Session) -> None:
+    statement = (
+        f"SELECT status, DP_COUNT(*, epsilon := 1{UNIT}, groups := ['paid']) AS notes FROM orders "
+        "WHERE notes > 3 GROUP BY status"
+    )
+    error = told(owner, statement)
+    assert error.suggestion == ""
+    assert "notes is an answer, which WHERE of its source cannot use" in error.message
+
+
+CASE = "CASE WHEN status = 'paid' THEN 1 {}END"
+CORRECTED = {
+    "SELECT DP_COUNT_IF(status = 'paid', epsilon := 1{}) FROM orders":
+        f"SELECT DP_COUNT({CASE.format('')}, epsilon := 1{{}}) FROM orders",
+    "SELECT DP_SUM(status = 'paid', epsilon := 1{}) FROM orders":
+        f"SELECT DP_SUM({CASE.format('ELSE 0 ')}, epsilon := 1{{}}) FROM orders",
+    "SELECT status, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) AS n FROM orders GROUP BY status "
+    "HAVING count(*) > 10":
+        "SELECT status, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) AS n FROM orders GROUP BY status "
+        "HAVING n > 10",
+    "SELECT order_id % 3 AS k, DP_COUNT(*, epsilon := 1, max_groups_contributed := 1, groups := (1, 2){}) "
+    "FROM orders GROUP BY k":
+        "SELECT order_id % 3 AS k, DP_COUNT(*, epsilon := 1, max_groups_contributed := 1, "
+        "groups := [1, 2]{}) FROM orders GROUP BY k",
+    "SELECT order_id % 3 AS k, DP_COUNT(*, epsilon := 1, max_groups_contributed := 1, "
+    "groups := list_value(1, 2){}) FROM orders GROUP BY k":
+        "SELECT order_id % 3 AS k, DP_COUNT(*, epsilon := 1, max_groups_contributed := 1, "
+        "groups := [1, 2]{}) FROM orders GROUP BY k",
+}  # fmt: skip
+REFUSED = {
+    "SELECT DP_MEDIAN(total - total, epsilon := 1, lower := 0{}) FROM orders": "needs upper",
+    "SELECT status, DP_COUNT(*, epsilon := 1, groups := (SELECT DISTINCT status FROM orders){}) "
+    "FROM orders GROUP BY status": "This query reads people's rows; groups and domains are public",
+    "WITH a AS (SELECT DP_COUNT(*, epsilon := 1{}) AS n FROM orders) "
+    "SELECT DP_SUM(total, epsilon := 1{}) FROM orders, a WHERE total < n":
+        "The source reads a, which holds an answer",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("statement", "proposed"), CORRECTED.items())
+def test_a_correction_keeps_the_condition(
+    owner: dp_sql.Session, analyst: dp_sql.Session, statement: str, proposed: str
+) -> None:
+    for session, more in ((owner, UNIT), (analyst, "")):
+        error = told(session, statement.format(more))
+        assert (error.suggestion, error.asks_other) == (proposed.format(more), False)
+
+
+@pytest.mark.parametrize(("statement", "said"), REFUSED.items())
+def test_a_refusal_says_what_is_wrong(
+    owner: dp_sql.Session, analyst: dp_sql.Session, statement: str, said: str
+) -> None:
+    for session, more in ((owner, UNIT), (analyst, "")):
+        assert said in told(session, statement.replace("{}", more)).message
+
+
+def test_an_interval_is_no_number(owner: dp_sql.Session) -> None:
+    bounds = f"epsilon := 1, lower := 0, upper := 9{UNIT}"
+    for item, number in (
+        ("customer_id * INTERVAL 1 DAY", "epoch(customer_id * INTERVAL 1 DAY)"),
+        ("day::TIMESTAMP - born::TIMESTAMP", "epoch(day::TIMESTAMP - born::TIMESTAMP)"),
+    ):
+        error = told(
+            owner,
+            f"SELECT DP_MEDIAN({item}, {bounds}) FROM orders JOIN customers USING (customer_id)",
+        )
+        assert error.suggestion == ""
+        assert number in str(error.hint)
+
+
+def test_strings_are_numbers_only_if_they_hold_some(owner: dp_sql.Session) -> None:
+    for call in ("DP_SUM(status", "DP_MEDIAN(status, lower := 0, upper := 9"):
+        error = told(owner, f"SELECT {call}, epsilon := 1{UNIT}) FROM orders")
+        assert str(error.hint).startswith("If it holds numbers, write TRY_CAST(status AS ")
+
+
+def test_natural_joins_are_answered_for_owners(owner: dp_sql.Session) -> None:
+    statement = f"SELECT DP_COUNT(*, epsilon := 1{UNIT}) FROM orders NATURAL JOIN customers"
+    assert owner.execute(statement).fetchall()
+
+
+@pytest.mark.parametrize("text", ["FROM dp($$ {} $$)", "FROM dp('{}')"])
+def test_a_session_needs_no_dp(analyst: dp_sql.Session, text: str) -> None:
+    asked = "SELECT DP_COUNT(*, epsilon := 1) FROM orders"
+    error = told(analyst, text.format(asked))
+    assert "it needs no dp(…)" in error.message
+    assert (error.suggestion, error.hint) == (asked, "")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    path = tmp_path_factory.mktemp("plain") / "shop.duckdb"
+    with duckdb.connect(str(path)) as con:
+        con.execute(TABLES)
+        yield dp_sql.install(con)
+
+
+def test_a_query_with_dollars_is_put_into_dp_with_a_tag(
+    installed: duckdb.DuckDBPyConnection,
+) -> None:
+    call = f"DP_COUNT(1, epsilon := 1, groups := ['paid']{UNIT})"
+    asked = f"SELECT status, {call} FROM orders WHERE note <> '$$' GROUP BY status"
+    with pytest.raises(duckdb.Error) as raised:
+        installed.execute(asked)
+    proposed = str(raised.value).partition("Write: ")[2]
+    assert proposed == f"FROM dp($q$ {asked} $q$)"
+    installed.execute(proposed).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [("total::DOUBLE", "whose equality is not exact"), ("[status]", "which is not supported here")],
+)
+def test_a_query_that_dp_refuses_too_is_not_proposed_in_dp(
+    installed: duckdb.DuckDBPyConnection, key: str, said: str
+) -> None:
+    call = f"DP_COUNT(1, epsilon := 1, max_groups_contributed := 1, groups := ['1']{UNIT})"
+    asked = f"SELECT {key} AS d, {call} FROM orders GROUP BY d"
+    with pytest.raises(duckdb.Error, match=said) as raised:
+        installed.execute(asked)
+    message = str(raised.value)
+    assert asked not in message
+    if SAME in message:
+        installed.execute(message.partition(SAME)[2]).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("source", "proposed"),
+    [
+        ("orders", "SELECT DP_COUNT(1, epsilon := 1, privacy_unit := customer_id) FROM orders"),
+        (
+            "employees",
+            "SELECT DP_COUNT(1, epsilon := 1, privacy_unit := employee_id) FROM employees",
+        ),
+        (
+            "items WHERE quantity > 1",
+            "SELECT DP_COUNT(1, epsilon := 1, privacy_unit := customer_id) "
+            "FROM items JOIN orders USING (order_id) WHERE quantity > 1",
+        ),
+    ],
+)
+def test_a_privacy_unit_is_guessed_by_keys_and_called_a_guess(
+    owner: dp_sql.Session,
+    installed: duckdb.DuckDBPyConnection,
+    source: str,
+    proposed: str,
+) -> None:
+    asked = f"SELECT DP_COUNT(1, epsilon := 1) FROM {source}"
+    unit = proposed.partition("privacy_unit := ")[2].partition(")")[0]
+    said = f"{unit} is a guess: check that it identifies the person of each row."
+    error = told(owner, asked)
+    assert (error.suggestion, error.hint) == (proposed, said)
+    with pytest.raises(duckdb.Error) as raised:
+        installed.execute(asked)
+    assert said in str(raised.value)
+    assert str(raised.value).endswith(SAME + proposed)
+
+
+def test_a_table_without_people_gets_no_privacy_unit(owner: dp_sql.Session) -> None:
+    assert told(owner, "SELECT DP_COUNT(*, epsilon := 1) FROM regions").suggestion == ""
+
+
+@pytest.mark.parametrize("of_policy", [True, False])
+def test_a_closed_session_says_that_it_is_closed(tmp_path: Path, of_policy: bool) -> None:
+    path, policy = str(tmp_path / "shop.duckdb"), tmp_path / "policy.toml"
+    policy.write_text(POLICY)
+    with duckdb.connect(path) as con:
+        con.execute(TABLES)
+    more = {"policy": policy, "analyst": "ann"} if of_policy else {}
+    with dp_sql.connect(path, **more) as session:
+        pass
+    text = f"SELECT DP_COUNT(*, epsilon := 1{'' if of_policy else UNIT}) FROM orders"
+    for call in (
+        lambda: session.sql("SELECT 1"),
+        lambda: session.execute(text),
+        lambda: session.sql("SELEC"),
+        lambda: session.explain(text),
+        lambda: session.cost([text]),
+        session.budget,
+    ):
+        with pytest.raises(QueryError, match=r"^This session is closed\."):
+            call()
+    session.close()
+
+
+def test_the_schemas_of_the_engine_are_refused_as_its_functions_are(
+    analyst: dp_sql.Session,
+) -> None:
+    for relation in ("information_schema.tables", "INFORMATION_SCHEMA.columns", "duckdb_tables()"):
+        error = told(analyst, f"SELECT * FROM {relation}")
+        assert "is not available under a policy" in error.message
+        assert error.hint == "SHOW TABLES lists the tables, and DESCRIBE shows the columns of one."
+
+
+def test_examples_under_a_policy_name_no_privacy_unit_and_no_other_table(
+    analyst: dp_sql.Session,
+) -> None:
+    assert "FROM customers" in str(told(analyst, "DELETE FROM orders").hint)
+    assert "privacy_unit" not in str(told(analyst, "SELECT DP_SUM() FROM orders"))
+
+
+def test_pivot_takes_the_query_of_a_plain_call_in_dp(
+    installed: duckdb.DuckDBPyConnection,
+) -> None:
+    query = (
+        f"SELECT status, DP_COUNT(1, epsilon := 1, groups := ['paid', 'sent']{UNIT}) AS n "
+        "FROM orders GROUP BY status"
+    )
+    shown = tuple(map(int, duckdb.__version__.split(".")[:2])) >= (2, 0)  # to a macro
+    match = r"Write PIVOT \(FROM dp\(" if shown else "Write the query into dp"
+    with pytest.raises(duckdb.Error, match=match) as raised:
+        installed.execute(f"PIVOT ({query}) ON status USING first(n)")
+    assert SAME not in str(raised.value)
+    proposed = f"PIVOT (FROM dp($$ {query} $$)) ON status USING first(n)"
+    assert len(installed.execute(proposed).fetchall()) == 1
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("len(list_filter([status], lambda x: x = 'paid')) > 0", "has a lambda"),
+        ("COLUMNS('total') > 3", "has COLUMNS"),
+    ],
+)
+def test_what_is_not_supported_is_named_as_it_is(
+    owner: dp_sql.Session, condition: str, said: str
+) -> None:
+    statement = f"SELECT DP_COUNT(*, epsilon := 1{UNIT}) FROM orders WHERE {condition}"
+    assert said in told(owner, statement).message
+
+
+def test_an_alias_in_where_is_checked_as_if_its_expression_were_written_there(
+    owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    owner.execute("CREATE MACRO of_all() AS (SELECT count(*) FROM orders)")
+    for session, more in ((owner, UNIT), (analyst, "")):
+        for item in ("of_all()", "(SELECT count(*) FROM orders)", "sum(total) OVER ()"):
+            error = told(
+                session,
+                f"SELECT {item} AS x, DP_COUNT(*, epsilon := 1{more}) AS n FROM orders WHERE x > 3",
+            )
+            assert error.suggestion == ""

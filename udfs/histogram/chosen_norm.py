@@ -1,0 +1,203 @@
+"""Rows of many groups, under a limit on each person that is chosen first. See chosen_norm.md.
+
+A limit is a norm and a bound: on a person's rows in each group, or in all groups together.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
+from operator import attrgetter
+
+from dp_sql.udfs.checks import check_epsilon, check_int, check_positive_int, check_probability
+from dp_sql.udfs.contributions.bound import choose_among, support_of
+from dp_sql.udfs.contributions.histogram import read_histogram
+from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile, noise_rate
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from dp_sql.udfs.histogram import k_norm
+from dp_sql.udfs.mechanism import (
+    Mechanism,
+    PrivacyLoss,
+    exponential_loss,
+    in_words,
+    with_probability,
+)
+
+Columns = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""Buckets, people and sums, as contributions/histogram.py reads them."""
+
+# Privacy holds for any values of these.
+_CHOICE = Fraction(3, 8)  # of epsilon
+_FINE_BITS = 10  # a person with over 2**10 times the rows that may count is left out
+_EXAMPLES = (1, 16)  # bounds in a group and in all, for the sentence on accuracy
+
+
+@dataclass(frozen=True)
+class Limit:
+    """On a person's rows: in each group, or in all groups together."""
+
+    place: int  # of the bound among 1, 2, 4, ...
+    is_of_all: bool
+    weight: int  # in proportion to the noise that it takes
+
+    @property
+    def bound(self) -> int:
+        """The most rows that count."""
+        return 1 << self.place
+
+    def within(self, n_groups: int, epsilon: Fraction, beta: Fraction) -> int:
+        """Bound how far all counts are from what is counted, except with probability beta."""
+        if not self.is_of_all:
+            return k_norm.within(n_groups, noise_share(epsilon), self.bound, beta)
+        of_each = beta * Fraction(1, 2 * max(1, n_groups))
+        return laplace_quantile(noise_rate(noise_share(epsilon), self.bound), of_each)
+
+
+def limits(n_groups: int, max_contributions: int) -> list[Limit]:
+    """List the limits that may be chosen, those with less noise first."""
+    n_of_all = (max_contributions * max(1, n_groups)).bit_length()
+    of_each = (Limit(i, False, n_groups + 2 << i) for i in range(max_contributions.bit_length()))
+    of_all = (Limit(i, True, 3 << i) for i in range(n_of_all))
+    return sorted(chain(of_each, of_all), key=attrgetter("weight"))
+
+
+@dataclass(frozen=True)
+class GroupRows:
+    """What is released of a number of groups."""
+
+    counts: list[int]
+    limit: Limit
+
+
+def chosen_norm(
+    groups: Sequence[Columns],
+    most: Columns,
+    groups_by_total: Sequence[Columns],
+    totals: Columns,
+    epsilon: Fraction,
+    max_contributions: int,
+) -> GroupRows:
+    """Choose a limit on each person's rows, and count the rows of all groups under it.
+
+    Args:
+        groups: for each group, the people in it by their rows there.
+        most: all people by their largest number of rows in a group.
+        groups_by_total: for each group, the people in it by their rows in all groups, and their
+            rows there: buckets are those of `totals`.
+        totals: all people by their rows in all groups.
+        epsilon: privacy loss of all counts together, positive: 3/8 for the limit.
+        max_contributions: the largest bound on a person's rows in a group, >= 1.
+
+    Returns:
+        The noisy counts and the limit.
+
+    Raises TypeError for a number of another type, floats among them, and ValueError for one out of
+    range or columns that no set of people could have.
+
+    Privacy: epsilon-DP under adding or removing one person with any rows, in any groups.
+    Source: k_norm.py, and the Laplace mechanism (Dwork et al. 2006); the choice, see bound.md.
+    """
+    check_positive_int("max_contributions", max_contributions)
+    share, draws = noise_share(epsilon), secret_draws()
+    each, parts = [read_histogram(*one) for one in groups], [_parts(*g) for g in groups_by_total]
+    candidates = limits(len(each), max_contributions)
+    n_places = max(one.place for one in candidates) + 1
+    people = [read_histogram(*columns).above(n_places) for columns in (most, totals)]
+    limit = candidates[
+        choose_among(
+            [people[one.is_of_all][one.place] for one in candidates],
+            tuple(one.weight for one in candidates),
+            max(support_of(epsilon - share), -(-len(each) // share)),
+            epsilon - share,
+            draws,
+        )
+    ]
+    if limit.is_of_all:
+        return GroupRows([*_laplace(parts, limit.place, share, draws)], limit)
+    counts = [one.clipped(limit.place) for one in each]
+    return GroupRows(k_norm.k_norm(counts, share, limit.bound), limit)
+
+
+def _parts(
+    buckets: Sequence[int], people: Sequence[int], sums: Sequence[int]
+) -> list[tuple[int, int]]:
+    """The rows in a group, by the bucket of their person's total."""
+    if not len(buckets) == len(people) == len(sums):
+        raise ValueError("buckets, people and sums must have the same length")
+    for at, n, its in zip(buckets, people, sums, strict=True):
+        for name, number in (("buckets", at), ("people", n), ("sums", its)):
+            check_int(name, number)
+        if at < 0 or not 1 <= n <= its <= n << at:
+            raise ValueError("sums must fit the buckets and people")
+    return [*zip(buckets, sums, strict=True)]
+
+
+def _laplace(
+    parts: Sequence[Sequence[tuple[int, int]]], place: int, share: Fraction, draws: Draws
+) -> Iterator[int]:
+    """Count rows in parts of 2**_FINE_BITS, with noise of its own for each group; round."""
+    one, rate = 1 << _FINE_BITS, noise_rate(share, 1 << place + _FINE_BITS)
+    for rows in parts:
+        kept = sum(n * one >> max(0, at - place) for at, n in rows if at <= place + _FINE_BITS)
+        yield _rounded(kept + discrete_laplace(rate, draws))
+
+
+def _rounded(fine: int) -> int:
+    """A whole number from one in parts."""
+    return fine + (1 << _FINE_BITS >> 1) >> _FINE_BITS
+
+
+def noise_share(epsilon: Fraction) -> Fraction:
+    """Return the part of epsilon that goes to the noise."""
+    check_epsilon(epsilon)
+    return epsilon * (1 - _CHOICE)
+
+
+def loss(epsilon: Fraction, max_contributions: int) -> PrivacyLoss:
+    """Price one run, for any number of groups: the choice, then noise that does not see it."""
+    check_positive_int("max_contributions", max_contributions)
+    noise = PrivacyLoss(noise_share(epsilon))
+    choice = exponential_loss(epsilon - noise.epsilon)
+    rho, both = choice.rho, choice.bounded_range + noise.bounded_range
+    assert rho is not None
+    assert noise.rho is not None
+    return PrivacyLoss(epsilon, rho=rho + noise.rho, bounded_range=both)
+
+
+def accuracy(size: int, epsilon: Fraction, max_contributions: int, beta: Fraction) -> str:
+    """State how far the counts are off under some of the limits; `size` counts the groups."""
+    check_probability("beta", beta)
+    check_positive_int("max_contributions", max_contributions)
+    some = [one for one in limits(size, max_contributions) if one.bound == _EXAMPLES[one.is_of_all]]
+    shown = " or ± ".join(
+        f"{one.within(size, epsilon, beta)} if {_in_words(one)}"
+        for one in sorted(some, key=attrgetter("is_of_all"))
+    )
+    return (
+        f"{with_probability(1 - beta)} all {size} counts are within ± {shown}, of those without "
+        f"noise; which limit holds for all people is chosen, with a bound from 1, 2, 4, ..., and "
+        f"rows beyond it are not counted (epsilon = {in_words(epsilon)})"
+    )
+
+
+def accuracy_of(limit: Limit, size: int, epsilon: Fraction, beta: Fraction) -> str:
+    """State the same for the limit that was chosen."""
+    return (
+        f"{with_probability(1 - beta)} all {size} counts are within ± "
+        f"{limit.within(size, epsilon, beta)} of those without noise; {_in_words(limit)}: this "
+        f"limit was chosen for all people (epsilon = {in_words(epsilon)})"
+    )
+
+
+def _in_words(limit: Limit) -> str:
+    rows = (
+        "1 row of a person counts" if limit.bound == 1 else f"{limit.bound} rows of a person count"
+    )
+    return f"at most {rows} in {'all groups together' if limit.is_of_all else 'each group'}"
+
+
+CHOSEN_NORM = Mechanism(
+    "chosen_norm", "group_rows",
+    "a limit on a person's rows, in each group or in all, then noise for all groups",
+    ("epsilon", "max_contributions"), loss, chosen_norm, accuracy,
+)  # fmt: skip
