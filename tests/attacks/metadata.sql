@@ -39,7 +39,7 @@ SHOW SCHEMAS
 -- NotSupported: There is no table variables.
 SHOW VARIABLES
 
--- NotSupported: There is no table tables.shop.
+-- NotSupported: SHOW TABLES FROM is not supported here.
 SHOW TABLES FROM shop
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
