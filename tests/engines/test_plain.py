@@ -207,7 +207,7 @@ REFUSED = [  # (statement, what its error says besides)
     (f"SELECT hidden(), {CALL} FROM ratings", HINT),
     (f"SELECT hidden(), best FROM ({TOP})", HINT),
     (f"SELECT main.{CALL} FROM ratings", "belongs to no schema"),
-    (f"PIVOT ({TOP}) ON best USING count(*)", "FROM dp($$ SELECT … $$)) ON …"),
+    (f"PIVOT ({TOP}) ON best USING count(*)", "FROM dp($$ SELECT … $$)"),
     (f"SUMMARIZE {TOP}", "FROM dp($$ SELECT … $$)"),
     (f"EXPLAIN ANALYZE {TOP}", "FROM dp($$ SELECT … $$)"),
     (f"UPDATE kept SET best = ({TOP}) WHERE true", "FROM dp($$ SELECT … $$)"),
