@@ -153,6 +153,8 @@ def test_statements_are_answered(plain: Con, statement: str, rows: Any, n: int) 
 HINT = "FROM dp($$ "
 GROUPED = f"{CALL[:-1]}, groups := ['north'], max_groups_contributed := 1)"
 ELSEWHERE = "in a query of its own"
+# DuckDB 1.5 does not show dp_sql that the call is in a PIVOT.
+PIVOTED = "FROM dp($$ SELECT … $$)" + (") ON …" if duckdb.__version__ >= "2" else "")
 REFUSED = [  # (statement, what its error says besides)
     (f"SELECT region, {CALL} FROM ratings GROUP BY region", "needs groups"),
     (f"SELECT region, {GROUPED} FROM ratings GROUP BY region", HINT),
@@ -207,7 +209,7 @@ REFUSED = [  # (statement, what its error says besides)
     (f"SELECT hidden(), {CALL} FROM ratings", HINT),
     (f"SELECT hidden(), best FROM ({TOP})", HINT),
     (f"SELECT main.{CALL} FROM ratings", "belongs to no schema"),
-    (f"PIVOT ({TOP}) ON best USING count(*)", "FROM dp($$ SELECT … $$)"),
+    (f"PIVOT ({TOP}) ON best USING count(*)", PIVOTED),
     (f"SUMMARIZE {TOP}", "FROM dp($$ SELECT … $$)"),
     (f"EXPLAIN ANALYZE {TOP}", "FROM dp($$ SELECT … $$)"),
     (f"UPDATE kept SET best = ({TOP}) WHERE true", "FROM dp($$ SELECT … $$)"),

@@ -18,23 +18,20 @@ from dp_sql.errors import NotPrivate, NotSupported
 from dp_sql.privacy.relations import join_sql, source_compiler
 from tests.databases import write_database
 
-PAIRS = {  # a type: two values that are equal and differ, or nearly so, another, and an item of them
-    "DOUBLE": ("0.0", "'-0.0'", "9", "v"),
-    "VARCHAR COLLATE NOCASE": ("'Dune'", "'dune'", "'Emma'", "v"),
-    "STRUCT(a DOUBLE)": ("{'a': 0.0}", "{'a': '-0.0'::DOUBLE}", "{'a': 9}", "v.a"),
-    "STRUCT(b STRUCT(a FLOAT))": (
-        "{'b': {'a': 0}}",
-        "{'b': {'a': '-0.0'::FLOAT}}",
-        "{'b': {'a': 9}}",
-        "v.b.a",
-    ),
-    "DOUBLE[]": ("[0.0]", "['-0.0'::DOUBLE]", "[9]", "v[1]"),
-    "MAP(VARCHAR, DOUBLE)": ("MAP {'a': 0.0}", "MAP {'a': '-0.0'::DOUBLE}", "MAP {'a': 9}", "v"),
-    "INTERVAL": ("INTERVAL 1 MONTH", "INTERVAL 30 DAY", "INTERVAL 9 DAY", "v"),
-    "VARCHAR[]": ("['Dune' COLLATE NOCASE]", "['dune' COLLATE NOCASE]", "['Emma']", "v[1]"),
-    "INTEGER[]": ("[1, 2]", "[1, 3]", "[9, 9]", "v[2]"),
-    "JSON": ("'{\"a\": 1}'", "'{\"a\":1}'", "'{\"a\": 9}'", "v"),
-}
+# A type: two values that are equal and differ, or nearly so; another; an item of them; and the
+# second one's as a string.
+PAIRS = {
+    "DOUBLE": ("0.0", "'-0.0'", "9", "v", "-0.0"),
+    "VARCHAR COLLATE NOCASE": ("'Dune'", "'dune'", "'Emma'", "v", "dune"),
+    "STRUCT(a DOUBLE)": ("{'a': 0.0}", "{'a': '-0.0'::DOUBLE}", "{'a': 9}", "v.a", "-0.0"),
+    "STRUCT(b STRUCT(a FLOAT))": ("{'b': {'a': 0}}", "{'b': {'a': '-0.0'::FLOAT}}", "{'b': {'a': 9}}", "v.b.a", "-0.0"),
+    "DOUBLE[]": ("[0.0]", "['-0.0'::DOUBLE]", "[9]", "v[1]", "-0.0"),
+    "MAP(VARCHAR, DOUBLE)": ("MAP {'a': 0.0}", "MAP {'a': '-0.0'::DOUBLE}", "MAP {'a': 9}", "v", "{a=-0.0}"),
+    "INTERVAL": ("INTERVAL 1 MONTH", "INTERVAL 30 DAY", "INTERVAL 9 DAY", "v", "30 days"),
+    "VARCHAR[]": ("['Dune' COLLATE NOCASE]", "['dune' COLLATE NOCASE]", "['Emma']", "v[1]", "dune"),
+    "INTEGER[]": ("[1, 2]", "[1, 3]", "[9, 9]", "v[2]", "3"),
+    "JSON": ("'{\"a\": 1}'", "'{\"a\":1}'", "'{\"a\": 9}'", "v", '{"a":1}'),
+}  # fmt: skip
 JOIN = "seen JOIN marks ON seen.mark = marks.mark AND marks.n > "
 SOURCES = {
     "a join": f"SELECT user_id, {{x}} AS x FROM {JOIN}length({{x}}) * 0",
@@ -43,8 +40,8 @@ SOURCES = {
     "QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY mark) = 1) AS s",
     "DISTINCT": "SELECT user_id, {x} AS x FROM (SELECT DISTINCT user_id, v FROM seen) AS s",
 }  # fmt: skip
-ITEMS = "['0.0', '-0.0', 'Dune', 'dune', '30 days', '1 month', '2', '3']"
-CALLS = (f"DP_TOPK(x, 1, epsilon := 1, domain := {ITEMS})", "DP_COUNT(*, epsilon := 1)")
+# The domain is one item: DuckDB may list several in the order in which it finds them.
+CALLS = ("DP_TOPK(x, 1, epsilon := 1, domain := ['{}'])", "DP_COUNT(*, epsilon := 1)")
 
 
 def database(folder: Path, kind: str, values: list[str], other: str) -> str:
@@ -90,10 +87,10 @@ def taken(
         return draw(plan, *lists)
 
     patch.setattr(mechanism_udfs, "_draw", spy)
-    *values, other, item = PAIRS[kind]
+    *values, other, item, text = PAIRS[kind]
     if most is None:
         call = call.replace("epsilon := 1", "epsilon := 1, privacy_unit := user_id")
-    where = " WHERE x IN ('-0.0', 'dune', '30 days', '3')" if "COUNT" in call else ""
+    call, where = call.format(text), f" WHERE x = '{text}'" if "COUNT" in call else ""
     rows = SOURCES[source].format(x=f"CAST({item} AS VARCHAR)")
     for stored in (values, values[::-1]):
         with opened(database(folder, kind, stored, other), most, folder) as session:
@@ -124,8 +121,10 @@ WRONG = [("STRUCT(a DOUBLE)", "a join", 100), ("DOUBLE[]", "DISTINCT", None), ("
 def test_the_test_would_see_which_row_is_read_first(
     kind: str, source: str, most: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if duckdb.__version__ < "2":
-        pytest.skip("DuckDB 1.5 lists an item that people have first, whichever it is")
+    if kind == "VARCHAR[]" and duckdb.__version__ < "2":
+        pytest.skip("a list of DuckDB 1.5 has no collation")
+    if most is not None and duckdb.__version__ < "2":
+        pytest.skip("a window of DuckDB 1.5 reads the same one first, wherever both are stored")
     for module in (join_sql, source_compiler):
         monkeypatch.setattr(module, "can_have_same_bits", lambda kind: True)
     one, other = taken(tmp_path, kind, source, CALLS[0], most, monkeypatch)
