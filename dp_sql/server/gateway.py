@@ -133,7 +133,7 @@ class Gateway:
                 self._client(connection)  # its token may have been removed meanwhile
                 if connection not in self._server.connections():
                     raise NotSupported("This connection was closed before its turn came.")
-                known = self._held(analyst, text)
+            known = self._held(analyst, text)  # it may have been answered meanwhile
             return self._ask(client, analyst, text) if known is None else known
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ Once its cost is in the ledger, a question has one outcome except for its answer
 - An interrupt (Ctrl-C, `session.interrupt()`) would show whether the answer was ready. Here it only
   marks the question as abandoned: its answer is thrown away, ready or not.
 - A signal could skip a step. Here the work runs in a thread that no signal reaches, and the thread
-  that asked waits for it and for the deadline.
+  that asked waits for it and for the deadline, even if a handler of the program's raises meanwhile.
 """
 
 import contextlib
@@ -37,6 +37,7 @@ class OneOutcome:
         self._stop = stop
         self.is_abandoned = False  # set from any thread: its answer is thrown away, ready or not
         self._is_pressed = False
+        self._raised: BaseException | None = None  # by a signal's handler, during the work
         self._is_lost: bool | None = None  # decided once, when the work has ended
         self._is_spent = False
 
@@ -45,8 +46,8 @@ class OneOutcome:
         """Say one sentence for whatever an interrupt breaks before or after the work itself."""
         try:
             yield
-        except Exception:
-            if not self.is_abandoned or self._is_lost is False:
+        except Exception as error:
+            if not self.is_abandoned or self._is_lost is False or error is self._raised:
                 raise
         else:
             return
@@ -89,18 +90,33 @@ class OneOutcome:
                 done.set()
 
         threading.Thread(target=act, name="dp-sql question", daemon=True).start()
-        while not done.wait(_PAUSE):
-            if self.is_abandoned:
-                self._stop()
-        if self._deadline is not None:
-            passed = Fraction(time.monotonic() - self._started)
-            time.sleep(float(-passed % self._deadline))  # a signal does not end it
+        while not self._has_waited(done):
+            pass
         self._is_lost = self.is_abandoned
         return answers[0] if answers and not self._is_lost else None
+
+    def _has_waited(self, done: threading.Event) -> bool:
+        """Wait for the work and the deadline; false if a signal's handler raised meanwhile.
+
+        Then the question is abandoned like any other, and `check` raises what the handler raised.
+        """
+        try:
+            while not done.wait(_PAUSE):
+                if self.is_abandoned:
+                    self._stop()
+            if self._deadline is not None:
+                passed = Fraction(time.monotonic() - self._started)
+                time.sleep(float(-passed % self._deadline))  # a signal does not end it
+        except BaseException as error:
+            self.is_abandoned, self._raised = True, error
+            return False
+        return True
 
     def check(self, *, is_spent: bool) -> None:
         """Raise if the question was abandoned: the same error, however the work ended."""
         is_lost = self.is_abandoned if self._is_lost is None else self._is_lost
+        if is_lost and self._raised is not None:
+            raise self._raised
         if is_lost and self._is_pressed:
             raise KeyboardInterrupt
         if is_lost:

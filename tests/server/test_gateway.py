@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from typing import Any
 
 import duckdb
 import pytest
@@ -129,6 +130,26 @@ def test_a_statement_sent_twice_at_once_on_one_connection_is_spent_once(
     for thread in asking:
         thread.join()
     assert len(told) == 3 and len(set(told)) == 1
+    assert served.spent("reporting") == 10_000
+
+
+def test_a_statement_that_is_answered_just_before_its_turn_is_spent_once(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    for name in ("one", "two"):
+        assert it.admit(name, served.token("reporting"))
+    held, told = it._held, list[str]()
+
+    def held_late(*asked: Any) -> str | None:
+        known = held(*asked)
+        if not told:
+            told.append("")
+            told.append(it.answer("two", COUNT))  # it comes first, and is done before the turn
+        return known
+
+    monkeypatch.setattr(it, "_held", held_late)
+    assert it.answer("one", COUNT) == told[1]
     assert served.spent("reporting") == 10_000
 
 

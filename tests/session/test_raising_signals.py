@@ -1,0 +1,112 @@
+"""A program's own signal handler may raise in the middle of a question: a timeout, or an exit."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dp_sql
+from dp_sql.session.one_outcome import OneOutcome
+from tests.budget.shop import POLICY, TOP, events
+from tests.databases import write_database
+
+QUESTION = TOP.format("0.1")
+SLOW = "SELECT count(*) FROM range(1000000000) AS a, range(1000) AS b WHERE a.range + b.range < 0"
+
+
+class TooLongError(Exception):
+    """What a program raises after a while."""
+
+
+@pytest.fixture
+def alarm() -> Iterator[Callable[[float], None]]:
+    """Raise TooLongError in the main thread after some seconds."""
+
+    def ring(*_: object) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds) and None
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def timed_out(
+    folder: Path, is_slow: bool, deadline: float | None, alarm: Callable[[float], None]
+) -> tuple[Any, float]:
+    """All that is to be seen of a question that a handler broke off, and how long it took."""
+    policy = folder / f"{is_slow}.toml"
+    limits = "" if deadline is None else f"deadline_seconds = {deadline}\n"
+    policy.write_text(POLICY.replace("[budget]", f"{limits}[budget]"), "utf-8")
+    with dp_sql.connect(str(folder / "shop.duckdb"), policy=policy, analyst="ann") as session:
+        private: Any = session._private
+        right = private._run
+
+        def run(sql: str, parameters: object = None) -> Any:
+            if "__dp_sql_" not in sql:
+                return right(sql, parameters)
+            alarm(0.2)
+            return right(SLOW if is_slow else sql, parameters if not is_slow else ())
+
+        private._run = run
+        started = time.monotonic()
+        with pytest.raises(TooLongError):
+            session.sql(QUESTION)
+            time.sleep(1)  # an answer that is delivered before the alarm
+        passed = time.monotonic() - started
+        del private._run
+        assert not [t for t in threading.enumerate() if t.name == "dp-sql question"]
+        shown = repr(session.receipts), session.releases
+        assert len(session.sql(QUESTION).fetchall()) == 1  # the session goes on
+    kinds = [event.kind for event in events(folder, f"{is_slow}.ledger.sqlite")][1:]
+    return (*shown, kinds), passed
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_database(
+        tmp_path / "shop.duckdb",
+        "CREATE TABLE catalog AS SELECT 'book ' || i AS title FROM range(8) AS t(i);"
+        "CREATE TABLE ratings AS SELECT i % 90 AS user_id, 'book ' || (i % 7) AS title FROM "
+        "range(400) AS t(i); CREATE TABLE visits AS FROM ratings",
+    )
+    return tmp_path
+
+
+def test_a_handler_that_raises_does_not_show_whether_the_answer_was_ready(
+    folder: Path, alarm: Callable[[float], None]
+) -> None:
+    ready, passed = timed_out(folder, False, 1.5, alarm)
+    slow, passed_slow = timed_out(folder, True, 1.5, alarm)
+    assert ready == slow and "it failed" in ready[0]
+    assert ready[-1] == ["reserved", "failed", "reserved", "answered"]
+    assert min(passed, passed_slow) >= 1.5
+
+
+def test_without_a_deadline_a_handler_that_raises_stops_what_runs(
+    folder: Path, alarm: Callable[[float], None]
+) -> None:
+    slow, passed = timed_out(folder, True, None, alarm)
+    assert slow[-1] == ["reserved", "failed", "reserved", "answered"] and passed < 20
+
+
+def test_an_exit_during_the_deadline_waits_for_it(alarm: Callable[[float], None]) -> None:
+    started = time.monotonic()
+    question = OneOutcome(Fraction(1, 2), lambda: None)
+
+    def leave(*_: object) -> None:
+        raise SystemExit(3)
+
+    signal.signal(signal.SIGALRM, leave)
+    with question.shielded(), pytest.raises(SystemExit), question.interruptible():
+        alarm(0.1)
+        assert question.run(lambda: 1) is None
+        question.check(is_spent=True)
+    assert time.monotonic() - started >= 0.5
