@@ -141,6 +141,26 @@ def test_each_call_has_its_own_privacy_unit(shop: dp_sql.Session) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("unit", "source", "meant"),
+    [
+        ("usr_id", "ratings", "user_id"),
+        ("user_id", "(SELECT user_id AS member, title FROM ratings)", "member"),
+        ("customer_id", "(SELECT *, 1 AS order_id FROM ratings)", None),  # orders are not people
+        ("user_id", "(SELECT reader AS read_id, lent AS title FROM loans)", None),
+    ],
+)
+def test_only_the_same_column_is_proposed_as_the_privacy_unit(
+    shop: dp_sql.Session, unit: str, source: str, meant: str | None
+) -> None:
+    text = f"SELECT {count('title', unit)} FROM {source}"
+    with pytest.raises(NotPrivate, match=f"{unit} is not a column of the source") as raised:
+        shop.sql(text)
+    assert raised.value.suggestion == (text.replace(unit, meant, 1) if meant else "")
+    assert ("Did you mean" in str(raised.value)) == (meant is not None)
+    assert text[raised.value.position or 0 :].startswith(unit)
+
+
 def test_a_joined_table_with_the_privacy_unit_is_not_called_public(shop: dp_sql.Session) -> None:
     # As written in a view, the join was answered once, and its receipt called clubs public.
     for source in (
