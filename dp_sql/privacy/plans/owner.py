@@ -48,8 +48,8 @@ from dp_sql.sql.types import exact, family
 
 _MISTYPED = 0.8  # of user_id and usr_id: 0.92; of customer_id and order_id: 0.63
 _A_UNIT = (
-    "Name the column with the person that each row belongs to, as this source calls it, or join the "
-    "table that has it."
+    "Name the column with the person that each row belongs to, as this source calls it, or join "
+    "the table that has it."
 )
 
 
