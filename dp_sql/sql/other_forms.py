@@ -51,7 +51,7 @@ _FORMS = (  # compiled with the first error
      r"WHERE listed_1 = \1 AND listed_2 = \2)"),
 )  # fmt: skip
 _LONG = 2000  # characters; patterns take the square of a run of spaces: 0.1 s for so many
-_FIELD = re.compile(r"(\w+)\.(\w+)\b(?!\s*\()")
+_FIELDS = re.compile(r"(\w+(?:\.\w+)*)((?:\['[\w ]*'\])*)")
 _JOIN = (
     r"\s*\b(?:CROSS|NATURAL|ASOF(?:\s+LEFT)?|POSITIONAL|)\s*JOIN\s+(\w+(?:\s+(?:AS\s+)?(?!(?:ON|USING|WHERE)\b)\w+)?)"
     r"(?:\s+ON\s+[\w.]+\s*[<>]=?\s*[\w.]+|\s+USING\s*\([^()]*\))?"
@@ -75,5 +75,23 @@ def other_forms(text: str, position: int, shared: Sequence[str]) -> Iterator[str
         written = re.sub(form, instead, text, flags=re.IGNORECASE)
         if written != text:
             yield written if "TABLESAMPLE" in form else Restated(written)
-    if field := _FIELD.match(text, position):
-        yield Restated(f"{text[:position]}{field[1]}->>'{field[2]}'{text[field.end() :]}")
+
+
+def field_of_json(text: str, position: int, n_parts: int) -> str:
+    """The statement in which props.device.os, or props['device']['os'], is read with ->>.
+
+    n_parts: how many of the names are those of the column.
+
+    >>> print(field_of_json("SELECT e.props.device.os FROM e", 7, 2))
+    SELECT e.props->>'$.device.os' FROM e
+    >>> print(field_of_json("SELECT props['os'] FROM e", 7, 1))
+    SELECT props->>'os' FROM e
+    """
+    found = _FIELDS.match(text, position)
+    names = found[1].split(".") if found else []
+    path = [*names[n_parts:], *re.findall(r"\['([^']*)'\]", found[2] if found else "")]
+    if found is None or not all(map(str.isidentifier, path)) or not path:
+        return ""
+    key = path[0] if len(path) == 1 else "$." + ".".join(path)
+    column = ".".join(names[:n_parts])
+    return Restated(f"{text[:position]}{column}->>'{key}'{text[found.end() :]}")

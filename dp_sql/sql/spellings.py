@@ -40,7 +40,7 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
                 for i, token in enumerate(tokens)
                 if token.upper in signs
             ]
-        case exp.Column() if node.table:  # events.day where events has another alias
+        case exp.Column() if len(node.parts) == 2:  # events.day where events has another alias
             parts = [(i, tokens[i : i + 2]) for i in range(len(tokens) - 2)]
             found = [
                 (i, put(two, "")) for i, two in parts

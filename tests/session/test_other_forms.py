@@ -15,7 +15,7 @@ TABLES = """
 CREATE TABLE users AS SELECT i AS user_id, DATE '2020-01-01' + i::INTEGER AS signup FROM range(400) r(i);
 CREATE TABLE events AS SELECT i % 400 AS user_id, i % 3 AS kind, 1 + i % 2 AS size,
     TIMESTAMP '2024-01-01' + INTERVAL (i) HOUR AS ts, ['red', 'blue'][1:1 + i % 2] AS tags,
-    ('{"device": "' || ['ios', 'web'][1 + i % 2] || '"}')::JSON AS props FROM range(1200) r(i);
+    ('{"kind": "a", "nested": {"size": ' || 1 + i % 2 || '}, "device": "' || ['ios', 'web'][1 + i % 2] || '"}')::JSON AS props FROM range(1200) r(i);
 CREATE TABLE kinds AS SELECT i AS kind, 2 AS size, TIMESTAMP '2024-01-02' AS ts FROM range(2) r(i);
 """
 POLICY = """
@@ -84,6 +84,11 @@ REFUSED = {  # the source, and how many rows the statement that is proposed coun
     "events WHERE (kind, size) NOT IN (SELECT kind, size FROM kinds)": None,
     "events WHERE (kind, size) IN (SELECT kind, size FROM kinds WHERE kind = 1)": None,
     "events WHERE props.device = 'ios'": 600,
+    "events WHERE props['device'] = 'ios'": 600,
+    "events e WHERE e.props.device = 'ios'": 600,
+    "events WHERE props.nested.size = 2": 600,
+    "events WHERE props['nested']['size'] = 2": 600,
+    "events WHERE props.kind = 'a'": 1200,  # kind is a column, too
     "events WHERE json_extract(props, '$.device')::INTEGER IS NULL": 1200,
     "events WHERE TRY_CAST(props -> '$.device' AS INTEGER) IS NULL": 1200,
     "events WHERE CAST(props->'device' AS DATE) IS NULL": 1200,

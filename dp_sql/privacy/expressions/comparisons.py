@@ -158,10 +158,12 @@ class Refused(NotPrivate):
     """A refusal that knows its node, so that a caret can be put under it.
 
     offset: the node's place in the SQL that was parsed, where the node does not know it.
+    n_parts: of json.key, how many of its names are those of the column; 0 of all else.
     """
 
     node: Node
     offset: int | None = None
+    n_parts: int = 0
 
 
 class Unbound(SourceError):

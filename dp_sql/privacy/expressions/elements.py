@@ -92,6 +92,9 @@ def _element(node: Node, value: Value, place: int) -> Value:
 
 def field(node: Node, value: Value, name: str, scope: Scope) -> Value:
     """A field of a struct."""
+    if value.type == "JSON":
+        column = node.find(exp.Column)
+        raise _of_json(node, 0 if column is None else len(column.parts))
     if not value.type.startswith("STRUCT(") or value.type.endswith("]") or "\0" in name:
         raise refuse(node, f"{value.type} has no field {name}")
     read = f"system.main.struct_extract({value.shape}, {literal(name)})"
@@ -102,6 +105,12 @@ def field(node: Node, value: Value, name: str, scope: Scope) -> Value:
     )
 
 
+def _of_json(node: Node, n_parts: int) -> Refused:
+    refusal = refuse(node, "A part of a JSON is read with ->> here", "Write json ->> 'key'.")
+    refusal.n_parts = n_parts
+    return refusal
+
+
 def field_of(node: Node, scope: Scope, unknown: Refused) -> Value:
     """A field written as struct.field, which is parsed as a column; else raises `unknown`."""
     names = [part.name for part in node.parts]  # type: ignore[attr-defined]
@@ -110,6 +119,8 @@ def field_of(node: Node, scope: Scope, unknown: Refused) -> Value:
             value = scope.column(exp.column(*reversed(names[:n]), quoted=True))
         except Refused:
             continue
+        if value.type == "JSON":
+            raise _of_json(node, n)
         if not value.type.startswith("STRUCT("):
             break
         for name in names[n:]:

@@ -40,7 +40,7 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.literals import EVERY_ROW
-from dp_sql.sql.other_forms import other_forms
+from dp_sql.sql.other_forms import field_of_json, other_forms
 from dp_sql.sql.spellings import respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
 from dp_sql.sql.tokens import folded, matching, token_at, tokenize
@@ -350,6 +350,11 @@ def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> Quer
     kind = SourceError if isinstance(refusal, Unbound) else NotPrivate
     if (beside := not_a_column(refusal, select)) is not None:
         return select.refused(*beside[:1], position, beside[1], kind)
+    if isinstance(refusal, Refused) and refusal.n_parts:
+        part = field_of_json(select.text, position, refusal.n_parts)
+        return select.refused(
+            refusal.message, position, refusal.hint or "", kind, [part] if part else []
+        )
     instead = select.renamed(refusal.node.name, position, refusal.names)
     instead += respelled(refusal.node, select.tokens, position)
     shared = refusal.names if isinstance(refusal.node, exp.Join) else ()
