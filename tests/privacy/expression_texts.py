@@ -13,7 +13,7 @@ LITERALS: Mapping[str, Sequence[str]] = {
     "date": ["'2020-01-31'", "DATE '2024-02-29'", "NULL", "'0044-03-15 (BC)'", "'infinity'"],
     "text": ["'Dune'", "''", "'é'", "NULL", "'2020-01-31'"],
     "real": ["0", "0.1", "1e0", "NULL"],
-    "bool": ["TRUE", "FALSE"],
+    "bool": ["TRUE", "FALSE", "(1 = 1)", "('a' <> 'a')", "(NULL = 'a')", "('a' IN ('b', 'a'))"],
 }
 PATTERNS = ["%", "D%", "%une", "%u%", "_une", "%u_e%", "%_", "", "é%", "%\\_%", "D_n%e", "%.%_"]
 SIGNS = ["=", "<>", "<", "<=", ">", ">="]

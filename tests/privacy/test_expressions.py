@@ -119,6 +119,9 @@ KNOWN = {
     "left(s, 3)": ("system.main.left(s, 3)", "VARCHAR"),
     "dt = ts": ("(TRY_CAST(dt AS TIMESTAMP) = ts)", "BOOLEAN"),
     "(i, s) <> (1, 'a')": ("(NOT ((i IS NOT DISTINCT FROM CAST('1' AS INTEGER)) AND (s IS NOT DISTINCT FROM 'a')))", "BOOLEAN"),
+    "1 = 1": ("(TRUE)", "BOOLEAN"),
+    "'a' IN ('b', 'a')": ("((FALSE) OR (TRUE))", "BOOLEAN"),
+    "'a' IS NOT NULL": ("(NOT ('a' IS NULL))", "BOOLEAN"),
     "i IS NOT DISTINCT FROM 1": ("(i IS NOT DISTINCT FROM CAST('1' AS INTEGER))", "BOOLEAN"),
 }  # fmt: skip
 
@@ -171,7 +174,10 @@ REFUSED = {
     "w = 0.12345678901": "This literal cannot be compared with DECIMAL(38,10)",
     "i = 1e400": "This literal cannot be compared with INTEGER",
     "list = list": "have no common type",
-    "1 = 1": "A constant without a column is not",
+    "1 = 1e0": "These two constants are not compared here",
+    "1 = '1'": "These two constants are not compared here",
+    "DATE '2024-01-01' < DATE '2024-01-02'": "These two constants are not compared here",
+    "5 IS TRUE": "IS must be followed by NULL, TRUE or FALSE",
     "i IN (1, 2e0)": "either all with an exponent",
     "i BETWEEN 1 AND 2e0": "either all with an exponent",
     "i BETWEEN SYMMETRIC 2 AND 1": "only in its basic form",
@@ -199,6 +205,30 @@ def test_every_other_form_is_refused_with_its_words(written: str, database: Data
     with pytest.raises(Refused) as raised:
         value(written, database)
     assert REFUSED[written] in str(raised.value)
+
+
+CONSTANTS = (
+    "1", "1.0", "-1", "(1)", "0.10", "1_0", "'a'", "'A'", "'é'", "''", "NULL", "TRUE", "FALSE",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("left", CONSTANTS)
+def test_constants_are_compared_as_duckdb_does(left: str, database: Database) -> None:
+    n_known = 0
+    for right in CONSTANTS:
+        for sign in ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"):
+            try:
+                found = value(f"{left} {sign} {right}", database)
+            except Refused:
+                continue
+            n_known += 1
+            own, theirs = f"SELECT {found.sql} AS x", f"SELECT {left} {sign} {right} AS x"
+            assert found.type == "BOOLEAN"
+            assert database.rows(own) == database.rows(theirs), theirs
+    assert n_known >= 8 * 3
+    for test in (f"{left} IS NULL", f"{left} IS NOT NULL"):
+        found = value(test, database)
+        assert database.rows(f"SELECT {found.sql} AS x") == database.rows(f"SELECT {test} AS x")
 
 
 COLUMNS = {

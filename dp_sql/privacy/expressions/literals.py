@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import re
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from typing import Any
 
 from sqlglot import exp
 
@@ -102,3 +105,37 @@ def without_sign(node: Node) -> Node:
     while isinstance(node, exp.Paren | exp.Neg):
         node = node.this
     return node
+
+
+def of_literals(left: Node, sign: str, right: Node) -> str:
+    """The truth of a comparison of two literals, as in 1 = 1 or 'All' = 'All'; "" if not known.
+
+    Numbers with an exponent, dates and values of two kinds are not compared here.
+    """
+    a, b = _known(left), _known(right)
+    if a is None or b is None or (a[0] != b[0] and "null" not in {a[0], b[0]}):
+        return ""
+    if sign.startswith("IS "):
+        return str((a == b) == ("NOT" in sign)).upper()
+    if "null" in {a[0], b[0]}:
+        return "CAST(NULL AS BOOLEAN)"
+    return str(_SIGNS[sign](a[1], b[1])).upper()
+
+
+_SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def _known(node: Node) -> tuple[str, Fraction | bytes | bool | None] | None:
+    """The kind and the value of a literal, where these alone decide a comparison."""
+    match inner := without_sign(node):
+        case exp.Null():
+            return "null", None
+        case exp.Boolean():
+            return "boolean", bool(inner.this)
+        case exp.Literal(is_string=True) if "\0" not in inner.this:
+            return "string", inner.this.encode()
+    number = None if is_double(node) else number_of(node)
+    return None if number is None else ("number", number)

@@ -8,7 +8,7 @@ from dp_sql.privacy.expressions.calls import applied
 from dp_sql.privacy.expressions.choices import one_type
 from dp_sql.privacy.expressions.collations import BINARY, PLAIN, agree, escaped, like, under
 from dp_sql.privacy.expressions.comparisons import beside
-from dp_sql.privacy.expressions.literals import is_double, is_literal
+from dp_sql.privacy.expressions.literals import constant, is_double, is_literal, of_literals
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
@@ -36,7 +36,10 @@ def _maybe_not(node: Node, sql: str) -> Value:
 
 def is_constant(node: Node, scope: Scope) -> Value:
     """IS [NOT] NULL, TRUE or FALSE."""
-    left, right = scope.operand(node.this), node.expression
+    of, right = node.this, node.expression
+    if is_literal(of):
+        scope.only_analysts(node, "IS takes a column here")
+    left = constant(of, scope.schema) if is_literal(of) else scope.operand(of)
     if isinstance(right, exp.Null):
         return _maybe_not(node, f"{left.sql} IS NULL")
     if isinstance(right, exp.Boolean) and left.type == "BOOLEAN":
@@ -55,9 +58,8 @@ def compare(node: Node, scope: Scope) -> Value:
     if isinstance(left, exp.Tuple) and sign in {"=", "<>"}:
         same = _same_row(node, left, [right], scope)
         return same if sign == "=" else boolean(f"NOT {same.sql}")
-    if is_literal(left) and not is_literal(right) and not isinstance(right, exp.Any):
-        a, b = beside(_own(node, scope.operand(right)), left, scope.schema)
-        return boolean(f"{b} {sign} {a}")
+    if is_literal(left) and not isinstance(right, exp.Any):
+        return _of_literal(node, sign, scope)
     if sign in {"=", "<>"} and any(map(_is_empty, (left, right))):
         scope.only_analysts(node, "An empty list is not compared here")
         return _with_none(node, right if _is_empty(left) else left, sign, scope)
@@ -69,6 +71,19 @@ def compare(node: Node, scope: Scope) -> Value:
             node, scope.operand(left), right.this, scope
         )  # IN (SELECT …), as stored views have it
     return compared(node, scope.operand(left), sign, right, scope)
+
+
+def _of_literal(node: Node, sign: str, scope: Scope) -> Value:
+    """A literal compared with an expression, or with another literal, as in 1 = 1."""
+    left, right = node.this, node.expression
+    if not is_literal(right):
+        a, b = beside(_own(node, scope.operand(right)), left, scope.schema)
+        return boolean(f"{b} {sign} {a}")
+    scope.only_analysts(node, "Constants are not compared here")
+    if known := of_literals(left, sign, right):
+        return boolean(known)
+    hint = "Write TRUE or FALSE in its place."
+    raise refuse(node, "These two constants are not compared here", hint)
 
 
 def _is_empty(node: Node) -> bool:
@@ -137,6 +152,9 @@ def in_list(node: Node, scope: Scope) -> Value:
         return applied("list_contains", [field, node.this], node, scope)
     if isinstance(node.this, exp.Tuple) and choices:
         return _same_row(node, node.this, choices, scope)
+    if is_literal(node.this) and choices:
+        terms = [exp.EQ(this=node.this.copy(), expression=one.copy()) for one in choices]
+        return boolean(" OR ".join(compare(term, scope).sql for term in terms))
     value = scope.operand(node.this)
     if query is not None:
         return _among(node, value, query, scope)
