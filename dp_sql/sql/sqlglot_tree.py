@@ -31,10 +31,22 @@ def tree_of(sql: str) -> Node:
         for node in list(tree.walk()):  # a tree that is too deep to walk is of no use
             if isinstance(node, exp.RawString):  # $$text$$
                 node.replace(exp.Literal.string(node.this))
+            if isinstance(node, exp.Bracket):
+                _as_written(node)
     except Exception as error:
         raise Unreadable from error
     tree.meta["sql"] = sql
     return tree
+
+
+def _as_written(node: exp.Bracket) -> None:
+    """Put the literal that was written back into list[1].
+
+    The parser makes it list[0], but only where it takes the value for a list: not in upper(s)[1].
+    """
+    written = DuckDB().generator().bracket_offset_expressions(node)
+    node.set("expressions", written)
+    node.set("offset", 1)  # so that it is written like this, too
 
 
 def parsed_text(node: Node) -> str:

@@ -50,6 +50,8 @@ FORMS = [
     "({time} AT TIME ZONE 'Pacific/Apia')::DATE", "({time} AT TIME ZONE 'UTC') AT TIME ZONE 'Europe/Berlin'",
     "{int} & 5", "{int} | {int}", "{number} ^ 2", "{number} ** {number}", "log({number})",
     "{text}[1:2]", "{text}[:3]", "{text}[2:]", "{text}[-3:-2]", "{text}[1]", "{text}[-1]", "{text}[0]",
+    "lower({text})[1]", "reverse({text})[-2]", "concat({text}, 'é')[2]", "CAST({int} AS VARCHAR)[1]",
+    "({date}::VARCHAR)[-1]", "trim({text})[1][1]", "upper({text})[2:3]", "md5({text})[0]", "coalesce({text}, 'é')[1]",
     "{text} GLOB 'D*n*'", "{text} GLOB '*.*'", "{text} SIMILAR TO '(a|b).*'", "{text} IN (VALUES ('Dune'), ('a,b'))",
     "({int}, {text}) = (1, 'Dune')", "({int}, {bool}) <> (7, {bool})", "({time}, {int}) = ({time}, NULL)",
     "({text}, {bool}) IN (('Dune', TRUE), ('dune', FALSE))", "({int}, {text}) NOT IN ((1, 'Dune'), (2, NULL))",

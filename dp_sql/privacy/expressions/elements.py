@@ -33,7 +33,7 @@ def bracket(node: Node, scope: Scope) -> Value:
         if place.args.get("step") is not None:
             raise refuse(place, "A slice with a step is not supported here")
         return _slice(node, value, _place(place.this, 1), _place(place.expression, -1))
-    return _element(node, value, _place(place, 0) + 1)  # sqlglot counts from 0
+    return _element(node, value, _place(place, 0))
 
 
 def _of_map(node: Node, value: Value, key: Node, scope: Scope) -> Value:
