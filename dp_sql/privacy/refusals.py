@@ -18,6 +18,10 @@ BY_PARAMETER = (
     "Write $d, and pass the value as a parameter: session.sql(query, params={'d': …}). In "
     "FROM dp($$ … $$, params := row(…)) it is ?."
 )
+OF_EACH_PERSON = (
+    "For a condition on each person's rows: user_id IN (SELECT user_id FROM orders GROUP BY "
+    "user_id HAVING count(*) > 3). For a column of a public table: JOIN it."
+)
 FIRST_ROW = (
     "For each person's first row: "
     "FROM (FROM events QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY ts) = 1)."

@@ -10,7 +10,11 @@ from collections.abc import Iterator, Sequence
 from dp_sql.sql.restated import Restated
 
 _ONE = r"((?:[^(),]|\([^()]*\))+?)"  # one argument, with calls in it
-_SPAN = r"([<>]=?)\s*(INTERVAL\s+(?:'[^']*'|\d+)(?:\s+[A-Z]+)?)"
+_SPAN = (
+    r"([<>]=?)\s*(INTERVAL\s+(?:'[^']*'|\d+)"
+    r"(?:\s+(?:YEAR|QUARTER|MONTH|WEEK|DAY|HOUR|MINUTE|SECOND)S?\b)?)"
+)
+_TIME = r"([<>]=?)\s*(INTERVAL\s+'?\d+'?\s+(?:WEEK|DAY|HOUR|MINUTE|SECOND)S?\b'?)"
 _IS = r"\s*,\s*(?:lambda\s+)?(\w+)\s*(?:->|:)\s*\2\s*=\s*('[^']*'|\d+)\s*\)"
 _FIRST = (
     r"FROM \g<table> SEMI JOIN (SELECT \g<unit>, min(\g<time>) AS \g<time> FROM \g<table> "
@@ -22,6 +26,7 @@ _FORMS = (  # compiled with the first error
     (rf"\bage\({_ONE}\)\s*{_SPAN}", r"current_date - \3 \2 \1"),
     (rf"\bage\({_ONE},\s*{_ONE}\)", r"date_diff('day', \2, \1)"),
     (rf"\bage\({_ONE}\)", r"date_diff('day', \1, current_date)"),
+    (rf"([\w.]+)\s*-\s*([\w.]+)\s*{_TIME}", r"\1 \3 \2 + \4"),
     (rf"\bepoch\({_ONE}\s+-\s+{_ONE}\)", r"date_diff('second', \2, \1)"),
     (rf"\bmake_date\(year\({_ONE}\),\s*month\(\1\),\s*1\)", r"date_trunc('month', \1)"),
     # The first and the last value of each person.

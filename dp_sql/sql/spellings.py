@@ -46,10 +46,9 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
                 (i, put(two, "")) for i, two in parts
                 if two[0].name == node.table and two[1].is_symbol(".")
             ]  # fmt: skip
-        case exp.Literal() if node.this.replace(".", "", 1).isdecimal():  # '3' for 3, or 3 for '3'
-            quoted = f"'{node.this}'"
-            own, other = (quoted, node.this) if node.is_string else (node.this, quoted)
-            found = [(i, put([t], other)) for i, t in enumerate(tokens) if t.text == own]
+        case exp.Literal():
+            found = [_other_literal(tokens, i, node) for i in range(len(tokens))]
+            found += [_as_truth(tokens, i, node) for i in range(len(tokens))]
         case exp.DateFromParts() | exp.StrToTime():
             found = [_as_literal(tokens, i) for i in range(len(tokens) - 3)]
         case exp.Table():  # a CTE of WITH RECURSIVE
@@ -68,6 +67,25 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
     known = [one for one in found if one is not None]
     known.sort(key=lambda one: abs(tokens[one[0]].start - position))
     return [text for _, text in known[:_NEAREST]]
+
+
+def _other_literal(tokens: Sequence[Token], i: int, node: exp.Literal) -> tuple[int, str] | None:
+    """'3' for 3, or 3 for '3', and its place."""
+    quoted = f"'{node.this}'"
+    own, other = (quoted, node.this) if node.is_string else (node.this, quoted)
+    if tokens[i].text != own or not node.this.replace(".", "", 1).isdecimal():
+        return None
+    return i, put(tokens[i : i + 1], other)
+
+
+def _as_truth(tokens: Sequence[Token], i: int, node: exp.Literal) -> tuple[int, str] | None:
+    """TRUE for 1 or 'true' beside a BOOLEAN, and its place."""
+    known = {"'true'": "TRUE", "'false'": "FALSE", "1": "TRUE", "0": "FALSE"}
+    own = f"'{node.this}'" if node.is_string else node.this
+    truth = known.get(own.lower())
+    if tokens[i].text != own or truth is None:
+        return None
+    return i, Restated(put(tokens[i : i + 1], truth))
 
 
 def _tried(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:

@@ -111,6 +111,8 @@ KNOWN = {
         "system.main.timezone('Europe/Berlin', (CASE WHEN tz BETWEEN CAST('100000-01-01 (BC)' AS TIMESTAMP WITH TIME ZONE)"
         " AND CAST('100000-01-01' AS TIMESTAMP WITH TIME ZONE) THEN tz END))", "TIMESTAMP"),
     "dt > current_date": ("(dt > CAST('2024-05-06' AS DATE))", "BOOLEAN"),
+    "tz >= TIMESTAMP '2024-01-31 12:00:00'": (
+        "(tz >= CAST(CAST('2024-01-31 12:00:00' AS TIMESTAMP) AS TIMESTAMP WITH TIME ZONE))", "BOOLEAN"),
     "tz > now()": ("(tz > CAST('2024-05-06 07:08:09.123456+00:00' AS TIMESTAMP WITH TIME ZONE))", "BOOLEAN"),
     "CASE WHEN b THEN i ELSE 0 END": ("(CASE WHEN b THEN i ELSE 0 END)", "INTEGER"),
     "coalesce(i, l)": ("coalesce(TRY_CAST(i AS BIGINT), l)", "BIGINT"),

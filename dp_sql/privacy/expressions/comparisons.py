@@ -26,6 +26,7 @@ from dp_sql.sql.types import (
     TIMES,
     TYPE_ALIASES,
     UP_TO_64_BITS,
+    ZONED,
     digits_of,
     family,
 )
@@ -36,6 +37,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _LITERALS = {
     "VARCHAR": "Write a string in quotes: 'text'.",
     "DATE": "Write a date in quotes, year first: '2026-01-31'.",
+    "BOOLEAN": "Write TRUE or FALSE.",
     **dict.fromkeys(NUMBERS, "Write a number without quotes."),
 }
 
@@ -73,6 +75,9 @@ def _cast_beside(value: Value, constant: Node, schema: Schema) -> tuple[str, str
     fits = kind == "DATE" and value.type in _HOLD_DATES and _DATE.fullmatch(string)
     if fits and schema.readable(string, "DATE"):
         return value.sql, f"CAST(CAST({literal(string)} AS DATE) AS {value.type})"
+    local = f"CAST(CAST({literal(string)} AS TIMESTAMP) AS {ZONED})"
+    if kind == "TIMESTAMP" and value.type == ZONED and schema.runs(f"{local} IS NULL"):
+        return value.sql, local
     return None
 
 

@@ -11,14 +11,23 @@ from functools import partial
 
 from sqlglot import ErrorLevel, exp
 
-from dp_sql.errors import guessed
+from dp_sql.errors import SourceError, guessed
 from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.literals import is_literal
 from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value, bounded
-from dp_sql.privacy.refusals import BY_PARAMETER, FIRST_ROW, PER_PERSON, WAY_OUT, Refused, refuse
+from dp_sql.privacy.refusals import (
+    BY_PARAMETER,
+    FIRST_ROW,
+    OF_EACH_PERSON,
+    PER_PERSON,
+    WAY_OUT,
+    Refused,
+    refuse,
+)
+from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family, same_bits
 
@@ -49,7 +58,7 @@ def compiled(node: Node, scope: Scope) -> Value:
             return _named(node, scope)
     except RecursionError:
         raise refuse(node, "This is nested too deeply") from None
-    raise _unsupported(node)
+    raise _unsupported(node, scope)
 
 
 def _short_enough(node: Node, value: Value) -> Value:
@@ -75,6 +84,7 @@ _WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     ((exp.Subquery, exp.SubqueryPredicate, exp.Query), "A subquery"),
     ((exp.Literal, exp.Null, exp.Boolean), "A constant without a column"),
     (exp.DPipe, "The operator ||"),
+    (exp.Interval, "An interval in this place"),
     (exp.Window, "A window function"),
     (exp.Rollup, "ROLLUP"),
     (exp.Cube, "CUBE"),
@@ -96,14 +106,14 @@ def _shown(node: Node) -> str:
     return found or "This expression"
 
 
-def _unsupported(node: Node) -> Exception:
+def _unsupported(node: Node, scope: Scope) -> Exception:
     if isinstance(node, exp.Explode) and isinstance(node.this, exp.Column):
         listed = node.this.sql(dialect="duckdb")
         return refuse(node, "unnest is not supported here", AS_ELEMENTS.format(listed))
     why = "dp_sql cannot prove that it depends on one row alone and never fails"
     if isinstance(node, _ARITHMETIC):
         if (query := node.find(exp.Subquery)) is not None:
-            return _unsupported(query)
+            return _unsupported(query, scope)
         why = "it fails on some values, and the error would reveal a row"
     if is_aggregate(node) or isinstance(node, exp.Window):
         hint = FIRST_ROW if isinstance(node, exp.Window) else PER_PERSON
@@ -111,12 +121,24 @@ def _unsupported(node: Node) -> Exception:
     refusal = refuse(node, f"{_shown(node)} is not supported here: {why}")
     if isinstance(node, exp.Subquery):
         refusal.hint = "Ask for its value first, with a DP function, and write the answer here."
+        own = {table.alias_or_name.lower() for table in node.find_all(exp.Table)}
+        if any(column.table.lower() not in {"", *own} for column in node.find_all(exp.Column)):
+            refusal.hint = OF_EACH_PERSON
     if isinstance(node, exp.Anonymous) and node.name.lower() == "getvariable":
         refusal.hint = BY_PARAMETER
-    known = [*FUNCTIONS, *FUNCTION_ALIASES]
-    if isinstance(node, exp.Anonymous) and (near := guessed(node.name.lower(), known)):
+    near = guessed(node.name.lower(), [*FUNCTIONS, *FUNCTION_ALIASES])
+    if near and isinstance(node, exp.Anonymous) and not _is_duckdbs(node.name.lower(), scope):
         refusal.names, refusal.hint = [near], f"Did you mean {near}? {WAY_OUT}"
     return refusal
+
+
+def _is_duckdbs(name: str, scope: Scope) -> bool:
+    """Whether DuckDB has a function of this name; then another one computes something else."""
+    same = f"function_name = {literal(name)}"
+    try:
+        return bool(scope.schema.public_values(f"SELECT 1 FROM duckdb_functions() WHERE {same}"))
+    except SourceError:
+        return True
 
 
 def _only(node: Node, parts: str) -> None:
@@ -176,7 +198,7 @@ def _named(node: Node, scope: Scope) -> Value:
         return arithmetic.in_zone(node, given[0], given[1], scope)
     if scope.as_written is None and word in {"now", "today", "get_current_timestamp"} and not given:
         return choices.now(node, scope)
-    raise _unsupported(node)
+    raise _unsupported(node, scope)
 
 
 def _of_main(node: Node, scope: Scope) -> Value:
@@ -195,7 +217,7 @@ def _part(node: Node, part: Node, of: Node, scope: Scope) -> Value:
 def _coalesce(node: Node, scope: Scope) -> Value:
     others = node.expressions
     if scope.as_written is not None and (len(others) != 1 or not is_literal(others[0])):
-        raise _unsupported(node)
+        raise _unsupported(node, scope)
     return choices.first(node, scope)
 
 
