@@ -16,7 +16,7 @@ _AFTER_CALL = {
 _PLACES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY", "USING": "USING SAMPLE"}
 _NOT_BESIDE = {
     "HAVING": "Filter the answer in an outer query.",
-    "QUALIFY": "Filter the answer in an outer query.",
+    "QUALIFY": "Filter the answer in an outer query, or rows in FROM (FROM … QUALIFY …).",
     "WINDOW": "Compute over the answer in an outer query.",
     "USING": "A sample of rows is not a function of each person's own rows.",
 }
@@ -137,7 +137,7 @@ def _with_case(tokens: Sequence[Token], index: int, at: int) -> list[str]:
 
 
 def _without(tokens: Sequence[Token], clause: Clause, select: SelectText) -> list[str]:
-    """The statement without a sample, or with a QUALIFY over groups in an outer query."""
+    """The statement without a sample, or with its QUALIFY in an outer query or in the source."""
     if clause.keyword == "USING":
         return [put(tokens[clause.start : clause.stop], "")]
     is_of_groups = select.clause("GROUP") is not None and tokens[0].upper in {"SELECT", "FROM"}
@@ -147,4 +147,8 @@ def _without(tokens: Sequence[Token], clause: Clause, select: SelectText) -> lis
         keyword = "QUALIFY" if has_window else "WHERE"
         inner = text[: word.start].rstrip()
         return [f"SELECT * FROM ({inner}) {keyword}{text[word.end :]}"]
+    source = select.clause("FROM")
+    if clause.keyword == "QUALIFY" and source is not None and source.start < clause.start:
+        read = tokens[source.start : clause.stop]
+        return [put(read, f"FROM ({text_of(read)})")]
     return []

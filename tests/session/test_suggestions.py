@@ -309,7 +309,7 @@ def test_a_spread_is_said_to_be_two_averages(analyst: dp_sql.Session, name: str)
     assert len(analyst.sql(f"{squares} FROM ratings").fetchall()) == 1
 
 
-def test_qualify_over_groups_is_a_condition_of_their_answers(owner: dp_sql.Session) -> None:
+def test_qualify_is_a_condition_of_answers_or_of_rows(owner: dp_sql.Session) -> None:
     more = "groups := ['north', 'south'], max_groups_contributed := 1"
     call = COUNT.format(f", privacy_unit := user_id, {more}")
     select = f"SELECT region, {call} AS n FROM ratings GROUP BY region"
@@ -318,7 +318,12 @@ def test_qualify_over_groups_is_a_condition_of_their_answers(owner: dp_sql.Sessi
     )
     of_people = "QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY day) = 1"
     alone = COUNT.format(", privacy_unit := user_id")
-    assert told(owner, f"SELECT {alone} FROM ratings {of_people}").suggestion == ""
+    for source in ("ratings", "ratings WHERE region = 'north'"):
+        error = told(owner, f"SELECT {alone} FROM {source} {of_people}")
+        assert error.suggestion == f"SELECT {alone} FROM (FROM {source} {of_people})"
+        assert len(owner.sql(error.suggestion).fetchall()) == 1
+    of_all = of_people.replace("PARTITION BY user_id ", "")
+    assert told(owner, f"SELECT {alone} FROM ratings {of_all}").suggestion == ""
 
 
 def test_a_read_only_owner_keeps_an_answer_in_a_temporary_table(shop: Path) -> None:
