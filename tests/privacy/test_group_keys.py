@@ -415,3 +415,39 @@ def test_sets_of_groups_are_refused_with_a_statement_that_works(
         with pytest.raises(dp_sql.QueryError, match="a release of its own") as caught:
             session.sql(f"SELECT region, {count('regions.name', unit)} FROM seen GROUP BY {sets}")
         assert len(session.sql(caught.value.suggestion).fetchall()) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "n_groups"),
+    [
+        ("date_trunc('week', moment)", 3),
+        ("moment::DATE", 3),
+        ("dayname(moment)", 1),
+        ("strftime(moment, '%Y-%m')", 1),
+        ("hour(moment)", None),
+        ("date_trunc('hour', moment)", None),
+        ("CASE WHEN hour(moment) < 12 THEN 'am' ELSE 'pm' END", None),
+        ("strftime(moment, '%Y-%m %M')", None),
+    ],
+)
+def test_groups_within_a_day_do_not_follow_from_declared_days(
+    key: str, n_groups: int | None, tmp_path: Path
+) -> None:
+    with duckdb.connect(tmp_path / "a.duckdb") as con:
+        con.execute(TABLES)
+        con.execute(
+            "CREATE OR REPLACE TABLE seen AS SELECT user_id, day + INTERVAL (user_id % 24) HOUR AS moment FROM seen"
+        )
+    declared = POLICY.replace('seen.region" = "regions.name"', 'seen.moment" = "weeks.week"')
+    (tmp_path / "policy.toml").write_text(declared)
+    with dp_sql.connect(tmp_path / "a.duckdb", policy=tmp_path / "policy.toml") as session:
+        text = f"SELECT {key} AS k, {count()} FROM seen GROUP BY k ORDER BY k"
+        if n_groups is not None:
+            assert len(session.sql(text).fetchall()) == n_groups
+            return
+        with pytest.raises(ArgumentError, match="the policy declares none for") as refused:
+            session.sql(text)
+        if key == "hour(moment)":
+            found = session.sql(refused.value.suggestion).fetchall()
+            assert [row[0] for row in found] == [*range(24)]
+            assert sum(row[1] for row in found) == 84

@@ -37,7 +37,7 @@ from dp_sql.sql.formatting import full_name, literal, shown_name
 from dp_sql.sql.given import Reference
 from dp_sql.sql.ranges import MAX_GROUPS
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import can_be, family
+from dp_sql.sql.types import ZONED, can_be, family
 from dp_sql.udfs.mechanism import in_words
 
 _UNREADABLE = "The policy's domain of this item cannot be read."
@@ -123,7 +123,8 @@ class _PublicSets(PublicSets):
         """
         if item.image is not None:
             declared = self.declared(item.image[0])
-            return declared if isinstance(declared, tuple) else None
+            known = isinstance(declared, tuple) and _suits_days(declared, item.image, self.schema)
+            return declared if known else None
         domains = self.policy.domains.items()
         found = (d for (table, own), d in domains if item.origin == (self.schema.table(table), own))
         return next(found, None)
@@ -187,6 +188,30 @@ def _check_overlap(wanted: Wanted, stated: Domain, declared: Values) -> None:
         why = f"is in the domain that the policy declares for {wanted.call.item.text}"
         message = f"No value of {wanted.given.text} {why}: the answer would be only noise."
         raise wanted.refused(message, f"Omit it to use the policy's domain, {declared.described}.")
+
+
+def _suits_days(declared: object, image: tuple[Value, str], side: Schema) -> bool:
+    """Whether an expression has no other values at noon than it has at midnight.
+
+    Asked where the policy declares days for a column of times: hour(seen) has no value but 0 there.
+    """
+    read, sql = image
+    if read.type not in {"TIMESTAMP", ZONED}:
+        return True
+    listed = items_sql(_declared_values(declared, read, side), read.type)
+    at_noon = f"SELECT item + CAST('12:34:56.789' AS INTERVAL) AS item FROM ({listed}) AS days"
+    others = (
+        f"SELECT {sql} AS value FROM ({at_noon}) AS noons "
+        f"EXCEPT SELECT {sql} AS value FROM ({listed}) AS days"
+    )
+    times = f"SELECT 1 FROM ({listed}) AS days WHERE item <> system.main.date_trunc('day', item)"
+    try:
+        return not side.public_number(
+            f"SELECT CASE WHEN EXISTS ({times}) THEN 0 ELSE system.main.count(*) END "
+            f"FROM ({others}) AS others"
+        )
+    except SourceError:
+        raise ArgumentError(_UNREADABLE) from None
 
 
 def _declared_values(declared: object, item: Value, side: Schema) -> Values:
