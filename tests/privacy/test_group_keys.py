@@ -251,7 +251,7 @@ def test_the_policy_declares_the_sets_of_keys(analyst: dp_sql.Session) -> None:
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "key",
-    ["upper(region)", "region LIKE 'n%'", "coalesce(seen.region, 'none')", "region || region",
+    ["upper(region)", "region LIKE 'n%'", "region || region",
      "CASE WHEN region = 'north' THEN 1 ELSE 2 END", "DATE_TRUNC('MONTH', day)", "dayofmonth(day)",
      "date_trunc('week', day)"],
 )  # fmt: skip
@@ -267,6 +267,23 @@ def test_the_groups_of_an_expression_follow_from_the_declared_values_of_its_colu
     top = f"DP_TOPK({key}, {len(expected)}, {SURE})"
     ((listed,),) = declaring.sql(f"SELECT {top} FROM seen").fetchall()
     assert sorted((k,) for k in listed) == expected
+
+
+@pytest.mark.parametrize("key", [
+    "coalesce(region, 'none')", "ifnull(region, 'none')", "CASE WHEN region IS NULL THEN 'none' ELSE region END",
+])  # fmt: skip
+def test_groups_of_an_expression_include_that_of_null(key: str, tmp_path: Path) -> None:
+    with duckdb.connect(tmp_path / "a.duckdb") as con:
+        con.execute(TABLES)
+        con.execute("UPDATE seen SET region = NULL WHERE user_id < 10")
+    (tmp_path / "policy.toml").write_text(POLICY)
+    with dp_sql.connect(tmp_path / "a.duckdb", policy=tmp_path / "policy.toml") as session:
+        text = f"SELECT {key} AS k, {count()} FROM seen GROUP BY k ORDER BY k"
+        assert session.sql(text).fetchall() == [("none", 10), ("north", 37), ("south", 37)]
+        ((items,),) = session.sql(f"SELECT DP_TOPK({key}, 3, {SURE}) FROM seen").fetchall()
+        assert items[2] == "none"
+        text = f"SELECT region IS NULL AS k, {count()} FROM seen GROUP BY k ORDER BY k"
+        assert session.sql(text).fetchall() == [(False, 74), (True, 10)]
 
 
 def test_other_values_of_an_expression_may_be_stated(declaring: dp_sql.Session) -> None:

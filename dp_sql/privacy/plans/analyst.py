@@ -218,7 +218,8 @@ def _declared_values(declared: object, item: Value, side: Schema) -> Values:
     if item.image is not None:
         read, sql = item.image
         of = _declared_values(declared, read, side)
-        listed = f"SELECT {sql} AS value FROM ({items_sql(of, read.type)}) AS listed"
+        items = f"{items_sql(of, read.type)} UNION ALL SELECT CAST(NULL AS {read.type})"
+        listed = f"SELECT {sql} AS value FROM ({items}) AS listed"  # coalesce(region, 'none')
         return Values(listed, f"computed from {of.described}")
     match declared:
         case "observed" if item.origin is not None:
