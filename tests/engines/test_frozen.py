@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +23,12 @@ VALUES = [
     ("VARCHAR[]", ODD, ODD),
     ("DECIMAL(38,2)", "-0.01", Decimal("-0.01")),
     ("HUGEINT[]", [str(2**127 - 1)], [2**127 - 1]),
+    ("VARCHAR", "it's \0 \\x00 é", "it's \0 \\x00 é"),
+    ("HUGEINT", str(2**127 - 1), 2**127 - 1),
+    ("BLOB", "\\x00a'", b"\x00a'"),
+    ("BOOLEAN", "true", True),
+    ("TIMESTAMP", "2024-01-31 00:00:00.000001", datetime(2024, 1, 31, microsecond=1)),
+    ("ENUM('it''s', '')", "it's", "it's"),
     ("BLOB[]", ["\\x00a"], [b"\x00a"]),
     (COUNTED, [{"item": "it's", "count": 2}], [{"item": "it's", "count": 2}]),
     (REPORT, {"estimate": 0.1, "noise": str(2**70)}, {"estimate": 0.1, "noise": 2**70}),

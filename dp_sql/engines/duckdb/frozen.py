@@ -21,6 +21,7 @@ Records = Sequence[tuple[object, ...]]
 Run = Callable[..., Any]  # (SQL, parameters) to what has the rows
 
 MAX_SYSTEM_TABLES = 16
+_PLAIN = (str, int, type(None))  # not what is nested
 _ROWS_PER_INSERT = 200
 _SHORT = 2000  # characters of SQL
 _INEXACT = re.compile(r"HUGEINT|DECIMAL\(\d+,\d+\)")
@@ -134,6 +135,13 @@ def _create(run: Run, table: str, columns: Columns) -> None:
 
 
 def _fill(run: Run, table: str, columns: Columns, rows: Records) -> None:
+    if all(isinstance(value, _PLAIN) for row in rows for value in row):
+        lists = [
+            [None if row[i] is None else str(row[i]) for row in rows] for i in range(len(columns))
+        ]
+        unnested = ", ".join(f"CAST(unnest(CAST(? AS VARCHAR[])) AS {kind})" for _, kind in columns)
+        run(f"INSERT INTO {table} SELECT {unnested}", lists)  # a tenth of the time
+        return
     values = f"({', '.join(f'CAST(? AS {kind})' for _, kind in columns)})"
     for first in range(0, len(rows), _ROWS_PER_INSERT):
         some = rows[first : first + _ROWS_PER_INSERT]
