@@ -13,7 +13,7 @@ from dp_sql.privacy.expressions import arithmetic, calls, choices
 from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Refused
-from dp_sql.sql.sqlglot_tree import projection
+from dp_sql.sql.sqlglot_tree import Unreadable, projection
 from tests.attacks.attack_bench import Side
 from tests.engines.conformance import SHARES_TRY
 from tests.privacy.wide_table import BY_KIND, N_ROWS, NAMES, Wide
@@ -206,3 +206,19 @@ def test_a_wrong_compiler_is_found(
     plant(monkeypatch)
     with pytest.raises(AssertionError):
         wide.check(written)
+
+
+def test_no_other_function_is_proposed_for_one_that_duckdb_has(wide: Wide) -> None:
+    listed = "SELECT DISTINCT function_name FROM duckdb_functions()"
+    names = [name for (name,) in wide.connection.execute(listed).fetchall() if name.isidentifier()]
+    assert len(names) > 400
+    for name in names:
+        try:
+            wide.value(f"{name}(c0)")
+        except Refused as refusal:
+            assert "Did you mean" not in refusal.hint or "column" in refusal.message, name
+        except Unreadable:
+            continue
+    with pytest.raises(Refused, match="lenght") as typo:
+        wide.value("lenght(c0)")
+    assert typo.value.names == ["length"]

@@ -11,7 +11,6 @@ from functools import partial
 
 from sqlglot import ErrorLevel, exp
 
-from dp_sql.errors import SourceError, guessed
 from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.literals import is_literal
@@ -27,7 +26,6 @@ from dp_sql.privacy.refusals import (
     Refused,
     refuse,
 )
-from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family, same_bits
 
@@ -58,7 +56,7 @@ def compiled(node: Node, scope: Scope) -> Value:
             return _named(node, scope)
     except RecursionError:
         raise refuse(node, "This is nested too deeply") from None
-    raise _unsupported(node, scope)
+    raise _unsupported(node)
 
 
 def _short_enough(node: Node, value: Value) -> Value:
@@ -106,14 +104,14 @@ def _shown(node: Node) -> str:
     return found or "This expression"
 
 
-def _unsupported(node: Node, scope: Scope) -> Exception:
+def _unsupported(node: Node) -> Exception:
     if isinstance(node, exp.Explode) and isinstance(node.this, exp.Column):
         listed = node.this.sql(dialect="duckdb")
         return refuse(node, "unnest is not supported here", AS_ELEMENTS.format(listed))
     why = "dp_sql cannot prove that it depends on one row alone and never fails"
     if isinstance(node, _ARITHMETIC):
         if (query := node.find(exp.Subquery)) is not None:
-            return _unsupported(query, scope)
+            return _unsupported(query)
         why = "it fails on some values, and the error would reveal a row"
     if is_aggregate(node) or isinstance(node, exp.Window):
         hint = FIRST_ROW if isinstance(node, exp.Window) else PER_PERSON
@@ -126,19 +124,24 @@ def _unsupported(node: Node, scope: Scope) -> Exception:
             refusal.hint = OF_EACH_PERSON
     if isinstance(node, exp.Anonymous) and node.name.lower() == "getvariable":
         refusal.hint = BY_PARAMETER
-    near = guessed(node.name.lower(), [*FUNCTIONS, *FUNCTION_ALIASES])
-    if near and isinstance(node, exp.Anonymous) and not _is_duckdbs(node.name.lower(), scope):
+    if isinstance(node, exp.Anonymous) and (near := _mistyped(node.name.lower())):
         refusal.names, refusal.hint = [near], f"Did you mean {near}? {WAY_OUT}"
     return refusal
 
 
-def _is_duckdbs(name: str, scope: Scope) -> bool:
-    """Whether DuckDB has a function of this name; then another one computes something else."""
-    same = f"function_name = {literal(name)}"
-    try:
-        return bool(scope.schema.public_values(f"SELECT 1 FROM duckdb_functions() WHERE {same}"))
-    except SourceError:
-        return True
+# DuckDB's own functions whose names are nearly those of others.
+_OTHERS = {
+    "array_has_any", "bit_count", "bit_position", "epoch_ns", "list_last", "map_contains",
+    "union_extract", "variant_contains",
+}  # fmt: skip
+
+
+def _mistyped(name: str) -> str:
+    """The function whose name is nearly this one, which is none of DuckDB's; or ""."""
+    import difflib  # for errors alone
+
+    near = difflib.get_close_matches(name, [*FUNCTIONS, *FUNCTION_ALIASES], 1, 0.8)
+    return near[0] if near and name not in _OTHERS else ""
 
 
 def _only(node: Node, parts: str) -> None:
@@ -198,7 +201,7 @@ def _named(node: Node, scope: Scope) -> Value:
         return arithmetic.in_zone(node, given[0], given[1], scope)
     if scope.as_written is None and word in {"now", "today", "get_current_timestamp"} and not given:
         return choices.now(node, scope)
-    raise _unsupported(node, scope)
+    raise _unsupported(node)
 
 
 def _of_main(node: Node, scope: Scope) -> Value:
@@ -217,7 +220,7 @@ def _part(node: Node, part: Node, of: Node, scope: Scope) -> Value:
 def _coalesce(node: Node, scope: Scope) -> Value:
     others = node.expressions
     if scope.as_written is not None and (len(others) != 1 or not is_literal(others[0])):
-        raise _unsupported(node, scope)
+        raise _unsupported(node)
     return choices.first(node, scope)
 
 
