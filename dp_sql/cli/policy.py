@@ -16,7 +16,7 @@ from dp_sql.policy.model import UNNAMED, Policy, read_policy
 from dp_sql.policy.parser import dotted
 from dp_sql.policy.template import draft
 from dp_sql.policy.validation import hidden, hidden_labels, missing_folders, problems, work_lines
-from dp_sql.privacy.expressions.comparisons import Unbound
+from dp_sql.privacy.refusals import Unbound
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.sql.sqlglot_tree import Unreadable, tree_of

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, NotSupported
 from dp_sql.privacy.catalog import OwnersEngine
-from dp_sql.privacy.expressions.comparisons import Refused
+from dp_sql.privacy.refusals import Refused
 from dp_sql.privacy.relations.as_written import check_sql
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.functions import FUNCTIONS

@@ -34,18 +34,18 @@ from dp_sql.errors import (
 )
 from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
-from dp_sql.privacy.expressions.comparisons import BY_PARAMETER
 from dp_sql.privacy.outer_sql import Edit
 from dp_sql.privacy.plans.analyst import analyst_plans
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.release_select import answer_columns, release_columns
+from dp_sql.privacy.refusals import BY_PARAMETER
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.releases import Release
-from dp_sql.session.aggregates import read_directly
 from dp_sql.session.base import Session
-from dp_sql.session.corrected import refuse_unknown
-from dp_sql.session.corrections import (
+from dp_sql.session.corrections.aggregates import read_directly
+from dp_sql.session.corrections.corrector import refuse_unknown
+from dp_sql.session.corrections.duckdb_errors import (
     constant_at,
     explained,
     rescaled,

@@ -19,7 +19,7 @@ import duckdb
 from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, ParseError, QueryError
 from dp_sql.privacy.outer_sql import Edit, outer_sql
 from dp_sql.privacy.private_sql.release_select import samples, stand_ins
-from dp_sql.session.corrected import Correction
+from dp_sql.session.corrections.corrector import Corrector
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, SystemTableCall, casts
 
@@ -181,7 +181,7 @@ class Session(ABC):
                     engine.finish(*self._released(statement, engine, None))
                 return run(*self._released(parsed[-1], engine, params)) if parsed else None
         except (QueryError, duckdb.Error) as error:
-            told = self._correction(params, engine).corrected(error, text)
+            told = self._corrector(params, engine).corrected(error, text)
         raise told
 
     def _released(self, statement: Statement, engine: Engine, params: object) -> tuple[str, object]:
@@ -260,7 +260,7 @@ class Session(ABC):
                             self._outer(one, found, left, engine)  # DuckDB's refusals
                         plans += found
             except (QueryError, duckdb.Error) as error:
-                told = self._correction(params, engine).corrected(error, text)
+                told = self._corrector(params, engine).corrected(error, text)
                 raise told from None
             return self._cost(plans, engine)
 
@@ -304,8 +304,8 @@ class Session(ABC):
             return system_tables.ledger_table(events)
         return system_tables.spent_table(events)
 
-    def _correction(self, params: object, engine: Engine) -> Correction:
-        return Correction(
+    def _corrector(self, params: object, engine: Engine) -> Corrector:
+        return Corrector(
             self._analyst is not None, self._account,
             lambda text: self._check(text, params, engine),
             lambda statement: self._plan(statement, engine),
@@ -316,7 +316,7 @@ class Session(ABC):
 
     def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
         """DuckDB's error about a statement in other words, if they are known."""
-        from dp_sql.session.corrections import explained
+        from dp_sql.session.corrections.duckdb_errors import explained
 
         return explained(error, statement, [])
 
@@ -328,7 +328,7 @@ class Session(ABC):
         """What to try in place of a correction: an owner's, with columns that may be the person."""
         if self._analyst is not None:
             return None
-        from dp_sql.session.guessed_units import with_guessed_units
+        from dp_sql.session.corrections.guessed_units import with_guessed_units
 
         return with_guessed_units(text, engine.connection)
 

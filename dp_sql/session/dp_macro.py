@@ -104,9 +104,9 @@ def suggest(
 
     with suppress(Exception):  # the error says enough
         # Imported with the first error.
-        from dp_sql.session.corrections import without_lists
-        from dp_sql.session.guessed_units import with_guessed_units
-        from dp_sql.session.suggestions import propose
+        from dp_sql.session.corrections.duckdb_errors import without_lists
+        from dp_sql.session.corrections.guessed_units import with_guessed_units
+        from dp_sql.session.corrections.suggestions import propose
 
         units = with_guessed_units(text, engine.connection)
         if propose(error, text, attempt, without_lists, units):

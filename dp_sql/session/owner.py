@@ -147,7 +147,7 @@ class OwnerSession(Session):
         return self._planned.plans(statement, engine)
 
     def _syntax_error(self, text: str) -> ParseError | None:
-        from dp_sql.session.corrections import syntax_error
+        from dp_sql.session.corrections.duckdb_errors import syntax_error
 
         return syntax_error(text, self._connection.extract_statements)
 

@@ -17,7 +17,7 @@ import duckdb
 from dp_sql.engines.duckdb.connection import operators_of
 from dp_sql.errors import DpSqlError
 from dp_sql.privacy.plans.owner import owners_plans
-from dp_sql.session.corrected import refuse_unknown
+from dp_sql.session.corrections.corrector import refuse_unknown
 from dp_sql.sql.select_list import check_list
 from dp_sql.sql.tokens import Token, called
 

@@ -14,7 +14,7 @@ from dp_sql.engines.spark.owner_engine import SparkEngine, names_in
 from dp_sql.engines.spark.spark_catalog import Spark
 from dp_sql.errors import NotSupported, QueryError, SourceError
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.session.corrected import refuse_unknown
+from dp_sql.session.corrections.corrector import refuse_unknown
 from dp_sql.session.explain import Explanation
 from dp_sql.session.owner import OwnerSession
 from dp_sql.session.owner_plans import plans_of_all

@@ -17,15 +17,25 @@ EXACT_TYPES = INTEGERS | {
 BINARY_TYPES = frozenset({"FLOAT", "DOUBLE"})
 NUMBERS = INTEGERS | BINARY_TYPES | {"DECIMAL"}
 
-_ZONED = "TIMESTAMP WITH TIME ZONE"
+# Integers that fit HUGEINT and, with 18 places behind the point, DECIMAL(38, 18).
+UP_TO_64_BITS = INTEGERS - {"HUGEINT", "UHUGEINT"}
+MOST_DIGITS = 38  # of a DECIMAL
+
+ZONED = "TIMESTAMP WITH TIME ZONE"
+TIMES = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", ZONED})
+DATED = frozenset({"DATE", "TIMESTAMP", ZONED})
+TYPE_ALIASES = {
+    "TEXT": "VARCHAR", "TIMESTAMPTZ": ZONED, "INT": "INTEGER", "REAL": "FLOAT",
+    "UINT": "UINTEGER", "INT128": "HUGEINT", "UINT128": "UHUGEINT",
+}  # fmt: skip
 # For a type of dates: those that can hold each of its values exactly, within their range. A time
 # without a zone is one in the session's zone, as in DuckDB.
 _SIGNED = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT"]
 _UNSIGNED = [f"U{kind}" for kind in _SIGNED]
 _WIDER = {
-    "DATE": {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", _ZONED},
-    "TIMESTAMP_S": {"TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_NS", _ZONED},
-    "TIMESTAMP_MS": {"TIMESTAMP", "TIMESTAMP_NS", _ZONED}, "TIMESTAMP": {"TIMESTAMP_NS", _ZONED},
+    "DATE": {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", ZONED},
+    "TIMESTAMP_S": {"TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_NS", ZONED},
+    "TIMESTAMP_MS": {"TIMESTAMP", "TIMESTAMP_NS", ZONED}, "TIMESTAMP": {"TIMESTAMP_NS", ZONED},
 }  # fmt: skip
 _NAME_OR_ENUM = r""" "(?:[^"]|"")*" | \bENUM\((?:'(?:[^']|'')*'(?:,[ ]?)?)*\) """
 _LABELS = re.compile(_NAME_OR_ENUM, re.VERBOSE)

@@ -17,8 +17,8 @@ import pytest
 
 import dp_sql
 from dp_sql.privacy.expressions import arithmetic
-from dp_sql.privacy.expressions.comparisons import Value
 from dp_sql.privacy.expressions.scalar_functions import FUNCTIONS
+from dp_sql.privacy.expressions.value import Value
 from tests.attacks.attack_bench import (
     ATTACKS,
     CANARIES,

@@ -8,8 +8,10 @@ from datetime import datetime
 import pytest
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.comparisons import Refused, Scope, Value, refuse
 from dp_sql.privacy.expressions.expression_compiler import compiled
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.sqlglot_tree import projection
 from tests.people import POOLS, Database
 

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.comparisons import Refused, Value, refuse
 from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.scalar_functions import FUNCTIONS
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import projection
 from tests.privacy.wide_table import BY_KIND, NAMES, POOLS, Wide, Writer, listed, search

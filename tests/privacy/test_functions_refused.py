@@ -10,8 +10,9 @@ import pytest
 from sqlglot import exp
 
 from dp_sql.privacy.expressions import arithmetic, calls, choices
-from dp_sql.privacy.expressions.comparisons import Refused, Value
 from dp_sql.privacy.expressions.expression_compiler import compiled
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import Refused
 from dp_sql.sql.sqlglot_tree import projection
 from tests.attacks.attack_bench import Side
 from tests.engines.conformance import SHARES_TRY

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from dp_sql.privacy.expressions.comparisons import Scope, Value
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.relations import person_groups
 from dp_sql.sql.sqlglot_tree import Node
 from tests.attacks.attack_bench import Side

@@ -28,7 +28,8 @@ from sqlglot import exp
 
 import dp_sql
 from dp_sql.privacy.expressions import collations
-from dp_sql.privacy.expressions.comparisons import MAX_TEXT_BYTES, Refused, Value
+from dp_sql.privacy.expressions.value import MAX_TEXT_BYTES, Value
+from dp_sql.privacy.refusals import Refused
 from tests.attacks.attack_bench import Side
 from tests.people import Database
 from tests.privacy.oracle import as_sql, compiled

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions import expression_compiler as expressions
 from dp_sql.privacy.expressions import predicates
-from dp_sql.privacy.expressions.comparisons import Value
+from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.relations import join_sql, joins, person_groups, source_compiler, tree_sql
 from dp_sql.privacy.relations.source_compiler import Compiler, Rows
 from dp_sql.privacy.relations.tree import UnionAll

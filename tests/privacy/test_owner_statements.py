@@ -11,7 +11,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import ArgumentError, NotPrivate
-from dp_sql.privacy.expressions.comparisons import Value
+from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans import owner
 from dp_sql.privacy.relations.declared_tables import DeclaredTables
 from tests.conftest import READING_LOG, SURE

@@ -10,9 +10,11 @@ from types import SimpleNamespace
 import duckdb
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.comparisons import Refused, Scope, Value, refuse
 from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.sqlglot_tree import Unreadable, projection
 
 NOW = datetime.fromisoformat("2024-05-06 07:08:09.123456+00:00")

@@ -89,7 +89,7 @@ def test_the_first_list_imports_no_more_than_it_needs() -> None:
                "dp_sql.udfs.quantile", "dp_sql.udfs.select"}  # fmt: skip
     modules = {
         "dp_sql.engines.by_parts", "dp_sql.session.explain", "dp_sql.session.release_store",
-        "dp_sql.session.corrections", "dp_sql.session.system_tables",
+        "dp_sql.session.corrections.duckdb_errors", "dp_sql.session.system_tables",
         "dp_sql.udfs.topk.peeling", "dp_sql.udfs.topk.subset",
         "dp_sql.udfs.topk.limited_domain", "dp_sql.udfs.topk.weighted_gaussian", "sqlite3",
         "tomllib",

@@ -10,7 +10,7 @@ import pytest
 
 import dp_sql
 from dp_sql.errors import QueryError
-from dp_sql.session.same_question import Kept, kept
+from dp_sql.session.corrections.same_question import Kept, kept
 from dp_sql.sql.tokens import matching, split, text_of, token_at, tokenize
 from tests.conftest import free
 

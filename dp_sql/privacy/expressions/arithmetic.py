@@ -9,22 +9,22 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.comparisons import (
-    DATED,
-    FLOATS,
-    MOST_DIGITS,
-    SMALL,
-    ZONED,
-    Scope,
-    Value,
-    bounded,
-    is_double,
-    refuse,
-    whole_number,
-)
+from dp_sql.privacy.expressions.literals import is_double, whole_number
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value, bounded
+from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.types import NUMBERS, digits_of, family
+from dp_sql.sql.types import (
+    BINARY_TYPES,
+    DATED,
+    MOST_DIGITS,
+    NUMBERS,
+    UP_TO_64_BITS,
+    ZONED,
+    digits_of,
+    family,
+)
 
 OPERATORS: Mapping[type, str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%",
@@ -35,7 +35,7 @@ _SUMS, _PRODUCTS = (exp.Add, exp.Sub), (exp.Mul, exp.Div, exp.IntDiv)
 # How many of each unit are at least a year.
 _A_YEAR = {"year": 1, "quarter": 4, "month": 12, "week": 52, "day": 365, "hour": 8760,
            "minute": 525_600, "second": 31_536_000}  # fmt: skip
-_KNOWN = SMALL | FLOATS | {"DECIMAL"}
+_KNOWN = UP_TO_64_BITS | BINARY_TYPES | {"DECIMAL"}
 MOST_YEARS = 280_000  # timestamps end in 290309 BC and in 294247
 _MOST_DAYS = 10**7
 _MOST_BUCKET_YEARS = 1000
@@ -59,11 +59,11 @@ def operation(node: Node, scope: Scope) -> Value:
     if a.type == "DATE":
         return _days(node, a, sign, b)
     kind = scope.schema.type_of(f"{a.shape} {sign} {b.shape}") if kinds <= _KNOWN else ""
-    if kind in FLOATS and sign in {"+", "-", "*", "/"}:
+    if kind in BINARY_TYPES and sign in {"+", "-", "*", "/"}:
         return Value(f"(CAST({a.sql} AS {kind}) {sign} CAST({b.sql} AS {kind}))", kind)
-    if kinds <= SMALL:
+    if kinds <= UP_TO_64_BITS:
         return _integers(kind, sign, a, b)
-    if kinds <= _KNOWN - FLOATS and sign in {"+", "-", "*", "%"}:
+    if kinds <= _KNOWN - BINARY_TYPES and sign in {"+", "-", "*", "%"}:
         return _decimals(node, kind, sign, a, b)
     if kinds <= _KNOWN and sign == "//":  # TRY_CAST(x AS DECIMAL(18, 2)) // 10 is refused, too
         raise refuse(node, f"DuckDB does not round {a.type} // {b.type}: 17.5 // 10 is 1.75", _BINS)
@@ -81,12 +81,14 @@ NEGATIONS: Mapping[type, str] = {exp.Neg: "-", exp.Abs: "abs", exp.Sign: "sign"}
 def negated(node: Node, value: Value) -> Value:
     """-x, abs(x) or sign(x) of a number."""
     kind, word = family(value.type), NEGATIONS[type(node)]
-    if word == "sign" and kind in SMALL | {"DECIMAL"}:
+    if word == "sign" and kind in UP_TO_64_BITS | {"DECIMAL"}:
         return Value(f"system.main.sign({value.sql})", "TINYINT")
     called = f"system.main.{quote(word)}"
-    if kind in FLOATS or kind == "DECIMAL":
+    if kind in BINARY_TYPES or kind == "DECIMAL":
         return Value(f"({called}({value.sql}))", value.type)
-    if kind in SMALL and (word == "abs" or kind[0] != "U"):  # -x of an unsigned x wraps on 1.5
+    if kind in UP_TO_64_BITS and (
+        word == "abs" or kind[0] != "U"
+    ):  # -x of an unsigned x wraps on 1.5
         return Value(
             f"TRY_CAST({called}(CAST({value.sql} AS HUGEINT)) AS {value.type})", value.type
         )
@@ -105,9 +107,9 @@ def rounded(node: Node, value: Value, scope: Scope) -> Value:
         raise refuse(node, f"This is not supported for {value.type}", _NARROW)
     more = "" if given is None else f", {places}"
     kind = scope.schema.type_of(f"{word}({value.shape}{more})")
-    if places < 0 and family(value.type) not in FLOATS:
+    if places < 0 and family(value.type) not in BINARY_TYPES:
         return _in_tens(node, kind, value, -places)
-    if value.type in SMALL:
+    if value.type in UP_TO_64_BITS:
         return Value(f"CAST({value.sql} AS {kind})", kind)
     return Value(f"system.main.{word}({value.sql}{more})", kind)
 

@@ -13,19 +13,7 @@ from math import prod
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.collations import LONGEST_EXPRESSION, LONGEST_PATTERN, agree
-from dp_sql.privacy.expressions.comparisons import (
-    MAX_STRING,
-    MAX_TEXT_BYTES,
-    SMALL,
-    TIMES,
-    Scope,
-    Value,
-    bounded,
-    is_double,
-    is_literal,
-    refuse,
-    whole_number,
-)
+from dp_sql.privacy.expressions.literals import is_double, is_literal, whole_number
 from dp_sql.privacy.expressions.scalar_functions import (
     FLAGS,
     FUNCTION_ALIASES,
@@ -33,10 +21,13 @@ from dp_sql.privacy.expressions.scalar_functions import (
     NODES,
     Scalar,
 )
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import MAX_STRING, MAX_TEXT_BYTES, Value, bounded
+from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
 from dp_sql.sql.tokens import tokenize
-from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, NUMBERS, family
+from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, NUMBERS, TIMES, UP_TO_64_BITS, family
 
 DATE_PARTS = frozenset(
     {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOW", "ISODOW", "DOY",
@@ -284,7 +275,7 @@ def _string(name: str, kind: str, value: Value, node: Node) -> Value:
 def listed(name: str, value: Value, node: Node) -> Value:
     """A list as functions read it: NULL where it is too long."""
     kind = value.type.removesuffix("[]")
-    if kind == value.type or kind not in {"VARCHAR", *SMALL}:
+    if kind == value.type or kind not in {"VARCHAR", *UP_TO_64_BITS}:
         raise refuse(node, f"{name} takes a list of strings or of integers here, not {value.type}")
     fits = f"system.main.len({value.sql}) <= {MAX_TEXT_BYTES}"
     return value._replace(sql=f"(CASE WHEN {fits} THEN {value.sql} END)", origin=None)

@@ -9,22 +9,23 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.calls import text
 from dp_sql.privacy.expressions.collations import agree, under
-from dp_sql.privacy.expressions.comparisons import (
+from dp_sql.privacy.expressions.comparisons import beside
+from dp_sql.privacy.expressions.literals import is_literal, target
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value, bounded
+from dp_sql.privacy.refusals import Refused, refuse
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.types import (
+    BINARY_TYPES,
     DATED,
-    FLOATS,
+    EXACT_TYPES,
+    INTEGER_RANGES,
+    NUMBERS,
     TIMES,
     ZONED,
-    Refused,
-    Scope,
-    Value,
-    beside,
-    bounded,
-    is_literal,
-    refuse,
-    target,
+    digits_of,
+    family,
 )
-from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, NUMBERS, digits_of, family
 
 
 def now(node: Node, scope: Scope) -> Value:
@@ -92,7 +93,7 @@ def first(node: Node, scope: Scope) -> Value:
     if len(given) == 2 and is_literal(given[1]) and not is_literal(given[0]):
         value = scope.argument(given[0])
         try:
-            sql, other = beside(value, given[1], scope)
+            sql, other = beside(value, given[1], scope.schema)
         except Refused:  # they may still have another type in common
             sql, other = "", ""
         if sql == value.sql and family(value.type) != "ENUM":
@@ -143,7 +144,7 @@ def _holds_every(source: str, kind: str) -> bool:
         return INTEGER_RANGES[source][1] < int("1" + "0" * (width - scale))
     if source == "BOOLEAN":
         return kind in NUMBERS
-    if kind in FLOATS and _mixed_kind(source) == "number":
+    if kind in BINARY_TYPES and _mixed_kind(source) == "number":
         return kind == "DOUBLE" or source == "FLOAT"
     return source == kind or (source in DATED and kind in DATED)
 

@@ -8,14 +8,8 @@ combining marks take minutes), and not those of ICU, for which it is not known.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dp_sql.privacy.expressions.comparisons import (
-    MAX_STRING,
-    MAX_TEXT_BYTES,
-    Refused,
-    Value,
-    bounded,
-    refuse,
-)
+from dp_sql.privacy.expressions.value import MAX_STRING, MAX_TEXT_BYTES, Value, bounded
+from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import tokenize

@@ -6,17 +6,10 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.calls import applied, listed
 from dp_sql.privacy.expressions.collations import BINARY
-from dp_sql.privacy.expressions.comparisons import (
-    MAX_TEXT_BYTES,
-    Refused,
-    Scope,
-    Value,
-    bounded,
-    is_double,
-    is_literal,
-    refuse,
-    whole_number,
-)
+from dp_sql.privacy.expressions.literals import is_double, is_literal, whole_number
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import MAX_TEXT_BYTES, Value, bounded
+from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import exact

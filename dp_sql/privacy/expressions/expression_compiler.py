@@ -14,22 +14,13 @@ from sqlglot import ErrorLevel, exp
 from dp_sql.errors import guessed
 from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
 from dp_sql.privacy.expressions.collations import BINARY
-from dp_sql.privacy.expressions.comparisons import (
-    BY_PARAMETER,
-    FIRST_ROW,
-    FLOATS,
-    PER_PERSON,
-    WAY_OUT,
-    Refused,
-    Scope,
-    Value,
-    bounded,
-    is_literal,
-    refuse,
-)
+from dp_sql.privacy.expressions.literals import is_literal
 from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value, bounded
+from dp_sql.privacy.refusals import BY_PARAMETER, FIRST_ROW, PER_PERSON, WAY_OUT, Refused, refuse
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.types import EXACT_TYPES, family, same_bits
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family, same_bits
 
 _Compile = Callable[[Node, Scope], Value]
 _PARTS: Mapping[type, str] = {
@@ -143,7 +134,7 @@ def settled(value: Value, node: Node) -> Value:
     if kind == "VARCHAR":
         sql = f"({same_bits(value.sql, value.type)})"
         return value._replace(sql=sql, collation=BINARY)
-    if kind in FLOATS:
+    if kind in BINARY_TYPES:
         return value._replace(sql=same_bits(value.sql, value.type))
     if kind not in EXACT_TYPES:
         raise refuse(node, f"{value.type} has no exact equality")

@@ -7,21 +7,16 @@ from sqlglot import exp
 from dp_sql.privacy.expressions.calls import applied
 from dp_sql.privacy.expressions.choices import one_type
 from dp_sql.privacy.expressions.collations import BINARY, PLAIN, agree, escaped, like, under
-from dp_sql.privacy.expressions.comparisons import (
-    FLOATS,
-    SMALL,
-    Scope,
-    Value,
-    beside,
-    is_double,
-    is_literal,
-    refuse,
-)
+from dp_sql.privacy.expressions.comparisons import beside
+from dp_sql.privacy.expressions.literals import is_double, is_literal
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.types import EXACT_TYPES, family
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, UP_TO_64_BITS, family
 
 # Types with an order and an equality that fail on no value, and a string for every value.
-COMPARABLE = EXACT_TYPES | FLOATS
+COMPARABLE = EXACT_TYPES | BINARY_TYPES
 _NOT_IN_GLOBS = "?[]\\%_"
 COMPARISONS: Mapping[type, str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
@@ -61,7 +56,7 @@ def compare(node: Node, scope: Scope) -> Value:
         same = _same_row(node, left, [right], scope)
         return same if sign == "=" else boolean(f"NOT {same.sql}")
     if is_literal(left) and not is_literal(right) and not isinstance(right, exp.Any):
-        a, b = beside(_own(node, scope.operand(right)), left, scope)
+        a, b = beside(_own(node, scope.operand(right)), left, scope.schema)
         return boolean(f"{b} {sign} {a}")
     if sign in {"=", "<>"} and any(map(_is_empty, (left, right))):
         scope.only_analysts(node, "An empty list is not compared here")
@@ -98,7 +93,7 @@ def _any(node: Node, among: Node, scope: Scope) -> Value:
 def compared(node: Node, value: Value, sign: str, right: Node, scope: Scope) -> Value:
     """A value compared with an expression or a literal."""
     if is_literal(right):
-        a, b = beside(_own(node, value), right, scope)
+        a, b = beside(_own(node, value), right, scope.schema)
         return boolean(f"{a} {sign} {b}")
     agree(node, value)
     other = scope.operand(right)
@@ -106,7 +101,7 @@ def compared(node: Node, value: Value, sign: str, right: Node, scope: Scope) -> 
         collation = agree(node, value, other)
         value, other = under(collation, value), under(collation, other)
         return boolean(f"{value.sql} {sign} {other.sql}")
-    if {family(value.type), family(other.type)} <= SMALL:
+    if {family(value.type), family(other.type)} <= UP_TO_64_BITS:
         return boolean(f"CAST({value.sql} AS HUGEINT) {sign} CAST({other.sql} AS HUGEINT)")
     scope.only_analysts(node, f"{value.type} and {other.type} are not compared here")
     _, (value, other) = one_type(node, [value, other], scope)
@@ -124,7 +119,7 @@ def between(node: Node, scope: Scope) -> Value:
         return boolean(" AND ".join(terms))
     _same_kind(node, limits)
     value = _own(node, value)
-    (low, a), (high, b) = (beside(value, limit, scope) for limit in limits)
+    (low, a), (high, b) = (beside(value, limit, scope.schema) for limit in limits)
     return boolean(f"{low} >= {a} AND {high} <= {b}")
 
 
@@ -179,7 +174,7 @@ def _one_of(node: Node, value: Value, choices: Sequence[Node], scope: Scope) -> 
         return boolean(" OR ".join(terms))
     _same_kind(node, choices)
     value = _own(node, value)
-    pairs = [beside(value, choice, scope) for choice in choices]
+    pairs = [beside(value, choice, scope.schema) for choice in choices]
     if len({a for a, _ in pairs}) == 1:
         return boolean(f"{pairs[0][0]} IN ({', '.join(b for _, b in pairs)})")
     return boolean(" OR ".join(f"{a} = {b}" for a, b in pairs))
@@ -189,7 +184,7 @@ def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
     if scope.matched is not None and (found := scope.matched(query, value)) is not None:
         return found
     listed = scope.listed(query)
-    if listed.type != value.type and {listed.type, value.type} <= SMALL:
+    if listed.type != value.type and {listed.type, value.type} <= UP_TO_64_BITS:
         integers = f"SELECT CAST(c AS HUGEINT) FROM {listed.sql} AS __dp_integers(c)"
         return boolean(f"CAST({value.sql} AS HUGEINT) IN ({integers})")
     if listed.type != value.type or family(value.type) not in COMPARABLE:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError, guessed
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Parts, Schema
-from dp_sql.privacy.expressions.comparisons import Value
+from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import (
     Domain,
     Values,

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dp_sql.errors import QueryError, SourceError
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.expressions.comparisons import Value
+from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.relations.constants import literal_sql
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect

@@ -13,10 +13,11 @@ from math import prod
 
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.expressions.comparisons import PER_PERSON, Value
+from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import Domain, Values, Wanted
 from dp_sql.privacy.plans.plan import Column, Finding, Groups, Plan, Shared, plan_of
 from dp_sql.privacy.plans.sources import CallRows, Source
+from dp_sql.privacy.refusals import PER_PERSON
 from dp_sql.privacy.relations.tree import people_of, reads_one_table
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference, SetPerKey

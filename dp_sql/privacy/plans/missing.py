@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.comparisons import Value
+from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import example_list
 from dp_sql.sql.arguments import CAP, EPSILON, FINDS_ITEMS, DpCall, missing
 from dp_sql.sql.formatting import full_name, literal

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from dp_sql.errors import NotSupported
-from dp_sql.privacy.expressions.comparisons import Refused, Unbound
+from dp_sql.privacy.refusals import Refused, Unbound
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.functions import FUNCTIONS

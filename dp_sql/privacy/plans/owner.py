@@ -17,7 +17,7 @@ from dp_sql.errors import (
     guessed,
 )
 from dp_sql.privacy.catalog import OwnersEngine, Parts
-from dp_sql.privacy.expressions.comparisons import Value
+from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import (
     OBSERVED,
     Domain,

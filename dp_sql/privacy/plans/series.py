@@ -7,7 +7,7 @@ private rows is given literals.
 from sqlglot import exp
 
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.expressions.comparisons import target
+from dp_sql.privacy.expressions.literals import target
 from dp_sql.privacy.plans.domains import Values
 from dp_sql.privacy.relations.constants import series_of
 from dp_sql.sql.sqlglot_tree import Node

@@ -20,7 +20,8 @@ from dp_sql.errors import (
     QueryError,
     SourceError,
 )
-from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import Values
 from dp_sql.privacy.plans.other_names import (
     BEFORE_CONDITION,
@@ -31,6 +32,7 @@ from dp_sql.privacy.plans.other_names import (
 )  # fmt: skip
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
+from dp_sql.privacy.refusals import Refused, Unbound
 from dp_sql.privacy.relations.declared_tables import inexact, is_time, no_amount
 from dp_sql.privacy.relations.from_clause import From, row_wise
 from dp_sql.privacy.relations.source_compiler import Compiler

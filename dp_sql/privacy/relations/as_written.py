@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from dp_sql.errors import SourceError
 from dp_sql.privacy.catalog import OwnersEngine
-from dp_sql.privacy.expressions.comparisons import BY_PARAMETER, Refused, Unbound, Value, refuse
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import BY_PARAMETER, Refused, Unbound, refuse
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql

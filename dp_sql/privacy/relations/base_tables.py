@@ -10,7 +10,8 @@ from typing import ClassVar
 from dp_sql.errors import guessed
 from dp_sql.privacy.catalog import Parts, Schema
 from dp_sql.privacy.expressions.collations import collations
-from dp_sql.privacy.expressions.comparisons import Value, refuse
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import refuse
 from dp_sql.privacy.relations.from_clause import From, Rows
 from dp_sql.privacy.relations.tree import Table
 from dp_sql.sql.formatting import full_name, quote, shown_name

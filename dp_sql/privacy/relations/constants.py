@@ -13,24 +13,16 @@ from sqlglot import exp
 from dp_sql.errors import ArgumentError, SourceError
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.arithmetic import interval_units
-from dp_sql.privacy.expressions.comparisons import (
-    DATED,
-    TYPE_ALIASES,
-    Unbound,
-    Value,
-    is_double,
-    is_literal,
-    refuse,
-    target,
-    whole_number,
-)
+from dp_sql.privacy.expressions.literals import is_double, is_literal, target, whole_number
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import Unbound, refuse
 from dp_sql.privacy.relations.from_clause import Rows, column_name, only
 from dp_sql.privacy.relations.tree import Table
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.ranges import MAX_GROUPS
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import EXACT_TYPES, family
+from dp_sql.sql.types import DATED, EXACT_TYPES, TYPE_ALIASES, family
 
 _LONGEST_LITERAL = 40
 _MIDNIGHT = " 00:00:00"

@@ -16,8 +16,9 @@ from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Parts, Schema, SchemaName, view_body
-from dp_sql.privacy.expressions.comparisons import Unbound, Value, refuse
 from dp_sql.privacy.expressions.expression_compiler import AS_ELEMENTS
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import Unbound, refuse
 from dp_sql.privacy.relations.as_written import STORE_IT, as_written, check_sql
 from dp_sql.privacy.relations.base_tables import Tables, persons_rows, public_rows, read_as
 from dp_sql.privacy.relations.from_clause import From, Rows

@@ -13,7 +13,9 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from dp_sql.privacy.catalog import Parts
-from dp_sql.privacy.expressions.comparisons import FIRST_ROW, Refused, Scope, Value, refuse
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import FIRST_ROW, Refused, refuse
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
 from dp_sql.sql.formatting import literal, shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.collations import BINARY, agree
-from dp_sql.privacy.expressions.comparisons import SMALL, Refused, Scope, Value, refuse
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.privacy.relations.base_tables import Tables
 from dp_sql.privacy.relations.from_clause import (
     JOINED,
@@ -29,7 +31,7 @@ from dp_sql.privacy.relations.join_sql import is_found
 from dp_sql.privacy.relations.tree import LeftJoin, Table, Unnest, relations_below, relations_in
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import as_key, has_fields
+from dp_sql.sql.types import UP_TO_64_BITS, as_key, has_fields
 
 Pair = tuple[Value, Value]
 ScopeOf = Callable[[From], Scope]
@@ -99,7 +101,7 @@ def _part_of(node: Node, source: From) -> int | None:
 
 def _common(a: str, b: str) -> str | None:
     """The type in which two types are compared without loss; None where they need no cast."""
-    if a != b and {a, b} <= SMALL:
+    if a != b and {a, b} <= UP_TO_64_BITS:
         return "HUGEINT"
     return "TIMESTAMP" if {a, b} == {"DATE", "TIMESTAMP"} else None
 

@@ -8,14 +8,16 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.calls import without_query
-from dp_sql.privacy.expressions.comparisons import FIRST_ROW, SMALL, Scope, Value, refuse
 from dp_sql.privacy.expressions.expression_compiler import is_aggregate, settled
 from dp_sql.privacy.expressions.predicates import boolean
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import FIRST_ROW, refuse
 from dp_sql.privacy.relations.from_clause import ALLOWED, From, FromPart, Rows, column_name, only
 from dp_sql.privacy.relations.tree import Group
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import digits_of, family
+from dp_sql.sql.types import UP_TO_64_BITS, digits_of, family
 
 _MOST_DIGITS = 18  # of a DECIMAL: 10^20 rows of them fit DECIMAL(38), which no table has
 _OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue)
@@ -143,7 +145,7 @@ def total_type(kind: str) -> str:
     """The type of a sum of a type that cannot overflow; "" where it could."""
     if family(kind) == "DECIMAL" and digits_of(kind)[0] <= _MOST_DIGITS:
         return f"DECIMAL(38,{digits_of(kind)[1]})"
-    return "HUGEINT" if family(kind) in SMALL else ""  # 2^63 rows of them fit
+    return "HUGEINT" if family(kind) in UP_TO_64_BITS else ""  # 2^63 rows of them fit
 
 
 def _whole(node: Node, scope: Scope) -> Value:

@@ -8,9 +8,12 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.comparisons import Refused, Scope, Value, refuse, whole_number
 from dp_sql.privacy.expressions.expression_compiler import settled
+from dp_sql.privacy.expressions.literals import whole_number
 from dp_sql.privacy.expressions.predicates import COMPARABLE
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.privacy.relations.as_written import span
 from dp_sql.privacy.relations.from_clause import From, FromPart, Rows, conditions, only
 from dp_sql.privacy.relations.person_groups import total_type

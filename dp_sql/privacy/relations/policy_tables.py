@@ -6,7 +6,8 @@ from datetime import datetime
 
 from dp_sql.policy.model import Link, Policy, PrivateTable
 from dp_sql.privacy.catalog import Parts
-from dp_sql.privacy.expressions.comparisons import Value, refuse
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import refuse
 from dp_sql.privacy.relations.base_tables import Tables, no_table, persons_rows, public_rows
 from dp_sql.privacy.relations.from_clause import Rows
 from dp_sql.privacy.relations.tree import LinkedTable, Table

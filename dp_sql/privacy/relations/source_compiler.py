@@ -27,8 +27,10 @@ from sqlglot import exp
 from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.collations import either
-from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value, refuse
 from dp_sql.privacy.expressions.expression_compiler import compiled, settled
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import Refused, Unbound, refuse
 from dp_sql.privacy.relations import joins
 from dp_sql.privacy.relations.base_tables import Tables, no_table
 from dp_sql.privacy.relations.constants import constant_rows

@@ -11,9 +11,9 @@ from fractions import Fraction
 import duckdb
 
 from dp_sql.errors import NotSupported, ParseError, QueryError, SourceError, guessed
-from dp_sql.privacy.expressions.comparisons import WAY_OUT
+from dp_sql.privacy.refusals import WAY_OUT
 from dp_sql.privacy.relations.from_clause import ALLOWED
-from dp_sql.session.aggregate_calls import OF_SPREADS, SPREADS
+from dp_sql.session.corrections.aggregate_calls import OF_SPREADS, SPREADS
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name

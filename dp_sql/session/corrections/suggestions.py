@@ -2,7 +2,7 @@
 
 A statement is proposed only after a session has planned and bound it, which reads no private row
 and spends nothing; and only if it keeps the source, the conditions and the groups of the question
-(dp_sql/session/same_question.py). One that asks something else is called a different question.
+(same_question.py). One that asks something else is called a different question.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dp_sql.errors import QueryError
-from dp_sql.session.examples import examples, left_out
-from dp_sql.session.same_question import Kept, kept
+from dp_sql.session.corrections.examples import examples, left_out
+from dp_sql.session.corrections.same_question import Kept, kept
 
 Attempt = Callable[[str], Exception | None]  # what is wrong with a statement, if anything is
 Expand = Callable[[str], Sequence[str]]  # a candidate, or others in its place
@@ -21,7 +21,7 @@ _PUBLIC = "without looking at the data."
 _MOST_TRIES, _DEEPEST, _LONGEST = 16, 4, 2000
 
 
-class Correction(NamedTuple):
+class Suggestion(NamedTuple):
     """A statement that works, and what it keeps of the question.
 
     notes: what was said on the way to it. public: sets in it that are known to be public.
@@ -35,36 +35,36 @@ class Correction(NamedTuple):
 
 def working(
     before: str, candidates: Sequence[str], attempt: Attempt, expand: Expand | None = None
-) -> Correction | None:
+) -> Suggestion | None:
     """The first candidate, corrected further where that is needed, that works.
 
     One that asks the same comes before one that asks something else.
     """
     tries = iter(range(_MOST_TRIES))
 
-    def first(text: str, some: Sequence[str], depth: int, so_far: Correction) -> Correction | None:
+    def first(text: str, some: Sequence[str], depth: int, so_far: Suggestion) -> Suggestion | None:
         steps = [one for each in some for one in (expand(each) if expand else [each])]
         judged = [(min(so_far.kept, kept(text, one)), one) for one in dict.fromkeys(steps)]
-        other: Correction | None = None
+        other: Suggestion | None = None
         for level, one in sorted(judged, key=lambda pair: -pair[0]):
             if level is Kept.LOST or len(one) > _LONGEST or next(tries, None) is None:
                 break
             if other is not None and level is Kept.OTHER:
                 break
-            found: Correction | None = Correction(str(one), level, so_far.notes, so_far.public)
+            found: Suggestion | None = Suggestion(str(one), level, so_far.notes, so_far.public)
             wrong = attempt(one)
             if wrong is not None:
                 more = wrong.instead if depth and isinstance(wrong, QueryError) else ()
                 notes = (*so_far.notes, *_conditions(wrong))
                 public = (*so_far.public, *getattr(wrong, "public", ()))
-                step = Correction(one, level, notes, public)
+                step = Suggestion(one, level, notes, public)
                 found = first(one, more, depth - 1, step) if more else None
             if found is not None and found.kept is Kept.SAME:
                 return found
             other = other or found
         return other
 
-    return first(before, candidates, _DEEPEST, Correction(before, Kept.SAME))
+    return first(before, candidates, _DEEPEST, Suggestion(before, Kept.SAME))
 
 
 def _conditions(wrong: Exception) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from dp_sql.errors import NotPrivate, QueryError
-from dp_sql.session.aggregate_calls import (
+from dp_sql.session.corrections.aggregate_calls import (
     OF_SPREADS,
     SPREADS,
     Aggregated,
@@ -18,7 +18,7 @@ from dp_sql.session.aggregate_calls import (
     reading,
     without_dp_function,
 )  # fmt: skip
-from dp_sql.session.corrections import THE_FUNCTIONS
+from dp_sql.session.corrections.duckdb_errors import THE_FUNCTIONS
 from dp_sql.sql.clauses import SelectText, enclosing_select
 from dp_sql.sql.group_keys import group_keys
 from dp_sql.sql.select_list import Functions

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Correction:
+class Corrector:
     """What correcting asks of a session.
 
     check: raises what a statement would raise before anything is spent. plan: a plan for each DP
@@ -45,8 +45,8 @@ class Correction:
         """An error in the user's words, with a statement that works instead if one is known."""
         with contextlib.suppress(Exception):  # the first error says enough
             # Imported with the first error.
-            from dp_sql.session.corrections import without_lists
-            from dp_sql.session.suggestions import propose
+            from dp_sql.session.corrections.duckdb_errors import without_lists
+            from dp_sql.session.corrections.suggestions import propose
 
             told = self._told(error, text)
             if isinstance(told, BudgetExceeded):
@@ -71,7 +71,7 @@ class Correction:
 
     def _with_largest(self, error: BudgetExceeded, text: str) -> QueryError:
         """The same error under the first epsilon, and the statement with what still fits."""
-        from dp_sql.session.corrections import rescaled
+        from dp_sql.session.corrections.duckdb_errors import rescaled
 
         (statement,) = parse(text, under_policy=self.under_policy)
         plans = self.plan(statement)
@@ -84,8 +84,8 @@ class Correction:
 
     def _unparsed(self, error: QueryError, text: str) -> QueryError | None:
         """What DuckDB's parser says, where that is nearer to what is wrong than an error."""
-        from dp_sql.session.corrections import is_balanced, without_lists
-        from dp_sql.session.suggestions import propose
+        from dp_sql.session.corrections.duckdb_errors import is_balanced, without_lists
+        from dp_sql.session.corrections.suggestions import propose
 
         found = self.syntax_error(text) if is_balanced(text) else None
         is_general = isinstance(error, ParseError) or error.position is None
@@ -118,6 +118,6 @@ def refuse_unknown(statement: Statement, engine: Functions) -> None:
     names -= {*map(folded, FUNCTIONS), *SYSTEM_TABLES}
     known = engine.function_kinds(frozenset(names)) if names else {}
     for name in names - known.keys():
-        from dp_sql.session.corrections import unknown_function
+        from dp_sql.session.corrections.duckdb_errors import unknown_function
 
         raise unknown_function(statement.tokens, name) or NotSupported(f"There is no {name}.")

@@ -1,0 +1,65 @@
+"""What an expression may use, and what compiles its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.expressions.literals import constant, is_literal
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import refuse
+from dp_sql.sql.sqlglot_tree import Node
+
+
+class Scope(NamedTuple):
+    """What an expression may use.
+
+    compile: compiles an expression: compiler.compiled.
+    column: finds a column by its parts, or refuses it.
+    schema: what the engine is asked, over no rows: types, and which constants it can read.
+    listed: the values of a public one-column query, or a refusal.
+    now: the time of the statement.
+    aggregate: compiles an aggregate, where one is allowed.
+    as_written: for owners, takes an expression that cannot be compiled as it is written.
+    matched: in WHERE, whether a row has a match in a query: EXISTS, or IN for a value. None for IN
+    over public tables.
+    """
+
+    compile: Callable[[Node, Scope], Value]
+    column: Callable[[exp.Column], Value]
+    schema: Schema
+    listed: Callable[[Node], Value]
+    now: Callable[[], datetime] | None = None
+    aggregate: Callable[[Node], Value] | None = None
+    as_written: Callable[[Node], Value] | None = None
+    matched: Callable[[Node, Value | None], Value | None] | None = None
+
+    def compiled(self, node: Node) -> Value:
+        """A part of an expression."""
+        return self.compile(node, self)
+
+    def argument(self, node: Node) -> Value:
+        """What is computed with: an expression, or a literal."""
+        return constant(node, self.schema) if is_literal(node) else self.compiled(node)
+
+    def operand(self, node: Node) -> Value:
+        """A side of a comparison: parsers may differ about which of a = b = c comes first."""
+        several = isinstance(node, exp.Predicate | exp.And | exp.Or | exp.Not)
+        if several and not isinstance(node, exp.SubqueryPredicate):
+            raise refuse(node, "Put brackets around one of these two comparisons")
+        return self.compiled(node)
+
+    def condition(self, node: Node) -> str:
+        """An expression that must be true or false."""
+        if (found := self.compiled(node)).type == "BOOLEAN":
+            return found.sql
+        raise refuse(node, "A condition must be true or false")
+
+    def only_analysts(self, node: Node, why: str) -> None:
+        """Refuse, for an owner, whose text is then taken as it is written, DuckDB's errors too."""
+        if self.as_written is not None:
+            raise refuse(node, why)

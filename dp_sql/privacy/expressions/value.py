@@ -1,0 +1,66 @@
+"""A compiled expression: its SQL, its type, and how long or far away it can be."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dp_sql.sql.types import TIMES, family
+
+MAX_TEXT_BYTES = 10_000  # of a string that functions read; they read a longer one as NULL
+MAX_STRING = 200_000  # of a string that is computed
+NEAR = ("100000-01-01 (BC)", "100000-01-01")  # they read a date beyond these as NULL
+_NEAR_YEARS = 100_000
+
+
+class Value(NamedTuple):
+    """A compiled expression: its SQL and its type.
+
+    origin: the column of a base table that it is, unchanged: the table's full name, and its own.
+    is_person: whether it is the privacy unit of its row.
+    collation: how its strings are compared, as collations.py names it.
+    bound: the most bytes of a string, or the years from 0 to the farthest date; None: not known.
+    literal: the SQL of a literal whose type depends on what is beside it.
+    is_unnested: whether it is a list of which each element becomes a row.
+    image: of an item or key that is computed from one column alone: that column, and the SQL over
+        its values in a column `item`.
+    """
+
+    sql: str
+    type: str
+    origin: tuple[tuple[str, ...], str] | None = None
+    is_person: bool = False
+    collation: str = ""
+    is_unnested: bool = False
+    bound: int | None = None
+    literal: str = ""
+    image: tuple[Value, str] | None = None
+
+    @property
+    def shape(self) -> str:
+        """What replaces it where the engine is asked for a type; it must not be a constant."""
+        return self.literal or f"(SELECT CAST(NULL AS {self.type}))"
+
+    @property
+    def origin_name(self) -> str | None:
+        """The name of the column that it is."""
+        return None if self.origin is None else self.origin[1]
+
+
+def bounded(value: Value, most_bytes: int = MAX_STRING) -> Value:
+    r"""A string or date as functions read it: NULL where it is too long, or too far away.
+
+    Functions take time that grows with the string, and one row could hold gigabytes. `most_bytes`:
+    how long a string may be without being read as NULL.
+
+    >>> print(bounded(Value("r0c1", "VARCHAR")).sql)
+    (CASE WHEN system.main.strlen(r0c1) <= 10000 THEN r0c1 END)
+    """
+    sql, most = value.sql, None
+    if family(value.type) in TIMES and value.bound is None:
+        low, high = (f"CAST('{day}' AS {value.type})" for day in NEAR)
+        fits, most = f"{sql} BETWEEN {low} AND {high}", _NEAR_YEARS
+    elif value.type == "VARCHAR" and (value.bound is None or value.bound > most_bytes):
+        fits, most = f"system.main.strlen({sql}) <= {MAX_TEXT_BYTES}", MAX_TEXT_BYTES
+    if most is None:
+        return value
+    return value._replace(sql=f"(CASE WHEN {fits} THEN {sql} END)", bound=most, origin=None)

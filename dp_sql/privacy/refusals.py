@@ -1,0 +1,52 @@
+"""Refusals that know which part of the statement they mean, and what to write instead."""
+
+from __future__ import annotations
+
+from dp_sql.errors import NotPrivate, SourceError
+from dp_sql.sql.sqlglot_tree import Node
+
+WAY_OUT = (
+    "Under a policy, and over groups, you can use comparisons, LIKE, CASE, coalesce, arithmetic, "
+    "TRY_CAST, and the functions of strings, dates and JSON that docs/sql.md lists. For anything "
+    "else the owner can add a column to the table."
+)
+PER_PERSON = (
+    "Compute a value of each person in a subquery, and ask about these: SELECT DP_AVG(n, …) FROM "
+    "(SELECT user_id, count(*) AS n FROM orders GROUP BY user_id)."
+)
+BY_PARAMETER = (
+    "Write $d, and pass the value as a parameter: session.sql(query, params={'d': …}). In "
+    "FROM dp($$ … $$, params := row(…)) it is ?."
+)
+FIRST_ROW = (
+    "For each person's first row: "
+    "FROM (FROM events QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY ts) = 1)."
+)
+
+
+class Refused(NotPrivate):
+    """A refusal that knows its node, so that a caret can be put under it.
+
+    offset: the node's place in the SQL that was parsed, where the node does not know it.
+    """
+
+    node: Node
+    offset: int | None = None
+
+
+class Unbound(SourceError):
+    """What the engine says of a node that it cannot bind; `node` as in Refused."""
+
+    def __init__(self, node: Node, error: SourceError, message: str | None = None) -> None:
+        self.node = node
+        super().__init__(message or error.message, hint=error.hint)
+        self.names = error.names
+
+
+def refuse(node: Node, message: str, hint: str | None = None) -> Refused:
+    """A refusal of one node; by default with WAY_OUT if something is not supported."""
+    if hint is None:
+        hint = WAY_OUT if "support" in message else ""
+    error = Refused(f"{message}.", hint=hint)
+    error.node = node
+    return error
