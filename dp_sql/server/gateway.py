@@ -102,7 +102,12 @@ class Gateway:
 
         A token that has its share of all connections open admits no other one.
         """
-        digest, known = digest_of(token), read_tokens(self._tokens)
+        try:
+            with _report_to_owner():
+                known = read_tokens(self._tokens)
+        except NotSupported:  # Quack would show no one why
+            return False
+        digest = digest_of(token)
         if not self._is_open or (name := owner_of(digest, known)) is None:
             return False
         self._forget_closed()

@@ -44,6 +44,8 @@ def test_errors_in_the_owners_files_are_reported_to_the_owner(
         it.answer("one", "SELECT 1")
     assert str(served.folder) not in str(told.value)
     assert "chmod 600" in capsys.readouterr().err
+    assert not it.admit("three", secrets[0])
+    assert "chmod 600" in capsys.readouterr().err
     served.tokens.chmod(0o600)
     served.policy.write_text("nonsense", "utf-8")
     with pytest.raises(NotSupported, match="Its owner can read why"):
