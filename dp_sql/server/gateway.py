@@ -19,6 +19,7 @@ from dp_sql.session.base import Session
 from dp_sql.session.connect import connect
 from dp_sql.session.describe import values_sql
 from dp_sql.sql.formatting import quote
+from dp_sql.sql.statement_limits import check_bytes
 
 # What ATTACH of DuckDB 1.5 asks: the schemas, then the tables as the statements that make them.
 SCHEMATA = (
@@ -130,6 +131,7 @@ class Gateway:
         or DESCRIBE first, or asks twice at once, spends once.
         """
         client, name = self._client(connection)
+        check_bytes(text)
         analyst = self._analyst(name)
         if (known := self._held(analyst, text)) is not None:
             return known

@@ -12,7 +12,9 @@ import pytest
 import dp_sql
 from dp_sql import errors
 from dp_sql.engines.duckdb import private_connection as duckdb_private
+from dp_sql.session import corrections
 from dp_sql.session.analyst import AnalystSession
+from dp_sql.sql.statement_limits import MAX_BYTES
 from tests.conftest import SURE, free
 from tests.session.reading_policy import MORE, asked, write
 
@@ -155,6 +157,17 @@ def test_describe_shows_the_columns_of_a_listed_view_that_analysts_may_read(
 def test_a_statement_with_a_nul_is_refused(asking: AnalystSession) -> None:
     with pytest.raises(errors.NotSupported, match="NUL character"):
         asking.sql("SELECT 1 AS a\0, secret")
+
+
+def test_a_statement_that_is_too_long_is_read_by_nothing(
+    asking: AnalystSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(corrections, "is_balanced", read.append)
+    for ask in (asking.sql, asking.explain):
+        with pytest.raises(errors.NotSupported, match="200,000 bytes"):
+            ask("SELECT " + "x," * MAX_BYTES)
+    assert not read
 
 
 def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> None:
