@@ -14,6 +14,7 @@ from typing import Any
 from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, fetched, refusal
 from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError, with_type
 from dp_sql.policy.model import read_policy
+from dp_sql.policy.parser import name_parts
 from dp_sql.server.access_tokens import digest_of, owner_of, read_tokens
 from dp_sql.session.base import Session
 from dp_sql.session.connect import connect
@@ -297,7 +298,7 @@ def _catalog(session: Session, text: str) -> Any:
 
 def _table(session: Session, name: str) -> tuple[str, str, str] | None:
     """The schema of a table, and the statement that would make one of its shape."""
-    parts = name.split(".")
+    parts = name_parts(name) or (name,)
     quoted = [quote(part) for part in parts]
     try:
         columns = session.sql(f"DESCRIBE {'.'.join(quoted)}").fetchall()

@@ -11,11 +11,14 @@ import pytest
 
 import dp_sql
 from dp_sql import errors
+from dp_sql.cli.shell.names import analyst_names
 from dp_sql.engines.duckdb import private_connection as duckdb_private
+from dp_sql.server import gateway
 from dp_sql.session import corrections
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.sql.statement_limits import MAX_BYTES
 from tests.conftest import SURE, free
+from tests.databases import write_database
 from tests.session.reading_policy import MORE, asked, write
 
 
@@ -146,6 +149,19 @@ def test_show_and_describe_show_names_and_types_only(asking: AnalystSession) -> 
     assert ("title", "VARCHAR") in asked(asking, "DESCRIBE ratings")
     with pytest.raises(errors.NotSupported, match="There is no table unnamed"):
         asking.sql("DESCRIBE unnamed")
+
+
+def test_a_table_whose_name_holds_a_dot_is_shown_wherever_tables_are(tmp_path: Path) -> None:
+    sql = 'CREATE SCHEMA "a.b"; CREATE TABLE "a.b"."my.table" AS SELECT 1 AS x;'
+    policy = tmp_path / "policy.toml"
+    policy.write_text("""[public]\ntables = ['"a.b"."my.table"']""", "utf-8")
+    write_database(tmp_path / "shop.duckdb", sql)
+    with dp_sql.connect(str(tmp_path / "shop.duckdb"), policy=policy, analyst="ann") as session:
+        assert session.sql("SHOW TABLES").fetchall() == [('"a.b"."my.table"', "public")]
+        (table,) = analyst_names(session).tables
+        assert (table.path, table.columns) == (("a.b", "my.table"), (("x", "INTEGER"),))
+        made = 'CREATE TABLE "a.b"."my.table"("x" INTEGER);'
+        assert gateway._catalog(session, gateway.TABLES).fetchall() == [("a.b", made, "table")]
 
 
 def test_describe_shows_the_columns_of_a_listed_view_that_analysts_may_read(
