@@ -287,6 +287,8 @@ class AnalystSession(Session):
         calls = zip(selects, plans, stored, strict=True)
         new = [(select, plan) for select, plan, known in calls if known is None]
         n_before = self.n_receipts
+        if new:
+            self._store.check_writable()
         with outcome.shielded():
             answers = self._draw([plan for _, plan in new], outcome) if new else []
         outcome.check(is_spent=bool(new))
