@@ -14,8 +14,8 @@ from dp_sql import errors
 from dp_sql.cli.shell.names import analyst_names
 from dp_sql.engines.duckdb import private_connection as duckdb_private
 from dp_sql.server import gateway
-from dp_sql.session import corrections
 from dp_sql.session.analyst import AnalystSession
+from dp_sql.session.corrections import duckdb_errors
 from dp_sql.sql.statement_limits import MAX_BYTES
 from tests.conftest import SURE, free
 from tests.databases import write_database
@@ -179,7 +179,7 @@ def test_a_statement_that_is_too_long_is_read_by_nothing(
     asking: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    monkeypatch.setattr(corrections, "is_balanced", read.append)
+    monkeypatch.setattr(duckdb_errors, "is_balanced", read.append)
     for ask in (asking.sql, asking.explain):
         with pytest.raises(errors.NotSupported, match="200,000 bytes"):
             ask("SELECT " + "x," * MAX_BYTES)
