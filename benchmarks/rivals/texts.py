@@ -21,12 +21,11 @@ INTRODUCTION = (
     "within (with fewer than 20 runs, the largest). For several groups the error is the sum of the groups' errors over",
     "the sum of their true values; for the top 10 items it is the share of them that is missed. The smallest median is",
     "bold, with all that are within 5 %, or 0.01 percentage points, of it; a dash marks a question that was not reached within",
-    "ten minutes. **dp_sql was given no bounds on rows or sums (except in one line, which says so), only a cap on groups per",
-    "person in the TPC-H questions with groups. The others were given bounds on each person's rows, groups or sums. These, and",
-    "dp_sql's cap for the orders per month, are the 95 % quantiles of the data itself. They are private, and most users would",
-    "have to guess them.** Without a bound, dp_sql's sums need about 90 people at ε = 1: the sum over 49 people is lost. If a",
-    "bound is public, state it with `contribution_bound` (for an average, a range of the values with `lower` and `upper`): then",
-    "few people suffice.",
+    "ten minutes. **dp_sql was given no bounds on what a person contributes, except in one line, which says so, and in TPC-H Q1,",
+    "where its cap on groups per person is the number of groups, which is public. The others were given bounds on each person's",
+    "rows, groups or sums: the 95 % quantiles of the data itself. They are private, and most users would have to guess them.**",
+    "Without a bound, dp_sql's sums need about 90 people at ε = 1: the sum over 49 people is lost. If a bound is public, state it",
+    "with `contribution_bound` (for an average, a range of the values with `lower` and `upper`): then few people suffice.",
 )
 
 FOUND = (
@@ -73,8 +72,6 @@ HOW = (
     "  scale 0.02 by DuckDB's generator, with customers as persons; real sets where they are present",
     "  ([data.md](data.md)). Joins and filters are applied beforehand, for all libraries alike.",
     "- *Public knowledge*, given to all: the range of values for medians, the groups and items where the question says so.",
-    "- *dp_sql's cap* in the orders per month is the 95 % quantile of the data, too. Without a cap its error is over twice as",
-    "  large. In TPC-H Q1 the cap is the number of groups, which is public.",
     "- *Averages, medians*: the truth is that of all rows. dp_sql's and OpenDP's median have one vote a person",
     "  ([sql.md](sql.md)), so part of their error is the difference between the two questions.",
     "- *Settings* follow each library's documentation: OpenDP's Context API with `truncate_per_group`, sums clipped per",

@@ -16,7 +16,6 @@ def statement(asked: Asked) -> str:
     """The statement that an analyst would write. Public sets are in the table `public_set`."""
     question = asked.question
     public = "public_set.item" if question.kind == "top" else "public_set.grp"
-    limit = f"max_groups_contributed := {asked.groups}"
     cap = f"groups := {public}, max_groups_contributed := {len(asked.public)}"
     bound = f"contribution_bound := {asked.total}, " if question.told else ""
     call = {
@@ -29,7 +28,7 @@ def statement(asked: Asked) -> str:
         "top": f"DP_TOPK(item, 10, domain := {public}, {COMMON})",
         "group_people": f"DP_COUNT_DISTINCT(person, groups := {public}, {COMMON})",
         "unknown_people": f"DP_COUNT_DISTINCT(person, delta := {DELTA:f}, {COMMON})",
-        "group_rows": f"DP_COUNT(*, groups := {public}, {limit}, {COMMON})",
+        "group_rows": f"DP_COUNT(*, groups := {public}, {COMMON})",
         "group_sum": f"DP_SUM(value, {cap}, {COMMON})",
         "group_mean": f"DP_AVG(value, {cap}, {COMMON})",
     }[question.kind]
@@ -50,8 +49,7 @@ def prepare(asked: Asked, table: Path) -> Answerer:
         rows = session.execute(sql).fetchall()
         return dict(rows) if "GROUP BY" in sql else rows[0][0]
 
-    groups = f"{asked.groups} groups a person" if asked.question.kind == "group_rows" else ""
-    return Answerer(run, groups, note=sql)
+    return Answerer(run, "", note=sql)
 
 
 if __name__ == "__main__":

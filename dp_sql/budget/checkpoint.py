@@ -72,19 +72,23 @@ class CheckpointFile:
         With `make`, create the file if it does not exist.
         """
         owner, flags = os.getpid(), os.O_RDWR | (os.O_CREAT if make else 0)
-        with _plain_errors(self.path, "written"):
-            if not make and not self.path.exists():
-                raise LedgerError(f"The checkpoint {self.path} is missing. {ADOPT}")
-            file = _open_locked(self.path, flags, fcntl.LOCK_EX)
-        try:
+        file: int | None = None
+        try:  # around every step: a signal's handler may raise at any
+            with _plain_errors(self.path, "written"):
+                if not make and not self.path.exists():
+                    raise LedgerError(f"The checkpoint {self.path} is missing. {ADOPT}")
+                file = _open_locked(self.path, flags, fcntl.LOCK_EX)
             with _plain_errors(self.path, "read"):
                 locked = LockedCheckpoint(self.path, file)
             yield locked
         finally:
-            # A child that was forked meanwhile shares the lock, and must not undo it.
-            if os.getpid() == owner:
-                fcntl.flock(file, fcntl.LOCK_UN)
-            os.close(file)
+            try:
+                # A child that was forked meanwhile shares the lock, and must not undo it.
+                if file is not None and os.getpid() == owner:
+                    fcntl.flock(file, fcntl.LOCK_UN)
+            finally:
+                if file is not None:
+                    os.close(file)
 
     def advance(self, checkpoint: Checkpoint) -> None:
         """Lock the file, created if need be, and write a newer checkpoint."""

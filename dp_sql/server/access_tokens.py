@@ -50,6 +50,8 @@ def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
         for token in found:
             if not token.analyst or not all(isinstance(part, str) for part in vars(token).values()):
                 raise TypeError
+            if not token.digest.isascii():  # hmac could not compare it
+                raise ValueError
     except FileNotFoundError:
         return ()
     except OSError as error:

@@ -38,10 +38,10 @@ from dp_sql.privacy.outer_sql import Edit
 from dp_sql.privacy.plans.analyst import analyst_plans
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.release_select import answer_columns, release_columns
-from dp_sql.privacy.refusals import BY_PARAMETER
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.releases import Release
+from dp_sql.session.analyst_statement import analyst_statement, one_statement
 from dp_sql.session.base import Session
 from dp_sql.session.corrections.aggregates import read_directly
 from dp_sql.session.corrections.corrector import refuse_unknown
@@ -57,13 +57,12 @@ from dp_sql.session.one_outcome import OneOutcome
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import SystemTable
-from dp_sql.sql.formatting import full_name, quote, shown_name
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.parameters import as_literal
 from dp_sql.sql.restated import Restated
 from dp_sql.sql.select_list import check_list, only_reads
-from dp_sql.sql.statement import Statement, parse
-from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
-from dp_sql.sql.tokens import QUERY, Token, folded, matching, put, text_of, tokenize
+from dp_sql.sql.statement import Statement
+from dp_sql.sql.tokens import Token, folded, put, text_of, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -138,32 +137,7 @@ class AnalystSession(Session):
         return self._public
 
     def _parse(self, text: str, params: object) -> list[Statement]:
-        if not isinstance(text, str):
-            raise NotSupported("A query must be a string.")
-        if params is not None and not isinstance(params, list | tuple | dict):
-            raise NotSupported("Parameters are a list, a tuple or a dictionary.")
-        check_parameters(params)
-        statement = _one_statement(text)
-        if described_name(statement.tokens) is not None:
-            return [statement]
-        if statement.keyword == "EXPLAIN":
-            tokens, statement = statement.tokens, statement.without_explain()
-            instead: list[str]
-            if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
-                message = "EXPLAIN must be followed by a SELECT with DP calls."
-                start = next((i for i, t in enumerate(tokens) if t.upper in QUERY), 1)
-                instead = [Restated(put(tokens[1:start], ""))] if start > 1 else []
-                raise tokens[min(1, len(tokens) - 1)].error(NotSupported, message, None, instead)
-        elif not statement.may_be_query:
-            message = "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE."
-            tables = [*self._policy.tables] or [("ratings",)]
-            named = ".".join(map(shown_name, tables[0]))
-            example = f"For example: SELECT DP_COUNT(*, epsilon := 1) FROM {named}"
-            hint = _HINTS.get(statement.keyword, example)
-            if instead := _query_within(statement.tokens):
-                raise statement.tokens[0].error(NotSupported, message, hint, instead)
-            raise NotSupported(message, hint=hint)  # DuckDB's parser may know better
-        return [statement]
+        return [analyst_statement(text, params, self._policy)]
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
@@ -238,7 +212,7 @@ class AnalystSession(Session):
 
     def _syntax_error(self, text: str) -> ParseError | None:
         try:
-            _one_statement(text)
+            one_statement(text)
         except QueryError:  # too large for a parser, or more than one
             return None
         return syntax_error(text, self._public.connection.extract_statements)
@@ -253,7 +227,7 @@ class AnalystSession(Session):
 
     def _with_value(self, constant: Sequence[Token], engine: Engine) -> list[str]:
         """The statement with the value of a subquery over public tables, or of constants."""
-        statement = _one_statement(f"SELECT {text_of(constant)}")
+        statement = one_statement(f"SELECT {text_of(constant)}")
         try:
             if statement.selects:
                 return []
@@ -313,6 +287,8 @@ class AnalystSession(Session):
         calls = zip(selects, plans, stored, strict=True)
         new = [(select, plan) for select, plan, known in calls if known is None]
         n_before = self.n_receipts
+        if new:
+            self._store.check_writable()
         with outcome.shielded():
             answers = self._draw([plan for _, plan in new], outcome) if new else []
         outcome.check(is_spent=bool(new))
@@ -356,40 +332,3 @@ class AnalystSession(Session):
 
     def _freeze(self, name: str, table: SystemTable) -> str:
         return self._public.frozen.copy(*table)
-
-
-def _one_statement(text: str) -> Statement:
-    check_bytes(text)
-    if "\0" in text:  # DuckDB would read the text up to there
-        raise NotSupported(
-            "A query cannot contain a NUL character.", text=text, position=text.index("\0")
-        )
-    found = parse(text, under_policy=True)
-    if len(found) != 1:
-        position = found[1].span[0] if len(found) > 1 else 0
-        message = "Under a policy you can run one statement at a time."
-        cut = found[0].span[1] if found else 0
-        joined = f"{text[:cut]} {text[position:]}"
-        instead = [joined, text[:cut]] if len(found) > 1 else []
-        raise NotSupported(message, text=text, position=position, instead=instead)
-    check_shape(found[0])
-    return found[0]
-
-
-_HINTS = {
-    "SET": BY_PARAMETER,
-    "PIVOT": "Write FROM (SELECT …) PIVOT (first(n) FOR region IN ('north', 'south')).",
-    "UNPIVOT": "Write FROM (SELECT …) UNPIVOT (n FOR name IN (a, b)).",
-}
-
-
-def _query_within(tokens: Sequence[Token]) -> list[str]:
-    """The query that another statement holds or is: CREATE TABLE … AS …, COPY (…), SUMMARIZE …."""
-    if tokens[0].upper == "SUMMARIZE":
-        return [Restated(f"FROM ({text_of(tokens)})")]
-    if tokens[0].upper not in {"CREATE", "COPY", "PREPARE", "DESCRIBE", "DESC"}:
-        return []
-    begin = next((i for i, token in enumerate(tokens) if token.upper in QUERY), 0)
-    is_inner = begin > 0 and tokens[begin - 1].is_symbol("(")
-    end = matching(tokens, begin - 1) if is_inner else len(tokens)
-    return [Restated(text_of(tokens[begin:end]))] if begin else []

@@ -249,7 +249,7 @@ class Session(ABC):
     def _costs(self, texts: Sequence[str], frame: FrameType, params: object = None) -> Cost:
         self._check_open()
         engine = self._engine(frame)
-        with self._lock:
+        with self._asking():
             plans, text = [], ""
             try:
                 for text in texts:

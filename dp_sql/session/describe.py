@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from dp_sql.errors import NotSupported
 from dp_sql.policy.model import Policy
+from dp_sql.policy.parser import dotted
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
@@ -12,9 +13,9 @@ from dp_sql.sql.tokens import Token, folded
 
 
 def tables_sql(policy: Policy, schema: Schema) -> str:
-    """SQL of the list of tables: name, and whether a table is private or public."""
+    """SQL of the list of tables: each name as in a policy, and whether it is private or public."""
     rows = [
-        (".".join(name), kind)
+        (dotted(name), kind)
         for names, kind in (
             (policy.tables, "private"),
             (policy.public, "public"),
@@ -23,7 +24,7 @@ def tables_sql(policy: Policy, schema: Schema) -> str:
         for name in sorted(names)
         if schema.table(name) is not None
     ]
-    rows += [(".".join(name), "private view") for name in sorted(policy.views)]
+    rows += [(dotted(name), "private view") for name in sorted(policy.views)]
     return values_sql(("name", "kind"), rows)
 
 

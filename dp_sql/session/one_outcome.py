@@ -62,13 +62,19 @@ class OneOutcome:
             yield
             return
 
+        is_over = False
+
         def press(*_: object) -> None:
+            if is_over:  # another signal's handler raised, and kept `before` from coming back
+                signal.signal(signal.SIGINT, before)
+                signal.raise_signal(signal.SIGINT)
             self._is_pressed = self.is_abandoned = True
 
-        signal.signal(signal.SIGINT, press)
         try:
+            signal.signal(signal.SIGINT, press)
             yield
         finally:
+            is_over = True
             signal.signal(signal.SIGINT, before)
             if self._is_pressed and self._is_lost is False:  # too late: raise it again now
                 signal.raise_signal(signal.SIGINT)

@@ -64,6 +64,11 @@ class ReleaseStore:
         """Close the file."""
         self._closing()
 
+    def check_writable(self) -> None:
+        """Raise LedgerError where no release could be stored now: before anything is spent."""
+        with self._access():
+            self._file.execute("DELETE FROM releases WHERE false")  # it needs the right to write
+
     def add(
         self, plan: Plan, receipt: Receipt, columns: Sequence[tuple[str, str]], rows: Records
     ) -> None:

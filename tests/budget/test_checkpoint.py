@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
@@ -11,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
+import dp_sql.budget.checkpoint
 from dp_sql.budget.checkpoint import Checkpoint, CheckpointFile, _line
 from dp_sql.errors import LedgerError
 
@@ -200,3 +202,38 @@ def test_waiting_for_a_file_that_is_gone_gets_the_file_in_its_place(
         (tmp_path / "copy").rename(checkpoint.path)
     thread.join()
     assert found == [_at(2)]
+
+
+def _interrupted(moment: int, checkpoint: CheckpointFile) -> bool:
+    """Whether the lock was broken off, at the n-th moment at which Python may handle a signal."""
+    left = moment
+
+    def handle(_: object, event: str, __: object) -> None:
+        nonlocal left
+        left -= event in {"call", "c_return"}
+        if not left:
+            raise KeyboardInterrupt
+
+    try:
+        sys.setprofile(handle)
+        with checkpoint.locked():
+            pass
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+def test_a_signal_that_raises_at_any_moment_leaves_no_lock(
+    checkpoint: CheckpointFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint.advance(_at(1))
+    monkeypatch.setattr(dp_sql.budget.checkpoint, "_PATIENCE", 0.0)
+    moment = 1
+    while _interrupted(moment, checkpoint):
+        assert checkpoint.read() == _at(1)
+        with checkpoint.locked():
+            pass
+        moment += 1
+    assert moment > 50

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +18,9 @@ import dp_sql
 from dp_sql.errors import (
     BudgetExceeded,
     InternalError,
+    LedgerError,
 )
+from dp_sql.session import release_store
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.udfs.count_distinct import kernels
 from tests.budget.shop import COUNT, DISCOVER, POLICY, SHOP, TOP, Opened, kinds, left, watch
@@ -144,6 +148,22 @@ def test_before_the_deadline_no_ledger_shows_that_an_answer_is_ready(
     session.sql(COUNT.format("0.1")).fetchall()
     assert seen == [(["reserved"], ())]
     assert kinds(folder) == ["reserved", "answered"] and len(other.releases) == 1
+
+
+def test_an_answer_that_could_not_be_kept_costs_nothing(
+    opened: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = POLICY.replace("[budget]", "[budget]\nkeep_releases = true")
+    (folder / "policy.toml").write_text(policy)
+    monkeypatch.setattr(release_store, "_PATIENCE", 1)
+    session = opened()
+    with contextlib.closing(sqlite3.connect(folder / "policy.ledger.sqlite.releases")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match="stored releases"):
+            session.sql(COUNT.format("0.1"))
+    assert kinds(folder) == []
+    session.sql(COUNT.format("0.1"))
+    assert kinds(folder) == ["reserved", "answered"]
 
 
 def test_explain_shows_the_cost_and_spends_nothing(opened: Opened, folder: Path) -> None:

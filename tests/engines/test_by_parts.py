@@ -13,6 +13,7 @@ from pytest import approx
 import dp_sql
 from dp_sql.engines.by_parts import ByParts
 from dp_sql.engines.protocol import PartedQuestion
+from dp_sql.errors import ArgumentError
 from dp_sql.privacy.plans.plan import drawn_from
 from tests.conftest import READING_LOG
 from tests.engines import sessions
@@ -45,6 +46,8 @@ CERTAIN = [
 ]  # fmt: skip
 GROUPED = [
     f"DP_COUNT_DISTINCT(user_id, {E}, groups := ['north', 'south', 'east'])",
+    f"DP_COUNT(1, {E}, groups := ['north', 'south', 'east'])",
+    f"DP_COUNT(1, {E}, delta := 1e-6)",
     f"DP_COUNT(1, {E}, {GROUPS}, contribution_bound := 10)",
     f"DP_COUNT_DISTINCT(title, {E}, {GROUPS})",
     f"DP_TOPK(title, 1, {E}, domain := ['Dune', 'Emma'], {GROUPS}), DP_SUM(year::INT, {E}, {GROUPS}, "
@@ -53,6 +56,17 @@ GROUPED = [
     f"DP_COUNT(1, {E}, groups := observed, max_groups_contributed := 2, contribution_bound := 10)",
     f"DP_COUNT(1, {E}, groups := ['north', 'south', 'east'], contribution_bound := 10)",
 ]
+CALLS = [
+    "DP_TOPK(title, 2, domain := ['Dune', 'Emma'], {0})",
+    "DP_TOPK(title, 2, domain := ['Dune', 'Emma'], counts := true, {0})",
+    "DP_TOPK(title, 2, domain := ['Dune', 'Emma'], mechanism := 'subset', {0})",
+    *(f"{call}, {{0}}{report})" for report in ("", ", report := true") for call in (
+        "DP_COUNT_DISTINCT(title", "DP_COUNT_DISTINCT(user_id", "DP_COUNT(1", "DP_SUM(year::INT",
+        "DP_COUNT(title, contribution_bound := 3", "DP_AVG(year::INT")),
+    "DP_SUM(score::DECIMAL(30, 2), lower := 0, {0})",
+    "DP_AVG(year::INT, lower := 0, upper := 3000, {0})",
+    "DP_QUANTILE(user_id::INT, [0.1, 0.9], lower := 0, upper := 60, {0})",
+]  # fmt: skip
 SOURCES = [
     "FROM ratings",
     "FROM (SELECT * FROM ratings WHERE year > 2003)",
@@ -122,6 +136,23 @@ def test_groups_are_the_same_by_parts(
     certain = near([row for row in session.sql(query).fetchall() if row[0] != "east"])
     by_parts(monkeypatch, 4, 3)
     assert [row for row in session.sql(query).fetchall() if row[0] != "east"] == certain
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize("more", ["", ", max_groups_contributed := 2"])
+@pytest.mark.parametrize("groups", ["groups := ['north', 'south', 'east']", "delta := 1e-6"])
+@pytest.mark.parametrize("call", CALLS)
+def test_every_call_in_groups_is_answered_by_parts(
+    call: str, groups: str, more: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = f"SELECT region, {call.format(f'{E}, {groups}{more}')} FROM ratings GROUP BY region"
+    try:
+        whole = session.sql(query).fetchall()
+    except ArgumentError as refusal:
+        assert not more or "TOPK" in call, refusal
+        return
+    by_parts(monkeypatch, 4, 3)
+    assert [row[0] for row in session.sql(query).fetchall()] == [row[0] for row in whole]
 
 
 @pytest.mark.one_in(2)

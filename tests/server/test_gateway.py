@@ -16,6 +16,7 @@ from dp_sql.engines.duckdb.quack_server import QuackServer, Result
 from dp_sql.errors import BudgetExceeded, NotSupported
 from dp_sql.server.access_tokens import remove_token
 from dp_sql.server.gateway import Gateway
+from dp_sql.sql.statement_limits import MAX_BYTES
 from tests.conftest import SURE
 from tests.server.serving import COUNT, POLICY, Served, until
 
@@ -43,6 +44,8 @@ def test_errors_in_the_owners_files_are_reported_to_the_owner(
     with pytest.raises(NotSupported, match="Its owner can read why") as told:
         it.answer("one", "SELECT 1")
     assert str(served.folder) not in str(told.value)
+    assert "chmod 600" in capsys.readouterr().err
+    assert not it.admit("three", secrets[0])
     assert "chmod 600" in capsys.readouterr().err
     served.tokens.chmod(0o600)
     served.policy.write_text("nonsense", "utf-8")
@@ -180,6 +183,18 @@ def test_five_questions_of_an_analyst_are_taken_and_the_sixth_is_refused_at_once
         thread.join()
     assert len(told) == 5
     assert it.answer(names[5], "SELECT 1").startswith("FROM answer")
+
+
+def test_a_statement_that_is_too_long_is_refused_unread(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    assert it.admit("one", served.token("reporting"))
+    read: list[str] = []
+    monkeypatch.setattr(dp_sql.server.gateway, "_catalog", lambda _, text: read.append(text))
+    with pytest.raises(NotSupported, match="200,000 bytes"):
+        it.answer("one", "SELECT " + "x," * MAX_BYTES)
+    assert not read
 
 
 def test_waiting_questions_leave_room_for_other_analysts(

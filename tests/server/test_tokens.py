@@ -66,8 +66,12 @@ def test_a_file_that_others_may_read_is_refused(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "nonsense", '{"a": 1}', '{"a": {}}', '{"a": {"sha256": 1, "added": "x"}}']
-)
+    "text",
+    [
+        "", "[]", "nonsense", '{"a": 1}', '{"a": {}}', '{"a": {"sha256": 1, "added": "x"}}',
+        '{"a": {"sha256": "é", "added": "x"}}',
+    ],
+)  # fmt: skip
 def test_a_file_that_is_something_else_is_refused(path: Path, text: str) -> None:
     path.write_text(text)
     path.chmod(0o600)

@@ -11,9 +11,14 @@ import pytest
 
 import dp_sql
 from dp_sql import errors
+from dp_sql.cli.shell.names import analyst_names
 from dp_sql.engines.duckdb import private_connection as duckdb_private
+from dp_sql.server import gateway
 from dp_sql.session.analyst import AnalystSession
+from dp_sql.session.corrections import duckdb_errors
+from dp_sql.sql.statement_limits import MAX_BYTES
 from tests.conftest import SURE, free
+from tests.databases import write_database
 from tests.session.reading_policy import MORE, asked, write
 
 
@@ -146,6 +151,19 @@ def test_show_and_describe_show_names_and_types_only(asking: AnalystSession) -> 
         asking.sql("DESCRIBE unnamed")
 
 
+def test_a_table_whose_name_holds_a_dot_is_shown_wherever_tables_are(tmp_path: Path) -> None:
+    sql = 'CREATE SCHEMA "a.b"; CREATE TABLE "a.b"."my.table" AS SELECT 1 AS x;'
+    policy = tmp_path / "policy.toml"
+    policy.write_text("""[public]\ntables = ['"a.b"."my.table"']""", "utf-8")
+    write_database(tmp_path / "shop.duckdb", sql)
+    with dp_sql.connect(str(tmp_path / "shop.duckdb"), policy=policy, analyst="ann") as session:
+        assert session.sql("SHOW TABLES").fetchall() == [('"a.b"."my.table"', "public")]
+        (table,) = analyst_names(session).tables
+        assert (table.path, table.columns) == (("a.b", "my.table"), (("x", "INTEGER"),))
+        made = 'CREATE TABLE "a.b"."my.table"("x" INTEGER);'
+        assert gateway._catalog(session, gateway.TABLES).fetchall() == [("a.b", made, "table")]
+
+
 def test_describe_shows_the_columns_of_a_listed_view_that_analysts_may_read(
     asking: AnalystSession,
 ) -> None:
@@ -155,6 +173,17 @@ def test_describe_shows_the_columns_of_a_listed_view_that_analysts_may_read(
 def test_a_statement_with_a_nul_is_refused(asking: AnalystSession) -> None:
     with pytest.raises(errors.NotSupported, match="NUL character"):
         asking.sql("SELECT 1 AS a\0, secret")
+
+
+def test_a_statement_that_is_too_long_is_read_by_nothing(
+    asking: AnalystSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(duckdb_errors, "is_balanced", read.append)
+    for ask in (asking.sql, asking.explain):
+        with pytest.raises(errors.NotSupported, match="200,000 bytes"):
+            ask("SELECT " + "x," * MAX_BYTES)
+    assert not read
 
 
 def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> None:

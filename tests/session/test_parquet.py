@@ -187,6 +187,10 @@ def test_a_session_ends_when_a_file_changes_and_nothing_is_spent(folder: Path, c
         for asked in (COUNT.format("ratings"), "FROM catalog"):
             with pytest.raises(NotSupported, match="files have changed"):
                 session.sql(asked)
+            with pytest.raises(NotSupported, match="files have changed"):
+                session.explain(asked)
+        with pytest.raises(NotSupported, match="files have changed"):
+            session.cost([COUNT.format("ratings")])
         assert session.budget()[0].epsilon_spent == 10_000
     if change != "removed":
         with session_of(folder) as session:

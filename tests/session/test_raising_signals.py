@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -110,3 +111,34 @@ def test_an_exit_during_the_deadline_waits_for_it(alarm: Callable[[float], None]
         assert question.run(lambda: 1) is None
         question.check(is_spent=True)
     assert time.monotonic() - started >= 0.5
+
+
+def test_control_c_works_after_a_handler_has_raised_at_any_moment() -> None:
+    left = 0
+
+    def handle(_: object, event: str, __: object) -> None:
+        nonlocal left
+        left -= event in {"call", "c_return"}
+        if not left:
+            raise TooLongError
+
+    def is_broken_off(moment: int) -> bool:
+        nonlocal left
+        left = moment
+        try:
+            sys.setprofile(handle)
+            with OneOutcome(None, lambda: None).shielded():
+                pass
+        except TooLongError:
+            return True
+        finally:
+            sys.setprofile(None)
+        return False
+
+    moment = 1
+    while is_broken_off(moment):
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        moment += 1
+    assert moment > 5

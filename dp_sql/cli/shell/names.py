@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dp_sql.policy.parser import name_parts
 from dp_sql.session.base import Session
 from dp_sql.sql.formatting import RESERVED, shown_name
 from dp_sql.sql.tokens import folded
@@ -87,7 +88,7 @@ def analyst_names(session: Session) -> Names:
     """The tables of the policy, and the columns of those that analysts may read."""
     found = []
     for name, kind in session.sql("SHOW TABLES").fetchall():
-        table = Table(tuple(name.split(".")), kind, ())
+        table = Table(name_parts(name) or (name,), kind, ())
         with contextlib.suppress(Exception):  # a view that analysts cannot read shows its name
             columns = tuple(session.sql(f"DESCRIBE {table.name}").fetchall())
             table = replace(table, columns=columns)

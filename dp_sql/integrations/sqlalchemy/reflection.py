@@ -14,6 +14,7 @@ from sqlalchemy.engine.reflection import Inspector, cache
 from sqlalchemy.exc import DBAPIError, NoSuchTableError
 
 from dp_sql.integrations.sqlalchemy.column_types import sqlalchemy_type
+from dp_sql.policy.parser import name_parts
 from dp_sql.sql.tokens import tokenize
 
 SCHEMA = "main"
@@ -183,7 +184,7 @@ class Reflection:
             }
         found: dict[tuple[str | None, str], _Table] = {}
         for name, kind in connection.exec_driver_sql("SHOW TABLES").fetchall():
-            parts = tuple(name.split("."))
+            parts = name_parts(name) or (name,)
             found[parts[-2] if len(parts) > 1 else SCHEMA, parts[-1]] = _Table(kind, parts)
         return found
 

@@ -16,7 +16,8 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import example_list
-from dp_sql.sql.arguments import CAP, EPSILON, FINDS_ITEMS, DpCall, missing
+from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing
+from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.formatting import full_name, literal
 from dp_sql.sql.sqlglot_tree import projection, to_sql
 from dp_sql.sql.tokens import folded

@@ -39,7 +39,8 @@ from dp_sql.privacy.relations.declared_tables import (
     read_tables,
 )
 from dp_sql.privacy.relations.source_compiler import Compiler
-from dp_sql.sql.arguments import CAP, DpCall, missing
+from dp_sql.sql.argument_errors import CAP, missing
+from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, quote, shown_name
 from dp_sql.sql.given import ListLiteral, Reference

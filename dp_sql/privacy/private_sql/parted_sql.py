@@ -57,7 +57,7 @@ def summary_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
         order = f"ORDER BY n DESC, {rows.by('item')}"
         number = f"system.main.row_number() OVER ({by}{order})"
         merge = f"SELECT * FROM ({merge}) AS m QUALIFY {number} <= {n_largest(shape.n_listed)}"
-    part = f"WITH {', '.join([*people.shared(), *people.of(place)])} {summary}"
+    part = f"WITH {', '.join([*people.shared(), *people.of(place)])} FROM ({summary}) AS s"
     return PartSql(part, merge, keys, sums)
 
 

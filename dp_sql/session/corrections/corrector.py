@@ -14,6 +14,7 @@ from dp_sql.errors import BudgetExceeded, DpSqlError, NotSupported, ParseError, 
 from dp_sql.privacy.plans.plan import Plan, loss_at
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement, parse
+from dp_sql.sql.statement_limits import MAX_BYTES
 from dp_sql.sql.tokens import called, folded, statements
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Corrector:
     def corrected(self, error: QueryError | duckdb.Error, text: str) -> Exception:
         """An error in the user's words, with a statement that works instead if one is known."""
         with contextlib.suppress(Exception):  # the first error says enough
+            if self.under_policy and len(text) > MAX_BYTES:
+                return error  # what is too long to be read is not read to be corrected
             # Imported with the first error.
             from dp_sql.session.corrections.duckdb_errors import without_lists
             from dp_sql.session.corrections.suggestions import propose

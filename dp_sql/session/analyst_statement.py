@@ -1,0 +1,82 @@
+"""Which statements may an analyst run? One SELECT, EXPLAIN SELECT, SHOW TABLES or DESCRIBE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dp_sql.errors import NotSupported
+from dp_sql.policy.model import Policy
+from dp_sql.privacy.refusals import BY_PARAMETER
+from dp_sql.session.describe import described_name
+from dp_sql.sql.formatting import shown_name
+from dp_sql.sql.restated import Restated
+from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
+from dp_sql.sql.tokens import QUERY, Token, matching, put, text_of
+
+_HINTS = {
+    "SET": BY_PARAMETER,
+    "PIVOT": "Write FROM (SELECT …) PIVOT (first(n) FOR region IN ('north', 'south')).",
+    "UNPIVOT": "Write FROM (SELECT …) UNPIVOT (n FOR name IN (a, b)).",
+}
+
+
+def analyst_statement(text: str, params: object, policy: Policy) -> Statement:
+    """The statement of a string of SQL; NotSupported or ParseError if no analyst may run it."""
+    if not isinstance(text, str):
+        raise NotSupported("A query must be a string.")
+    if params is not None and not isinstance(params, list | tuple | dict):
+        raise NotSupported("Parameters are a list, a tuple or a dictionary.")
+    check_parameters(params)
+    statement = one_statement(text)
+    if described_name(statement.tokens) is not None:
+        return statement
+    if statement.keyword == "EXPLAIN":
+        tokens, statement = statement.tokens, statement.without_explain()
+        instead: list[str]
+        if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
+            message = "EXPLAIN must be followed by a SELECT with DP calls."
+            start = next((i for i, t in enumerate(tokens) if t.upper in QUERY), 1)
+            instead = [Restated(put(tokens[1:start], ""))] if start > 1 else []
+            raise tokens[min(1, len(tokens) - 1)].error(NotSupported, message, None, instead)
+    elif not statement.may_be_query:
+        message = "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE."
+        tables = [*policy.tables] or [("ratings",)]
+        named = ".".join(map(shown_name, tables[0]))
+        example = f"For example: SELECT DP_COUNT(*, epsilon := 1) FROM {named}"
+        hint = _HINTS.get(statement.keyword, example)
+        if instead := _query_within(statement.tokens):
+            raise statement.tokens[0].error(NotSupported, message, hint, instead)
+        raise NotSupported(message, hint=hint)  # DuckDB's parser may know better
+    return statement
+
+
+def one_statement(text: str) -> Statement:
+    """The one statement of a string of SQL, which no parser has seen before its size is checked."""
+    check_bytes(text)
+    if "\0" in text:  # DuckDB would read the text up to there
+        raise NotSupported(
+            "A query cannot contain a NUL character.", text=text, position=text.index("\0")
+        )
+    found = parse(text, under_policy=True)
+    if len(found) != 1:
+        position = found[1].span[0] if len(found) > 1 else 0
+        message = "Under a policy you can run one statement at a time."
+        cut = found[0].span[1] if found else 0
+        joined = f"{text[:cut]} {text[position:]}"
+        instead = [joined, text[:cut]] if len(found) > 1 else []
+        raise NotSupported(message, text=text, position=position, instead=instead)
+    check_shape(found[0])
+    return found[0]
+
+
+def _query_within(tokens: Sequence[Token]) -> list[str]:
+    """The query that another statement holds or is: CREATE TABLE … AS …, COPY (…), SUMMARIZE …."""
+    if tokens[0].upper == "SUMMARIZE":
+        return [Restated(f"FROM ({text_of(tokens)})")]
+    if tokens[0].upper not in {"CREATE", "COPY", "PREPARE", "DESCRIBE", "DESC"}:
+        return []
+    begin = next((i for i, token in enumerate(tokens) if token.upper in QUERY), 0)
+    is_inner = begin > 0 and tokens[begin - 1].is_symbol("(")
+    end = matching(tokens, begin - 1) if is_inner else len(tokens)
+    return [Restated(text_of(tokens[begin:end]))] if begin else []
