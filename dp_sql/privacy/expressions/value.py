@@ -23,6 +23,7 @@ class Value(NamedTuple):
     is_unnested: whether it is a list of which each element becomes a row.
     image: of an item or key that is computed from one column alone: that column, and the SQL over
         its values in a column `item`.
+    own_values: of an item or key, literals of all its values, where its form alone tells them.
     """
 
     sql: str
@@ -34,6 +35,7 @@ class Value(NamedTuple):
     bound: int | None = None
     literal: str = ""
     image: tuple[Value, str] | None = None
+    own_values: tuple[str, ...] = ()
 
     @property
     def shape(self) -> str:

@@ -26,6 +26,7 @@ from dp_sql.privacy.plans.domains import (
 )
 from dp_sql.privacy.plans.groups import PublicSets
 from dp_sql.privacy.plans.missing import refuse_missing, refuse_no_epsilon
+from dp_sql.privacy.plans.own_values import OwnValues
 from dp_sql.privacy.plans.plan import Groups, Plan
 from dp_sql.privacy.plans.scores import policy_scores_plan
 from dp_sql.privacy.plans.sources import CallRows, compiled_source
@@ -119,15 +120,19 @@ class _PublicSets(PublicSets):
     def declared(self, item: Value) -> object:
         """What the policy declares as the domain of a column; None where it declares none.
 
-        Of what is computed from one column, the domain is computed from that column's values.
+        Of what is computed from one column, the domain is computed from that column's values. Where
+        none is, it may be known what an expression can be at all.
         """
-        if item.image is not None:
-            declared = self.declared(item.image[0])
-            known = isinstance(declared, tuple) and _suits_days(declared, item.image, self.schema)
-            return declared if known else None
         domains = self.policy.domains.items()
-        found = (d for (table, own), d in domains if item.origin == (self.schema.table(table), own))
-        return next(found, None)
+        of = (d for (table, own), d in domains if item.origin == (self.schema.table(table), own))
+        if (found := next(of, None)) is not None:
+            return found
+        own = OwnValues(item.own_values) if item.own_values else None
+        if item.image is None or item.type == "BOOLEAN":
+            return own
+        declared = self.declared(item.image[0])
+        known = isinstance(declared, tuple) and _suits_days(declared, item.image, self.schema)
+        return declared if known else own
 
     def unwritten(self, wanted: Wanted, *, observed: bool) -> Domain:
         declared, what = self.declared(wanted.item), wanted.what
@@ -215,6 +220,8 @@ def _suits_days(declared: object, image: tuple[Value, str], side: Schema) -> boo
 
 
 def _declared_values(declared: object, item: Value, side: Schema) -> Values:
+    if isinstance(declared, OwnValues) and declared.literals == item.own_values:
+        return declared.values()
     if item.image is not None:
         read, sql = item.image
         of = _declared_values(declared, read, side)

@@ -6,20 +6,17 @@ largest epsilon up to 1 that it allows.
 
 from __future__ import annotations
 
-import calendar
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import example_list
+from dp_sql.privacy.plans.own_values import OwnValues
 from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.formatting import full_name, literal
-from dp_sql.sql.sqlglot_tree import projection, to_sql
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be
 from dp_sql.udfs.mechanism import in_words
@@ -33,12 +30,7 @@ if TYPE_CHECKING:
 Declared = Callable[[Value], object]
 _MONTHS = "(FROM generate_series(DATE '2024-01-01', DATE '2024-12-01', INTERVAL 1 MONTH))"
 _DAYS = "(FROM generate_series(DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY))"
-_PARTS = {
-    "year": "range(2020, 2027)", "quarter": "range(1, 5)", "month": "range(1, 13)",
-    "week": "range(1, 54)", "day": "range(1, 32)", "hour": "range(24)", "minute": "range(60)",
-    "dayofweek": "range(7)", "dow": "range(7)", "weekday": "range(7)", "isodow": "range(1, 8)",
-    "dayname": str([*calendar.day_name]), "monthname": str([*calendar.month_name][1:]),
-}  # fmt: skip
+_YEARS = "range(2020, 2027)"
 
 
 def refuse_missing(
@@ -51,6 +43,10 @@ def refuse_missing(
     """
     select, needed, added = source.select, [], []
     public: list[str] = []
+
+    def known(value: Value) -> object:
+        found = declared(value)
+        return None if value.image and not isinstance(found, OwnValues) else found
 
     def public_set(key: Reference, value: Value, declared: object, size: int) -> str:
         found = _public_set(source, key, value, policy, declared)
@@ -69,10 +65,7 @@ def refuse_missing(
     if without and select.groups is None and select.delta is None:
         finds = f"; {FINDS_ITEMS}" if "delta" in call.given else ""
         needed.append(_set("groups", "groups", without, finds))
-        sets = [
-            public_set(key, value, None if value.image else declared(value), 1)
-            for key, value in keys
-        ]
+        sets = [public_set(key, value, known(value), 1) for key, value in keys]
         added.append(f"groups := {sets[0] if len(sets) == 1 else '(' + ', '.join(sets) + ')'}")
     if needs_cap and call.max_groups_contributed is None:
         needed.append(CAP)
@@ -108,6 +101,8 @@ def _public_set(
     match declared:
         case "observed":
             return "observed"
+        case OwnValues():
+            return declared.written
         case (tuple() as table, str() as column):
             return full_name([*table, column])
         case tuple():
@@ -120,21 +115,14 @@ def _public_set(
                 kind, value.type
             ):
                 return full_name([*name, column])
-    case = projection(key.text)  # of CASE … THEN 'a' ELSE 'b', the values are in the statement
-    if isinstance(case, exp.Case):
-        results = [branch.args["true"] for branch in case.args["ifs"]]
-        results += filter(None, [case.args.get("default")])
-        if all(isinstance(one, exp.Literal) for one in results):
-            return f"[{', '.join(dict.fromkeys(to_sql(one) for one in results))}]"
     return None
 
 
 def _example(key: str, value: Value, size: int) -> str:
     if value.image and value.type == "TIMESTAMP" and size == 1:  # of date_trunc
         return _MONTHS
-    part = re.match(r"(?:date_?part\s*\(\s*'|extract\s*\(\s*)?(\w+)", key, re.I)
-    if part and "(" in key and (known := _PARTS.get(part[1].lower())):
-        return known
+    if re.match(r"(?:date_?part\s*\(\s*'|extract\s*\(\s*)?year\b", key, re.I) and "(" in key:
+        return _YEARS
     if value.type == "DATE" and size == 1:
         return _DAYS
     return example_list(value.type, size)

@@ -30,6 +30,7 @@ from dp_sql.privacy.plans.other_names import (
     refuse_answers,
     without_aliases,
 )  # fmt: skip
+from dp_sql.privacy.plans.own_values import BOOLEANS, own_values
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
 from dp_sql.privacy.refusals import Refused, Unbound
@@ -256,6 +257,8 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
         raise select.refused("This is not a column.", reference.position, kind=ParseError)
     try:
         value = row_wise(tree, scope)
+        if not value.is_person:
+            value = value._replace(own_values=own_values(tree, value.type))
         return value._replace(image=_image(tree, scope)) if value.origin is None else value
     except Unreadable:
         raise _unreadable(select) from None
@@ -274,6 +277,7 @@ def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
     if len(columns) != 1:
         return None
     (column,) = columns
+    column = column._replace(own_values=BOOLEANS if column.type == "BOOLEAN" else ())
     over = column._replace(sql="item", origin=None)
     return column, row_wise(tree, scope._replace(column=lambda _: over)).sql
 

@@ -1,0 +1,82 @@
+"""The values that an expression can have, whatever the rows: its form alone tells them.
+
+TRUE and FALSE of a condition, 1 to 12 of a month, and the results of CASE where they are literals.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from dp_sql.privacy.expressions.expression_compiler import DATE_PARTS
+from dp_sql.privacy.expressions.literals import is_literal
+from dp_sql.privacy.plans.domains import Values, list_values
+from dp_sql.sql.formatting import literal
+from dp_sql.sql.sqlglot_tree import Node, to_sql
+
+BOOLEANS = ("FALSE", "TRUE")
+_RANGES = {
+    "quarter": range(1, 5), "month": range(1, 13), "week": range(1, 54), "weekofyear": range(1, 54),
+    "day": range(1, 32), "dayofyear": range(1, 367), "doy": range(1, 367), "dayofweek": range(7),
+    "dow": range(7), "weekday": range(7), "isodow": range(1, 8), "hour": range(24),
+    "minute": range(60), "second": range(60),
+}  # fmt: skip
+_NAMES = {"dayname": [*calendar.day_name], "monthname": [*calendar.month_name][1:]}
+
+
+class OwnValues(NamedTuple):
+    """Literals of all values of an expression."""
+
+    literals: tuple[str, ...]
+
+    def values(self) -> Values:
+        """The values as a public set."""
+        return list_values(self.literals, "all values of the expression")
+
+    @property
+    def written(self) -> str:
+        """The set as a statement names it."""
+        first, n = self.literals[0], len(self.literals)
+        if first.isdecimal() and [*self.literals] == [*map(str, range(int(first), int(first) + n))]:
+            return f"range({first}, {int(first) + n})"
+        return f"[{', '.join(self.literals)}]"
+
+
+def own_values(tree: Node, kind: str) -> tuple[str, ...]:
+    """Literals of the values, other than NULL, of an expression of this type; () if not known."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    if kind == "BOOLEAN":
+        return BOOLEANS
+    if isinstance(tree, exp.Case | exp.If):
+        return _results(tree)
+    name = _name(tree)
+    if kind == "BIGINT" and name in _RANGES:
+        return tuple(map(str, _RANGES[name]))
+    return tuple(map(literal, _NAMES.get(name, ()))) if kind == "VARCHAR" else ()
+
+
+def _results(tree: Node) -> tuple[str, ...]:
+    """The results of CASE and if(…), where all are literals."""
+    branches: Sequence[Node] = [tree] if isinstance(tree, exp.If) else tree.args["ifs"]
+    default = tree.args.get("false" if isinstance(tree, exp.If) else "default")
+    results = [one.args["true"] for one in branches] + ([default] if default is not None else [])
+    if not all(map(is_literal, results)):
+        return ()
+    return tuple(dict.fromkeys(to_sql(r) for r in results if not isinstance(r, exp.Null)))
+
+
+def _name(tree: Node) -> str:
+    """The part of a date that is read, or the function that is called."""
+    for kind, part in DATE_PARTS.items():
+        if isinstance(tree, kind):
+            return part
+    if isinstance(tree, exp.Extract):
+        return tree.name.lower()
+    if not isinstance(tree, exp.Anonymous):
+        return type(tree).__name__.lower()
+    name, given = tree.name.lower(), tree.expressions
+    return given[0].name.lower() if name in {"date_part", "datepart"} and given else name

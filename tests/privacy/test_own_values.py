@@ -1,0 +1,116 @@
+"""Groups and items whose values are known from the form of the expression alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.errors import ArgumentError
+from dp_sql.privacy.plans.own_values import own_values
+from dp_sql.sql.sqlglot_tree import projection
+
+TABLES = """
+CREATE TABLE regions AS SELECT unnest(['north', 'south']) AS name;
+CREATE TABLE seen AS SELECT i % 90 AS user_id, i % 3 = 0 AS is_open, i % 7 AS stars,
+    ['north', 'west'][i % 2 + 1] AS region, if(i % 5 = 0, NULL, 'x') AS note,
+    DATE '2023-12-25' + INTERVAL (i * 31) HOUR AS moment FROM range(900) AS t(i);
+"""
+POLICY = """
+tables.seen.privacy_unit = "user_id"
+public.tables = ["regions"]
+domains."seen.region" = "regions.name"
+"""
+PARTS = [
+    "quarter", "month", "week", "weekofyear", "day", "dayofyear", "doy", "dayofweek", "dow",
+    "weekday", "isodow", "hour", "minute", "second", "dayname", "monthname",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("own")
+    with duckdb.connect(made / "a.duckdb") as con:
+        con.execute(TABLES)
+    (made / "policy.toml").write_text(POLICY)
+    return made
+
+
+@pytest.fixture(scope="module")
+def analyst(folder: Path) -> Iterator[dp_sql.Session]:
+    with dp_sql.connect(folder / "a.duckdb", policy=folder / "policy.toml") as session:
+        yield session
+
+
+@pytest.mark.parametrize(
+    ("key", "n_groups"),
+    [
+        ("is_open", 2), ("NOT is_open", 2), ("stars > 3", 2), ("note IS NULL", 2),
+        ("is_open::VARCHAR", 2), ("region = 'west'", 2), ("stars > 99", 2),
+        ("hour(moment)", 24), ("extract(month FROM moment)", 12), ("date_part('dow', moment)", 7),
+        ("(isodow(moment))", 7), ("dayname(moment)", 7), ("monthname(moment)", 12),
+        ("CASE WHEN stars > 3 THEN 'high' WHEN is_open THEN NULL ELSE 'low' END", 2),
+        ("CASE stars WHEN 1 THEN -1 ELSE 2.5 END", 2), ("if(is_open, 'yes', 'no')", 2),
+        ("CASE WHEN is_open THEN DATE '2024-01-31' END", 1),
+    ],
+)  # fmt: skip
+def test_groups_that_no_one_declares(
+    key: str, n_groups: int, analyst: dp_sql.Session, folder: Path
+) -> None:
+    asked = f"SELECT {key} AS k, DP_COUNT(*, epsilon := 10000) AS n FROM seen GROUP BY k"
+    found = dict(analyst.sql(asked).fetchall())
+    with duckdb.connect(folder / "a.duckdb", read_only=True) as con:
+        plain = f"SELECT {key} AS k, count(*) AS n FROM seen GROUP BY k HAVING k IS NOT NULL"
+        expected = dict(con.execute(plain).fetchall())
+    assert len(found) == n_groups and {k: n for k, n in found.items() if n} == expected
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "month(moment) + 1", "coalesce(month(moment), 13)", "year(moment)", "upper(note)",
+        "CASE WHEN is_open THEN note ELSE 'none' END", "coalesce(note, 'none')",
+        "date_trunc('month', moment)", "dayname(moment) || '!'",
+    ],
+)  # fmt: skip
+def test_other_values_must_be_declared(key: str, analyst: dp_sql.Session) -> None:
+    with pytest.raises(ArgumentError, match="the policy declares none for"):
+        analyst.sql(f"SELECT {key} AS k, DP_COUNT(*, epsilon := 1) FROM seen GROUP BY k")
+
+
+def test_items_that_no_one_declares(analyst: dp_sql.Session) -> None:
+    best = (
+        "SELECT DP_TOPK(CASE WHEN stars = 3 THEN 'a' ELSE 'b' END, 1, epsilon := 10000) FROM seen"
+    )
+    assert analyst.sql(best).fetchall() == [(["b"],)]
+
+
+def test_a_statement_names_them_where_others_are_missing(analyst: dp_sql.Session) -> None:
+    with pytest.raises(ArgumentError, match="declares none for note") as refused:
+        analyst.sql(
+            "SELECT note, hour(moment) AS h, is_open, DP_COUNT(*, epsilon := 1) FROM seen "
+            "GROUP BY note, h, is_open"
+        )
+    assert refused.value.suggestion is not None
+    assert ", range(0, 24), [FALSE, TRUE]))" in refused.value.suggestion
+    analyst.sql(refused.value.suggestion)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_a_date_has_these_values_and_no_others(part: str) -> None:
+    """Over four hundred years, at the ends of the calendar, and in BC."""
+    read = f"{part}(d)" if part.endswith("name") else f"date_part('{part}', d)"
+    tree = projection(read)
+    assert tree is not None
+    days = (
+        "SELECT DATE '1999-12-20' + to_days(i::INT) + to_seconds(i * 7919) AS d "
+        "FROM range(146100) AS t(i) UNION ALL SELECT unnest([TIMESTAMP '290309-12-22 (BC) 00:00:00', "
+        "'0001-01-01 (BC) 23:59:59.999999', '294247-01-10 04:00:54', 'infinity', '-infinity', NULL])"
+    )
+    found = duckdb.sql(f"SELECT DISTINCT {read} AS v FROM ({days}) WHERE v IS NOT NULL").fetchall()
+    kind = "VARCHAR" if part.endswith("name") else "BIGINT"
+    written = [one.strip("'") for one in own_values(tree, kind)]
+    assert {str(value) for (value,) in found} == {*written} and len(written) == len(found)
