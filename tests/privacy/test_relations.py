@@ -91,6 +91,12 @@ MATCHED = [
     "SELECT l.title FROM ratings r LEFT JOIN orders l ON r.user_id = l.buyer ANTI JOIN items i ON i.order_id = l.order_id AND i.title = r.title "
     "JOIN orders o ON o.order_id = l.order_id AND o.buyer = r.user_id",
     "SELECT i.title FROM orders o SEMI JOIN items j ON o.order_id = j.order_id JOIN items i USING (order_id)",
+    "SELECT i.title, j.n FROM items i JOIN items j USING (order_id)",
+    "SELECT i.title FROM items i LEFT JOIN items j ON i.order_id = j.order_id AND i.n < j.n WHERE j.n IS NULL",
+    "SELECT title FROM items WHERE order_id IN (SELECT order_id FROM orders WHERE cost > 0)",
+    "SELECT title FROM orders WHERE order_id NOT IN (SELECT order_id FROM items WHERE n > 1)",
+    "SELECT title FROM items WHERE order_id IN (SELECT order_id FROM items WHERE n > 1) OR n = 0",
+    "SELECT title FROM items i WHERE NOT EXISTS (SELECT 1 FROM items j WHERE j.order_id = i.order_id AND j.n > 1)",
     "SELECT r.title, o.cost FROM ratings r, orders o WHERE r.user_id = o.buyer AND o.cost > 0",
     "SELECT r.title, i.title FROM ratings r, orders o CROSS JOIN items i WHERE o.order_id = i.order_id AND r.user_id = o.buyer",
     "SELECT r.title, c.year FROM catalog c, ratings r WHERE lower(r.title) = c.title AND NOT r.score = 3",
@@ -163,6 +169,12 @@ def test_lists_and_matches_and_joins_on_expressions(text: str, database: Databas
 
 
 REFUSED = [
+    "SELECT title FROM items WHERE n IN (SELECT order_id FROM orders)",
+    "SELECT title FROM items WHERE order_id + 0 IN (SELECT order_id FROM orders)",
+    "SELECT title FROM orders WHERE order_id IN (SELECT order_id + 0 FROM items)",
+    "SELECT title FROM orders WHERE order_id IN (SELECT order_id, n FROM items)",
+    "SELECT i.title FROM items i JOIN items j ON i.order_id = j.n",
+    "SELECT i.title FROM items i JOIN items j USING (title)",
     "SELECT a.title FROM ratings a NATURAL JOIN (SELECT title FROM ratings)",
     "SELECT * FROM ratings NATURAL JOIN pages",
     "SELECT * FROM (SELECT user_id, title FROM ratings UNION ALL BY NAME SELECT buyer AS user_id FROM orders)",

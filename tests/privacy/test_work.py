@@ -102,6 +102,8 @@ SOURCES = {
     "JOIN people p ON p.user_id = c.user_id WHERE l.score > c.score",
     "carts with lines or without": "SELECT p.city, l.product FROM people p LEFT JOIN carts c USING (user_id) LEFT JOIN lines l USING (cart_id)",
     "lines of one cart in pairs": "SELECT a.product, b.line FROM lines a JOIN carts c USING (cart_id) JOIN lines b ON b.cart_id = c.cart_id",
+    "lines beside those of their cart": "SELECT a.product, b.line FROM lines a JOIN lines b USING (cart_id)",
+    "items whose order is among those with another": "SELECT product FROM items i WHERE order_id IN (SELECT order_id FROM items WHERE score > 1)",
     "a part of a key": "SELECT c.score, l.product FROM carts c JOIN lines l ON l.cart_id = c.cart_id AND l.line = c.score "
     "JOIN carts d ON d.user_id = c.user_id AND d.score = c.score",
     "a key and a public table": "SELECT l.product, f.a FROM people p JOIN carts c USING (user_id) JOIN lines l USING (cart_id) "

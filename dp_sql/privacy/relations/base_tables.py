@@ -104,7 +104,7 @@ class Tables:
         return replace(self, schema=self.schema.inside(view))
 
     def is_link(self, a: Value, b: Value) -> bool:
-        """Whether two columns are the two ends of a declared link between private tables."""
+        """Whether two equal columns are one person's, because of a declared link."""
         return False
 
     def check(self, sql: str) -> None:

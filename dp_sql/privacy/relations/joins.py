@@ -117,10 +117,10 @@ def alike(a: Value, b: Value, first: From, second: From | None = None) -> Pair:
     def cast(value: Value, source: From | None) -> Value:
         if kind is None or value.type == kind:
             return value
-        if source is None:
-            return Value(f"TRY_CAST({value.sql} AS {kind})", kind)
-        number, index = map(int, value.sql[1:].split("c"))
         origin = value.origin if kind == "HUGEINT" else None  # the same integer: still a link's end
+        if source is None:
+            return Value(f"TRY_CAST({value.sql} AS {kind})", kind, origin)
+        number, index = map(int, value.sql[1:].split("c"))
         return source.add(number, Value(f"TRY_CAST(r0c{index} AS {kind})", kind, origin))
 
     return cast(a, first), cast(b, second)
@@ -142,11 +142,14 @@ def check_keys(
             raise refuse(node, f"A join compares {a.type} with {b.type}", "Join equal types.")
         agree(node, a, b)
     if owner is not None and part.rows.private:
-        link = tables.is_link
-        same = any((a.is_person and b.is_person) or link(a, b) or link(b, a) for a, b in equal)
+        same = any(_are_of_one_person(*pair, tables) for pair in equal)
         if not same or owner.rows.person_type != part.rows.person_type:
             why = "Two private tables must be joined on their privacy units, so that no row "
             raise refuse(node, f"{why}depends on two people", hint)
+
+
+def _are_of_one_person(a: Value, b: Value, tables: Tables) -> bool:
+    return (a.is_person and b.is_person) or tables.is_link(a, b) or tables.is_link(b, a)
 
 
 def check_cross(node: Node, part: FromPart, where: Sequence[Node]) -> None:
@@ -206,6 +209,19 @@ def has_match(node: Node, outer: From, inner: From, equal: Sequence[Pair], table
     if owner is None or inner.person_type is None:
         return Value(f"(coalesce({one}, 0) = 1)", "BOOLEAN")
     return Value(f"({is_found(one, f'r{owner.number}p')})", "BOOLEAN")
+
+
+def among(node: Node, value: Value, rows: Rows, outer: From, tables: Tables) -> Value:
+    """Whether a column of `outer` is in a private query of one column: one person's own values."""
+    inner = From([FromPart((), 0, rows)])
+    if len(rows.values) == 1:
+        pair = value, inner.parts[0].value(0)
+        if value.origin is not None:  # it is a column
+            pair = alike(*pair, outer)
+        if _are_of_one_person(*pair, tables):
+            return has_match(node, outer, inner, [pair], tables)
+    why = "IN (SELECT …) must read public tables only, or compare privacy units"
+    raise refuse(node, why, HINT)
 
 
 def correlated(

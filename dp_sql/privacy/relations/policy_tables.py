@@ -70,13 +70,27 @@ class PolicyTables(Tables):
         return [(n, kind if folded(n) in shown else without_labels(kind)) for n, kind in listed]
 
     def is_link(self, a: Value, b: Value) -> bool:
-        """Whether two columns are the two ends of a link that the policy declares."""
-        return any(
-            isinstance(table.privacy_unit, Link)
-            and a.origin == (self.schema.table(table.name), table.privacy_unit.column)
-            and b.origin == (self.schema.table(table.privacy_unit.table), table.privacy_unit.key)
-            for table in self.policy.tables.values()
-        )
+        """Whether two equal columns are one person's, because a link begins in the first.
+
+        The second is where it ends, or the beginning of another link that ends there: a key of the
+        owner's table is in one row of it.
+        """
+        end = self._end_of_link(a)
+        if end is None:
+            return False
+        return b.origin == end or (self._end_of_link(b) == end and not (a.collation or b.collation))
+
+    def _end_of_link(self, value: Value) -> tuple[Parts, str] | None:
+        """The column where the link ends that begins in this one; None where none does."""
+        for table in self.policy.tables.values():
+            link = table.privacy_unit
+            if isinstance(link, Link) and value.origin == (
+                self.schema.table(table.name),
+                link.column,
+            ):
+                owner = self.schema.table(link.table)
+                return None if owner is None else (owner, link.key)
+        return None
 
     def _with_key(self, rows: Rows, full: Parts) -> Rows:
         """A table with its primary key, if all equal values of it are the same."""

@@ -349,12 +349,7 @@ class Compiler:
             rows = self.query(query)
             if not rows.private:
                 return None
-            if not value.is_person or len(rows.values) != 1 or not rows.values[0].is_person:
-                why = "IN (SELECT …) must read public tables only, or compare privacy units"
-                raise refuse(query, why, joins.HINT)
-            inner = From([FromPart((), 0, rows)])
-            pair = value, inner.parts[0].value(0)
-            return joins.has_match(query, source, inner, [pair], self.tables)
+            return joins.among(query, value, rows, source, self.tables)
         only(query, {"expressions", "from_", "joins", "where", "with_"})
         listed = (exp.Star, exp.Literal, exp.Null, exp.Column)
         if not isinstance(query, exp.Select) or not all(
