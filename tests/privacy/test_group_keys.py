@@ -207,10 +207,16 @@ def test_groups_that_are_not_known_are_called_an_example(analyst: dp_sql.Session
         analyst.sql(f"SELECT user_id % 4 AS k, {count()} FROM seen GROUP BY k")
 
 
-def test_groups_of_months_are_proposed_as_a_series(analyst: dp_sql.Session) -> None:
+@pytest.mark.parametrize(
+    ("unit", "n"),
+    [("year", 5), ("quarter", 4), ("month", 12), ("week", 53), ("day", 31), ("hour", 24)],
+)
+def test_groups_of_a_truncated_date_are_proposed_as_a_series(
+    unit: str, n: int, analyst: dp_sql.Session
+) -> None:
     with pytest.raises(dp_sql.QueryError) as caught:
-        analyst.sql(f"SELECT date_trunc('month', day) AS m, {count()} FROM seen GROUP BY m")
-    assert len(analyst.sql(caught.value.suggestion).fetchall()) == 12
+        analyst.sql(f"SELECT date_trunc('{unit}', day) AS d, {count()} FROM seen GROUP BY d")
+    assert len(analyst.sql(caught.value.suggestion).fetchall()) == n
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,12 @@ if TYPE_CHECKING:
     from dp_sql.sql.given import Reference
 
 Declared = Callable[[Value], object]
-_MONTHS = "(FROM generate_series(DATE '2024-01-01', DATE '2024-12-01', INTERVAL 1 MONTH))"
-_DAYS = "(FROM generate_series(DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY))"
+# Of date_trunc: the last value of an example, and the step to it from the first day of 2024.
+_UNITS = {
+    "year": ("DATE '2028-01-01'", "1 YEAR"), "quarter": ("DATE '2024-10-01'", "3 MONTH"),
+    "month": ("DATE '2024-12-01'", "1 MONTH"), "week": ("DATE '2024-12-30'", "7 DAY"),
+    "day": ("DATE '2024-01-31'", "1 DAY"), "hour": ("TIMESTAMP '2024-01-01 23:00:00'", "1 HOUR"),
+}  # fmt: skip
 _YEARS = "range(2020, 2027)"
 
 
@@ -119,10 +123,16 @@ def _public_set(
 
 
 def _example(key: str, value: Value, size: int) -> str:
-    if value.image and value.type == "TIMESTAMP" and size == 1:  # of date_trunc
-        return _MONTHS
+    unit = re.match(r"date_?trunc\s*\(\s*'(\w+)'", key, re.I)
+    if unit and value.image and size == 1 and (step := _UNITS.get(unit[1].lower())):
+        return _series(*step)
     if re.match(r"(?:date_?part\s*\(\s*'|extract\s*\(\s*)?year\b", key, re.I) and "(" in key:
         return _YEARS
     if value.type == "DATE" and size == 1:
-        return _DAYS
+        return _series(*_UNITS["day"])
     return example_list(value.type, size)
+
+
+def _series(last: str, step: str) -> str:
+    first = "TIMESTAMP '2024-01-01 00:00:00'" if last.startswith("T") else "DATE '2024-01-01'"
+    return f"(FROM generate_series({first}, {last}, INTERVAL {step}))"
