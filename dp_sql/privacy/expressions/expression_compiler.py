@@ -30,7 +30,7 @@ from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family, same_bits
 
 _Compile = Callable[[Node, Scope], Value]
-DATE_PARTS: Mapping[type, str] = {
+PART_NODES: Mapping[type, str] = {
     exp.Year: "year", exp.Quarter: "quarter", exp.Month: "month", exp.Week: "week",
     exp.WeekOfYear: "week", exp.Day: "day", exp.DayOfMonth: "day", exp.DayOfYear: "dayofyear",
     exp.DayOfWeek: "dayofweek", exp.DayOfWeekIso: "isodow", exp.Hour: "hour",
@@ -272,7 +272,7 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Substring, _of_this(calls.substring), "this start length"),
     *(
         (kind, _of_this(partial(calls.date_part, part)), "this")
-        for kind, part in DATE_PARTS.items()
+        for kind, part in PART_NODES.items()
     ),
     (exp.Extract, lambda n, s: _part(n, n.this, n.expression, s), _SIDES),
     ((exp.TimestampTrunc, exp.DateTrunc), _of_this(calls.truncated), "this unit"),

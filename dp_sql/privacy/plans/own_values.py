@@ -5,13 +5,12 @@ TRUE and FALSE of a condition, 1 to 12 of a month, and the results of CASE where
 
 from __future__ import annotations
 
-import calendar
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.expression_compiler import DATE_PARTS
+from dp_sql.privacy.expressions.expression_compiler import PART_NODES
 from dp_sql.privacy.expressions.literals import is_literal
 from dp_sql.privacy.plans.domains import Values, list_values
 from dp_sql.sql.formatting import literal
@@ -24,7 +23,13 @@ _RANGES = {
     "dow": range(7), "weekday": range(7), "isodow": range(1, 8), "hour": range(24),
     "minute": range(60), "second": range(60),
 }  # fmt: skip
-_NAMES = {"dayname": [*calendar.day_name], "monthname": [*calendar.month_name][1:]}
+_NAMES = {  # as DuckDB writes them, whatever the locale
+    "dayname": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+    "monthname": (
+        "January", "February", "March", "April", "May", "June", "July", "August", "September",
+        "October", "November", "December",
+    ),
+}  # fmt: skip
 
 
 class OwnValues(NamedTuple):
@@ -71,7 +76,7 @@ def _results(tree: Node) -> tuple[str, ...]:
 
 def _name(tree: Node) -> str:
     """The part of a date that is read, or the function that is called."""
-    for kind, part in DATE_PARTS.items():
+    for kind, part in PART_NODES.items():
         if isinstance(tree, kind):
             return part
     if isinstance(tree, exp.Extract):

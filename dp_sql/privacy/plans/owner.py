@@ -142,15 +142,13 @@ def _no_unit(refusal: NotPrivate, select: DpSelect, unit: Reference, source: Sou
         return refusal
     import difflib  # for errors alone
 
-    name, columns = (
-        folded(unit.parts[-1]),
-        {
-            own: part.value(i).origin_name
-            for part in source.rows.parts
-            for i, own in enumerate(part.rows.names)
-            if own
-        },
-    )
+    name = folded(unit.parts[-1])
+    columns = {
+        own: part.value(i).origin_name
+        for part in source.rows.parts
+        for i, own in enumerate(part.rows.names)
+        if own
+    }
     near = [own for own, origin in columns.items() if origin == name]
     near = near or difflib.get_close_matches(name, columns, 1, _MISTYPED)
     hint = f"Did you mean {near[0]}?" if near else _A_UNIT
