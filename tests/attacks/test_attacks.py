@@ -80,6 +80,7 @@ def check_seen(side: Side) -> None:
     side.seen.clear()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("further", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_attacks_get_what_the_corpus_says_on_both_databases(

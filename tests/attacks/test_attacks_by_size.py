@@ -94,7 +94,7 @@ def refusal(side: Side, statement: str, params: object = None) -> str:
     return found.kind
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", list(LARGE))
 def test_large_statements_are_refused_by_dp_sql_or_duckdb(name: str, side: Side) -> None:
     kind = refusal(side, LARGE[name])

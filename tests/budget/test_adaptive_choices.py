@@ -176,6 +176,7 @@ def test_naive_composition_of_loss_distributions_is_no_filter() -> None:
     assert whole == Fraction(53, 180) > Fraction(1, 4)
 
 
+@pytest.mark.thorough
 def test_an_accountant_that_composes_each_path_s_distributions_is_found_out() -> None:
     menu = MENU[1:4]
 
@@ -247,6 +248,7 @@ def at_all_before_the_first_slack(spent: Spent) -> bool:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "wrong", [forgotten, at_all_of_delta, at_what_is_left, at_all_before_the_first_slack]
 )
@@ -276,6 +278,7 @@ def test_no_adaptive_choice_with_deltas_and_ranges_exceeds_the_cap(
     assert (found > spends * TENTH) == (spends <= kept), "a reveal is let through where it fits"
 
 
+@pytest.mark.thorough
 def test_ranges_at_all_of_delta_beside_kept_deltas_are_found_out() -> None:
     wrong = replace(of_range(SHARE), most=of_range(Fraction(0)).most)
     assert worst_with_reveals(wrong.fits, SHARE, COINS[0]) > TENTH

@@ -63,6 +63,7 @@ def test_the_largest_rho_is_proved_by_some_order_and_one_unit_more_by_none(
     assert too_much(lambda cap: largest_rho(cap) + 2, epsilon, delta)
 
 
+@pytest.mark.thorough
 def test_a_conversion_rounded_the_wrong_way_is_found_out() -> None:
     def rounded_up(cap: Cap) -> int:
         return largest_rho(cap) + 1

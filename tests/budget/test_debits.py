@@ -58,6 +58,7 @@ def thrifty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnalystSession
         assert kinds(folder) == []
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_is_refused_costs_nothing(text: str, thrifty: AnalystSession) -> None:
     with pytest.raises((dp_sql.QueryError, duckdb.Error)):

@@ -155,6 +155,7 @@ def test_every_changed_bit_of_an_event_is_found() -> None:
     assert _missed(verify, bits=8) == 0
 
 
+@pytest.mark.thorough
 def test_a_check_of_the_newest_events_alone_misses_bytes() -> None:
     assert _missed(lambda *both: Ledger(*both, read_only=True).close(), bits=1, step=5) > 140
 

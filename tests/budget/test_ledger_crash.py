@@ -55,10 +55,12 @@ def test_eight_processes_that_begin_together_make_one_ledger(folder: Path) -> No
     assert not _run("begin", folder, number=6)
 
 
+@pytest.mark.thorough
 def test_a_ledger_that_reads_before_it_locks_loses_the_race(folder: Path) -> None:
     assert "assert len(tickets) == fit" in _run("race", folder, "ReadsThenWrites", 40)
 
 
+@pytest.mark.thorough
 def test_a_ticket_given_twice_is_found_after_the_race(folder: Path) -> None:
     assert "assert len(set(tickets)) == fit" in _run("race", folder, "GivesATicketTwice", 20)
 

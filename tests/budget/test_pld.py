@@ -54,6 +54,7 @@ def test_no_analyst_exceeds_delta_with_the_releases_that_fit(case: Case) -> None
     assert not forbidden(pld.releases_that_fit, case)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("epsilon", "u", "least", "most"), [(1000, 2, 1500, 1800), (1000, 150, 6, 6), (50, 90, 0, 0)]
 )
@@ -64,6 +65,7 @@ def test_wide_ranges_and_large_budgets_overflow_nothing(
     assert least <= found <= most
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", CASES)
 def test_hardly_a_release_is_wasted(case: Case) -> None:
     def a_little_more(epsilon: Fraction, delta: Fraction, u: Fraction) -> int:
@@ -73,6 +75,7 @@ def test_hardly_a_release_is_wasted(case: Case) -> None:
     assert forbidden(a_little_more, case)
 
 
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize(
     "mutant",
@@ -85,6 +88,7 @@ def test_an_accountant_that_allows_too_much_is_found_out(mutant: Count) -> None:
     assert forbidden(mutant, CASES[0])
 
 
+@pytest.mark.thorough
 def test_a_fixed_choice_of_t_is_not_the_worst() -> None:
     assert forbidden(by_a_fixed_half, (6, Fraction(1, 10), 60, Fraction(1, 100)))
 

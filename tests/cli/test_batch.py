@@ -214,6 +214,7 @@ def test_markdown_keeps_a_cell_in_its_place(run: Run) -> None:
     assert out.splitlines()[2] == "| a\\\\\\|b | one<br>two<br>three<br>four | 1 | 2 |"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_each_mode_reads_a_result_once(run: Run, database: str, mode: str) -> None:
     prepared = f"PREPARE p AS {TOP}; EXECUTE p;"  # here each reading is a release
@@ -298,6 +299,7 @@ def test_an_analyst_sees_what_the_policy_names(run: Run, analyst: list[str]) -> 
         assert "employee" not in err and "4711" not in err
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "line",
     [".read {policy}", ".output {policy}", ".read {database}", ".out {database}", ".read ~"],

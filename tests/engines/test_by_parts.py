@@ -102,7 +102,7 @@ def by_parts(monkeypatch: pytest.MonkeyPatch, seed: int, n_parts: int, repeats: 
     sessions.by_parts(monkeypatch, lambda rows: FakeEngine(rows, seed, n_parts, repeats))
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("call", CERTAIN)
 def test_an_answer_is_the_same_by_parts(
     call: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch

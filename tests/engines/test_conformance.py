@@ -191,7 +191,7 @@ WRONG: dict[type[FakeEngine], list[tuple[str, tuple[Any, ...]]]] = {
 _CASES = [(wrong, *case) for wrong, cases in WRONG.items() for case in cases]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize(("wrong", "test", "given"), _CASES)
 def test_a_wrong_engine_is_rejected(

@@ -36,6 +36,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("kind", "given", "read"), VALUES)
 @pytest.mark.parametrize("n_rows", [1, 2, 300])
 def test_what_is_read_is_what_was_given(kind: str, given: Any, read: Any, n_rows: int) -> None:

@@ -295,7 +295,7 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize(("tamper", "check"), WRONG.values(), ids=WRONG)
 def test_wrong_draws_are_rejected(

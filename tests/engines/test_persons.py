@@ -145,7 +145,7 @@ def _run(session: dp_sql.Session, statement: str, taken: Taken) -> Taken:
     return sorted(taken, key=itemgetter(0, 1))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(15)
 @pytest.mark.parametrize("unit", ["u", "name", "id", "huge", "half"])
 @pytest.mark.parametrize("groups", GROUPS)
 @pytest.mark.parametrize("call", CALLS)
@@ -164,7 +164,7 @@ def test_mechanisms_take_what_duckdb_computes(
     assert len(reads) == 1 and in_memory
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("others", [0, 1 << 16])
 @pytest.mark.parametrize(
     "keys", ["x", "day", "half", "price", "name, n", "huge, region, half", "region, mood, id", "i"]

@@ -222,7 +222,7 @@ REFUSED = [  # (statement, what its error says besides)
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("statement", "words"), REFUSED)
 def test_the_rest_is_refused_before_anything_is_drawn(
     plain: Con, statement: str, words: str, monkeypatch: pytest.MonkeyPatch
@@ -237,6 +237,7 @@ def test_the_rest_is_refused_before_anything_is_drawn(
     assert releases(plain) == before
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("item", "is_refused"), [
     ("list_transform([1], lambda year: year + 1)", False),
     ("list_transform([1], lambda year, i: list_transform([i], lambda n: year + n))", False),

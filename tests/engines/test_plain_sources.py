@@ -44,6 +44,7 @@ PARAMETERS: list[tuple[str, Any]] = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("way", ["sql", "execute"])
 @pytest.mark.parametrize(("condition", "values"), PARAMETERS)
 def test_a_statement_with_parameters_is_refused_with_one_that_takes_them(

@@ -81,7 +81,7 @@ def as_values(question: PartedQuestion) -> dict[str, Any]:
     return {**vars(question), "public": public}
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_question_is_the_same_for_every_epsilon(
     query: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
@@ -93,7 +93,7 @@ def test_a_question_is_the_same_for_every_epsilon(
     assert first and first == asked(session, other, monkeypatch)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_question_has_a_key_only_where_something_is_drawn(
     query: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
@@ -109,7 +109,7 @@ def test_a_question_has_a_key_only_where_something_is_drawn(
     assert any(f"{KEY:064x}" in repr(question) for question in first) <= draws
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("query", QUERIES)
 def test_nothing_in_a_question_draws(
     query: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch

@@ -295,7 +295,7 @@ def asked_of_draws(
     return found
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(18)
 @pytest.mark.parametrize("query", LAWS)
 def test_an_answer_has_the_same_distribution(query: str, elsewhere: Elsewhere) -> None:
     """It is the same function of draws with the same odds."""
@@ -307,7 +307,7 @@ def test_an_answer_has_the_same_distribution(query: str, elsewhere: Elsewhere) -
         assert asked_of_draws(session, query, elsewhere.patch) == right
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.thorough
 @pytest.mark.parametrize("query", LAWS[:4])
 def test_another_distribution_is_found(query: str, elsewhere: Elsewhere) -> None:
     with elsewhere.analyst("full", more="", where="full") as session:

@@ -34,6 +34,7 @@ def test_workers_send_what_the_counts_need(
     assert spent.counts[0] < spent.counts[-1] and len(spent.edges) > 1  # there was more to ask for
 
 
+@pytest.mark.thorough
 def test_two_people_of_one_code_are_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

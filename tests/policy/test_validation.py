@@ -115,6 +115,7 @@ UNFIT = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("text", "message"), UNFIT)
 def test_what_does_not_fit_is_told_with_its_line_and_key(
     unchanged: duckdb.DuckDBPyConnection, text: str, message: str

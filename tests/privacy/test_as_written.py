@@ -134,7 +134,7 @@ def arrow(owner: dp_sql.Session) -> Any:
     return owner.sql("SELECT user_id, title, year FROM ratings").to_arrow_table()
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_taken_as_written_is_answered_as_by_duckdb(
     owner: dp_sql.Session,

@@ -73,7 +73,7 @@ def test_a_temporary_view_does_not_step_in_between_check_and_reading(
     assert dp_sql.receipts(con) == ()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("unit", "source"),
     [
@@ -116,6 +116,7 @@ def test_the_unit_is_a_column_and_not_an_expression(
     assert session.receipts == ()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "source",
     [
@@ -211,6 +212,7 @@ def test_functions_are_what_they_are_in_this_database(
     assert session.receipts == ()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("word", sorted(SYNTAX))
 def test_a_word_before_a_bracket_is_no_function(session: dp_sql.Session, word: str) -> None:
     session.execute(f'CREATE MACRO "{word}"(x) AS 42')

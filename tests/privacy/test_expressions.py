@@ -214,6 +214,7 @@ CONSTANTS = (
 )  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("left", CONSTANTS)
 def test_constants_are_compared_as_duckdb_does(left: str, database: Database) -> None:
     n_known = 0

@@ -75,7 +75,7 @@ def filled(form: str) -> list[str]:
     return found
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_form_has_duckdbs_value_on_every_row(form: str, wide: Wide) -> None:
     written = filled(form)
@@ -85,7 +85,7 @@ def test_a_form_has_duckdbs_value_on_every_row(form: str, wide: Wide) -> None:
     )
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(18)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_has_duckdbs_value_on_every_row(name: str, wide: Wide) -> None:
     writer = Writer(random.Random(name))
@@ -126,7 +126,7 @@ LISTS = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("written", LISTS)
 def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
     types = {"s": "VARCHAR[]", "i": "INTEGER[]", "f": "DOUBLE[]", "t": "VARCHAR",

@@ -185,6 +185,7 @@ def swapped(patch: pytest.MonkeyPatch) -> None:
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize(
     ("plant", "written"),

@@ -235,6 +235,7 @@ def test_fixed_expressions_find_a_wrong_compiler(
                     check(text.replace("{}", expression), data, True, database)
 
 
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize(
     "plant", [aggregates_inside, pytest.param(largest_for_smallest, marks=pytest.mark.slow)]

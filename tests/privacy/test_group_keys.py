@@ -144,6 +144,7 @@ def test_a_series_of_literals_is_public(
     assert [n for _, n in both(text, owner, analyst)] == expected
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("groups", "refused"),
     [
@@ -433,6 +434,7 @@ def test_sets_of_groups_are_refused_with_a_statement_that_works(
         assert len(session.sql(caught.value.suggestion).fetchall()) == 2
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("key", "n_groups"),
     [

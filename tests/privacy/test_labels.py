@@ -106,6 +106,7 @@ def test_a_parameter_is_no_way_to_the_labels(visitor: AnalystSession) -> None:
         visitor.sql("SELECT ?::canary_type", params=["x"])
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "condition",
     ["mood = '{}'", "mood <> '{}'", "mood < '{}'", "mood IN ('{}', 'x')", "mood BETWEEN '{}' AND 'z'",

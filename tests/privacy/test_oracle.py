@@ -250,7 +250,7 @@ MUTANTS: dict[str, tuple[tuple[Plant, ...], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_oracle_rejects(name: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

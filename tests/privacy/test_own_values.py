@@ -45,6 +45,7 @@ def analyst(folder: Path) -> Iterator[dp_sql.Session]:
         yield session
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("key", "n_groups"),
     [

@@ -264,7 +264,7 @@ OF_THE_STATEMENT = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(("item", "unit", "source", "assumptions"), [*SOURCES, *OF_THE_STATEMENT])
 def test_an_owner_is_answered_what_duckdb_would_answer(
     asked: dp_sql.Session, item: str, unit: str, source: str, assumptions: set[str]
@@ -309,7 +309,7 @@ def moved(session: dp_sql.Session, item: str, unit: str, source: str) -> set[tup
     return {pair for pair in before ^ after if pair[0] != "2"}
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(("item", "unit", "source"), [case[:3] for case in SOURCES])
 def test_no_one_else_changes_when_a_person_leaves(
     asked: dp_sql.Session, item: str, unit: str, source: str
@@ -350,6 +350,7 @@ def test_what_a_union_says_of_a_table_holds_in_the_whole_statement(asked: dp_sql
     assert len(asked.receipts) == n_receipts
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("source", "unit", "why"),
     [

@@ -162,7 +162,7 @@ MATCHED += [
 ]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("text", MATCHED)
 def test_lists_and_matches_and_joins_on_expressions(text: str, database: Database) -> None:
     assert all(check(text, data, True, database) for data in some_data())

@@ -54,6 +54,7 @@ def run(sql: str, database: Database) -> list[list[tuple[str | None, ...]]]:
     return found
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("text", [*WINDOWS, ARG_MIN])
 def test_rows_with_equal_keys_are_ordered_by_their_values(text: str, database: Database) -> None:
     found = answers(text, database)
@@ -65,6 +66,7 @@ def test_rows_with_equal_keys_are_counted_together(database: Database) -> None:
     assert {row for one in answers(text, database) for row in one} == {("1", "1", "3", "1")}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", WINDOWS)
 def test_the_test_would_see_an_order_by_place(
     text: str, database: Database, monkeypatch: pytest.MonkeyPatch

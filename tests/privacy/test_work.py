@@ -132,7 +132,7 @@ SOURCES = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", SOURCES)
 def test_one_row_makes_no_more_rows_than_promised(name: str, shops: Shops) -> None:
     assert check(SOURCES[name], shops)
@@ -372,7 +372,7 @@ MUTANTS: dict[str, tuple[Plant, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_oracle_rejects_a_writer_that(

@@ -149,7 +149,7 @@ def expected(
     return {answer: Fraction(n, len(draws)) for answer, n in found.items()}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("names", SELECTS, ids=" ".join)
 @pytest.mark.parametrize("cap", [1, 2, 3])
 def test_answers_are_those_of_each_draw(
@@ -179,7 +179,7 @@ MORE = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("in_memory", [False, True])
 @pytest.mark.parametrize("names", MORE, ids=" ".join)
 @pytest.mark.parametrize("cap", [1, 2])
@@ -235,7 +235,7 @@ OF_MANY: dict[str, tuple[str, str, str]] = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("mutant", [*MUTANTS, *(f"of many: {one}" for one in OF_MANY)])
 def test_wrong_draws_and_counts_are_noticed(
     owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, mutant: str
@@ -256,6 +256,7 @@ def test_wrong_draws_and_counts_are_noticed(
         assert found == expected([name], 1, groups)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "wrong",
     [

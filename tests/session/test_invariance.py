@@ -45,6 +45,7 @@ def answer(threads: int, order: str, hashing: str) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 def test_order_threads_and_hashing_change_nothing() -> None:
     expected = answer(1, "i", "0")
     assert expected.count("\n") == 3

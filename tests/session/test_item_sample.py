@@ -123,6 +123,7 @@ def check_hashing(owner: dp_sql.Session, keys: list[int], graphs: list[list[int]
     assert graphs == [expected(owner, "word", key, "0.5") for key in keys]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -249,6 +249,7 @@ def test_control_c_once_an_answer_is_delivered_comes_after_it(folder: Path) -> N
         assert "it failed" not in repr(session.receipts)
 
 
+@pytest.mark.thorough
 def test_an_interrupt_that_delivers_a_ready_answer_is_detected(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,6 +207,7 @@ def test_a_declaration_that_does_not_fit_is_refused(
     assert why in said
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("rows", "why"),
     [

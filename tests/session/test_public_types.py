@@ -93,12 +93,14 @@ def test_every_type_is_tried() -> None:
     assert known <= {kind.partition("(")[0] for kind in VALUES} | NESTING | NO_COLUMN
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("n", range(len(VALUES)), ids=[*VALUES])
 def test_public_tables_arrive_as_they_are(shown: Both, n: int) -> None:
     items = "CAST(COLUMNS(*) AS VARCHAR), typeof(COLUMNS(*)), union_tag(c6)"
     same(shown, f"SELECT {items} FROM typed_{n}")
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("n", range(len(VALUES)), ids=[*VALUES])
 def test_a_variant_of_any_type_is_shown_as_it_is(shown: Both, n: int) -> None:
     same(shown, f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM variant_{n}")

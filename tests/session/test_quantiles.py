@@ -295,6 +295,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("call", "says", "instead"), REFUSED)
 def test_a_wrong_call_is_refused_with_one_that_works(
     call: str, says: str, instead: str | None, owner: dp_sql.Session, analyst: dp_sql.Session

@@ -131,6 +131,7 @@ def without_noise(text: str) -> str:
     return text
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("statement", PLAIN)
 def test_what_is_proposed_for_plain_sql_has_the_same_answer_but_for_the_noise(
     analyst: dp_sql.Session, plain: duckdb.DuckDBPyConnection, statement: str

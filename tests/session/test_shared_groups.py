@@ -166,6 +166,7 @@ def test_stored_answers_are_used_only_together(tmp_path: Path) -> None:
         assert sum(one.loss.delta for one in session.receipts) == Fraction(1, 10**6)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("named", ['"basic"', '"zcdp"', '"pld"\nrelease_epsilon = 2'])
 def test_every_accountant_counts_all_calls_or_none(tmp_path: Path, named: str) -> None:
     if "pld" in named:

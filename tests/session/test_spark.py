@@ -129,6 +129,7 @@ def test_a_column_that_makes_a_table_private_may_be_renamed(owner: Session) -> N
     assert asked(owner, query + "(SELECT user_id AS who, title FROM ratings)") == [(4,)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("query", "kind", "why"),
     [

@@ -38,7 +38,7 @@ def test_the_owner_alone_sees_how_far_a_job_is(spark: FakeSpark, analyst: Analys
     assert FakeJobs.newest.progress is None
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     ("query", "answer"),
     [

@@ -251,7 +251,7 @@ def paste(session: dp_sql.Session, statement: str) -> None:
     session.execute(proposed).fetchall()
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("statement", [*BOTH, *OWNERS])
 def test_an_owner_pastes_what_an_error_proposes(owner: dp_sql.Session, statement: str) -> None:
     more = ", privacy_unit := user_id"
@@ -261,7 +261,7 @@ def test_an_owner_pastes_what_an_error_proposes(owner: dp_sql.Session, statement
     paste(owner, statement.replace("{}", more) if "{}" in statement else statement)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("statement", [*BOTH, *ANALYSTS])
 def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, statement: str) -> None:
     paste(analyst, statement.replace("{}", ""))

@@ -318,5 +318,6 @@ def test_an_owners_brackets_end_before_the_process_does() -> None:
         )
 
 
+@pytest.mark.thorough
 def test_ten_megabytes_of_a_literal_are_lexed_at_once() -> None:
     assert len(statements("SELECT '" + "x" * 10**7 + "', E'" + "\\n" * 10**6 + "'")[0]) == 4

@@ -32,7 +32,7 @@ def are_enclosed(scale, bits):
     return inside and lows[-1] == 0 <= true[len(lows)] <= highs[-1]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("bits", [8, 64, 128, 192])
 @pytest.mark.parametrize("scale", SCALES)
 def test_tails_are_enclosed_tightly(scale, bits):

@@ -267,6 +267,7 @@ def test_only_noise_of_the_right_scale_fits(rate, passes):
     assert fits(observed, noise_distribution(0.25)) is passes
 
 
+@pytest.mark.thorough
 @pytest.mark.pure
 def test_the_fit_rejects_a_planted_shift():
     draws = secret_draws()

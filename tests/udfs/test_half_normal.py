@@ -99,6 +99,7 @@ def test_one_sided_noise_for_each_sensitivity_is_private_for_no_epsilon():
             check_enclosed(lambda s: rnm_h(geometric, s, sizes), [TWO[1]], LOSS**epsilons)
 
 
+@pytest.mark.thorough
 def test_two_sided_noise_for_each_sensitivity_is_not_private():
     for sizes, pair in (CROWD, POSITIVE):
         with pytest.raises(NotPrivateError):

@@ -117,6 +117,7 @@ def test_every_sample_is_private_under_a_bound_chosen_by_differences():
     check_privacy(every_sample_under_a_chosen_bound())
 
 
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize(
     "mutant",

@@ -128,6 +128,7 @@ def test_the_ranking_keeps_what_the_cut_allows_whatever_the_order(many, monkeypa
 # Sampling.
 
 
+@pytest.mark.thorough
 @pytest.mark.pure
 def test_the_fit_rejects_a_planted_ascending_order():
     counts = np.array(JOINT_SAMPLED)

@@ -50,14 +50,14 @@ CASES = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.pure
 @pytest.mark.parametrize("case", CASES)
 def test_the_reference_has_the_distribution_of_the_definition(case):
     assert fits(drawn(*case), defined_distribution(*case))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize("case", CASES[1:2] + CASES[3:4] + CASES[6:8])
 def test_a_reference_without_the_half_is_rejected(case, monkeypatch):
@@ -65,6 +65,7 @@ def test_a_reference_without_the_half_is_rejected(case, monkeypatch):
     assert not fits(drawn(*case), defined_distribution(*case))
 
 
+@pytest.mark.thorough
 @pytest.mark.pure
 def test_a_reference_that_counts_the_own_row_as_a_choice_is_rejected(monkeypatch):
     counted = joint_matrix._log_counts
@@ -76,6 +77,7 @@ def test_a_reference_that_counts_the_own_row_as_a_choice_is_rejected(monkeypatch
     assert not fits(drawn(*CASES[1]), defined_distribution(*CASES[1]))
 
 
+@pytest.mark.thorough
 @pytest.mark.pure
 def test_a_pruned_reference_that_does_not_cap_is_rejected():
     counts, k, epsilon, failure_probability = CASES[8]

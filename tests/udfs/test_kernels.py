@@ -91,11 +91,12 @@ def mutated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     kernels.library.cache_clear()
 
 
+@pytest.mark.thorough
 def test_the_kernels_pass_what_mutants_have_to_fail() -> None:
     check_hard_graphs()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize("mutated", MUTANTS, indirect=True)
 @pytest.mark.usefixtures("mutated")

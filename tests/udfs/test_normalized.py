@@ -55,6 +55,7 @@ def random_tables():
             yield from ((scores, sizes) for scores in shapes)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("shift", [*SHIFTS, Fraction(37, 1024)])
 def test_the_scores_are_the_definition_for_large_tables(shift):
     for scores, sizes in random_tables():

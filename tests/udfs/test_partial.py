@@ -344,7 +344,7 @@ KERNEL_MUTANTS = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize("mutant", KERNEL_MUTANTS)
 def test_mutants_of_the_kernels_are_rejected(

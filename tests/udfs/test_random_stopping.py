@@ -77,6 +77,7 @@ def test_the_generating_function_is_that_of_the_number_of_tries(eta, x):
     assert low - tail <= powers <= high + tail
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("eta", ETAS)
 def test_tries_are_no_more_than_geometric_on_average(eta):
     gamma = Fraction(1, 5)

@@ -186,6 +186,7 @@ def test_points_of_a_norm_are_counted_by_inclusion_and_exclusion(k):
         assert found[r] == (r + 1) ** (k + 1) - 2 * r ** (k + 1) + (r - 1) ** (k + 1)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("tenths", "passes"), [(7, False), (10, True), (14, False)])
 def test_only_draws_at_the_right_rate_fit(tenths, passes):
     def near(z):

@@ -251,7 +251,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants_are_rejected(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,6 +150,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.pure
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutants_are_rejected(mutant: str, compiled: Callable[[str], None]) -> None:

@@ -122,6 +122,7 @@ def test_names(asking: Asking, database: str) -> None:
     assert asking.answered(question, asking.jobs(2).rows(question)) == asking.expected(question)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("select", "read"),
     [
