@@ -102,7 +102,7 @@ def test_large_statements_are_refused_by_dp_sql_or_duckdb(name: str, side: Side)
     assert not kind.startswith("foreign")
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", LONG)
 def test_long_statements_are_answered_or_refused_with_a_message(name: str, side: Side) -> None:
     found = side.ask(LONG[name])
@@ -264,6 +264,7 @@ with dp_sql.connect(path, policy=policy) as session:
 """
 
 
+@pytest.mark.thorough
 def test_no_one_can_switch_on_logs_or_profiles(tmp_path: Path) -> None:
     path = shop(tmp_path, "shop", "CREATE TABLE seen AS SELECT 1 AS u, 'a' AS t")
     arguments = [str(path), str(tmp_path / "policy.toml"), *SWITCHES]

@@ -81,6 +81,7 @@ def test_nothing_is_spent_while_an_answer_is_read_in_pieces(opened: Opened) -> N
         session.sql(COUNT.format("0.1")).fetchall()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("table", ["dp_budget()", "dp_ledger()"])
 def test_without_a_budget_there_are_no_system_tables(table: str, folder: Path) -> None:
     (folder / "policy.toml").write_text(POLICY.split("[budget]")[0])

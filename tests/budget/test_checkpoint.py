@@ -77,6 +77,7 @@ def test_it_takes_no_other_hash_for_the_same_event(checkpoint: CheckpointFile) -
         checkpoint.advance(Checkpoint("a" * 32, 3, _HASHES[4]))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("n_before", [0, 1, 2, 3])
 def test_a_write_that_stops_at_any_byte_leaves_the_old_or_the_new(
     n_before: int, checkpoint: CheckpointFile

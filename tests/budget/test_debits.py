@@ -92,6 +92,7 @@ def test_a_failure_after_the_debit_stays_spent(opened: Opened, folder: Path) -> 
     assert left(session) == Fraction(7, 10)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("discovers", [False, True])
 def test_what_never_ran_is_cancelled_by_an_event(
     opened: Opened, folder: Path, discovers: bool
@@ -233,6 +234,7 @@ def test_explain_says_that_too_little_is_left(opened: Opened) -> None:
     assert "epsilon = 1 fits" in told["fits"] + told[""]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", [f"EXPLAIN {TOP.format('0.333333')}", "FROM dp_budget()"])
 def test_what_people_read_fits_80_columns(
     opened: Opened, text: str, capsys: pytest.CaptureFixture[str]

@@ -268,6 +268,7 @@ def n_that_fit(name: AccountantName, cap_delta: Fraction) -> int:
     return how_many(judge, joint.loss(1, U).times(1))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "cap_delta"),
     [("zcdp", Fraction(1, 3)), ("pld", Fraction(1, 4)), ("pld", Fraction(1, 3))],
@@ -345,6 +346,7 @@ def shares_draws(
 HELD = list(product(range(2), repeat=2))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("person", HELD)
 def test_two_releases_may_share_their_draws(person: Held) -> None:
     for others in ([], *([one] for one in HELD), *([a, b] for a in HELD for b in HELD)):

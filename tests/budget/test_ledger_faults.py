@@ -73,7 +73,7 @@ def _fail_at_each_step(kind: type[Ledger], when: When, folder: Path) -> int:
     return step - 1
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "when",
     [

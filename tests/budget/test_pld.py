@@ -102,6 +102,7 @@ def test_many_releases_are_bounded_through_blocks_as_safely_as_few() -> None:
         assert exact <= pld._delta_of(80, epsilon, game.u) < float(exact) * 1.3 + 1e-9
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("u", [Fraction(1, 100), Fraction(1, 2), Fraction(4)])
 def test_the_curve_of_one_release_is_the_closed_form(u: Fraction) -> None:
     blocks, range_ = pld._blocks(u), float(u)
@@ -160,6 +161,7 @@ def test_without_the_package_the_owner_is_told_what_to_install(
         pld.require_package()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("u", [Fraction(7, 5), Fraction(21, 20)])
 def test_a_curve_that_rounding_lifts_above_one_is_a_curve(u: Fraction) -> None:
     pytest.importorskip("dp_accounting")

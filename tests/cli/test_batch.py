@@ -113,7 +113,7 @@ def test_the_first_failure_ends_the_run_with_exit_code_one(run: Run, database: s
     assert code == 1 and "IO Error" in err
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("closed", [">&-", "1</dev/null"])
 def test_nothing_runs_if_standard_output_is_closed(analyst: list[str], closed: str) -> None:
     command = [sys.executable, "-m", "dp_sql", "shell", *analyst, "-c", ASKED]

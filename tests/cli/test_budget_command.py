@@ -287,6 +287,7 @@ def test_the_heading_has_the_refresh_and_the_release_epsilon() -> None:
     )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("budget", "sentence"),
     [

@@ -96,6 +96,7 @@ def history(tmp_path: Path) -> dict[str, str]:
     return {p.name: p.read_text("utf-8") for p in (tmp_path / "state" / "dp-sql").iterdir()}
 
 
+@pytest.mark.thorough
 def test_an_owner_asks_over_many_lines_with_tab_and_sees_the_cost(opened: Opened) -> None:
     terminal = opened()
     terminal.child.send(
@@ -160,6 +161,7 @@ def test_history_is_found_again_and_private(opened: Opened, tmp_path: Path) -> N
     assert "4711" in terminal.ask("\x1b[A")  # Up, and Enter
 
 
+@pytest.mark.thorough
 def test_an_analyst_never_sees_the_owners_history(opened: Opened, tmp_path: Path) -> None:
     owner = opened()
     owner.ask("SELECT * FROM payroll WHERE employee = 'Ann';")
@@ -178,6 +180,7 @@ def test_an_analyst_never_sees_the_owners_history(opened: Opened, tmp_path: Path
     assert len(owners) == 1 and len(history(tmp_path)) == 2
 
 
+@pytest.mark.thorough
 def test_an_analyst_sees_what_is_spent_and_what_is_left(opened: Opened) -> None:
     terminal = opened(analyst=True)
     screen = terminal.ask(f"{ASKED};")

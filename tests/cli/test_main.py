@@ -184,6 +184,7 @@ def test_help_imports_no_subcommand() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("words", "offered"), [("dp-sql led", "ledger"), ("dp-sql ledger ver", "verify")]
 )

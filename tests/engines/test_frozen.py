@@ -48,6 +48,7 @@ def test_what_is_read_is_what_was_given(kind: str, given: Any, read: Any, n_rows
         assert found == [(n, read, typed) for n in range(n_rows)]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("rows", "n_tables"),
     [([("a",)], 0), ([], 1), ([("a\0b",)], 1), ([("a" * 2000,)], 1), ([("a",)] * 300, 1)],

@@ -208,6 +208,7 @@ def test_an_attached_database_can_be_read(con: Con, tmp_path: Path) -> None:
     assert con.sql(f"FROM dp($$ {text} $$)").fetchall()[0] == ("Emma",)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("written", ["{}", "FROM dp($$ {} $$)"])
 def test_calls_are_answered_while_another_database_is_in_use(con: Con, written: str) -> None:
     con.execute("ATTACH ':memory:' AS other; USE other")

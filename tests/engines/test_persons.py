@@ -266,6 +266,7 @@ def test_a_source_that_fails_spends_and_says_as_much_as_ever(
     assert said[0] == said[1] and reads
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("locked", [False, True])
 def test_people_are_grouped_in_arrays_while_a_release_runs(
     locked: bool, monkeypatch: pytest.MonkeyPatch

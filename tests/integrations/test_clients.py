@@ -190,6 +190,7 @@ def test_ibis_reads_an_owners_answer_through_the_macro(shop: Path) -> None:
         assert len(session.receipts) == 1
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.+?)```", INTEGRATIONS, re.DOTALL))
 def test_a_block_of_the_integrations_page_runs(
     block: str, shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

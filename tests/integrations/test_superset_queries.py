@@ -46,6 +46,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     engine.dispose()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [

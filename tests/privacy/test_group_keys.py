@@ -220,6 +220,7 @@ def test_groups_of_a_truncated_date_are_proposed_as_a_series(
     assert len(analyst.sql(caught.value.suggestion).fetchall()) == n
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("groups", "expected"),
     [
@@ -269,6 +270,7 @@ def test_the_groups_of_an_expression_follow_from_the_declared_values_of_its_colu
     assert sorted((k,) for k in listed) == expected
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("key", [
     "coalesce(region, 'none')", "ifnull(region, 'none')", "CASE WHEN region IS NULL THEN 'none' ELSE region END",
 ])  # fmt: skip
@@ -359,6 +361,7 @@ def group_names(groups: str) -> list[list[object]]:
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "groups", ["(regions.name, pairs.title)", "(SELECT region, title FROM pairs)"]
 )

@@ -54,6 +54,7 @@ def test_every_public_group_is_answered_and_no_other(log: dp_sql.Session) -> Non
 FREE = ["limited_domain", "weighted_gaussian"]  # mechanisms without a domain
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("cap", [1, 2, 3, 4])
 def test_a_person_counts_in_at_most_so_many_groups(log: dp_sql.Session, cap: int) -> None:
     call = (
@@ -105,6 +106,7 @@ def test_having_order_and_limit_work_on_what_was_released(log: dp_sql.Session) -
     assert found == [("south", 1)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("listed", "tail"),
     [("region, {}", "ORDER BY {} DESC, region"), ("region, {} AS n", "HAVING {} >= 0 ORDER BY {} DESC, 1"),
@@ -123,6 +125,7 @@ def test_a_call_of_the_list_that_having_or_order_by_repeats_is_one_release(
     assert len(log.receipts) == 1
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("tail", ["GROUP BY ()", "GROUP BY ALL", "GROUP BY ( )"])
 def test_without_keys_there_is_one_answer(tail: str, log: dp_sql.Session) -> None:
     (whole,) = asked(log, f"SELECT 'all' AS k, DP_COUNT(*, {SURE}, {UNIT}) AS n FROM seen")
@@ -204,6 +207,7 @@ def test_several_keys_and_the_dp_macro(log: dp_sql.Session) -> None:
     assert len(asked(log, f"FROM dp($$ {text} $$) WHERE n > 0")) == 3
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("cap", [1, 2])
 def test_items_of_each_group_are_found_among_its_own_people(
     con: duckdb.DuckDBPyConnection, cap: int

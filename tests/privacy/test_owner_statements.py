@@ -141,6 +141,7 @@ def test_each_call_has_its_own_privacy_unit(shop: dp_sql.Session) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("unit", "source", "meant"),
     [

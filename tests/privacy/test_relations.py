@@ -46,6 +46,7 @@ def search(database: Database, config: settings) -> tuple[int, int]:
     return seen[0], seen[1]
 
 
+@pytest.mark.thorough
 def test_no_accepted_source_lets_a_person_touch_the_rows_of_others(database: Database) -> None:
     tried, taken = search(database, QUIET)
     assert taken >= FEWEST_ACCEPTED * tried

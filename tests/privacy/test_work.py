@@ -138,6 +138,7 @@ def test_one_row_makes_no_more_rows_than_promised(name: str, shops: Shops) -> No
     assert check(SOURCES[name], shops)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "joins",
     ["JOIN four f ON r.score > f.a", "CROSS JOIN four f", "LEFT JOIN four f ON r.score < f.a AND f.b = 0",

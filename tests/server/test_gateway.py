@@ -223,6 +223,7 @@ def test_all_analysts_together_cannot_take_every_thread_of_quack() -> None:
     assert dp_sql.server.gateway._WAITING_AT_ONCE < dp_sql.server.gateway._ASKED_AT_ONCE < 120
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("what", ["left", "removed"])
 def test_a_question_that_waited_is_not_asked_for_a_client_that_is_gone(
     gateway: tuple[Gateway, Served], what: str

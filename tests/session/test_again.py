@@ -37,6 +37,7 @@ class _Clock(datetime):
         return datetime(cls.year_now, 1, 1, tzinfo=tz)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("source", "n_plans"),
     [
@@ -77,6 +78,7 @@ def test_a_plan_is_forgotten_with_the_public_rows_that_it_reads(
     assert len(analyst._private.planned) == 1
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("change", "answer"),
     [

@@ -120,7 +120,7 @@ def n_objects() -> int:
     return len(gc.get_objects())
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.thorough
 def test_an_old_session_does_what_a_new_one_does(opened: Opened) -> None:
     held = [opened.ask(opened.question.replace(SURE, "epsilon := 0.001")) for _ in range(5)]
     first = [] if opened.is_macro else [relation.filter("true").fetchall() for relation in held]

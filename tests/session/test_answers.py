@@ -99,6 +99,7 @@ def test_the_first_list_imports_no_more_than_it_needs() -> None:
     assert not (folders | modules) & loaded
 
 
+@pytest.mark.thorough
 def test_the_first_list_makes_few_dataclasses() -> None:
     """Each takes Python half a millisecond, and a NamedTuple a tenth of that."""
     made = loaded_by(

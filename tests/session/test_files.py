@@ -80,7 +80,7 @@ def test_an_owners_ledger_is_the_owners(folder: Path) -> None:
         assert modes(folder) and set(modes(folder).values()) == {0o600}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.thorough
 def test_tokens_answers_and_pictures_are_their_owners(folder: Path) -> None:
     add_token(folder / "policy.tokens", "reporting")
     with connected(folder) as session:

@@ -88,6 +88,7 @@ def test_the_order_of_a_scan_would_be_found_out(
     assert sets(session) != IN_ORDER
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mechanism", [None, *WITHOUT_DOMAIN])
 def test_a_list_without_a_domain_holds_what_enough_people_have(
     session: dp_sql.Session, mechanism: str | None

@@ -374,6 +374,7 @@ def test_control_c_does_not_show_whether_the_answer_was_ready(
     assert min(passed, passed_slow) >= 0.7 * _LONGER
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("method", "step"), [("_bound", "SELECT"), ("_run", "SELECT system.main.count(*)")]
 )

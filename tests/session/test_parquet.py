@@ -292,6 +292,7 @@ def test_a_file_is_no_database_and_its_folder_is(folder: Path) -> None:
     assert "Name its folder: the parquet files in it are tables." in drafted.stderr
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("who", ["user_id < 5", "user_id > 5"])
 def test_no_query_fails_by_a_value_that_cannot_be_read(folder: Path, who: str) -> None:
     n = 100

@@ -117,6 +117,7 @@ def test_answers_and_failures_come_at_the_deadline_or_its_next_multiple(
         assert len(session.receipts) == 1
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("more", "policy", "words"),
     [

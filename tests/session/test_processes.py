@@ -104,6 +104,7 @@ def test_processes_share_the_budget_and_what_is_kept_but_not_the_right_to_write(
             duckdb.connect(str(folder / "shop.duckdb"))
 
 
+@pytest.mark.thorough
 def test_no_session_opens_while_the_owner_writes(folder: Path, other: Process) -> None:
     assert other.says("held.append(duckdb.connect('shop.duckdb'))") == ""
     with pytest.raises(duckdb.Error, match="Could not set lock"):

@@ -234,6 +234,7 @@ def test_a_correction_is_compared_with_the_question(before: str, after: str, wan
 UNIT = ", privacy_unit := customer_id"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -256,6 +257,7 @@ def test_a_source_that_names_the_query_around_it_is_not_corrected_into_another_o
         assert "it cannot refer to the query around it" in error.message
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("item", "condition"),
     [
@@ -390,6 +392,7 @@ def test_a_query_with_dollars_is_put_into_dp_with_a_tag(
     installed.execute(proposed).fetchall()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("key", "said"),
     [("total::DOUBLE", "whose equality is not exact"), ("[status]", "which is not supported here")],
@@ -443,6 +446,7 @@ def test_a_table_without_people_gets_no_privacy_unit(owner: dp_sql.Session) -> N
     assert told(owner, "SELECT DP_COUNT(*, epsilon := 1) FROM regions").suggestion == ""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("of_policy", [True, False])
 def test_a_closed_session_says_that_it_is_closed(tmp_path: Path, of_policy: bool) -> None:
     path, policy = str(tmp_path / "shop.duckdb"), tmp_path / "policy.toml"

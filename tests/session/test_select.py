@@ -151,6 +151,7 @@ def test_groups_work_in_the_dp_macro_and_in_create_table(session: dp_sql.Session
     assert asked(session, f"FROM dp($$ {text} $$) ORDER BY region") == best
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("kind", "value"),
     [

@@ -50,6 +50,7 @@ def finding_instead(patch: pytest.MonkeyPatch, run: Any) -> None:
     patch.setattr(groups, "REGISTRY", {"groups": {"partition_selection": mechanism}})
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("with_delta", [{0}, {2}, {0, 1, 2, 3, 4}])
 def test_the_groups_are_found_once_and_paid_by_the_first_call(
     towns: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, with_delta: set[int]

@@ -37,6 +37,7 @@ def test_a_refusal_says_what_and_where(
     assert statement[error.position :].startswith(under_caret)
 
 
+@pytest.mark.thorough
 def test_a_refusal_reads_no_private_row() -> None:
     read = []
 

@@ -53,6 +53,7 @@ def test_the_first_that_counts_is_drawn_by_weight(few_blocks):
         assert weight_distribution(behind, RATE, HALF) == normalized(weights(behind))
 
 
+@pytest.mark.one_in(3)
 def test_flips_are_permute_and_flip(few_blocks):
     for behind in small_shortfalls():
         assert permute_and_flip_distribution(behind, RATE, HALF) == permute_and_flip(

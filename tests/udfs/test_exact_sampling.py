@@ -220,6 +220,7 @@ def test_the_capped_geometric_distribution_is_exact(rate, cap):
     assert distribution == {g: (1 - q) * q**g for g in range(cap)} | {cap: q**cap}
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("rate", RATES)
 def test_the_noise_distribution_is_exact(rate):
     q = Fraction(1, 2)

@@ -98,6 +98,7 @@ def real_distribution(epsilon):
     return {size: weight / sum(weights) for size, weight in zip(sizes, weights, strict=True)}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("tenths", "passes"), [(4, False), (10, True), (17, False)])
 def test_only_bounds_chosen_with_the_right_epsilon_fit(tenths, passes):
     draws = secret_draws()

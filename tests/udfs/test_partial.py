@@ -140,7 +140,7 @@ def test_the_counts_of_random_graphs_are_those_of_all_edges() -> None:
     check_random_graphs()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("sides", ["items", "both"])
 def test_the_counts_of_all_small_graphs_are_those_of_all_edges_from_each_part(sides: str) -> None:
     rng, expected = np.random.default_rng(2), dict[Any, list[int]]()
@@ -210,6 +210,7 @@ def test_groups_are_counted_side_by_side() -> None:
         assert found.counts.tolist() == expected
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("reads", [0, 1, 10**6])
 def test_a_cover_of_fewer_edges_becomes_a_largest_one(
     reads: int, monkeypatch: pytest.MonkeyPatch

@@ -46,7 +46,7 @@ EXAMPLES = [
 them in the first, so its distribution is known exactly, the others up to what is left over."""
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("counts", "k", "q", "here", "there", "most_failures"), EXAMPLES)
 def test_the_top_list_is_missed_less_often_than_by_the_exponential_mechanism(
     counts, k, q, here, there, most_failures
@@ -77,6 +77,7 @@ def test_the_top_list_is_likelier_and_never_by_three_tenths():
 # The public numbers.
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("d", "k"), [(2, 1), (3, 2), (4, 2)])
 def test_the_error_bound_of_joint_holds_for_every_small_histogram(d, k):
     epsilon, beta = Fraction(3), Fraction(1, 10)

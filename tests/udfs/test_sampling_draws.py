@@ -157,7 +157,7 @@ def test_the_range_of_these_tests_is_the_declared_one(selection: str) -> None:
     assert low - Fraction(1, 10**20) < declared(2, selection).bounded_range <= high
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("m", "selection"),
     [(1, "gem"), (2, "mgem"), *(pytest.param(*one, marks=pytest.mark.slow) for one in LONGER)],

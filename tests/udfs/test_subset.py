@@ -54,6 +54,7 @@ def test_without_the_condition_on_what_follows_sets_are_counted_that_do_not_exis
     assert by_lowest_rank((4, 2, 1), 2, -2, feasible=False) == 1
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("k", [2, 3])
 def test_the_distribution_follows_the_items_when_they_change_places(k):
     for counts in ((4, 4, 1, 0), (0, 3, 3, 3)):
@@ -63,6 +64,7 @@ def test_the_distribution_follows_the_items_when_they_change_places(k):
             assert {frozenset(order[x] for x in picks): p for picks, p in moved.items()} == first
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("settings", [(0, 0, 2), (60, 0, 3), (0, 60, 2)])
 def test_no_staircase_changes_the_distribution(monkeypatch, settings):
     names = ("_STEP_BITS", "_FORGET_BITS", "_FAN")
