@@ -42,10 +42,10 @@ dashboard: $(RUNTIME)  ## a page with a budget, at http://localhost:8501
 	@$(BIN)/python $(PIP) --editable ".[dashboard]"
 	@$(BIN)/streamlit run examples/dashboard/app.py
 
-test: $(TEST)  ## the tests on small cases, without optional packages: two to three minutes
+test: $(TEST)  ## the tests on small cases, without optional packages: about five minutes
 	$(BIN)/python -m pytest $(PARALLEL)
 
-test-thorough: $(TEST)  ## the larger inputs and further cases that `make test` leaves out: as long again
+test-thorough: $(TEST)  ## the larger inputs and further cases that `make test` leaves out: ten minutes more
 	$(BIN)/python -m pytest $(PARALLEL) -m "thorough and not slow"
 
 lint: $(CHECK)  ## format, lint, types and the floors' imports, nothing changed
