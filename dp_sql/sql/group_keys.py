@@ -97,7 +97,7 @@ def _key(
     beside: Sequence[TokenSpan],
 ) -> tuple[int, Reference]:
     """One key and its first token."""
-    start, stop = part
+    start, stop = _without_brackets(tokens, part)
     name: str | None = None
     if stop - start == 1:
         word = tokens[start]
@@ -124,6 +124,14 @@ def _key(
     return start, Reference((name or text,), text, tokens[start].start, is_expression=True)
 
 
+def _without_brackets(tokens: Sequence[Token], part: TokenSpan) -> TokenSpan:
+    """The name or number in brackets, if there is nothing else; an expression keeps its own."""
+    start, stop = part
+    while tokens[start].is_symbol("(") and matching(tokens, start) == stop - 1 and stop - start > 2:
+        start, stop = start + 1, stop - 1
+    return (start, stop) if stop - start == 1 or dotted_names(tokens[start:stop]) else part
+
+
 def _is_called(tokens: Sequence[Token], item: TokenSpan, word: Token) -> bool:
     """Whether a word is the alias of an item, and not a column in the item itself."""
     (start, stop), name = without_alias(tokens, item)
@@ -134,16 +142,23 @@ def _is_called(tokens: Sequence[Token], item: TokenSpan, word: Token) -> bool:
     return all(_same(token) != folded(name) for token in tokens[start:stop])
 
 
+_NO_ALIASES = {"END", "ISNULL", "NOTNULL"}  # what an expression may end with
+
+
 def without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan, str | None]:
     """The expression of an item, and the alias behind it."""
     start, stop = item
     name = tokens[stop - 1].name if stop > start else None
-    if name is None or stop - start < 2 or tokens[stop - 1].upper == "END":
+    if name is None or stop - start < 2 or tokens[stop - 1].upper in _NO_ALIASES:
         return item, None
     before = tokens[stop - 2]
     if before.upper == "AS" and stop - start > 2:
         return (start, stop - 2), name
-    is_implicit = before.is_symbol(")", "]") or (before.name is not None and before.kind != "word")
+    for place in range(start, stop - 2):
+        if tokens[place].upper == "INTERVAL" and matching(tokens, place + 1) == stop - 2:
+            return item, None  # the unit, as in INTERVAL (7) DAY
+    is_implicit = before.is_symbol(")", "]") or before.upper == "END"
+    is_implicit = is_implicit or (before.name is not None and before.kind != "word")
     if is_implicit or (before.name is not None and dotted_names(tokens[start : stop - 1])):
         return (start, stop - 1), name
     return item, None

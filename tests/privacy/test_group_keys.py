@@ -106,6 +106,34 @@ def test_a_key_may_be_an_expression(
     assert [(str(week)[:10], n) for week, n in found] == WEEKS
 
 
+@pytest.mark.parametrize(
+    ("listed", "by", "name", "expected"),
+    [
+        ("region ISNULL", "1", "region ISNULL", [(False, 84), (True, 0)]),
+        ("region NOTNULL", "region NOTNULL", "region NOTNULL", [(False, 0), (True, 84)]),
+        ("CASE WHEN day > DATE '2024-01-07' THEN true ELSE false END k", "k", "k",
+         [(False, 42), (True, 42)]),
+        ("(region = 'north') AS k", "((k))", "k", [(False, 42), (True, 42)]),
+        ("user_id % 2 = 0 AS k", "(1)", "k", [(False, 42), (True, 42)]),
+    ],
+)  # fmt: skip
+def test_a_key_ends_where_it_ends_for_duckdb(
+    listed: str, by: str, name: str, expected: list[object], owner: dp_sql.Session,
+    analyst: dp_sql.Session,
+) -> None:  # fmt: skip
+    text = f"SELECT {listed}, {count('[FALSE, TRUE]')} FROM seen GROUP BY {by}"
+    assert both(text, owner, analyst) == expected
+    assert analyst.sql(text).columns[0] == name
+
+
+def test_the_unit_of_an_interval_is_no_alias(
+    owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    groups = count(f"range({_DAYS})")
+    text = f"SELECT day + INTERVAL (7) DAY, {groups} FROM seen GROUP BY 1 ORDER BY 1"
+    assert [n for _, n in both(text, owner, analyst)] == [0, 6]
+
+
 _DAYS = "DATE '2024-01-01', DATE '2024-01-15', INTERVAL 7 DAYS"
 
 

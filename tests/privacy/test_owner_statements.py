@@ -241,6 +241,31 @@ def test_a_macro_that_replaces_a_function_is_not_called(shop: dp_sql.Session) ->
         shop.sql(f"SELECT {count('genre')} FROM ratings JOIN books USING (title)")
 
 
+@pytest.mark.parametrize(
+    ("macro", "call", "by"),
+    [
+        ("CREATE MACRO year(x) AS 42", "DP_COUNT(*, groups := [2024])", "year(read_on)"),
+        ("CREATE MACRO upper(x) AS 'A'", "DP_COUNT(*, groups := ['A', 'B'])", "upper(title)"),
+        ("CREATE MACRO upper(x) AS 'A'",
+         "DP_COUNT(*, groups := (SELECT upper(title) FROM books))", "title"),
+        ("CREATE MACRO upper(x) AS 'A'",
+         "DP_COUNT(*, groups := ((SELECT upper(title) FROM books), [1]))", "title, 1 + user_id"),
+        ("CREATE MACRO upper(x) AS 'A'",
+         "DP_TOPK(title, 1, domain := (SELECT upper(title) FROM books))", None),
+        ("CREATE MACRO dayname(x) AS 'Monday'", "DP_COUNT(*, groups := observed)",
+         "if(user_id > 1, 'a', 'b')"),
+    ],
+)  # fmt: skip
+def test_a_macro_that_replaces_a_function_of_keys_and_sets_is_noticed(
+    shop: dp_sql.Session, macro: str, call: str, by: str | None
+) -> None:
+    shop.execute(macro)
+    text = f"SELECT {call[:-1]}, epsilon := 1, privacy_unit := user_id) AS n FROM ratings"
+    with pytest.raises(NotPrivate, match="of its own, which could replace DuckDB's"):
+        shop.sql(f"{text} GROUP BY {by}" if by else text)
+    assert shop.receipts == ()
+
+
 def test_nothing_is_made_on_the_owners_connection(shop: dp_sql.Session) -> None:
     text = f"SELECT {count('floor')} FROM ratings r JOIN (SELECT b.title, s.floor FROM books b JOIN shelves s USING (genre)) q USING (title)"
     before = shop.execute("SELECT table_name FROM duckdb_tables()").fetchall()

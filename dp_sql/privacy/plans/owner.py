@@ -43,7 +43,7 @@ from dp_sql.sql.argument_errors import CAP, missing
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, quote, shown_name
-from dp_sql.sql.given import ListLiteral, Reference
+from dp_sql.sql.given import ListLiteral, PublicQuery, Reference, SetPerKey
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import exact, family
 
@@ -172,22 +172,27 @@ def _origin(select: DpSelect, call: DpCall, schema: OwnersSchema) -> tuple[Parts
 
 def _check_strings(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> None:
     """Refuse SQL that sqlglot and DuckDB, or this database and another, may read differently."""
-    items = (call.item.text for call in calls)
     named = {folded(t.name or "") for t in select.between(select.condition or (0, 0))}
     used = (text for name, text in select.aliases.items() if text and name in named)
-    for sql in (
-        select.source_text,
-        select.condition_text or "",
-        *items,
-        *used,
-        *cte_bodies(select).values(),
-    ):
+    begin = select.source[0]
+    written = [select.source_text, select.condition_text or "", *used, *cte_bodies(select).values()]
+    places = [(sql, max(begin, select.text.find(sql, begin))) for sql in written]
+    places += [(key.text, key.position) for key in select.keys]
+    places += [(call.item.text, call.item.position) for call in calls]
+    places += [(query.text, query.position) for query in _queries(select, calls)]
+    for sql, place in places:
         try:
             check_sql(sql, engine)
         except NotPrivate as refusal:
-            begin = select.source[0]
-            place = max(begin, select.text.find(sql, begin))
             raise select.refused(refusal.message, place, refusal.hint or "", NotPrivate) from None
+
+
+def _queries(select: DpSelect, calls: Sequence[DpCall]) -> list[PublicQuery]:
+    """The queries that list groups and domains."""
+    groups = select.groups
+    sets = groups.sets if isinstance(groups, SetPerKey) else [groups]
+    given = (*sets, *(call.domain for call in calls))
+    return [one for one in given if isinstance(one, PublicQuery)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -128,7 +128,7 @@ def _check_functions(node: Node, engine: OwnersEngine) -> None:
     if not names or engine.are_own_scalars(names):
         return
     for name, kinds in sorted(engine.function_kinds(names).items()):
-        if kinds != {"scalar"}:
+        if name in names and kinds != {"scalar"}:
             why = f"The function {name} depends on more than the values of one row"
             if kinds == {"macro"}:
                 why = f"{name} is a macro, which dp_sql does not read: write its expression instead"
