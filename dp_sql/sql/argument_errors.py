@@ -1,5 +1,6 @@
 """What is wrong with the arguments of one DP call, and what to write instead. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -15,8 +16,13 @@ EPSILON = "epsilon := <number> (the privacy loss)"
 CAP = "max_groups_contributed := <number> (in how many groups one person may count)"
 _UNIT = "privacy_unit := <column> (the column that identifies the person each row belongs to)"
 _DOMAIN = "a domain (the public set of items that the answer may contain)"
-_GROUPS = "groups (the public set of groups)"
 FINDS_ITEMS = "delta finds items here, not groups"
+
+
+def groups_needed(given: Mapping[str, Argument]) -> str:
+    """What a call with these arguments lacks in a SELECT with groups."""
+    also = f"; {FINDS_ITEMS}" if "delta" in given else ""
+    return f"groups (the public set of groups{also})"
 
 
 def missing(
@@ -32,7 +38,7 @@ def missing(
     listed = needed[0] if len(needed) == 1 else f"{', '.join(needed[:-1])} and {needed[-1]}"
     instead = [f"{text[: end - 1]}, {', '.join(one)}{text[end - 1 :]}" for one in (added, *others)]
     hint = None
-    if any(one.endswith(":= observed") for one in added):
+    if any(re.search(r"\bobserved\b(?!\.)", one) for one in added):
         hint = (
             "observed declares that the set of values in the data is public. If it is not, write "
             "a public table's column or a list instead, such as ['north', 'south']."
@@ -51,17 +57,18 @@ def refuse_missing(
         wanted["domain"] = _DOMAIN, "observed"
     wanted |= {name: (said, values[0]) for name, (said, values) in function.shape.needs.items()}
     if function.shape.reads_people:
-        groups = {"groups": (_GROUPS, "observed"), "max_groups_contributed": (CAP, "1")}
+        groups = {
+            "groups": (groups_needed(named), "observed"),
+            "max_groups_contributed": (CAP, "1"),
+        }
         if "delta" in named and not function.shape.finds_items:
             groups = {}
         elif function.shape.may_be_vector(given):
             del groups["max_groups_contributed"]
-        if "delta" in named and "groups" in groups:
-            groups["groups"] = _GROUPS.replace(")", f"; {FINDS_ITEMS})"), "observed"
         wanted |= {name: groups[name] for name in of_groups if name in groups}
     needed = {n: v for n, v in wanted.items() if n in function.named and n not in named}
-    if needed.keys() <= {"domain"}:
-        return  # a mechanism may need none; else that is refused with what can be written
+    if needed.keys() <= {"domain", "groups", "max_groups_contributed"}:
+        return  # a mechanism may need none, or they are known; if not, what can be written is said
     added = [f"{name} := {value}" for name, (_, value) in needed.items()]
     added = ["delta := 1e-9" if one == "domain := observed" else one for one in added]
     descriptions = [described for described, _ in needed.values()]

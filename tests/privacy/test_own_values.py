@@ -45,6 +45,12 @@ def analyst(folder: Path) -> Iterator[dp_sql.Session]:
         yield session
 
 
+@pytest.fixture(scope="module")
+def owner(folder: Path) -> Iterator[dp_sql.Session]:
+    with dp_sql.connect(folder / "a.duckdb", read_only=True) as session:
+        yield session
+
+
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("key", "n_groups"),
@@ -59,7 +65,7 @@ def analyst(folder: Path) -> Iterator[dp_sql.Session]:
     ],
 )  # fmt: skip
 def test_groups_that_no_one_declares(
-    key: str, n_groups: int, analyst: dp_sql.Session, folder: Path
+    key: str, n_groups: int, analyst: dp_sql.Session, owner: dp_sql.Session, folder: Path
 ) -> None:
     asked = f"SELECT {key} AS k, DP_COUNT(*, epsilon := 10000) AS n FROM seen GROUP BY k"
     found = dict(analyst.sql(asked).fetchall())
@@ -67,6 +73,9 @@ def test_groups_that_no_one_declares(
         plain = f"SELECT {key} AS k, count(*) AS n FROM seen GROUP BY k HAVING k IS NOT NULL"
         expected = dict(con.execute(plain).fetchall())
     assert len(found) == n_groups and {k: n for k, n in found.items() if n} == expected
+    if "::" not in key:  # known by the values of is_open, which is a column for an owner
+        mine = owner.sql(asked.replace("10000)", "10000, privacy_unit := user_id)")).fetchall()
+        assert dict(mine) == found
 
 
 @pytest.mark.parametrize(
@@ -77,9 +86,28 @@ def test_groups_that_no_one_declares(
         "date_trunc('month', moment)", "dayname(moment) || '!'",
     ],
 )  # fmt: skip
-def test_other_values_must_be_declared(key: str, analyst: dp_sql.Session) -> None:
+def test_other_values_must_be_declared(
+    key: str, analyst: dp_sql.Session, owner: dp_sql.Session
+) -> None:
+    asked = f"SELECT {key} AS k, DP_COUNT(*, epsilon := 1) FROM seen GROUP BY k"
     with pytest.raises(ArgumentError, match="the policy declares none for"):
-        analyst.sql(f"SELECT {key} AS k, DP_COUNT(*, epsilon := 1) FROM seen GROUP BY k")
+        analyst.sql(asked)
+    with pytest.raises(ArgumentError, match="needs groups") as refused:
+        owner.sql(asked.replace("1)", "1, privacy_unit := user_id)"))
+    assert "groups := observed" in str(refused.value.suggestion)
+
+
+def test_an_owner_is_asked_for_what_is_not_known(owner: dp_sql.Session) -> None:
+    asked = "SELECT region, is_open, DP_COUNT(*, epsilon := 1, privacy_unit := user_id) FROM seen"
+    with pytest.raises(ArgumentError, match="observed declares that the set") as refused:
+        owner.sql(f"{asked} GROUP BY ALL")
+    assert "groups := (observed, [FALSE, TRUE])" in str(refused.value.suggestion)
+    assert len(owner.sql(str(refused.value.suggestion)).fetchall()) == 4
+    with pytest.raises(ArgumentError, match="max_groups_contributed"):  # of a list it is needed
+        owner.sql(
+            "SELECT is_open, DP_TOPK(region, 1, epsilon := 1, privacy_unit := user_id, "
+            "domain := observed) FROM seen GROUP BY is_open"
+        )
 
 
 def test_items_that_no_one_declares(analyst: dp_sql.Session) -> None:

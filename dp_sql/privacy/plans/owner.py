@@ -28,6 +28,7 @@ from dp_sql.privacy.plans.domains import (
     shown_type,
 )
 from dp_sql.privacy.plans.groups import PublicSets
+from dp_sql.privacy.plans.own_values import OwnValues
 from dp_sql.privacy.plans.plan import Groups, Plan
 from dp_sql.privacy.plans.scores import only_name, scores_plan
 from dp_sql.privacy.plans.sources import CallRows, Source, compiled_source, cte_bodies, value_of
@@ -39,7 +40,7 @@ from dp_sql.privacy.relations.declared_tables import (
     read_tables,
 )
 from dp_sql.privacy.relations.source_compiler import Compiler
-from dp_sql.sql.argument_errors import CAP, missing
+from dp_sql.sql.argument_errors import CAP, groups_needed, missing
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, quote, shown_name
@@ -208,17 +209,28 @@ class _DeclaredSets(PublicSets):
     relations: Set[str]
     units: Set[str]
 
+    def declared(self, item: Value) -> OwnValues | None:
+        return OwnValues(item.own_values) if item.own_values else None
+
     def refuse_missing(self, call: DpCall, item: Value, needs_cap: bool) -> None:
+        select, needed = self.source.select, {}
+        known = [self.declared(value) for value in self.source.values]
+        if select.groups is None and select.delta is None and None in known:
+            sets = [one.written if one else "observed" for one in known]
+            written = "observed" if {*sets} == {"observed"} else f"({', '.join(sets)})"
+            needed[groups_needed(call.given)] = f"groups := {written}"
         if needs_cap and call.max_groups_contributed is None:
-            name, added = call.function.name, ["max_groups_contributed := 1"]
-            raise missing(self.source.select.text, name, call.span, [CAP], added)
+            needed[CAP] = "max_groups_contributed := 1"
+        if needed:
+            name = call.function.name
+            raise missing(select.text, name, call.span, [*needed], [*needed.values()])
 
     def assumed(self, rows: CallRows, groups: Groups | None, domain: Domain | None) -> list[str]:
         """Also what the owner declares by naming sets; a list is public by being written."""
         select, call, said = self.source.select, rows.call, [*assumptions(rows.relation, self.unit)]
         is_stated = groups is not None and groups.finding is None
-        if is_stated and not isinstance(select.groups, ListLiteral):
-            said.append(f"the set of groups, {select.groups and select.groups.text}, is public")
+        if is_stated and select.groups and not isinstance(select.groups, ListLiteral):
+            said.append(f"the set of groups, {select.groups.text}, is public")
         if domain is OBSERVED:
             also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"
             said.append(f"the set of values in {call.item.text} is public{also}")
@@ -228,7 +240,10 @@ class _DeclaredSets(PublicSets):
 
     def unwritten(self, wanted: Wanted, *, observed: bool) -> Domain:
         """The values in the source: for groups also those whose rows WHERE drops."""
-        assert observed  # a set is asked for when the call is read
+        if not observed:
+            own = self.declared(wanted.item)
+            assert own is not None  # else refuse_missing has asked for a set
+            return wanted.domain(own.values())
         if wanted.what == "domain":
             return OBSERVED
         sql = self.source.written(self.source.unfiltered.select([wanted.item])).sql
