@@ -142,7 +142,9 @@ def _is_called(tokens: Sequence[Token], item: TokenSpan, word: Token) -> bool:
     return all(_same(token) != folded(name) for token in tokens[start:stop])
 
 
-_NO_ALIASES = {"END", "ISNULL", "NOTNULL"}  # what an expression may end with
+# What an expression or a type may end with, and what may stand before an alias without AS.
+_NO_ALIASES = {"END", "ISNULL", "NOTNULL", "PRECISION", "VARYING"}
+_BEFORE_ALIAS = {"END", "ISNULL", "NOTNULL", "NULL", "TRUE", "FALSE"}
 
 
 def without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan, str | None]:
@@ -157,9 +159,12 @@ def without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan, 
     for place in range(start, stop - 2):
         if tokens[place].upper == "INTERVAL" and matching(tokens, place + 1) == stop - 2:
             return item, None  # the unit, as in INTERVAL (7) DAY
-    is_implicit = before.is_symbol(")", "]") or before.upper == "END"
-    is_implicit = is_implicit or (before.name is not None and before.kind != "word")
-    if is_implicit or (before.name is not None and dotted_names(tokens[start : stop - 1])):
+    is_literal = before.kind in {"number", "string"} or before.upper in _BEFORE_ALIAS
+    is_type = stop - start > 3 and tokens[stop - 3].is_symbol("::")
+    is_name = before.name is not None and (
+        before.kind != "word" or (before.upper != "NOT" and dotted_names(tokens[start : stop - 1]))
+    )
+    if before.is_symbol(")", "]") or is_literal or is_type or is_name:
         return (start, stop - 1), name
     return item, None
 

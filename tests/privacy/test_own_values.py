@@ -97,6 +97,12 @@ def test_other_values_must_be_declared(
     assert "groups := observed" in str(refused.value.suggestion)
 
 
+def test_where_the_name_of_a_key_begins(analyst: dp_sql.Session) -> None:
+    for key, name in [("NOT is_open", "NOT is_open"), ("is_open::VARCHAR k", "k")]:
+        found = analyst.sql(f"SELECT {key}, DP_COUNT(*, epsilon := 1) FROM seen GROUP BY 1")
+        assert found.columns[0] == name and len(found.fetchall()) == 2
+
+
 def test_an_owner_is_asked_for_what_is_not_known(owner: dp_sql.Session) -> None:
     asked = "SELECT region, is_open, DP_COUNT(*, epsilon := 1, privacy_unit := user_id) FROM seen"
     with pytest.raises(ArgumentError, match="observed declares that the set") as refused:
