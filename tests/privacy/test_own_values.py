@@ -17,7 +17,8 @@ TABLES = """
 CREATE TABLE regions AS SELECT unnest(['north', 'south']) AS name;
 CREATE TABLE seen AS SELECT i % 90 AS user_id, i % 3 = 0 AS is_open, i % 7 AS stars,
     ['north', 'west'][i % 2 + 1] AS region, if(i % 5 = 0, NULL, 'x') AS note,
-    DATE '2023-12-25' + INTERVAL (i * 31) HOUR AS moment FROM range(900) AS t(i);
+    DATE '2023-12-25' + INTERVAL (i * 31) HOUR AS moment, TIME '24:00:00' AS bedtime,
+    INTERVAL (i) HOUR AS late FROM range(900) AS t(i);
 """
 POLICY = """
 tables.seen.privacy_unit = "user_id"
@@ -57,7 +58,7 @@ def owner(folder: Path) -> Iterator[dp_sql.Session]:
     [
         ("is_open", 2), ("NOT is_open", 2), ("stars > 3", 2), ("note IS NULL", 2),
         ("is_open::VARCHAR", 2), ("region = 'west'", 2), ("stars > 99", 2),
-        ("hour(moment)", 24), ("extract(month FROM moment)", 12), ("date_part('dow', moment)", 7),
+        ("hour(moment)", 24), ("month(moment + INTERVAL 1 DAY)", 12), ("extract(month FROM moment)", 12), ("date_part('dow', moment)", 7),
         ("(isodow(moment))", 7), ("dayname(moment)", 7), ("monthname(moment)", 12),
         ("CASE WHEN stars > 3 THEN 'high' WHEN is_open THEN NULL ELSE 'low' END", 2),
         ("CASE stars WHEN 1 THEN -1 ELSE 2.5 END", 2), ("if(is_open, 'yes', 'no')", 2),
@@ -83,7 +84,8 @@ def test_groups_that_no_one_declares(
     [
         "month(moment) + 1", "coalesce(month(moment), 13)", "year(moment)", "upper(note)",
         "CASE WHEN is_open THEN note ELSE 'none' END", "coalesce(note, 'none')",
-        "date_trunc('month', moment)", "dayname(moment) || '!'",
+        "date_trunc('month', moment)", "dayname(moment) || '!'", "hour(bedtime)",
+        "extract(hour FROM bedtime)", "date_part('hour', bedtime)",
     ],
 )  # fmt: skip
 def test_other_values_must_be_declared(
@@ -95,6 +97,15 @@ def test_other_values_must_be_declared(
     with pytest.raises(ArgumentError, match="needs groups") as refused:
         owner.sql(asked.replace("1)", "1, privacy_unit := user_id)"))
     assert "groups := observed" in str(refused.value.suggestion)
+
+
+def test_parts_of_intervals_have_no_such_ranges(owner: dp_sql.Session) -> None:
+    for part in ("hour(late)", "extract(minute FROM late)", "date_part('month', late)"):
+        with pytest.raises(ArgumentError, match="needs groups"):
+            owner.sql(
+                f"SELECT {part}, DP_COUNT(*, epsilon := 1, privacy_unit := user_id) FROM seen "
+                "GROUP BY 1"
+            )
 
 
 def test_where_the_name_of_a_key_begins(analyst: dp_sql.Session) -> None:
@@ -146,5 +157,5 @@ def test_a_part_of_a_date_has_these_values_and_no_others(part: str) -> None:
     )
     found = duckdb.sql(f"SELECT DISTINCT {read} AS v FROM ({days}) WHERE v IS NOT NULL").fetchall()
     kind = "VARCHAR" if part.endswith("name") else "BIGINT"
-    written = [one.strip("'") for one in own_values(tree, kind)]
+    written = [one.strip("'") for one in own_values(tree, kind, lambda _: "TIMESTAMP")]
     assert {str(value) for (value,) in found} == {*written} and len(written) == len(found)

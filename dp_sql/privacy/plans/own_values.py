@@ -5,7 +5,7 @@ TRUE and FALSE of a condition, 1 to 12 of a month, and the results of CASE where
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -17,13 +17,13 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 
 BOOLEANS = ("FALSE", "TRUE")
-_RANGES = {
+_RANGES: Mapping[str, Sequence[object]] = {
     "quarter": range(1, 5), "month": range(1, 13), "week": range(1, 54), "weekofyear": range(1, 54),
     "day": range(1, 32), "dayofyear": range(1, 367), "doy": range(1, 367), "dayofweek": range(7),
     "dow": range(7), "weekday": range(7), "isodow": range(1, 8), "hour": range(24),
     "minute": range(60), "second": range(60),
 }  # fmt: skip
-_NAMES = {  # as DuckDB writes them, whatever the locale
+_NAMES: Mapping[str, Sequence[object]] = {  # as DuckDB writes them, whatever the locale
     "dayname": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
     "monthname": (
         "January", "February", "March", "April", "May", "June", "July", "August", "September",
@@ -50,8 +50,11 @@ class OwnValues(NamedTuple):
         return f"[{', '.join(self.literals)}]"
 
 
-def own_values(tree: Node, kind: str) -> tuple[str, ...]:
-    """Literals of the values, other than NULL, of an expression of this type; () if not known."""
+def own_values(tree: Node, kind: str, type_of: Callable[[Node], str]) -> tuple[str, ...]:
+    """Literals of the values, other than NULL, of an expression of this type; () if not known.
+
+    type_of: the type of a part of the expression.
+    """
     while isinstance(tree, exp.Paren):
         tree = tree.this
     if kind == "BOOLEAN":
@@ -59,9 +62,21 @@ def own_values(tree: Node, kind: str) -> tuple[str, ...]:
     if isinstance(tree, exp.Case | exp.If):
         return _results(tree)
     name = _name(tree)
-    if kind == "BIGINT" and name in _RANGES:
-        return tuple(map(str, _RANGES[name]))
-    return tuple(map(literal, _NAMES.get(name, ()))) if kind == "VARCHAR" else ()
+    known = {"BIGINT": _RANGES, "VARCHAR": _NAMES}.get(kind, {}).get(name)
+    # The hour of the TIME 24:00:00 is 24, and the parts of an INTERVAL have other ranges.
+    if known is None or not type_of(_read(tree)).startswith(("DATE", "TIMESTAMP")):
+        return ()
+    return tuple(str(value) if kind == "BIGINT" else literal(str(value)) for value in known)
+
+
+def _read(tree: Node) -> Node:
+    """What a part is read of."""
+    read: Node = tree.expressions[-1] if isinstance(tree, exp.Anonymous) else tree.this
+    if isinstance(tree, exp.Extract):
+        read = tree.expression
+    while isinstance(read, exp.TsOrDsToDate):  # sqlglot's own
+        read = read.this
+    return read
 
 
 def _results(tree: Node) -> tuple[str, ...]:

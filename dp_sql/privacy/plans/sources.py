@@ -45,7 +45,7 @@ from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.literals import EVERY_ROW
 from dp_sql.sql.other_forms import field_of_json, other_forms
 from dp_sql.sql.spellings import respelled
-from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.tokens import folded, matching, token_at, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
@@ -258,12 +258,21 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     try:
         value = row_wise(tree, scope)
         if not value.is_person:
-            value = value._replace(own_values=own_values(tree, value.type))
+            known = own_values(tree, value.type, lambda part: _type_of(part, scope))
+            value = value._replace(own_values=known)
         return value._replace(image=_image(tree, scope)) if value.origin is None else value
     except Unreadable:
         raise _unreadable(select) from None
     except (Refused, Unbound) as refusal:
         raise _placed(refusal, select, reference.position) from None
+
+
+def _type_of(part: Node, scope: Scope) -> str:
+    """The type of a part of an expression; "" if it cannot be told."""
+    tree = projection(to_sql(part))  # alone, as an owner's expression is taken whole
+    with suppress(Refused, Unbound, Unreadable):
+        return row_wise(tree, scope).type if tree is not None else ""
+    return ""
 
 
 def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
