@@ -149,10 +149,11 @@ def check_sql(sql: str, engine: OwnersEngine, *, is_view: bool = False) -> None:
     names = _functions(tokens)
     if names is not None and (not names or (not is_view and engine.are_own_scalars(names))):
         return
-    replaced = min(engine.function_kinds(frozenset()), default=None)
-    if replaced is not None:
-        why = f"This database has a function {replaced} of its own, which could replace DuckDB's."
-        raise Refused(why, hint=STORE_IT)
+    replaced = sorted(engine.function_kinds(frozenset()))
+    if replaced:
+        first = next((name for name in replaced if name in (names or ())), replaced[0])
+        why = f"This database has a function {first} of its own, which could replace DuckDB's."
+        raise Refused(why, hint=f"Drop or rename it. {STORE_IT}")
 
 
 def _functions(tokens: Sequence[Token]) -> frozenset[str] | None:
