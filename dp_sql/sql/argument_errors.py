@@ -67,8 +67,8 @@ def refuse_missing(
             del groups["max_groups_contributed"]
         wanted |= {name: groups[name] for name in of_groups if name in groups}
     needed = {n: v for n, v in wanted.items() if n in function.named and n not in named}
-    if needed.keys() <= {"domain", "groups", "max_groups_contributed"}:
-        return  # a mechanism may need none, or they are known; if not, what can be written is said
+    if needed.keys() <= {"domain"} or needed.keys() <= {"groups", "max_groups_contributed"}:
+        return  # a mechanism may need no domain, and groups may be known; else refused later
     added = [f"{name} := {value}" for name, (_, value) in needed.items()]
     added = ["delta := 1e-9" if one == "domain := observed" else one for one in added]
     descriptions = [described for described, _ in needed.values()]

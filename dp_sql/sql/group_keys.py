@@ -125,7 +125,7 @@ def _key(
 
 
 def _without_brackets(tokens: Sequence[Token], part: TokenSpan) -> TokenSpan:
-    """The name or number in brackets, if there is nothing else; an expression keeps its own."""
+    """A name or a number without its brackets; an expression keeps them."""
     start, stop = part
     while tokens[start].is_symbol("(") and matching(tokens, start) == stop - 1 and stop - start > 2:
         start, stop = start + 1, stop - 1
@@ -142,7 +142,7 @@ def _is_called(tokens: Sequence[Token], item: TokenSpan, word: Token) -> bool:
     return all(_same(token) != folded(name) for token in tokens[start:stop])
 
 
-# What an expression or a type may end with, and what may stand before an alias without AS.
+# The last word of an expression or a type, and what an alias without AS may follow.
 _NO_ALIASES = {"END", "ISNULL", "NOTNULL", "PRECISION", "VARYING"}
 _BEFORE_ALIAS = {"END", "ISNULL", "NOTNULL", "NULL", "TRUE", "FALSE"}
 

@@ -58,7 +58,8 @@ def owner(folder: Path) -> Iterator[dp_sql.Session]:
     [
         ("is_open", 2), ("NOT is_open", 2), ("stars > 3", 2), ("note IS NULL", 2),
         ("is_open::VARCHAR", 2), ("region = 'west'", 2), ("stars > 99", 2),
-        ("hour(moment)", 24), ("month(moment + INTERVAL 1 DAY)", 12), ("extract(month FROM moment)", 12), ("date_part('dow', moment)", 7),
+        ("hour(moment)", 24), ("extract(month FROM moment)", 12), ("date_part('dow', moment)", 7),
+        ("month(moment + INTERVAL 1 DAY)", 12),
         ("(isodow(moment))", 7), ("dayname(moment)", 7), ("monthname(moment)", 12),
         ("CASE WHEN stars > 3 THEN 'high' WHEN is_open THEN NULL ELSE 'low' END", 2),
         ("CASE stars WHEN 1 THEN -1 ELSE 2.5 END", 2), ("if(is_open, 'yes', 'no')", 2),
@@ -120,6 +121,9 @@ def test_an_owner_is_asked_for_what_is_not_known(owner: dp_sql.Session) -> None:
         owner.sql(f"{asked} GROUP BY ALL")
     assert "groups := (observed, [FALSE, TRUE])" in str(refused.value.suggestion)
     assert len(owner.sql(str(refused.value.suggestion)).fetchall()) == 4
+    asked = asked.replace("DP_COUNT(*,", "DP_TOPK(note, 1,")
+    with pytest.raises(ArgumentError, match=r"needs a domain .* groups .* max_groups_contributed"):
+        owner.sql(f"{asked} GROUP BY ALL")  # all in one error
     with pytest.raises(ArgumentError, match="max_groups_contributed"):  # of a list it is needed
         owner.sql(
             "SELECT is_open, DP_TOPK(region, 1, epsilon := 1, privacy_unit := user_id, "

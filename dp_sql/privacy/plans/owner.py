@@ -229,7 +229,7 @@ class _DeclaredSets(PublicSets):
         """Also what the owner declares by naming sets; a list is public by being written."""
         select, call, said = self.source.select, rows.call, [*assumptions(rows.relation, self.unit)]
         is_stated = groups is not None and groups.finding is None
-        if is_stated and select.groups and not isinstance(select.groups, ListLiteral):
+        if is_stated and select.groups is not None and not isinstance(select.groups, ListLiteral):
             said.append(f"the set of groups, {select.groups.text}, is public")
         if domain is OBSERVED:
             also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"
@@ -239,7 +239,10 @@ class _DeclaredSets(PublicSets):
         return said
 
     def unwritten(self, wanted: Wanted, *, observed: bool) -> Domain:
-        """The values in the source: for groups also those whose rows WHERE drops."""
+        """All values of the key, if its form tells them; or, observed, those in the source.
+
+        Observed groups are also those whose rows WHERE drops.
+        """
         if not observed:
             own = self.declared(wanted.item)
             assert own is not None  # else refuse_missing has asked for a set
