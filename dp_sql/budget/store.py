@@ -169,9 +169,7 @@ def _connect(path: Path, read_only: bool) -> tuple[sqlite3.Connection, object]:
 
 
 def _checked(path: Path, how: str) -> sqlite3.Connection:
-    # SQLite reads a page that was cut off as zeros. While there is a log, the size may be odd.
-    _, log, size = _state(path)
-    whole = (size > 0 and size % schema.PAGE == 0) or log > 0
+    whole = is_whole(path)
     con = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=_PATIENCE,
                           isolation_level=None, check_same_thread=False)  # fmt: skip
     try:
@@ -192,13 +190,21 @@ def _checked(path: Path, how: str) -> sqlite3.Connection:
     return con
 
 
+def is_whole(path: Path) -> bool:
+    """Whether no page of the file is cut off, which SQLite would read as zeros."""
+    _, log, size = _state(path)
+    return (size > 0 and size % schema.PAGE == 0) or log > 0  # beside a log the size may be odd
+
+
 def _state(path: Path) -> tuple[int, int, int]:
-    """When a ledger was changed, the size of its log, and its own."""
+    """When a ledger was changed, the size of its log, and its own; 0 for what is not there."""
+    changed = log = size = 0
+    with suppress(FileNotFoundError):  # whoever is the last to close the ledger deletes its log
+        log = side_files(path)[0].stat().st_size
     with suppress(FileNotFoundError):
-        log = side_files(path)[0]
-        found, logged = path.stat(), log.stat().st_size if log.exists() else 0
-        return found.st_mtime_ns, logged, found.st_size
-    return 0, 0, 0
+        found = path.stat()
+        changed, size = found.st_mtime_ns, found.st_size
+    return changed, log, size
 
 
 def _place(path: Path) -> tuple[int, int]:

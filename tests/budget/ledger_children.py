@@ -23,7 +23,7 @@ from unittest.mock import patch
 from dp_sql.budget.checkpoint import CheckpointFile, LockedCheckpoint
 from dp_sql.budget.integrity import verify
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.store import side_files
+from dp_sql.budget.store import is_whole, side_files
 from dp_sql.errors import BudgetExceeded, LedgerError
 from tests.budget.ledger_checks import (
     KINDS,
@@ -82,6 +82,19 @@ def begin(folder: Path, kind: type[Ledger], rounds: int) -> None:
         os.write(go, b"x" * _PROCESSES)
         assert [os.waitpid(child, 0)[1] for child in children] == [0] * _PROCESSES
         assert verify(*paths(home)) == 1 + _PROCESSES
+
+
+def come_and_go(folder: Path, kind: type[Ledger], rounds: int) -> None:
+    """SQLite deletes the log whenever the last one closes; the ledger looks whole throughout."""
+    kind(*paths(folder)).close()
+
+    def open_and_close() -> None:
+        for _ in range(rounds):
+            kind(*paths(folder)).close()
+
+    child = _child(open_and_close)
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        assert is_whole(paths(folder)[0])
 
 
 def fork(folder: Path, kind: type[Ledger], _: int) -> None:
@@ -312,7 +325,7 @@ def _race(folder: Path, kind: type[Ledger], fit: int, i: int, start: int) -> Non
 ACTS = {
     act.__name__: act
     for act in (
-        kill, race, begin, fork, fork_while_busy, fork_inside, kill_inside, two_histories,
+        kill, race, begin, come_and_go, fork, fork_while_busy, fork_inside, kill_inside, two_histories,
         without_rights,
     )
 }  # fmt: skip

@@ -55,6 +55,10 @@ def test_eight_processes_that_begin_together_make_one_ledger(folder: Path) -> No
     assert not _run("begin", folder, number=6)
 
 
+def test_a_ledger_that_another_process_opens_and_closes_looks_whole(folder: Path) -> None:
+    assert not _run("come_and_go", folder, number=300)
+
+
 @pytest.mark.thorough
 def test_a_ledger_that_reads_before_it_locks_loses_the_race(folder: Path) -> None:
     assert "assert len(tickets) == fit" in _run("race", folder, "ReadsThenWrites", 40)
