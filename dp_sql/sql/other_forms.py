@@ -10,24 +10,13 @@ from collections.abc import Iterator, Sequence
 from dp_sql.sql.restated import Restated
 
 _ONE = r"((?:[^(),]|\([^()]*\))+?)"  # one argument, with calls in it
-_SPAN = (
-    r"([<>]=?)\s*(INTERVAL\s+(?:'[^']*'|\d+)"
-    r"(?:\s+(?:YEAR|QUARTER|MONTH|WEEK|DAY|HOUR|MINUTE|SECOND)S?\b)?)"
-)
-_TIME = r"([<>]=?)\s*(INTERVAL\s+'?\d+'?\s+(?:WEEK|DAY|HOUR|MINUTE|SECOND)S?\b'?)"
 _IS = r"\s*,\s*(?:lambda\s+)?(\w+)\s*(?:->|:)\s*\2\s*=\s*('[^']*'|\d+)\s*\)"
 _FIRST = (
     r"FROM \g<table> SEMI JOIN (SELECT \g<unit>, min(\g<time>) AS \g<time> FROM \g<table> "
     r"GROUP BY \g<unit>) AS first_rows USING (\g<unit>, \g<time>)"
 )
 _FORMS = (  # compiled with the first error
-    # The age of a time, compared with an interval, or in days; other times.
-    (rf"\bage\({_ONE},\s*{_ONE}\)\s*{_SPAN}", r"\1 - \4 \3 \2"),
-    (rf"\bage\({_ONE}\)\s*{_SPAN}", r"current_date - \3 \2 \1"),
-    (rf"\bage\({_ONE},\s*{_ONE}\)", r"date_diff('day', \2, \1)"),
-    (rf"\bage\({_ONE}\)", r"date_diff('day', \1, current_date)"),
-    (rf"([\w.]+)\s*-\s*([\w.]+)\s*{_TIME}", r"\1 \3 \2 + \4"),
-    (rf"\bepoch\({_ONE}\s+-\s+{_ONE}\)", r"date_diff('second', \2, \1)"),
+    # The beginning of a month.
     (rf"\bmake_date\(year\({_ONE}\),\s*month\(\1\),\s*1\)", r"date_trunc('month', \1)"),
     # The first and the last value of each person.
     (rf"\bfirst\({_ONE}\s+ORDER\s+BY\s+(\w+)(?:\s+ASC)?\s*\)", r"arg_min(\1, \2)"),
@@ -69,8 +58,8 @@ def other_forms(text: str, position: int, shared: Sequence[str]) -> Iterator[str
     Of a long text there are none. shared: columns that two relations have, where a join of them is
     refused.
 
-    >>> list(other_forms("SELECT 1 FROM t WHERE age(day) > INTERVAL 1 YEAR", 22, ()))[0]
-    'SELECT 1 FROM t WHERE current_date - INTERVAL 1 YEAR > day'
+    >>> list(other_forms("SELECT 1 FROM t WHERE last(kind ORDER BY day) = 'a'", 22, ()))[0]
+    "SELECT 1 FROM t WHERE arg_max(kind, day) = 'a'"
     """
     if len(text) > _LONG:
         return

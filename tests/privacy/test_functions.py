@@ -19,6 +19,7 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import projection
 from tests.privacy.wide_table import BY_KIND, NAMES, POOLS, Wide, Writer, listed, search
 
+_DATES = [NAMES[kind] for kind in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")]
 FORMS = [
     "{int} + 1", "{int} - {int}", "{int} * {int}", "{int} // 10 * 10", "{int} % 7", "{int} // {int}",
     "-{int}", "abs({int})", "sign({int})", "{number} + {number}", "{number} * 2.5", "{number} / 3",
@@ -39,6 +40,16 @@ FORMS = [
                                        "quarter", "dayofyear", "yearweek", "isoyear", "century")),
     *(f"date_{word}('hour', {NAMES[a]}, {NAMES[b]})" for word in ("diff", "sub")
       for a, b in itertools.permutations(("TIMESTAMP", "TIMESTAMP WITH TIME ZONE"))),
+    *(f"date_diff('{part}', {a}, {b})" for part in ("hour", "day") for a, b in itertools.permutations(_DATES, 2)),
+    *(f"{a} - {b} > INTERVAL 3 DAY" for a, b in itertools.product(_DATES, _DATES) if a != b or a != _DATES[0]),
+    *(f"extract({part} FROM {a} - {b})" for part in ("day", "hour", "second", "epoch")
+      for a, b in itertools.permutations(_DATES, 2)),
+    *(f"age({a}, {b}) BETWEEN INTERVAL '-1' MONTH AND INTERVAL '10 years'" for a, b in itertools.product(_DATES, _DATES)),
+    "date_part('year', age({time}))", "epoch(age({date}))", "age({time}) >= INTERVAL 18 YEARS", "now() - {time} < age({time})",
+    "{interval} < INTERVAL '180' DAY", "{interval} = INTERVAL 1 MONTH", "{interval} IN (INTERVAL 3 DAYS, INTERVAL (-5) YEAR)",
+    "{interval} = {interval}", "month({interval})", "date_part('second', {interval})", "{interval} IS NULL",
+    "epoch_ms({time} - {time}) > 0", "coalesce({time} - {date}, INTERVAL 0 SECONDS) <> {interval}",
+    "CASE WHEN {bool} THEN {interval} ELSE INTERVAL 1 DAY END < INTERVAL 5 DAY", "{time}::TIME", "{bool}::BOOLEAN",
     "extract(dow FROM {time})", "date_part('doy', {time})", "strftime('%Y', {time})",
     "{number} = {number}", "{time} < {time}", "{int} IS DISTINCT FROM {int}", "{int} IN ({int}, 1)",
     "epoch({time})", "epoch_us({time})", "extract('epoch' FROM {date})", "datepart('month', {time})",

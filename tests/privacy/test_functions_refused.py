@@ -31,7 +31,7 @@ LARGE = {
     "left(s, 10000000)": "whole number",
     "split_part(s, ',', i)": "whole number",
     "day + INTERVAL 200000 YEAR": "beyond the ends",
-    "day + INTERVAL '1 day 2 hours'": "an interval of one unit",
+    "day + INTERVAL '1 day 2 hours'": "interval of one unit",
     "z AT TIME ZONE 'Europe/Nowhere'": "a time zone's name in quotes", "timezone(s, z)": "a time zone's name",
     "timezone('it''s', z)": "a time zone's name", "day AT TIME ZONE 'UTC'": "takes a TIMESTAMP",
     "z AT TIME ZONE INTERVAL 1 HOUR": "a time zone's name", "timezone(z)": "The function timezone",

@@ -58,6 +58,10 @@ POOLS: dict[str, list[str]] = {
 }  # fmt: skip
 
 
+_INTERVALS = ["2147483647 months 2147483647 days 9223372036854775807 microseconds", "1 month", "30 days", "720 hours",
+              "-2147483648 months -2147483648 days -9223372036854775807 microseconds", "0 days", "-5 years", "3 days"]  # fmt: skip
+
+
 NAMES = {kind: f"c{i}" for i, kind in enumerate(POOLS)}
 
 
@@ -66,7 +70,7 @@ BY_KIND = {
     "number": [NAMES[k] for k in POOLS if k.lstrip("U") in INTEGERS or k[:3] in {"FLO", "DOU", "DEC"}],
     "text": [NAMES["VARCHAR"]],
     "date": [NAMES["DATE"]], "time": [NAMES[k] for k in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")],
-    "bool": [NAMES["BOOLEAN"]],
+    "bool": [NAMES["BOOLEAN"]], "interval": ["gap"],
 }  # fmt: skip
 
 
@@ -87,11 +91,14 @@ WRAPS = re.compile(
 )
 
 
+NOW_IN = re.compile(r"now|current|\bage\([^,]*\)")
+
+
 class Wide:
     """A table of all types: `wide`, and its rows one by one."""
 
     def __init__(self) -> None:
-        self._odd: dict[str, list[str | None]] = {}
+        self._odd: dict[bool, dict[str, list[str | None]]] = {}
         self.connection = duckdb.connect(config={"threads": 1})
         self.connection.execute("SET TimeZone = 'UTC'; SET autoload_known_extensions = false")
         listed = ", ".join(f"{name} {kind}" for kind, name in NAMES.items())
@@ -103,6 +110,10 @@ class Wide:
             ]
             marks = ", ".join(f"CAST(? AS {kind})" for kind in POOLS)
             self.connection.execute(f"INSERT INTO wide VALUES ({n}, {marks})", row)
+        gaps = f"CAST({_INTERVALS}[1 + n % {len(_INTERVALS)}] AS INTERVAL)"
+        self.connection.execute(
+            f"ALTER TABLE wide ADD gap INTERVAL; UPDATE wide SET gap = {gaps} WHERE n % 9 > 0"
+        )
 
     def value(self, written: str) -> Value:
         node = projection(written)
@@ -112,7 +123,7 @@ class Wide:
 
     @property
     def scope(self) -> Scope:
-        types = {name: kind for kind, name in NAMES.items()}
+        types = {name: kind for kind, name in NAMES.items()} | {"gap": "INTERVAL"}
 
         def column(node: exp.Column) -> Value:
             if node.name not in types:
@@ -164,15 +175,10 @@ class Wide:
             ).fetchall()
         except duckdb.Error as error:
             raise AssertionError(f"not total: {written}: {error}\n{value.sql}") from error
-        if (
-            "now" in written
-            or "current" in written
-            or FATAL.search(written)
-            or WRAPS.search(written)
-        ):
+        if NOW_IN.search(written) or FATAL.search(written) or WRAPS.search(written):
             return True
         for n, (our, his) in enumerate(zip(ours, self.each(written), strict=True)):
-            beyond = self.is_odd(written, n) and (our is None or nested)
+            beyond = self.is_odd(written, n, nested) and (our is None or nested)
             if his is not None:
                 assert beyond or our == his[0], (written, n, our, his[0], value.sql)
         assert value.type == self.type_of(written), written
@@ -182,16 +188,20 @@ class Wide:
         asked = self.connection.execute(f"DESCRIBE SELECT {written} FROM wide").fetchall()
         return str(asked[0][1])
 
-    def is_odd(self, written: str, n: int) -> bool:
-        """Whether an expression reads a value in a row that functions read as NULL."""
-        if not self._odd:
+    def is_odd(self, written: str, n: int, nested: bool) -> bool:
+        """Whether functions read a value in a row as NULL, or what is nested makes it so long or far."""
+        if nested not in self._odd:
+            odd = self._odd[nested] = {}
+            last_year, longest = (99_990, 1000) if nested else (99_999, 10_000)
             text, number = NAMES["VARCHAR"], NAMES["INTEGER"]
             for name in BY_KIND["time"]:
-                self._odd[name] = self.all(f"NOT isfinite({name}) OR abs(year({name})) > 99999")
-            self._odd["->"] = self.all(f"NOT json_valid({text})")
-            self._odd[text] = self.all(f"strlen({text}) > 10000")
-            self._odd[number] = self.all(f"abs({number}::BIGINT) > 10000000")
-        return any(odd[n] == "true" for name, odd in self._odd.items() if name in written)
+                odd[name] = self.all(f"NOT isfinite({name}) OR abs(year({name})) > {last_year}")
+            odd["->"] = self.all(f"NOT json_valid({text})")
+            odd[text] = self.all(f"strlen({text}) > {longest}")
+            odd[number] = self.all(f"abs({number}::BIGINT) > 10000000")
+        return any(
+            found[n] == "true" for name, found in self._odd[nested].items() if name in written
+        )
 
 
 LITERALS: dict[str, list[str]] = {
@@ -224,6 +234,7 @@ class Writer:
                     "string": "text",
                     "json": "text",
                     "date": "time",
+                    "span": "time",
                     "double": "number",
                 }.get(kind)
                 given.append(self.of(written or self.one(["text", "int", "number", "bool"]), depth))
@@ -246,6 +257,7 @@ class Writer:
             "bool": "BOOLEAN",
             "date": "DATE",
             "number": "DOUBLE",
+            "interval": "INTERVAL",
         }
         made = [n for n, f in FUNCTIONS.items() if f.gives == gives.get(kind)]
         special = {
@@ -263,8 +275,11 @@ class Writer:
                      f"CAST({inner} AS {self.one(['DATE', 'TIMESTAMP', 'TIMESTAMPTZ'])})"],
             "bool": [f"({self.of('number', depth - 1)} {self.one(['=', '<', '<>', '>=', 'IS DISTINCT FROM'])} {self.of('number', depth - 1)})",
                      f"({self.of('time', depth - 1)} < {self.of('time', depth - 1)})",
+                     f"({self.of('interval', depth - 1)} {self.one(['=', '<', '<>', '>='])} {self.of('interval', depth - 1)})",
+                     f"{self.of('interval', depth - 1)} > INTERVAL {self.one(['3 DAY', '1 MONTH', '(-90) MINUTES', '20 YEARS'])}",
                      f"({self.of('int', depth - 1)} IN (1, {self.of('int', depth - 1)}))",
                      f"({self.of('int', depth - 1)} BETWEEN {self.of('int', depth - 1)} AND 100)"],
+            "interval": [f"({self.of('time', depth - 1)} - {self.of('time', depth - 1)})"],
         }[kind]  # fmt: skip
         options = [*shared, *special, *special]
         return (

@@ -73,15 +73,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp_sql.Analyst
 
 
 REFUSED = {  # the source, and how many rows the statement that is proposed counts; None: as DuckDB
-    "users WHERE age(DATE '2021-01-01', signup) > INTERVAL 100 DAY": 266,
-    "users WHERE age(signup) > INTERVAL '1 year'": None,
-    "users WHERE age(signup) > INTERVAL '1 year' AND user_id < 9": None,
-    "users WHERE age(signup) > INTERVAL 1 YEAR AND user_id < 9": None,
-    "events WHERE ts - first_at > INTERVAL '30 minutes' AND kind = 1": None,
-    "events e WHERE e.ts - e.first_at <= INTERVAL 2 DAYS": None,
     "users WHERE is_new = 'true'": None,
     "users WHERE is_new = 1": None,
-    "events WHERE epoch(ts - TIMESTAMP '2024-01-01') > 3600": None,
     "events WHERE make_date(year(ts), month(ts), 1) = DATE '2024-01-01'": None,
     "events WHERE len(list_filter(tags, lambda x: x = 'blue')) > 0": None,
     "events WHERE list_filter(tags, lambda t: t = 'blue') <> []": None,
@@ -171,6 +164,6 @@ def test_what_is_not_released_is_said(
 
 
 def test_a_long_text_has_no_other_form() -> None:
-    text = "SELECT 1 FROM t WHERE age(day) > INTERVAL 1 YEAR"
+    text = "SELECT 1 FROM t WHERE last(kind ORDER BY day) = 'a'"
     assert [*other_forms(text, 0, ["u"])]
     assert not [*other_forms(text + " " * 2000, 0, ["u"])]

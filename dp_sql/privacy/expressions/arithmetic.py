@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.literals import is_double, whole_number
+from dp_sql.privacy.expressions.calls import in_one_type
+from dp_sql.privacy.expressions.literals import interval, interval_units, is_double, whole_number
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value, bounded
 from dp_sql.privacy.refusals import refuse
@@ -19,7 +20,6 @@ from dp_sql.sql.types import (
     BINARY_TYPES,
     DATED,
     MOST_DIGITS,
-    NUMBERS,
     UP_TO_64_BITS,
     ZONED,
     digits_of,
@@ -41,7 +41,6 @@ _MOST_DAYS = 10**7
 _MOST_BUCKET_YEARS = 1000
 _TO_INTEGER = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"}
 _ZONE = re.compile(r"[A-Za-z0-9_+/-]{1,50}")
-_INTERVAL = re.compile(r"\s*(-?\d{1,9})\s*([a-zA-Z]*)\s*", re.ASCII)
 
 
 def operation(node: Node, scope: Scope) -> Value:
@@ -56,8 +55,8 @@ def operation(node: Node, scope: Scope) -> Value:
         return _later(node, scope.argument(sides[1]), sign, sides[0])
     a, b = map(scope.argument, sides)
     kinds = {family(a.type), family(b.type)}
-    if a.type == "DATE":
-        return _days(node, a, sign, b)
+    if a.type in DATED:
+        return _dates(node, a, sign, b)
     kind = scope.schema.type_of(f"{a.shape} {sign} {b.shape}") if kinds <= _KNOWN else ""
     if kind in BINARY_TYPES and sign in {"+", "-", "*", "/"}:
         return Value(f"(CAST({a.sql} AS {kind}) {sign} CAST({b.sql} AS {kind}))", kind)
@@ -67,8 +66,7 @@ def operation(node: Node, scope: Scope) -> Value:
         return _decimals(node, kind, sign, a, b)
     if kinds <= _KNOWN and sign == "//":  # TRY_CAST(x AS DECIMAL(18, 2)) // 10 is refused, too
         raise refuse(node, f"DuckDB does not round {a.type} // {b.type}: 17.5 // 10 is 1.75", _BINS)
-    hint = _NARROW if kinds <= NUMBERS else "Write date_diff('second', …, …) for times."
-    raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", hint)
+    raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", _NARROW)
 
 
 _NARROW = "Cast wide numbers first, with TRY_CAST(… AS BIGINT) or TRY_CAST(… AS DECIMAL(18, 2))."
@@ -126,12 +124,15 @@ def _in_tens(node: Node, kind: str, value: Value, places: int) -> Value:
     return Value(sql, kind)
 
 
-def _days(node: Node, a: Value, sign: str, b: Value) -> Value:
-    """Days between two dates, or a date some days before or after another."""
+def _dates(node: Node, a: Value, sign: str, b: Value) -> Value:
+    """The time between two dates, or a date some days before or after another."""
     day = bounded(a)
-    if sign == "-" and b.type == "DATE":
-        return Value(f"({day.sql} - {bounded(b).sql})", "BIGINT")
-    if sign not in {"+", "-"} or b.type not in _TO_INTEGER:
+    if sign == "-" and b.type in DATED:
+        from_to = in_one_type([day, bounded(b)])
+        kind = "BIGINT" if from_to[0].type == "DATE" else "INTERVAL"
+        sql = f"({from_to[0].sql} - {from_to[1].sql})"
+        return Value(sql, kind, bound=None if kind == "BIGINT" else day.bound)
+    if sign not in {"+", "-"} or a.type != "DATE" or b.type not in _TO_INTEGER:
         raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", _NARROW)
     few = f"CAST({b.sql} AS INTEGER) BETWEEN -{_MOST_DAYS} AND {_MOST_DAYS}"
     days, near = _MOST_DAYS, f"CASE WHEN {few} THEN CAST({b.sql} AS INTEGER) END"
@@ -178,35 +179,16 @@ def _decimals(node: Node, kind: str, sign: str, a: Value, b: Value) -> Value:
     return Value(f"TRY_CAST(({left} {sign} {right}) AS {kind})", kind)
 
 
-def _later(node: Node, value: Value, sign: str, interval: Node) -> Value:
+def _later(node: Node, value: Value, sign: str, written: Node) -> Value:
     """A date or timestamp and an interval that is written in the statement."""
-    number, word = interval_units(node, interval)
+    number, word = interval_units(node, written)
     if value.type not in DATED:
-        raise refuse(node, _ONE_UNIT, _FOR_EXAMPLE)
+        why = f"{value.type} {sign} INTERVAL is not supported here"
+        raise refuse(node, why, "For example: day - INTERVAL 30 DAY.")
     near = bounded(value)
     kind = "TIMESTAMP" if value.type == "DATE" else value.type
-    sql = f"({near.sql} {sign} CAST('{number} {word}' AS INTERVAL))"
+    sql = f"({near.sql} {sign} {interval(written)})"
     return _far(node, Value(sql, kind, bound=(near.bound or 0) + abs(number) // _A_YEAR[word] + 1))
-
-
-_ONE_UNIT = "Only a date or timestamp and an interval of one unit are supported here"
-_FOR_EXAMPLE = "For example: day - INTERVAL 30 DAY."
-
-
-def interval_units(node: Node, interval: Node) -> tuple[int, str]:
-    """The number and the unit of an interval that is written in the statement."""
-    amount, unit = interval.this, interval.args.get("unit")
-    while isinstance(amount, exp.Paren) and len(amount.args) == 1:
-        amount = amount.this
-    negative = isinstance(amount, exp.Neg)
-    inner = amount.this if negative else amount
-    written = f"{inner.this} {unit.name if unit else ''}" if isinstance(inner, exp.Literal) else ""
-    found = _INTERVAL.fullmatch(written) if isinstance(interval, exp.Interval) else None
-    word = found[2].lower().removesuffix("s") if found else ""
-    unread = [part for key, part in interval.args.items() if key not in {"this", "unit"} and part]
-    if found is None or unread or word not in _A_YEAR:
-        raise refuse(node, _ONE_UNIT, _FOR_EXAMPLE)
-    return (-int(found[1]) if negative else int(found[1])), word
 
 
 def bucketed(node: Node, scope: Scope) -> Value:
@@ -217,7 +199,7 @@ def bucketed(node: Node, scope: Scope) -> Value:
     if value.type not in {"DATE", "TIMESTAMP"} or not number > 0 or years > _MOST_BUCKET_YEARS + 1:
         why = "time_bucket takes an interval of one unit and a DATE or TIMESTAMP here"
         raise refuse(node, why, "For example: time_bucket(INTERVAL 1 WEEK, day).")
-    sql = f"system.main.time_bucket(CAST('{number} {word}' AS INTERVAL), {value.sql})"
+    sql = f"system.main.time_bucket({interval(node.this)}, {value.sql})"
     return Value(sql, value.type, bound=(value.bound or 0) + years)
 
 

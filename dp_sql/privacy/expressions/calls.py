@@ -13,7 +13,7 @@ from math import prod
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.collations import LONGEST_EXPRESSION, LONGEST_PATTERN, agree
-from dp_sql.privacy.expressions.literals import is_double, is_literal, whole_number
+from dp_sql.privacy.expressions.literals import UNITS, is_double, is_literal, whole_number
 from dp_sql.privacy.expressions.scalar_functions import (
     FLAGS,
     FUNCTION_ALIASES,
@@ -27,14 +27,22 @@ from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
 from dp_sql.sql.tokens import tokenize
-from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, NUMBERS, TIMES, UP_TO_64_BITS, family
+from dp_sql.sql.types import (
+    DATED,
+    EXACT_TYPES,
+    INTEGER_RANGES,
+    NUMBERS,
+    TIMES,
+    UP_TO_64_BITS,
+    ZONED,
+    family,
+)
 
 DATE_PARTS = frozenset(
     {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOW", "ISODOW", "DOY",
      "DAYOFWEEK", "DAYOFYEAR", "WEEKDAY", "WEEKOFYEAR", "YEARWEEK", "ISOYEAR", "DECADE", "CENTURY"}
 )  # fmt: skip
-_IN_UTC = {"TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}  # DuckDB compares both in the session's zone
-UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+_OF_INTERVALS = {"YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
 _FARTHEST = 10**6
 _MAX_STATES = 2000  # of a regular expression, as if all its repetitions were nested
 _LONG_TEXT = 100  # no number, date, time, UUID or boolean is longer as a string
@@ -101,8 +109,9 @@ def date_part(word: str, node: Node, value: Value) -> Value:
     if word.upper() not in DATE_PARTS:
         raise refuse(node, f"The date part {word} is not supported here")
     value = without_query(value, node)
-    is_time = value.type == "TIME" and word in {"hour", "minute", "second"}
-    if family(value.type) not in TIMES and not is_time:
+    of_time = value.type == "TIME" and word in {"hour", "minute", "second"}
+    of_interval = value.type == "INTERVAL" and word.upper() in _OF_INTERVALS
+    if family(value.type) not in TIMES and not of_time and not of_interval:
         raise refuse(node, f"{word} takes a date, not {value.type}")
     return Value(f"TRY(system.main.date_part({literal(word)}, {value.sql}))", "BIGINT")
 
@@ -144,6 +153,8 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value
         values.append(_argument(name, kind, one, values, scope))
     if "pattern" in takes or name == "string_split":
         values[0] = bounded(values[0], MAX_TEXT_BYTES)  # RE2's time grows with both lengths
+    if "same" in takes:
+        values[-2:] = in_one_type(values[-2:])
     of_nothing = [Value("''", "VARCHAR"), *values[1:]]
     if "pattern" in takes and not scope.schema.runs(_written(name, function, of_nothing)):
         raise refuse(given[1], "DuckDB cannot read this regular expression")
@@ -177,6 +188,8 @@ def _read(node: Node) -> tuple[str, list[Node]]:
         raise refuse(node, f"{name} is supported here only in its basic form")
     if isinstance(node, exp.Pad) and node.args.get("is_left"):
         name = "lpad"
+    if name == "age" and len(given) == 1:
+        given.insert(0, exp.CurrentDate())
     if isinstance(node, exp.Log | exp.UnixToTime):
         given = _by_number(node, given)
     if name == "regexp_extract" and len(given) == 2:
@@ -205,8 +218,8 @@ def _by_number(node: Node, given: Sequence[Node]) -> list[Node]:
 
 def _argument(name: str, kind: str, node: Node, before: Sequence[Value], scope: Scope) -> Value:
     match kind:
-        case "string" | "text" | "json" | "list" | "date" | "same" | "double":
-            return _column(name, kind, node, scope.argument(node), before)
+        case "string" | "text" | "json" | "list" | "date" | "same" | "span" | "double":
+            return _column(name, kind, node, scope.argument(node))
         case "element":
             return _element(name, before[-1].type[:-2], node)
         case "count" | "group" | "size":
@@ -236,7 +249,7 @@ def _quoted(name: str, kind: str, node: Node) -> Value:
     return Value(literal(written), kind, bound=len(written.encode()))
 
 
-def _column(name: str, kind: str, node: Node, value: Value, before: Sequence[Value]) -> Value:
+def _column(name: str, kind: str, node: Node, value: Value) -> Value:
     """A value that a function reads, without what is too long or too far away."""
     if kind == "list" or (name == "length" and value.type.endswith("[]")):
         return listed(name, value, node)
@@ -244,16 +257,23 @@ def _column(name: str, kind: str, node: Node, value: Value, before: Sequence[Val
         if family(value.type) not in NUMBERS:
             raise refuse(node, f"{name} takes a number, not {value.type}")
         return value._replace(sql=f"CAST({value.sql} AS DOUBLE)", type="DOUBLE")
-    if kind not in {"date", "same"}:
+    if kind not in {"date", "same", "span"}:
         return _string(name, kind, value, node)
-    value = bounded(value)
-    if kind == "same" and {value.type, before[-1].type} == _IN_UTC:
-        value = Value(f"CAST({value.sql} AS {before[-1].type})", before[-1].type, bound=value.bound)
-    same = kind == "date" or value.type == before[-1].type
-    if family(value.type) not in TIMES - {"TIMESTAMP_NS"} or not same:
-        wanted = "a date" if kind == "date" else f"another {before[-1].type}"
-        raise refuse(node, f"{name} takes {wanted} here, not {value.type}")
-    return value
+    if kind == "span" and value.type == "INTERVAL" and value.bound is not None:
+        return value
+    if value.type not in DATED:
+        raise refuse(node, f"{name} takes a date here, not {value.type}")
+    return bounded(value)
+
+
+def in_one_type(dates: Sequence[Value]) -> list[Value]:
+    """Dates that are bounded, in the type in which DuckDB subtracts them."""
+    kinds = {date.type for date in dates}
+    kind = ZONED if ZONED in kinds else "TIMESTAMP"
+    return [
+        one if {one.type} == kinds else Value(f"CAST({one.sql} AS {kind})", kind, bound=one.bound)
+        for one in dates
+    ]
 
 
 def _string(name: str, kind: str, value: Value, node: Node) -> Value:
@@ -298,7 +318,7 @@ def _element(name: str, kind: str, node: Node) -> Value:
 def _bound(name: str, function: Scalar, values: Sequence[Value]) -> int | None:
     """The most bytes of a string, or the years from 0 to the farthest date, that it returns."""
     bounds = [value.bound or 0 for value in values]
-    if function.gives not in {"VARCHAR", "JSON", "DATE"}:
+    if function.gives not in {"VARCHAR", "JSON", "DATE", "INTERVAL"}:
         return None
     count = int(values[1].sql) if name in {"left", "right", "lpad", "rpad", "repeat"} else 0
     most = bounds[0]

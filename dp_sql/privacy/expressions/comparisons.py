@@ -13,7 +13,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.expressions.literals import is_double, number_of
+from dp_sql.privacy.expressions.literals import interval, is_double, number_of
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import decimal, literal
@@ -38,6 +38,7 @@ _LITERALS = {
     "VARCHAR": "Write a string in quotes: 'text'.",
     "DATE": "Write a date in quotes, year first: '2026-01-31'.",
     "BOOLEAN": "Write TRUE or FALSE.",
+    "INTERVAL": "Write an interval: INTERVAL 30 DAY.",
     **dict.fromkeys(NUMBERS, "Write a number without quotes."),
 }
 
@@ -52,6 +53,8 @@ def beside(value: Value, constant: Node, schema: Schema) -> tuple[str, str]:
             found = value.sql, "NULL"
         case exp.Boolean():
             found = (value.sql, "TRUE" if constant.this else "FALSE") if kind == "BOOLEAN" else None
+        case exp.Interval():
+            found = (value.sql, interval(constant)) if kind == "INTERVAL" else None
         case exp.Cast():
             found = _cast_beside(value, constant, schema)
         case exp.Literal(is_string=True):

@@ -18,8 +18,10 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import DATED, MOST_DIGITS, NUMBERS, TYPE_ALIASES
 
+UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _TARGETS = NUMBERS | DATED | {"VARCHAR", "BOOLEAN", "TIME", "UUID"}
 _DECIMAL = re.compile(r"DECIMAL\((\d\d?),\s*(\d\d?)\)", re.ASCII)
+_INTERVAL = re.compile(r"\s*(-?\d{1,9})\s*([a-zA-Z]*)\s*", re.ASCII)
 _DIGITS = re.compile(r"\d{1,38}(\.\d{0,37})?|\.\d{1,37}", re.ASCII)
 
 
@@ -35,6 +37,8 @@ def is_literal(node: Node) -> bool:
             return isinstance(inner, exp.Literal) and not inner.is_string
         case exp.Cast():
             return isinstance(inner, exp.Literal) and inner.is_string
+        case exp.Interval():
+            return inner is not None and is_literal(inner)
     return isinstance(node, exp.Literal | exp.Boolean | exp.Null)
 
 
@@ -56,25 +60,48 @@ def constant(node: Node, schema: Schema) -> Value:
     while isinstance(inner, exp.Paren | exp.Neg):
         inner, negative = inner.this, negative or isinstance(inner, exp.Neg)
     written = "" if isinstance(inner, exp.Null | exp.Boolean) else str(inner.this)
+    plain = written.replace("_", "")
     match inner:
-        case exp.Null():
-            return Value("NULL", "NULL", literal="NULL")
-        case exp.Boolean():
-            return Value("TRUE" if inner.this else "FALSE", "BOOLEAN")
+        case exp.Null() | exp.Boolean():
+            word = inner.sql()
+            return Value(word, "BOOLEAN") if word != "NULL" else Value(word, word, literal=word)
         case exp.Literal(is_string=True) if "\0" not in written:
             return Value(literal(written), "VARCHAR", bound=len(written.encode()))
         case exp.Cast():
             kind, string = target(inner), inner.this.this
             if kind in DATED | {"TIME", "UUID"} and schema.readable(string, kind):
                 return Value(f"CAST({literal(string)} AS {kind})", kind)
-        case exp.Literal():
-            sign, plain = "-" if negative else "", written.replace("_", "")
-            if is_double(node):
-                return Value(f"CAST('{sign}{float(plain)!r}' AS DOUBLE)", "DOUBLE")
-            if _DIGITS.fullmatch(plain):
-                sql = f"({sign}{plain})" if sign else plain
-                return Value(sql, schema.type_of(sql), literal=sql)
+        case exp.Interval() if not negative:
+            return Value(interval(inner), "INTERVAL")
+        case exp.Literal() if is_double(node):
+            sign = "-" if negative else ""
+            return Value(f"CAST('{sign}{float(plain)!r}' AS DOUBLE)", "DOUBLE")
+        case exp.Literal() if _DIGITS.fullmatch(plain):
+            sql = f"(-{plain})" if negative else plain
+            return Value(sql, schema.type_of(sql), literal=sql)
     raise refuse(node, "This literal is not supported here")
+
+
+def interval(node: Node) -> str:
+    """An interval that is written in the statement, written anew."""
+    return "CAST('{} {}' AS INTERVAL)".format(*interval_units(node, node))
+
+
+def interval_units(node: Node, of: Node) -> tuple[int, str]:
+    """The number and the unit of an interval that is written in the statement."""
+    amount, unit = of.this, of.args.get("unit")
+    while isinstance(amount, exp.Paren) and len(amount.args) == 1:
+        amount = amount.this
+    negative = isinstance(amount, exp.Neg)
+    inner = amount.this if negative else amount
+    written = f"{inner.this} {unit.name if unit else ''}" if isinstance(inner, exp.Literal) else ""
+    found = _INTERVAL.fullmatch(written) if isinstance(of, exp.Interval) else None
+    word = found[2].lower().removesuffix("s") if found else ""
+    unread = [part for key, part in of.args.items() if key not in {"this", "unit"} and part]
+    if found is None or unread or word not in UNITS:
+        hint = "For example: INTERVAL 30 DAY."
+        raise refuse(node, "An interval of one unit is supported here", hint)
+    return (-int(found[1]) if negative else int(found[1])), word
 
 
 def target(node: Node) -> str:

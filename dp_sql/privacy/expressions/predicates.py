@@ -112,7 +112,7 @@ def compared(node: Node, value: Value, sign: str, right: Node, scope: Scope) -> 
         return boolean(f"{a} {sign} {b}")
     agree(node, value)
     other = scope.operand(right)
-    if value.type == other.type and family(value.type) in COMPARABLE:
+    if value.type == other.type and family(value.type) in {*COMPARABLE, "INTERVAL"}:
         collation = agree(node, value, other)
         value, other = under(collation, value), under(collation, other)
         return boolean(f"{value.sql} {sign} {other.sql}")

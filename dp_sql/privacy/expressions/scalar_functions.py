@@ -14,8 +14,8 @@ from sqlglot import exp
 class Scalar(NamedTuple):
     """One function.
 
-    takes: the kinds of its arguments: a value (string, text, list, json, double, date; same: of
-        the type of the date before it), or a literal.
+    takes: the kinds of its arguments: a value (string, text, list, json, double, date; same: a
+        second date; span: a date, or the time between two), or a literal.
         The last kind of a function that takes `many` arguments is repeated.
     gives: the type of its result.
     total: why it returns a value for all of these arguments.
@@ -120,9 +120,10 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "dayname": Scalar(("date",), "VARCHAR", _CALENDAR),
     "monthname": Scalar(("date",), "VARCHAR", _CALENDAR),
     "last_day": Scalar(("date",), "DATE", _CALENDAR),
-    "epoch": Scalar(("date",), "DOUBLE", "seconds fit for the dates that it reads"),
-    "epoch_ms": Scalar(("date",), "BIGINT", "milliseconds fit for the dates that it reads"),
-    "epoch_us": Scalar(("date",), "BIGINT", "microseconds fit for the dates that it reads"),
+    "epoch": Scalar(("span",), "DOUBLE", "seconds fit for the dates that it reads"),
+    "epoch_ms": Scalar(("span",), "BIGINT", "milliseconds fit for the dates that it reads"),
+    "epoch_us": Scalar(("span",), "BIGINT", "microseconds fit for the dates that it reads"),
+    "age": Scalar(("date", "same"), "INTERVAL", _CALENDAR),
     "strftime": Scalar(("date", "format"), "VARCHAR", "the format is checked before the query"),
     "date_diff": Scalar(("part", "date", "same"), "BIGINT", _SECONDS),
     "date_sub": Scalar(("part", "date", "same"), "BIGINT", _SECONDS),

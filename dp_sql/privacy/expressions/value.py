@@ -18,7 +18,8 @@ class Value(NamedTuple):
     origin: the column of a base table that it is, unchanged: the table's full name, and its own.
     is_person: whether it is the privacy unit of its row.
     collation: how its strings are compared, as collations.py names it.
-    bound: the most bytes of a string, or the years from 0 to the farthest date; None: not known.
+    bound: the most bytes of a string, or the years from 0 to the farthest date, also of the two
+        between which an interval lies; None: not known.
     literal: the SQL of a literal whose type depends on what is beside it.
     is_unnested: whether it is a list of which each element becomes a row.
     image: of an item or key that is computed from one column alone: that column, and the SQL over

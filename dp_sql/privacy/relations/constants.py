@@ -12,8 +12,13 @@ from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, SourceError
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.expressions.arithmetic import interval_units
-from dp_sql.privacy.expressions.literals import is_double, is_literal, target, whole_number
+from dp_sql.privacy.expressions.literals import (
+    interval,
+    is_double,
+    is_literal,
+    target,
+    whole_number,
+)
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Unbound, refuse
 from dp_sql.privacy.relations.from_clause import Rows, column_name, only
@@ -166,7 +171,7 @@ def _arguments(node: Node) -> tuple[str, list[str]] | None:
 def _written(node: Node) -> str:
     """A whole number, a date, a timestamp or an interval of one unit as SQL; "" for the rest."""
     if isinstance(node, exp.Interval):
-        return "INTERVAL '{} {}'".format(*interval_units(node, node))
+        return interval(node)
     if not is_literal(node) or is_double(node):
         return ""
     if (number := whole_number(node)) is not None:
