@@ -130,8 +130,12 @@ def pair(item: str, person: str) -> str:
     return f"system.main.struct_pack(item := {item}, person := {person})"
 
 
-def people_codes(relation: str, kind: str, order: str = "") -> tuple[list[str], str, str]:
+def people_codes(
+    relation: str, kind: str, order: str = "", name: str = "__dp_people"
+) -> tuple[list[str], str, str]:
     """SQL for a code of each person in a relation: CTEs, the code as a BIGINT, and a join.
+
+    `name`: of the CTE that numbers them.
 
     With an order, or if the privacy unit is not an integer, the codes are 0, 1, 2, …; else they are
     the privacy units themselves.
@@ -140,5 +144,5 @@ def people_codes(relation: str, kind: str, order: str = "") -> tuple[list[str], 
         return [], "CAST(__dp_privacy_unit AS BIGINT)", ""
     numbered = f"SELECT __dp_privacy_unit, {from_zero(order)} AS person"
     people = f"{numbered} FROM (SELECT DISTINCT __dp_privacy_unit FROM {relation}) AS p"
-    cte = f"__dp_people AS MATERIALIZED ({people})"
-    return [cte], "person", " JOIN __dp_people USING (__dp_privacy_unit)"
+    cte = f"{name} AS MATERIALIZED ({people})"
+    return [cte], "person", f" JOIN {name} USING (__dp_privacy_unit)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -100,3 +101,40 @@ def test_a_dataframe_is_a_table_and_a_relation_may_mix_people(plain: Con, way: s
     assert run(text).fetchall() == BEST
     assert (releases(plain), mixed.columns, len(frame) > 1) == (
         before + 1, ["title", "user_id"], True)  # fmt: skip
+
+
+def _with_or_without_umlaut(path: Path, is_there: bool) -> list[list[tuple[int, ...]]]:
+    """What DuckDB, a plain connection and a session say of the rows where substr finds an a."""
+    with duckdb.connect(path) as con:
+        con.execute(
+            "CREATE TABLE q AS SELECT i AS uid, ['a', 'ab', 'x_y'][1 + i % 3] AS v FROM range(120) r(i)"
+        )
+        if is_there:
+            con.execute("INSERT INTO q VALUES (666, 'ü')")
+    where = "FROM q WHERE substr(v, -2, 1) = 'a'"
+    call = "DP_COUNT(1, epsilon := 10000, contribution_bound := 1, privacy_unit := uid)"
+    with dp_sql.install(duckdb.connect(path)) as con:
+        by_duckdb = con.execute(f"SELECT count(*) {where}").fetchall()
+        plain = con.sql(f"SELECT {call} {where}").fetchall()
+    with dp_sql.connect(path) as session:
+        return [by_duckdb, plain, session.execute(f"SELECT {call} {where}").fetchall()]
+
+
+def test_one_persons_string_changes_no_other_row(tmp_path: Path) -> None:
+    without = _with_or_without_umlaut(tmp_path / "without", False)
+    beside = _with_or_without_umlaut(tmp_path / "beside", True)
+    if duckdb.__version__.startswith("1."):  # else there is nothing to guard against
+        assert without[0] != beside[0]
+    assert without[1:] == beside[1:] and without[1] == without[2]
+
+
+def test_locked_settings_are_refused_where_they_would_let_it(tmp_path: Path) -> None:
+    with dp_sql.install(duckdb.connect(tmp_path / "locked")) as con:
+        con.execute("CREATE TABLE q AS SELECT 1 AS uid")
+        con.execute("SET lock_configuration = true")
+        call = "SELECT DP_COUNT(1, epsilon := 10000, contribution_bound := 1, privacy_unit := uid) FROM q"
+        if not duckdb.__version__.startswith("1."):
+            assert con.sql(call).fetchall() == [(1,)]
+            return
+        with pytest.raises(Exception, match="SET disabled_optimizers = 'statistics_propagation'"):
+            con.sql(call).fetchall()

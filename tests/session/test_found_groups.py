@@ -79,6 +79,22 @@ def test_other_answers_count_a_person_in_one_of_those_found(towns: dp_sql.Sessio
     assert "of which a person counts in at most 1" in towns.receipts[-1].accuracy
 
 
+@pytest.mark.parametrize("kind", ["VARCHAR", "HUGEINT", "UBIGINT", "TIMESTAMP"])
+def test_people_of_any_type_are_in_the_groups_found(kind: str) -> None:
+    """Where they are no small integers, they are numbered twice: to find groups, and for pairs."""
+    person = (
+        "TIMESTAMP '2020-01-01' + to_days(user_id::INTEGER)" if kind == "TIMESTAMP" else "user_id"
+    )
+    with dp_sql.connect() as session:
+        session.execute(TOWNS)
+        session.execute(
+            f"CREATE TABLE typed AS SELECT * REPLACE (({person})::{kind} AS user_id) FROM towns"
+        )
+        text = unknown(SURE).replace("FROM towns", "FROM typed")
+        assert rows(session, text) == [("big", 300), ("many", 400)]
+        assert rows(session, text.replace("(user_id", "(kind")) == [("big", 1), ("many", 3)]
+
+
 @pytest.mark.parametrize("call", ["DP_COUNT(*", "DP_AVG(kind"])
 def test_every_function_answers_the_groups_found(towns: dp_sql.Session, call: str) -> None:
     found = rows(towns, unknown(SURE).replace("DP_COUNT_DISTINCT(user_id", call))

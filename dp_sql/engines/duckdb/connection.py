@@ -41,6 +41,7 @@ T = TypeVar("T")
 # What functions may be: the names that were asked for, their kinds, and those that users replace.
 _Kinds = tuple[frozenset[str] | None, Mapping[str, frozenset[str]], frozenset[str]]
 _NOT_ASKED: _Kinds = (None, {}, frozenset())
+_BY_STATISTICS = "statistics_propagation"  # the optimizer that chooses by a column's values
 _KIND = re.compile(r"^(Binder|Catalog|Parser|Conversion) Error: ")
 _OFFERED = re.compile(r'"([^"\s]+)"')
 
@@ -260,6 +261,7 @@ class Engine(SqlRunner):
         """Run what redeems the tickets of a plan and others on its source, and forget them."""
         refusal: DpSqlError
         try:
+            self._read_alike()
             return run()
         except duckdb.Error as error:
             # DuckDB's message may contain a value (a failed cast shows it); its type does not.
@@ -272,6 +274,25 @@ class Engine(SqlRunner):
             for ticket in tickets:
                 self.tickets.withdraw(ticket)
         raise refusal  # outside the handler, so that DuckDB's error is not its context
+
+    def _read_alike(self) -> None:
+        """Let DuckDB 1 compute a row's value in one way, whatever the other rows are.
+
+        Where all strings of a column are ASCII it has another substr, which differs: one person's
+        'ü' changed substr('a', -2, 1) of others. An analyst's connection has this setting from its
+        beginning. It holds for the whole instance, so it stays: another release may be running.
+        """
+        if not duckdb.__version__.startswith("1."):
+            return
+        ((off,),) = self._fetch("SELECT system.main.current_setting('disabled_optimizers')")
+        if _BY_STATISTICS not in off.split(","):
+            listed = ",".join(filter(None, (off, _BY_STATISTICS)))
+            try:
+                self.connection.execute(f"SET disabled_optimizers = '{listed}'")
+            except duckdb.InvalidInputException:
+                message = f"The database's settings are locked, with {_BY_STATISTICS} on."
+                hint = f"Before you lock them, run SET disabled_optimizers = '{listed}'."
+                raise NotSupported(message, hint=hint) from None
 
 
 def operators_of(plans: Sequence[Plan]) -> tuple[str, ...]:

@@ -59,7 +59,8 @@ def found_sql(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> li
     """
     names = ", ".join(keys_of(plan))
     same = " AND ".join(f"{rows}.{k} = __dp_seen.{k}" for k in keys_of(plan))
-    ctes, person, joined = people_codes("__dp_within", plan.columns["privacy_unit"].type)
+    kind = plan.columns["privacy_unit"].type
+    ctes, person, joined = people_codes("__dp_within", kind, name="__dp_finders")
     return [
         "__dp_seen AS MATERIALIZED (SELECT "
         f"{names}, CAST({from_zero(f'ORDER BY {by_keys(plan)}')} AS INTEGER) "
