@@ -161,7 +161,7 @@ REFUSED = {
     "date_trunc(s, ts)": "",
     "year(CASE WHEN s IN (SELECT x FROM p) THEN dt END)": "not supported in this place",
     "date_trunc('day', CASE WHEN s IN (SELECT x FROM p) THEN ts END)": "not supported in this place",
-    "i = 1 = b": "Put brackets around",
+    "i = 1 = b": "Put brackets around", "NOT s IS NULL || 'x' IS NOT NULL": "Put brackets around this NOT", "NOT s ISNULL || s NOTNULL": "Put brackets around this NOT",
     "s LIKE 'a' = b": "",
     "i = 'x'": "This literal cannot be compared with INTEGER",
     "i = '1'": "This literal cannot be compared with INTEGER",

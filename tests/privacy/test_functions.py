@@ -195,6 +195,29 @@ def test_times_that_no_timestamp_holds_are_read_as_null(unit: str, kind: str, wi
         ).fetchall()
 
 
+@pytest.mark.parametrize("kind", ["TIMESTAMP_S", "TIMESTAMP_MS"])
+def test_a_person_stays_a_person_of_its_type(kind: str, wide: Wide) -> None:
+    unit = "s" if kind == "TIMESTAMP_S" else "ms"
+    times = pa.table({"t": pa.array([0, 2**63 - 1, -(2**63) + 1, 2**53, None], pa.timestamp(unit))})
+    wide.connection.register("persons", times)
+    wide.connection.execute("CREATE OR REPLACE TABLE far AS SELECT t FROM persons")
+    person = Value("t", kind, is_person=True)
+    scope = wide.scope._replace(column=lambda _: person)
+    for written in ("t", "t > '2024-01-01'", "t = t", "year(t)", "date_trunc('month', t)", "t IS NULL",
+                    "t IN ('2024-01-01')", "t BETWEEN '2024-01-01' AND '2025-01-01'"):  # fmt: skip
+        node = projection(written)
+        assert node is not None
+        value = compiled(node, scope)
+        assert value == person or not value.is_person
+        counted = f"SELECT count(*) FROM far WHERE ({value.sql}) IS NOT NULL"
+        assert wide.connection.execute(counted).fetchall()
+    for written in ("t::VARCHAR", "t || 'a'", "t + INTERVAL 1 DAY", "strftime(t, '%Y')", "t::DATE"):
+        node = projection(written)
+        assert node is not None
+        with pytest.raises(Refused):
+            compiled(node, scope)
+
+
 def test_a_map_with_too_many_keys_is_read_as_null(wide: Wide) -> None:
     node = projection("m['1']")
     assert node is not None

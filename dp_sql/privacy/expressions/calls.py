@@ -33,6 +33,7 @@ from dp_sql.sql.types import (
     INTEGER_RANGES,
     NUMBERS,
     TIMES,
+    UNSHOWN,
     UP_TO_64_BITS,
     ZONED,
     family,
@@ -57,7 +58,7 @@ def text(node: Node, value: Value) -> Value:
     kind = family(value.type)
     if kind in {"VARCHAR", "NULL"}:
         return value
-    if kind not in EXACT_TYPES | {"FLOAT", "DOUBLE", "JSON"}:
+    if kind not in EXACT_TYPES - UNSHOWN | {"FLOAT", "DOUBLE", "JSON"}:
         raise refuse(node, f"A cast of {value.type} to VARCHAR is not supported here")
     bound = None if kind in {"BLOB", "ENUM", "JSON"} else _LONG_TEXT
     return Value(f"CAST({value.sql} AS VARCHAR)", "VARCHAR", bound=bound)

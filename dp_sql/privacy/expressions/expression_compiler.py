@@ -27,7 +27,7 @@ from dp_sql.privacy.refusals import (
     refuse,
 )
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family, same_bits
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, UNSHOWN, family, same_bits
 
 _Compile = Callable[[Node, Scope], Value]
 PART_NODES: Mapping[type, str] = {
@@ -41,6 +41,10 @@ _MAX_SQL = 200_000  # characters of one expression: a value that is read twice i
 
 def compiled(node: Node, scope: Scope) -> Value:
     """Compile an expression, or raise Refused where it may fail on some row."""
+    if isinstance(node, exp.Binary) and isinstance(node.this, exp.Not):
+        # sqlglot reads NOT a IS NULL || 'x' IS NULL as ((NOT a IS NULL) || 'x') IS NULL.
+        if not isinstance(node, exp.Connector):
+            raise refuse(node.this, "Put brackets around this NOT, or around what follows it")
     try:
         known = _COMPILERS if scope.as_written is not None else (*_COMPILERS, *_ANALYSTS)
         for kinds, compile_one, parts in known:
@@ -235,7 +239,7 @@ def _column(node: Node, scope: Scope) -> Value:
         value = scope.column(node)  # type: ignore[arg-type]
     except Refused as unknown:
         value = elements.field_of(node, scope, unknown)
-    if value.type in {"TIMESTAMP_S", "TIMESTAMP_MS"}:  # they hold times that DuckDB cannot show
+    if value.type in UNSHOWN and not value.is_person:
         scope.only_analysts(node, f"{value.type} is not read here")
         near = bounded(value)
         return Value(f"CAST({near.sql} AS TIMESTAMP)", "TIMESTAMP", bound=near.bound)
