@@ -41,10 +41,10 @@ _MAX_SQL = 200_000  # characters of one expression: a value that is read twice i
 
 def compiled(node: Node, scope: Scope) -> Value:
     """Compile an expression, or raise Refused where it may fail on some row."""
-    if isinstance(node, exp.Binary) and isinstance(node.this, exp.Not):
+    is_operator = isinstance(node, exp.Binary) and not isinstance(node, exp.Connector)
+    if is_operator and isinstance(node.this, exp.Not):
         # sqlglot reads NOT a IS NULL || 'x' IS NULL as ((NOT a IS NULL) || 'x') IS NULL.
-        if not isinstance(node, exp.Connector):
-            raise refuse(node.this, "Put brackets around this NOT, or around what follows it")
+        raise refuse(node.this, "Put brackets around this NOT, or around what follows it")
     try:
         known = _COMPILERS if scope.as_written is not None else (*_COMPILERS, *_ANALYSTS)
         for kinds, compile_one, parts in known:
