@@ -148,8 +148,10 @@ _BEFORE_ALIAS = {"END", "ISNULL", "NOTNULL", "NULL", "TRUE", "FALSE"}
 
 
 def without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan, str | None]:
-    """The expression of an item, and the alias behind it."""
+    """The expression of an item, and its alias."""
     start, stop = item
+    if stop - start > 2 and tokens[start + 1].is_symbol(":") and tokens[start].name is not None:
+        return (start + 2, stop), tokens[start].name  # k: region
     name = tokens[stop - 1].name if stop > start else None
     if name is None or stop - start < 2 or tokens[stop - 1].upper in _NO_ALIASES:
         return item, None
@@ -162,11 +164,19 @@ def without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan, 
     is_literal = before.kind in {"number", "string"} or before.upper in _BEFORE_ALIAS
     is_type = stop - start > 3 and tokens[stop - 3].is_symbol("::")
     is_name = before.name is not None and (
-        before.kind != "word" or (before.upper != "NOT" and dotted_names(tokens[start : stop - 1]))
+        before.kind != "word"
+        or (before.upper != "NOT" and dotted_names(tokens[start : stop - 1]))
+        or _is_aliased(tokens[start:stop])
     )
     if before.is_symbol(")", "]") or is_literal or is_type or is_name:
         return (start, stop - 1), name
     return item, None
+
+
+def _is_aliased(tokens: Sequence[Token]) -> bool:
+    """Whether the last of some tokens is an alias, and not a part of the expression."""
+    tree = projection(text_of(tokens))
+    return isinstance(tree, exp.Alias) and folded(tree.alias) == folded(tokens[-1].name or "")
 
 
 def _has_column(tokens: Sequence[Token], span: TokenSpan) -> bool:

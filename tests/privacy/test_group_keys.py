@@ -118,6 +118,9 @@ def test_a_key_may_be_an_expression(
         ("region = 'north' k", "k", "k", [(False, 42), (True, 42)]),
         ("user_id < 42 AND day::TIMESTAMP ISNULL k", "k", "k", [(False, 84), (True, 0)]),
         ("NOT (day > DATE '2024-01-07') IS TRUE k", "1", "k", [(False, 42), (True, 42)]),
+        ("region IS DISTINCT FROM region", "1", "region IS DISTINCT FROM region", [(False, 84), (True, 0)]),
+        ("user_id = user_id k", "k", "k", [(False, 0), (True, 84)]),
+        ("k: region = 'north'", "k", "k", [(False, 42), (True, 42)]),
     ],
 )  # fmt: skip
 def test_a_key_ends_where_it_ends_for_duckdb(

@@ -293,6 +293,14 @@ def test_an_alias_is_never_taken_for_a_mistyped_column(owner: dp_sql.Session) ->
     assert "notes is an answer, which WHERE of its source cannot use" in error.message
 
 
+def test_group_by_all_of_answers_names_the_keys(owner: dp_sql.Session) -> None:
+    calls = f"DP_SUM(total, epsilon := 9{UNIT}, max_groups_contributed := 1) AS s, DP_COUNT(*, epsilon := 9, groups := ['paid']) AS n"
+    statement = f"SELECT status, {calls}, s / n mean FROM orders GROUP BY ALL"
+    proposed = told(owner, statement).suggestion
+    assert proposed == statement.replace("BY ALL", "BY status")
+    assert owner.sql(proposed).columns == ["status", "s", "n", "mean"]
+
+
 CASE = "CASE WHEN status = 'paid' THEN 1 {}END"
 CORRECTED = {
     "SELECT DP_COUNT_IF(status = 'paid', epsilon := 1{}) FROM orders":

@@ -50,17 +50,16 @@ def without_aliases(select: DpSelect, tree: exp.Select, rows: From) -> str:
     return text if starts else ""
 
 
-def not_a_column(refusal: Refused | Unbound, select: DpSelect) -> tuple[str, str] | None:
-    """What to say of a name that is an answer's, an alias's, or a column of the query around."""
+def not_a_column(
+    refusal: Refused | Unbound, select: DpSelect, position: int
+) -> tuple[str, str, list[str]] | None:
+    """What to say and write of a name that is an answer's, an alias's, or the outer query's."""
     node = refusal.node
     if not isinstance(node, exp.Column) or "is not a column of the source" not in refusal.message:
         return None
     name, table = folded(node.name), folded(node.table)
     if not table and name in select.aliases:
-        if select.aliases[name] is not None:
-            return f"{node.name} is an alias of the list.", "Write its expression here."
-        hint = "Filter the answer in HAVING, or in an outer query: SELECT … FROM (SELECT …) WHERE …"
-        return f"{node.name} is an answer, which WHERE of its source cannot use.", hint
+        return _of_list(node.name, name, select, position)
     outside = select.outside_names
     own = {folded(t.name) for t in select.between(select.source) if t.name is not None}
     if outside is None or (table and (table not in outside or table in own)):
@@ -71,5 +70,32 @@ def not_a_column(refusal: Refused | Unbound, select: DpSelect) -> tuple[str, str
             "Ask for all groups at once, and join the answer: SELECT k, DP_COUNT(*, …) AS n FROM … "
             "GROUP BY k."
         )
-        return f"A source cannot use {shown}: it cannot refer to the query around it.", hint
+        return f"A source cannot use {shown}: it cannot refer to the query around it.", hint, []
     return None
+
+
+def _of_list(
+    written: str, name: str, select: DpSelect, position: int
+) -> tuple[str, str, list[str]]:
+    """What to say and write of an alias of the list."""
+    if select.aliases[name] is not None:
+        return f"{written} is an alias of the list.", "Write its expression here.", []
+    first, last = select.condition or (0, 0)
+    if not first <= position < last:
+        return f"{written} is an answer.", "Name the columns to group by.", _keys(select)
+    hint = "Filter the answer in HAVING, or in an outer query: SELECT … FROM (SELECT …) WHERE …"
+    return f"{written} is an answer, which WHERE of its source cannot use.", hint, []
+
+
+def _keys(select: DpSelect) -> list[str]:
+    """The statement with GROUP BY the keys that use no answer, where it has GROUP BY ALL."""
+    answers = {name for name, expression in select.aliases.items() if expression is None}
+    keys = [
+        key.text
+        for key in select.keys
+        if not answers & {folded(token.name or "") for token in tokenize(key.text)}
+    ]
+    start, stop = select.clauses["GROUP"]
+    if not keys or [token.upper for token in select.between((start, stop))][2:] != ["ALL"]:
+        return []
+    return [f"{select.text[:start]}GROUP BY {', '.join(keys)}{select.text[stop:]}"]

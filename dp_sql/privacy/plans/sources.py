@@ -363,8 +363,9 @@ _WORDS = {
 def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> QueryError:
     """A refusal in the class that users see, with its place."""
     kind = SourceError if isinstance(refusal, Unbound) else NotPrivate
-    if (beside := not_a_column(refusal, select)) is not None:
-        return select.refused(*beside[:1], position, beside[1], kind)
+    if (beside := not_a_column(refusal, select, position)) is not None:
+        message, hint, instead = beside
+        return select.refused(message, position, hint, kind, instead)
     if isinstance(refusal, Refused) and refusal.n_parts:
         part = field_of_json(select.text, position, refusal.n_parts)
         return select.refused(
