@@ -14,6 +14,7 @@ PER_PERSON = (
     "Compute a value of each person in a subquery, and ask about these: SELECT DP_AVG(n, …) FROM "
     "(SELECT user_id, count(*) AS n FROM orders GROUP BY user_id)."
 )
+OF_PIVOT = "Write FROM (SELECT …) PIVOT (first(n) FOR region IN ('north', 'south'))."
 BY_PARAMETER = (
     "Write $d, and pass the value as a parameter: session.sql(query, params={'d': …}). In "
     "FROM dp($$ … $$, params := row(…)) it is ?."

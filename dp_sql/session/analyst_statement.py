@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dp_sql.errors import NotSupported
 from dp_sql.policy.model import Policy
-from dp_sql.privacy.refusals import BY_PARAMETER
+from dp_sql.privacy.refusals import BY_PARAMETER, OF_PIVOT
 from dp_sql.session.describe import described_name
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import Restated
@@ -16,7 +16,7 @@ from dp_sql.sql.tokens import QUERY, Token, matching, put, text_of
 
 _HINTS = {
     "SET": BY_PARAMETER,
-    "PIVOT": "Write FROM (SELECT …) PIVOT (first(n) FOR region IN ('north', 'south')).",
+    "PIVOT": OF_PIVOT,
     "UNPIVOT": "Write FROM (SELECT …) UNPIVOT (n FOR name IN (a, b)).",
 }
 

@@ -36,6 +36,8 @@ HINTS = {
     "SET VARIABLE k = 3": "params",
     "PIVOT (SELECT kind, DP_COUNT(*, epsilon := 1, groups := [1]) AS n FROM events GROUP BY kind) ON kind USING first(n)":
         "PIVOT (first(n) FOR region IN",
+    "FROM (PIVOT (SELECT kind, DP_COUNT(*, epsilon := 1, groups := [1]) AS n FROM events GROUP BY kind) ON kind USING first(n))":
+        "PIVOT (first(n) FOR region IN",
     "UNPIVOT (SELECT DP_COUNT(*, epsilon := 1) AS n FROM events) ON n": "UNPIVOT (",
     "SHOW TABLES FROM main": "SHOW TABLES lists",
 }  # fmt: skip
@@ -49,6 +51,22 @@ def test_what_has_another_form_is_refused_with_a_hint(
         session.sql(statement)
     assert not raised.value.suggestion or "Write instead" in HINTS[statement]
     assert HINTS[statement] in str(raised.value) and "tables.main" not in str(raised.value)
+
+
+def test_an_owner_pivots_answers_and_asks_for_them_first() -> None:
+    with dp_sql.connect() as owner:
+        owner.execute(TABLES)
+        call = "DP_COUNT(*, epsilon := 10000, max_contributions := 5, privacy_unit := user_id"
+        answers = f"SELECT kind, {call}, groups := [0, 1]) AS n FROM events GROUP BY kind"
+        pivot = "ON kind USING first(n)"
+        for text in (f"WITH a AS ({answers}) PIVOT a {pivot}", f"PIVOT ({answers}) {pivot}",
+                     f"WITH a AS ({answers}) FROM (PIVOT a {pivot})"):  # fmt: skip
+            found = owner.sql(text)
+            assert (found.columns, found.fetchall()) == (["0", "1"], [(400, 400)])
+        with pytest.raises(QueryError, match="reads a, which holds an answer"):
+            owner.sql(
+                f"WITH a AS ({answers}) SELECT {call}) FROM events WHERE kind IN (SELECT kind FROM a)"
+            )
 
 
 def test_an_owners_variable_is_refused_with_a_hint() -> None:

@@ -16,6 +16,7 @@ from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import SchemaName
+from dp_sql.privacy.refusals import OF_PIVOT
 from dp_sql.sql.formatting import quote
 
 
@@ -101,4 +102,7 @@ class PublicConnection(Engine):
         """Refuse all but one SELECT, as DuckDB itself parses it."""
         found = self.connection.extract_statements(sql)
         if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
-            raise NotSupported("Under a policy you can run one SELECT at a time.")
+            hint = (
+                OF_PIVOT if "PIVOT" in sql.upper() else None
+            )  # it makes a type of the values first
+            raise NotSupported("Under a policy you can run one SELECT at a time.", hint=hint)

@@ -18,9 +18,12 @@ def refuse_answers(select: DpSelect, bodies: Mapping[str, str]) -> None:
     """Refuse a source that reads a CTE with DP calls: an answer is no person's row."""
     for name, body in bodies.items():
         if any(one.upper() in FUNCTIONS for one in called(tokenize(body))):
-            read = select.between(select.source)
+            read = select.between((select.source[0], (select.condition or select.source)[1]))
+            before = ""
             for token in read:
-                if token.name is not None and folded(token.name) == name:
+                in_source = token.start < select.source[1] or before in {"FROM", "JOIN"}
+                before = token.upper
+                if in_source and token.name is not None and folded(token.name) == name:
                     message = f"The source reads {token.text}, which holds an answer."
                     hint = "Ask for that answer first, and write its value into this statement."
                     raise token.error(NotSupported, message, hint)
