@@ -157,6 +157,11 @@ def check_written(given: GridArguments) -> None:
         *words, last = argument.tokens
         literal_of_time = name != "step" and last.kind == "string" and len(words) <= 1
         interval = name == "step" and argument.tokens[0].upper == "INTERVAL"
+        if argument.tokens[0].upper in _NOW and name != "step":
+            today = f"DATE '{date.today()}'"
+            instead = [argument.put(today)] if argument.written.rstrip("() ").isidentifier() else []
+            message = f"{name} must be a literal: it is the same whenever the query is asked."
+            raise argument.refuse(message, f"Write the date, as in {name} := {today}.", instead)
         if not (literal_of_time or interval):
             read_number(argument, name)
 
@@ -233,6 +238,7 @@ def _bound(given: Argument, end: str, name: str, kind: str, places: int) -> int:
     return units
 
 
+_NOW = {"CURRENT_DATE", "TODAY", "NOW", "CURRENT_TIMESTAMP", "GET_CURRENT_TIMESTAMP"}
 _STRING = re.compile(r"'([0-9-]{10}(?:[ T][0-9:.]+(?:Z|[+-][0-9:]+)?)?)'")
 
 
@@ -257,7 +263,11 @@ def _units_of_time(given: Argument, end: str, name: str, kind: str) -> int:
             return moment.toordinal() - date(1970, 1, 1).toordinal()
     except ValueError:
         message = f"{end} must be a {kind} literal: that is the type of the column."
-        raise given.refuse(message, f"For example: {end} := {wanted}") from None
+        instead = []
+        if zoned and found is not None and "+" not in found[1] and "Z" not in found[1]:
+            local = f"{found[1]} 00:00:00" if len(found[1]) == 10 else found[1]
+            instead = [given.put(f"TIMESTAMPTZ '{local}+00:00'")]
+        raise given.refuse(message, f"For example: {end} := {wanted}", instead) from None
     since = moment.astimezone(UTC) if zoned else moment.replace(tzinfo=UTC)
     passed = since - datetime(1970, 1, 1, tzinfo=UTC)
     micros = (passed.days * _DAY + passed.seconds) * 10**6 + passed.microseconds

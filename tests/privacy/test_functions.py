@@ -54,7 +54,7 @@ FORMS = [
     "{number} = {number}", "{time} < {time}", "{int} IS DISTINCT FROM {int}", "{int} IN ({int}, 1)",
     "epoch({time})", "epoch_us({time})", "extract('epoch' FROM {date})", "datepart('month', {time})",
     "date({time})", "date_add({time}, INTERVAL 3 DAY)", f"hour({NAMES['TIME']})", f"second({NAMES['TIME']})",
-    *(f"time_bucket(INTERVAL {width}, {NAMES[kind]})" for kind in ("DATE", "TIMESTAMP")
+    *(f"time_bucket(INTERVAL {width}, {NAMES[kind]})" for kind in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
       for width in ("1 WEEK", "7 DAY", "1 MONTH", "15 MINUTES", "1000 YEARS")),
     "{time} AT TIME ZONE 'Europe/Berlin'", "timezone('America/New_York', {time})",
     "hour({time} AT TIME ZONE 'Asia/Kathmandu')", "date_trunc('day', {time} AT TIME ZONE 'Europe/Berlin')",

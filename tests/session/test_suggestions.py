@@ -84,6 +84,9 @@ SELECT DP_TOPK(title, 2, epsilon := 0.1, epsilon := 0.2{{}}) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon := 0.1, mechanism := 'jiont'{{}}) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon := 0.1, counts := 1{{}}) FROM ratings
 SELECT DP_COUNT_DISTINCT(title, 2, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_AVG(score, 0, 5, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_MEDIAN(day, epsilon := 0.1, lower := DATE '2020-01-01', upper := current_date{{}}) FROM ratings
+SELECT DP_MEDIAN(day::TIMESTAMPTZ, epsilon := 0.1, lower := '2020-01-01', upper := '2030-01-01'{{}}) FROM ratings
 SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1, report{{}}) FROM ratings
 SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1, delta := 1e-9{{}}) FROM ratings
 SELECT DP_COUNT_DISTINCT(*, epsilon := 0.1{{}}) FROM ratings

@@ -133,7 +133,8 @@ def _dates(node: Node, a: Value, sign: str, b: Value) -> Value:
         sql = f"({from_to[0].sql} - {from_to[1].sql})"
         return Value(sql, kind, bound=None if kind == "BIGINT" else day.bound)
     if sign not in {"+", "-"} or a.type != "DATE" or b.type not in _TO_INTEGER:
-        raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", _NARROW)
+        hint = "Cast the number of days, with TRY_CAST(… AS INTEGER)."
+        raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", hint)
     few = f"CAST({b.sql} AS INTEGER) BETWEEN -{_MOST_DAYS} AND {_MOST_DAYS}"
     days, near = _MOST_DAYS, f"CASE WHEN {few} THEN CAST({b.sql} AS INTEGER) END"
     if b.literal:
@@ -196,8 +197,8 @@ def bucketed(node: Node, scope: Scope) -> Value:
     number, word = interval_units(node, node.this)
     value = bounded(scope.argument(node.expression))
     years = number // _A_YEAR[word] + 1
-    if value.type not in {"DATE", "TIMESTAMP"} or not number > 0 or years > _MOST_BUCKET_YEARS + 1:
-        why = "time_bucket takes an interval of one unit and a DATE or TIMESTAMP here"
+    if value.type not in DATED or not number > 0 or years > _MOST_BUCKET_YEARS + 1:
+        why = "time_bucket takes an interval of one unit and a date or timestamp here"
         raise refuse(node, why, "For example: time_bucket(INTERVAL 1 WEEK, day).")
     sql = f"system.main.time_bucket({interval(node.this)}, {value.sql})"
     return Value(sql, value.type, bound=(value.bound or 0) + years)
