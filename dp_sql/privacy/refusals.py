@@ -14,6 +14,11 @@ PER_PERSON = (
     "Compute a value of each person in a subquery, and ask about these: SELECT DP_AVG(n, …) FROM "
     "(SELECT user_id, count(*) AS n FROM orders GROUP BY user_id)."
 )
+ALLOWED = (
+    "A source may use private tables, joins of them on the privacy unit, joins with public tables "
+    "and with VALUES, WHERE on one row at a time or on its person's rows, CTEs and subqueries of "
+    "these, GROUP BY the privacy unit, and UNION ALL."
+)
 OF_PIVOT = "Write FROM (SELECT …) PIVOT (first(n) FOR region IN ('north', 'south'))."
 BY_PARAMETER = (
     "Write $d, and pass the value as a parameter: session.sql(query, params={'d': …}). In "
@@ -34,11 +39,13 @@ class Refused(NotPrivate):
 
     offset: the node's place in the SQL that was parsed, where the node does not know it.
     n_parts: of json.key, how many of its names are those of the column; 0 of all else.
+    join: what is to be joined behind the source, so that it has the column.
     """
 
     node: Node
     offset: int | None = None
     n_parts: int = 0
+    join: str = ""
 
 
 class Unbound(SourceError):

@@ -153,7 +153,7 @@ REFUSED = {
     "lower(s ORDER BY i)": "is not supported here: dp_sql cannot prove",
     "year(s)": "year takes a date",
     "extract(millennium FROM ts)": "millennium is not supported",
-    "time_bucket(INTERVAL 1 DAY, tz)": "time_bucket takes",
+    "time_bucket(INTERVAL 1 DAY, ns)": "time_bucket takes",
     "time_bucket(INTERVAL 2000 YEAR, dt)": "time_bucket takes",
     "s GLOB '?'": "GLOB is supported here with",
     "log(2, d)": "only in its basic form",

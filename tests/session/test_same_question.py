@@ -301,6 +301,13 @@ def test_group_by_all_of_answers_names_the_keys(owner: dp_sql.Session) -> None:
     assert owner.sql(proposed).columns == ["status", "s", "n", "mean"]
 
 
+def test_people_of_a_linked_table_are_counted_by_a_join(analyst: dp_sql.Session) -> None:
+    statement = "SELECT DP_COUNT_DISTINCT(customer_id, epsilon := 9) FROM items WHERE quantity > 1"
+    proposed = told(analyst, statement).suggestion
+    assert proposed == statement.replace("items", "items JOIN orders USING (order_id)")
+    assert 0 < analyst.execute(proposed).fetchall()[0][0] <= 70
+
+
 CASE = "CASE WHEN status = 'paid' THEN 1 {}END"
 CORRECTED = {
     "SELECT DP_COUNT_IF(status = 'paid', epsilon := 1{}) FROM orders":

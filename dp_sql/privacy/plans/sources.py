@@ -371,6 +371,10 @@ def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> Quer
         return select.refused(
             refusal.message, position, refusal.hint or "", kind, [part] if part else []
         )
+    if isinstance(refusal, Refused) and refusal.join:
+        end = select.source[1]
+        instead = [f"{select.text[:end]} {refusal.join}{select.text[end:]}"]
+        return select.refused(refusal.message, position, refusal.hint or "", kind, instead)
     instead = select.renamed(refusal.node.name, position, refusal.names)
     instead += respelled(refusal.node, select.tokens, position)
     shared = refusal.names if isinstance(refusal.node, exp.Join) else ()

@@ -15,18 +15,14 @@ from sqlglot import exp
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import FIRST_ROW, Refused, refuse
+from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, refuse
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
-from dp_sql.sql.formatting import literal, shown_name
+from dp_sql.privacy.relations.unknown_names import unknown_column
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import wider
 
-ALLOWED = (
-    "A source may use private tables, joins of them on the privacy unit, joins with public tables "
-    "and with VALUES, WHERE on one row at a time or on its person's rows, CTEs and subqueries of "
-    "these, GROUP BY the privacy unit, and UNION ALL."
-)
 JOINED = (
     "For example: FROM ratings JOIN people USING (user_id), on the privacy unit, or FROM ratings "
     "JOIN catalog USING (title), with a public table."
@@ -203,15 +199,7 @@ class From:
 
     def unknown(self, node: exp.Column) -> Refused:
         """The refusal of a name that is not a column."""
-        names = sorted({name for part in self.parts for name in part.rows.names if name})
-        import difflib  # for errors alone
-
-        near = difflib.get_close_matches(folded(node.name), names, n=3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else ALLOWED
-        refusal = refuse(node, f"{to_sql(node)} is not a column of the source", hint)
-        is_alone = len(node.parts) == 1  # then it may be a string without its quotes
-        refusal.names = [*map(shown_name, near), *([literal(node.name)] if is_alone else [])]
-        return refusal
+        return unknown_column(node, [part.rows for part in self.parts])
 
 
 def in_order(rows: Rows, names: Sequence[str], node: Node) -> Rows:

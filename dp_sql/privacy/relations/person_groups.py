@@ -12,8 +12,8 @@ from dp_sql.privacy.expressions.expression_compiler import is_aggregate, settled
 from dp_sql.privacy.expressions.predicates import boolean
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import FIRST_ROW, refuse
-from dp_sql.privacy.relations.from_clause import ALLOWED, From, FromPart, Rows, column_name, only
+from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, refuse
+from dp_sql.privacy.relations.from_clause import From, FromPart, Rows, column_name, only
 from dp_sql.privacy.relations.tree import Group
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded

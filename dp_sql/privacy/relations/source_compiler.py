@@ -30,12 +30,11 @@ from dp_sql.privacy.expressions.collations import either
 from dp_sql.privacy.expressions.expression_compiler import compiled, settled
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import Refused, Unbound, refuse
+from dp_sql.privacy.refusals import ALLOWED, Refused, Unbound, refuse
 from dp_sql.privacy.relations import joins
 from dp_sql.privacy.relations.base_tables import Tables, no_table
 from dp_sql.privacy.relations.constants import constant_rows
 from dp_sql.privacy.relations.from_clause import (
-    ALLOWED,
     JOINED,
     From,
     FromPart,

@@ -11,8 +11,7 @@ from fractions import Fraction
 import duckdb
 
 from dp_sql.errors import NotSupported, ParseError, QueryError, SourceError, guessed
-from dp_sql.privacy.refusals import WAY_OUT
-from dp_sql.privacy.relations.from_clause import ALLOWED
+from dp_sql.privacy.refusals import ALLOWED, WAY_OUT
 from dp_sql.session.corrections.aggregate_calls import OF_SPREADS, SPREADS
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
