@@ -7,6 +7,7 @@ import random
 import time
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 from sqlglot import exp
@@ -114,6 +115,13 @@ def test_no_time_zone_fails_on_the_times_that_functions_read(wide: Wide) -> None
         times = f"(SELECT t::{kind} AS t FROM (VALUES {near}) AS v(t))"
         every = ", ".join(f"count(timezone({literal(zone)}, t))" for (zone,) in zones)
         assert {*wide.connection.execute(f"SELECT {every} FROM {times}").fetchall()[0]} == {4}
+
+
+@pytest.mark.parametrize("sign", ["=", "<>", "IS DISTINCT FROM", "||"])
+def test_a_sign_before_an_arrow_is_read_as_duckdb_reads_it(sign: str, wide: Wide) -> None:
+    text = NAMES["VARCHAR"]
+    assert wide.check(f"'s' {sign} ({text} ->> 'a')") and wide.check(f"({text} ->> 'a') {sign} 's'")
+    assert wide.check(f"'s' {sign} {text} ->> 'a'") == (not duckdb.__version__.startswith("1."))
 
 
 LISTS = {

@@ -50,6 +50,11 @@ _LONG_TEXT = 100  # no number, date, time, UUID or boolean is longer as a string
 _REPEATED = re.compile(r"\{(\d*)(?:,(\d*))?\}", re.ASCII)
 # What DuckDB knows; it reads the format of a time with a zone only when there is a row.
 _FORMAT = re.compile(r"(?:%[YmdHMSjUWVGuwaAbBypIf%]|%-[mdHMSjyI]|[^%\0])*", re.ASCII)
+_ARROWS = (exp.JSONExtract, exp.JSONExtractScalar)
+# DuckDB 1 reads ('1' = json) ->> 'a', and sqlglot '1' = (json ->> 'a').
+_ARROW_FIRST = (
+    """CASE WHEN '1' = '{"a": "1"}'::JSON ->> 'a' THEN 1 ELSE system.main.error('') END"""
+)
 _KEY = re.compile(r"[^\W\d]\w*")
 
 
@@ -136,6 +141,9 @@ def is_call(node: Node) -> bool:
 
 def call(node: Node, scope: Scope) -> Value:
     """A call of a function of the table; Refused where an argument is not what it takes."""
+    is_right = isinstance(node.parent, exp.Binary) and node.arg_key == "expression"
+    if is_right and isinstance(node, _ARROWS) and not scope.schema.runs(_ARROW_FIRST):
+        raise refuse(node, "Put brackets around this: DuckDB 1 reads the sign before it first")
     return applied(*_read(node), node, scope)
 
 
