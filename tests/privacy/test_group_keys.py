@@ -129,6 +129,23 @@ def test_a_key_ends_where_it_ends_for_duckdb(
     assert analyst.sql(text).columns[0] == name
 
 
+def test_groups_of_an_item_that_is_called_as_its_column(
+    owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    asked = f"SELECT date_trunc('week', day) AS day, {count(f'range({_DAYS})')} FROM seen GROUP BY "
+    with pytest.raises(ArgumentError, match="A different question that works") as refused:
+        analyst.sql(f"{asked}Day ORDER BY 2")
+    assert refused.value.suggestion == f"{asked}1 ORDER BY 2"
+    assert [n for _, n in both(str(refused.value.suggestion), owner, analyst)] == [42, 42]
+    for listed, groups, key in [
+        ("upper(region) AS region", "regions.name", "seen.region"),
+        ("(region) AS region", "regions.name", "region"),
+        ("upper(title) AS title", "pairs.title", "title"),
+        ("upper(region) AS r", "['north']", "region"),
+    ]:
+        both(f"SELECT {listed}, {count(groups)} FROM seen GROUP BY {key}", owner, analyst)
+
+
 def test_the_unit_of_an_interval_is_no_alias(
     owner: dp_sql.Session, analyst: dp_sql.Session
 ) -> None:
