@@ -318,6 +318,21 @@ def test_the_groups_of_an_expression_follow_from_the_declared_values_of_its_colu
     assert sorted((k,) for k in listed) == expected
 
 
+@pytest.mark.parametrize(
+    ("keys", "n"),
+    [("region, upper(region)", 2), ("year(day), week(day), region", 6), ("dayname(day), isodow(day)", 1),
+     ("day, isodow(day)", 3), ("date_trunc('month', day), lower(region), month(day)", 2),
+     ("region, title, upper(region)", 0), ("region, region = 'north'", 4)],
+)  # fmt: skip
+def test_only_combinations_that_declared_values_have_are_groups(
+    keys: str, n: int, declaring: dp_sql.Session
+) -> None:
+    asked = f"SELECT {keys}, {count()} FROM seen GROUP BY ALL"
+    found = declaring.sql(asked).fetchall()
+    assert len(found) == (n or 12)  # the values of title are observed, and crossed with the others
+    assert all(row[1] == row[0].upper() for row in found if keys == "region, upper(region)")
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("key", [
     "coalesce(region, 'none')", "ifnull(region, 'none')", "CASE WHEN region IS NULL THEN 'none' ELSE region END",
