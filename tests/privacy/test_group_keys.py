@@ -154,6 +154,7 @@ def test_the_unit_of_an_interval_is_no_alias(
     assert [n for _, n in both(text, owner, analyst)] == [0, 6]
 
 
+_ROLLING = "date_trunc('month', DATE '2024-01-20'), least(current_date, DATE '2024-01-15')"
 _DAYS = "DATE '2024-01-01', DATE '2024-01-15', INTERVAL 7 DAYS"
 
 
@@ -169,6 +170,11 @@ _DAYS = "DATE '2024-01-01', DATE '2024-01-15', INTERVAL 7 DAYS"
         ("day::TIMESTAMPTZ", f"generate_series({_DAYS.replace('DATE', 'TIMESTAMPTZ')})", [6, 6, 0]),
         ("day::TIMESTAMPTZ", "weeks.week", [6, 6, 0]),
         ("day", f"(SELECT d::DATE FROM range({_DAYS}) AS t(d))", [6, 6]),
+        ("day", f"generate_series({_ROLLING}, INTERVAL 7 DAY)", [6, 6, 0]),
+        ("day", f"range({_ROLLING}, '7 days'::INTERVAL)", [6, 6]),
+        ("day", f"(SELECT d::DATE FROM range({_ROLLING}, INTERVAL 7 DAY) AS t(d))", [6, 6]),
+        ("day", "range(today(), current_date + INTERVAL 3 DAY, INTERVAL 1 DAY)", [0, 0, 0]),
+        ("user_id % 4", "range(year(current_date) // 9999, month(DATE '2024-03-01'))", [21] * 3),
         ("user_id % 4", "(FROM range(3))", [21, 21, 21]),
         ("user_id % 4", "(SELECT * FROM generate_series(-1, 4, 2))", [0, 21, 21]),
         ("user_id % 4", "(SELECT CAST(i AS INTEGER) FROM range(3, 5) AS t(i))", [21, 0]),
@@ -200,6 +206,9 @@ def test_a_series_of_literals_is_public(
         ("(FROM range(1000000000000))", "up to 10000 values"),
         ("(FROM range(0, 9, 0))", "cannot be 0"),
         ("(FROM range(user_id))", "tables, views, CTEs"),
+        ("range(year(day), 2030)", "tables, views, CTEs"),
+        ("range(current_date, (SELECT max(day) FROM seen), INTERVAL 1 DAY)", "people's rows"),
+        ("range(current_date, current_date + INTERVAL 1 YEAR, INTERVAL 1 SECOND)", "10000 values"),
         ("(SELECT user_id FROM range(9) AS t(i))", "user_id is not a column"),
         ("(SELECT unnest(range(9)) FROM seen)", "unnest|people's rows"),
         ("(SELECT unnest(range(9)) WHERE false)", "needs a FROM"),

@@ -146,7 +146,8 @@ class Source(NamedTuple):
         """
         select = self.select
         try:
-            counted = series_values(tree_of(given.sql), self.compiler.tables.schema)
+            tables = self.compiler.tables
+            counted = series_values(tree_of(given.sql), tables.schema, tables.now)
             if counted is not None:
                 return f"SELECT value AS c0 FROM ({counted.select}) AS __dp_series", [counted]
             rows = self.compiler.query(tree_of(given.sql))
