@@ -277,6 +277,31 @@ def test_groups_of_a_truncated_date_are_proposed_as_a_series(
     assert len(analyst.sql(caught.value.suggestion).fetchall()) == n
 
 
+@pytest.mark.parametrize(
+    ("key", "kept", "groups"),
+    [
+        ("day", "day BETWEEN '2023-12-30' AND '2024-01-02'", "DATE '2023-12-30', DATE '2024-01-02', INTERVAL 1 DAY"),
+        ("seen.day", "day > '2024-01-01' AND '2024-01-05' > day", "DATE '2024-01-02', DATE '2024-01-04', INTERVAL 1 DAY"),
+        ("date_trunc('week', day)::DATE", "day >= '2024-01-03' AND day < '2024-01-15'", "DATE '2024-01-01', DATE '2024-01-08', INTERVAL 7 DAY"),
+        ("date_trunc('quarter', day)", "day::DATE <= DATE '2024-08-08' AND user_id > 3 AND day >= '2024-05-05'", "DATE '2024-04-01', DATE '2024-07-01', INTERVAL 3 MONTH"),
+        ("date_trunc('hour', day)", "day >= '2024-01-03' AND day <= '2024-01-04'", "TIMESTAMP '2024-01-03 00:00:00', TIMESTAMP '2024-01-04 00:00:00', INTERVAL 1 HOUR"),
+        ("time_bucket(INTERVAL '1 day', day)", "day > today() - 7", "date_trunc('day', current_date - 7), current_date, INTERVAL 1 DAY"),
+        ("year(day)", "day BETWEEN '2023-12-30' AND '2024-01-02'", "range(2023, 2025)"),
+        ("day + 3", "day BETWEEN '2025-12-30' AND '2026-01-02'", "DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY"),
+        ("day", "day > '2025-03-01' OR region = 'north'", "DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY"),
+    ],
+)  # fmt: skip
+def test_proposed_dates_are_those_that_where_keeps(
+    key: str, kept: str, groups: str, analyst: dp_sql.Session
+) -> None:
+    with pytest.raises(dp_sql.QueryError) as caught:
+        analyst.sql(f"SELECT {key} AS d, {count()} FROM seen WHERE {kept} GROUP BY d")
+    assert f"{groups})" in str(caught.value.suggestion)
+    is_all = "DATE '2024-01-31'" not in groups and "current_date" not in groups
+    assert ("Examples to replace: groups" not in str(caught.value)) == is_all
+    analyst.sql(str(caught.value.suggestion))
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("groups", "expected"),
