@@ -31,10 +31,14 @@ _Bound = datetime | str | None  # a literal, or SQL that is computed from the cu
 
 
 class Dates(NamedTuple):
-    """Groups as a statement writes them; asked: whether they are all that its WHERE keeps."""
+    """Groups as a statement writes them.
+
+    asked: whether they are all that its WHERE keeps. bounded: whether they begin where it does.
+    """
 
     written: str
     asked: bool
+    bounded: bool = True
 
 
 def date_groups(key: str, kind: str, of_days: bool, condition: str | None) -> Dates | None:
@@ -51,14 +55,14 @@ def date_groups(key: str, kind: str, of_days: bool, condition: str | None) -> Da
     if is_year:
         if isinstance(low, datetime) and isinstance(high, datetime):
             return Dates(f"range({low.year}, {high.year + 1})", asked)
-        return Dates("range(2020, 2027)", asked=False)
+        return Dates("range(2020, 2027)", asked=False, bounded=False)
     last, step = _UNITS[unit]
     if low is None:
         first, end, asked = _literal(_FIRST, unit), _literal(last, unit), False
     else:
         first = _written(low, unit)
         end = "current_date" if high is None else _written(high, unit)
-    return Dates(f"(FROM generate_series({first}, {end}, INTERVAL {step}))", asked)
+    return Dates(f"(FROM generate_series({first}, {end}, INTERVAL {step}))", asked, low is not None)
 
 
 def _written(bound: datetime | str, unit: str) -> str:

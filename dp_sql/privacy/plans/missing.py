@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dp_sql.sql.dp_select import DpSelect
     from dp_sql.sql.given import Reference
 
+_DELTA = "1e-9"
 Declared = Callable[[Value], object]
 
 
@@ -40,6 +41,7 @@ def refuse_missing(
     """
     select, needed, added = source.select, [], []
     public: list[str] = []
+    guesses: list[str] = []  # sets of which nothing is known
 
     def known(value: Value) -> object:
         found = declared(value)
@@ -54,7 +56,9 @@ def refuse_missing(
         if dates is not None:
             found = dates.written if dates.asked else None
         public.extend([found] if found else [])
-        return found or (dates.written if dates else example_list(value.type, size))
+        guess = dates.written if dates else example_list(value.type, size)
+        guesses.extend([] if found or (dates and dates.bounded) else [guess])
+        return found or guess
 
     if call.missing:
         needed.append(EPSILON)
@@ -74,9 +78,23 @@ def refuse_missing(
         needed.append(CAP)
         added.append("max_groups_contributed := 1")
     if needed:
-        refusal = missing(select.text, call.function.name, (call.start, call.end), needed, added)
+        span, others = (call.start, call.end), _with_delta(call, added, policy) if guesses else []
+        listed = [*others, added]
+        refusal = missing(select.text, call.function.name, span, needed, listed[0], listed[1:])
+        if others and not call.function.shape.finds_items:
+            refusal.hint = "delta finds the groups that enough people are in."
         refusal.public = public
         raise refusal
+
+
+def _with_delta(call: DpCall, added: Sequence[str], policy: Policy) -> list[list[str]]:
+    """The added arguments with a delta that finds items, or groups, if the policy allows one."""
+    limit, finds_items = policy.limits.max_delta_per_query, call.function.shape.finds_items
+    replaced = "domain := " if finds_items else "groups := "
+    if not limit or "delta" in call.given or not any(one.startswith(replaced) for one in added):
+        return []
+    delta = f"delta := {_DELTA if limit >= Fraction(_DELTA) else in_words(limit)}"
+    return [[delta if one.startswith(replaced) else one for one in added]]
 
 
 def refuse_no_epsilon(select: DpSelect, call: DpCall, policy: Policy) -> None:
