@@ -133,7 +133,7 @@ class _PublicSets(PublicSets):
             return own
         declared = self.declared(item.image[0])
         known = isinstance(declared, tuple) and _suits_days(declared, item.image, self.schema)
-        return declared if known else own
+        return declared if known or declared == "enum" else own
 
     def related(self, keys: Sequence[Value]) -> list[Related]:
         """Also keys of one column whose values the policy declares."""
