@@ -11,8 +11,8 @@ from typing import Any
 
 from dp_sql.engines.protocol import Pairs, PartedEngine, PartedQuestion, PublicRows, exact_in_arrow
 from dp_sql.errors import InternalError
-from dp_sql.privacy.plans.groups import crossed
 from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.plans.related_keys import crossed
 from dp_sql.privacy.private_sql import parted_sql
 from dp_sql.privacy.private_sql.group_ctes import groups_sql
 from dp_sql.privacy.private_sql.release_select import merged_sql

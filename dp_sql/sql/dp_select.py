@@ -12,7 +12,7 @@ from dp_sql.sql.call_places import check_place, repeated
 from dp_sql.sql.clauses import Clause, SelectText, Span, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import PublicSet, Reference, SetPerKey
-from dp_sql.sql.group_keys import equal_places, group_keys, without_alias
+from dp_sql.sql.group_keys import equal_places, group_keys, refuse_two_meanings, without_alias
 from dp_sql.sql.tokens import (
     Token,
     folded,
@@ -228,6 +228,8 @@ def _read_select(
         of_groups = []  # refused when planned
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
     _check_groups(tokens, places, calls, bool(keys))
+    if (stated_groups := next((c.groups for c in calls if c.groups), None)) is not None:
+        refuse_two_meanings(tokens, items, keys, stated_groups)
     for key in keys:
         if group and key.is_expression and not all(call.parameters.reads_people for call in calls):
             message = "GROUP BY beside DP_SELECT takes columns of the scores."

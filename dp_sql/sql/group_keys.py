@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dp_sql.errors import NotSupported
+from dp_sql.errors import ArgumentError, NotSupported
 from dp_sql.sql.clauses import Clause
-from dp_sql.sql.given import Reference
+from dp_sql.sql.given import PublicSet, Reference, SetPerKey
+from dp_sql.sql.restated import OtherQuestion
 from dp_sql.sql.sqlglot_tree import projection
-from dp_sql.sql.tokens import Token, dotted_names, folded, matching, split, text_of, tokenize
+from dp_sql.sql.tokens import Token, dotted_names, folded, matching, put, split, text_of, tokenize
 
 TokenSpan = tuple[int, int]  # indices of tokens: [start, stop)
 
@@ -49,6 +50,38 @@ def group_keys(
             raise tokens[start].error(NotSupported, f"GROUP BY has {wrong}.")
         names.add(name)
     return tuple(keys.values())
+
+
+def refuse_two_meanings(
+    tokens: Sequence[Token],
+    items: Sequence[TokenSpan],
+    keys: Sequence[Reference],
+    groups: PublicSet | SetPerKey,
+) -> None:
+    """Refuse stated groups of a column of which an item of the same name is computed.
+
+    GROUP BY means the column, and the groups may be meant for the item: coalesce(x, 'none') AS x.
+    """
+    sets = groups.sets if isinstance(groups, SetPerKey) else [groups] * len(keys)
+    for key, given in zip(keys, sets, strict=False):
+        shown = key.parts[-1]
+        is_own = isinstance(given, Reference) and folded(given.parts[-1]) in {
+            folded(shown), "observed"
+        }  # fmt: skip
+        if is_own or key.is_expression or len(key.parts) > 1:
+            continue
+        for number, item in enumerate(items, start=1):
+            expression, name = without_alias(tokens, item)
+            start, stop = _without_brackets(tokens, expression)
+            if name is None or folded(name) != folded(shown) or dotted_names(tokens[start:stop]):
+                continue
+            of_item = text_of(tokens[slice(*expression)])
+            place = next(t for t in tokens if t.start == key.position)
+            message = f"GROUP BY {key.text} means the column {shown}, and not {of_item}."
+            hint = f"Write GROUP BY {number} for the expression, whose groups these may be."
+            hint += " For the column, give the expression another alias."
+            by_number = OtherQuestion(put([place], str(number)))
+            raise place.error(ArgumentError, message, hint, [by_number])
 
 
 def equal_places(tokens: Sequence[Token], key: Reference, is_whole: bool) -> list[TokenSpan]:

@@ -1,7 +1,13 @@
-"""A corrected statement that asks the same by construction, so that no one need compare the two."""
+"""Corrected statements of which it is known what they ask, so that no one need compare them."""
 
 
 class Restated(str):
     """A statement in other words: a CAST as TRY_CAST, make_date(2024, 1, 31) as its literal."""
+
+    __slots__ = ()
+
+
+class OtherQuestion(str):
+    """A statement that asks something else, and perhaps what was meant: GROUP BY 1 for BY name."""
 
     __slots__ = ()

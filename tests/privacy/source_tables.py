@@ -102,7 +102,7 @@ CONDITIONS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("text", "folded"), _TEXTS),
     **dict.fromkeys(("date", "time", "zone", "nano", "sec"), _DATES),
     "enum": ["{} = 'novel'", "{} < 'novel'", "{} IN ('novel', 'other')", "{} BETWEEN 'a' AND 'o'",
-             "{} <> 'nothing'", "{} >= 'essay'"],
+             "{} <> 'nothing'", "{} >= 'essay'", "{} LIKE 'n%'", "upper({}) = 'NOVEL'"],
     "bool": ["{}", "NOT {}", "{} = TRUE", "{} IS TRUE", "{} IS NOT FALSE", "coalesce({}, FALSE)"],
     "clock": ["{} > '12:00:00'", "{} = TIME '00:00:00'"],
     "uuid": ["{} = '00000000-0000-0000-0000-000000000000'"],

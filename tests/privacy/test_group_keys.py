@@ -132,6 +132,23 @@ def test_a_key_ends_where_it_ends_for_duckdb(
     assert analyst.sql(text).columns[0] == name
 
 
+def test_groups_of_an_item_that_is_called_as_its_column(
+    owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    asked = f"SELECT date_trunc('week', day) AS day, {count(f'range({_DAYS})')} FROM seen GROUP BY "
+    with pytest.raises(ArgumentError, match="A different question that works") as refused:
+        analyst.sql(f"{asked}Day ORDER BY 2")
+    assert refused.value.suggestion == f"{asked}1 ORDER BY 2"
+    assert [n for _, n in both(str(refused.value.suggestion), owner, analyst)] == [42, 42]
+    for listed, groups, key in [
+        ("upper(region) AS region", "regions.name", "seen.region"),
+        ("(region) AS region", "regions.name", "region"),
+        ("upper(title) AS title", "pairs.title", "title"),
+        ("upper(region) AS r", "['north']", "region"),
+    ]:
+        both(f"SELECT {listed}, {count(groups)} FROM seen GROUP BY {key}", owner, analyst)
+
+
 def test_the_unit_of_an_interval_is_no_alias(
     owner: dp_sql.Session, analyst: dp_sql.Session
 ) -> None:
@@ -140,6 +157,7 @@ def test_the_unit_of_an_interval_is_no_alias(
     assert [n for _, n in both(text, owner, analyst)] == [0, 6]
 
 
+_ROLLING = "date_trunc('month', DATE '2024-01-20'), least(current_date, DATE '2024-01-15')"
 _DAYS = "DATE '2024-01-01', DATE '2024-01-15', INTERVAL 7 DAYS"
 
 
@@ -155,6 +173,11 @@ _DAYS = "DATE '2024-01-01', DATE '2024-01-15', INTERVAL 7 DAYS"
         ("day::TIMESTAMPTZ", f"generate_series({_DAYS.replace('DATE', 'TIMESTAMPTZ')})", [6, 6, 0]),
         ("day::TIMESTAMPTZ", "weeks.week", [6, 6, 0]),
         ("day", f"(SELECT d::DATE FROM range({_DAYS}) AS t(d))", [6, 6]),
+        ("day", f"generate_series({_ROLLING}, INTERVAL 7 DAY)", [6, 6, 0]),
+        ("day", f"range({_ROLLING}, '7 days'::INTERVAL)", [6, 6]),
+        ("day", f"(SELECT d::DATE FROM range({_ROLLING}, INTERVAL 7 DAY) AS t(d))", [6, 6]),
+        ("day", "range(today(), current_date + INTERVAL 3 DAY, INTERVAL 1 DAY)", [0, 0, 0]),
+        ("user_id % 4", "range(year(current_date) // 9999, month(DATE '2024-03-01'))", [21] * 3),
         ("user_id % 4", "(FROM range(3))", [21, 21, 21]),
         ("user_id % 4", "(SELECT * FROM generate_series(-1, 4, 2))", [0, 21, 21]),
         ("user_id % 4", "(SELECT CAST(i AS INTEGER) FROM range(3, 5) AS t(i))", [21, 0]),
@@ -186,6 +209,9 @@ def test_a_series_of_literals_is_public(
         ("(FROM range(1000000000000))", "up to 10000 values"),
         ("(FROM range(0, 9, 0))", "cannot be 0"),
         ("(FROM range(user_id))", "tables, views, CTEs"),
+        ("range(year(day), 2030)", "tables, views, CTEs"),
+        ("range(current_date, (SELECT max(day) FROM seen), INTERVAL 1 DAY)", "people's rows"),
+        ("range(current_date, current_date + INTERVAL 1 YEAR, INTERVAL 1 SECOND)", "10000 values"),
         ("(SELECT user_id FROM range(9) AS t(i))", "user_id is not a column"),
         ("(SELECT unnest(range(9)) FROM seen)", "unnest|people's rows"),
         ("(SELECT unnest(range(9)) WHERE false)", "needs a FROM"),
@@ -254,6 +280,31 @@ def test_groups_of_a_truncated_date_are_proposed_as_a_series(
     assert len(analyst.sql(caught.value.suggestion).fetchall()) == n
 
 
+@pytest.mark.parametrize(
+    ("key", "kept", "groups"),
+    [
+        ("day", "day BETWEEN '2023-12-30' AND '2024-01-02'", "DATE '2023-12-30', DATE '2024-01-02', INTERVAL 1 DAY"),
+        ("seen.day", "day > '2024-01-01' AND '2024-01-05' > day", "DATE '2024-01-02', DATE '2024-01-04', INTERVAL 1 DAY"),
+        ("date_trunc('week', day)::DATE", "day >= '2024-01-03' AND day < '2024-01-15'", "DATE '2024-01-01', DATE '2024-01-08', INTERVAL 7 DAY"),
+        ("date_trunc('quarter', day)", "day::DATE <= DATE '2024-08-08' AND user_id > 3 AND day >= '2024-05-05'", "DATE '2024-04-01', DATE '2024-07-01', INTERVAL 3 MONTH"),
+        ("date_trunc('hour', day)", "day >= '2024-01-03' AND day <= '2024-01-04'", "TIMESTAMP '2024-01-03 00:00:00', TIMESTAMP '2024-01-04 00:00:00', INTERVAL 1 HOUR"),
+        ("time_bucket(INTERVAL '1 day', day)", "day > today() - 7", "date_trunc('day', current_date - 7), current_date, INTERVAL 1 DAY"),
+        ("year(day)", "day BETWEEN '2023-12-30' AND '2024-01-02'", "range(2023, 2025)"),
+        ("day + 3", "day BETWEEN '2025-12-30' AND '2026-01-02'", "DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY"),
+        ("day", "day > '2025-03-01' OR region = 'north'", "DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY"),
+    ],
+)  # fmt: skip
+def test_proposed_dates_are_those_that_where_keeps(
+    key: str, kept: str, groups: str, analyst: dp_sql.Session
+) -> None:
+    with pytest.raises(dp_sql.QueryError) as caught:
+        analyst.sql(f"SELECT {key} AS d, {count()} FROM seen WHERE {kept} GROUP BY d")
+    assert f"{groups})" in str(caught.value.suggestion)
+    is_all = "DATE '2024-01-31'" not in groups and "current_date" not in groups
+    assert ("Examples to replace: groups" not in str(caught.value)) == is_all
+    analyst.sql(str(caught.value.suggestion))
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("groups", "expected"),
@@ -302,6 +353,21 @@ def test_the_groups_of_an_expression_follow_from_the_declared_values_of_its_colu
     top = f"DP_TOPK({key}, {len(expected)}, {SURE})"
     ((listed,),) = declaring.sql(f"SELECT {top} FROM seen").fetchall()
     assert sorted((k,) for k in listed) == expected
+
+
+@pytest.mark.parametrize(
+    ("keys", "n"),
+    [("region, upper(region)", 2), ("year(day), week(day), region", 6), ("dayname(day), isodow(day)", 1),
+     ("day, isodow(day)", 3), ("date_trunc('month', day), lower(region), month(day)", 2),
+     ("region, title, upper(region)", 0), ("region, region = 'north'", 4)],
+)  # fmt: skip
+def test_only_combinations_that_declared_values_have_are_groups(
+    keys: str, n: int, declaring: dp_sql.Session
+) -> None:
+    asked = f"SELECT {keys}, {count()} FROM seen GROUP BY ALL"
+    found = declaring.sql(asked).fetchall()
+    assert len(found) == (n or 12)  # the values of title are observed, and crossed with the others
+    assert all(row[1] == row[0].upper() for row in found if keys == "region, upper(region)")
 
 
 @pytest.mark.one_in(3)

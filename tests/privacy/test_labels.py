@@ -61,6 +61,29 @@ def test_the_labels_of_a_private_enum_are_nowhere(visitor: AnalystSession, text:
     assert "canary" not in shown and "ENUM" not in shown.upper()
 
 
+def test_public_labels_are_strings_in_expressions_and_groups(
+    labelled: AnalystSession, fresh: AnalystSession
+) -> None:
+    asked = f"SELECT {{}} AS m, DP_COUNT(*, {SURE}) AS n FROM visits GROUP BY m"
+    counts = {str(mood): n for mood, n in labelled.sql(asked.format("mood")).fetchall()}
+    for key in ("mood::VARCHAR", "coalesce(mood, 'none')", "upper(mood)"):
+        found = dict(labelled.sql(asked.format(key)).fetchall())
+        expected = {label.upper() if "upper" in key else label: n for label, n in counts.items()}
+        assert found == expected | ({"none": 0} if "none" in key else {})
+        with pytest.raises(errors.ArgumentError, match="declares none") as refused:
+            fresh.sql(asked.format(key))
+        assert "canary" not in str(refused.value)
+    for condition in ("mood LIKE 'canary%'", "upper(mood) LIKE '%'", "trim(mood) ILIKE 'CANARY%'"):
+        assert counted(labelled, condition) == sum(counts.values())
+    assert counted(labelled, "mood NOT LIKE '%c%'") == 0
+
+
+def counted(session: AnalystSession, condition: str) -> object:
+    text = f"SELECT DP_COUNT(*, {SURE}) FROM visits WHERE {condition}"
+    ((n,),) = session.sql(text).fetchall()
+    return n
+
+
 @pytest.mark.parametrize(
     "text",
     [

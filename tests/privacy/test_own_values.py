@@ -29,6 +29,7 @@ PARTS = [
     "quarter", "month", "week", "weekofyear", "day", "dayofyear", "doy", "dayofweek", "dow",
     "weekday", "isodow", "hour", "minute", "second", "dayname", "monthname",
 ]  # fmt: skip
+TIMES = ["hour", "minute", "second"]
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,37 @@ def test_groups_that_no_one_declares(
     if "::" not in key:  # known by the values of is_open, which is a column for an owner
         mine = owner.sql(asked.replace("10000)", "10000, privacy_unit := user_id)")).fetchall()
         assert dict(mine) == found
+
+
+@pytest.mark.parametrize(
+    ("keys", "n_groups"),
+    [
+        ("dayname(moment), isodow(moment)", 7), ("(weekday(moment)), is_open, dayname(moment)", 14),
+        ("monthname(moment), month(moment), quarter(moment)", 12),
+        ("month(moment), day(moment)", 366), ("hour(moment), minute(moment)", 1440),
+        ("dayname(moment), isodow(moment + INTERVAL 1 DAY)", 49), ("stars > 3, stars > 4", 4),
+    ],
+)  # fmt: skip
+def test_only_possible_combinations_of_parts_are_groups(
+    keys: str, n_groups: int, analyst: dp_sql.Session, owner: dp_sql.Session, folder: Path
+) -> None:
+    asked = f"SELECT {keys}, DP_COUNT(*, epsilon := 10000) FROM seen GROUP BY ALL"
+    found = analyst.sql(asked).fetchall()
+    with duckdb.connect(folder / "a.duckdb", read_only=True) as con:
+        expected = con.execute(f"SELECT {keys}, count(*) FROM seen GROUP BY ALL").fetchall()
+    assert len(found) == n_groups and {row for row in found if row[-1]} == {*expected}
+    mine = owner.sql(asked.replace("10000)", "10000, privacy_unit := user_id)")).fetchall()
+    assert sorted(mine) == sorted(found)
+
+
+def test_four_hundred_years_have_all_combinations() -> None:
+    named = [f"{p}(d)" if p.endswith("name") else f"date_part('{p}', d)" for p in PARTS]
+    listed = ", ".join(one for one in named if not any(f"'{t}'" in one for t in TIMES))
+    of_days = f"SELECT {listed} FROM (SELECT {{}} + i::INTEGER AS d FROM range(146097) AS t(i))"
+    calendar = of_days.format("DATE '2000-01-01'")
+    for first in ("DATE '1583-05-20'", "DATE '0300-02-01 (BC)'", "DATE '200123-06-01 (BC)'"):
+        other = of_days.format(first)
+        assert duckdb.sql(f"{other} EXCEPT {calendar}").fetchall() == []
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,31 @@ def test_under_a_policy_groups_are_found_and_kept(tmp_path: Path) -> None:
             )
 
 
+def test_a_delta_is_proposed_where_the_policy_allows_one(tmp_path: Path) -> None:
+    asked = {
+        "SELECT town, DP_COUNT(*, epsilon := 1) FROM towns GROUP BY town": "epsilon := 1, delta := 1e-9)",
+        "SELECT town, count(*) FROM towns GROUP BY 1": "epsilon := 1, delta := 1e-9)",
+        "SELECT town, DP_SUM(kind, epsilon := 1) FROM towns GROUP BY town": "delta := 1e-9, max_groups_contributed := 1)",
+        "SELECT DP_TOPK(town, 2, epsilon := 1) FROM towns": "epsilon := 1, delta := 1e-9)",
+        "SELECT town, DP_TOPK(kind, 1, epsilon := 1) FROM towns GROUP BY 1": "epsilon := 1, delta := 1e-9, groups := ['value 1'], ",
+    }  # fmt: skip
+    with of_towns(tmp_path, "") as session:
+        for text, proposed in asked.items():
+            with pytest.raises(
+                dp_sql.QueryError, match=r"Examples to replace: .*delta by"
+            ) as found:
+                session.sql(text)
+            assert proposed in str(found.value.suggestion)
+            rows(session, str(found.value.suggestion))
+    policy = tmp_path / "policy.toml"
+    without = policy.read_text().replace("delta = 1e-4", "delta = 0")
+    policy.write_text(without.replace("ledger.sqlite", "other.sqlite"))
+    with dp_sql.connect(tmp_path / "towns.duckdb", policy=policy, analyst="ann") as session:
+        with pytest.raises(dp_sql.QueryError) as found:
+            session.sql(next(iter(asked)))
+        assert "groups := ['value 1']" in str(found.value.suggestion)  # no delta is left
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("share", ["", "discovery_share = 0.1"])
 @pytest.mark.parametrize("named", ['"zcdp"', '"pld"\nrelease_epsilon = 2'])

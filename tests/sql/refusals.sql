@@ -358,6 +358,10 @@ SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, gro
 -- ^ ['a']
 SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['a'], max_groups_contributed := 2) FROM ratings GROUP BY title, year
 
+-- ArgumentError: GROUP BY title means the column title, and not coalesce(title, 'none').
+-- ^ title, year
+SELECT coalesce(title, 'none') AS title, year, DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := (['none'], [1])) FROM ratings GROUP BY title, year
+
 -- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000
 -- ^ 0)
 SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['a'], max_groups_contributed := 0) FROM ratings GROUP BY title

@@ -69,8 +69,14 @@ def text(node: Node, value: Value) -> Value:
     return Value(f"CAST({value.sql} AS VARCHAR)", "VARCHAR", bound=bound)
 
 
+def as_string(node: Node, value: Value) -> Value:
+    """A string, which DuckDB also reads an ENUM as; other values as they are."""
+    return text(node, value) if family(value.type) == "ENUM" else value
+
+
 def of_string(word: str, node: Node, value: Value, *more: str) -> Value:
     """A function of a string; what it returns keeps the collation."""
+    value = as_string(node, value)
     if family(value.type) != "VARCHAR":
         raise refuse(node, f"This function takes a string, not {value.type}")
     read = bounded(value)
@@ -292,8 +298,7 @@ def _string(name: str, kind: str, value: Value, node: Node) -> Value:
         return value._replace(sql=f"(CASE WHEN {valid} THEN {value.sql} END)", type="JSON")
     if kind == "text":
         value = text(node, value)
-    if family(value.type) == "ENUM":
-        value = text(node, value)
+    value = as_string(node, value)
     if value.type == "NULL":
         return value
     if value.type != "VARCHAR":

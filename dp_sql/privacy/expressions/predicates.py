@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.calls import applied
+from dp_sql.privacy.expressions.calls import applied, as_string
 from dp_sql.privacy.expressions.choices import one_type
 from dp_sql.privacy.expressions.collations import BINARY, PLAIN, agree, escaped, like, under
 from dp_sql.privacy.expressions.comparisons import beside
@@ -232,7 +232,7 @@ def like_escaped(node: Node, scope: Scope) -> Value:
 
 def like_pattern(node: Node, scope: Scope, escape: str = "") -> Value:
     """LIKE or ILIKE with a literal pattern."""
-    value, pattern = scope.operand(node.this), node.expression
+    value, pattern = as_string(node, scope.operand(node.this)), node.expression
     plain = isinstance(pattern, exp.Literal) and pattern.is_string and "\0" not in pattern.this
     if family(value.type) != "VARCHAR" or not plain:
         raise refuse(node, "LIKE is supported only for a string column and a pattern in quotes")

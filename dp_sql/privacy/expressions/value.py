@@ -25,6 +25,7 @@ class Value(NamedTuple):
     image: of an item or key that is computed from one column alone: that column, and the SQL over
         its values in a column `item`.
     own_values: of an item or key, literals of all its values, where its form alone tells them.
+    day_part: of a part of a date that has such values, its name and the SQL of the date; or ().
     """
 
     sql: str
@@ -37,6 +38,7 @@ class Value(NamedTuple):
     literal: str = ""
     image: tuple[Value, str] | None = None
     own_values: tuple[str, ...] = ()
+    day_part: tuple[str, ...] = ()
 
     @property
     def shape(self) -> str:

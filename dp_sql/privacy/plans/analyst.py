@@ -6,7 +6,7 @@ policy declares; another private column is never one. Reads no private row, exce
 columns that the policy calls `"observed"`: these are public, as the owner declared.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
@@ -28,6 +28,7 @@ from dp_sql.privacy.plans.groups import PublicSets
 from dp_sql.privacy.plans.missing import refuse_missing, refuse_no_epsilon
 from dp_sql.privacy.plans.own_values import OwnValues
 from dp_sql.privacy.plans.plan import Groups, Plan
+from dp_sql.privacy.plans.related_keys import Related, alike
 from dp_sql.privacy.plans.scores import policy_scores_plan
 from dp_sql.privacy.plans.sources import CallRows, compiled_source
 from dp_sql.privacy.relations.policy_tables import PolicyTables
@@ -132,7 +133,37 @@ class _PublicSets(PublicSets):
             return own
         declared = self.declared(item.image[0])
         known = isinstance(declared, tuple) and _suits_days(declared, item.image, self.schema)
-        return declared if known else own
+        return declared if known or declared == "enum" else own
+
+    def related(self, keys: Sequence[Value]) -> list[Related]:
+        """Also keys of one column whose values the policy declares."""
+        declared = [self.declared(key) for key in keys]
+        if "observed" in declared:  # an engine may hold these rows elsewhere
+            return []
+        known = {
+            key.sql
+            for key, of in zip(keys, declared, strict=True)
+            if isinstance(of, tuple | str) and not isinstance(of, OwnValues)
+        }
+        found = [
+            one
+            for places in alike(keys, lambda key: key.sql in known and _read(key)[0].sql)
+            if (one := self._of_one_column(keys, places)) is not None
+        ]
+        own = [key._replace(day_part=()) if key.sql in known else key for key in keys]
+        return found + super().related(own)
+
+    def _of_one_column(self, keys: Sequence[Value], places: Sequence[int]) -> Related | None:
+        """The combinations that the declared values of a column have."""
+        read, side = _read(keys[places[0]])[0], self.schema
+        computed = [_read(keys[place])[1] for place in places]
+        declared, both = self.declared(read), f"system.main.row({', '.join(computed)})"
+        if "item" not in computed and not _suits_days(declared, (read, both), side):
+            return None
+        columns = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(computed))
+        return Related(
+            places, f"SELECT {columns} FROM ({_with_null(declared, read, side)}) AS listed"
+        )
 
     def unwritten(self, wanted: Wanted, *, observed: bool) -> Domain:
         declared, what = self.declared(wanted.item), wanted.what
@@ -225,8 +256,8 @@ def _declared_values(declared: object, item: Value, side: Schema) -> Values:
     if item.image is not None:
         read, sql = item.image
         of = _declared_values(declared, read, side)
-        items = f"{items_sql(of, read.type)} UNION ALL SELECT CAST(NULL AS {read.type})"
-        listed = f"SELECT {sql} AS value FROM ({items}) AS listed"  # coalesce(region, 'none')
+        items = _with_null(declared, read, side)
+        listed = f"SELECT {sql} AS value FROM ({items}) AS listed"
         return Values(listed, f"computed from {of.described}")
     match declared:
         case "observed" if item.origin is not None:
@@ -239,6 +270,17 @@ def _declared_values(declared: object, item: Value, side: Schema) -> Values:
         case tuple() if all(isinstance(value, str | int | Fraction) for value in declared):
             return list_values([literal(value) for value in declared], "the policy's list")
     raise ArgumentError(_UNREADABLE)
+
+
+def _with_null(declared: object, read: Value, side: Schema) -> str:
+    """SQL of the declared values of a column, and of NULL: coalesce(region, 'none')."""
+    items = items_sql(_declared_values(declared, read, side), read.type)
+    return f"{items} UNION ALL SELECT CAST(NULL AS {read.type})"
+
+
+def _read(key: Value) -> tuple[Value, str]:
+    """The column that a key is or is computed from, and the key as SQL over `item`."""
+    return key.image or (key, "item")
 
 
 def _column(full: Parts | None, column: str, side: Schema) -> Values:

@@ -2,7 +2,8 @@
 
 The same for owners and analysts; owner.py and analyst.py say which sets are public to them, and
 what a plan then rests on. With several keys every value of one is combined with every value of the
-others, or a query over public tables lists the combinations; or the groups are unknown.
+others, except of related keys; or a query over public tables lists the combinations; or the groups
+are unknown.
 """
 
 from abc import ABC, abstractmethod
@@ -16,6 +17,7 @@ from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import Domain, Values, Wanted
 from dp_sql.privacy.plans.plan import Column, Finding, Groups, Plan, Shared, plan_of
+from dp_sql.privacy.plans.related_keys import Related, alike, combined, crossed, of_days
 from dp_sql.privacy.plans.sources import CallRows, Source
 from dp_sql.privacy.refusals import PER_PERSON
 from dp_sql.privacy.relations.tree import people_of, reads_one_table
@@ -24,7 +26,6 @@ from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference, Set
 from dp_sql.sql.ranges import MAX_GROUPS_FOUND_BY
 from dp_sql.sql.shape import load_kernels
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import exact
 from dp_sql.udfs import REGISTRY
 
 _OF_ONE = "Each {} is one person, and an answer about one person is not released."
@@ -56,6 +57,11 @@ class PublicSets(ABC):
     def declared(self, item: Value) -> object:
         """The set of values of a column that is public without being stated, if there is one."""
         return None
+
+    def related(self, keys: Sequence[Value]) -> list[Related]:
+        """Keys of which not all combinations are possible, by their form or by declared values."""
+        parts = alike(keys, lambda key: key.day_part[1:])
+        return [of_days(keys, places) for places in parts]
 
     @abstractmethod
     def named(self, wanted: Wanted, given: Reference) -> Values:
@@ -176,10 +182,15 @@ class PublicSets(ABC):
         factors = [str(one.select) for one in found]
         sizes = [one.size for one in found if one.size is not None]
         size = prod(sizes) if len(sizes) == len(keys) else None
+        listed = crossed(factors)
+        if given is None and (related := self.related(keys)):
+            some = [(one, combined(self.source.keys, one)) for one in related]
+            listed, factors = crossed(factors, some), []
+            size = self.schema.public_number(f"SELECT system.main.count(*) FROM ({listed}) AS t")
         if self.max_groups is not None and (size is None or size > self.max_groups):
             message = f"These are {size} groups; at most {self.max_groups} are allowed."
             raise select.refused(message, call.start)
-        return Groups(crossed(factors), cap, size, factors=factors)
+        return Groups(listed, cap, size, factors=factors)
 
     def _combinations(self, given: PublicQuery, of: Sequence[DpCall]) -> str:
         """The groups that a query lists; `of` has each key as the item of the call."""
@@ -192,21 +203,7 @@ class PublicSets(ABC):
         for call, key, values in zip(of, keys, columns, strict=True):
             wanted = Wanted(self.source.select, call, given, key, self.schema, "groups")
             self.checked(wanted, values)
-        casts = (
-            f"{exact(f'CAST(c{i} AS {key.type})', key.type)} AS __dp_key_{i}"
-            for i, key in enumerate(keys)
-        )
-        there = " AND ".join(f"c{i} IS NOT NULL" for i in range(len(keys)))
-        return f"SELECT DISTINCT {', '.join(casts)} FROM ({sql}) AS __dp_query WHERE {there}"
-
-
-def crossed(factors: Sequence[str]) -> str:
-    """SQL of each value of one key with each value of the others; `factors` list them as `item`."""
-    listed = (
-        f"(SELECT item AS __dp_key_{i} FROM ({factor}) AS listed) AS __dp_g{i}"
-        for i, factor in enumerate(factors)
-    )
-    return f"SELECT * FROM {' CROSS JOIN '.join(listed)}"
+        return combined(self.source.keys, Related(range(len(keys)), sql))
 
 
 def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple[DpCall, Groups]:

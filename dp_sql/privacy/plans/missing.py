@@ -6,13 +6,13 @@ largest epsilon up to 1 that it allows.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import example_list
+from dp_sql.privacy.plans.example_dates import date_groups
 from dp_sql.privacy.plans.own_values import OwnValues
 from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing
 from dp_sql.sql.arguments import DpCall
@@ -27,14 +27,8 @@ if TYPE_CHECKING:
     from dp_sql.sql.dp_select import DpSelect
     from dp_sql.sql.given import Reference
 
+_DELTA = "1e-9"
 Declared = Callable[[Value], object]
-# Of date_trunc: the last value of an example, and the step to it from the first day of 2024.
-_UNITS = {
-    "year": ("DATE '2028-01-01'", "1 YEAR"), "quarter": ("DATE '2024-10-01'", "3 MONTH"),
-    "month": ("DATE '2024-12-01'", "1 MONTH"), "week": ("DATE '2024-12-30'", "7 DAY"),
-    "day": ("DATE '2024-01-31'", "1 DAY"), "hour": ("TIMESTAMP '2024-01-01 23:00:00'", "1 HOUR"),
-}  # fmt: skip
-_YEARS = "range(2020, 2027)"
 
 
 def refuse_missing(
@@ -47,6 +41,7 @@ def refuse_missing(
     """
     select, needed, added = source.select, [], []
     public: list[str] = []
+    guesses: list[str] = []  # sets of which nothing is known
 
     def known(value: Value) -> object:
         found = declared(value)
@@ -54,8 +49,16 @@ def refuse_missing(
 
     def public_set(key: Reference, value: Value, declared: object, size: int) -> str:
         found = _public_set(source, key, value, policy, declared)
+        dates = None
+        if found is None and size == 1:
+            of_days = (value.image[0] if value.image else value).type == "DATE"
+            dates = date_groups(key.text, value.type, of_days, select.condition_text)
+        if dates is not None:
+            found = dates.written if dates.asked else None
         public.extend([found] if found else [])
-        return found or _example(key.text, value, size)
+        guess = dates.written if dates else example_list(value.type, size)
+        guesses.extend([] if found or (dates and dates.bounded) else [guess])
+        return found or guess
 
     if call.missing:
         needed.append(EPSILON)
@@ -75,9 +78,23 @@ def refuse_missing(
         needed.append(CAP)
         added.append("max_groups_contributed := 1")
     if needed:
-        refusal = missing(select.text, call.function.name, (call.start, call.end), needed, added)
+        span, others = (call.start, call.end), _with_delta(call, added, policy) if guesses else []
+        listed = [*others, added]
+        refusal = missing(select.text, call.function.name, span, needed, listed[0], listed[1:])
+        if others and not call.function.shape.finds_items:
+            refusal.hint = "delta finds the groups that enough people are in."
         refusal.public = public
         raise refusal
+
+
+def _with_delta(call: DpCall, added: Sequence[str], policy: Policy) -> list[list[str]]:
+    """The added arguments with a delta that finds items, or groups, if the policy allows one."""
+    limit, finds_items = policy.limits.max_delta_per_query, call.function.shape.finds_items
+    replaced = "domain := " if finds_items else "groups := "
+    if not limit or "delta" in call.given or not any(one.startswith(replaced) for one in added):
+        return []
+    delta = f"delta := {_DELTA if limit >= Fraction(_DELTA) else in_words(limit)}"
+    return [[delta if one.startswith(replaced) else one for one in added]]
 
 
 def refuse_no_epsilon(select: DpSelect, call: DpCall, policy: Policy) -> None:
@@ -120,19 +137,3 @@ def _public_set(
             ):
                 return full_name([*name, column])
     return None
-
-
-def _example(key: str, value: Value, size: int) -> str:
-    unit = re.match(r"date_?trunc\s*\(\s*'(\w+)'", key, re.I)
-    if unit and value.image and size == 1 and (step := _UNITS.get(unit[1].lower())):
-        return _series(*step)
-    if re.match(r"(?:date_?part\s*\(\s*'|extract\s*\(\s*)?year\b", key, re.I) and "(" in key:
-        return _YEARS
-    if value.type == "DATE" and size == 1:
-        return _series(*_UNITS["day"])
-    return example_list(value.type, size)
-
-
-def _series(last: str, step: str) -> str:
-    first = "TIMESTAMP '2024-01-01 00:00:00'" if last.startswith("T") else "DATE '2024-01-01'"
-    return f"(FROM generate_series({first}, {last}, INTERVAL {step}))"

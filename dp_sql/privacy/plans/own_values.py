@@ -69,6 +69,17 @@ def own_values(tree: Node, kind: str, type_of: Callable[[Node], str]) -> tuple[s
     return tuple(str(value) if kind == "BIGINT" else literal(str(value)) for value in known)
 
 
+def day_part(tree: Node, sql_of: Callable[[Node], str]) -> tuple[str, ...]:
+    """The name of the part of a date that an expression is, and the SQL of the date; or ()."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    name = _name(tree)
+    if name not in {*_RANGES, *_NAMES} - {"hour", "minute", "second"}:
+        return ()
+    sql = sql_of(_read(tree))
+    return (name, sql) if sql else ()
+
+
 def _read(tree: Node) -> Node:
     """What a part is read of."""
     read: Node = tree.expressions[-1] if isinstance(tree, exp.Anonymous) else tree.this

@@ -1,7 +1,7 @@
 """Public values that a statement counts out: (FROM range(24)), (SELECT unnest(generate_series(…))).
 
-The bounds and the step are literals. DuckDB lists the values once, up to a limit, and what reads
-private rows is given literals.
+The bounds are literals, or computed from literals and the time. DuckDB lists the values once, up to
+a limit, and what reads private rows is given literals.
 """
 
 from sqlglot import exp
@@ -9,17 +9,17 @@ from sqlglot import exp
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.literals import target
 from dp_sql.privacy.plans.domains import Values
-from dp_sql.privacy.relations.constants import series_of
+from dp_sql.privacy.relations.constants import Now, series_of
 from dp_sql.sql.sqlglot_tree import Node
 
 
-def series_values(tree: Node, schema: Schema) -> Values | None:
-    """The values of a query that lists a series of literals; None for another query.
+def series_values(tree: Node, schema: Schema, now: Now) -> Values | None:
+    """The values of a query that lists a series of constants; None for another query.
 
     Raises as series_of.
     """
     found = _series(tree)
-    counted = None if found is None else series_of(found[0], schema, found[1])
+    counted = None if found is None else series_of(found[0], schema, now, found[1])
     if counted is None:
         return None
     select = f"SELECT unnest([{', '.join(counted.values)}]::{counted.type}[]) AS value"

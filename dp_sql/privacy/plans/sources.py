@@ -30,7 +30,7 @@ from dp_sql.privacy.plans.other_names import (
     refuse_answers,
     without_aliases,
 )  # fmt: skip
-from dp_sql.privacy.plans.own_values import BOOLEANS, own_values
+from dp_sql.privacy.plans.own_values import BOOLEANS, day_part, own_values
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
 from dp_sql.privacy.refusals import Refused, Unbound
@@ -146,7 +146,8 @@ class Source(NamedTuple):
         """
         select = self.select
         try:
-            counted = series_values(tree_of(given.sql), self.compiler.tables.schema)
+            tables = self.compiler.tables
+            counted = series_values(tree_of(given.sql), tables.schema, tables.now)
             if counted is not None:
                 return f"SELECT value AS c0 FROM ({counted.select}) AS __dp_series", [counted]
             rows = self.compiler.query(tree_of(given.sql))
@@ -258,8 +259,9 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     try:
         value = row_wise(tree, scope)
         if not value.is_person:
-            known = own_values(tree, value.type, lambda part: _type_of(part, scope))
-            value = value._replace(own_values=known)
+            known = own_values(tree, value.type, lambda part: _part_of(part, scope).type)
+            part = day_part(tree, lambda part: _part_of(part, scope).sql) if known else ()
+            value = value._replace(own_values=known, day_part=part)
         return value._replace(image=_image(tree, scope)) if value.origin is None else value
     except Unreadable:
         raise _unreadable(select) from None
@@ -267,12 +269,12 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
         raise _placed(refusal, select, reference.position) from None
 
 
-def _type_of(part: Node, scope: Scope) -> str:
-    """The type of a part of an expression; "" if it cannot be told."""
+def _part_of(part: Node, scope: Scope) -> Value:
+    """A part of an expression; without SQL and type if it cannot be compiled."""
     tree = projection(to_sql(part))  # alone, as an owner's expression is taken whole
     with suppress(Refused, Unbound, Unreadable):
-        return row_wise(tree, scope).type if tree is not None else ""
-    return ""
+        return row_wise(tree, scope) if tree is not None else Value("", "")
+    return Value("", "")
 
 
 def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:

@@ -1,10 +1,12 @@
 """Rows that a statement itself writes out: VALUES, a list, and series such as range(1, 13).
 
 They are public. Only literals are taken and written anew, so that nothing of an analyst's text
-reaches private rows, and DuckDB computes them before any private row is read.
+reaches private rows, and DuckDB computes them before any private row is read. The bounds of a
+series may be computed from literals and the time of the statement.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
 
@@ -12,15 +14,18 @@ from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, SourceError
 from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.literals import (
+    constant,
     interval,
     is_double,
     is_literal,
     target,
     whole_number,
 )
+from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import Unbound, refuse
+from dp_sql.privacy.refusals import Refused, Unbound, refuse
 from dp_sql.privacy.relations.from_clause import Rows, column_name, only
 from dp_sql.privacy.relations.tree import Table
 from dp_sql.sql.formatting import literal
@@ -29,6 +34,7 @@ from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import DATED, EXACT_TYPES, TYPE_ALIASES, family
 
+Now = Callable[[], datetime] | None  # the time of the statement; None: the engine's own
 _LONGEST_LITERAL = 40
 _MIDNIGHT = " 00:00:00"
 _LITERALS = (
@@ -64,7 +70,7 @@ def literal_sql(node: Node) -> str | None:
     return None
 
 
-def constant_rows(node: Node, schema: Schema) -> Rows | None:
+def constant_rows(node: Node, schema: Schema, now: Now) -> Rows | None:
     """The rows that a part of FROM, or a SELECT without FROM, writes out; None: it is no such part.
 
     Raises Refused where not all are literals, and as series_of.
@@ -77,7 +83,7 @@ def constant_rows(node: Node, schema: Schema) -> Rows | None:
         case exp.Unnest(expressions=[exp.Array() as listed]):
             only(node, {"expressions", "alias", "joins"})
             rows, names = [[one] for one in listed.expressions], ["unnest"]
-        case exp.Table() if (series := _series(node, schema)) is not None:
+        case exp.Table() if (series := _series(node, schema, now)) is not None:
             only(node, {"this", "alias", "joins"})
             return _rows(node, [[one] for one in series.values], [series.name], schema)
         case exp.Select() if {key for key, part in node.args.items() if part} == {"expressions"}:
@@ -99,9 +105,9 @@ def constant_rows(node: Node, schema: Schema) -> Rows | None:
     return _rows(node, [[str(_constant(one)) for one in row] for row in rows], names, schema)
 
 
-def _series(table: Node, schema: Schema) -> Series | None:
+def _series(table: Node, schema: Schema, now: Now) -> Series | None:
     try:
-        return series_of(table.this, schema)
+        return series_of(table.this, schema, now)
     except ArgumentError as error:
         raise refuse(table, error.message.rstrip("."), error.hint) from None
     except SourceError as error:
@@ -129,13 +135,13 @@ def _rows(node: Node, rows: Sequence[Sequence[str]], names: Sequence[str], schem
     return Rows(table, tuple(map(folded, names)), values, None)
 
 
-def series_of(node: Node, schema: Schema, kind: str = "") -> Series | None:
-    """The values of a call of range or generate_series with literals, cast to a `kind` if given.
+def series_of(node: Node, schema: Schema, now: Now, kind: str = "") -> Series | None:
+    """The values of a call of range or generate_series of constants, cast to a `kind` if given.
 
     None for anything else. Raises ArgumentError where there are too many, Refused where an interval
     has more than one unit, and SourceError where DuckDB cannot list them.
     """
-    if (called := _arguments(node)) is None:
+    if (called := _arguments(node, schema, now)) is None:
         return None
     name, listed = called
     value = f"TRY_CAST(s AS {kind})" if kind else "s"
@@ -155,7 +161,7 @@ def series_of(node: Node, schema: Schema, kind: str = "") -> Series | None:
     return Series(name, casts, kind)
 
 
-def _arguments(node: Node) -> tuple[str, list[str]] | None:
+def _arguments(node: Node, schema: Schema, now: Now) -> tuple[str, list[str]] | None:
     """The function and its arguments, written anew; None for anything else."""
     if isinstance(node, exp.GenerateSeries):
         name = "range" if node.args.get("is_end_exclusive") else "generate_series"
@@ -164,7 +170,7 @@ def _arguments(node: Node) -> tuple[str, list[str]] | None:
         name, given = node.name.lower(), list(node.expressions)
     else:
         return None
-    written = [_written(one) for one in given if one is not None]
+    written = [_written(one) or _computed(one, schema, now) for one in given if one is not None]
     return (name, [w for w in written if w]) if all(written) else None
 
 
@@ -172,6 +178,8 @@ def _written(node: Node) -> str:
     """A whole number, a date, a timestamp or an interval of one unit as SQL; "" for the rest."""
     if isinstance(node, exp.Interval):
         return interval(node)
+    if isinstance(node, exp.Cast) and node.args["to"].sql() == "INTERVAL":
+        return interval(exp.Interval(this=node.this))
     if not is_literal(node) or is_double(node):
         return ""
     if (number := whole_number(node)) is not None:
@@ -180,3 +188,28 @@ def _written(node: Node) -> str:
         day = node.this.this
         return f"CAST({literal(day)} AS {kind})" if len(day) <= _LONGEST_LITERAL else ""
     return ""
+
+
+def _computed(node: Node, schema: Schema, now: Now) -> str:
+    """A date or number that is computed from constants: current_date - 3; "" for the rest."""
+
+    def compile_constant(part: Node, scope: Scope) -> Value:
+        return constant(part, schema) if is_literal(part) else compiled(part, scope)
+
+    def refused(part: Node) -> Value:
+        raise refuse(part, "A series takes constants")
+
+    def engines_own() -> datetime:
+        (moment,) = schema.public_values("SELECT system.main.now()")
+        assert isinstance(moment, datetime)
+        return moment
+
+    try:
+        scope = Scope(compile_constant, refused, schema, refused, now or engines_own)
+        value = scope.compiled(node)
+    except Refused:
+        return ""
+    if value.type not in DATED | {"INTEGER", "BIGINT"}:
+        return ""
+    (found,) = schema.public_values(f"SELECT CAST({value.sql} AS VARCHAR)")
+    return "" if found is None else f"CAST({literal(str(found))} AS {value.type})"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from dp_sql.errors import ParseError, guessed
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.restated import Restated
+from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.tokens import Token, folded, matching, split, text_of, token_at, tokenize
 
 
@@ -83,8 +83,8 @@ class _Words(NamedTuple):
 
 def kept(before: str, after: str) -> Kept:
     """What a correction keeps of a statement's question."""
-    if isinstance(after, Restated):
-        return Kept.SAME
+    if isinstance(after, Restated | OtherQuestion):
+        return Kept.SAME if isinstance(after, Restated) else Kept.OTHER
     try:
         old, new = _words(before), _words(after)
     except ParseError:  # of quotes that are not closed

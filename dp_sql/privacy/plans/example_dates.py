@@ -1,0 +1,142 @@
+"""Days, months and other dates as groups: those between bounds of WHERE, or else of 2024. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from dp_sql.sql.sqlglot_tree import Node, projection
+
+# Of date_trunc: the last value of an example, and the step to it from the first day of 2024.
+_UNITS = {
+    "year": ("2028-01-01", "1 YEAR"), "quarter": ("2024-10-01", "3 MONTH"),
+    "month": ("2024-12-01", "1 MONTH"), "week": ("2024-12-30", "7 DAY"),
+    "day": ("2024-01-31", "1 DAY"), "hour": ("2024-01-01 23:00:00", "1 HOUR"),
+}  # fmt: skip
+_FIRST = "2024-01-01"
+_TRUNCATED = re.compile(
+    r"(?:cast\s*\(\s*)?(?:date_?trunc\s*\(\s*'(\w+?)s?'|time_bucket\s*\(\s*interval\s*"
+    r"'?1'?\s*(year|month|week|day|hour)s?\b)",
+    re.I,
+)
+_YEAR = re.compile(r"(?:date_?part\s*\(\s*'|extract\s*\(\s*)?year\b", re.I)
+_NOW = (exp.CurrentDate, exp.CurrentTimestamp)
+_TRUNCATIONS = (exp.TimestampTrunc, exp.DateTrunc, exp.DateBin, exp.Year, exp.Extract, exp.Date)
+_PARTS = (exp.Column, exp.Identifier, exp.Cast, exp.DataType, exp.Paren, exp.Literal, exp.Var)
+_SIMPLE = (*_TRUNCATIONS, *_PARTS, exp.Interval)  # what a key may have whose bounds are known
+_Bound = datetime | str | None  # a literal, or SQL that is computed from the current date
+
+
+class Dates(NamedTuple):
+    """Groups as a statement writes them.
+
+    asked: whether they are all that its WHERE keeps. bounded: whether they begin where it does.
+    """
+
+    written: str
+    asked: bool
+    bounded: bool = True
+
+
+def date_groups(key: str, kind: str, of_days: bool, condition: str | None) -> Dates | None:
+    """Groups for a key of this type that is a date, a truncated one or a year; None for others.
+
+    of_days: whether the key is or reads a column of DATEs. condition: WHERE without the word.
+    """
+    found, is_year = _TRUNCATED.match(key), bool(_YEAR.match(key)) and "(" in key
+    unit = (found[1] or found[2]).lower() if found else "year" if is_year else "day"
+    if unit not in _UNITS or not (found or is_year or kind == "DATE"):
+        return None
+    low, high = _bounds(key, of_days, condition)
+    asked = low is not None and high is not None
+    if is_year:
+        if isinstance(low, datetime) and isinstance(high, datetime):
+            return Dates(f"range({low.year}, {high.year + 1})", asked)
+        return Dates("range(2020, 2027)", asked=False, bounded=False)
+    last, step = _UNITS[unit]
+    if low is None:
+        first, end, asked = _literal(_FIRST, unit), _literal(last, unit), False
+    else:
+        first = _written(low, unit)
+        end = "current_date" if high is None else _written(high, unit)
+    return Dates(f"(FROM generate_series({first}, {end}, INTERVAL {step}))", asked, low is not None)
+
+
+def _written(bound: datetime | str, unit: str) -> str:
+    if isinstance(bound, str):
+        return f"date_trunc('{unit}', {bound})"
+    day = bound.date()
+    if unit == "week":
+        day -= timedelta(day.weekday())
+    month = {"year": 1, "quarter": day.month - (day.month - 1) % 3}.get(unit, day.month)
+    if unit in {"year", "quarter", "month"}:
+        day = date(day.year, month, 1)
+    return _literal(f"{day} {bound:%H}:00:00" if unit == "hour" else str(day), unit)
+
+
+def _literal(moment: str, unit: str) -> str:
+    if unit == "hour":
+        return f"TIMESTAMP '{moment if ' ' in moment else moment + ' 00:00:00'}'"
+    return f"DATE '{moment}'"
+
+
+def _bounds(key: str, of_days: bool, condition: str | None) -> tuple[_Bound, _Bound]:
+    """The least and greatest value that WHERE keeps of the column of a key, where it says so."""
+    tree, of = projection(condition or "TRUE"), projection(key)
+    if tree is None or of is None or not all(isinstance(node, _SIMPLE) for node in of.walk()):
+        return None, None
+    names = {column.name.lower() for column in of.find_all(exp.Column)}
+    low: _Bound = None
+    high: _Bound = None
+    terms = [*tree.flatten()] if isinstance(tree, exp.And) else [tree]
+    for term in terms:
+        for side, sign, bound in _comparisons(term):
+            is_day = isinstance(side, exp.Cast) and side.args["to"].sql() == "DATE"
+            column = side.this if is_day else side
+            value = _value(bound)
+            if not isinstance(column, exp.Column) or {column.name.lower()} != names or not value:
+                continue
+            if isinstance(value, datetime) and sign == ">":
+                low = value + (timedelta(1) if is_day or of_days else timedelta(microseconds=1))
+            elif sign in {">", ">="}:
+                low = value
+            elif isinstance(value, datetime) and sign == "<":
+                high = value - timedelta(microseconds=1)
+            elif sign == "<=":
+                high = value
+    return low, high
+
+
+def _comparisons(term: Node) -> list[tuple[Node, str, Node]]:
+    """A comparison as its column, sign and bound, whichever is on the left; of BETWEEN two."""
+    signs: dict[type, tuple[str, str]] = {
+        exp.GT: (">", "<"),
+        exp.GTE: (">=", "<="),
+        exp.LT: ("<", ">"),
+        exp.LTE: ("<=", ">="),
+    }
+    if isinstance(term, exp.Between):
+        return [(term.this, ">=", term.args["low"]), (term.this, "<=", term.args["high"])]
+    if type(term) not in signs:
+        return []
+    sign, turned = signs[type(term)]
+    return [(term.this, sign, term.expression), (term.expression, turned, term.this)]
+
+
+def _value(bound: Node) -> _Bound:
+    """A bound that is a date in quotes, or the current date with or without an interval."""
+    literal = bound.this if isinstance(bound, exp.Cast) else bound
+    if isinstance(literal, exp.Literal) and literal.is_string:
+        try:
+            moment = datetime.fromisoformat(literal.this)
+        except ValueError:
+            return None
+        return None if moment.tzinfo else moment
+    if isinstance(bound, exp.Sub) and isinstance(bound.expression, exp.Interval | exp.Literal):
+        start = _value(bound.this)
+        return f"{start} - {bound.expression.sql('duckdb')}" if isinstance(start, str) else None
+    is_named = isinstance(bound, exp.Anonymous) and bound.name.lower() in {"now", "today"}
+    return "current_date" if isinstance(bound, _NOW) or is_named else None
