@@ -7,7 +7,7 @@ proposed, so a pattern may fit more than it should.
 import re
 from collections.abc import Iterator, Sequence
 
-from dp_sql.sql.restated import Restated
+from dp_sql.sql.restated import OtherQuestion, Restated
 
 _ONE = r"((?:[^(),]|\([^()]*\))+?)"  # one argument, with calls in it
 _IS = r"\s*,\s*(?:lambda\s+)?(\w+)\s*(?:->|:)\s*\2\s*=\s*('[^']*'|\d+)\s*\)"
@@ -45,6 +45,7 @@ _FORMS = (  # compiled with the first error
      r"WHERE listed_1 = \1 AND listed_2 = \2)"),
 )  # fmt: skip
 _LONG = 2000  # characters; patterns take the square of a run of spaces: 0.1 s for so many
+_SAME = re.compile(r"\bON\s+\w+\.(\w+)\s*=\s*\w+\.\1\b(?!\s+(?:AND|OR)\b)", re.IGNORECASE)
 _FIELDS = re.compile(r"(\w+(?:\.\w+)*)((?:\['[\w ]*'\])*)")
 _JOIN = (
     r"\s*\b(?:CROSS|NATURAL|ASOF(?:\s+LEFT)?|POSITIONAL|)\s*JOIN\s+(\w+(?:\s+(?:AS\s+)?(?!(?:ON|USING|WHERE)\b)\w+)?)"
@@ -64,6 +65,10 @@ def other_forms(text: str, position: int, shared: Sequence[str]) -> Iterator[str
     if len(text) > _LONG:
         return
     for name in shared:
+        same = _SAME.search(text, position)
+        if same is not None and same[1].lower() != name.strip('"').lower():  # of one person, too
+            using = f"USING ({name}, {same[1]})"
+            yield OtherQuestion(text[: same.start()] + using + text[same.end() :])
         yield re.sub(_JOIN, rf" JOIN \1 USING ({name})", text, count=1, flags=re.IGNORECASE)
     for form, instead in _FORMS:
         written = re.sub(form, instead, text, flags=re.IGNORECASE)

@@ -181,6 +181,19 @@ def test_what_is_not_released_is_said(
         session.sql(f"SELECT {asked} FROM events")
 
 
+def test_a_join_of_private_tables_is_proposed_on_the_person_too(
+    session: dp_sql.AnalystSession,
+) -> None:
+    text = COUNT.format(
+        "a.kind",
+        "events a JOIN (SELECT user_id, max(kind) AS kind FROM events GROUP BY user_id) b ON a.kind = b.kind",
+    )
+    with pytest.raises(QueryError) as raised:
+        session.sql(text)
+    proposed = text.replace("ON a.kind = b.kind", "USING (user_id, kind)")
+    assert f"A different question that works:\n{proposed}" in str(raised.value)
+
+
 def test_a_long_text_has_no_other_form() -> None:
     text = "SELECT 1 FROM t WHERE last(kind ORDER BY day) = 'a'"
     assert [*other_forms(text, 0, ["u"])]

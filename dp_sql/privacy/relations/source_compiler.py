@@ -266,13 +266,14 @@ class Compiler:
         return rows
 
     def _join(self, join: Node, source: From, where: Sequence[Node]) -> None:
+        before = From(list(source.parts))
         try:
             self._joined(join, source, where)
         except Refused as refusal:
             if refusal.node is join and join.args.get("method") != "NATURAL":  # what it compares
                 with contextlib.suppress(QueryError):
-                    names = self._part(join.this, source).rows.names
-                    known = {name for part in source.parts for name in part.rows.names}
+                    names = self._part(join.this, before).rows.names
+                    known = {name for part in before.parts for name in part.rows.names}
                     refusal.names = [shown_name(name) for name in names if name in known]
             raise
 
