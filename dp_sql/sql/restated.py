@@ -1,7 +1,13 @@
-"""A corrected statement that asks the same by construction, so that no one need compare the two."""
+"""Corrected statements of which it is known whether they ask the same question."""
 
 
 class Restated(str):
     """A statement in other words: a CAST as TRY_CAST, make_date(2024, 1, 31) as its literal."""
+
+    __slots__ = ()
+
+
+class Narrowed(str):
+    """A statement that leaves out a part of what was asked."""
 
     __slots__ = ()

@@ -63,6 +63,11 @@ SELECT (SELECT count(*) FROM orders) / (SELECT count(*) FROM customers)
 SELECT count(*) FROM orders UNION ALL SELECT count(*) FROM customers
 SELECT status, rank() OVER (ORDER BY count(*) DESC), count(*) FROM orders GROUP BY status
 SELECT status, count(*) * 100.0 / sum(count(*)) OVER () AS share FROM orders GROUP BY status
+SELECT status, count(*) AS n, round(100 * n / sum(n) OVER (), 1) AS share FROM orders GROUP BY status ORDER BY share DESC LIMIT 2
+SELECT status, count(*) AS n, lag(n) OVER (ORDER BY status) AS prev, n - prev AS diff FROM orders GROUP BY status
+SELECT rank() OVER (ORDER BY count(*)) AS place, status, count(*) AS n, sum(n) OVER () AS s FROM orders GROUP BY status ORDER BY 3 LIMIT 1
+SELECT status, count(*) AS n, rank() OVER (ORDER BY n DESC) AS place FROM orders GROUP BY status QUALIFY place <= 2
+WITH t AS (SELECT status, count(*) AS n, sum(n) OVER () AS s FROM orders GROUP BY status) SELECT status, s FROM t WHERE n > 200
 SELECT sum(total) / count(*) FROM orders
 SELECT count_if(status = 'paid') - count_if(status = 'PAID') FROM orders
 SELECT dept, round(avg(salary), 1) FROM employees GROUP BY dept
@@ -75,6 +80,8 @@ OTHERS = {
     "SELECT * FROM orders": "SELECT DP_COUNT(*, epsilon := 1) AS n FROM orders",
     "SELECT status, count(*) FROM orders GROUP BY ROLLUP (status)":
         "SELECT status, DP_COUNT(*, epsilon := 1) FROM orders GROUP BY status",
+    "SELECT DP_COUNT(*, epsilon := 1), count(*) FROM orders":
+        "SELECT DP_COUNT(*, epsilon := 1) AS answer FROM orders",
     "SELECT max(total) FROM orders":
         "SELECT DP_QUANTILE(total, 0.99, epsilon := 1, lower := 0, upper := 100) FROM orders",
 }  # fmt: skip

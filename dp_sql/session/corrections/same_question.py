@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from dp_sql.errors import ParseError, guessed
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.restated import Restated
+from dp_sql.sql.restated import Narrowed, Restated
 from dp_sql.sql.tokens import Token, folded, matching, split, text_of, token_at, tokenize
 
 
@@ -95,6 +95,7 @@ def kept(before: str, after: str) -> Kept:
     if gone:  # a column of another relation is meant
         return Kept.LOST
     found = min(_of_aggregates(old, new), _of_keywords(old, new))
+    found = min(found, Kept.OTHER if isinstance(after, Narrowed) else Kept.SAME)
     for region, words in old.by_region.items():
         inside = new.by_region.get(region, set())
         if region in {"list", "order", "source"}:
