@@ -161,6 +161,20 @@ def test_where_only_another_question_can_be_asked_the_message_says_so(
     assert str(error).endswith(OTHER + proposed)
 
 
+@pytest.mark.parametrize("query", [
+    "SELECT count(*) FROM regions WHERE region_id NOT IN (SELECT region_id FROM customers)",
+    "SELECT region FROM regions WHERE region_id = ANY (SELECT region_id FROM (FROM customers))",
+    "SELECT exists(SELECT 1 FROM orders WHERE total > 500)",
+    "SELECT (SELECT day FROM orders LIMIT 1)",
+    "SELECT avg(n) FROM (SELECT order_id, count(*) AS n FROM items GROUP BY order_id)",
+    "WITH t AS (SELECT note, count(*) AS n FROM orders GROUP BY note) SELECT max(n) FROM t",
+])  # fmt: skip
+def test_nothing_is_proposed_for_rows_as_a_condition_and_averages_over_example_groups(
+    analyst: dp_sql.Session, query: str
+) -> None:
+    assert told(analyst, query).suggestion == ""
+
+
 @pytest.mark.parametrize("call", NOTHING)
 def test_nothing_is_proposed_for_an_aggregate_that_no_function_answers(
     analyst: dp_sql.Session, call: str

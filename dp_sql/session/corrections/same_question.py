@@ -16,7 +16,16 @@ from typing import NamedTuple
 from dp_sql.errors import ParseError, guessed
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.restated import Narrowed, Restated
-from dp_sql.sql.tokens import Token, folded, matching, split, text_of, token_at, tokenize
+from dp_sql.sql.tokens import (
+    Token,
+    folded,
+    matching,
+    queries_around,
+    split,
+    text_of,
+    token_at,
+    tokenize,
+)
 
 
 class Kept(IntEnum):
@@ -268,6 +277,16 @@ def _spans_of_calls(tokens: Sequence[Token]) -> list[tuple[int, int]]:
             except ParseError:
                 found.append((i + 1, len(tokens)))
     return found
+
+
+def aggregates_answers(text: str) -> bool:
+    """Whether DuckDB's own aggregates are computed over the answers of a subquery."""
+    tokens = tokenize(text)
+    names = [folded(a.name or "") if b.is_symbol("(") else "" for a, b in pairwise(tokens)]
+    calls = [queries_around(tokens, i)[0] for i, name in enumerate(names) if name[:3] == "dp_"]
+    own = [queries_around(tokens, i)[0] for i, name in enumerate(names)
+           if name in {*_ASKS, *_NEAR} and name[:3] != "dp_"]  # fmt: skip
+    return any(a < start and stop <= b for a, b in own for start, stop in calls)
 
 
 _SIGNS = ("=", "==", "<", ">", "<=", ">=", "<>", "!=")
