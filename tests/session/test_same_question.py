@@ -68,6 +68,7 @@ SELECT status, count(*) AS n, lag(n) OVER (ORDER BY status) AS prev, n - prev AS
 SELECT rank() OVER (ORDER BY count(*)) AS place, status, count(*) AS n, sum(n) OVER () AS s FROM orders GROUP BY status ORDER BY 3 LIMIT 1
 SELECT status, count(*) AS n, rank() OVER (ORDER BY n DESC) AS place FROM orders GROUP BY status QUALIFY place <= 2
 WITH t AS (SELECT status, count(*) AS n, sum(n) OVER () AS s FROM orders GROUP BY status) SELECT status, s FROM t WHERE n > 200
+SELECT count(*) FROM (SELECT customer_id FROM orders UNION ALL FROM (FROM customers SELECT customer_id) UNION SELECT customer_id FROM orders)
 SELECT sum(total) / count(*) FROM orders
 SELECT count_if(status = 'paid') - count_if(status = 'PAID') FROM orders
 SELECT dept, round(avg(salary), 1) FROM employees GROUP BY dept
@@ -168,8 +169,10 @@ def test_where_only_another_question_can_be_asked_the_message_says_so(
     "SELECT (SELECT day FROM orders LIMIT 1)",
     "SELECT avg(n) FROM (SELECT order_id, count(*) AS n FROM items GROUP BY order_id)",
     "WITH t AS (SELECT note, count(*) AS n FROM orders GROUP BY note) SELECT max(n) FROM t",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT customer_id FROM orders UNION "
+    "SELECT customer_id FROM customers UNION ALL SELECT customer_id FROM customers)",
 ])  # fmt: skip
-def test_nothing_is_proposed_for_rows_as_a_condition_and_averages_over_example_groups(
+def test_nothing_is_proposed_where_no_statement_asks_the_same(
     analyst: dp_sql.Session, query: str
 ) -> None:
     assert told(analyst, query).suggestion == ""
