@@ -5,12 +5,12 @@ would not be found there, and an aggregate such as count(*) would silently count
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import Protocol, TypeVar
 
 from sqlglot import exp
 
-from dp_sql.errors import NotSupported
+from dp_sql.errors import NotSupported, QueryError
 from dp_sql.sql.clauses import Span, enclosing_select
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
@@ -28,6 +28,7 @@ from dp_sql.sql.tokens import (
     text_of,
 )
 
+Plans = TypeVar("Plans")
 _INNER = {"SELECT", "FROM", "WHERE", "GROUP", "HAVING"}
 _OTHER_SCOPES = (exp.Query, exp.Lambda, exp.Comprehension)
 
@@ -40,6 +41,23 @@ class Functions(Protocol):
 
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """The same of the engine's own functions, from memory; macros are not looked at."""
+
+
+def planned(select: DpSelect, functions: Functions, plan: Callable[[], Plans]) -> Plans:
+    """What `plan` makes of a SELECT whose list is checked first; a mistyped key is said before."""
+    try:
+        check_list(select, functions)
+    except NotSupported as refusal:
+        start, stop = select.clauses.get("GROUP", (0, 0))
+        if start < stop and " would show rows " in refusal.message:
+            try:
+                plan()
+            except QueryError as wrong:
+                is_key = wrong.position is not None and start <= wrong.position < stop
+                if is_key and " is not a column of the source" in wrong.message:
+                    raise wrong from None
+        raise
+    return plan()
 
 
 def check_list(select: DpSelect, functions: Functions) -> None:
@@ -62,7 +80,7 @@ def check_list(select: DpSelect, functions: Functions) -> None:
                     "A SELECT with a DP call may list DP calls, constants and expressions of "
                     "these. For an answer per group add GROUP BY.",
                     [*([f"{select.text} GROUP BY {shown}"] * (shown != "*" and not select.keys)),
-                     select.without_item(start, stop)],
+                     Narrowed(select.without_item(start, stop))],
                 )  # fmt: skip
     for word in {"HAVING", "ORDER"} & select.clauses.keys():
         _only_answers(select, select.clauses[word], aliases)

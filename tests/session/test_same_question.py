@@ -319,6 +319,10 @@ def test_an_alias_is_never_taken_for_a_mistyped_column(owner: dp_sql.Session) ->
 
 CASE = "CASE WHEN status = 'paid' THEN 1 {}END"
 CORRECTED = {
+    "SELECT status, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) FROM orders GROUP BY statu":
+        "SELECT status, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) FROM orders GROUP BY status",
+    "SELECT o.statu AS s, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) FROM orders o GROUP BY o.statu":
+        "SELECT o.status AS s, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) FROM orders o GROUP BY o.status",
     "SELECT DP_COUNT_IF(status = 'paid', epsilon := 1{}) FROM orders":
         f"SELECT DP_COUNT({CASE.format('')}, epsilon := 1{{}}) FROM orders",
     "SELECT DP_SUM(status = 'paid', epsilon := 1{}) FROM orders":

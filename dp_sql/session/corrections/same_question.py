@@ -124,8 +124,7 @@ def kept(before: str, after: str) -> Kept:
         known = old.given if region == "group" else old.by_region.get(region, set())
         known = known | old.by_region.get("call", set()) | old.by_region.get("using", set())
         added = new.by_region.get(region, set()) - known - new.aliases
-        if region == "condition":
-            added = {w for w in added if not guessed(w, [*old.given - new.given])}
+        added = {w for w in added if not guessed(w, [*old.given - new.given])}
         found = min(found, Kept.OTHER if added else Kept.SAME)
     return found
 
