@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from fractions import Fraction
+from functools import partial
 from types import FrameType
 
 import duckdb
@@ -60,7 +61,7 @@ from dp_sql.session.system_tables import SystemTable
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.parameters import as_literal
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.select_list import check_list, only_reads
+from dp_sql.sql.select_list import only_reads, planned
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Token, folded, put, text_of, tokenize
 from dp_sql.udfs.mechanism import in_words
@@ -182,8 +183,8 @@ class AnalystSession(Session):
             return now
 
         for select in statement.selects:
-            check_list(select, self._public)
-            plans += analyst_plans(select, self._policy, self._private, asked_at)
+            plan = partial(analyst_plans, select, self._policy, self._private, asked_at)
+            plans += planned(select, self._public, plan)
         limits = self._policy.limits  # of a query, however many calls it has
         for what, total, most in (
             ("epsilon", sum(plan.loss.epsilon for plan in plans), limits.max_epsilon_per_query),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +19,7 @@ from dp_sql.engines.duckdb.connection import operators_of
 from dp_sql.errors import DpSqlError
 from dp_sql.privacy.plans.owner import owners_plans
 from dp_sql.session.corrections.corrector import refuse_unknown
-from dp_sql.sql.select_list import check_list
+from dp_sql.sql.select_list import planned
 from dp_sql.sql.tokens import Token, called
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ def plans_of_all(
         return plans
     with looked_up(tokens, engine):
         for select in selects:
-            check_list(select, engine)
-            plans += owners_plans(select, engine)
+            plans += planned(select, engine, partial(owners_plans, select, engine))
         engine.check_operators(operators_of(plans))
     return plans
 

@@ -31,11 +31,13 @@ class Clause(NamedTuple):
 class SelectText(NamedTuple):
     """One SELECT between set operations: its clauses, and the CTEs that it may use, as in `ctes`.
 
-    Where several CTEs have one name, its body is None.
+    Where several CTEs have one name, its body is None. `of_union`: ORDER BY, LIMIT and OFFSET
+    behind a set operation, which belong to it.
     """
 
     clauses: tuple[Clause, ...]
     ctes: Mapping[str, Span | None]
+    of_union: tuple[Clause, ...] = ()
 
     def clause(self, keyword: str) -> Clause | None:
         """The clause of that keyword, if the SELECT has it."""
@@ -43,7 +45,8 @@ class SelectText(NamedTuple):
 
     def clause_of(self, index: int) -> Clause | None:
         """The clause that contains a token."""
-        return next((c for c in self.clauses if c.start <= index < c.stop), None)
+        both = (*self.clauses, *self.of_union)
+        return next((c for c in both if c.start <= index < c.stop), None)
 
 
 def enclosing_select(tokens: Sequence[Token], index: int) -> SelectText:
@@ -52,11 +55,17 @@ def enclosing_select(tokens: Sequence[Token], index: int) -> SelectText:
     found: dict[str, Span | None] = {}
     for name, body in (cte for query in queries for cte in ctes(tokens, *query)):
         found[name] = None if name in found else body
-    return SelectText(_clauses(tokens, *queries[0], index), found)
+    clauses, is_behind = _clauses(tokens, *queries[0], index)
+    shared = tuple(c for c in clauses if is_behind and c.keyword in {"ORDER", "LIMIT", "OFFSET"})
+    return SelectText(tuple(c for c in clauses if c not in shared), found, shared)
 
 
-def _clauses(tokens: Sequence[Token], start: int, stop: int, index: int) -> tuple[Clause, ...]:
+def _clauses(
+    tokens: Sequence[Token], start: int, stop: int, index: int
+) -> tuple[tuple[Clause, ...], bool]:
+    """The clauses of a SELECT, and whether it is behind a set operation."""
     found: list[tuple[str, int]] = []
+    is_behind = False
     for i in at_depth_zero(tokens, start, stop):
         word = tokens[i].upper
         before, after = token_at(tokens, i - 1).upper, token_at(tokens, i + 1).upper
@@ -66,7 +75,7 @@ def _clauses(tokens: Sequence[Token], start: int, stop: int, index: int) -> tupl
             if i > index:
                 stop = i
                 break
-            found = []
+            found, is_behind = [], True
         elif word not in _CLAUSES or after not in _ONLY_BEFORE.get(word, {after}):
             continue
         elif word == "FROM" and before == "DISTINCT":
@@ -75,7 +84,7 @@ def _clauses(tokens: Sequence[Token], start: int, stop: int, index: int) -> tupl
         elif found or word in {"SELECT", "FROM"}:
             found.append((word, i))
     edges = [*(i for _, i in found), stop]
-    return tuple(Clause(word, i, edges[n + 1]) for n, (word, i) in enumerate(found))
+    return tuple(Clause(word, i, edges[n + 1]) for n, (word, i) in enumerate(found)), is_behind
 
 
 def ctes(tokens: Sequence[Token], start: int, stop: int) -> Iterator[tuple[str, Span | None]]:

@@ -26,6 +26,8 @@ from dp_sql.sql.tokens import (
     token_at,
 )
 
+_OF_KEYS = {"SELECT", "GROUP", "HAVING", "ORDER"}
+
 
 class DpSelect(NamedTuple):
     """One SELECT with DP calls in its list. All spans are offsets in `text`, None if absent.
@@ -138,10 +140,22 @@ class DpSelect(NamedTuple):
         return kind(message, text=self.text, position=at, hint=hint or None, instead=instead)
 
     def renamed(self, name: str, at: int, others: Sequence[str]) -> list[str]:
-        """The text with each of some other names in place of the first `name` from a place on."""
-        same = (t for t in self.tokens if t.end > at and folded(t.name or "") == folded(name))
-        found = next(same, None)
-        return [] if found is None else [put([found], other) for other in others]
+        """The text with each of some other names in place of the first `name` from a place on.
+
+        In place of a key's, everywhere outside FROM and WHERE.
+        """
+        same = [t for t in self.tokens if folded(t.name or "") == folded(name)]
+        found = [t for t in same if t.end > at][:1]
+        if found and any(folded(key.parts[-1]) == folded(name) for key in self.keys):
+            spans = [self.clauses[word] for word in _OF_KEYS & self.clauses.keys()]
+            found = [t for t in same if any(a <= t.start < b for a, b in spans)] or found
+        texts = [self.text] * len(others) if found else []
+        for token in reversed(found):
+            texts = [
+                text[: token.start] + other + text[token.end :]
+                for text, other in zip(texts, others, strict=True)
+            ]
+        return texts
 
     def without_item(self, start: int, stop: int) -> str:
         """The text without one expression of the list, and the comma beside it."""

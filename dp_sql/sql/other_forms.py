@@ -47,6 +47,8 @@ _FORMS = (  # compiled with the first error
 _LONG = 2000  # characters; patterns take the square of a run of spaces: 0.1 s for so many
 _SAME = re.compile(r"\bON\s+\w+\.(\w+)\s*=\s*\w+\.\1\b(?!\s+(?:AND|OR)\b)", re.IGNORECASE)
 _FIELDS = re.compile(r"(\w+(?:\.\w+)*)((?:\['[\w ]*'\])*)")
+_QUOTED = re.compile(r"""^(\s*(?:==?|<>|!=)\s*)'"([^"'\\]*)"'""")
+_AROUND = re.compile(r"\b(?:AND|OR|WHERE|WHEN|THEN|GROUP)\b", re.IGNORECASE)
 _JOIN = (
     r"\s*\b(?:CROSS|NATURAL|ASOF(?:\s+LEFT)?|POSITIONAL|)\s*JOIN\s+(\w+(?:\s+(?:AS\s+)?(?!(?:ON|USING|WHERE)\b)\w+)?)"
     r"(?:\s+ON\s+[\w.]+\s*[<>]=?\s*[\w.]+|\s+USING\s*\([^()]*\))?"
@@ -77,7 +79,7 @@ def other_forms(text: str, position: int, shared: Sequence[str]) -> Iterator[str
 
 
 def field_of_json(text: str, position: int, n_parts: int) -> str:
-    """The statement in which props.device.os, or props['device']['os'], is read with ->>.
+    r"""The statement in which props.device.os, or props['device']['os'], is read with ->>.
 
     n_parts: how many of the names are those of the column.
 
@@ -85,6 +87,8 @@ def field_of_json(text: str, position: int, n_parts: int) -> str:
     SELECT e.props->>'$.device.os' FROM e
     >>> print(field_of_json("SELECT props['os'] FROM e", 7, 1))
     SELECT props->>'os' FROM e
+    >>> print(field_of_json("FROM e WHERE props.os = '\"ios\"'", 13, 1))
+    FROM e WHERE props->>'os' = 'ios'
     """
     found = _FIELDS.match(text, position)
     names = found[1].split(".") if found else []
@@ -92,5 +96,7 @@ def field_of_json(text: str, position: int, n_parts: int) -> str:
     if found is None or not all(map(str.isidentifier, path)) or not path:
         return ""
     key = path[0] if len(path) == 1 else "$." + ".".join(path)
-    column = ".".join(names[:n_parts])
-    return Restated(f"{text[:position]}{column}->>'{key}'{text[found.end() :]}")
+    column, behind = ".".join(names[:n_parts]), text[found.end() :]
+    behind = _QUOTED.sub(r"\1'\2'", behind)  # a JSON has quotes around a string, and ->> has none
+    beside = _AROUND.split(text[:position])[-1] + _AROUND.split(behind)[0]
+    return "" if "'\"" in beside else Restated(f"{text[:position]}{column}->>'{key}'{behind}")

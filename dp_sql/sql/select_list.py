@@ -5,19 +5,31 @@ would not be found there, and an aggregate such as count(*) would silently count
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence, Set
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import Protocol, TypeVar
 
 from sqlglot import exp
 
-from dp_sql.errors import NotSupported
+from dp_sql.errors import NotSupported, QueryError
 from dp_sql.sql.clauses import Span, enclosing_select
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.restated import Restated
+from dp_sql.sql.formatting import shown_name
+from dp_sql.sql.group_keys import without_alias
+from dp_sql.sql.restated import Narrowed, Restated
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Token, called, folded, matching, outside_queries, text_of
+from dp_sql.sql.tokens import (
+    Token,
+    called,
+    dotted_names,
+    folded,
+    matching,
+    outside_queries,
+    text_of,
+)
 
+Plans = TypeVar("Plans")
+_INNER = {"SELECT", "FROM", "WHERE", "GROUP", "HAVING"}
 _OTHER_SCOPES = (exp.Query, exp.Lambda, exp.Comprehension)
 
 
@@ -29,6 +41,23 @@ class Functions(Protocol):
 
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """The same of the engine's own functions, from memory; macros are not looked at."""
+
+
+def planned(select: DpSelect, functions: Functions, plan: Callable[[], Plans]) -> Plans:
+    """What `plan` makes of a SELECT whose list is checked first; a mistyped key is said before."""
+    try:
+        check_list(select, functions)
+    except NotSupported as refusal:
+        start, stop = select.clauses.get("GROUP", (0, 0))
+        if start < stop and " would show rows " in refusal.message:
+            try:
+                plan()
+            except QueryError as wrong:
+                is_key = wrong.position is not None and start <= wrong.position < stop
+                if is_key and " is not a column of the source" in wrong.message:
+                    raise wrong from None
+        raise
+    return plan()
 
 
 def check_list(select: DpSelect, functions: Functions) -> None:
@@ -51,7 +80,7 @@ def check_list(select: DpSelect, functions: Functions) -> None:
                     "A SELECT with a DP call may list DP calls, constants and expressions of "
                     "these. For an answer per group add GROUP BY.",
                     [*([f"{select.text} GROUP BY {shown}"] * (shown != "*" and not select.keys)),
-                     select.without_item(start, stop)],
+                     Narrowed(select.without_item(start, stop))],
                 )  # fmt: skip
     for word in {"HAVING", "ORDER"} & select.clauses.keys():
         _only_answers(select, select.clauses[word], aliases)
@@ -134,32 +163,63 @@ def _blanked(select: DpSelect, start: int, stop: int) -> str:
 
 
 def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
+    for shown, token in _computed(select, item, functions):
+        moved = [one for one in select.items if any(_computed(select, one, functions))]
+        raise token.error(
+            NotSupported,
+            f"{shown} next to a DP call would be computed over the answer, not over the source.",
+            "Write a separate query for it, or compute it over the answer in an outer query: "
+            "SELECT … FROM (SELECT DP_…(…) AS answer FROM …)",
+            [*_computed_outside(select, moved), Narrowed(select.without_item(*item))],
+        )
+
+
+def _computed(select: DpSelect, item: Span, functions: Functions) -> Iterator[tuple[str, Token]]:
+    """Window functions, as OVER, and aggregates of an item beside its calls."""
     outside = outside_queries(select.beside_calls(item))
     names = called(outside)
     kinds = dict(functions.builtin_kinds(frozenset(names)))
     unknown = frozenset(names.keys() - kinds.keys())
     if unknown:  # asking for all functions costs DuckDB milliseconds
         kinds.update(functions.function_kinds(unknown))
-    found = [("OVER", token) for token in outside if token.upper == "OVER"]
-    found += [(name, at) for name, at in names.items() if "aggregate" in kinds.get(name, ())]
-    for shown, token in found:
-        raise token.error(
-            NotSupported,
-            f"{shown} next to a DP call would be computed over the answer, not over the source.",
-            "Write a separate query for it, or compute it over the answer in an outer query: "
-            "SELECT … FROM (SELECT DP_…(…) AS answer FROM …)",
-            [*_computed_outside(select, item), select.without_item(*item)],
-        )
+    yield from (("OVER", token) for token in outside if token.upper == "OVER")
+    yield from ((name, at) for name, at in names.items() if "aggregate" in kinds.get(name, ()))
 
 
-def _computed_outside(select: DpSelect, item: Span) -> list[str]:
-    """The statement with one item moved to an outer query over the answers."""
-    start, stop = item
-    written, text = select.text[start:stop], select.text.rstrip("; \n")
-    inside = [call for call in select.calls if start <= call.start < stop]
-    if not inside:
-        return [f"SELECT *, {written} FROM ({select.without_item(start, stop).rstrip('; ')})"]
-    a, b = inside[0].span
-    outer = written[: a - start] + "answer" + written[b - start :]
-    inner = f"{text[:start]}{text[a:b]} AS answer{text[stop:]}"
-    return [f"SELECT * EXCLUDE (answer), {outer} FROM ({inner})"]
+def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
+    """The statement whose SELECT reads its answers from a subquery, and computes items over them.
+
+    So are items that name one of these. ORDER BY and LIMIT stay behind the outer SELECT.
+    """
+    text, items = select.text, select.items
+    names, moved = {item: _name(select.between(item)) for item in items}, [*computed]
+    for item in items:  # an item may name those before it
+        words = {folded(token.name or "") for token in select.beside_calls(item)}
+        if item not in moved and words & {folded(names[one]) for one in moved} - {""}:
+            moved.append(item)
+    kept = [item for item in items if item not in moved]
+    calls = [call for call in select.calls if any(a <= call.start < b for a, b in moved)]
+    is_first = kept == [*items[: len(kept)]]
+    is_taken = calls and any(folded(token.name or "") == "answer" for token in select.tokens)
+    listed = text[select.clauses["SELECT"][0] : items[0][0]].upper()
+    if "DISTINCT" in listed or select.repeats or len(calls) > 1 or is_taken:
+        return []
+    if not (is_first or all(names[item] for item in kept)) or not (kept or len(moved) == 1):
+        return []
+    outer = [shown_name(names[item]) if item in kept else text[slice(*item)] for item in items]
+    for n, (a, b) in enumerate(items):
+        if (a, b) in moved and calls and a <= calls[0].start < b:
+            outer[n] = f"{text[a : calls[0].start]}answer{text[calls[0].end : b]}"
+    if kept and is_first:
+        outer[: len(kept)] = ["* EXCLUDE (answer)" if calls else "*"]
+    inner = [text[a:b] for a, b in kept] + [f"{text[slice(*c.span)]} AS answer" for c in calls]
+    spans = [select.clauses[word] for word in _INNER & select.clauses.keys()]
+    start, stop = min(a for a, _ in spans), max(b for _, b in spans)
+    within = f"{text[start : items[0][0]]}{', '.join(inner)}{text[items[-1][1] : stop]}"
+    return [f"{text[:start]}SELECT {', '.join(outer)} FROM ({within}){text[stop:]}"]
+
+
+def _name(item: Sequence[Token]) -> str:
+    """What an item is called: by its alias, or as a column; nothing if DuckDB would name it."""
+    _, alias = without_alias(item, (0, len(item)))
+    return alias or (dotted_names(item) or ("",))[-1]

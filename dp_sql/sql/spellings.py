@@ -6,7 +6,17 @@ from sqlglot import exp
 
 from dp_sql.sql.restated import Restated
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.tokens import CLOSE, OPEN, Token, matching, put, queries_around, text_of
+from dp_sql.sql.tokens import (
+    CLOSE,
+    OPEN,
+    Token,
+    at_depth_zero,
+    matching,
+    put,
+    queries_around,
+    text_of,
+    token_at,
+)
 
 _NEAREST = 3
 _NO_CALLS = {"WHERE", "AND", "OR", "NOT", "ON", "SELECT", "BY", "HAVING", "WHEN", "THEN", "ELSE",
@@ -17,9 +27,9 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
     """Statements with another spelling of the refused node, which is near a place; maybe none.
 
     A cast becomes TRY_CAST, x // 10 of decimals a floor, ~ the function that sqlglot takes it for,
-    UNION becomes UNION ALL, INTERSECT becomes IN, EXCEPT becomes NOT IN, make_date(…) a literal, a
-    number gets quotes or loses them, LIMIT and RECURSIVE are left out, and an outer join becomes
-    one that keeps the private rows.
+    UNION becomes SELECT DISTINCT over UNION ALL, INTERSECT becomes IN, EXCEPT becomes NOT IN,
+    make_date(…) a literal, a number gets quotes or loses them, LIMIT and RECURSIVE are left out,
+    and an outer join becomes one that keeps the private rows.
     """
     match node:
         case exp.Cast():
@@ -31,8 +41,7 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
             word = "regexp_full_match" if whole else "regexp_matches"
             found = [_matched(tokens, i, word) for i in range(1, len(tokens) - 1)]
         case exp.Union():
-            unions = [i for i, token in enumerate(tokens) if token.upper == "UNION"]
-            found = [(i, put(tokens[i : i + 1], "UNION ALL")) for i in unions]
+            found = [_united(tokens, i) for i, t in enumerate(tokens) if t.upper == "UNION"]
         case exp.Intersect() | exp.Except():
             signs = {"INTERSECT": "IN", "EXCEPT": "NOT IN"}
             found = [
@@ -67,6 +76,27 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
     known = [one for one in found if one is not None]
     known.sort(key=lambda one: abs(tokens[one[0]].start - position))
     return [text for _, text in known[:_NEAREST]]
+
+
+def _united(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
+    """SELECT DISTINCT over UNION ALL in place of a query with a UNION, if it has the same rows.
+
+    A UNION ALL behind the last UNION keeps its rows as often as they are.
+    """
+    start, stop = queries_around(tokens, i)[0]
+    here = [*at_depth_zero(tokens, start, stop)]
+    unions = [n for n in here if tokens[n].upper == "UNION"]
+    others = {"INTERSECT", "EXCEPT", "ORDER", "LIMIT", "OFFSET"} & {tokens[n].upper for n in here}
+    if others or token_at(tokens, unions[-1] + 1).upper == "ALL":
+        return None
+    text, end = tokens[0].source, tokens[stop - 1].end
+    written = text[tokens[start].start : end]
+    for n in reversed(unions):
+        last = n + (token_at(tokens, n + 1).upper in {"ALL", "DISTINCT"})
+        a, b = (at - tokens[start].start for at in (tokens[n].start, tokens[last].end))
+        written = f"{written[:a]}UNION ALL{written[b:]}"
+    united = f"SELECT DISTINCT * FROM ({written})"
+    return i, Restated(text[: tokens[start].start] + united + text[end:])
 
 
 def _other_literal(tokens: Sequence[Token], i: int, node: exp.Literal) -> tuple[int, str] | None:

@@ -129,9 +129,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = day
 -- NotPrivate: BIGINT and VARCHAR have no common type here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = title
 
--- NotPrivate: The function age is not supported here: dp_sql cannot prove that it
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE age(day) > INTERVAL 1 DAY
-
 -- NotPrivate: substr is supported only with literal bounds of up to a million.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE substr(title, user_id) = 'x'
 

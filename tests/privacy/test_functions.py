@@ -51,6 +51,8 @@ FORMS = [
     "{interval} = {interval}", "month({interval})", "date_part('second', {interval})", "{interval} IS NULL",
     "epoch_ms({time} - {time}) > 0", "coalesce({time} - {date}, INTERVAL 0 SECONDS) <> {interval}",
     "CASE WHEN {bool} THEN {interval} ELSE INTERVAL 1 DAY END < INTERVAL 5 DAY", "{time}::TIME", "{bool}::BOOLEAN",
+    "to_timestamp({number})", f"epoch_ms({NAMES['INTEGER']})", f"epoch_ms({NAMES['UINTEGER']})", f"make_timestamp({NAMES['INTEGER']})",
+    f"make_timestamp_ms({NAMES['SMALLINT']})", f"hour(to_timestamp({NAMES['INTEGER']} * 1000))",
     "extract(dow FROM {time})", "date_part('doy', {time})", "strftime('%Y', {time})",
     "{number} = {number}", "{time} < {time}", "{int} IS DISTINCT FROM {int}", "{int} IN ({int}, 1)",
     "epoch({time})", "epoch_us({time})", "extract('epoch' FROM {date})", "datepart('month', {time})",
@@ -101,8 +103,12 @@ def test_a_form_has_duckdbs_value_on_every_row(form: str, wide: Wide) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_has_duckdbs_value_on_every_row(name: str, wide: Wide) -> None:
     writer = Writer(random.Random(name))
-    if FUNCTIONS[name].gives == "JSON" or "list" in FUNCTIONS[name].takes:
-        return  # only beside ->>; tested below
+    if FUNCTIONS[name].gives == "JSON" or {*FUNCTIONS[name].takes} & {
+        "list",
+        "milliseconds",
+        "microseconds",
+    }:
+        return  # only beside ->>; tested below, and with the forms above
     assert sum(wide.check(writer.call(name, 0)) for _ in range(6)) == 6
 
 

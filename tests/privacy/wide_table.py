@@ -235,6 +235,9 @@ class Writer:
                     "json": "text",
                     "date": "time",
                     "span": "time",
+                    "seconds": "number",
+                    "milliseconds": "int",
+                    "microseconds": "int",
                     "double": "number",
                 }.get(kind)
                 given.append(self.of(written or self.one(["text", "int", "number", "bool"]), depth))

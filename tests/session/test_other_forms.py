@@ -14,7 +14,7 @@ from dp_sql.sql.other_forms import other_forms
 TABLES = """
 CREATE TABLE users AS SELECT i AS user_id, DATE '2020-01-01' + i::INTEGER AS signup, i % 3 = 0 AS is_new FROM range(400) r(i);
 CREATE TABLE events AS SELECT i % 400 AS user_id, i % 3 AS kind, 1 + i % 2 AS size,
-    TIMESTAMP '2024-01-01' + INTERVAL (i) HOUR AS ts, TIMESTAMP '2024-01-01' AS first_at, ['red', 'blue'][1:1 + i % 2] AS tags,
+    TIMESTAMP '2024-01-01' + INTERVAL (i) HOUR AS ts, {'kin': 1 + i % 2} AS shape, TIMESTAMP '2024-01-01' AS first_at, ['red', 'blue'][1:1 + i % 2] AS tags,
     ('{"kind": "a", "nested": {"size": ' || 1 + i % 2 || '}, "device": "' || ['ios', 'web'][1 + i % 2] || '"}')::JSON AS props FROM range(1200) r(i);
 CREATE TABLE kinds AS SELECT i AS kind, 2 AS size, TIMESTAMP '2024-01-02' AS ts FROM range(2) r(i);
 """
@@ -108,6 +108,8 @@ REFUSED = {  # the source, and how many rows the statement that is proposed coun
     "events WHERE props['device'] = 'ios'": 600,
     "events e WHERE e.props.device = 'ios'": 600,
     "events WHERE props.nested.size = 2": 600,
+    "events WHERE shape.kiin = 2": 600,  # kind is a column
+    "events WHERE props.device = '\"ios\"' AND props['device'] <> '\"web\"'": None,
     "events WHERE props['nested']['size'] = 2": 600,
     "events WHERE props.kind = 'a'": 1200,  # kind is a column, too
     "events WHERE json_extract(props, '$.device')::INTEGER IS NULL": 1200,

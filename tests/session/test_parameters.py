@@ -173,6 +173,7 @@ def test_values_are_allowed_where_data_stands(owner: dp_sql.Session) -> None:
         (f"SELECT {OWNERS} FROM ?", ["ratings"], duckdb.ParserException, r"syntax error.*\?"),
         (f"SELECT {OWNERS} AS ? FROM ratings", ["n"], duckdb.ParserException, "syntax error"),
         (f"SELECT {OWNERS} FROM ratings ORDER BY ?", [1], NotSupported, "ORDER BY"),
+        (f"SELECT 1 UNION SELECT {OWNERS} FROM ratings ORDER BY ?", [1], NotSupported, "ORDER BY"),
         (f"SELECT ?; SELECT {OWNERS} FROM ratings", [1], NotSupported, "the last statement"),
         (f"PREPARE p AS SELECT {OWNERS} FROM ratings WHERE score = ?", None, NotSupported, "params="),
         (f"SELECT {OWNERS.replace('user_id', '?')} FROM ratings", ["a"], ArgumentError, "privacy_unit"),

@@ -63,6 +63,12 @@ SELECT (SELECT count(*) FROM orders) / (SELECT count(*) FROM customers)
 SELECT count(*) FROM orders UNION ALL SELECT count(*) FROM customers
 SELECT status, rank() OVER (ORDER BY count(*) DESC), count(*) FROM orders GROUP BY status
 SELECT status, count(*) * 100.0 / sum(count(*)) OVER () AS share FROM orders GROUP BY status
+SELECT status, count(*) AS n, round(100 * n / sum(n) OVER (), 1) AS share FROM orders GROUP BY status ORDER BY share DESC LIMIT 2
+SELECT status, count(*) AS n, lag(n) OVER (ORDER BY status) AS prev, n - prev AS diff FROM orders GROUP BY status
+SELECT rank() OVER (ORDER BY count(*)) AS place, status, count(*) AS n, sum(n) OVER () AS s FROM orders GROUP BY status ORDER BY 3 LIMIT 1
+SELECT status, count(*) AS n, rank() OVER (ORDER BY n DESC) AS place FROM orders GROUP BY status QUALIFY place <= 2
+WITH t AS (SELECT status, count(*) AS n, sum(n) OVER () AS s FROM orders GROUP BY status) SELECT status, s FROM t WHERE n > 200
+SELECT count(*) FROM (SELECT customer_id FROM orders UNION ALL FROM (FROM customers SELECT customer_id) UNION SELECT customer_id FROM orders)
 SELECT sum(total) / count(*) FROM orders
 SELECT count_if(status = 'paid') - count_if(status = 'PAID') FROM orders
 SELECT dept, round(avg(salary), 1) FROM employees GROUP BY dept
@@ -75,6 +81,8 @@ OTHERS = {
     "SELECT * FROM orders": "SELECT DP_COUNT(*, epsilon := 1) AS n FROM orders",
     "SELECT status, count(*) FROM orders GROUP BY ROLLUP (status)":
         "SELECT status, DP_COUNT(*, epsilon := 1) FROM orders GROUP BY status",
+    "SELECT DP_COUNT(*, epsilon := 1), count(*) FROM orders":
+        "SELECT DP_COUNT(*, epsilon := 1) AS answer FROM orders",
     "SELECT max(total) FROM orders":
         "SELECT DP_QUANTILE(total, 0.99, epsilon := 1, lower := 0, upper := 100) FROM orders",
 }  # fmt: skip
@@ -152,6 +160,22 @@ def test_where_only_another_question_can_be_asked_the_message_says_so(
     error = told(analyst, statement)
     assert (error.suggestion, error.asks_other) == (proposed, True)
     assert str(error).endswith(OTHER + proposed)
+
+
+@pytest.mark.parametrize("query", [
+    "SELECT count(*) FROM regions WHERE region_id NOT IN (SELECT region_id FROM customers)",
+    "SELECT region FROM regions WHERE region_id = ANY (SELECT region_id FROM (FROM customers))",
+    "SELECT exists(SELECT 1 FROM orders WHERE total > 500)",
+    "SELECT (SELECT day FROM orders LIMIT 1)",
+    "SELECT avg(n) FROM (SELECT order_id, count(*) AS n FROM items GROUP BY order_id)",
+    "WITH t AS (SELECT note, count(*) AS n FROM orders GROUP BY note) SELECT max(n) FROM t",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT customer_id FROM orders UNION "
+    "SELECT customer_id FROM customers UNION ALL SELECT customer_id FROM customers)",
+])  # fmt: skip
+def test_nothing_is_proposed_where_no_statement_asks_the_same(
+    analyst: dp_sql.Session, query: str
+) -> None:
+    assert told(analyst, query).suggestion == ""
 
 
 @pytest.mark.parametrize("call", NOTHING)
@@ -310,6 +334,10 @@ def test_people_of_a_linked_table_are_counted_by_a_join(analyst: dp_sql.Session)
 
 CASE = "CASE WHEN status = 'paid' THEN 1 {}END"
 CORRECTED = {
+    "SELECT status, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) FROM orders GROUP BY statu":
+        "SELECT status, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) FROM orders GROUP BY status",
+    "SELECT o.statu AS s, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) FROM orders o GROUP BY o.statu":
+        "SELECT o.status AS s, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) FROM orders o GROUP BY o.status",
     "SELECT DP_COUNT_IF(status = 'paid', epsilon := 1{}) FROM orders":
         f"SELECT DP_COUNT({CASE.format('')}, epsilon := 1{{}}) FROM orders",
     "SELECT DP_SUM(status = 'paid', epsilon := 1{}) FROM orders":

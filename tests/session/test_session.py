@@ -88,6 +88,8 @@ def test_two_calls_are_two_releases(session: dp_sql.Session) -> None:
         (f"SELECT DISTINCT {TOP} FROM ratings ORDER BY 1 LIMIT 5", [(BEST,)]),
         (f"FROM ratings SELECT {TOP} WHERE year > 1999", [(BEST,)]),
         (f"SELECT {TOP} AS t FROM ratings UNION ALL SELECT {TOP} FROM ratings", [(BEST,), (BEST,)]),
+        (f"SELECT 2 AS i, {TOP} AS t FROM ratings UNION ALL SELECT 1, {TOP} FROM ratings ORDER BY i "
+         "LIMIT 1", [(1, BEST)]),
         (f"SELECT 1 WHERE 'Dune' IN (SELECT unnest({TOP}) FROM ratings)", [(1,)]),
         (f"(SELECT {TOP} FROM ratings)", [(BEST,)]),
         (f"SELECT list_transform({TOP}, lambda x: x[1]) FROM ratings", [(["D", "E", "U"],)]),

@@ -212,8 +212,8 @@ ANALYSTS = [
 # Parts of the statements above in whose place only another question can be asked.
 ASK_OTHERS = [
     "ORDER BY day LIMIT 10", "DP_COUNT_DISTINCT(*", "OVER () FROM", "FROM ratings ORDER BY title",
-    "::INT FROM", "a::DATE", "+ 1 FROM ratings", "SELECT * FROM", "LIMIT 3", "USING SAMPLE",
-    "SUMMARIZE ratings", "max(score)", "c LEFT JOIN", "FULL JOIN", "// 10",
+    "::INT FROM", "a::DATE", "AS DATE) FROM", "+ 1 FROM ratings", "SELECT * FROM", "LIMIT 3", "USING SAMPLE",
+    "SUMMARIZE ratings", "max(score)", "SELECT *, DP", "c LEFT JOIN", "FULL JOIN", "// 10",
 ]  # fmt: skip
 
 

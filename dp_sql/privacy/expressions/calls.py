@@ -55,6 +55,11 @@ _ARROWS = (exp.JSONExtract, exp.JSONExtractScalar)
 _ARROW_FIRST = (
     """CASE WHEN '1' = '{"a": "1"}'::JSON ->> 'a' THEN 1 ELSE system.main.error('') END"""
 )
+_OF_UNIX = {None: "to_timestamp", 3: "epoch_ms", 6: "make_timestamp"}  # the name by the scale
+_PER_SECOND = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000}
+_COMPUTED = {"string", "text", "json", "list", "date", "same", "span", "double", *_PER_SECOND}
+_TO_BIGINT = UP_TO_64_BITS - {"UBIGINT"}
+_NEAR_SECONDS = 3 * 10**12  # from 1970, 95,000 years
 _KEY = re.compile(r"[^\W\d]\w*")
 
 
@@ -155,6 +160,8 @@ def call(node: Node, scope: Scope) -> Value:
 
 def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value:
     """A function of the table, applied to arguments; `node` is refused."""
+    if name == "epoch_ms" and len(given) == 1 and scope.argument(given[0]).type in UP_TO_64_BITS:
+        name = "make_timestamp_ms"
     function = FUNCTIONS[name]
     if all(map(is_literal, given)):  # sqlglot 28 reads 'a' 'b' as concat('a', 'b')
         raise refuse(node, "A constant without a column is not supported here")
@@ -205,8 +212,11 @@ def _read(node: Node) -> tuple[str, list[Node]]:
         name = "lpad"
     if name == "age" and len(given) == 1:
         given.insert(0, exp.CurrentDate())
-    if isinstance(node, exp.Log | exp.UnixToTime):
+    if isinstance(node, exp.Log):
         given = _by_number(node, given)
+    if isinstance(node, exp.UnixToTime):
+        scale = None if given[1] is None else whole_number(given[1])
+        name, given = _OF_UNIX.get(scale, name), given[:1]
     if name == "regexp_extract" and len(given) == 2:
         given.append(exp.Literal.number(0))
     if name == "strftime" and len(given) == 2 and given[0].is_string:
@@ -222,18 +232,17 @@ def _read(node: Node) -> tuple[str, list[Node]]:
 
 
 def _by_number(node: Node, given: Sequence[Node]) -> list[Node]:
-    """The argument of log(x) or log10(x), or of epoch_ms(x): a number tells them from others."""
+    """The argument of log(x) or log10(x): a number tells them from others."""
     value, number = given
-    if isinstance(node, exp.Log):
-        value, number = (value, exp.Literal.number(10)) if number is None else (number, value)
-    if number is None or whole_number(number) != (10 if isinstance(node, exp.Log) else 3):
+    value, number = (value, exp.Literal.number(10)) if number is None else (number, value)
+    if whole_number(number) != 10:
         raise refuse(node, "This function is supported here only in its basic form")
     return [value]
 
 
 def _argument(name: str, kind: str, node: Node, before: Sequence[Value], scope: Scope) -> Value:
     match kind:
-        case "string" | "text" | "json" | "list" | "date" | "same" | "span" | "double":
+        case _ if kind in _COMPUTED:
             return _column(name, kind, node, scope.argument(node))
         case "element":
             return _element(name, before[-1].type[:-2], node)
@@ -266,6 +275,8 @@ def _quoted(name: str, kind: str, node: Node) -> Value:
 
 def _column(name: str, kind: str, node: Node, value: Value) -> Value:
     """A value that a function reads, without what is too long or too far away."""
+    if kind in _PER_SECOND:
+        return _since_1970(name, kind, node, value)
     if kind == "list" or (name == "length" and value.type.endswith("[]")):
         return listed(name, value, node)
     if kind == "double":
@@ -289,6 +300,16 @@ def in_one_type(dates: Sequence[Value]) -> list[Value]:
         one if {one.type} == kinds else Value(f"CAST({one.sql} AS {kind})", kind, bound=one.bound)
         for one in dates
     ]
+
+
+def _since_1970(name: str, unit: str, node: Node, value: Value) -> Value:
+    """A number of seconds and the like; NULL where they lead to a date beyond NEAR."""
+    kinds, kind = (NUMBERS, "DOUBLE") if unit == "seconds" else (_TO_BIGINT, "BIGINT")
+    if family(value.type) not in kinds:
+        wanted = "a number" if unit == "seconds" else "an integer"
+        raise refuse(node, f"{name} takes {wanted} here, not {value.type}")
+    number, most = f"TRY_CAST({value.sql} AS {kind})", _NEAR_SECONDS * _PER_SECOND[unit]
+    return Value(f"(CASE WHEN {number} BETWEEN -{most} AND {most} THEN {number} END)", kind)
 
 
 def _string(name: str, kind: str, value: Value, node: Node) -> Value:

@@ -4,14 +4,16 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
+from dp_sql.errors import guessed
 from dp_sql.privacy.expressions.calls import applied, listed
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.literals import is_double, is_literal, whole_number
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import MAX_TEXT_BYTES, Value, bounded
 from dp_sql.privacy.refusals import Refused, refuse
-from dp_sql.sql.formatting import literal
+from dp_sql.sql.formatting import literal, shown_name
 from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import folded, split, tokenize
 from dp_sql.sql.types import exact
 
 _FARTHEST = 10**6
@@ -92,7 +94,14 @@ def field(node: Node, value: Value, name: str, scope: Scope) -> Value:
         raise refuse(node, f"{value.type} has no field {name}")
     read = f"system.main.struct_extract({value.shape}, {literal(name)})"
     if not scope.schema.runs(read):
-        raise refuse(node, f"{value.type} has no field {name}")
+        fields = tokenize(value.type)
+        names = [fields[a].name or "" for a, _ in split(fields, 2, len(fields) - 1)]
+        near = guessed(folded(name), [*map(folded, names)])
+        at = next((one for one in node.find_all(exp.Identifier) if one.name == name), node)
+        hint = f"Did you mean {near}?" if near else f"Its fields are {', '.join(names)}."
+        refusal = refuse(at, f"{value.type} has no field {name}", hint)
+        refusal.names = [shown_name(near)] if near else []
+        raise refusal
     return _own(
         f"system.main.struct_extract({value.sql}, {literal(name)})", scope.schema.type_of(read)
     )

@@ -136,7 +136,7 @@ def _unsupported(node: Node) -> Exception:
 # DuckDB's own functions whose names are nearly those of others.
 _OTHERS = {
     "array_has_any", "bit_count", "bit_position", "epoch_ns", "list_concat", "list_last",
-    "map_contains", "union_extract", "variant_contains",
+    "make_timestamp_ns", "make_timestamptz", "map_contains", "union_extract", "variant_contains",
 }  # fmt: skip
 
 

@@ -15,7 +15,8 @@ class Scalar(NamedTuple):
     """One function.
 
     takes: the kinds of its arguments: a value (string, text, list, json, double, date; same: a
-        second date; span: a date, or the time between two), or a literal.
+        second date; span: a date, or the time between two; seconds, milliseconds, microseconds:
+        a number of them since 1970), or a literal.
         The last kind of a function that takes `many` arguments is repeated.
     gives: the type of its result.
     total: why it returns a value for all of these arguments.
@@ -33,7 +34,7 @@ _PASS, _FIND = "one pass over the string", "one search for a fixed string"
 _RE2 = "RE2 is linear; the pattern is limited, and compiled before the query"
 _LONG = "the length of the result is limited"
 _JSON, _SECONDS = "the JSON is valid", "the difference fits, even in seconds"
-_CALENDAR = "the dates it reads are far from the ends of the calendar"
+_CALENDAR = "its dates are far from the ends of the calendar"
 
 _LOG_OF = "0 gives -infinity and numbers below 0 give NaN"
 # As in DuckDB 2.0; 1.5 raises an error.
@@ -123,6 +124,11 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "epoch": Scalar(("span",), "DOUBLE", "seconds fit for the dates that it reads"),
     "epoch_ms": Scalar(("span",), "BIGINT", "milliseconds fit for the dates that it reads"),
     "epoch_us": Scalar(("span",), "BIGINT", "microseconds fit for the dates that it reads"),
+    "to_timestamp": Scalar(("seconds",), "TIMESTAMP WITH TIME ZONE", _CALENDAR),
+    "make_timestamp_ms": Scalar(
+        ("milliseconds",), "TIMESTAMP", _CALENDAR, "system.main.epoch_ms({0})"
+    ),
+    "make_timestamp": Scalar(("microseconds",), "TIMESTAMP", _CALENDAR),
     "age": Scalar(("date", "same"), "INTERVAL", _CALENDAR),
     "strftime": Scalar(("date", "format"), "VARCHAR", "the format is checked before the query"),
     "date_diff": Scalar(("part", "date", "same"), "BIGINT", _SECONDS),

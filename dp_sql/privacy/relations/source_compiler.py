@@ -110,7 +110,7 @@ class Compiler:
     def _union(self, tree: exp.Union) -> Rows:
         only(tree, {"this", "expression", "distinct", "with_", "by_name"})
         if tree.args.get("distinct"):
-            why = "UNION compares rows of different people; write UNION ALL"
+            why = "UNION compares rows of different people; write UNION ALL, or DISTINCT over it"
             raise refuse(tree, why, ALLOWED)
         compiler = self._with(tree)
         left, right = compiler.query(tree.this), compiler.query(tree.expression)

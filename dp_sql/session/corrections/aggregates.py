@@ -27,6 +27,7 @@ from dp_sql.sql.tokens import (
     called,
     dotted_names,
     folded,
+    queries_around,
     split,
     text_of,
     token_at,
@@ -218,6 +219,9 @@ def _counted(tokens: Sequence[Token], epsilon: str, private: Collection[str]) ->
     if first is None:
         return
     for place in dict.fromkeys((len(tokens) - 1, first)):
+        within = [tokens[start - 2].upper for start, _ in queries_around(tokens, place) if start]
+        if not {*within} <= {"FROM", "JOIN", "AS", "MATERIALIZED"}:
+            continue  # in IN (…) or EXISTS (…), a number would be taken for the rows themselves
         select = enclosing_select(tokens, place)
         listed, source = select.clause("SELECT"), select.clause("FROM")
         if source is None or select.clause("GROUP") is not None:

@@ -17,7 +17,7 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.restated import Restated
+from dp_sql.sql.restated import Narrowed, Restated
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement
 from dp_sql.sql.tokens import (
     CLOSE,
@@ -284,7 +284,7 @@ def _uses_of(select: DpSelect, call: DpCall, detail: str | None, casts: bool) ->
         yield f"{text[: call.start]}unnest({written}){text[call.end :]}"
     group = text[slice(*select.clauses["GROUP"])] if "GROUP" in select.clauses else ""
     keys = "".join(f"{key.text}, " for key in select.keys)
-    yield f"SELECT {keys}{written} AS answer FROM {source} {group}".rstrip()
+    yield Narrowed(f"SELECT {keys}{written} AS answer FROM {source} {group}".rstrip())
 
 
 _BESIDE_VALUES = ("=", "<", ">", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "(", ",")

@@ -22,6 +22,7 @@ _BOUNDS = {
     ("lower",): "lower by the least value that you know without looking at the data",
     ("upper",): "upper by the largest value that you know without looking at the data",
 }
+OF_GROUPS = "groups by your own public values"
 _OF_ENDS = {"0.01", "0.99"}  # these quantiles are what was asked, nearly
 _CLOSE = (
     "The largest or least value may be one person's, so it is not released; a quantile is close."

@@ -15,8 +15,17 @@ from typing import NamedTuple
 
 from dp_sql.errors import ParseError, guessed
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.restated import OtherQuestion, Restated
-from dp_sql.sql.tokens import Token, folded, matching, split, text_of, token_at, tokenize
+from dp_sql.sql.restated import Narrowed, OtherQuestion, Restated
+from dp_sql.sql.tokens import (
+    Token,
+    folded,
+    matching,
+    queries_around,
+    split,
+    text_of,
+    token_at,
+    tokenize,
+)
 
 
 class Kept(IntEnum):
@@ -95,6 +104,7 @@ def kept(before: str, after: str) -> Kept:
     if gone:  # a column of another relation is meant
         return Kept.LOST
     found = min(_of_aggregates(old, new), _of_keywords(old, new))
+    found = min(found, Kept.OTHER if isinstance(after, Narrowed) else Kept.SAME)
     for region, words in old.by_region.items():
         inside = new.by_region.get(region, set())
         if region in {"list", "order", "source"}:
@@ -114,8 +124,7 @@ def kept(before: str, after: str) -> Kept:
         known = old.given if region == "group" else old.by_region.get(region, set())
         known = known | old.by_region.get("call", set()) | old.by_region.get("using", set())
         added = new.by_region.get(region, set()) - known - new.aliases
-        if region == "condition":
-            added = {w for w in added if not guessed(w, [*old.given - new.given])}
+        added = {w for w in added if not guessed(w, [*old.given - new.given])}
         found = min(found, Kept.OTHER if added else Kept.SAME)
     return found
 
@@ -267,6 +276,16 @@ def _spans_of_calls(tokens: Sequence[Token]) -> list[tuple[int, int]]:
             except ParseError:
                 found.append((i + 1, len(tokens)))
     return found
+
+
+def aggregates_answers(text: str) -> bool:
+    """Whether DuckDB's own aggregates are computed over the answers of a subquery."""
+    tokens = tokenize(text)
+    names = [folded(a.name or "") if b.is_symbol("(") else "" for a, b in pairwise(tokens)]
+    calls = [queries_around(tokens, i)[0] for i, name in enumerate(names) if name[:3] == "dp_"]
+    own = [queries_around(tokens, i)[0] for i, name in enumerate(names)
+           if name in {*_ASKS, *_NEAR} and name[:3] != "dp_"]  # fmt: skip
+    return any(a < start and stop <= b for a, b in own for start, stop in calls)
 
 
 _SIGNS = ("=", "==", "<", ">", "<=", ">=", "<>", "!=")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dp_sql.errors import QueryError
-from dp_sql.session.corrections.examples import examples, left_out
-from dp_sql.session.corrections.same_question import Kept, kept
+from dp_sql.session.corrections.examples import OF_GROUPS, examples, left_out
+from dp_sql.session.corrections.same_question import Kept, aggregates_answers, kept
 
 Attempt = Callable[[str], Exception | None]  # what is wrong with a statement, if anything is
 Expand = Callable[[str], Sequence[str]]  # a candidate, or others in its place
@@ -87,9 +87,11 @@ def propose(
     found = working(before, error.instead, attempt, expand)
     if found is None:
         return False
+    said = examples(before, found.text, [*error.public, *found.public])
+    if OF_GROUPS in said and aggregates_answers(found.text):
+        return False  # an average over example groups is none over those of the question
     error.suggestion, error.asks_other = found.text, found.kept is Kept.OTHER
     dropped = " and ".join(left_out(before, found.text))
-    said = examples(before, found.text, [*error.public, *found.public])
     own = hint(error.hint)
     if _PUBLIC in said:  # it says so, too
         own = " ".join(one for one in re.split(r"(?<=\.) ", own) if not one.endswith(_PUBLIC))
