@@ -6,13 +6,12 @@ date beyond NEAR are NULL. So the function itself never fails, wherever DuckDB's
 before 2.0.1, it moves what two TRY(…) have in common out of both.
 """
 
-import re
 from collections.abc import Sequence
-from math import prod
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.collations import LONGEST_EXPRESSION, LONGEST_PATTERN, agree
+from dp_sql.privacy.expressions.collations import agree
+from dp_sql.privacy.expressions.literal_arguments import element, json_path, quoted
 from dp_sql.privacy.expressions.literals import UNITS, is_double, is_literal, whole_number
 from dp_sql.privacy.expressions.scalar_functions import (
     FLAGS,
@@ -30,7 +29,6 @@ from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import (
     DATED,
     EXACT_TYPES,
-    INTEGER_RANGES,
     NUMBERS,
     TIMES,
     UNSHOWN,
@@ -45,11 +43,7 @@ DATE_PARTS = frozenset(
 )  # fmt: skip
 _OF_INTERVALS = {"YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
 _FARTHEST = 10**6
-_MAX_STATES = 2000  # of a regular expression, as if all its repetitions were nested
 _LONG_TEXT = 100  # no number, date, time, UUID or boolean is longer as a string
-_REPEATED = re.compile(r"\{(\d*)(?:,(\d*))?\}", re.ASCII)
-# What DuckDB knows; it reads the format of a time with a zone only when there is a row.
-_FORMAT = re.compile(r"(?:%[YmdHMSjUWVGuwaAbBypIf%]|%-[mdHMSjyI]|[^%\0])*", re.ASCII)
 _ARROWS = (exp.JSONExtract, exp.JSONExtractScalar)
 # DuckDB 1 reads ('1' = json) ->> 'a', and sqlglot '1' = (json ->> 'a').
 _ARROW_FIRST = (
@@ -60,7 +54,6 @@ _PER_SECOND = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000}
 _COMPUTED = {"string", "text", "json", "list", "date", "same", "span", "double", *_PER_SECOND}
 _TO_BIGINT = UP_TO_64_BITS - {"UBIGINT"}
 _NEAR_SECONDS = 3 * 10**12  # from 1970, 95,000 years
-_KEY = re.compile(r"[^\W\d]\w*")
 
 
 def text(node: Node, value: Value) -> Value:
@@ -97,7 +90,7 @@ def trimmed(node: Node, value: Value) -> Value:
     if word is None:
         raise refuse(node, "This form of trim is not supported here")
     given = node.args.get("expression")
-    more = [] if given is None else [_quoted(word, "characters", given).sql]
+    more = [] if given is None else [quoted(word, "characters", given).sql]
     return of_string(word, node, value, *more)
 
 
@@ -245,7 +238,7 @@ def _argument(name: str, kind: str, node: Node, before: Sequence[Value], scope: 
         case _ if kind in _COMPUTED:
             return _column(name, kind, node, scope.argument(node))
         case "element":
-            return _element(name, before[-1].type[:-2], node)
+            return element(name, before[-1].type[:-2], node)
         case "count" | "group" | "size":
             number = whole_number(node)
             low, high = (0, 9) if kind == "group" else (-_FARTHEST, _FARTHEST)
@@ -253,24 +246,12 @@ def _argument(name: str, kind: str, node: Node, before: Sequence[Value], scope: 
                 raise refuse(node, f"{name} takes a whole number from {low} to {high} here")
             return Value(str(number), "INTEGER")
         case "path":
-            return Value(literal(_path(node)), "path")
+            return Value(literal(json_path(node)), "path")
         case "part":
             if node.name.lower() not in UNITS:
                 raise refuse(node, f"{name} takes one of these parts: {', '.join(UNITS)}")
             return Value(literal(node.name.lower()), "part")
-    return _quoted(name, kind, node)
-
-
-def _quoted(name: str, kind: str, node: Node) -> Value:
-    """A string in the statement: characters, a pattern or a format."""
-    written = node.this if isinstance(node, exp.Literal) and node.is_string else "\0"
-    if "\0" in written or len(written) > LONGEST_PATTERN or (kind == "padding" and not written):
-        raise refuse(node, f"{name} takes a string in quotes here")
-    if kind == "pattern":
-        _check_pattern(node, written)
-    if kind == "format" and not _FORMAT.fullmatch(written):
-        raise refuse(node, "This format has a part that is not supported here")
-    return Value(literal(written), kind, bound=len(written.encode()))
+    return quoted(name, kind, node)
 
 
 def _column(name: str, kind: str, node: Node, value: Value) -> Value:
@@ -336,20 +317,6 @@ def listed(name: str, value: Value, node: Node) -> Value:
     return value._replace(sql=f"(CASE WHEN {fits} THEN {value.sql} END)", origin=None)
 
 
-def _element(name: str, kind: str, node: Node) -> Value:
-    """A literal that an element may equal; one of another type would cast the list."""
-    number = whole_number(node)
-    if kind == "VARCHAR" and isinstance(node, exp.Literal) and node.is_string:
-        written = node.this if "\0" not in node.this else None
-        if written is not None and len(written) <= LONGEST_PATTERN:
-            return Value(literal(written), kind)
-    elif kind != "VARCHAR" and number is not None and not is_double(node):
-        low, high = INTEGER_RANGES[kind]
-        if low <= number <= high:
-            return Value(f"CAST({number} AS {kind})", kind)
-    raise refuse(node, f"{name} takes a literal of type {kind} here")
-
-
 def _bound(name: str, function: Scalar, values: Sequence[Value]) -> int | None:
     """The most bytes of a string, or the years from 0 to the farthest date, that it returns."""
     bounds = [value.bound or 0 for value in values]
@@ -377,36 +344,3 @@ def _bound(name: str, function: Scalar, values: Sequence[Value]) -> int | None:
         case "concat" | "||" | "concat_ws":
             most = sum(bounds) + (bounds[0] * len(values) if name == "concat_ws" else 0)
     return most
-
-
-def _check_pattern(node: Node, pattern: str) -> None:
-    r"""Refuse a regular expression that could have many states; and \C, which cuts characters."""
-    counts = [int(n) for found in _REPEATED.findall(pattern) for n in found if n]
-    states = len(pattern) * prod(max(count, 1) for count in counts)
-    if "\\C" in pattern:
-        raise refuse(node, "\\C is not supported here: its match may not be a valid string")
-    if len(pattern) > LONGEST_EXPRESSION or states > _MAX_STATES or "\\p" in pattern.lower():
-        why = "This regular expression is too large"
-        hint = f"Use at most {LONGEST_EXPRESSION} characters, small repetitions, and no \\p."
-        raise refuse(node, why, hint)
-
-
-def _path(node: Node) -> str:
-    """A JSON path of keys and places, written anew."""
-    if is_literal(node) and node.is_string and _KEY.fullmatch(node.this):
-        return f'$."{node.this}"'
-    root, *steps = node.expressions if isinstance(node, exp.JSONPath) else [node]
-    found = ["$"]
-    for step in steps:
-        key = step.this
-        if isinstance(step, exp.JSONPathKey) and isinstance(key, str) and _KEY.fullmatch(key):
-            found.append(f'."{key}"')
-        elif isinstance(step, exp.JSONPathSubscript) and isinstance(key, int) and key >= 0:
-            found.append(f"[{key}]")
-        else:
-            root = node
-    ambiguous = len(steps) > 1 and "'$" not in parsed_text(node)
-    if not isinstance(root, exp.JSONPathRoot) or ambiguous:
-        why = "This JSON path is not supported here"
-        raise refuse(node, why, "Write a path of plain keys and places, as in '$.a.b[0]'.")
-    return "".join(found)

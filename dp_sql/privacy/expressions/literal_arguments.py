@@ -1,0 +1,79 @@
+"""Arguments of functions that are literals: strings, patterns, formats, elements, JSON paths."""
+
+import re
+from math import prod
+
+from sqlglot import exp
+
+from dp_sql.privacy.expressions.collations import LONGEST_EXPRESSION, LONGEST_PATTERN
+from dp_sql.privacy.expressions.literals import is_double, is_literal, whole_number
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import refuse
+from dp_sql.sql.formatting import literal
+from dp_sql.sql.sqlglot_tree import Node, parsed_text
+from dp_sql.sql.types import INTEGER_RANGES
+
+_MAX_STATES = 2000  # of a regular expression, as if all its repetitions were nested
+_REPEATED = re.compile(r"\{(\d*)(?:,(\d*))?\}", re.ASCII)
+# What DuckDB knows; it reads the format of a time with a zone only when there is a row.
+_FORMAT = re.compile(r"(?:%[YmdHMSjUWVGuwaAbBypIf%]|%-[mdHMSjyI]|[^%\0])*", re.ASCII)
+_KEY = re.compile(r"[^\W\d]\w*")
+
+
+def quoted(name: str, kind: str, node: Node) -> Value:
+    """A string in the statement: characters, a pattern or a format."""
+    written = node.this if isinstance(node, exp.Literal) and node.is_string else "\0"
+    if "\0" in written or len(written) > LONGEST_PATTERN or (kind == "padding" and not written):
+        raise refuse(node, f"{name} takes a string in quotes here")
+    if kind == "pattern":
+        _check_pattern(node, written)
+    if kind == "format" and not _FORMAT.fullmatch(written):
+        raise refuse(node, "This format has a part that is not supported here")
+    return Value(literal(written), kind, bound=len(written.encode()))
+
+
+def element(name: str, kind: str, node: Node) -> Value:
+    """A literal that an element may equal; one of another type would cast the list."""
+    number = whole_number(node)
+    if kind == "VARCHAR" and isinstance(node, exp.Literal) and node.is_string:
+        written = node.this if "\0" not in node.this else None
+        if written is not None and len(written) <= LONGEST_PATTERN:
+            return Value(literal(written), kind)
+    elif kind != "VARCHAR" and number is not None and not is_double(node):
+        low, high = INTEGER_RANGES[kind]
+        if low <= number <= high:
+            return Value(f"CAST({number} AS {kind})", kind)
+    raise refuse(node, f"{name} takes a literal of type {kind} here")
+
+
+def json_path(node: Node) -> str:
+    """A JSON path of keys and places, written anew."""
+    if is_literal(node) and node.is_string and _KEY.fullmatch(node.this):
+        return f'$."{node.this}"'
+    root, *steps = node.expressions if isinstance(node, exp.JSONPath) else [node]
+    found = ["$"]
+    for step in steps:
+        key = step.this
+        if isinstance(step, exp.JSONPathKey) and isinstance(key, str) and _KEY.fullmatch(key):
+            found.append(f'."{key}"')
+        elif isinstance(step, exp.JSONPathSubscript) and isinstance(key, int) and key >= 0:
+            found.append(f"[{key}]")
+        else:
+            root = node
+    ambiguous = len(steps) > 1 and "'$" not in parsed_text(node)
+    if not isinstance(root, exp.JSONPathRoot) or ambiguous:
+        why = "This JSON path is not supported here"
+        raise refuse(node, why, "Write a path of plain keys and places, as in '$.a.b[0]'.")
+    return "".join(found)
+
+
+def _check_pattern(node: Node, pattern: str) -> None:
+    r"""Refuse a regular expression that could have many states; and \C, which cuts characters."""
+    counts = [int(n) for found in _REPEATED.findall(pattern) for n in found if n]
+    states = len(pattern) * prod(max(count, 1) for count in counts)
+    if "\\C" in pattern:
+        raise refuse(node, "\\C is not supported here: its match may not be a valid string")
+    if len(pattern) > LONGEST_EXPRESSION or states > _MAX_STATES or "\\p" in pattern.lower():
+        why = "This regular expression is too large"
+        hint = f"Use at most {LONGEST_EXPRESSION} characters, small repetitions, and no \\p."
+        raise refuse(node, why, hint)
