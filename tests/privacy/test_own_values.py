@@ -132,6 +132,29 @@ def test_other_values_must_be_declared(
     assert "groups := observed" in str(refused.value.suggestion)
 
 
+@pytest.mark.parametrize(
+    ("key", "joined", "expected"),
+    [
+        ("label", "(VALUES ('north', 'N'), ('west', 'W'), ('x', NULL)) v(code, label) ON code = region",
+         [("N", 450), ("W", 450)]),
+        ("label", "(VALUES (0, 1), (1, 2.5), (9, 1)) v(code, label) ON code = stars",
+         [(1, 129), (2.5, 129)]),
+        ("code, label", "(VALUES ('north', 'N'), ('west', 'W'), ('x', 'N')) v(code, label) ON code = region",
+         [("north", "N", 450), ("west", "W", 450), ("x", "N", 0)]),
+        ("s", "range(2, 9, 4) v(s) ON s = stars", [(2, 129), (6, 128)]),
+    ],
+)  # fmt: skip
+def test_groups_that_the_statement_writes_out(
+    key: str, joined: str, expected: list[object], analyst: dp_sql.Session, owner: dp_sql.Session
+) -> None:
+    asked = f"SELECT {key}, DP_COUNT(*, epsilon := 10000) AS n FROM seen JOIN {joined} GROUP BY ALL"
+    assert sorted(analyst.sql(asked).fetchall()) == expected
+    with pytest.raises(ArgumentError, match="needs groups"):  # an owner's may be people's
+        owner.sql(asked.replace("10000)", "10000, privacy_unit := user_id)"))
+    with pytest.raises(ArgumentError, match="the policy declares none"):
+        analyst.sql(asked.replace(f"SELECT {key}", f"SELECT concat({key}, '!')"))
+
+
 def test_parts_of_intervals_have_no_such_ranges(owner: dp_sql.Session) -> None:
     for part in ("hour(late)", "extract(minute FROM late)", "date_part('month', late)"):
         with pytest.raises(ArgumentError, match="needs groups"):

@@ -16,6 +16,7 @@ class Value(NamedTuple):
     """A compiled expression: its SQL and its type.
 
     origin: the column of a base table that it is, unchanged: the table's full name, and its own.
+        For an analyst's VALUES: "VALUES" with the literals of the column, and no name.
     is_person: whether it is the privacy unit of its row.
     collation: how its strings are compared, as collations.py names it.
     bound: the most bytes of a string, or the years from 0 to the farthest date, also of the two
@@ -44,6 +45,11 @@ class Value(NamedTuple):
     def shape(self) -> str:
         """What replaces it where the engine is asked for a type; it must not be a constant."""
         return self.literal or f"(SELECT CAST(NULL AS {self.type}))"
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The literals of a column that the statement writes out; () of another."""
+        return self.origin[0][1:] if self.origin and not self.origin[1] else ()
 
     @property
     def origin_name(self) -> str | None:

@@ -33,6 +33,7 @@ from dp_sql.privacy.plans.scores import policy_scores_plan
 from dp_sql.privacy.plans.sources import CallRows, compiled_source
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
+from dp_sql.privacy.relations.tree import Table
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal, shown_name
@@ -136,7 +137,7 @@ class _PublicSets(PublicSets):
         return declared if known or declared == "enum" else own
 
     def related(self, keys: Sequence[Value]) -> list[Related]:
-        """Also keys of one column whose values the policy declares."""
+        """Also keys of one column whose values the policy declares, and of one VALUES."""
         declared = [self.declared(key) for key in keys]
         if "observed" in declared:  # an engine may hold these rows elsewhere
             return []
@@ -150,8 +151,24 @@ class _PublicSets(PublicSets):
             for places in alike(keys, lambda key: key.sql in known and _read(key)[0].sql)
             if (one := self._of_one_column(keys, places)) is not None
         ]
+        found += self._written_together(keys)
         own = [key._replace(day_part=()) if key.sql in known else key for key in keys]
         return found + super().related(own)
+
+    def _written_together(self, keys: Sequence[Value]) -> list[Related]:
+        """The combinations in the rows of each VALUES of FROM that has several of the keys."""
+        columns = {
+            part.value(i).sql: (part.number, part.rows.relation.function, value.sql)
+            for part in self.source.rows.parts
+            if isinstance(part.rows.relation, Table) and part.rows.relation.is_written
+            for i, value in enumerate(part.rows.values)
+        }
+        found = []
+        for places in alike(keys, lambda key: columns.get(key.sql, ())[:2]):
+            own = [columns[keys[place].sql] for place in places]
+            listed = ", ".join(f"{column} AS c{i}" for i, (_, _, column) in enumerate(own))
+            found.append(Related(places, f"SELECT {listed} FROM {own[0][1]}"))
+        return found
 
     def _of_one_column(self, keys: Sequence[Value], places: Sequence[int]) -> Related | None:
         """The combinations that the declared values of a column have."""

@@ -261,7 +261,7 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
         if not value.is_person:
             known = own_values(tree, value.type, lambda part: _part_of(part, scope).type)
             part = day_part(tree, lambda part: _part_of(part, scope).sql) if known else ()
-            value = value._replace(own_values=known, day_part=part)
+            value = value._replace(own_values=known or value.written, day_part=part)
         return value._replace(image=_image(tree, scope)) if value.origin is None else value
     except Unreadable:
         raise _unreadable(select) from None

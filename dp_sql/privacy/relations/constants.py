@@ -130,7 +130,13 @@ def _rows(node: Node, rows: Sequence[Sequence[str]], names: Sequence[str], schem
         schema.public_values(f"SELECT system.main.concat({every}) FROM {sql}")  # no cast fails
     except SourceError as error:
         raise Unbound(node, error) from None
-    values = tuple(map(Value, columns, types))
+    of_columns = (
+        [one for one in dict.fromkeys(own) if one != "NULL"] for own in zip(*rows, strict=True)
+    )
+    values = tuple(
+        Value(column, kind, (("VALUES", *own), ""))
+        for column, kind, own in zip(columns, types, of_columns, strict=True)
+    )
     table = Table(("VALUES",), tuple(columns), tuple(types), function=sql)
     return Rows(table, tuple(map(folded, names)), values, None)
 

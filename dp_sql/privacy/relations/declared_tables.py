@@ -173,6 +173,8 @@ class DeclaredTables(Tables):
         table = rows.relation
         if not isinstance(table, Table) or table.is_private or not table.is_written:
             return rows
+        # They may be people's, and then even the set of their values is private.
+        rows = rows._replace(values=tuple(one._replace(origin=None) for one in rows.values))
         return self._of_people(rows, table.name)
 
     def _of_people(self, rows: Rows, name: Parts) -> Rows:
