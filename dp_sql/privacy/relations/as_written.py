@@ -64,7 +64,8 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
             why = f"dp_sql cannot find {to_sql(column)} in the text of the statement"
             raise refuse(column, why, STORE_IT)
         edits.append((first["start"], last["end"] + 1, value.sql))
-        used[column.name, value.sql] = value.type
+        for one in source.columns_in(value.sql):  # an alias may stand for several
+            used[column.name if one.sql == value.sql else one.sql, one.sql] = one.type
     sql = f"({_edited(node, edits)}\n)"
     _check_functions(node, engine)
     rows = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for (_, name), kind in used.items())
@@ -227,7 +228,9 @@ def span(node: Node) -> tuple[int, int] | None:
                 return None
             first, last = begin + 1, matching(tokens, begin)
         first, last = next((a, b) for a, b in split(tokens, first, last) if a <= index < b)
-        if alias is not None:
+        if alias is not None and tokens[first].start == alias.meta.get("start"):
+            first += 2  # alias: expression
+        elif alias is not None:
             at = alias.meta.get("start", -1)
             last = next(i for i in range(first, last) if tokens[i].start == at)
             last -= tokens[last - 1].upper == "AS"

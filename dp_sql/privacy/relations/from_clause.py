@@ -108,6 +108,7 @@ class From:
     elements: the columns of unnest in FROM: how many relations are before it, what it and its
         column are called, and which column of which relation it is.
     looked_in: the public relations that an IN (…) reads, as SQL, and their tables.
+    aliases: what names that are no columns mean: aliases of the list.
     """
 
     parts: list[FromPart] = field(default_factory=list)
@@ -118,6 +119,7 @@ class From:
     equal: list[tuple[str, str]] = field(default_factory=list)
     left_joins: list[LeftJoin] = field(default_factory=list)
     where: list[str] = field(default_factory=list)
+    aliases: dict[str, Value] = field(default_factory=dict)
 
     @property
     def person_type(self) -> str | None:
@@ -166,6 +168,12 @@ class From:
         names = [folded(part.name) for part in node.parts]
         return any(next(self._called(tuple(names[:i]), names[i]), None) for i in range(len(names)))
 
+    def columns_in(self, sql: str) -> list[Value]:
+        """The columns that some SQL names."""
+        columns = [part.value(i) for part in self.parts for i in range(len(part.rows.values))]
+        named = {*re.findall(r"\br\d+c\d+\b", sql)}
+        return [column for column in columns if column.sql in named]
+
     def column(self, node: exp.Column) -> Value:
         """The column that a name means."""
         value, n_parts = self.found(node)
@@ -189,6 +197,8 @@ class From:
                 raise refusal
             if found:
                 return found[0], n_parts
+        if len(names) == 1 and names[0] in self.aliases:
+            return self.aliases[names[0]], 1
         raise self.unknown(node)
 
     def _called(self, scope: Parts, name: str) -> Iterator[Value]:
