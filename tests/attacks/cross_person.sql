@@ -36,7 +36,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (FROM catalog
 -- NotPrivate: The function max is not supported here: it reads other rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT max(title) FROM catalog)
 
--- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
+-- NotPrivate: LIMIT without ORDER BY may keep other rows each time.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog LIMIT 1)
 
 -- NotPrivate: UNION compares rows of different people; write UNION ALL.

@@ -163,6 +163,12 @@ MATCHED += [
     "SELECT buyer, rank() OVER (PARTITION BY buyer ORDER BY cost) AS place FROM orders WHERE buyer IN (SELECT user_id FROM ratings)",
 ]
 
+MATCHED += [  # the first rows of public tables
+    "SELECT title FROM ratings WHERE score IN (SELECT year FROM catalog ORDER BY user_id DESC NULLS FIRST, year, title LIMIT 2) OR score = 0",
+    "SELECT * FROM ratings JOIN (SELECT title, count(*) AS n FROM catalog GROUP BY title ORDER BY n DESC, max(year), title LIMIT 3 OFFSET 1) USING (title)",
+    "SELECT title FROM ratings WHERE title IN (SELECT DISTINCT title || '' AS title FROM catalog ORDER BY 1 OFFSET 1)",
+]
+
 MATCHED += [  # aliases of the list
     "SELECT user_id, lower(title) AS t, t || '!' AS u, len(u) AS n FROM ratings WHERE n > 4 AND T <> 'emma' AND score > 0",
     "SELECT user_id, lower(title) AS kind, kind = 'novel' AS n FROM ratings WHERE kind <> 'essay'",
@@ -237,6 +243,13 @@ REFUSED = [
     "SELECT user_id, min(CASE WHEN title IN (SELECT title FROM catalog) THEN title END) AS t FROM ratings GROUP BY user_id",
     "SELECT title FROM ratings WHERE title IN (SELECT title FROM ratings)",
     "SELECT title FROM ratings r WHERE title IN (SELECT c.title FROM catalog c WHERE c.year = r.score)",
+    "SELECT title FROM ratings ORDER BY score LIMIT 1",
+    "SELECT title FROM catalog WHERE title IN (SELECT title FROM ratings OFFSET 1)",
+    "SELECT title FROM ratings JOIN (SELECT title FROM catalog ORDER BY random() LIMIT 1) USING (title)",
+    "SELECT title FROM ratings JOIN (SELECT DISTINCT title FROM catalog ORDER BY year LIMIT 1) USING (title)",
+    "SELECT title FROM ratings JOIN (SELECT title AS year FROM catalog ORDER BY year || 'a' LIMIT 1) ON title = year",
+    "SELECT title FROM ratings JOIN (SELECT title FROM catalog ORDER BY 1 LIMIT 10 PERCENT) USING (title)",
+    "SELECT title FROM ratings JOIN (SELECT title FROM catalog ORDER BY 1 LIMIT 1 + 1) USING (title)",
     "SELECT user_id, n > 1 AS long, length(title) AS n FROM ratings",
     "SELECT user_id, length(title) AS n, score AS n FROM ratings WHERE n > 1",
     "SELECT user_id, score AS ratings FROM ratings WHERE ratings > 1",

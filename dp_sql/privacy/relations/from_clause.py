@@ -261,7 +261,7 @@ _CLAUSES = {
 }  # fmt: skip
 
 
-def only(node: Node, allowed: set[str]) -> None:
+def only(node: Node, allowed: Collection[str]) -> None:
     """Refuse a node that carries anything beyond the allowed parts."""
     for key, value in node.args.items():
         if value and key not in allowed:

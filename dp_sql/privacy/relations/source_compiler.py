@@ -35,6 +35,7 @@ from dp_sql.privacy.relations import joins
 from dp_sql.privacy.relations.aliases import put_aliases
 from dp_sql.privacy.relations.base_tables import Tables, no_table
 from dp_sql.privacy.relations.constants import constant_rows
+from dp_sql.privacy.relations.first_rows import first_rows
 from dp_sql.privacy.relations.from_clause import (
     ALLOWED,
     JOINED,
@@ -102,6 +103,9 @@ class Compiler:
                     return self.query(tree.this)
                 case exp.Union():
                     return self._union(tree)
+                case exp.Select() if tree.args.get("limit") or tree.args.get("offset"):
+                    schema, trusted = self.tables.schema, self.tables.trusted
+                    return first_rows(tree, self.query, self.computed, schema, trusted=trusted)
                 case exp.Select():
                     return self._select(tree)
         except RecursionError:
