@@ -294,13 +294,22 @@ def list_value(node: Node, scope: Scope) -> Value:
 
 
 def conditions(node: Node, scope: Scope) -> list[str]:
-    """Compile a WHERE clause or another chain of AND, or take it as the owner wrote it."""
-    try:
-        return [scope.condition(term) for term in conjuncts(node)]
-    except Refused:
-        if scope.as_written is None or node.find(exp.Query) is not None:
-            raise
-    return [scope.as_written(node).sql]
+    """Compile a WHERE clause or another chain of AND, or take it as the owner wrote it.
+
+    What an owner writes beside a subquery is computed as under a policy.
+    """
+    has_query = scope.as_written is not None and node.find(exp.Query) is not None
+    found = []
+    for term in conjuncts(node):
+        try:
+            found.append(scope.condition(term))
+        except Refused:
+            if scope.as_written is None:
+                raise
+            if not has_query:
+                return [scope.as_written(node).sql]
+            found.append(scope._replace(as_written=None).condition(term))
+    return found
 
 
 def conjuncts(node: Node | None) -> list[Node]:
