@@ -387,7 +387,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first_value(title) 
 -- NotPrivate: The supported window functions are row_number, rank, dense_rank, lag, lead, first_value
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) OVER (PARTITION BY user_id ORDER BY score) AS title FROM ratings)
 
--- NotPrivate: Window functions are supported over one private table or subquery.
+-- NotPrivate: Window functions are not supported over public tables here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN (SELECT title, row_number() OVER (PARTITION BY year ORDER BY title) AS n FROM catalog) USING (title)
 
 -- NotPrivate: GROUP BY in a source must list the privacy unit.

@@ -169,6 +169,12 @@ MATCHED += [  # the first rows of public tables
     "SELECT title FROM ratings WHERE title IN (SELECT DISTINCT title || '' AS title FROM catalog ORDER BY 1 OFFSET 1)",
 ]
 
+MATCHED += [  # x.f(…) for f(x, …)
+    "SELECT user_id, title.upper().replace('E', 'x') AS t, r.title.trim().left(2) AS s FROM ratings r WHERE (title || 'x').lower().contains('u') OR day.year() = 2020",
+    "SELECT user_id, score.sum() AS s, title.lower().max().upper() AS t FROM ratings GROUP BY user_id HAVING title.min() > 'A'",
+    "SELECT r.title, c.year.abs() AS y FROM ratings r JOIN catalog c ON r.title.lower() = c.title.lower() WHERE main.lower(r.title) <> 'x'",
+]
+
 MATCHED += [  # aliases of the list
     "SELECT user_id, lower(title) AS t, t || '!' AS u, len(u) AS n FROM ratings WHERE n > 4 AND T <> 'emma' AND score > 0",
     "SELECT user_id, lower(title) AS kind, kind = 'novel' AS n FROM ratings WHERE kind <> 'essay'",
@@ -243,6 +249,12 @@ REFUSED = [
     "SELECT user_id, min(CASE WHEN title IN (SELECT title FROM catalog) THEN title END) AS t FROM ratings GROUP BY user_id",
     "SELECT title FROM ratings WHERE title IN (SELECT title FROM ratings)",
     "SELECT title FROM ratings r WHERE title IN (SELECT c.title FROM catalog c WHERE c.year = r.score)",
+    "SELECT title FROM ratings WHERE title.coalesce('a') = 'a'",
+    "SELECT title FROM ratings WHERE day.date_trunc('month') > '2020-01-01'",
+    "SELECT title FROM ratings WHERE main.lower() = 'a'",
+    "SELECT title FROM ratings WHERE title.lower().x = 'a'",
+    "SELECT title FROM ratings WHERE title.random() > 0",
+    "SELECT title FROM ratings WHERE title.max() = title",
     "SELECT title FROM ratings ORDER BY score LIMIT 1",
     "SELECT title FROM catalog WHERE title IN (SELECT title FROM ratings OFFSET 1)",
     "SELECT title FROM ratings JOIN (SELECT title FROM catalog ORDER BY random() LIMIT 1) USING (title)",

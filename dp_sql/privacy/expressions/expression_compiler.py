@@ -209,7 +209,8 @@ def _named(node: Node, scope: Scope) -> Value:
 def _of_main(node: Node, scope: Scope) -> Value:
     """main.lower(…) in stored views is DuckDB's own: macros of that name are refused at opening."""
     if not isinstance(node.expression, exp.Func) or node.this.name.lower() != "main":
-        raise refuse(node, "This is not a column")
+        hint = "Write a function before its arguments, as in lower(email)."
+        raise refuse(node, "This is not a column", hint)
     return scope.compiled(node.expression)
 
 
