@@ -15,7 +15,7 @@ from sqlglot import exp
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import FIRST_ROW, Refused, refuse
+from dp_sql.privacy.refusals import FIRST_ROW, Refused, other_form, refuse
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
 from dp_sql.sql.formatting import literal, shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
@@ -168,12 +168,6 @@ class From:
         names = [folded(part.name) for part in node.parts]
         return any(next(self._called(tuple(names[:i]), names[i]), None) for i in range(len(names)))
 
-    def columns_in(self, sql: str) -> list[Value]:
-        """The columns that some SQL names."""
-        columns = [part.value(i) for part in self.parts for i in range(len(part.rows.values))]
-        named = {*re.findall(r"\br\d+c\d+\b", sql)}
-        return [column for column in columns if column.sql in named]
-
     def column(self, node: exp.Column) -> Value:
         """The column that a name means."""
         value, n_parts = self.found(node)
@@ -267,8 +261,9 @@ def only(node: Node, allowed: Collection[str]) -> None:
         if value and key not in allowed:
             at = value[0] if isinstance(value, list) else value
             clause = _CLAUSES.get(key, key.upper().replace("_", " "))
-            raise refuse(
-                at if hasattr(at, "walk") else node,
+            at = at if hasattr(at, "walk") else node
+            raise other_form(at) or refuse(
+                at,
                 f"{clause[0].upper()}{clause[1:]} is not supported in the source of a DP call, "
                 "because one person's rows could then depend on another's",
                 FIRST_ROW if key == "on" else ALLOWED,

@@ -30,7 +30,7 @@ from dp_sql.privacy.expressions.collations import either
 from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import Refused, Unbound, refuse
+from dp_sql.privacy.refusals import Refused, Unbound, other_form, refuse
 from dp_sql.privacy.relations import joins
 from dp_sql.privacy.relations.aliases import put_aliases
 from dp_sql.privacy.relations.base_tables import Tables, no_table
@@ -110,7 +110,8 @@ class Compiler:
                     return self._select(tree)
         except RecursionError:
             raise refuse(tree, "This is nested too deeply", ALLOWED) from None
-        raise refuse(tree, "A source must be a SELECT, or a UNION ALL of SELECTs", ALLOWED)
+        why = "A source must be a SELECT, or a UNION ALL of SELECTs"
+        raise other_form(tree) or refuse(tree, why, ALLOWED)
 
     def _union(self, tree: exp.Union) -> Rows:
         only(tree, {"this", "expression", "distinct", "with_", "by_name"})
@@ -203,7 +204,8 @@ class Compiler:
             only(node, {"this", "db", "catalog", "alias", "joins"})
             rows, path = self._named(node)
         else:
-            raise refuse(node, "FROM of a source takes tables, views, CTEs and subqueries", ALLOWED)
+            why = "FROM of a source takes tables, views, CTEs and subqueries"
+            raise other_form(node) or refuse(node, why, ALLOWED)
         if alias is not None:
             path = (folded(alias.name),)
             renamed = tuple(folded(column.name) for column in alias.args.get("columns") or [])
