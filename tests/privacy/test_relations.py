@@ -169,6 +169,11 @@ MATCHED += [  # the first rows of public tables
     "SELECT title FROM ratings WHERE title IN (SELECT DISTINCT title || '' AS title FROM catalog ORDER BY 1 OFFSET 1)",
 ]
 
+MATCHED += [  # groups by the column of a link
+    "SELECT order_id, count(*) AS n, max(title) AS t FROM items GROUP BY order_id HAVING n > 1",
+    "SELECT i.order_id, i.n, count(*) AS c FROM items i JOIN orders o USING (order_id) WHERE i.order_id IS NOT NULL GROUP BY ALL",
+]
+
 MATCHED += [  # x.f(…) for f(x, …)
     "SELECT user_id, title.upper().replace('E', 'x') AS t, r.title.trim().left(2) AS s FROM ratings r WHERE (title || 'x').lower().contains('u') OR day.year() = 2020",
     "SELECT user_id, score.sum() AS s, title.lower().max().upper() AS t FROM ratings GROUP BY user_id HAVING title.min() > 'A'",
@@ -255,6 +260,9 @@ REFUSED = [
     "SELECT title FROM ratings WHERE title.lower().x = 'a'",
     "SELECT title FROM ratings WHERE title.random() > 0",
     "SELECT title FROM ratings WHERE title.max() = title",
+    "SELECT order_id, count(*) FROM orders o LEFT JOIN items i USING (order_id) GROUP BY i.order_id",
+    "SELECT order_id, count(*) FROM (SELECT i.order_id FROM orders o LEFT JOIN items i ON i.order_id = o.order_id AND n > 1) GROUP BY order_id",
+    "SELECT order_id + 1 AS o, count(*) FROM items GROUP BY o",
     "SELECT title FROM ratings ORDER BY score LIMIT 1",
     "SELECT title FROM catalog WHERE title IN (SELECT title FROM ratings OFFSET 1)",
     "SELECT title FROM ratings JOIN (SELECT title FROM catalog ORDER BY random() LIMIT 1) USING (title)",

@@ -4,7 +4,7 @@ Under a policy also GROUP BY over public tables, with any keys.
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -16,7 +16,8 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import FIRST_ROW, Refused, refuse
 from dp_sql.privacy.relations.aliases import over_rows, usable, used
 from dp_sql.privacy.relations.from_clause import ALLOWED, From, FromPart, Rows, column_name, only
-from dp_sql.privacy.relations.tree import Group
+from dp_sql.privacy.relations.tree import Group, LinkedTable, Table, relations_in
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import UP_TO_64_BITS, can_have_same_bits, digits_of, family
@@ -25,7 +26,9 @@ _MOST_DIGITS = 18  # of a DECIMAL: 10^20 rows of them fit DECIMAL(38), which no 
 _OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue)
 
 
-def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
+def grouped(
+    tree: exp.Select, source: From, scope: Scope, is_of_one_person: Callable[[Value], bool]
+) -> Rows:
     """A SELECT with GROUP BY, in which each group is made of one person's rows, or of public ones.
 
     Raises Refused where it could be made of the rows of several people.
@@ -38,14 +41,16 @@ def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
         why = "A source with groups must GROUP BY the privacy unit, without DISTINCT or QUALIFY"
         raise refuse(tree, why, ALLOWED)
     only(group, {"expressions", "all"})
-    by = {
-        key.sql: settled(key, node)
-        for node in _keys(tree, source)
-        for key in [scope.compiled(node)]
-    }
-    if not by or not (is_public or any(key.is_person for key in by.values())):
-        why = "GROUP BY in a source must list the privacy unit"
-        raise refuse(group, why, "For example: GROUP BY user_id, title.")
+    keys = [(node, scope.compiled(node)) for node in _keys(tree, source)]
+    by = {key.sql: settled(key, node) for node, key in keys}
+    # Not of a subquery or LEFT JOIN: rows of several people may have NULL there.
+    tables = {p.number for p in source.parts if isinstance(p.rows.relation, Table | LinkedTable)}
+    own = [k for _, k in keys if source.left_joins == [] and relations_in(k.sql) <= tables]
+    has_unit = any(key.is_person for _, key in keys) or any(map(is_of_one_person, own))
+    if not by or not (is_public or has_unit):
+        raise refuse(
+            group, "GROUP BY in a source must list the privacy unit", _listed(tree, source)
+        )
     groups = _Groups(scope, by, source)
     names = [column_name(node) for node in tree.expressions]
     clear, values = usable(tree, source), []
@@ -68,6 +73,17 @@ def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
         kept.append(groups.scope._replace(column=column).condition(having.this))
     relation = groups.source(source, kept).select(values)
     return Rows(relation, tuple(names), tuple(values), source.person_type)
+
+
+def _listed(tree: exp.Select, source: From) -> str:
+    """How to list the privacy unit, in the names of the statement."""
+    for part in source.parts:
+        for name, value in zip(part.rows.names, part.rows.values, strict=True):
+            if value.is_person and name:
+                keys = [to_sql(key) for key in tree.args["group"].expressions]
+                shown = ", ".join([shown_name(name), *keys])
+                return f"For example: GROUP BY {shown}." if keys else f"Add {shown} to the list."
+    return "JOIN the table that holds the privacy unit, and list that column, too."
 
 
 def _keys(tree: exp.Select, source: From) -> list[Node]:

@@ -145,7 +145,7 @@ class Compiler:
         put_aliases(tree, source, scope)
         compiler.where(tree, source)
         if tree.args.get("group") is not None or tree.args.get("having") is not None:
-            return grouped(tree, source, scope)
+            return grouped(tree, source, scope, self.tables.is_of_one_person)
         if has_windows(tree):
             tree, source, scope = windowed(tree, source, compiler.scope)
             put_aliases(tree, source, scope)
