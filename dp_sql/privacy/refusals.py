@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from dp_sql.errors import NotPrivate, SourceError
 from dp_sql.sql.sqlglot_tree import Node
 
@@ -34,6 +36,18 @@ FIRST_ROW = (
 )
 
 
+# What is not supported in a source, and what to write.
+_FORMS = {
+    "ASOF JOIN": "Join on the privacy unit and the condition, and keep the last match in a query "
+    "around it: QUALIFY row_number() OVER (PARTITION BY user_id, ts ORDER BY other_ts DESC) = 1.",
+    "UNPIVOT": "Write SELECT user_id, 'a' AS name, a AS value FROM t WHERE a IS NOT NULL UNION ALL "
+    "SELECT user_id, 'b', b FROM t WHERE b IS NOT NULL.",
+    "PIVOT": "Write SELECT user_id, count(*) FILTER (kind = 'a') AS a FROM t GROUP BY user_id.",
+    "LATERAL": "JOIN a table, or of each person's rows (SELECT user_id, max(x) AS x FROM t GROUP "
+    "BY user_id), on equal columns.",
+}
+
+
 class Refused(NotPrivate):
     """A refusal that knows its node, so that a caret can be put under it.
 
@@ -64,3 +78,17 @@ def refuse(node: Node, message: str, hint: str | None = None) -> Refused:
     error = Refused(f"{message}.", hint=hint)
     error.node = node
     return error
+
+
+def other_form(node: Node) -> Refused | None:
+    """The refusal of a part of FROM that can be written in another way."""
+    match node:
+        case exp.Pivot():
+            name = "UNPIVOT" if node.args.get("unpivot") else "PIVOT"
+        case exp.Lateral():
+            name = "LATERAL"
+        case exp.Join() if node.args.get("method") == "ASOF":
+            name = "ASOF JOIN"
+        case _:
+            return None
+    return refuse(node, f"{name} is not supported in the source of a DP call", _FORMS[name])

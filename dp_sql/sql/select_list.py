@@ -107,7 +107,9 @@ def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
 _ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat"})
 _STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
 _SYSTEM_SCHEMAS = {"information_schema"}
-_COUNT_BY_GROUPS = "Count by groups: SELECT x, DP_COUNT(*, …) AS n FROM … GROUP BY x."
+_COUNT_BY_GROUPS = (
+    "Count by groups: SELECT x, DP_COUNT(*, …) AS n FROM … GROUP BY x, or count(*) for public rows."
+)
 _WHAT_IS_PUBLIC = "SHOW TABLES lists the tables, and DESCRIBE shows the columns of one."
 _CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "ALTER", "TRUNCATE"}
 
@@ -127,12 +129,11 @@ def only_reads(statement: Statement, functions: Functions) -> None:
     for name, token in names.items():
         looks = {"table", "table_macro", "pragma"} & kinds.get(name, frozenset())
         if (looks and name not in _ROWS_FROM_NOTHING) or name in _STATE:
-            raise token.error(
-                NotSupported,
-                f"{name} is not available under a policy: it can read more than public tables.",
-                _COUNT_BY_GROUPS if name == "histogram" else _WHAT_IS_PUBLIC,
-                _by_groups(tokens),
-            )
+            why, hint = "it can read more than public tables", _WHAT_IS_PUBLIC
+            if name == "histogram":
+                why, hint = "DuckDB also has a table function of this name", _COUNT_BY_GROUPS
+            message = f"{name} is not available under a policy: {why}."
+            raise token.error(NotSupported, message, hint, _by_groups(tokens))
 
 
 def _by_groups(tokens: Sequence[Token]) -> list[str]:
@@ -145,8 +146,10 @@ def _by_groups(tokens: Sequence[Token]) -> list[str]:
     if words <= {"SELECT", "FROM", "WHERE"} and select.clauses[0].stop <= close + 3:
         item = text_of(tokens[3:close])
         body = text_of(tokens[select.clauses[1].start : select.clauses[-1].stop])
-        counted = f"SELECT {item}, DP_COUNT(*) AS n {body} GROUP BY {item}"
-        return [Restated(counted)]
+        people = f"SELECT {item}, DP_COUNT(*) AS n {body} GROUP BY {item}"
+        count = f"count({item})"  # of public rows; no NULL has a count
+        public = f"SELECT {item}, {count} AS n {body} GROUP BY {item} HAVING {count} > 0"
+        return [Restated(people), Restated(public)]
     return []
 
 

@@ -1,5 +1,6 @@
 """sqlglot's trees of the parts that dp_sql must understand. The only caller of its parser."""
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ def tree_of(sql: str) -> Node:
                 node.replace(exp.Literal.string(node.this))
             if isinstance(node, exp.Bracket):
                 _as_written(node)
+        for dot in reversed(list(tree.find_all(exp.Dot))):  # the innermost first
+            _put_call(dot)
     except Exception as error:
         raise Unreadable from error
     tree.meta["sql"] = sql
@@ -47,6 +50,38 @@ def _as_written(node: exp.Bracket) -> None:
     written = DuckDB().generator().bracket_offset_expressions(node)
     node.set("expressions", written)
     node.set("offset", 1)  # so that it is written like this, too
+
+
+# What x.f(…) does not mean f(x, …) for: schemas of functions, and syntax that looks like a call.
+_SCHEMAS = {"main", "system", "temp", "pg_catalog", "information_schema"}
+_CALLS = {"CEIL", "FLOOR", "MAX", "MIN", "SUBSTRING", "TRIM"}
+_SYNTAX = {*DuckDB.Parser.FUNCTION_PARSERS, "COALESCE", "COUNT", "IF", "IFNULL"} - _CALLS
+_AROUND = (exp.Paren, exp.Func, exp.Binary, exp.Bracket)  # the parents of bare names
+
+
+def _put_call(dot: exp.Dot) -> None:
+    """Write x.f(…) as f(x, …); before a call, sqlglot keeps the names of columns bare."""
+    call, of = dot.expression, dot.this
+    name = call.name.upper()
+    if not isinstance(call, exp.Anonymous) or name in _SYNTAX or name.startswith("DATE"):
+        return  # date_trunc and the like take a unit first
+    of = exp.Paren(this=of.copy())  # so that it has a parent
+    for one in list(of.find_all(exp.Dot)):
+        if isinstance(one.this, exp.Identifier) and isinstance(one.expression, exp.Identifier):
+            one.replace(exp.Column(this=one.expression.copy(), table=one.this.copy()))
+    if of.find(exp.Lambda, exp.PropertyEQ, exp.Kwarg, exp.Query, exp.Window) is not None:
+        return
+    for bare in list(of.find_all(exp.Identifier)):
+        if isinstance(bare.parent, exp.Column):
+            continue
+        if not isinstance(bare.parent, _AROUND):
+            return
+        bare.replace(exp.Column(this=bare.copy()))
+    first = of.this.parts[0].name.lower() if isinstance(of.this, exp.Column) else ""
+    if first not in _SCHEMAS:
+        given = [one.copy() for one in call.expressions]
+        with suppress(Exception):  # it takes no such arguments
+            dot.replace(exp.func(call.name, of.this, *given, dialect=DuckDB))
 
 
 def parsed_text(node: Node) -> str:

@@ -36,7 +36,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (FROM catalog
 -- NotPrivate: The function max is not supported here: it reads other rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT max(title) FROM catalog)
 
--- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
+-- NotPrivate: LIMIT without ORDER BY may keep other rows each time.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog LIMIT 1)
 
 -- NotPrivate: UNION compares rows of different people; write UNION ALL, or DISTINCT over it.
@@ -219,7 +219,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, orders o WHERE a.user_id 
 -- NotPrivate: This kind of join is not supported in the source of a DP call, because one
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings POSITIONAL JOIN catalog
 
--- NotPrivate: This kind of join is not supported in the source of a DP call, because one
+-- NotPrivate: ASOF JOIN is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a ASOF JOIN ratings b ON a.user_id = b.user_id AND a.day >= b.day
 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
@@ -246,10 +246,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN (SELECT * FROM rating
 -- NotPrivate: GROUP BY in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a LEFT JOIN (SELECT title, count(*) AS n FROM ratings GROUP BY title) b USING (title)
 
--- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
+-- NotPrivate: LATERAL is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, LATERAL (SELECT * FROM ratings b WHERE b.title = a.title) c
 
--- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
+-- NotPrivate: LATERAL is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN LATERAL (SELECT 1) b ON true
 
 -- NotPrivate: u.score is not a column of the source.
@@ -309,16 +309,16 @@ WITH RECURSIVE r AS (SELECT user_id, title FROM ratings UNION ALL SELECT r.user_
 -- NotPrivate: In r: LIMIT is not supported in the source of a DP call, because one
 WITH r AS (SELECT user_id, title FROM ratings LIMIT 3) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
 
--- NotPrivate: A source must be a SELECT, or a UNION ALL of SELECTs.
+-- NotPrivate: PIVOT is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (PIVOT ratings ON region USING max(title) GROUP BY user_id)
 
--- NotPrivate: A source must be a SELECT, or a UNION ALL of SELECTs.
+-- NotPrivate: UNPIVOT is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (UNPIVOT ratings ON title, region INTO NAME n VALUE title)
 
--- NotPrivate: PIVOT is not supported in the source of a DP call, because one person's
+-- NotPrivate: PIVOT is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings PIVOT (max(title) FOR region IN ('north', 'south'))
 
--- NotPrivate: PIVOT is not supported in the source of a DP call, because one person's
+-- NotPrivate: UNPIVOT is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings UNPIVOT (x FOR y IN (title, region))
 
 -- NotPrivate: A source cannot use c.n: it cannot refer to the query around it.
@@ -387,7 +387,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first_value(title) 
 -- NotPrivate: The supported window functions are row_number, rank, dense_rank, lag, lead, first_value
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) OVER (PARTITION BY user_id ORDER BY score) AS title FROM ratings)
 
--- NotPrivate: Window functions are supported over one private table or subquery.
+-- NotPrivate: Window functions are not supported over public tables here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN (SELECT title, row_number() OVER (PARTITION BY year ORDER BY title) AS n FROM catalog) USING (title)
 
 -- NotPrivate: GROUP BY in a source must list the privacy unit.

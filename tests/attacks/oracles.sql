@@ -159,12 +159,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE range(user_id) IS NULL
 -- NotPrivate: The function bit_count is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE bit_count(user_id) > 3
 
--- NotPrivate: epoch_ms takes a date here, not BIGINT.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE epoch_ms(user_id) IS NULL
-
--- NotPrivate: This function is supported here only in its basic form.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE to_timestamp(user_id) IS NULL
-
 -- NotPrivate: This takes a time zone's name in quotes.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE timezone('Mars', now()) IS NULL
 

@@ -104,6 +104,9 @@ CASES = [
     "word|r.user_id|ratings r, unnest(regexp_split_to_array(r.title, 'u|e')) AS t(word)",
     "word|r.user_id|ratings r CROSS JOIN LATERAL (SELECT unnest(str_split(title, 'a')) AS word) AS t",
     "title.upper().lower()|user_id|ratings r WHERE r.title.length() > 3",
+    "t|user_id|(SELECT user_id, reverse(title) AS t, t || year AS u FROM ratings WHERE reverse(u || t) <> '0' AND year > 1900)",
+    "t|user_id|(SELECT t: reverse(title), user_id, u: t || '!' FROM ratings WHERE reverse(u) LIKE '!%')",
+    "t|user_id|(SELECT user_id, reverse(title) AS t, count(*) AS n, CASE WHEN n > 1 THEN 'b' END AS c FROM ratings GROUP BY user_id, t HAVING n > 0)",
 ]
 
 

@@ -77,10 +77,11 @@ def kept(key: str, words: str) -> Plant:
 def all_are_units(patch: pytest.MonkeyPatch) -> None:
     """Every column passes for the privacy unit."""
     right = expressions.settled
-    for module in (source_compiler, person_groups):
-        patch.setattr(
-            module, "settled", lambda value, node: right(value, node)._replace(is_person=True)
-        )
+    patch.setattr(
+        person_groups,
+        "settled",
+        lambda value, node: right(value, node)._replace(is_person=True),
+    )
     right_list = source_compiler.projections
 
     def listed(tree: Any, source: Any, scope: Any) -> Listed:

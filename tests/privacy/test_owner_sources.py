@@ -228,6 +228,12 @@ SOURCES = [
         "ratings WHERE title IN (SELECT title FROM books WHERE year > 1904)",
         {RATINGS, "books is public"},
     ),
+    (
+        "title",
+        "user_id",
+        "ratings WHERE title[1:9] IN (SELECT title FROM books WHERE year::BIGINT + 1 > 1904) AND score + 1 > 0",
+        {RATINGS, "books is public"},
+    ),
     ("floor", "user_id", "shelved", {RATINGS, BOOKS, SHELVES}),
     ("n", "user_id", "counted", {RATINGS}),
     ("n", "user_id", "busy", {RATINGS}),

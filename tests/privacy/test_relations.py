@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -163,6 +164,38 @@ MATCHED += [
     "SELECT buyer, rank() OVER (PARTITION BY buyer ORDER BY cost) AS place FROM orders WHERE buyer IN (SELECT user_id FROM ratings)",
 ]
 
+MATCHED += [  # the first rows of public tables
+    "SELECT title FROM ratings WHERE score IN (SELECT year FROM catalog ORDER BY user_id DESC NULLS FIRST, year, title LIMIT 2) OR score = 0",
+    "SELECT * FROM ratings JOIN (SELECT title, count(*) AS n FROM catalog GROUP BY title ORDER BY n DESC, max(year), title LIMIT 3 OFFSET 1) USING (title)",
+    "SELECT title FROM ratings WHERE title IN (SELECT DISTINCT title || '' AS title FROM catalog ORDER BY 1 OFFSET 1)",
+]
+
+MATCHED += [  # groups by the column of a link
+    "SELECT order_id, count(*) AS n, max(title) AS t FROM items GROUP BY order_id HAVING n > 1",
+    "SELECT i.order_id, i.n, count(*) AS c FROM items i JOIN orders o USING (order_id) WHERE i.order_id IS NOT NULL GROUP BY ALL",
+]
+
+MATCHED += [  # x.f(…) for f(x, …)
+    "SELECT user_id, title.upper().replace('E', 'x') AS t, r.title.trim().left(2) AS s FROM ratings r WHERE (title || 'x').lower().contains('u') OR day.year() = 2020",
+    "SELECT user_id, score.sum() AS s, title.lower().max().upper() AS t FROM ratings GROUP BY user_id HAVING title.min() > 'A'",
+    "SELECT r.title, c.year.abs() AS y FROM ratings r JOIN catalog c ON r.title.lower() = c.title.lower() WHERE main.lower(r.title) <> 'x'",
+]
+
+MATCHED += [  # aliases of the list
+    "SELECT user_id, lower(title) AS t, t || '!' AS u, len(u) AS n FROM ratings WHERE n > 4 AND T <> 'emma' AND score > 0",
+    "SELECT user_id, lower(title) AS kind, kind = 'novel' AS n FROM ratings WHERE kind <> 'essay'",
+    "SELECT r.*, length(r.title) AS n, n > year AS long FROM ratings r JOIN catalog c ON r.title = c.title WHERE n = c.year OR long",
+    "SELECT user_id AS u, lower(title) AS t FROM ratings WHERE u IN (SELECT visitor FROM visits) AND t IN (SELECT title FROM catalog)",
+    "SELECT user_id, month(day) AS m, m > 1 AS late, count(*) AS n FROM ratings GROUP BY user_id, m HAVING n > 1 OR late",
+    "SELECT user_id AS u, title AS kind, count(*) AS score FROM ratings GROUP BY u, title, kind HAVING score > 1 AND kind <> 'novel'",
+    "SELECT user_id, length(title) AS title, min(score) AS score FROM ratings GROUP BY user_id, ratings.title HAVING title <> 'Dune' AND score > 1",
+    "SELECT user_id, count(*) AS n, CASE WHEN n > 1 THEN 'many' ELSE 'one' END AS c, c || '!' AS d FROM ratings GROUP BY ALL HAVING d = 'many!'",
+    "SELECT user_id, score, lag(score) OVER (PARTITION BY user_id ORDER BY score) AS b, score > b AS more FROM (SELECT DISTINCT user_id, score FROM ratings)",
+    "SELECT user_id AS u, length(title) AS n, rank() OVER (PARTITION BY u ORDER BY n) AS place FROM ratings WHERE n > 1 QUALIFY place = 1 AND n < 9",
+    "SELECT person, l[1:2] AS two, unnest(two) AS x FROM odd",
+    "SELECT DISTINCT user_id, lower(title) AS t, t <> 'dune' AS other FROM ratings",
+]
+
 
 @pytest.mark.one_in(24)
 @pytest.mark.parametrize("text", MATCHED)
@@ -222,6 +255,37 @@ REFUSED = [
     "SELECT user_id, min(CASE WHEN title IN (SELECT title FROM catalog) THEN title END) AS t FROM ratings GROUP BY user_id",
     "SELECT title FROM ratings WHERE title IN (SELECT title FROM ratings)",
     "SELECT title FROM ratings r WHERE title IN (SELECT c.title FROM catalog c WHERE c.year = r.score)",
+    "SELECT title FROM ratings WHERE title.coalesce('a') = 'a'",
+    "SELECT title FROM ratings WHERE day.date_trunc('month') > '2020-01-01'",
+    "SELECT title FROM ratings WHERE main.lower() = 'a'",
+    "SELECT title FROM ratings WHERE title.lower().x = 'a'",
+    "SELECT title FROM ratings WHERE title.random() > 0",
+    "SELECT title FROM ratings WHERE title.max() = title",
+    "SELECT order_id, count(*) FROM orders o LEFT JOIN items i USING (order_id) GROUP BY i.order_id",
+    "SELECT order_id, count(*) FROM (SELECT i.order_id FROM orders o LEFT JOIN items i ON i.order_id = o.order_id AND n > 1) GROUP BY order_id",
+    "SELECT order_id + 1 AS o, count(*) FROM items GROUP BY o",
+    "SELECT title FROM ratings ORDER BY score LIMIT 1",
+    "SELECT title FROM catalog WHERE title IN (SELECT title FROM ratings OFFSET 1)",
+    "SELECT title FROM ratings JOIN (SELECT title FROM catalog ORDER BY random() LIMIT 1) USING (title)",
+    "SELECT title FROM ratings JOIN (SELECT DISTINCT title FROM catalog ORDER BY year LIMIT 1) USING (title)",
+    "SELECT title FROM ratings JOIN (SELECT title AS year FROM catalog ORDER BY year || 'a' LIMIT 1) ON title = year",
+    "SELECT title FROM ratings JOIN (SELECT title FROM catalog ORDER BY 1 LIMIT 10 PERCENT) USING (title)",
+    "SELECT title FROM ratings JOIN (SELECT title FROM catalog ORDER BY 1 LIMIT 1 + 1) USING (title)",
+    "SELECT user_id, n > 1 AS long, length(title) AS n FROM ratings",
+    "SELECT user_id, length(title) AS n, score AS n FROM ratings WHERE n > 1",
+    "SELECT user_id, score AS ratings FROM ratings WHERE ratings > 1",
+    "SELECT user_id, score AS rowid FROM ratings WHERE rowid > 1",
+    "SELECT user_id, score AS x_1 FROM (SELECT user_id, score, kind AS x, title AS x FROM ratings) WHERE x_1 = 1",
+    "SELECT user_id, month(day) AS m, count(*) AS n FROM ratings GROUP BY user_id, m > 1",
+    "SELECT user_id, day AS d, d > '2020-01-01' AS late, count(*) AS n FROM ratings GROUP BY ALL",
+    "SELECT user_id, max(score) AS score, score > 1 AS more FROM ratings GROUP BY user_id",
+    "SELECT user_id, max(score) AS m FROM ratings WHERE m > 1 GROUP BY user_id",
+    "SELECT user_id, rank() OVER (PARTITION BY user_id ORDER BY score) AS place FROM ratings WHERE place > 1",
+    "SELECT user_id AS u FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = u)",
+    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 AS score FROM orders o WHERE o.buyer = r.user_id AND o.order_id = score)",
+    "SELECT user_id, title || title AS a, "
+    + "".join(f"{x} || {x} AS {y}, " for x, y in pairwise("abcdefghijklmnop"))
+    + "p || '' AS z FROM ratings",
 ]
 
 

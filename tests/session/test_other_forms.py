@@ -40,6 +40,14 @@ HINTS = {
         "PIVOT (first(n) FOR region IN",
     "UNPIVOT (SELECT DP_COUNT(*, epsilon := 1) AS n FROM events) ON n": "UNPIVOT (",
     "SHOW TABLES FROM main": "SHOW TABLES lists",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT kind, count(*) AS n FROM events GROUP BY kind)": "For example: GROUP BY user_id, kind.",
+    "SELECT histogram(size) FROM kinds": "Write instead:\nSELECT size, count(size) AS n FROM kinds GROUP BY size HAVING count(size) > 0",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM events e ASOF JOIN users u ON e.user_id = u.user_id AND e.ts > u.signup":
+        "ASOF JOIN is not supported in the source of a DP call.",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM (UNPIVOT events ON size, kind INTO NAME k VALUE v)": "UNION ALL SELECT user_id, 'b', b FROM t",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM events UNPIVOT (v FOR k IN (size, kind))": "UNPIVOT is not supported in the source",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM users u, LATERAL (SELECT max(size) AS m FROM events e WHERE e.user_id = u.user_id) t":
+        "JOIN a table, or of each person's rows",
 }  # fmt: skip
 
 

@@ -122,7 +122,9 @@ def _unsupported(node: Node) -> Exception:
         return refuse(node, f"{_shown(node)} is not supported here: it reads other rows", hint)
     refusal = refuse(node, f"{_shown(node)} is not supported here: {why}")
     if isinstance(node, exp.Subquery):
-        refusal.hint = "Ask for its value first, with a DP function, and write the answer here."
+        refusal.hint = (
+            "Ask for its value first (of people's rows with a DP function), and write it here."
+        )
         own = {table.alias_or_name.lower() for table in node.find_all(exp.Table)}
         if any(column.table.lower() not in {"", *own} for column in node.find_all(exp.Column)):
             refusal.hint = OF_EACH_PERSON
@@ -211,7 +213,8 @@ def _named(node: Node, scope: Scope) -> Value:
 def _of_main(node: Node, scope: Scope) -> Value:
     """main.lower(…) in stored views is DuckDB's own: macros of that name are refused at opening."""
     if not isinstance(node.expression, exp.Func) or node.this.name.lower() != "main":
-        raise refuse(node, "This is not a column")
+        hint = "Write a function before its arguments, as in lower(email)."
+        raise refuse(node, "This is not a column", hint)
     return scope.compiled(node.expression)
 
 

@@ -14,6 +14,7 @@ from dp_sql.privacy.catalog import OwnersEngine
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import BY_PARAMETER, Refused, Unbound, refuse
 from dp_sql.privacy.relations.from_clause import From
+from dp_sql.privacy.relations.tree import columns_in
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
 from dp_sql.sql.tokens import QUERY, SYNTAX, Token, called, matching, split, token_at, tokenize
@@ -64,7 +65,8 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
             why = f"dp_sql cannot find {to_sql(column)} in the text of the statement"
             raise refuse(column, why, STORE_IT)
         edits.append((first["start"], last["end"] + 1, value.sql))
-        used[column.name, value.sql] = value.type
+        for one in _columns_in(source, value.sql):  # an alias may stand for several
+            used[column.name if one.sql == value.sql else one.sql, one.sql] = one.type
     sql = f"({_edited(node, edits)}\n)"
     _check_functions(node, engine)
     rows = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for (_, name), kind in used.items())
@@ -76,6 +78,13 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
             message = message.replace(name, own)
         raise Unbound(node, error, message) from None
     return Value(sql, kind)
+
+
+def _columns_in(source: From, sql: str) -> list[Value]:
+    """The columns that some SQL names."""
+    columns = [part.value(i) for part in source.parts for i in range(len(part.rows.values))]
+    named = columns_in([sql])
+    return [column for column in columns if column.sql in named]
 
 
 def _name_columns(tree: Node) -> None:
@@ -227,7 +236,9 @@ def span(node: Node) -> tuple[int, int] | None:
                 return None
             first, last = begin + 1, matching(tokens, begin)
         first, last = next((a, b) for a, b in split(tokens, first, last) if a <= index < b)
-        if alias is not None:
+        if alias is not None and tokens[first].start == alias.meta.get("start"):
+            first += 2  # alias: expression
+        elif alias is not None:
             at = alias.meta.get("start", -1)
             last = next(i for i in range(first, last) if tokens[i].start == at)
             last -= tokens[last - 1].upper == "AS"

@@ -107,6 +107,10 @@ class Tables:
         """Whether two equal columns are one person's, because of a declared link."""
         return False
 
+    def is_of_one_person(self, value: Value) -> bool:
+        """Whether the rows of a table with one value in this column are one person's."""
+        return value.is_person
+
     def check(self, sql: str) -> None:
         """Refuse the SQL of a view that sqlglot and the engine may read differently."""
 

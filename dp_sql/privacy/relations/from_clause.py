@@ -15,7 +15,7 @@ from sqlglot import exp
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, refuse
+from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, other_form, refuse
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
 from dp_sql.privacy.relations.unknown_names import unknown_column
 from dp_sql.sql.formatting import shown_name
@@ -104,6 +104,7 @@ class From:
     elements: the columns of unnest in FROM: how many relations are before it, what it and its
         column are called, and which column of which relation it is.
     looked_in: the public relations that an IN (…) reads, as SQL, and their tables.
+    aliases: what names that are no columns mean: aliases of the list.
     """
 
     parts: list[FromPart] = field(default_factory=list)
@@ -114,6 +115,7 @@ class From:
     equal: list[tuple[str, str]] = field(default_factory=list)
     left_joins: list[LeftJoin] = field(default_factory=list)
     where: list[str] = field(default_factory=list)
+    aliases: dict[str, Value] = field(default_factory=dict)
 
     @property
     def person_type(self) -> str | None:
@@ -185,6 +187,8 @@ class From:
                 raise refusal
             if found:
                 return found[0], n_parts
+        if len(names) == 1 and names[0] in self.aliases:
+            return self.aliases[names[0]], 1
         raise self.unknown(node)
 
     def _called(self, scope: Parts, name: str) -> Iterator[Value]:
@@ -239,14 +243,15 @@ _CLAUSES = {
 }  # fmt: skip
 
 
-def only(node: Node, allowed: set[str]) -> None:
+def only(node: Node, allowed: Collection[str]) -> None:
     """Refuse a node that carries anything beyond the allowed parts."""
     for key, value in node.args.items():
         if value and key not in allowed:
             at = value[0] if isinstance(value, list) else value
             clause = _CLAUSES.get(key, key.upper().replace("_", " "))
-            raise refuse(
-                at if hasattr(at, "walk") else node,
+            at = at if hasattr(at, "walk") else node
+            raise other_form(at) or refuse(
+                at,
                 f"{clause[0].upper()}{clause[1:]} is not supported in the source of a DP call, "
                 "because one person's rows could then depend on another's",
                 FIRST_ROW if key == "on" else ALLOWED,
@@ -272,13 +277,22 @@ def list_value(node: Node, scope: Scope) -> Value:
 
 
 def conditions(node: Node, scope: Scope) -> list[str]:
-    """Compile a WHERE clause or another chain of AND, or take it as the owner wrote it."""
-    try:
-        return [scope.condition(term) for term in conjuncts(node)]
-    except Refused:
-        if scope.as_written is None or node.find(exp.Query) is not None:
-            raise
-    return [scope.as_written(node).sql]
+    """Compile a WHERE clause or another chain of AND, or take it as the owner wrote it.
+
+    What an owner writes beside a subquery is computed as under a policy.
+    """
+    has_query = scope.as_written is not None and node.find(exp.Query) is not None
+    found = []
+    for term in conjuncts(node):
+        try:
+            found.append(scope.condition(term))
+        except Refused:
+            if scope.as_written is None:
+                raise
+            if not has_query:
+                return [scope.as_written(node).sql]
+            found.append(scope._replace(as_written=None).condition(term))
+    return found
 
 
 def conjuncts(node: Node | None) -> list[Node]:

@@ -3,7 +3,8 @@
 Under a policy also GROUP BY over public tables, with any keys.
 """
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -12,18 +13,22 @@ from dp_sql.privacy.expressions.expression_compiler import is_aggregate, settled
 from dp_sql.privacy.expressions.predicates import boolean
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, refuse
+from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, refuse
+from dp_sql.privacy.relations.aliases import over_rows, usable, used
 from dp_sql.privacy.relations.from_clause import From, FromPart, Rows, column_name, only
-from dp_sql.privacy.relations.tree import Group
+from dp_sql.privacy.relations.tree import Group, LinkedTable, Table, relations_in
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import UP_TO_64_BITS, digits_of, family
+from dp_sql.sql.types import UP_TO_64_BITS, can_have_same_bits, digits_of, family
 
 _MOST_DIGITS = 18  # of a DECIMAL: 10^20 rows of them fit DECIMAL(38), which no table has
 _OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue)
 
 
-def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
+def grouped(
+    tree: exp.Select, source: From, scope: Scope, is_of_one_person: Callable[[Value], bool]
+) -> Rows:
     """A SELECT with GROUP BY, in which each group is made of one person's rows, or of public ones.
 
     Raises Refused where it could be made of the rows of several people.
@@ -36,26 +41,31 @@ def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
         why = "A source with groups must GROUP BY the privacy unit, without DISTINCT or QUALIFY"
         raise refuse(tree, why, ALLOWED)
     only(group, {"expressions", "all"})
-    listed = [node.unalias() for node in tree.expressions]
-    keys = list(group.expressions)
-    if group.args.get("all"):
-        keys = [node for node in listed if not _aggregates(node)]
-    places = {str(i): node for i, node in enumerate(listed, 1)}
-    for i, node in enumerate(keys):  # GROUP BY 1 is the first column of the list
-        if isinstance(node, exp.Literal) and not node.is_string:
-            keys[i] = places.get(node.this.lstrip("0"), node)
-    by = {key.sql: settled(key, node) for node in keys for key in [scope.compiled(node)]}
-    if not by or not (is_public or any(key.is_person for key in by.values())):
-        why = "GROUP BY in a source must list the privacy unit"
-        raise refuse(group, why, "For example: GROUP BY user_id, title.")
-    groups = _Groups(scope, by)
+    keys = [(node, scope.compiled(node)) for node in _keys(tree, source)]
+    by = {key.sql: settled(key, node) for node, key in keys}
+    # Not of a subquery or LEFT JOIN: rows of several people may have NULL there.
+    tables = {p.number for p in source.parts if isinstance(p.rows.relation, Table | LinkedTable)}
+    own = [k for _, k in keys if source.left_joins == [] and relations_in(k.sql) <= tables]
+    has_unit = any(key.is_person for _, key in keys) or any(map(is_of_one_person, own))
+    if not by or not (is_public or has_unit):
+        raise refuse(
+            group, "GROUP BY in a source must list the privacy unit", _listed(tree, source)
+        )
+    groups = _Groups(scope, by, source)
     names = [column_name(node) for node in tree.expressions]
-    values = [groups.listed(node) for node in listed]
+    clear, values = usable(tree, source), []
+    for name, item in zip(names, tree.expressions, strict=True):
+        values.append(groups.listed(item))
+        if isinstance(item, exp.Alias) and name in clear:
+            groups.named[name] = values[-1]
     named = {n: v for n, v in zip(names, values, strict=True) if names.count(n) == 1}
+    source.aliases.clear()  # in aggregates, HAVING knows none
 
     def column(node: exp.Column) -> Value:
-        """A column of the list, or a key."""
-        own = None if node.table else named.get(folded(node.name))
+        """A key, a column of the list, or the refusal."""
+        own = groups.key(node) if source.has(node) else None
+        if own is None and not node.table:
+            own = named.get(folded(node.name))
         return own or groups.scope.column(node)
 
     kept = []
@@ -65,23 +75,79 @@ def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
     return Rows(relation, tuple(names), tuple(values), source.person_type)
 
 
+def _listed(tree: exp.Select, source: From) -> str:
+    """How to list the privacy unit, in the names of the statement."""
+    for part in source.parts:
+        for name, value in zip(part.rows.names, part.rows.values, strict=True):
+            if value.is_person and name:
+                keys = [to_sql(key) for key in tree.args["group"].expressions]
+                shown = ", ".join([shown_name(name), *keys])
+                return f"For example: GROUP BY {shown}." if keys else f"Add {shown} to the list."
+    return "JOIN the table that holds the privacy unit, and list that column, too."
+
+
+def _keys(tree: exp.Select, source: From) -> list[Node]:
+    """What a SELECT groups by. GROUP BY 1 is the first column of the list, ALL those of one row."""
+    group, listed = tree.args["group"], [node.unalias() for node in tree.expressions]
+    places = {str(i): node for i, node in enumerate(listed, 1)}
+    keys = list(group.expressions)
+    if group.args.get("all"):
+        pairs = zip(listed, over_rows(tree, source), strict=True)
+        keys = [node for node, is_over_rows in pairs if not is_over_rows]
+    for i, node in enumerate(keys):
+        if isinstance(node, exp.Literal) and not node.is_string:
+            keys[i] = places.get(node.this.lstrip("0"), node)
+        alone = isinstance(node.unnest(), exp.Column) and not group.args.get("all")
+        if not alone and used(keys[i], tree, source) & source.aliases.keys():
+            why = "GROUP BY takes an alias alone here, and not in an expression"
+            raise refuse(keys[i], why, "Name it in a subquery, and group outside.")
+    return keys
+
+
+def distinct_values(
+    node: Node, source: From, values: Sequence[Value], *, trusted: bool
+) -> list[Value]:
+    """The values of SELECT DISTINCT, of which equal ones are the same."""
+    only(node, set())
+    if source.private is not None and not any(value.is_person for value in values):
+        why = "SELECT DISTINCT must list the privacy unit"
+        raise refuse(node, why, "For example: SELECT DISTINCT user_id, title.")
+    found = []
+    for value in values:
+        try:
+            found.append(settled(value, node))
+        except Refused:  # of public rows, either of equal values may stay
+            clear = source.private is None or can_have_same_bits(value.type)
+            if not (trusted and clear):
+                raise
+            found.append(value)
+    return found
+
+
 class _Groups:
     """Groups of one person's rows: an inner SELECT of keys and aggregates, to compute with outside.
 
     DuckDB binds no aggregate inside TRY(…), and year(min(day)) needs one. `by` are the settled
-    keys, by the SQL that they settle.
+    keys, by the SQL that they settle. `named` are the aliases so far.
     """
 
-    def __init__(self, scope: Scope, by: Mapping[str, Value]) -> None:
-        self._rows = scope
+    def __init__(self, scope: Scope, by: Mapping[str, Value], source: From) -> None:
+        self._rows, self._source = scope, source
+        self.named: dict[str, Value] = {}
         self._keys = list(by.values())
         self._by = {sql: key._replace(sql=f"r0c{i}") for i, (sql, key) in enumerate(by.items())}
         self._computed: list[Value] = []
         self._counts_rows = False
         self.scope = scope._replace(column=self._column, aggregate=self._aggregate, as_written=None)
 
+    def key(self, node: exp.Column) -> Value | None:
+        """The key that a column is."""
+        return self._by.get(self._rows.column(node).sql)
+
     def _column(self, node: exp.Column) -> Value:
-        found = self._by.get(self._rows.column(node).sql)
+        if len(node.parts) == 1 and folded(node.name) in self.named and not self._source.has(node):
+            return self.named[folded(node.name)]
+        found = self.key(node)
         if found is None:
             raise refuse(node, f"{to_sql(node)} must be in GROUP BY or in an aggregate", ALLOWED)
         return found
@@ -95,13 +161,14 @@ class _Groups:
             written.append(value.sql)
         return value._replace(sql=f"r0c{len(self._keys) + written.index(value.sql)}")
 
-    def listed(self, node: Node) -> Value:
-        """An expression that is a key, or made of keys and aggregates."""
-        if not _aggregates(node):
-            key = self._by.get(self._rows.compiled(node).sql)
-            if key is not None:
-                return key
-        return self.scope.compiled(node)
+    def listed(self, item: Node) -> Value:
+        """An item of the list: a key, or made of keys and aggregates."""
+        node, known = item.unalias(), self._source.aliases.get(folded(item.alias))
+        if known is None and not _aggregates(node):
+            with contextlib.suppress(Refused):  # of an alias of an aggregate
+                known = self._rows.compiled(node)
+        key = None if known is None else self._by.get(known.sql)
+        return self.scope.compiled(node) if key is None else key
 
     def source(self, rows: From, having: list[str]) -> From:
         """The inner SELECT as a FROM clause, once all that it must compute is known."""

@@ -50,8 +50,7 @@ def windowed(
     """
     named = [part for part in source.parts if part.rows.names]  # not what IN and EXISTS read
     if source.private is None or len(named) > 1 or source.elements:
-        why = "Window functions are supported over one private table or subquery"
-        raise refuse(tree, why, f"Join in a subquery: FROM (SELECT … FROM … JOIN …). {_EXAMPLE}")
+        raise _not_here(tree, source, scope_of(source))
     text, tree = parsed_text(tree), tree.copy()
     tree.meta["sql"] = text
     _put_named_windows(tree)
@@ -105,6 +104,15 @@ def windowed(
         outer.where += conditions(qualify.this, scope)
         tree.set("qualify", None)
     return tree, outer, scope
+
+
+def _not_here(tree: exp.Select, source: From, scope: Scope) -> Refused:
+    if source.private is None and scope.as_written is None:
+        why = "Window functions are not supported over public tables here"
+        hint = "Run this query on its own, and write its values here: IN ('a', 'b')."
+        return refuse(tree, why, hint)
+    why = "Window functions are supported over one private table or subquery"
+    return refuse(tree, why, f"Join in a subquery: FROM (SELECT … FROM … JOIN …). {_EXAMPLE}")
 
 
 def _put_named_windows(tree: exp.Select) -> None:

@@ -27,13 +27,15 @@ from sqlglot import exp
 from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.collations import either
-from dp_sql.privacy.expressions.expression_compiler import compiled, settled
+from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import ALLOWED, Refused, Unbound, refuse
+from dp_sql.privacy.refusals import ALLOWED, Refused, Unbound, other_form, refuse
 from dp_sql.privacy.relations import joins
+from dp_sql.privacy.relations.aliases import put_aliases
 from dp_sql.privacy.relations.base_tables import Tables, no_table
 from dp_sql.privacy.relations.constants import constant_rows
+from dp_sql.privacy.relations.first_rows import first_rows
 from dp_sql.privacy.relations.from_clause import (
     JOINED,
     From,
@@ -48,14 +50,13 @@ from dp_sql.privacy.relations.from_clause import (
     where_terms,
     with_wider,
 )
-from dp_sql.privacy.relations.person_groups import grouped
+from dp_sql.privacy.relations.person_groups import distinct_values, grouped
 from dp_sql.privacy.relations.person_windows import has_windows, windowed
 from dp_sql.privacy.relations.tree import LeftJoin, Relation, Table, UnionAll, is_plain
 from dp_sql.privacy.relations.tree_sql import Written, written
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import can_have_same_bits
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
@@ -101,11 +102,15 @@ class Compiler:
                     return self.query(tree.this)
                 case exp.Union():
                     return self._union(tree)
+                case exp.Select() if tree.args.get("limit") or tree.args.get("offset"):
+                    schema, trusted = self.tables.schema, self.tables.trusted
+                    return first_rows(tree, self.query, self.computed, schema, trusted=trusted)
                 case exp.Select():
                     return self._select(tree)
         except RecursionError:
             raise refuse(tree, "This is nested too deeply", ALLOWED) from None
-        raise refuse(tree, "A source must be a SELECT, or a UNION ALL of SELECTs", ALLOWED)
+        why = "A source must be a SELECT, or a UNION ALL of SELECTs"
+        raise other_form(tree) or refuse(tree, why, ALLOWED)
 
     def _union(self, tree: exp.Union) -> Rows:
         only(tree, {"this", "expression", "distinct", "with_", "by_name"})
@@ -136,27 +141,19 @@ class Compiler:
         compiler = self._with(tree)
         source = compiler.from_clause(tree)
         scope = compiler.scope(source)
+        put_aliases(tree, source, scope)
         compiler.where(tree, source)
         if tree.args.get("group") is not None or tree.args.get("having") is not None:
-            return grouped(tree, source, scope)
+            return grouped(tree, source, scope, self.tables.is_of_one_person)
         if has_windows(tree):
             tree, source, scope = windowed(tree, source, compiler.scope)
+            put_aliases(tree, source, scope)
         names, values = projections(tree, source, scope)
         if any(value.is_unnested for value in values):
             source, values = joins.unnested(tree, source, values)
         distinct = tree.args.get("distinct")
         if distinct is not None:
-            only(distinct, set())
-            if source.private is not None and not any(value.is_person for value in values):
-                why = "SELECT DISTINCT must list the privacy unit"
-                raise refuse(distinct, why, "For example: SELECT DISTINCT user_id, title.")
-            for i, value in enumerate(values):
-                try:
-                    values[i] = settled(value, distinct)
-                except Refused:  # of public rows, either of equal values may stay
-                    clear = source.private is None or can_have_same_bits(value.type)
-                    if not (self.tables.trusted and clear):
-                        raise
+            values = distinct_values(distinct, source, values, trusted=self.tables.trusted)
         relation = source.select(values, distinct=distinct is not None)
         return Rows(relation, tuple(names), tuple(values), source.person_type)
 
@@ -206,7 +203,8 @@ class Compiler:
             only(node, {"this", "db", "catalog", "alias", "joins"})
             rows, path = self._named(node)
         else:
-            raise refuse(node, "FROM of a source takes tables, views, CTEs and subqueries", ALLOWED)
+            why = "FROM of a source takes tables, views, CTEs and subqueries"
+            raise other_form(node) or refuse(node, why, ALLOWED)
         if alias is not None:
             path = (folded(alias.name),)
             renamed = tuple(folded(column.name) for column in alias.args.get("columns") or [])
@@ -353,13 +351,14 @@ class Compiler:
         only(query, {"expressions", "from_", "joins", "where", "with_"})
         listed = (exp.Star, exp.Literal, exp.Null, exp.Column)
         if not isinstance(query, exp.Select) or not all(
-            isinstance(node.unalias(), listed) for node in query.expressions
+            isinstance(node, listed) for node in query.expressions
         ):
             raise refuse(query, "EXISTS takes SELECT 1 FROM … WHERE …", joins.HINT)
         compiler = self._with(query)
         inner = compiler.from_clause(query)
         scopes = (compiler.scope, compiler._where_scope)
-        equal = joins.correlated(where_terms(query), source, inner, *scopes)
+        columns = replace(source, aliases={})  # without the aliases
+        equal = joins.correlated(where_terms(query), columns, inner, *scopes)
         return joins.has_match(query, source, inner, equal, self.tables)
 
     def scope(self, source: From) -> Scope:
