@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from dp_sql.errors import ArgumentError, NotSupported, guessed
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.restated import Restated
 from dp_sql.sql.shape import Function
-from dp_sql.sql.tokens import Token, left_out, put, text_of, token_at
+from dp_sql.sql.tokens import Token, at_depth_zero, left_out, put, text_of, token_at
 
 EXAMPLES = {("k",): "10", ("q",): "0.5"}
 EPSILON = "epsilon := <number> (the privacy loss)"
@@ -204,8 +203,9 @@ def refuse_modifiers(tokens: Sequence[Token], function: Function, before: Sequen
             why, example = f"; {other.name} counts different values", other.example
             instead = [put(before, f"{other.name}({tokens[1].text}")] if len(before) == 4 else []
         raise refused(first, first.upper, why, example, instead)
-    for token, after in pairwise(tokens[1:]):
-        pair = f"{token.upper} {after.upper}"
+    for i in at_depth_zero(tokens, 1, len(tokens) - 1):
+        token = tokens[i]
+        pair = f"{token.upper} {tokens[i + 1].upper}"
         if pair in {"ORDER BY", "IGNORE NULLS", "RESPECT NULLS"}:
             why = "; NULLs never count, and the order of the answer is its rank"
             raise refused(token, pair, why, example, [put([token], "")])

@@ -124,7 +124,7 @@ MATCHED += [
     "SELECT r.title, name FROM ratings r JOIN (VALUES (0, 2, 'low'), (2, 9, 'high')) v(lo, hi, name) ON score >= lo AND score < hi",
     "SELECT r.title, c.year FROM ratings r LEFT JOIN catalog c ON r.score < c.year AND r.title <> c.title",
     "SELECT * FROM range(-1, 3) AS t(n), ratings WHERE n = score OR n < 0",
-    "SELECT r.title, d FROM ratings r, range(least(current_date, DATE '2020-02-03') - 2, DATE '2020-02-03', '1 day'::INTERVAL) AS t(d)",
+    "SELECT r.title, d::DATE AS d FROM ratings r, range(least(current_date, DATE '2020-02-03') - 2, DATE '2020-02-03', '1 day'::INTERVAL) AS t(d)",
     "SELECT title, x FROM ratings CROSS JOIN unnest(['a', 'b', 'a']) AS t(x)",
     "SELECT user_id, n, count(*) AS c FROM ratings, (SELECT 1 AS n UNION ALL SELECT 2) GROUP BY ALL",
     "SELECT title FROM ratings WHERE score IN (VALUES (1), (2)) AND title IN (SELECT unnest(['Dune', 'x']))",
