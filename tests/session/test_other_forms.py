@@ -204,6 +204,13 @@ def test_a_join_of_private_tables_is_proposed_on_the_person_too(
     assert f"A different question that works:\n{proposed}" in str(raised.value)
 
 
+def test_groups_may_be_the_first_rows_of_a_public_table(session: dp_sql.AnalystSession) -> None:
+    first = "(SELECT kind FROM kinds ORDER BY kind DESC LIMIT 1)"
+    call = f"DP_COUNT(*, epsilon := 10000, max_contributions := 5, groups := {first})"
+    found = session.execute(f"SELECT kind, {call} FROM events GROUP BY kind").fetchall()
+    assert found == [(1, 400)]
+
+
 def test_a_long_text_has_no_other_form() -> None:
     text = "SELECT 1 FROM t WHERE last(kind ORDER BY day) = 'a'"
     assert [*other_forms(text, 0, ["u"])]
