@@ -46,7 +46,7 @@ def grouped(
     # Not of a subquery or LEFT JOIN: rows of several people may have NULL there.
     tables = {p.number for p in source.parts if isinstance(p.rows.relation, Table | LinkedTable)}
     own = [k for _, k in keys if source.left_joins == [] and relations_in(k.sql) <= tables]
-    has_unit = any(key.is_person for _, key in keys) or any(map(is_of_one_person, own))
+    has_unit = any(key.is_person for key in by.values()) or any(map(is_of_one_person, own))
     if not by or not (is_public or has_unit):
         raise refuse(
             group, "GROUP BY in a source must list the privacy unit", _listed(tree, source)
