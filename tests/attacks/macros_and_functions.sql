@@ -183,7 +183,7 @@ SELECT DP_TOPK(count(*), 1, epsilon := 1, domain := [1]) FROM ratings
 -- NotPrivate: A window function is not supported here: it reads other rows
 SELECT DP_TOPK(row_number() OVER (), 1, epsilon := 1, domain := [1]) FROM ratings
 
--- NotSupported: DP_TOPK does not take ORDER BY; NULLs never count, and the order
+-- NotPrivate: A window function is not supported here: it reads other rows.
 SELECT DP_TOPK(lag(title) OVER (ORDER BY user_id), 1, epsilon := 1, domain := ['x']) FROM ratings
 
 -- NotPrivate: The function unnest is not supported here: dp_sql cannot prove that it

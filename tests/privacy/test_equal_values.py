@@ -16,7 +16,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import mechanism_udfs
 from dp_sql.errors import NotPrivate, NotSupported
-from dp_sql.privacy.relations import join_sql, source_compiler
+from dp_sql.privacy.relations import join_sql, person_groups
 from tests.databases import write_database
 
 # A type: two values that are equal and differ, or nearly so; another; an item of them; and the
@@ -129,7 +129,7 @@ def test_the_test_would_see_which_row_is_read_first(
         pytest.skip("a list of DuckDB 1.5 has no collation")
     if most is not None and duckdb.__version__ < "2":
         pytest.skip("a window of DuckDB 1.5 reads the same one first, wherever both are stored")
-    for module in (join_sql, source_compiler):
+    for module in (join_sql, person_groups):
         monkeypatch.setattr(module, "can_have_same_bits", lambda kind: True)
     one, other = taken(tmp_path, kind, most, [(source, CALLS[0])], monkeypatch)
     assert one != [None]

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from sqlglot import exp
 
-from dp_sql.privacy.expressions import arithmetic, calls, choices
+from dp_sql.privacy.expressions import arithmetic, calls, choices, literal_arguments
 from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Refused
@@ -91,7 +91,7 @@ def test_an_expression_that_is_written_many_times_is_refused(wide: Wide) -> None
 def test_the_parts_of_a_format_are_those_that_duckdb_knows(wide: Wide) -> None:
     """It reads a format for times with a zone only when there is a row."""
     flags = [flag + chr(code) for flag in ("%", "%-") for code in range(33, 127)]
-    taken = [f for f in flags if calls._FORMAT.fullmatch(f) and "'" not in f]
+    taken = [f for f in flags if literal_arguments._FORMAT.fullmatch(f) and "'" not in f]
     for kind in BY_KIND["time"]:
         assert all(wide.check(f"strftime({kind}, '{one}')") for one in taken)
     assert len(taken) > 25
