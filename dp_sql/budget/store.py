@@ -199,7 +199,7 @@ def is_whole(path: Path) -> bool:
 def _state(path: Path) -> tuple[int, int, int]:
     """When a ledger was changed, the size of its log, and its own; 0 for what is not there."""
     changed = log = size = 0
-    with suppress(FileNotFoundError):  # whoever is the last to close the ledger deletes its log
+    with suppress(FileNotFoundError):  # the last process to close the ledger deletes its log
         log = side_files(path)[0].stat().st_size
     with suppress(FileNotFoundError):
         found = path.stat()

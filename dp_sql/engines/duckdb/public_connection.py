@@ -102,7 +102,6 @@ class PublicConnection(Engine):
         """Refuse all but one SELECT, as DuckDB itself parses it."""
         found = self.connection.extract_statements(sql)
         if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
-            hint = (
-                OF_PIVOT if "PIVOT" in sql.upper() else None
-            )  # it makes a type of the values first
+            # PIVOT without IN is several statements: the first reads the values.
+            hint = OF_PIVOT if "PIVOT" in sql.upper() else None
             raise NotSupported("Under a policy you can run one SELECT at a time.", hint=hint)
