@@ -38,13 +38,13 @@ FIRST_ROW = (
 
 # What is not supported in a source, and what to write.
 _FORMS = {
-    "ASOF JOIN": "Join on the privacy unit and the condition, and keep the last match in a query "
-    "around it: QUALIFY row_number() OVER (PARTITION BY user_id, ts ORDER BY other_ts DESC) = 1.",
+    "ASOF JOIN": "Join on the privacy unit and the condition, and keep the last match in an outer "
+    "query: QUALIFY row_number() OVER (PARTITION BY user_id, ts ORDER BY other_ts DESC) = 1.",
     "UNPIVOT": "Write SELECT user_id, 'a' AS name, a AS value FROM t WHERE a IS NOT NULL UNION ALL "
     "SELECT user_id, 'b', b FROM t WHERE b IS NOT NULL.",
     "PIVOT": "Write SELECT user_id, count(*) FILTER (kind = 'a') AS a FROM t GROUP BY user_id.",
-    "LATERAL": "JOIN a table, or of each person's rows (SELECT user_id, max(x) AS x FROM t GROUP "
-    "BY user_id), on equal columns.",
+    "LATERAL": "Join a table instead, or one row for each person: JOIN (SELECT user_id, max(x) AS "
+    "x FROM t GROUP BY user_id) AS m USING (user_id).",
 }
 
 

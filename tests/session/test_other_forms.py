@@ -47,7 +47,7 @@ HINTS = {
     "SELECT DP_COUNT(*, epsilon := 1) FROM (UNPIVOT events ON size, kind INTO NAME k VALUE v)": "UNION ALL SELECT user_id, 'b', b FROM t",
     "SELECT DP_COUNT(*, epsilon := 1) FROM events UNPIVOT (v FOR k IN (size, kind))": "UNPIVOT is not supported in the source",
     "SELECT DP_COUNT(*, epsilon := 1) FROM users u, LATERAL (SELECT max(size) AS m FROM events e WHERE e.user_id = u.user_id) t":
-        "JOIN a table, or of each person's rows",
+        "Join a table instead, or one row for each person",
 }  # fmt: skip
 
 

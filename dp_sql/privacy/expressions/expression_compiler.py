@@ -123,7 +123,8 @@ def _unsupported(node: Node) -> Exception:
     refusal = refuse(node, f"{_shown(node)} is not supported here: {why}")
     if isinstance(node, exp.Subquery):
         refusal.hint = (
-            "Ask for its value first (of people's rows with a DP function), and write it here."
+            "Ask for its value first, with a DP function if it reads people's rows, "
+            "and write it here."
         )
         own = {table.alias_or_name.lower() for table in node.find_all(exp.Table)}
         if any(column.table.lower() not in {"", *own} for column in node.find_all(exp.Column)):
