@@ -3,6 +3,7 @@
 from dp_sql.sql.types import INTEGERS, digits_of, family
 
 AMOUNT_TYPES = INTEGERS - {"UHUGEINT"} | {"DECIMAL"}
+_FAST_SCALE = 8
 _DIGITS = 21  # rows of wider types are clamped to 10**21 units
 LARGEST_SUM = str(1 << 70)  # a person's net sum is clamped to this many units
 
@@ -16,17 +17,34 @@ def units(sql: str, kind: str) -> str:
     """Write a number of a type as an integer: exact, as a cast of its digits is."""
     if "DECIMAL" not in kind:
         return sql
-    return f"CAST(system.main.replace(CAST({sql} AS VARCHAR), '.', '') AS HUGEINT)"  # -0.05 → -005
+    exact = f"CAST(system.main.replace(CAST({sql} AS VARCHAR), '.', '') AS HUGEINT)"  # -0.05 → -005
+    scale = scale_of(kind)
+    if scale > _FAST_SCALE:
+        return exact
+    # Most numbers fit 18 digits after the product, which DuckDB computes as a BIGINT.
+    narrow = f"TRY_CAST({sql} AS DECIMAL({17 - scale}, {scale}))"
+    product = f"{narrow} * CAST({10**scale} AS DECIMAL({scale + 1}, 0))"
+    return f"coalesce(CAST(CAST({product} AS BIGINT) AS HUGEINT), {exact})"
 
 
 def net_sum(kind: str) -> str:
     """Write the aggregate over `__dp_item` that is a person's net sum: HUGEINT, in units."""
-    item, (digits, scale) = "__dp_item", digits_of(kind)
-    if family(kind) == "HUGEINT" or digits > _DIGITS:
-        whole, point = str(10**_DIGITS).rjust(scale + 1, "0"), -scale or None
-        item = clamped(item, f"{whole[:point]}.{whole[point:] if scale else '0'}", kind)
+    item = "__dp_item"
+    if family(kind) == "HUGEINT" or digits_of(kind)[0] > _DIGITS:
+        item = clamped(item, constant(10**_DIGITS, kind), kind)
     total = units(f"system.main.sum({item})", kind)
     return clamped(f"CAST({total} AS HUGEINT)", LARGEST_SUM)
+
+
+def constant(n_units: int, kind: str) -> str:
+    """Write a number of units in a type's own unit.
+
+    >>> constant(1234, "DECIMAL(18,2)")
+    '12.34'
+    """
+    scale = scale_of(kind)
+    whole = str(n_units).rjust(scale + 1, "0")
+    return f"{whole[:-scale]}.{whole[-scale:]}" if scale else whole
 
 
 def clamped(sql: str, most: str, kind: str = "HUGEINT") -> str:

@@ -2,7 +2,8 @@
 
 A person's value is the net sum of their rows, in units of the last decimal place of the type.
 Nothing overflows, whatever one person's rows hold: types of up to 64 bits add up within HUGEINT;
-wider ones are added up in halves of 64 bits, and a net sum beyond 2^126 units counts as 2^126.
+of wider ones, what is beyond 10^18 units is added up in halves of 64 bits, and a net sum beyond
+2^126 units counts as 2^126.
 """
 
 import math
@@ -12,7 +13,14 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from dp_sql.sql import literals
-from dp_sql.sql.functions.amount_sql import AMOUNT_TYPES, bucket, clamped, scale_of, units
+from dp_sql.sql.functions.amount_sql import (
+    AMOUNT_TYPES,
+    bucket,
+    clamped,
+    constant,
+    scale_of,
+    units,
+)
 from dp_sql.sql.functions.bounded import Bounded
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import MechanismRows
@@ -22,6 +30,7 @@ from dp_sql.sql.types import digits_of, family
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 _MOST = 1 << 126  # of one person, in units
+_NEAR = 10**18  # units: so many times 10^19 rows fit a DECIMAL of 38 digits
 _HALF = f"CAST('{1 << 64}' AS HUGEINT)"
 _TEXTS = "estimate VARCHAR, lower_bound VARCHAR, confidence DOUBLE, contribution_bound VARCHAR"
 _REPORT = f"STRUCT({_TEXTS}, epsilon DOUBLE, noise VARCHAR)"
@@ -94,25 +103,26 @@ class Sum(Bounded):
         number = f"DECIMAL(38,{scale_of(self.kind)})" if "DECIMAL" in self.kind else "HUGEINT"
         return self.udfs[self.udf].replace("VARCHAR", number)
 
-    def column(self, name: str, sql: str, kind: str) -> str:
-        """A wide item is an integer number of units; any other is as it is."""
-        if name != "item" or not self._is_wide or family(kind) == "UHUGEINT":
-            return super().column(name, sql, kind)
-        return units(sql, kind)
-
     def person_values(self) -> Mapping[str, str]:
         if not self._is_wide:
             return {"__dp_net": "system.main.sum(__dp_item)"}
-        half = "CAST(__dp_item {} CAST('{}' AS {}) AS HUGEINT)"
-        kind = "UHUGEINT" if family(self.kind) == "UHUGEINT" else "HUGEINT"
+        kind, most, half = self.kind, constant(_NEAR, self.kind), 1 << 64
+        low = "0" if family(kind) == "UHUGEINT" else f"-{most}"
+        near = f"__dp_item BETWEEN CAST('{low}' AS {kind}) AND CAST('{most}' AS {kind})"
+        sums = {"near": ("", "__dp_item", kind if "DECIMAL" in kind else "BIGINT")}
+        integer = "UHUGEINT" if family(kind) == "UHUGEINT" else "HUGEINT"
+        for name, sign in (("high", "//"), ("low", "%")):
+            part = f"{units('__dp_item', kind)} {sign} CAST('{half}' AS {integer})"
+            sums[name] = ("NOT ", part, "HUGEINT")
         return {
-            name: f"system.main.sum({half.format(sign, 1 << 64, kind)})"
-            for name, sign in (("__dp_high", "//"), ("__dp_low", "%"))
+            f"__dp_{name}": f"system.main.sum(CASE WHEN {negated}({near}) "
+            f"THEN CAST({value} AS {type_}) ELSE CAST(0 AS {type_}) END)"
+            for name, (negated, value, type_) in sums.items()
         }
 
     def summary(self, rows: MechanismRows) -> str:
         """A row for each sign and bucket of sizes: 1, 2, 3 and 4, 5 to 8, …."""
-        net = units("__dp_net", self.kind) if not self._is_wide else _WIDE
+        net = units("__dp_net", self.kind) if not self._is_wide else _wide(self.kind)
         size = "system.main.abs(net)"
         if self.bound is not None:
             size = f"system.main.least({size}, CAST('{self.bound}' AS HUGEINT))"
@@ -152,9 +162,13 @@ class Sum(Bounded):
         return f"{'-' * (x < 0)}{whole}{'.' * bool(places)}{places}"
 
 
-# Both halves fit HUGEINT whatever the rows are, and so does what is clamped, with what is added.
-_HIGH = clamped(f"__dp_high + __dp_low // {_HALF}", str(1 << 62))
-_WIDE = clamped(f"{_HIGH} * {_HALF} + __dp_low % {_HALF}", str(_MOST))
+def _wide(kind: str) -> str:
+    """Write a net sum from its parts: they fit HUGEINT whatever the rows are, and so does this."""
+    near = units("__dp_near", kind)
+    low = f"({near} + __dp_low)"
+    high = clamped(f"__dp_high + {low} // {_HALF}", str(1 << 62))
+    far = clamped(f"{high} * {_HALF} + {low} % {_HALF}", str(_MOST))
+    return f"(CASE WHEN __dp_high = 0 AND __dp_low = 0 THEN {near} ELSE {far} END)"
 
 
 DP_SUM = Function(
