@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from dp_sql.udfs.count_distinct.graph import Int32s
 
 ROWS = 1 << 17  # of a piece
-# Types whose values arrow represents in at most 64 bits; others are sent as strings.
-_AS_NUMBERS = (INTEGERS - {"HUGEINT", "UHUGEINT"}) | {
-    "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
+# Types whose values arrow has as numbers; others are sent as strings.
+_AS_NUMBERS = INTEGERS | {
+    "DATE", "DECIMAL", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
     "TIMESTAMP WITH TIME ZONE",
 }  # fmt: skip
+_DIGITS = 18  # of a DECIMAL of 64 bits
 _LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a piece too large
 
 
@@ -33,6 +34,8 @@ def comparable_in_arrow(name: str, kind: str) -> str:
     column, of = name, family(kind)
     if of in _AS_NUMBERS:
         return column
+    if of == "UUID":
+        return f"CAST({column} AS BLOB) AS {name}"
     if of != "BLOB":
         column = f"CAST({column} AS VARCHAR)"
     if of in {"BLOB", "VARCHAR"}:
@@ -55,7 +58,7 @@ def batches(relation: Any) -> Iterator[Any]:
 
 
 class Column:
-    """Numbers for the values of a column, which arrow sends as numbers or as strings."""
+    """Numbers for the values of a column, which arrow has as numbers or as strings."""
 
     def __init__(self) -> None:
         from dp_sql.udfs.count_distinct.dense_numbers import Numbers, Strings
@@ -73,6 +76,15 @@ class Column:
 
         if values.null_count:
             raise InternalError("A NULL among people or items.")
+        if pa.types.is_decimal128(values.type):  # HUGEINTs as well, with all their bits
+            written, stop = values.buffers()[1], values.offset + len(values)
+            if values.type.precision <= _DIGITS:  # the low half is the number
+                return self._codes.of(
+                    np.frombuffer(written, "i8")[2 * values.offset : 2 * stop : 2]
+                )
+            return self._strings.of(
+                np.frombuffer(written, np.uint8), 16 * np.arange(values.offset, stop + 1)
+            )
         if pa.types.is_primitive(values.type):
             return self._codes.of(buffer(values, 1, f"i{values.type.bit_width // 8}", 0))
         written = values.cast(pa.large_binary())

@@ -11,7 +11,7 @@ from dp_sql.engines.duckdb.sql_runner import SqlRunner, forget_oldest
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import read_together
 
-LARGE = 1 << 22  # rows; a source of at least so many is read in pieces
+LARGE = 1 << 18  # rows; a source of at least so many is read in pieces
 _MINUTE = 60  # seconds
 _CARDINALITY = re.compile(r'"Estimated Cardinality": *"~?(\d+)"')
 
