@@ -337,3 +337,45 @@ def test_names_in_a_folder_are_of_one_table(tmp_path: Path) -> None:
     write("SELECT 1 AS a", tmp_path / "a*b" / "t.parquet")
     with pytest.raises(NotSupported, match="rename the folder"):
         dp_sql.connect(str(tmp_path / "a*b"))
+
+
+NAN_POLICY = """
+tables.measured.privacy_unit = "user_id"
+limits.max_epsilon_per_query = 10000
+"""
+
+
+def _counts_beside_nan(folder: Path, who: str, *, is_there: bool) -> list[int]:
+    """How many people meet some conditions: 40 with NaN, and one with 700 or not."""
+    people = [*range(40), *[1000] * is_there]
+    values = pyarrow.array([*[float("nan"), 5.0] * 20, *[700.0] * is_there], pyarrow.float64())
+    folder.mkdir()
+    file = folder / "measured.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"user_id": people, "x": values}), file)
+    (folder / "policy.toml").write_text(NAN_POLICY, "utf-8")
+    policy = {"policy": folder / "policy.toml", "analyst": "ann"} if "analyst" in who else {}
+    database, relation, unit = folder, "measured", "" if policy else ", privacy_unit := user_id"
+    if "folder" not in who:
+        database = folder / "a.duckdb"
+        with duckdb.connect(database) as con:
+            con.execute(f"CREATE VIEW measured AS FROM read_parquet('{file}')")
+    if "scan" in who:
+        relation = f"read_parquet(['{file}'], union_by_name := true)"
+    if "file" in who:
+        relation = f"'{file}'"
+    call = f"DP_COUNT_DISTINCT(user_id, epsilon := 1000{unit})"
+    with dp_sql.connect(database, **policy) as session:
+        return [
+            session.sql(f"SELECT {call} FROM {relation} WHERE {condition}").fetchall()[0][0]
+            for condition in ("x > 100", "x <> 5", "NOT x <= 100", "isnan(x)", "coalesce(x, 0) > 8")
+        ]
+
+
+@pytest.mark.parametrize(
+    "who", ["analyst, folder", "analyst, view", "owner, view", "owner, scan", "owner, file"]
+)
+def test_no_row_group_of_others_is_skipped_without_one_person(tmp_path: Path, who: str) -> None:
+    without = _counts_beside_nan(tmp_path / "without", who, is_there=False)
+    beside = _counts_beside_nan(tmp_path / "beside", who, is_there=True)
+    assert without == [20] * 5
+    assert beside == [21, 21, 21, 20, 21]

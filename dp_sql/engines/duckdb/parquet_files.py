@@ -19,12 +19,12 @@ from dp_sql.sql.formatting import literal, quote
 
 _STRING = r"'(?:[^']|'')*'"
 _SETTING = r"(?:true|false|[01]|CAST\('[tf]' AS BOOLEAN\))"
-_OPTION = rf"\(?(?:hive_partitioning|hive_types_autocast) = {_SETTING}\)?"
+_OPTION = rf"\(?(?:hive_partitioning|hive_types_autocast|can_have_nan) = {_SETTING}\)?"
 _LIST = rf"(?:main\.)?list_value\({_STRING}(?:, {_STRING})*\)"
 # As DuckDB 1.5 and 2.0 write the SQL of a view.
 _SCAN = re.compile(
     rf"SELECT \* FROM (?:(?:read_parquet|parquet_scan)\((?P<files>{_STRING}|{_LIST})"
-    rf'(?:, {_OPTION}){{0,2}}\)|"(?P<file>[^"]+\.parquet)")',
+    rf'(?:, {_OPTION}){{0,3}}\)|"(?P<file>[^"]+\.parquet)")',
     re.DOTALL,
 )
 # The columns of each file. Files of one table must agree: DuckDB would fail, or change values, only

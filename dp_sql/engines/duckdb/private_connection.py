@@ -27,7 +27,7 @@ from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue,
 from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
-from dp_sql.engines.protocol import OPTIMIZERS
+from dp_sql.engines.protocol import OPTIMIZERS, OPTIMIZERS_FOR_FILES
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.limits import Limits
 from dp_sql.policy.owners_catalogue import Catalogue, Listed
@@ -77,7 +77,9 @@ class PrivateConnection(Schema):
         self.planned: dict[str, list[Plan]] = {}
         with self._closed_on_failure():
             self._remove_spill = limit_private(one, limits, connection.execute)
-            restrict(self._connection, OPTIMIZERS)
+            # Known before it is set: another session may use the same instance.
+            has_files = any(one.files for one in DatabaseCatalogue(self._connection).listed())
+            restrict(self._connection, OPTIMIZERS_FOR_FILES if has_files else OPTIMIZERS)
             self.tickets = register(self._connection)
             self._engine = Engine(self._connection, self.tickets)
             self.number = number_of(self._connection)

@@ -7,6 +7,7 @@ receipt says so. Names mean what the engine takes them for.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from dp_sql.privacy.relations.as_written import STORE_IT, as_written, check_sql
 from dp_sql.privacy.relations.base_tables import Tables, persons_rows, public_rows, read_as
 from dp_sql.privacy.relations.from_clause import From, Rows
 from dp_sql.privacy.relations.tree import Relation, Select, Table, relations_below
-from dp_sql.sql.formatting import full_name
+from dp_sql.sql.formatting import full_name, literal
 from dp_sql.sql.grid import seconds_of
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
@@ -34,6 +35,7 @@ READERS = frozenset(
      "read_ndjson", "read_ndjson_auto"}
 )  # fmt: skip
 # Options that keep or drop rows by their place in a file, and columns that show a row's place.
+_PARQUET = re.compile(r"\.parquet(\?|$)", re.IGNORECASE)  # what DuckDB takes for a scan
 _BY_PLACE = {"file_row_number", "skip", "ignore_errors", "store_rejects", "rejects_limit"}
 
 
@@ -121,7 +123,9 @@ class DeclaredTables(Tables):
         found = self.schema.relation(parts)
         if found is not None and found.view_sql is not None:
             return None
-        return self._declared(node, (found.parts if found is not None else ()) or tuple(parts))
+        name = (found.parts if found is not None else ()) or tuple(parts)
+        is_file = len(name) == 1 and _PARQUET.search(name[0])
+        return self._declared(node, name, _scan(literal(name[0])) if is_file else "")
 
     def view(self, parts: Sequence[str]) -> str | None:
         body = self.schema.view(parts)
@@ -211,7 +215,15 @@ class DeclaredTables(Tables):
             if folded(named.name) in _BY_PLACE:
                 why = f"{named.name} is a row's physical position and not a value of a person"
                 raise refuse(named, why, "")
+        if name in {"read_parquet", "parquet_scan"}:
+            return _scan(*map(to_sql, function.expressions))
         return to_sql(function)
+
+
+def _scan(files: str, *options: str) -> str:
+    """A scan of parquet files that skips no NaN, which their statistics do not count."""
+    kept = [one for one in options if not one.lower().startswith("can_have_nan")]
+    return f"read_parquet({', '.join([files, *kept, 'can_have_nan = true'])})"
 
 
 def no_amount(name: str, kind: str) -> ArgumentError:
