@@ -81,16 +81,22 @@ class ReleaseStore:
                 (release.id, self._analyst, key, _to_json(release, rows)),
             )
 
-    def answer(self, plan: Plan) -> Stored | None:
-        """The newest release in the file that answers the same question."""
+    def answer(self, plan: Plan, number: int = 0) -> Stored | None:
+        """The release in the file that answers the same question as a call of this number.
+
+        Equal calls of a statement are numbered; where there are fewer releases, it is the last.
+        """
         if self._path is None:
             return None
         key = question_key(plan, self._database)
-        return next(self._read("question = ? ORDER BY number DESC LIMIT 1", key), None)
+        condition = "question = ? ORDER BY number LIMIT ?"
+        return next(reversed([*self._read(condition, key, number + 1)]), None)
 
     def answers(self, plans: Sequence[Plan]) -> list[Stored | None]:
         """The same for each plan of a statement: of calls that share their groups, all or none."""
-        stored = [*map(self.answer, plans)]
+        keys = [question_key(plan, self._database) for plan in plans]
+        numbers = [keys[:place].count(key) for place, key in enumerate(keys)]
+        stored = [*map(self.answer, plans, numbers)]
         shared = [plan.groups and plan.groups.finding and id(plan.groups.finding) for plan in plans]
         new = {one for one, known in zip(shared, stored, strict=True) if one and known is None}
         return [None if one in new else known for one, known in zip(shared, stored, strict=True)]
@@ -103,7 +109,7 @@ class ReleaseStore:
         """All releases, oldest first."""
         return tuple(stored.release for stored in self._read("true ORDER BY number"))
 
-    def _read(self, condition: str, *values: str) -> Iterator[Stored]:
+    def _read(self, condition: str, *values: str | int) -> Iterator[Stored]:
         names = ", ".join("?" * len(self._names))
         sql = f"SELECT release FROM releases WHERE analyst IN ({names}) AND {condition}"
         with self._access():
