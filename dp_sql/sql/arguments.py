@@ -20,7 +20,7 @@ from dp_sql.sql.argument_errors import (
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, Given, PublicSet, Reference, SetPerKey
 from dp_sql.sql.shape import Function, Shape
-from dp_sql.sql.tokens import Token, folded, left_out, matching, put, split, token_at
+from dp_sql.sql.tokens import Token, left_out, matching, put, split, token_at
 from dp_sql.udfs.mechanism import Mechanism
 
 
@@ -81,7 +81,7 @@ def stated(tokens: Sequence[Token], calls: Sequence[int], name: str) -> Argument
         Argument(tokens[start + 2 : stop])
         for index in calls
         for start, stop in split(tokens, index + 2, matching(tokens, index + 1))
-        if folded(tokens[start].name or "") == name
+        if tokens[start].folded == name
         and tokens[start + 1].is_symbol(":=", "=>")
         and stop > start + 2
     ]
