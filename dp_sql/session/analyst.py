@@ -45,12 +45,7 @@ from dp_sql.session.analyst_statement import analyst_statement, one_statement
 from dp_sql.session.base import Session
 from dp_sql.session.corrections.aggregates import read_directly
 from dp_sql.session.corrections.corrector import refuse_unknown
-from dp_sql.session.corrections.duckdb_errors import (
-    constant_at,
-    explained,
-    rescaled,
-    syntax_error,
-)
+from dp_sql.session.corrections.duckdb_errors import constant_at, explained, rescaled, syntax_error
 from dp_sql.session.describe import describe_sql, described_name, tables_sql
 from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.one_outcome import OneOutcome

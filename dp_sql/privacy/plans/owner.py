@@ -8,14 +8,7 @@ import contextlib
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-from dp_sql.errors import (
-    ArgumentError,
-    NotPrivate,
-    NotSupported,
-    QueryError,
-    SourceError,
-    guessed,
-)
+from dp_sql.errors import ArgumentError, NotPrivate, NotSupported, QueryError, SourceError, guessed
 from dp_sql.privacy.catalog import OwnersEngine, Parts
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import (
