@@ -146,14 +146,9 @@ def connect(
     read_only: bool = False,
     autocommit: bool = True,
 ) -> Connection:
-    """Open a database as its owner or, with a policy, as an analyst; see `dp_sql.connect`.
+    """Open a database as its owner or, with a policy, as an analyst.
 
-    Args:
-        database: path of a DuckDB file, or ":memory:".
-        policy: path of the owner's policy.
-        analyst: the analyst's name, with a policy.
-        ledger: without a policy: path of a ledger that records every release.
-        read_only: open the file read-only; always so with a policy.
+    Args are those of `dp_sql.connect`, each one path or name, and
         autocommit: whether each statement commits by itself, as in DuckDB's own module. If not,
             the first statement begins a transaction, which ends with commit or rollback.
     """

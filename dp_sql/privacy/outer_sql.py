@@ -8,13 +8,10 @@ from itertools import islice
 
 from sqlglot import exp
 
-from dp_sql.errors import InternalError
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
-from dp_sql.sql.tokens import Token, folded, outside, outside_queries
-
-Edit = tuple[int, int, str]  # replace text[start:stop] with a string
+from dp_sql.sql.tokens import Edit, Token, edited, folded, outside, outside_queries
 
 
 def outer_sql(
@@ -33,7 +30,7 @@ def outer_sql(
     made = list(edits)
     for select in selects:
         made += _edits(select, list(islice(named, len(select.calls))))
-    return _spliced(text, made, *span)
+    return edited(text, made, *span)
 
 
 def _edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
@@ -83,7 +80,7 @@ def _key_edits(select: DpSelect) -> list[Edit]:
         tokens = outside(beside, [place for place, _ in places])
         for i, token in enumerate(tokens):
             chain = _chain(tokens, i)
-            *table, name = (folded(part.name or "") for part in chain or [token])
+            *table, name = (part.folded for part in chain or [token])
             if table and name in names and table[-1] in tables:
                 edits.append((token.start, chain[-1].end, f"__dp_groups.{quote(names[name])}"))
     return edits
@@ -112,17 +109,6 @@ def _source_names(select: DpSelect) -> set[str]:
     return written | {folded(clause.this.alias_or_name) for clause in clauses if clause is not None}
 
 
-def _spliced(text: str, edits: Sequence[Edit], start: int, stop: int) -> str:
-    """`text[start:stop]` with the edits made; all else stays as written."""
-    pieces, position = [], start
-    for first, last, replacement in sorted(edits):
-        if first < position or last > stop:
-            raise InternalError("Two parts of the statement overlap.")
-        pieces += [text[position:first], replacement]
-        position = last
-    return "".join([*pieces, text[position:stop]])
-
-
 def with_releases(
     body: str, tokens: Sequence[Token], start: int, releases: Sequence[tuple[str, str]]
 ) -> str:
@@ -143,7 +129,7 @@ def _alias_edits(select: DpSelect) -> list[Edit]:
     edits = []
     for start, stop in select.items:
         calls = [c for c in select.calls if start <= c.start and c.end <= stop]
-        name = _spliced(select.text, [(c.start, c.end, c.display) for c in calls], start, stop)
+        name = edited(select.text, [(c.start, c.end, c.display) for c in calls], start, stop)
         tree = projection(name) if calls else None  # where sqlglot cannot read it, DuckDB names it
         if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
             edits.append((stop, stop, f" AS {quote(name)}"))

@@ -35,7 +35,6 @@ from dp_sql.errors import (
 )
 from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
-from dp_sql.privacy.outer_sql import Edit
 from dp_sql.privacy.plans.analyst import analyst_plans
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.release_select import answer_columns, release_columns
@@ -46,12 +45,7 @@ from dp_sql.session.analyst_statement import analyst_statement, one_statement
 from dp_sql.session.base import Session
 from dp_sql.session.corrections.aggregates import read_directly
 from dp_sql.session.corrections.corrector import refuse_unknown
-from dp_sql.session.corrections.duckdb_errors import (
-    constant_at,
-    explained,
-    rescaled,
-    syntax_error,
-)
+from dp_sql.session.corrections.duckdb_errors import constant_at, explained, rescaled, syntax_error
 from dp_sql.session.describe import describe_sql, described_name, tables_sql
 from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.one_outcome import OneOutcome
@@ -63,7 +57,7 @@ from dp_sql.sql.parameters import as_literal
 from dp_sql.sql.restated import Restated
 from dp_sql.sql.select_list import only_reads, planned
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Token, folded, put, text_of, tokenize
+from dp_sql.sql.tokens import Edit, Token, folded, put, text_of, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -203,7 +197,7 @@ class AnalystSession(Session):
     def _tables(self, statement: Statement, engine: Engine) -> list[Edit]:
         """Also copy the public tables that the statement may read, once each."""
         self._public.check_idle()
-        written = {folded(token.name) for token in statement.tokens if token.name is not None}
+        written = {token.folded for token in statement.tokens}
         for name in self._policy.public:
             full = self._private.table(name)
             if full and full not in self._public.loaded and folded(full[-1]) in written:

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import duckdb
 
 from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, ParseError, QueryError
-from dp_sql.privacy.outer_sql import Edit, outer_sql
+from dp_sql.privacy.outer_sql import outer_sql
 from dp_sql.privacy.private_sql.release_select import samples, stand_ins
 from dp_sql.session.corrections.corrector import Corrector
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, SystemTableCall, casts
+from dp_sql.sql.tokens import Edit
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
     from dp_sql.budget.account import Account, BudgetRow

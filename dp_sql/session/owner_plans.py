@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import duckdb
 
 from dp_sql.engines.duckdb.connection import operators_of
+from dp_sql.engines.duckdb.sql_runner import forget_oldest
 from dp_sql.errors import DpSqlError
 from dp_sql.privacy.plans.owner import owners_plans
 from dp_sql.session.corrections.corrector import refuse_unknown
@@ -98,8 +99,7 @@ class RememberedPlans:
             asked = recording.asked
         if asked is not None:
             self._known[key] = asked, plans
-            if len(self._known) > _MOST:
-                del self._known[next(iter(self._known))]
+            forget_oldest(self._known, _MOST)
         return plans
 
 

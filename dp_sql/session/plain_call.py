@@ -31,7 +31,7 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_depth
-from dp_sql.sql.tokens import Token, folded, matching, tokenize
+from dp_sql.sql.tokens import Token, edited, folded, matching, tokenize
 
 # DuckDB 2.0 writes this around the query of a relation for .show().
 _SHOWN = re.compile(
@@ -152,7 +152,7 @@ def _statement(asked: MacroCall) -> Statement:
         raise NotSupported(message, hint=f"CREATE TABLE … AS keeps an answer. {IN_DP}")
     hidden = {folded(name) for name in asked.temporary or () if not name.startswith("__dp_")}
     made, is_new = _created(found[0].tokens)
-    hidden -= {folded(made.name or "")} if made is not None and is_new else set()
+    hidden -= {made.folded} if made is not None and is_new else set()
     for name, token in may_be_relations(found[0].tokens):
         if name in hidden and token is not made:
             message = HIDDEN.format(token.name or token.text.strip("'$"))
@@ -162,19 +162,18 @@ def _statement(asked: MacroCall) -> Statement:
 
 def _stored(statement: Statement, relation: Token) -> str:
     """What to write for a statement that reads a temporary relation: it is stored first."""
-    tokens, name = statement.tokens, folded(relation.name or "")
+    tokens, name = statement.tokens, relation.folded
     places = [
         b
         for a, b, c in zip(tokens, tokens[1:], [*tokens[2:], tokens[-1]], strict=False)
-        if folded(b.name or "") == name and (a.upper in {"FROM", "JOIN"} or c.is_symbol("."))
+        if b.folded == name and (a.upper in {"FROM", "JOIN"} or c.is_symbol("."))
     ]
     if relation not in places or not statement.is_query:
         return ""
-    new, text = shown_name(f"{relation.name}_kept"), statement.text
-    for place in reversed(places):
-        text = text[: place.start] + new + text[place.end :]
+    new = shown_name(f"{relation.name}_kept")
     store = f"CREATE TABLE {new} AS FROM {relation.text};"
-    body = text[statement.span[0] :]
+    edits = [(place.start, place.end, new) for place in places]
+    body = edited(statement.text, edits, statement.span[0])
     return f"If each of its rows belongs to one person, write: {store} {body}"
 
 
@@ -201,21 +200,15 @@ def _as_written(text: str) -> str:
 
 def _respelled(text: str) -> str:
     """SQL with literals as people write them: DuckDB 1.5 prints the query of a relation anew."""
-    tokens, pieces, position = tokenize(text), [], 0
-    closing: list[int] = []  # the brackets that end lists
+    tokens, edits = tokenize(text), []
     for i, token in enumerate(tokens):
         words = tuple(one.text.upper() for one in tokens[i : i + 6])
         if words in _BOOLEANS:
-            pieces += [text[position : token.start], _BOOLEANS[words]]
-            position = tokens[i + 5].end
+            edits.append((token.start, tokens[i + 5].end, _BOOLEANS[words]))
         elif words[:4] == ("MAIN", ".", "LIST_VALUE", "("):
-            pieces += [text[position : token.start], "["]
-            position = tokens[i + 3].end
-            closing.append(matching(tokens, i + 3))
-        elif i in closing:
-            pieces += [text[position : token.start], "]"]
-            position = token.end
-    return "".join([*pieces, text[position:]])
+            end = tokens[matching(tokens, i + 3)]
+            edits += [(token.start, tokens[i + 3].end, "["), (end.start, end.end, "]")]
+    return edited(text, edits)
 
 
 def _index(text: str, calls: Sequence[DpCall], asked: MacroCall) -> int:
@@ -255,5 +248,5 @@ def _column(text: str) -> str | None:
         if tokens and all(
             t.name is not None if i % 2 == 0 else t.is_symbol(".") for i, t in enumerate(tokens)
         ):
-            return folded(tokens[-1].name or "")
+            return tokens[-1].folded
     return None

@@ -28,10 +28,7 @@ class Reserved:
 
 @contextlib.contextmanager
 def reserved(
-    account: Account | None,
-    plans: Sequence[Plan],
-    issue: Issue,
-    runs: Sequence[int] | None = None,
+    account: Account | None, plans: Sequence[Plan], issue: Issue, runs: Sequence[int] | None = None
 ) -> Iterator[list[Reserved]]:
     """Reserve all losses at the beginning, durably, and settle them at the end.
 

@@ -49,13 +49,18 @@ def missing(
 def refuse_missing(
     function: Function, given: Given, span: tuple[int, int], of_groups: Sequence[str]
 ) -> None:
-    """Refuse an owner's call for all that it lacks; the example's groups are the data's own."""
-    named = given.arguments
-    wanted = {"epsilon": (EPSILON, "1.0"), "privacy_unit": (_UNIT, "user_id")}
-    if not {"domain", "delta", "mechanism"} & named.keys():
-        wanted["domain"] = _DOMAIN, "observed"
-    wanted |= {name: (said, values[0]) for name, (said, values) in function.shape.needs.items()}
-    if function.shape.reads_people:
+    """Refuse an owner's call for all that it lacks; the example's groups are the data's own.
+
+    Under a policy, which may state the rest, only one that lacks what its function needs.
+    """
+    named, needs = given.arguments, function.shape.needs
+    wanted = {"epsilon": (EPSILON, "1.0")}
+    if not given.under_policy:
+        wanted["privacy_unit"] = _UNIT, "user_id"
+        if not {"domain", "delta", "mechanism"} & named.keys():
+            wanted["domain"] = _DOMAIN, "observed"
+    wanted |= {name: (said, values[0]) for name, (said, values) in needs.items()}
+    if function.shape.reads_people and not given.under_policy:
         groups = {
             "groups": (groups_needed(named), "observed"),
             "max_groups_contributed": (CAP, "1"),
@@ -68,11 +73,16 @@ def refuse_missing(
     needed = {n: v for n, v in wanted.items() if n in function.named and n not in named}
     if needed.keys() <= {"domain"} or needed.keys() <= {"groups", "max_groups_contributed"}:
         return  # a mechanism may need no domain, and groups may be known; else refused later
+    if given.under_policy and not needs.keys() & needed.keys():
+        return
     added = [f"{name} := {value}" for name, (_, value) in needed.items()]
     added = ["delta := 1e-9" if one == "domain := observed" else one for one in added]
     descriptions = [described for described, _ in needed.values()]
-    others = _other_values(added, {n: v for n, (_, v) in function.shape.needs.items()})
-    raise missing(given.token.source, function.name, span, descriptions, added, others)
+    others = _other_values(added, {n: v for n, (_, v) in needs.items()})
+    refusal = missing(given.token.source, function.name, span, descriptions, added, others)
+    if needs.keys() & needed.keys() and refusal.hint is None:
+        refusal.hint = "Bounds are public: choose them without looking at the data."
+    raise refusal
 
 
 def _other_values(added: Sequence[str], values: Mapping[str, Sequence[str]]) -> list[list[str]]:

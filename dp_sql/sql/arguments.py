@@ -20,7 +20,7 @@ from dp_sql.sql.argument_errors import (
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, Given, PublicSet, Reference, SetPerKey
 from dp_sql.sql.shape import Function, Shape
-from dp_sql.sql.tokens import Token, folded, left_out, matching, put, split, token_at
+from dp_sql.sql.tokens import Token, left_out, matching, put, split, token_at
 from dp_sql.udfs.mechanism import Mechanism
 
 
@@ -81,7 +81,7 @@ def stated(tokens: Sequence[Token], calls: Sequence[int], name: str) -> Argument
         Argument(tokens[start + 2 : stop])
         for index in calls
         for start, stop in split(tokens, index + 2, matching(tokens, index + 1))
-        if folded(tokens[start].name or "") == name
+        if tokens[start].folded == name
         and tokens[start + 1].is_symbol(":=", "=>")
         and stop > start + 2
     ]
@@ -109,17 +109,17 @@ def read_call(
     function = FUNCTIONS[(tokens[index].name or "").upper()]
     close = matching(tokens, index + 1)
     positional, named = _arguments(tokens, index, close, function)
-    found = dict(zip(function.positional, positional, strict=True)) | named
-    no_epsilon = under_policy and "epsilon" not in found
-    if no_epsilon:
-        found["epsilon"] = Argument([replace(tokens[index], kind="number", text="1")])
-    given = Given(function.name, tokens[index], found, under_policy)
+    own = dict(zip(function.positional, positional, strict=True)) | named
+    given = Given(function.name, tokens[index], own, under_policy)
     refuse_misplaced(given)
+    found = own
     if unit is not None and "privacy_unit" in function.named and not under_policy:
-        found = {"privacy_unit": unit, **found}
-    if not under_policy:
-        span = tokens[index].start, tokens[close].end
-        refuse_missing(function, given._replace(arguments=found), span, of_groups)
+        found = {"privacy_unit": unit, **own}
+    span = tokens[index].start, tokens[close].end
+    refuse_missing(function, given._replace(arguments=found), span, of_groups)
+    no_epsilon = "epsilon" not in own
+    if no_epsilon:
+        own["epsilon"] = Argument([replace(tokens[index], kind="number", text="1")])
     item = positional[0]
     if item.written == "*" and not function.shape.takes_star:
         raise star(function, tokens[index], item)

@@ -15,6 +15,7 @@ from dp_sql.sql.given import PublicSet, Reference, SetPerKey
 from dp_sql.sql.group_keys import equal_places, group_keys, refuse_two_meanings, without_alias
 from dp_sql.sql.tokens import (
     Token,
+    edited,
     folded,
     matching,
     outside,
@@ -106,7 +107,7 @@ class DpSelect(NamedTuple):
         is_relation = before.upper in {"FROM", "JOIN", "AS", "MATERIALIZED", "UNION", "ALL"}
         if is_relation or not any(token.upper == "FROM" for token in outer):
             return None
-        return frozenset(folded(token.name) for token in outer if token.name is not None)
+        return frozenset(token.folded for token in outer)
 
     def between(self, span: Span) -> Sequence[Token]:
         """The tokens in a span of the text."""
@@ -118,14 +119,24 @@ class DpSelect(NamedTuple):
         return outside(self.between(span), self.call_spans)
 
     def key_places(self, span: Span) -> list[tuple[Span, Reference]]:
-        """Where a span of the text has expressions that are keys, outside the DP calls."""
+        """Where a span of the text has expressions that are keys, outside the DP calls and others.
+
+        A key may hold another: trim(lower(x)) beside lower(x).
+        """
         tokens = outside_queries(self.beside_calls(span))
         whole = self.between(span)
-        return [
-            ((tokens[a].start, tokens[b - 1].end), key)
+        found = [
+            (a, b, key)
             for key in self.keys
             if key.is_expression
             for a, b in equal_places(tokens, key, len(whole) == len(tokens))
+        ]
+        return [
+            ((tokens[a].start, tokens[b - 1].end), key)
+            for a, b, key in found
+            if not any(
+                first <= a and b <= last and (first, last) != (a, b) for first, last, _ in found
+            )
         ]
 
     def refused(
@@ -144,18 +155,14 @@ class DpSelect(NamedTuple):
 
         In place of a key's, everywhere outside FROM and WHERE.
         """
-        same = [t for t in self.tokens if folded(t.name or "") == folded(name)]
+        same = [t for t in self.tokens if t.folded == folded(name)]
         found = [t for t in same if t.end > at][:1]
         if found and any(folded(key.parts[-1]) == folded(name) for key in self.keys):
             spans = [self.clauses[word] for word in _OF_KEYS & self.clauses.keys()]
             found = [t for t in same if any(a <= t.start < b for a, b in spans)] or found
-        texts = [self.text] * len(others) if found else []
-        for token in reversed(found):
-            texts = [
-                text[: token.start] + other + text[token.end :]
-                for text, other in zip(texts, others, strict=True)
-            ]
-        return texts
+        return [
+            edited(self.text, [(t.start, t.end, other) for t in found]) for other in others if found
+        ]
 
     def without_item(self, start: int, stop: int) -> str:
         """The text without one expression of the list, and the comma beside it."""
@@ -233,7 +240,7 @@ def _read_select(
     items = tuple((a, b) for a, b in split(tokens, start, listed.stop) if a < b)
     keys = group_keys(tokens, group, items, places) if group else ()
     of_groups = ["groups", "max_groups_contributed"] if keys else []  # none in GROUP BY ()
-    named = {folded(t.name or "") for t, sign in pairwise(tokens) if sign.is_symbol(":=", "=>")}
+    named = {t.folded for t, sign in pairwise(tokens) if sign.is_symbol(":=", "=>")}
     if "groups" not in named and any(_may_find_groups(tokens, i) for i in places):
         of_groups = []  # found for all
     of_groups = [name for name in of_groups if name not in named]  # in one of the calls, for all
@@ -302,7 +309,7 @@ def _may_find_groups(tokens: Sequence[Token], index: int) -> bool:
     """Whether the call at `index` has a delta that may find groups rather than items."""
     shape = FUNCTIONS[str(tokens[index].name).upper()].shape  # the name may be quoted
     given = tokens[index : matching(tokens, index + 1)]
-    named = {folded(t.name or "") for t, sign in pairwise(given) if sign.is_symbol(":=", "=>")}
+    named = {t.folded for t, sign in pairwise(given) if sign.is_symbol(":=", "=>")}
     return "delta" in named and shape.reads_people and not shape.finds_items
 
 

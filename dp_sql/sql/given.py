@@ -107,12 +107,6 @@ class Given(NamedTuple):
         """An error under the call; `instead` are statements that may work."""
         return self.token.error(ArgumentError, message, hint, instead)
 
-    @property
-    def lacks_epsilon(self) -> bool:
-        """Whether the call has no epsilon, so that a stand-in at its name is read for it."""
-        epsilon = self.arguments.get("epsilon")
-        return epsilon is None or epsilon.tokens[0].start == self.token.start
-
     def with_another(self, written: str) -> str:
         """The statement with one more argument, after the last."""
         last = max(self.arguments.values(), key=lambda one: one.tokens[0].start)

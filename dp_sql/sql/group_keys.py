@@ -117,10 +117,8 @@ def _refuse_sets(tokens: Sequence[Token], parts: Sequence[TokenSpan]) -> None:
                 f"{word} is not supported with a DP call: one person is in a group and in each of "
                 "its totals, so each level of groups is a release of its own."
             )
-            text = tokens[start].source
-            written = text[: tokens[start].start] + keys + text[tokens[stop - 1].end :]
             hint = "Write another statement for each level of totals."
-            raise tokens[start].error(NotSupported, message, hint, [written])
+            raise tokens[start].error(NotSupported, message, hint, [put(tokens[start:stop], keys)])
 
 
 def _key(
@@ -209,7 +207,7 @@ def without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan, 
 def _is_aliased(tokens: Sequence[Token]) -> bool:
     """Whether the last of some tokens is an alias, and not a part of the expression."""
     tree = projection(text_of(tokens))
-    return isinstance(tree, exp.Alias) and folded(tree.alias) == folded(tokens[-1].name or "")
+    return isinstance(tree, exp.Alias) and folded(tree.alias) == tokens[-1].folded
 
 
 def _has_column(tokens: Sequence[Token], span: TokenSpan) -> bool:

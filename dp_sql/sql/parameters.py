@@ -17,7 +17,7 @@ from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.given import PublicSet, SetPerKey
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Token, folded, token_at, tokenize
+from dp_sql.sql.tokens import Token, edited, folded, token_at, tokenize
 
 _MOST_DIGITS = 38  # of DuckDB's decimals; it reads a longer number as DOUBLE
 _TYPES = "Pass None, a bool, a number, a string, bytes, a date, a time, a UUID, or a list of these."
@@ -114,7 +114,7 @@ def _holds(part: PublicSet | SetPerKey | None, token: Token) -> bool:
 def _spliced(statement: Statement, found: Sequence[Parameter], given: Mapping[str, object]) -> str:
     """The text with a literal in place of each parameter, and every other token as it was."""
     tokens, text, (start, stop) = statement.tokens, statement.text, statement.span
-    pieces, expected, position, index = [text[:start]], [], start, 0
+    edits, expected, index = [], [], 0
     for one in found:
         first, last = tokens[one.index], tokens[one.stop - 1]
         try:
@@ -123,10 +123,10 @@ def _spliced(statement: Statement, found: Sequence[Parameter], given: Mapping[st
             raise first.error(ArgumentError, f"Parameter {one.name} {error}.", _TYPES) from None
         left = "" if text[first.start - 1] in " \n(,[" else " "  # it never joins its neighbours
         right = "" if text[last.end : last.end + 1] in " \n),]" else " "
-        pieces += [text[position : first.start], left, written, right]
+        edits.append((first.start, last.end, f"{left}{written}{right}"))
         expected += [*tokens[index : one.index], *tokenize(written)]
-        position, index = last.end, one.stop
-    bound = "".join([*pieces, text[position:]])
+        index = one.stop
+    bound = edited(text, edits)
     expected += tokens[index:]
     read = tokenize(bound[start : len(bound) - len(text) + stop])
     if [token.text for token in read] != [token.text for token in expected]:

@@ -22,6 +22,7 @@ from dp_sql.sql.tokens import (
     Token,
     called,
     dotted_names,
+    edited,
     folded,
     matching,
     outside_queries,
@@ -121,7 +122,7 @@ def only_reads(statement: Statement, functions: Functions) -> None:
         inside = before.is_symbol("(") and not after.is_symbol(")", ",", ".")
         if inside and token.kind == "word" and token.upper in _CHANGES:
             raise token.error(NotSupported, f"A query reads; it does not {token.upper}.")
-        if folded(token.name or "") in _SYSTEM_SCHEMAS and after.is_symbol("."):
+        if token.folded in _SYSTEM_SCHEMAS and after.is_symbol("."):
             message = f"{token.text} is not available under a policy: it does not show your tables."
             raise token.error(NotSupported, message, _WHAT_IS_PUBLIC)
     names = called(tokens)
@@ -155,14 +156,10 @@ def _by_groups(tokens: Sequence[Token]) -> list[str]:
 
 def _blanked(select: DpSelect, start: int, stop: int) -> str:
     """The text of one item with NULL, padded, in place of calls and keys: offsets stay."""
-    written = select.text[start:stop]
     places = select.call_spans
     places += [place for place, _ in select.key_places((start, stop))]
-    for first, last in places:
-        if start <= first and last <= stop:
-            a, b = first - start, last - start
-            written = written[:a] + "NULL".ljust(b - a) + written[b:]
-    return written
+    edits = [(a, b, "NULL".ljust(b - a)) for a, b in places if start <= a and b <= stop]
+    return edited(select.text, edits, start, stop)
 
 
 def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
@@ -197,13 +194,13 @@ def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
     text, items = select.text, select.items
     names, moved = {item: _name(select.between(item)) for item in items}, [*computed]
     for item in items:  # an item may name those before it
-        words = {folded(token.name or "") for token in select.beside_calls(item)}
+        words = {token.folded for token in select.beside_calls(item)}
         if item not in moved and words & {folded(names[one]) for one in moved} - {""}:
             moved.append(item)
     kept = [item for item in items if item not in moved]
     calls = [call for call in select.calls if any(a <= call.start < b for a, b in moved)]
     is_first = kept == [*items[: len(kept)]]
-    is_taken = calls and any(folded(token.name or "") == "answer" for token in select.tokens)
+    is_taken = calls and any(token.folded == "answer" for token in select.tokens)
     listed = text[select.clauses["SELECT"][0] : items[0][0]].upper()
     if "DISTINCT" in listed or select.repeats or len(calls) > 1 or is_taken:
         return []

@@ -11,6 +11,7 @@ from dp_sql.sql.tokens import (
     OPEN,
     Token,
     at_depth_zero,
+    edited,
     matching,
     put,
     queries_around,
@@ -89,14 +90,13 @@ def _united(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
     others = {"INTERSECT", "EXCEPT", "ORDER", "LIMIT", "OFFSET"} & {tokens[n].upper for n in here}
     if others or token_at(tokens, unions[-1] + 1).upper == "ALL":
         return None
-    text, end = tokens[0].source, tokens[stop - 1].end
-    written = text[tokens[start].start : end]
-    for n in reversed(unions):
-        last = n + (token_at(tokens, n + 1).upper in {"ALL", "DISTINCT"})
-        a, b = (at - tokens[start].start for at in (tokens[n].start, tokens[last].end))
-        written = f"{written[:a]}UNION ALL{written[b:]}"
-    united = f"SELECT DISTINCT * FROM ({written})"
-    return i, Restated(text[: tokens[start].start] + united + text[end:])
+    lasts = [n + (token_at(tokens, n + 1).upper in {"ALL", "DISTINCT"}) for n in unions]
+    edits = [
+        (tokens[n].start, tokens[last].end, "UNION ALL")
+        for n, last in zip(unions, lasts, strict=True)
+    ]
+    written = edited(tokens[0].source, edits, tokens[start].start, tokens[stop - 1].end)
+    return i, Restated(put(tokens[start:stop], f"SELECT DISTINCT * FROM ({written})"))
 
 
 def _other_literal(tokens: Sequence[Token], i: int, node: exp.Literal) -> tuple[int, str] | None:

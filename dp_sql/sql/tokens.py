@@ -11,9 +11,10 @@ from itertools import pairwise
 from string import ascii_lowercase, ascii_uppercase
 from typing import TypeVar
 
-from dp_sql.errors import ParseError, QueryError
+from dp_sql.errors import InternalError, ParseError, QueryError
 
 E = TypeVar("E", bound=QueryError)
+Edit = tuple[int, int, str]  # what to write in place of text[start:stop]
 
 OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
 QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})  # the keywords that begin a query
@@ -62,6 +63,11 @@ class Token:
         if self.kind == "quoted":
             return self.text[1:-1].replace('""', '"')
         return None
+
+    @property
+    def folded(self) -> str:
+        """The identifier as DuckDB compares it; nothing if this token is none."""
+        return folded(self.name or "")
 
     def is_symbol(self, *symbols: str) -> bool:
         """Whether this token is one of the given symbols."""
@@ -192,6 +198,22 @@ def dotted_names(tokens: Sequence[Token]) -> tuple[str, ...]:
     names = tuple(token.name for token in tokens[::2] if token.name is not None)
     dots = all(token.is_symbol(".") for token in tokens[1::2])
     return names if dots and len(tokens) == 2 * len(names) - 1 else ()
+
+
+def edited(text: str, edits: Iterable[Edit], start: int = 0, stop: int | None = None) -> str:
+    """`text[start:stop]` with the edits made; all else stays as written.
+
+    >>> edited("SELECT a, b", [(10, 11, "y"), (7, 8, "x")])
+    'SELECT x, y'
+    """
+    stop = len(text) if stop is None else stop
+    pieces, position = [], start
+    for first, last, replacement in sorted(edits):
+        if first < position or last > stop:
+            raise InternalError("Two parts of the statement overlap.")
+        pieces += [text[position:first], replacement]
+        position = last
+    return "".join([*pieces, text[position:stop]])
 
 
 def put(tokens: Sequence[Token], new: str) -> str:

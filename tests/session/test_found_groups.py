@@ -109,6 +109,12 @@ def test_several_keys_and_expressions(towns: dp_sql.Session) -> None:
     assert found == [("BIG", 0, 300), ("MANY", 0, 134), ("MANY", 1, 133), ("MANY", 2, 133)]
 
 
+def test_a_key_may_hold_another(towns: dp_sql.Session) -> None:
+    text = unknown("epsilon := 100").replace("town", "upper(trim(town)), trim(town)", 1)
+    text = text.replace("BY town", "BY trim(town), upper(trim(town))")
+    assert rows(towns, text) == [("BIG", "big", 300), ("MANY", "many", 400)]
+
+
 @pytest.mark.parametrize("text", ["WHERE town = 'lonely'", "WHERE false"])
 def test_where_none_is_found_there_is_no_row(towns: dp_sql.Session, text: str) -> None:
     before = len(towns.receipts)

@@ -53,36 +53,24 @@ def library() -> CDLL:
     if not LIBRARY.exists():
         raise ImportError(f"{LIBRARY.name} is not built: run pip install again.")
     found = CDLL(str(LIBRARY))
-    flow, ints, longs, size = POINTER(Flow), _INT32S, _INT64S, c_int64
+    flow, ints, longs = POINTER(Flow), _INT32S, _INT64S
+    size, count = c_int64, POINTER(c_int64)
     kernels: dict[str, tuple[Any, ...]] = {
         "size_of_flow": (size,),
         "order_by_size": (size, ints, size, size, ints, ints),
         "lists_by_person": (None, ints, ints, size, ints, size, size, ints, ints, ints),
-        "greedy_round": (size, ints, ints, ints, ints, size, _BOOLS, POINTER(size)),
+        "greedy_round": (size, ints, ints, ints, ints, size, _BOOLS, count),
         "little_room": (c_int, flow),
         "raise_from_items": (c_int, flow, size, size, size),
         "hold_cover": (None, flow, ints, size),
         "phase_from_people": (c_int, flow, c_int),
-        "number_by_key": (size, longs, size, size, longs, POINTER(size), size, ints, size, ints),
-        "number_in_range": (None, longs, size, size, longs, POINTER(size), ints, ints),
+        "number_by_key": (size, longs, size, size, longs, count, size, ints, size, ints),
+        "number_in_range": (None, longs, size, size, longs, count, ints, ints),
         "place_by_key": (None, longs, size, size, ints, size),
         "move_runs": (None, ints, ints, size, ints, ints),
         "place_strings": (None, c_void_p),
-        "number_strings": (None, c_void_p, _BYTES, _INT64S, size, ints),
-        "sort_pairs": (
-            size,
-            ints,
-            ints,
-            size,
-            ints,
-            size,
-            size,
-            size,
-            ints,
-            ints,
-            longs,
-            POINTER(size),
-        ),
+        "number_strings": (None, c_void_p, _BYTES, longs, size, ints),
+        "sort_pairs": (size, ints, ints, size, ints, size, size, size, ints, ints, longs, count),
         "choose_pairs": (size, ints, ints, size, ints, size, size, _BYTES, _BYTES, ints, ints),
         "choose_missing": (size, ints, ints, size, _BYTES, _BYTES, ints, ints),
         "choose_listed": (size, ints, ints, size, _BYTES, _BYTES, ints, ints),

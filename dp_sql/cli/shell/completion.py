@@ -126,7 +126,7 @@ class _Cursor:
         path: tuple[str, ...] = ()
         rest = list(self.before)
         while len(rest) > 1 and rest[-1].is_symbol(".") and rest[-2].name is not None:
-            path = (folded(rest[-2].name or ""), *path)
+            path = (rest[-2].folded, *path)
             rest = rest[:-2]
         tables = [t for t in self.names.tables if t.folded_path[-len(path) :] == path]
         if len(path) == 1:
@@ -139,7 +139,7 @@ class _Cursor:
     def _aliased(self, alias: str) -> Iterator[Table]:
         """The tables that an alias names: `ratings AS r` or `ratings r`."""
         for index, token in enumerate(self.tokens[1:], 1):
-            if token.name is not None and folded(token.name) == alias:
+            if token.folded == alias:
                 has_as = self.tokens[index - 1].upper == "AS"
                 name = self.tokens[index - 2 if has_as else index - 1].name
                 for table in self.names.tables:
@@ -147,7 +147,7 @@ class _Cursor:
                         yield table
 
     def _named_tables(self) -> list[Table]:
-        words = {folded(token.name) for token in self.tokens if token.name is not None}
+        words = {token.folded for token in self.tokens}
         return [table for table in self.names.tables if table.folded_path[-1] in words]
 
     def _in_call(self, function: Function, inside: Sequence[Token]) -> Iterator[Offer]:

@@ -15,7 +15,7 @@ from dp_sql.cli.budget import visible
 from dp_sql.cli.errors import CommandError, error_text
 from dp_sql.cli.shell.meta_commands import run_meta_command
 from dp_sql.cli.shell.run import prepare, run_statement
-from dp_sql.cli.shell.splitting import is_exit, is_help, split_input
+from dp_sql.cli.shell.splitting import EXIT, HELP, split_input
 from dp_sql.cli.shell.state import Shell
 from dp_sql.installation import install_command
 from dp_sql.session.base import Session
@@ -117,7 +117,7 @@ def _check_streams(*, reads_input: bool) -> None:
 def _run_input(shell: Shell, text: str, depth: int = 0) -> bool:
     """Run the statements and dot commands of a string, up to the first that fails."""
     for part in split_input(text):
-        if is_help(part):
+        if HELP.fullmatch(part):
             shell.note("Write .help, with a dot: it lists the commands.")
             continue
         is_dot = part.startswith(".")
@@ -168,7 +168,7 @@ def _run_prompt(shell: Shell, database: str, policy: str | None, read_only: bool
     while not shell.is_closing:
         try:
             text = read()
-            if is_exit(text):
+            if EXIT.fullmatch(text):
                 break
             _run_input(shell, text)
         except KeyboardInterrupt:  # the line is cleared

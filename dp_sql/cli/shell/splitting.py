@@ -7,11 +7,10 @@ from itertools import pairwise
 from dp_sql.errors import ParseError
 from dp_sql.sql.tokens import statements, tokenize
 
-_EXIT = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
+# Words that run without a dot, and are not SQL.
+EXIT = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
+HELP = re.compile(r"\s*help\s*;?\s*", re.IGNORECASE)
 _DOT_COMMAND = re.compile(r"[ \t]*\.[A-Za-z]")
-
-
-_HELP = re.compile(r"\s*help\s*;?\s*", re.IGNORECASE)
 
 
 def is_complete(text: str) -> bool:
@@ -22,7 +21,7 @@ def is_complete(text: str) -> bool:
     >>> is_complete(".tables"), is_complete("-- a comment"), is_complete("/* an open one")
     (True, True, False)
     """
-    if _DOT_COMMAND.match(text) or is_exit(text) or is_help(text):
+    if _DOT_COMMAND.match(text) or EXIT.fullmatch(text) or HELP.fullmatch(text):
         return True
     try:
         tokens = tokenize(text)
@@ -33,16 +32,6 @@ def is_complete(text: str) -> bool:
         a.upper == "E" and b.kind == "string" and a.end == b.start for a, b in pairwise(tokens)
     )
     return not tokens or (tokens[-1].is_symbol(";") and not is_open)
-
-
-def is_exit(text: str) -> bool:
-    """Whether this input is exit or quit, which are not SQL."""
-    return _EXIT.fullmatch(text) is not None
-
-
-def is_help(text: str) -> bool:
-    """Whether this input is help without its dot."""
-    return _HELP.fullmatch(text) is not None
 
 
 def split_input(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from dp_sql.privacy.expressions.value import MAX_STRING, MAX_TEXT_BYTES, Value, 
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.tokens import tokenize
+from dp_sql.sql.tokens import edited, tokenize
 
 PLAIN, BINARY, OTHER = "", "binary", "other"
 NOCASE = frozenset({"nocase", "NOCASE"})
@@ -80,15 +80,14 @@ def without_collations(sql: str) -> str:
     sql = sql.replace(' COLLATE "binary"', "")
     if "COLLATE" not in sql.upper():
         return sql
-    pieces, position, tokens = [], 0, tokenize(sql)
+    edits, tokens = [], tokenize(sql)
     for i, token in enumerate(tokens[:-1]):
         if token.kind == "word" and token.upper == "COLLATE":
             stop = i + 1
             while stop + 2 < len(tokens) and tokens[stop + 1].is_symbol("."):
                 stop += 2
-            pieces.append(sql[position : token.start])
-            position = tokens[stop].end
-    return "".join([*pieces, sql[position:]])
+            edits.append((token.start, tokens[stop].end, ""))
+    return edited(sql, edits)
 
 
 LONGEST_PATTERN = 1000

@@ -21,14 +21,7 @@ from dp_sql.sql.formatting import full_name, literal, quote, shown_name
 from dp_sql.sql.given import PublicSet
 from dp_sql.sql.sqlglot_tree import projection
 from dp_sql.sql.tokens import folded, tokenize
-from dp_sql.sql.types import (
-    INTEGER_RANGES,
-    can_be,
-    can_be_written,
-    exact,
-    family,
-    lost,
-)
+from dp_sql.sql.types import INTEGER_RANGES, can_be, can_be_written, exact, family, lost
 
 _STRING, _INTEGER = re.compile(r"'(?:[^'\0]|'')*'"), re.compile(r"-?[0-9]{1,39}", re.ASCII)
 _NO_TYPE = '"NULL"'  # DuckDB's name for the type of a list that is empty or holds only NULL

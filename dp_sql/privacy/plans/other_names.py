@@ -23,7 +23,7 @@ def refuse_answers(select: DpSelect, bodies: Mapping[str, str]) -> None:
             for token in read:
                 in_source = token.start < select.source[1] or before in {"FROM", "JOIN"}
                 before = token.upper
-                if in_source and token.name is not None and folded(token.name) == name:
+                if in_source and token.folded == name:
                     message = f"The source reads {token.text}, which holds an answer."
                     hint = "Ask for that answer first, and write its value into this statement."
                     raise token.error(NotSupported, message, hint)
@@ -48,7 +48,7 @@ def without_aliases(select: DpSelect, tree: exp.Select, rows: From) -> str:
     text = str(select.condition_text)
     for token in reversed(select.between(select.condition)):
         if token.start in starts:
-            expression = aliases[folded(token.name or "")]
+            expression = aliases[token.folded]
             text = f"{text[: token.start - begin]}({expression}){text[token.end - begin :]}"
     return text if starts else ""
 
@@ -64,7 +64,7 @@ def not_a_column(
     if not table and name in select.aliases:
         return _of_list(node.name, name, select, position)
     outside = select.outside_names
-    own = {folded(t.name) for t in select.between(select.source) if t.name is not None}
+    own = {t.folded for t in select.between(select.source)}
     if outside is None or (table and (table not in outside or table in own)):
         return None
     if table or name in outside:
@@ -96,7 +96,7 @@ def _keys(select: DpSelect) -> list[str]:
     keys = [
         key.text
         for key in select.keys
-        if not answers & {folded(token.name or "") for token in tokenize(key.text)}
+        if not answers & {token.folded for token in tokenize(key.text)}
     ]
     start, stop = select.clauses["GROUP"]
     if not keys or [token.upper for token in select.between((start, stop))][2:] != ["ALL"]:

@@ -8,14 +8,7 @@ import contextlib
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-from dp_sql.errors import (
-    ArgumentError,
-    NotPrivate,
-    NotSupported,
-    QueryError,
-    SourceError,
-    guessed,
-)
+from dp_sql.errors import ArgumentError, NotPrivate, NotSupported, QueryError, SourceError, guessed
 from dp_sql.privacy.catalog import OwnersEngine, Parts
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import (
@@ -173,7 +166,7 @@ def _origin(select: DpSelect, call: DpCall, schema: OwnersSchema) -> tuple[Parts
 
 def _check_strings(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> None:
     """Refuse SQL that sqlglot and DuckDB, or this database and another, may read differently."""
-    named = {folded(t.name or "") for t in select.between(select.condition or (0, 0))}
+    named = {t.folded for t in select.between(select.condition or (0, 0))}
     used = (text for name, text in select.aliases.items() if text and name in named)
     begin = select.source[0]
     written = [select.source_text, select.condition_text or "", *used, *cte_bodies(select).values()]

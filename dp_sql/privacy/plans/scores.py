@@ -33,7 +33,7 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
     ArgumentError where a score or a sensitivity is not a number; SourceError.
     """
     for token in select.between(select.source):
-        if token.name is not None and folded(token.name) in select.ctes:
+        if token.folded in select.ctes:
             message = f"{token.name} is a CTE, and DP_SELECT reads tables, views and subqueries."
             hint = "Put its SELECT into brackets after FROM, or into a view or table."
             raise select.refused(message, token.start, hint, NotPrivate)
@@ -158,7 +158,7 @@ def _check_scores_apart(select: DpSelect) -> None:
             hint = "Name another column: DP_SELECT(candidate, score, sensitivity, …)."
             raise select.refused(message, reference.position, hint, NotPrivate)
     for token in select.between(select.condition) if select.condition else ():
-        if token.name is not None and folded(token.name) in {score[-1] for score in scores}:
+        if token.folded in {score[-1] for score in scores}:
             message = f"A condition on {token.name} lets people's data choose the candidates."
             hint = "Choose the candidates by what is public of them."
             raise select.refused(message, token.start, hint, NotPrivate)

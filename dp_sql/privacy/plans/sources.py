@@ -338,7 +338,7 @@ def _place(select: DpSelect, refusal: Refused | Unbound, condition: str | None) 
         starts = [refusal.offset]
     if not starts:  # a column in USING has no place
         name = folded(refusal.node.name) if isinstance(refusal.node, exp.Column) else None
-        same = (t.start for t in select.tokens if t.name and folded(t.name) == name)
+        same = (t.start for t in select.tokens if t.folded == name)
         return next((start for start in same if start > begin), begin)
     place = begin + int(min(starts)) - len(BEFORE_SOURCE)
     if place > end and select.condition is not None:

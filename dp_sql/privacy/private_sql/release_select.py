@@ -133,12 +133,7 @@ def private_sql(
 
 
 def merged_sql(
-    plan: Plan,
-    ticket: str,
-    merged: str,
-    domain: str | None = None,
-    *,
-    execution: str = EXECUTION,
+    plan: Plan, ticket: str, merged: str, domain: str | None = None, *, execution: str = EXECUTION
 ) -> str:
     """The same for one plan whose rows were read elsewhere, with columns of `release_columns`.
 

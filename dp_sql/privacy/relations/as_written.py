@@ -17,7 +17,18 @@ from dp_sql.privacy.relations.from_clause import From
 from dp_sql.privacy.relations.tree import columns_in
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
-from dp_sql.sql.tokens import QUERY, SYNTAX, Token, called, matching, split, token_at, tokenize
+from dp_sql.sql.tokens import (
+    QUERY,
+    SYNTAX,
+    Edit,
+    Token,
+    called,
+    edited,
+    matching,
+    split,
+    token_at,
+    tokenize,
+)
 from dp_sql.sql.types import has_fields
 
 STORE_IT = (
@@ -195,7 +206,7 @@ def _functions(tokens: Sequence[Token]) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def _edited(node: Node, edits: list[tuple[int, int, str]]) -> str:
+def _edited(node: Node, edits: list[Edit]) -> str:
     """The SQL of an expression, with the names of columns replaced."""
     place = span(node)
     if place is None:
@@ -203,11 +214,7 @@ def _edited(node: Node, edits: list[tuple[int, int, str]]) -> str:
             why = "dp_sql cannot find this expression in the text of the statement"
             raise refuse(node, why, STORE_IT)
         return to_sql(node)
-    text, (position, stop), pieces = parsed_text(node), place, []
-    for start, end, sql in sorted(edits):
-        pieces += [text[position:start], sql]
-        position = end
-    return "".join([*pieces, text[position:stop]])
+    return edited(parsed_text(node), edits, *place)
 
 
 def span(node: Node) -> tuple[int, int] | None:

@@ -120,13 +120,8 @@ class RowsUnderChosenLimit(RowsOfGroups):
 
         every = [*chain(*tables)]
         groups, totals = ([of_side(side, rows) for rows in tables] for side in (0, 2))
-        found = mechanism.run(
-            groups,
-            of_side(1, every),
-            totals,
-            of_side(3, every),
-            **self.mechanism_arguments(mechanism),
-        )
+        sides = groups, of_side(1, every), totals, of_side(3, every)
+        found = mechanism.run(*sides, **self.mechanism_arguments(mechanism))
         asked = len(groups), self.epsilon, self.beta
         within, says = found.limit.within(*asked), accuracy_of(found.limit, *asked)
         return found.counts, found.limit.bound, within, says

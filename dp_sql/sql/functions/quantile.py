@@ -55,19 +55,7 @@ class _Quantiles(Shape):
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Self:
-        """Check that there are bounds; what they are is read when the column's type is known."""
-        if lacking := {end: cls.needs[end] for end in cls.needs if end not in given.arguments}:
-            needed = [described for described, _ in lacking.values()]
-            added = [
-                [f"{end} := {values[i]}" for end, (_, values) in lacking.items()] for i in range(3)
-            ]
-            if given.lacks_epsilon:
-                needed.append("epsilon := <number> (the privacy loss)")
-                added = [[*one, "epsilon := 1"] for one in added]
-            listed = needed[0] if len(needed) == 1 else f"{', '.join(needed[:-1])} and {needed[-1]}"
-            hint = "Bounds are public: choose them without looking at the data."
-            instead = [given.with_another(", ".join(one)) for one in added]
-            raise given.refuse(f"{given.name} needs {listed}.", hint, instead)
+        """The bounds are read when the column's type is known."""
         check_written({name: given.arguments[name] for name in _BOUNDS if name in given.arguments})
         quantiles, is_list = cls.asked(given)
         return cls(
