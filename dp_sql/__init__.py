@@ -10,12 +10,11 @@
 [(['Dune'],)]
 """
 
-import gc
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dp_sql.errors import DpSqlError, InternalError, QueryError
+from dp_sql.imports import imported
 
 if TYPE_CHECKING:
     from dp_sql.releases import Receipt
@@ -37,25 +36,8 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         value = import_module("importlib.metadata").version("dp-sql")
     elif name in __all__:
-        value = getattr(_imported(_MODULES.get(name, "dp_sql.session.connect")), name)
+        value = getattr(imported(_MODULES.get(name, "dp_sql.session.connect")), name)
     else:
         raise AttributeError(f"module 'dp_sql' has no attribute {name!r}")
     globals()[name] = value
     return value
-
-
-def _imported(module: str) -> ModuleType:
-    """Import a module without the garbage collector, which takes a tenth of a first answer's time.
-
-    It would look again and again at what is imported, nearly all of which stays.
-    """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        return import_module(module)
-    finally:
-        if collects:
-            if not gc.get_freeze_count():  # else it would unfreeze what the program froze
-                gc.freeze()
-                gc.unfreeze()  # into the oldest generation, which is seldom looked at
-            gc.enable()

@@ -13,6 +13,7 @@ from dp_sql.budget.accountants import accountant
 from dp_sql.budget.amounts import NANO, Amount, Spent
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Terms, normal_name
+from dp_sql.cli.bars import shortened
 from dp_sql.files import open_private
 from dp_sql.installation import install_command
 from dp_sql.udfs.mechanism import in_words
@@ -125,8 +126,3 @@ def _label(curve: Curve) -> str:
     name = "".join(c if c.isprintable() else "?" for c in name)
     of = "" if curve.cap is None else f" of {in_words(curve.cap)}"
     return f"{in_words(curve.points[-1][1])}{of}: {shortened(name)}".replace("$", r"\$")
-
-
-def shortened(name: str) -> str:
-    """A name of at most 24 characters."""
-    return name if len(name) <= 24 else f"{name[:23]}…"

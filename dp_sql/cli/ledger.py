@@ -13,7 +13,8 @@ from dp_sql.budget.events import Event
 from dp_sql.budget.integrity import adopt, verify
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Terms
-from dp_sql.cli.budget import read_terms, visible
+from dp_sql.cli.bars import visible
+from dp_sql.cli.budget import read_terms
 from dp_sql.cli.main import DefaultGroup
 from dp_sql.cli.rows import Cell, cell_text, format_options, print_rows
 from dp_sql.errors import PolicyError

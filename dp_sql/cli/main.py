@@ -7,12 +7,12 @@ Answers go to standard output, everything else to standard error.
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
 import click
 
 from dp_sql.cli.errors import error_text
 from dp_sql.errors import guessed
+from dp_sql.imports import imported
 
 COMMANDS = {  # of each, the module whose `command` it is, and what it does
     "shell": ("dp_sql.cli.shell.main", "Query a database: at a prompt, with -c, or from a pipe."),
@@ -75,7 +75,7 @@ class _Commands(DefaultGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         found: click.Command | None = None
         if cmd_name in COMMANDS:
-            found = import_module(COMMANDS[cmd_name][0]).command
+            found = imported(COMMANDS[cmd_name][0]).command
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

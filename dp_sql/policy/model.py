@@ -20,12 +20,11 @@ from dp_sql.policy.parser import (
     ValueKind,
     dotted,
     key,
-    name_parts,
     number,
     read,
     valid,
 )
-from dp_sql.sql.tokens import folded
+from dp_sql.sql.tokens import folded, name_parts
 
 __all__ = ["DeclaredDomain", "Limits", "Link", "Name", "Policy", "PrivateTable", "ScoreTable",
            "parse_policy", "read_policy"]  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from dp_sql.errors import PolicyError, guess
 from dp_sql.releases import in_short
 from dp_sql.sql.formatting import quote
-from dp_sql.sql.tokens import folded
+from dp_sql.sql.tokens import name_parts
 
 Path = tuple[str, ...]  # the keys that lead to a value, as written
 
@@ -27,7 +27,6 @@ _PIECE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_PART = r'"((?:[^"]|"")+)"|([^."]+)'
 _PLAIN = re.compile(r'[^\s."][^."\n]*')
 
 
@@ -93,19 +92,6 @@ def _exact(text: str) -> Fraction | None:
     if not value.is_finite() or (value and abs(value.adjusted()) > 400):
         return None  # 1e-400000000 is a short string and a huge Fraction
     return Fraction(value)
-
-
-def name_parts(text: str) -> Path | None:
-    """The folded parts of a dotted name, each plain or in SQL quotes; None if it is not a name.
-
-    >>> name_parts('Main."my.table"'), name_parts("order items"), name_parts("a..b")
-    (('main', 'my.table'), ('order items',), None)
-    """
-    if not re.fullmatch(rf"(?:{_PART})(?:\.(?:{_PART}))*", text):
-        return None
-    found = re.findall(_PART, text)
-    parts = tuple(folded(quoted.replace('""', '"') or plain.strip()) for quoted, plain in found)
-    return parts if all(parts) else None
 
 
 def dotted(parts: Collection[str]) -> str:

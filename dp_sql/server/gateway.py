@@ -14,13 +14,13 @@ from typing import Any
 from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, fetched, refusal
 from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError, with_type
 from dp_sql.policy.model import read_policy
-from dp_sql.policy.parser import name_parts
 from dp_sql.server.access_tokens import digest_of, owner_of, read_tokens
 from dp_sql.session.base import Session
 from dp_sql.session.connect import connect
 from dp_sql.session.describe import values_sql
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.statement_limits import check_bytes
+from dp_sql.sql.tokens import name_parts
 
 # What ATTACH of DuckDB 1.5 asks: the schemas, then the tables as the statements that make them.
 SCHEMATA = (

@@ -158,6 +158,7 @@ def split(tokens: Sequence[Token], start: int, stop: int) -> list[tuple[int, int
     return [(a + 1, b) for a, b in pairwise([start - 1, *commas, stop]) if start < stop]
 
 
+_NAME_PART = r'"((?:[^"]|"")+)"|([^."]+)'
 _ASCII = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
@@ -168,6 +169,19 @@ def folded(name: str) -> str:
     'Äpfel abc'
     """
     return name.translate(_ASCII)
+
+
+def name_parts(text: str) -> tuple[str, ...] | None:
+    """The folded parts of a dotted name, each plain or in SQL quotes; None if it is not a name.
+
+    >>> name_parts('Main."my.table"'), name_parts("order items"), name_parts("a..b")
+    (('main', 'my.table'), ('order items',), None)
+    """
+    if not re.fullmatch(rf"(?:{_NAME_PART})(?:\.(?:{_NAME_PART}))*", text):
+        return None
+    found = re.findall(_NAME_PART, text)
+    parts = tuple(folded(quoted.replace('""', '"') or plain.strip()) for quoted, plain in found)
+    return parts if all(parts) else None
 
 
 def called(tokens: Sequence[Token]) -> dict[str, Token]:

@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_sql.budget.account import BudgetRow
-from dp_sql.cli.budget import bar, bars
+from dp_sql.cli.bars import bar
+from dp_sql.cli.budget import bars
 from dp_sql.cli.main import main
 from dp_sql.sql.formatting import literal
 from tests.cli.budget_shop import POLICY, TERMS, Shop, main_budget, main_ledger, output

@@ -173,10 +173,17 @@ def test_wrong_usage_is_exit_code_two(
     assert said.out == "" and "Error: " in said.err
 
 
-def test_help_imports_no_subcommand() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "left_out"),
+    [
+        (["--help"], {"dp_sql.cli.budget", "duckdb", "numpy"}),
+        (["shell", "-c", "SELECT 1"], {"dp_sql.budget", "dp_sql.policy", "sqlite3", "tomllib"}),
+    ],
+)
+def test_a_command_imports_no_more_than_it_needs(arguments: list[str], left_out: set[str]) -> None:
     program = (
-        "import sys; from dp_sql.cli.main import main; main(['--help']); "
-        "sys.exit(any(name in sys.modules for name in ('dp_sql.cli.budget', 'duckdb', 'numpy')))"
+        f"import sys; from dp_sql.cli.main import main; main({arguments}); "
+        f"sys.exit(' '.join({left_out} & set(sys.modules)) or None)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

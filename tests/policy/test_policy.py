@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dp_sql.errors import PolicyError
 from dp_sql.policy.model import Limits, Link, Policy, PrivateTable, parse_policy, read_policy
-from dp_sql.policy.parser import dotted, keys_of, lines_of, name_parts
+from dp_sql.policy.parser import dotted, keys_of, lines_of
+from dp_sql.sql.tokens import name_parts
 
 EXAMPLE = """\
 [tables.ratings]

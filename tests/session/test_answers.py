@@ -99,6 +99,17 @@ def test_the_first_list_imports_no_more_than_it_needs() -> None:
     assert not (folders | modules) & loaded
 
 
+@pytest.mark.parametrize(("objects", "is_frozen"), [(0, "yes"), (60_000, "no")])
+def test_only_a_program_that_just_started_has_its_imports_frozen(
+    objects: int, is_frozen: str
+) -> None:
+    loaded = loaded_by(
+        f"import gc, dp_sql; own = [[] for _ in range({objects})]; dp_sql.connect; "
+        "print('yes' if gc.get_freeze_count() else 'no', gc.isenabled() and 'again')"
+    )
+    assert {is_frozen, "again"} <= loaded
+
+
 @pytest.mark.thorough
 def test_the_first_list_makes_few_dataclasses() -> None:
     """Each takes Python half a millisecond, and a NamedTuple a tenth of that."""

@@ -11,7 +11,7 @@ from shlex import quote
 
 import click
 
-from dp_sql.cli.budget import visible
+from dp_sql.cli.bars import visible
 from dp_sql.cli.errors import CommandError, error_text
 from dp_sql.cli.shell.meta_commands import run_meta_command
 from dp_sql.cli.shell.run import prepare, run_statement

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from dp_sql.cli.budget import bar_lines
+from dp_sql.cli.bars import bar_lines
 from dp_sql.cli.errors import CommandError
 from dp_sql.cli.shell.names import Table, analyst_schema, owner_schema
 from dp_sql.cli.shell.output import MODES

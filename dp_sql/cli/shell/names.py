@@ -7,10 +7,9 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dp_sql.policy.parser import name_parts
 from dp_sql.session.base import Session
 from dp_sql.sql.formatting import RESERVED, shown_name
-from dp_sql.sql.tokens import folded
+from dp_sql.sql.tokens import folded, name_parts
 
 _INTERNAL = "__dp_"
 _TABLES = f"""

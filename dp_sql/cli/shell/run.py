@@ -1,5 +1,7 @@
 """Runs one statement: in a thread, with a progress line, until Ctrl-C; then prints what came."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import signal
@@ -9,10 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from dp_sql.budget.account import BudgetRow
-from dp_sql.cli.budget import bar, visible
+from dp_sql.cli.bars import bar, visible
 from dp_sql.cli.errors import error_text
 from dp_sql.cli.shell.output import is_status, render
 from dp_sql.cli.shell.state import Shell
@@ -22,6 +23,9 @@ from dp_sql.session.base import Session
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.tokens import called, tokenize
 from dp_sql.udfs.mechanism import in_words
+
+if TYPE_CHECKING:  # an owner's shell needs no ledger
+    from dp_sql.budget.account import BudgetRow
 
 Write = Callable[[str], object]
 # Python variables are not tables. DuckDB counts progress only where it thinks that it draws it; it

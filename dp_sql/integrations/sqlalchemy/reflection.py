@@ -14,8 +14,7 @@ from sqlalchemy.engine.reflection import Inspector, cache
 from sqlalchemy.exc import DBAPIError, NoSuchTableError
 
 from dp_sql.integrations.sqlalchemy.column_types import sqlalchemy_type
-from dp_sql.policy.parser import name_parts
-from dp_sql.sql.tokens import tokenize
+from dp_sql.sql.tokens import name_parts, tokenize
 
 SCHEMA = "main"
 _HERE = "(database_name = current_database() OR temporary) AND NOT internal"
