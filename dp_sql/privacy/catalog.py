@@ -17,6 +17,7 @@ from dp_sql.sql.tokens import tokenize
 Parts = tuple[str, ...]  # a relation's full name as DuckDB spells it: database, schema, name
 Columns = Sequence[tuple[str, str]]  # names and DuckDB types
 SchemaName = tuple[str, str]  # a database and a schema of it
+VARIABLE = "__duckdb_source_"  # how names begin that 2.0's con.sql gives to Python variables
 
 
 class PublicData(Protocol):

@@ -101,6 +101,10 @@ def test_a_dataframe_is_a_table_and_a_relation_may_mix_people(plain: Con, way: s
     assert run(text).fetchall() == BEST
     assert (releases(plain), mixed.columns, len(frame) > 1) == (
         before + 1, ["title", "user_id"], True)  # fmt: skip
+    assert dp_sql.receipts(plain)[-1].assumptions[0] in {
+        f"each row of {name} belongs to the person in user_id"
+        for name in ("the dataframe", "frame")
+    }
 
 
 def _with_or_without_umlaut(path: Path, is_there: bool) -> list[list[tuple[int, ...]]]:

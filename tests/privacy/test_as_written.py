@@ -304,3 +304,20 @@ def test_a_macro_is_found_under_the_name_that_an_expression_calls(
         with pytest.raises(NotPrivate, match="of its own"):
             session.sql(ask)
         session.execute(f'DROP MACRO "{name}"')
+
+
+@pytest.mark.parametrize(
+    ("relation", "shown"),
+    [("'{folder}/acc.csv'", "{folder}/acc.csv"), ("arrow_rows", "arrow_rows"),
+     ("read_csv('{folder}/acc.csv')", "READ_CSV('{folder}/acc.csv')"), ("ratings", ""),
+     ("'{folder}/acc.parquet'", ""), ("read_parquet('{folder}/acc.parquet')", "")],
+)  # fmt: skip
+def test_a_receipt_says_where_types_are_detected(
+    owner: dp_sql.Session, folder: Path, arrow: Any, relation: str, shown: str
+) -> None:
+    arrow_rows = arrow
+    call = "DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id)"
+    owner.sql(f"SELECT {call} FROM {relation.format(folder=folder)}")
+    found, name = owner.receipts[-1].assumptions, shown.format(folder=folder)
+    what = f"no one person's rows change the columns or types that DuckDB detects in {name}"
+    assert found[1:] == ((what,) if shown else ()) and len(arrow_rows)

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from dp_sql.errors import NotPrivate
-from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
+from dp_sql.privacy.catalog import VARIABLE, NamedRelation, Parts, SchemaName
 from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.tokens import folded, tokenize
 
@@ -107,8 +107,7 @@ class Names:
             name = ".".join(parts)
             raise NotPrivate(f"{name} {wrong}; write its full name, database.schema.name.")
         if not meant:
-            # A variable in a text that 2.0's con.sql has written anew.
-            if is_bare and name.startswith("__duckdb_source_") and not self._is_scan((name,)):
+            if is_bare and name.startswith(VARIABLE) and not self._is_scan((name,)):
                 raise NotPrivate("a Python relation is a query that dp_sql does not see; write it "
                                  "as a subquery: FROM ({rel.sql_query()}) AS rel")  # fmt: skip
             return None

@@ -16,7 +16,15 @@ from typing import ClassVar
 from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
-from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Parts, Schema, SchemaName, view_body
+from dp_sql.privacy.catalog import (
+    VARIABLE,
+    NamedRelation,
+    OwnersEngine,
+    Parts,
+    Schema,
+    SchemaName,
+    view_body,
+)
 from dp_sql.privacy.expressions.expression_compiler import AS_ELEMENTS
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Unbound, refuse
@@ -273,13 +281,17 @@ def assumptions(relation: Relation, unit: str) -> tuple[str, ...]:
     every = {table.name for table in tables} | listed
     often = Counter(name[-1] for name in every)  # where two agree, with schema and database
     names = {name: name[-1] if often[name[-1]] == 1 else ".".join(name) for name in every}
-    people, public = [], []
+    names |= {name: "the dataframe" for name in every if name[-1].startswith(VARIABLE)}
+    people, public, detected = [], [], []
     for table in tables:
         if table.is_written:
             if table.person is not None:
                 people.append(f"each row of VALUES belongs to the person in {unit}")
             continue
         of_table = f"each row of {names[table.name]}"
+        if not (table.is_stored or table.function.startswith("read_parquet(")):
+            what = f"the columns or types that DuckDB detects in {names[table.name]}"
+            detected.append(f"no one person's rows change {what}")
         if table.person is None:
             public.append(f"{of_table} is public, or belongs to the person it is joined to")
             continue
@@ -287,7 +299,7 @@ def assumptions(relation: Relation, unit: str) -> tuple[str, ...]:
         person = unit if folded(name) == folded(unit) else name
         people.append(f"{of_table} belongs to the person in {person}")
     lists = [f"{names[name]} is public" for name in sorted(listed)]
-    return tuple(dict.fromkeys(people + public + lists))
+    return tuple(dict.fromkeys(people + public + lists + detected))
 
 
 def read_tables(relation: Relation) -> tuple[list[Table], set[Parts]]:
