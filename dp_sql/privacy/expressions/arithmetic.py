@@ -62,10 +62,10 @@ def operation(node: Node, scope: Scope) -> Value:
     kind = scope.schema.type_of(f"{a.shape} {sign} {b.shape}") if known else ""
     if kind in BINARY_TYPES and sign in {"+", "-", "*", "/"}:
         return Value(f"(CAST({a.sql} AS {kind}) {sign} CAST({b.sql} AS {kind}))", kind)
-    if kinds <= UP_TO_64_BITS:
-        return _integers(kind, sign, a, b)
-    if kind == "HUGEINT" and kinds <= UP_TO_64_BITS | {kind} and (made := _huge(sign, a, b)):
-        return made
+    if kinds <= UP_TO_64_BITS | {"HUGEINT"}:
+        made = _huge(sign, a, b) if "HUGEINT" in kinds else _integers(kind, sign, a, b)
+        if made:
+            return made
     if kinds <= _KNOWN - BINARY_TYPES and sign in {"+", "-", "*", "%"}:
         return _decimals(node, kind, sign, a, b)
     if kinds <= _KNOWN and sign == "//":  # TRY_CAST(x AS DECIMAL(18, 2)) // 10 is refused, too
