@@ -53,6 +53,7 @@ FORMS = [
     *(f"age({a}, {b}) BETWEEN INTERVAL '-1' MONTH AND INTERVAL '10 years'" for a, b in itertools.product(_DATES, _DATES)),
     "date_part('year', age({time}))", "epoch(age({date}))", "age({time}) >= INTERVAL 18 YEARS", "now() - {time} < age({time})",
     "{interval} < INTERVAL '180' DAY", "{interval} = INTERVAL 1 MONTH", "{interval} IN (INTERVAL 3 DAYS, INTERVAL (-5) YEAR)",
+    "{interval} >= '1 month 2 days'", "{interval} < INTERVAL '2 days 03:00:00'", "{interval} <> CAST('720 hours' AS INTERVAL)",
     "{interval} = {interval}", "month({interval})", "date_part('second', {interval})", "{interval} IS NULL",
     "epoch_ms({time} - {time}) > 0", "coalesce({time} - {date}, INTERVAL 0 SECONDS) <> {interval}",
     "CASE WHEN {bool} THEN {interval} ELSE INTERVAL 1 DAY END < INTERVAL 5 DAY", "{time}::TIME", "{bool}::BOOLEAN",

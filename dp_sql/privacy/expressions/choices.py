@@ -146,8 +146,10 @@ def _holds_every(source: str, kind: str) -> bool:
         return INTEGER_RANGES[source][1] < int("1" + "0" * (width - scale))
     if family(source) == "DECIMAL" and family(kind) in INTEGERS | {"DECIMAL"}:
         (width, scale), (digits, places) = digits_of(source), digits_of(kind)
-        most = 10 ** (width - scale) - (places >= scale)  # before the point; rounding may add one
-        least, end = INTEGER_RANGES.get(kind, (-most, 10 ** (digits - places) - 1))
+        # before the point; rounding may add one
+        most = int("1" + "0" * (width - scale)) - (places >= scale)
+        end = int("9" * (digits - places) or "0")
+        least, end = INTEGER_RANGES.get(kind, (-end, end))
         return least <= -most and most <= end
     if source == "BOOLEAN":
         return kind in {*NUMBERS, source}
