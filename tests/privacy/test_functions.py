@@ -81,7 +81,8 @@ FORMS = [
     "{text} LIKE '!%!_%' ESCAPE '!'", "{text} NOT ILIKE 'd#une%' ESCAPE '#'", "{text} LIKE '%#%\\%#%%' ESCAPE '#'", "{text} LIKE 'D_n_' ESCAPE ''",
     "list_contains(json_keys({text}), 'a')", "json_array_length({text}) > 1", "strptime({text}, '%Y-%m-%d')::DATE",
     "{int} = ANY([1, 7])", "{text} = $$Dune$$",
-    "{number} BETWEEN {number} AND 5", "regexp_extract({text}, 'a')", "{text} -> 'a' ->> 'b'",
+    "{number} BETWEEN {number} AND 5", "regexp_extract({text}, 'a')", "regexp_extract({text}, '(D|é)(.)', 2, 'i')",
+    "regexp_matches({text}, '^dUNE|É', 'i')", "regexp_full_match({text}, 'd.*|ß', 'i')", "{text} -> 'a' ->> 'b'",
     "json_array_length({text} -> 'a') = 2", "json_type({text} -> 'a')", "length({text} -> 'a' ->> 'b')", "coalesce('x', {text} -> 'a' ->> 'b')",
 ]  # fmt: skip
 
