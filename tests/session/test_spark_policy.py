@@ -16,7 +16,6 @@ from dp_sql.errors import (
     NotSupported,
     PolicyError,
     QueryError,
-    SourceError,
 )
 from dp_sql.session.analyst import AnalystSession
 from tests.conftest import SURE
