@@ -119,11 +119,11 @@ def with_type(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def guessed(name: str, known: Collection[str]) -> str:
+def guessed(name: str, known: Collection[str], close: float = 0.6) -> str:
     """The known name that a mistyped one is closest to; empty where none is close."""
     import difflib  # for errors alone
 
-    return next(iter(difflib.get_close_matches(name, list(known), n=1)), "")
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=close)), "")
 
 
 def guess(name: str, known: Collection[str]) -> str:

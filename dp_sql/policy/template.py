@@ -53,7 +53,7 @@ def proposals(tables: Sequence[Listed]) -> dict[Listed, Proposal]:
     _follow_links(tables, found)
     asked = {}
     for table in (table for table in tables if table not in found):
-        ways = tuple(_same_ids(table, found))[:1]
+        ways = tuple(_same_ids(table, found))[:1] or tuple(_by_bare_name(table))
         if ways or any(_word_rank(name) is not None for name, _ in table.columns):
             asked[table] = Proposal(ways, asks=True)
     return found | asked
@@ -156,6 +156,14 @@ def _by_name(table: Listed) -> tuple[Way, ...]:
     if _table_rank(table) is not None:
         ranked += [(len(_PEOPLE), name) for name, _ in exact if folded(name) == "id"]
     return tuple(Way(name, None, _GUESSED) for _, name in sorted(ranked, key=lambda pair: pair[0]))
+
+
+def _by_bare_name(table: Listed) -> Iterator[Way]:
+    """Strings that are called customer and the like: names, perhaps, which may not identify."""
+    words = {*_PEOPLE} - {"author", "account", "profile"}  # which things have
+    for name, kind in table.columns:
+        if folded(name) in words and family(kind) == "VARCHAR":
+            yield Way(name, None, _GUESSED)
 
 
 def _same_ids(table: Listed, found: Mapping[Listed, Proposal]) -> Iterator[Way]:

@@ -37,8 +37,9 @@ from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
 from dp_sql.privacy.plans.analyst import analyst_plans
 from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.plans.scores import call_of
 from dp_sql.privacy.private_sql.release_select import answer_columns, release_columns
-from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.privacy.relations.policy_tables import ONLY_SELECTED, PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.releases import Release
 from dp_sql.session.analyst_statement import analyst_statement, one_statement
@@ -52,9 +53,9 @@ from dp_sql.session.one_outcome import OneOutcome
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import SystemTable
-from dp_sql.sql.formatting import full_name, quote
+from dp_sql.sql.formatting import full_name, quote, shown_name
 from dp_sql.sql.parameters import as_literal
-from dp_sql.sql.restated import Restated
+from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.select_list import only_reads, planned
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Edit, Token, folded, put, text_of, tokenize
@@ -246,6 +247,12 @@ class AnalystSession(Session):
         tables = PolicyTables(self._private, self._policy)
         node = exp.to_table(".".join(map(quote, parts)))
         rows = Compiler(tables).listed_view(parts) or tables.rows(node, parts)
+        if rows is None and (scores := tables.scores(parts)) is not None:
+            at = next(t for t in statement.tokens if folded(t.name or "") == folded(parts[-1]))
+            instead = OtherQuestion(
+                f"SELECT {call_of(scores)} AS best FROM {shown_name(parts[-1])}"
+            )
+            return at.error(NotPrivate, f"{parts[-1]} {ONLY_SELECTED}.", instead=[instead])
         if rows is None or not rows.private:
             return None
         private = {folded(table[-1]) for table in (*self._policy.tables, *self._policy.views)}

@@ -15,7 +15,7 @@ from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_sha
 from dp_sql.sql.tokens import QUERY, Token, matching, put, text_of
 
 _HINTS = {
-    "SET": BY_PARAMETER,
+    "SET VARIABLE": BY_PARAMETER,
     "PIVOT": OF_PIVOT,
     "UNPIVOT": "Write FROM (SELECT …) UNPIVOT (n FOR name IN (a, b)).",
 }
@@ -44,7 +44,8 @@ def analyst_statement(text: str, params: object, policy: Policy) -> Statement:
         tables = [*policy.tables] or [("ratings",)]
         named = ".".join(map(shown_name, tables[0]))
         example = f"For example: SELECT DP_COUNT(*, epsilon := 1) FROM {named}"
-        hint = _HINTS.get(statement.keyword, example)
+        first = " ".join(token.upper for token in statement.tokens[:2])
+        hint = _HINTS.get(statement.keyword) or _HINTS.get(first, example)
         if instead := _query_within(statement.tokens):
             raise statement.tokens[0].error(NotSupported, message, hint, instead)
         raise NotSupported(message, hint=hint)  # DuckDB's parser may know better

@@ -177,8 +177,9 @@ def _arguments(
         missing = function.positional[len(positional) :]
         last = positional[-1].tokens[-1] if positional else tokens[index]
         instead = [put([last], f"{last.text}, {EXAMPLES[missing]}")] if missing in EXAMPLES else []
-        if function.shape.takes_star and named:
-            instead = [put(tokens[index : index + 2], f"{function.name}(*, ")]
+        if function.shape.takes_star:
+            all_rows = f"{function.name}(*{', ' * bool(named)}"
+            instead = [put(tokens[index : index + 2], all_rows)]
         raise tokens[index].error(
             ArgumentError,
             f"{function.name} needs the positional argument{'s' * (len(missing) > 1)} "

@@ -248,7 +248,9 @@ def _read_select(
     if unit is not None and any(key.text == unit.written for key in keys):
         of_groups = []  # refused when planned
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
-    _check_groups(tokens, places, calls, bool(keys))
+    read = select.clause("WHERE") or select.clause("FROM")
+    last = tokens[read.stop - 1] if read and not group else None
+    _check_groups(tokens, places, calls, bool(keys), last)
     if (stated_groups := next((c.groups for c in calls if c.groups), None)) is not None:
         refuse_two_meanings(tokens, items, keys, stated_groups)
     for key in keys:
@@ -285,9 +287,16 @@ def _read_select(
 
 
 def _check_groups(
-    tokens: Sequence[Token], places: list[int], calls: Sequence[DpCall], grouped: bool
+    tokens: Sequence[Token],
+    places: list[int],
+    calls: Sequence[DpCall],
+    grouped: bool,
+    last: Token | None,
 ) -> None:
-    """Refuse arguments about groups without GROUP BY, and calls with different groups."""
+    """Refuse arguments about groups without GROUP BY, and calls with different groups.
+
+    last: the token behind which GROUP BY could be written.
+    """
     written = {call.groups.text for call in calls if call.groups is not None}
     finding = [call for call in calls if call.finds_groups]
     for call in finding:
@@ -302,7 +311,8 @@ def _check_groups(
             hint = "Add GROUP BY, or leave these arguments out."
             if len(written) > 1:
                 hint = "Write groups in one of the calls, or the same in all."
-            raise tokens[place].error(NotSupported, message, hint)
+            instead = [put([last], f"{last.text} GROUP BY ALL")] if last and not grouped else []
+            raise tokens[place].error(NotSupported, message, hint, instead)
 
 
 def _may_find_groups(tokens: Sequence[Token], index: int) -> bool:

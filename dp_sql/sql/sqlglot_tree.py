@@ -34,6 +34,8 @@ def tree_of(sql: str) -> Node:
                 node.replace(exp.Literal.string(node.this))
             if isinstance(node, exp.Bracket):
                 _as_written(node)
+            if isinstance(node, exp.Lambda):
+                _put_arrow(node)
         for dot in reversed(list(tree.find_all(exp.Dot))):  # the innermost first
             _put_call(dot)
     except Exception as error:
@@ -50,6 +52,22 @@ def _as_written(node: exp.Bracket) -> None:
     written = DuckDB().generator().bracket_offset_expressions(node)
     node.set("expressions", written)
     node.set("offset", 1)  # so that it is written like this, too
+
+
+def _put_arrow(node: exp.Lambda) -> None:
+    """Write f(json -> 'key'), which the parser reads as a lambda, as a part of a JSON.
+
+    No function takes a lambda first.
+    """
+    key = node.this
+    while isinstance(key, exp.JSONExtract | exp.JSONExtractScalar):  # 'key' ->> 'other'
+        key = key.this
+    is_first = node.arg_key == "this" or node.index == 0
+    if is_first and len(node.expressions) == 1 and isinstance(key, exp.Literal):
+        column = exp.Column(this=node.expressions[0].copy())
+        path = DuckDB().to_json_path(key.copy())
+        key.replace(exp.JSONExtract(this=column, expression=path))
+        node.replace(node.this)
 
 
 # What x.f(…) does not mean f(x, …) for: schemas of functions, and syntax that looks like a call.

@@ -14,10 +14,7 @@ import pytest
 from dp_sql.budget.accountants import epsilon_of_rho
 from dp_sql.budget.amounts import ATTO, NANO, PICO, rounded_up
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
-from dp_sql.errors import (
-    BudgetExceeded,
-    PolicyError,
-)
+from dp_sql.errors import ArgumentError, BudgetExceeded, PolicyError
 from dp_sql.udfs.concentrated import largest_rho
 from tests.budget.shop import COUNT, DISCOVER, TOP, Opened, events, kinds, left
 
@@ -48,6 +45,8 @@ def test_what_does_not_fit_is_refused_with_what_would(opened: Opened, folder: Pa
     assert "costs epsilon = 0.5" in words and "has 0.375 of 1 left" in words
     assert "largest epsilon that still fits is 0.375" in words
     assert kinds(folder) == ["reserved", "answered"]
+    with pytest.raises(ArgumentError, match=r"(?s)from 1e-9 to 10000.*epsilon := 0\.375\)"):
+        session.sql(COUNT.format("20000"))
     session.sql(COUNT.format("0.375")).fetchall()
     with pytest.raises(BudgetExceeded, match="No epsilon fits"):
         session.sql(COUNT.format("1e-9"))

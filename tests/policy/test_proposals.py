@@ -136,10 +136,13 @@ def test_a_table_of_people_has_one_row_of_each_only_by_its_primary_key() -> None
     assert policy.tables["b",].unique_per_person == frozenset()
 
 
-def test_a_number_that_is_called_person_is_one_and_a_string_is_not() -> None:
+def test_a_number_that_is_called_person_is_one_and_a_string_may_be() -> None:
     text = drafted(
-        "CREATE TABLE visits (person BIGINT, day DATE); CREATE TABLE books (author TEXT)"
+        "CREATE TABLE visits (person BIGINT, day DATE); CREATE TABLE books (author TEXT);"
+        "CREATE TABLE sales (customer TEXT, total INTEGER)"
     )
+    asked = '"?"  # the column that identifies the person, or a link:\n# privacy_unit = "customer"'
+    assert f"[tables.sales]\nprivacy_unit = {asked}" in text
     assert '[tables.visits]\nprivacy_unit = "person"  # check this' in text
     assert '# tables = ["books"]' in text
 

@@ -33,6 +33,11 @@ FORMS = [
     "CASE WHEN {bool} THEN {int} ELSE 0 END", "CASE {int} WHEN 1 THEN 'a' ELSE {text} END",
     "if({bool}, {text}, 'x')", "coalesce({int}, {int}, 0)", "ifnull({number}, {number})",
     "nullif({int}, 0)", "nullif({text}, '')", "greatest({number}, {number})", "least({int}, 5)",
+    *(f"{NAMES['HUGEINT']} {sign} {{int}}" for sign in ("+", "-", "//", "%", "/")), f"{{int}} - {NAMES['HUGEINT']}",
+    *(f"{NAMES['HUGEINT']} {end}" for end in ("// -1", "% -1", "* 3", "* -1", "// 10 * 10", "+ 1 - 1", "* 1e3")),
+    f"-{NAMES['HUGEINT']}", f"abs({NAMES['HUGEINT']})", f"sign({NAMES['HUGEINT']})",
+    *(f"{NAMES['DECIMAL(9,2)']}::{kind}" for kind in ("INTEGER", "HUGEINT", "DECIMAL(9,1)", "DECIMAL(18,4)", "DOUBLE")),
+    f"floor({NAMES['DECIMAL(18,4)']})::BIGINT", f"round({NAMES['DECIMAL(9,2)']}, 1)::DECIMAL(9,1)",
     "CAST({time} AS DATE)", "CAST({int} AS DOUBLE)", "CAST({bool} AS INTEGER)", "{number}::VARCHAR",
     *(f"TRY_CAST({{text}} AS {kind})" for kind in POOLS),
     *(f"TRY_CAST({{number}} AS {kind})" for kind in POOLS if kind not in {"DATE", "TIME", "UUID"}),
@@ -48,6 +53,7 @@ FORMS = [
     *(f"age({a}, {b}) BETWEEN INTERVAL '-1' MONTH AND INTERVAL '10 years'" for a, b in itertools.product(_DATES, _DATES)),
     "date_part('year', age({time}))", "epoch(age({date}))", "age({time}) >= INTERVAL 18 YEARS", "now() - {time} < age({time})",
     "{interval} < INTERVAL '180' DAY", "{interval} = INTERVAL 1 MONTH", "{interval} IN (INTERVAL 3 DAYS, INTERVAL (-5) YEAR)",
+    "{interval} >= '1 month 2 days'", "{interval} < INTERVAL '2 days 03:00:00'", "{interval} <> CAST('720 hours' AS INTERVAL)",
     "{interval} = {interval}", "month({interval})", "date_part('second', {interval})", "{interval} IS NULL",
     "epoch_ms({time} - {time}) > 0", "coalesce({time} - {date}, INTERVAL 0 SECONDS) <> {interval}",
     "CASE WHEN {bool} THEN {interval} ELSE INTERVAL 1 DAY END < INTERVAL 5 DAY", "{time}::TIME", "{bool}::BOOLEAN",
@@ -75,7 +81,9 @@ FORMS = [
     "{text} LIKE '!%!_%' ESCAPE '!'", "{text} NOT ILIKE 'd#une%' ESCAPE '#'", "{text} LIKE '%#%\\%#%%' ESCAPE '#'", "{text} LIKE 'D_n_' ESCAPE ''",
     "list_contains(json_keys({text}), 'a')", "json_array_length({text}) > 1", "strptime({text}, '%Y-%m-%d')::DATE",
     "{int} = ANY([1, 7])", "{text} = $$Dune$$",
-    "{number} BETWEEN {number} AND 5", "regexp_extract({text}, 'a')", "{text} -> 'a' ->> 'b'",
+    "{number} BETWEEN {number} AND 5", "regexp_extract({text}, 'a')", "regexp_extract({text}, '(D|é)(.)', 2, 'i')",
+    "regexp_matches({text}, '^dUNE|É', 'i')", "regexp_full_match({text}, 'd.*|ß', 'i')", "{text} -> 'a' ->> 'b'",
+    "json_array_length({text} -> 'a') = 2", "json_type({text} -> 'a')", "length({text} -> 'a' ->> 'b')", "coalesce('x', {text} -> 'a' ->> 'b')",
 ]  # fmt: skip
 
 
@@ -147,7 +155,7 @@ LISTS = {
     "m['a']": None, "m['b']": None, "m['é']": None, "m['a'] > 1": None, "n['a']": None, "m[1]": "a string in quotes", "m[t]": "position|quotes",
     "t = []": "no common type|compared|empty list", "s[len(t)]": "whole number", "f[1]": "a list of strings", "i['a']": "no field",
     "t = ANY(s)": "a literal", "list_has_any(s, s)": "a list of literals", "i[1, 2]": "one literal",
-    "a.x": None, "a['x']": None, "a.b.y": None, "struct_extract(a, 'x')": None, "a.z": "no field", "t.x": "t.x",
+    "a.x": None, "a['x']": None, "a.b.y": None, "struct_extract(a, 'x')": None, "a.z": "no field", "m.a": None, "n.nope": None, "t.x": "t.x",
 }  # fmt: skip
 
 
@@ -179,7 +187,10 @@ def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
     asked = wide.connection.execute(f"SELECT {value.sql}, {written} FROM {lists}").fetchall()
     assert len(asked) == 6
     assert all(ours == theirs for ours, theirs in asked)
-    if any(part in written for part in ("a.", "a[", "(a", "m[", "n[", "[] =", "= []", "> []")):
+    if any(
+        part in written
+        for part in ("a.", "a[", "(a", "m[", "n[", "m.", "n.", "[] =", "= []", "> []")
+    ):
         return
     long = "(SELECT range(10001)::VARCHAR[] AS s, range(10001)::INTEGER[] AS i)"
     none = "(SELECT NULL::VARCHAR[] AS s, NULL::INTEGER[] AS i)"  # ANY(NULL) is false

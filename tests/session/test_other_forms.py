@@ -34,6 +34,9 @@ HINTS = {
     "SELECT DP_COUNT(*, epsilon := 1) FROM users WHERE is_new = 'yes'": "Write TRUE or FALSE.",
     "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE kind > getvariable('k')": "params",
     "SET VARIABLE k = 3": "params",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM events e WHERE EXISTS (SELECT 1 FROM events f WHERE f.user_id = e.user_id AND f.ts > e.ts)":
+        "lead(day) OVER",
+    "SET memory_limit = '1GB'": "For example: SELECT DP_COUNT(*",
     "PIVOT (SELECT kind, DP_COUNT(*, epsilon := 1, groups := [1]) AS n FROM events GROUP BY kind) ON kind USING first(n)":
         "PIVOT (first(n) FOR region IN",
     "FROM (PIVOT (SELECT kind, DP_COUNT(*, epsilon := 1, groups := [1]) AS n FROM events GROUP BY kind) ON kind USING first(n))":

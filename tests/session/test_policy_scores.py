@@ -11,7 +11,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
-from dp_sql.errors import DpSqlError, NotSupported, PolicyError
+from dp_sql.errors import DpSqlError, NotPrivate, NotSupported, PolicyError
 from dp_sql.policy.model import parse_policy
 from dp_sql.policy.validation import hidden, problems
 from tests.databases import write_database
@@ -147,6 +147,19 @@ def test_a_refusal_proposes_a_statement_that_runs(session: dp_sql.Session) -> No
             refused.value
         ).splitlines()[-1].removeprefix("Write ")
         assert session.sql(proposed).fetchall()
+
+
+@pytest.mark.parametrize("read", ["*", "model", "max(accuracy)", "DP_COUNT(*, epsilon := 1)"])
+def test_scores_that_are_read_otherwise_are_said_to_be_scores(
+    session: dp_sql.Session, read: str
+) -> None:
+    with pytest.raises(
+        NotPrivate, match="scores holds scores, which only DP_SELECT may read"
+    ) as it:
+        session.sql(f"SELECT {read} FROM scores")
+    if "DP_" not in read:
+        assert it.value.asks_other
+        assert session.sql(it.value.suggestion).fetchall()
 
 
 def test_analysts_see_the_declared_columns_only(session: dp_sql.Session) -> None:

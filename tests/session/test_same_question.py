@@ -240,6 +240,8 @@ def test_values_that_no_one_has_chosen_are_called_examples(analyst: dp_sql.Sessi
         ("SELECT DP_SUM(a) FROM t LEFT JOIN u USING (k)", "SELECT DP_SUM(a) FROM t JOIN u USING (k)",
          Kept.OTHER),
         ("SELECT DP_SUM(a) FROM (FROM t LIMIT 3)", "SELECT DP_SUM(a) FROM (FROM t)", Kept.OTHER),
+        ("SELECT * FROM models", "SELECT * FROM codes", Kept.OTHER),
+        ("SELECT DP_SUM(a) FROM t WHERE m.k = 1", "SELECT DP_SUM(a) FROM t WHERE ok = 1", Kept.OTHER),
         ("SELECT DP_SUM(a, epsilon := 9) FROM t", "SELECT DP_SUM(a, epsilon := 1) FROM t", Kept.SAME),
         ("SELECT DP_SUM(amuont) FROM t WHERE regoin = 1",
          "SELECT DP_SUM(amount) FROM t WHERE region = 1", Kept.SAME),

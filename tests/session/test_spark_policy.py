@@ -16,7 +16,6 @@ from dp_sql.errors import (
     NotSupported,
     PolicyError,
     QueryError,
-    SourceError,
 )
 from dp_sql.session.analyst import AnalystSession
 from tests.conftest import SURE
@@ -67,7 +66,7 @@ def test_an_analyst_sees_the_policy_s_tables_alone(analyst: AnalystSession) -> N
     ]  # fmt: skip
     with pytest.raises(NotPrivate, match="ratings is private"):
         asked(analyst, "SELECT * FROM ratings")
-    with pytest.raises(SourceError, match="There is no table models"):
+    with pytest.raises(NotPrivate, match="models holds scores, which only DP_SELECT may read"):
         asked(analyst, "SELECT * FROM models")
 
 

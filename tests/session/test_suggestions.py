@@ -163,6 +163,8 @@ ANALYSTS = [
     "FROM ratings SELECT approx_count_distinct(title), count() GROUP BY region",
     "SELECT DP_COUNT_DISTINCT(title, region, epsilon := 0.1) FROM ratings",
     "SELECT DP_COUNT(epsilon := 0.1) FROM ratings",
+    "SELECT DP_COUNT() FROM ratings",
+    "SELECT region, DP_COUNT(*, epsilon := 0.1, groups := ['north']) AS n FROM ratings WHERE title <> '' ORDER BY n",
     f"SELECT {COUNT.format('')} AS n, {COUNT.format('')} FILTER (WHERE region = 'n') FROM ratings",
     "SELECT DP_COUNT(*, epsilon := 0.1), DP_COUNT(*, epsilon := 0.1) FILTER (WHERE region = 'n') FROM ratings",
     f"SELECT dayname(day) AS d, {COUNT.format('')} FROM ratings GROUP BY d",

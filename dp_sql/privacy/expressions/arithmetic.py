@@ -19,6 +19,7 @@ from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import (
     BINARY_TYPES,
     DATED,
+    INTEGER_RANGES,
     MOST_DIGITS,
     UP_TO_64_BITS,
     ZONED,
@@ -57,11 +58,14 @@ def operation(node: Node, scope: Scope) -> Value:
     kinds = {family(a.type), family(b.type)}
     if a.type in DATED:
         return _dates(node, a, sign, b)
-    kind = scope.schema.type_of(f"{a.shape} {sign} {b.shape}") if kinds <= _KNOWN else ""
+    known = kinds <= _KNOWN | {"HUGEINT"}
+    kind = scope.schema.type_of(f"{a.shape} {sign} {b.shape}") if known else ""
     if kind in BINARY_TYPES and sign in {"+", "-", "*", "/"}:
         return Value(f"(CAST({a.sql} AS {kind}) {sign} CAST({b.sql} AS {kind}))", kind)
-    if kinds <= UP_TO_64_BITS:
-        return _integers(kind, sign, a, b)
+    if kinds <= UP_TO_64_BITS | {"HUGEINT"}:
+        made = _huge(sign, a, b) if "HUGEINT" in kinds else _integers(kind, sign, a, b)
+        if made:
+            return made
     if kinds <= _KNOWN - BINARY_TYPES and sign in {"+", "-", "*", "%"}:
         return _decimals(node, kind, sign, a, b)
     if kinds <= _KNOWN and sign == "//":  # TRY_CAST(x AS DECIMAL(18, 2)) // 10 is refused, too
@@ -79,11 +83,15 @@ NEGATIONS: Mapping[type, str] = {exp.Neg: "-", exp.Abs: "abs", exp.Sign: "sign"}
 def negated(node: Node, value: Value) -> Value:
     """-x, abs(x) or sign(x) of a number."""
     kind, word = family(value.type), NEGATIONS[type(node)]
-    if word == "sign" and kind in UP_TO_64_BITS | {"DECIMAL"}:
+    if word == "sign" and kind in UP_TO_64_BITS | {"HUGEINT", "DECIMAL"}:
         return Value(f"system.main.sign({value.sql})", "TINYINT")
     called = f"system.main.{quote(word)}"
     if kind in BINARY_TYPES or kind == "DECIMAL":
         return Value(f"({called}({value.sql}))", value.type)
+    if kind == "HUGEINT":  # all but the smallest have an opposite
+        least = literal(str(INTEGER_RANGES[kind][0]))
+        other = f"system.main.nullif({value.sql}, CAST({least} AS HUGEINT))"
+        return Value(f"({called}({other}))", kind)
     if kind in UP_TO_64_BITS and (
         word == "abs" or kind[0] != "U"
     ):  # -x of an unsigned x wraps on 1.5
@@ -152,6 +160,33 @@ def _integers(kind: str, sign: str, a: Value, b: Value) -> Value:
     if sign in {"//", "%"}:
         right = f"system.main.nullif({right}, 0)"
     return Value(f"TRY_CAST(({left} {sign} {right}) AS {kind})", kind)
+
+
+def _huge(sign: str, a: Value, b: Value) -> Value | None:
+    """HUGEINTs, such as sums: the left side is NULL where the result would not fit."""
+    left, right = (f"CAST({value.sql} AS HUGEINT)" for value in (a, b))
+    if sign == "*" and a.literal:
+        a, b, left, right = b, a, right, left
+    least, most = (f"CAST('{end}' AS HUGEINT)" for end in INTEGER_RANGES["HUGEINT"])
+    more, less = f"system.main.greatest({right}, 0)", f"system.main.least({right}, 0)"
+    match sign:
+        case "+":
+            fits = f"{left} BETWEEN {least} - {less} AND {most} - {more}"
+        case "-":
+            fits = f"{left} BETWEEN {least} + {more} AND {most} + {less}"
+        case "//":
+            fits, right = f"{left} > {least} OR {right} <> -1", f"system.main.nullif({right}, 0)"
+        case "%":  # x % -1 is x % 1, which does not fail
+            fits = "TRUE"
+            right = f"(CASE WHEN {right} = -1 THEN 1 WHEN {right} <> 0 THEN {right} END)"
+        case "*" if number := int(b.literal.strip("()") or 0):
+            low, high = INTEGER_RANGES["HUGEINT"]
+            ends = [-low // abs(number), high // abs(number)]
+            down, up = ends if number > 0 else (ends[1], min(ends[0], high))
+            fits = f"{left} BETWEEN CAST('-{down}' AS HUGEINT) AND CAST('{up}' AS HUGEINT)"
+        case _:
+            return None
+    return Value(f"((CASE WHEN {fits} THEN {left} END) {sign} {right})", "HUGEINT")
 
 
 def _digits(value: Value) -> tuple[int, int]:

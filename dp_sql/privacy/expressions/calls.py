@@ -51,6 +51,9 @@ _ARROW_FIRST = (
 )
 _OF_UNIX = {None: "to_timestamp", 3: "epoch_ms", 6: "make_timestamp"}  # the name by the scale
 _PER_SECOND = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000}
+_OPTIONS: dict[type, str] = {
+    exp.RegexpLike: "flag", exp.RegexpFullMatch: "options", exp.RegexpExtract: "parameters",
+}  # fmt: skip
 _COMPUTED = {"string", "text", "json", "list", "date", "same", "span", "double", *_PER_SECOND}
 _TO_BIGINT = UP_TO_64_BITS - {"UBIGINT"}
 _NEAR_SECONDS = 3 * 10**12  # from 1970, 95,000 years
@@ -199,6 +202,11 @@ def _read(node: Node) -> tuple[str, list[Node]]:
         name, keys = NODES[type(node)]
         parts = [node.args.get(key) for key in keys.split()]
         given = [one for part in parts for one in (part if isinstance(part, list) else [part])]
+    option = node.args.get(_OPTIONS.get(type(node), ""))
+    if option is not None and option.name == "i" and given[1].is_string:
+        given[1] = given[1].copy()  # RE2 reads (?i) as the option
+        given[1].set("this", f"(?i){given[1].this}")
+        keys += f" {_OPTIONS[type(node)]}"
     if any(value and key not in {*keys.split(), *FLAGS} for key, value in node.args.items()):
         raise refuse(node, f"{name} is supported here only in its basic form")
     if isinstance(node, exp.Pad) and node.args.get("is_left"):

@@ -20,6 +20,7 @@ from dp_sql.sql.types import (
     DATED,
     EXACT_TYPES,
     INTEGER_RANGES,
+    INTEGERS,
     NUMBERS,
     TIMES,
     ZONED,
@@ -143,6 +144,13 @@ def _holds_every(source: str, kind: str) -> bool:
     if source in INTEGER_RANGES and family(kind) == "DECIMAL":
         width, scale = digits_of(kind)
         return INTEGER_RANGES[source][1] < int("1" + "0" * (width - scale))
+    if family(source) == "DECIMAL" and family(kind) in INTEGERS | {"DECIMAL"}:
+        (width, scale), (digits, places) = digits_of(source), digits_of(kind)
+        # before the point; rounding may add one
+        most = int("1" + "0" * (width - scale)) - (places >= scale)
+        end = int("9" * (digits - places) or "0")
+        least, end = INTEGER_RANGES.get(kind, (-end, end))
+        return least <= -most and most <= end
     if source == "BOOLEAN":
         return kind in {*NUMBERS, source}
     if kind in BINARY_TYPES and _mixed_kind(source) == "number":

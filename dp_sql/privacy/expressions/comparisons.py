@@ -31,7 +31,7 @@ from dp_sql.sql.types import (
     family,
 )
 
-_FROM_TEXT = TIMES | {"TIME", "UUID"}
+_FROM_TEXT = TIMES | {"TIME", "UUID", "INTERVAL"}
 _HOLD_DATES = TIMES - {"DATE", "TIMESTAMP_NS"}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _LITERALS = {
@@ -53,6 +53,8 @@ def beside(value: Value, constant: Node, schema: Schema) -> tuple[str, str]:
             found = value.sql, "NULL"
         case exp.Boolean():
             found = (value.sql, "TRUE" if constant.this else "FALSE") if kind == "BOOLEAN" else None
+        case exp.Interval(this=exp.Literal(is_string=True, this=str(written)), unit=None):
+            found = _string_beside(value, written, schema) if kind == "INTERVAL" else None
         case exp.Interval():
             found = (value.sql, interval(constant)) if kind == "INTERVAL" else None
         case exp.Cast():

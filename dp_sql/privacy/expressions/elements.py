@@ -123,10 +123,13 @@ def field_of(node: Node, scope: Scope, unknown: Refused) -> Value:
             continue
         if value.type == "JSON":
             raise _of_json(node, n)
-        if not value.type.startswith("STRUCT("):
+        if not value.type.startswith(("STRUCT(", "MAP(VARCHAR, ")):
             break
         for name in names[n:]:
-            value = field(node, value, name, scope)
+            if value.type.startswith("MAP("):
+                value = _of_map(node, value, exp.Literal.string(name), scope)
+            else:
+                value = field(node, value, name, scope)
         return value
     raise unknown
 

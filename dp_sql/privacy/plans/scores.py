@@ -81,7 +81,7 @@ def policy_scores_plan(select: DpSelect, call: DpCall, policy: Policy, side: Sch
     if table is None or full is None:
         message = f"{call.function.name} is not available under a policy"
         why = "for this source: it reads a table of scores that the policy lists."
-        usable = [f"SELECT {_call(one)} FROM {_name(one)}" for one in policy.scores.values()]
+        usable = [f"SELECT {call_of(one)} FROM {_name(one)}" for one in policy.scores.values()]
         hint = f"For example: {usable[0]}" if usable else "This policy lists none."
         raise select.refused(f"{message} {why}", call.start, hint, NotSupported)
     if select.condition is not None or select.keys:
@@ -90,7 +90,7 @@ def policy_scores_plan(select: DpSelect, call: DpCall, policy: Policy, side: Sch
         message = (
             f"Under a policy {call.function.name} takes {what}: it chooses from all candidates."
         )
-        raise select.refused(message, at, f"Write SELECT {_call(table)} FROM {_name(table)}")
+        raise select.refused(message, at, f"Write SELECT {call_of(table)} FROM {_name(table)}")
     declared = [_declared(select, call, what, table, full) for what in call.columns]
     found = _typed(side, full_name(full), declared)
     found = [  # the other labels of an ENUM may be secret
@@ -126,7 +126,7 @@ def _declared(select: DpSelect, call: DpCall, what: str, table: ScoreTable, full
         fits = not given.parts and Fraction(given.text.replace("_", "")) == declared
     if not fits:
         message = f"The policy declares the {what} of {_name(table)}, and {given.text} is not"
-        hint = f"Write {_call(table)}"
+        hint = f"Write {call_of(table)}"
         raise select.refused(f"{message} it.", given.position, hint)
     return quote(declared) if isinstance(declared, str) else f"'{declared}'"
 
@@ -138,7 +138,8 @@ def _name(table: ScoreTable) -> str:
     return dotted(table.name)
 
 
-def _call(table: ScoreTable) -> str:
+def call_of(table: ScoreTable) -> str:
+    """A call that reads a table of scores."""
     sensitivity = table.sensitivity
     last = sensitivity if isinstance(sensitivity, str) else in_words(sensitivity)
     return f"DP_SELECT({table.candidate}, {table.score}, {last}, epsilon := 1)"

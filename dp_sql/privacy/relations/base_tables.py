@@ -99,6 +99,10 @@ class Tables:
         """The names to propose for one that means nothing."""
         return []
 
+    def unknown(self, node: Node, parts: Sequence[str]) -> Exception:
+        """The refusal of a name that is no table here."""
+        return no_table(node, parts, self.names())
+
     def inside(self, view: Sequence[str]) -> Tables:
         """The same as the query of a view reads names."""
         return replace(self, schema=self.schema.inside(view))

@@ -211,6 +211,13 @@ def has_match(node: Node, outer: From, inner: From, equal: Sequence[Pair], table
     return Value(f"({is_found(one, f'r{owner.number}p')})", "BOOLEAN")
 
 
+_OTHER_COMPARISONS = (
+    "To compare otherwise, join the rows and count people: FROM a JOIN b USING (user_id) WHERE "
+    "b.day > a.day. Or compare each row with the person's next one, in a subquery: lead(day) OVER "
+    "(PARTITION BY user_id ORDER BY day)."
+)
+
+
 def among(node: Node, value: Value, rows: Rows, outer: From, tables: Tables) -> Value:
     """Whether a column of `outer` is in a private query of one column: one person's own values."""
     inner = From([FromPart((), 0, rows)])
@@ -261,7 +268,7 @@ def correlated(
         sides.sort(key=lambda side: True in is_inner(side))
         if [is_inner(side) for side in sides] != [{False}, {True}]:
             why = "A condition over both queries may only compare a column of each for equality"
-            raise refuse(term, why, HINT)
+            raise refuse(term, why, HINT if sides else _OTHER_COMPARISONS)
         a, b = key(sides[0], outer, scope_of), scope_of(inner).compiled(sides[1])
         if a is None:
             raise refuse(term, "This side must be an expression of one table's columns", HINT)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from dp_sql.policy.model import Link, Policy, PrivateTable
+from dp_sql.policy.model import Link, Policy, PrivateTable, ScoreTable
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
@@ -15,6 +15,8 @@ from dp_sql.sql.formatting import full_name
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import EXACT_TYPES, as_key, family, wider, without_labels
+
+ONLY_SELECTED = "holds scores, which only DP_SELECT may read"
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,18 @@ class PolicyTables(Tables):
         """The names of what the policy lists."""
         listed = [*self.policy.tables, *self.policy.public, *self.policy.views]
         return sorted({name[-1] for name in listed})
+
+    def scores(self, parts: Sequence[str]) -> ScoreTable | None:
+        """The table of scores of this name."""
+        full = self.schema.table(parts)
+        listed = [one for one in self.policy.scores.values() if self.schema.table(one.name) == full]
+        return listed[0] if full and listed else None
+
+    def unknown(self, node: Node, parts: Sequence[str]) -> Exception:
+        """The refusal of a name that is no table of people's or public rows."""
+        if self.scores(parts) is not None:
+            return refuse(node, f"{node.name} {ONLY_SELECTED}", "DESCRIBE shows its columns.")
+        return super().unknown(node, parts)
 
     def columns_of(self, full: Parts) -> list[tuple[str, str]]:
         """Names and types of a base table's columns, as analysts see them.

@@ -33,7 +33,7 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, Refused, Unbound, other_form, refuse
 from dp_sql.privacy.relations import joins
 from dp_sql.privacy.relations.aliases import put_aliases
-from dp_sql.privacy.relations.base_tables import Tables, no_table
+from dp_sql.privacy.relations.base_tables import Tables
 from dp_sql.privacy.relations.constants import constant_rows
 from dp_sql.privacy.relations.first_rows import first_rows
 from dp_sql.privacy.relations.from_clause import (
@@ -235,7 +235,7 @@ class Compiler:
         if rows is None:
             body = self.tables.view(parts)
             if body is None:
-                raise no_table(node, parts, self.tables.names())
+                raise self.tables.unknown(node, parts)
             return self._view(body, parts, node), path
         if self.tables.trusted:
             if isinstance(rows.relation, Table) and rows.relation.is_stored:

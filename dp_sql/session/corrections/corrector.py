@@ -52,8 +52,6 @@ class Corrector:
             from dp_sql.session.corrections.suggestions import propose
 
             told = self._told(error, text)
-            if isinstance(told, BudgetExceeded):
-                told = self._with_largest(told, text)
             if isinstance(told, QueryError):
                 # Of an owner's several statements, some have run.
                 if told.instead and (self.under_policy or len(statements(text)) == 1):
@@ -100,6 +98,8 @@ class Corrector:
     def _told(self, error: QueryError | duckdb.Error, text: str) -> QueryError | duckdb.Error:
         """DuckDB's error in words that name nothing of dp_sql's own."""
         told = error if isinstance(error, QueryError) else self._in_words(error, text)
+        if isinstance(told, BudgetExceeded):
+            told = self._with_largest(told, text)
         return self.reworded(told, text) if isinstance(told, QueryError) else told
 
     def _in_words(self, error: duckdb.Error, text: str) -> QueryError | duckdb.Error:

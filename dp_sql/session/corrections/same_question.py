@@ -68,6 +68,7 @@ _ASKS = {
     **dict.fromkeys(("mode", "approx_top_k", "dp_topk", "dp_mode"), "topk"),
     **dict.fromkeys(("approx_count_distinct", "dp_count_distinct"), "count_distinct"),
 }  # fmt: skip
+_ALIKE = 0.75  # two names of which one is surely the other mistyped, as wrad is ward
 _NEAR = {"max", "min", "dp_max", "dp_min"}  # a quantile is close to these
 _NAMED = frozenset(name for function in FUNCTIONS.values() for name in function.named)
 
@@ -119,7 +120,8 @@ def kept(before: str, after: str) -> Kept:
         missing = {w for w in words - inside if not _is_mistyped(w, inside, old)}
         if missing and region not in {"list", "order"}:
             return Kept.LOST
-        found = min(found, Kept.OTHER if missing else Kept.SAME)
+        unlike = any(not guessed(w, [*inside], _ALIKE) for w in words - inside)
+        found = min(found, Kept.OTHER if unlike else Kept.SAME)
     for region in ("condition", "group"):
         known = old.given if region == "group" else old.by_region.get(region, set())
         known = known | old.by_region.get("call", set()) | old.by_region.get("using", set())
