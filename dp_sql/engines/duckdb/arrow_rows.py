@@ -22,7 +22,8 @@ _AS_NUMBERS = (INTEGERS - {"HUGEINT", "UHUGEINT"}) | {
     "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
     "TIMESTAMP WITH TIME ZONE",
 }  # fmt: skip
-_LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a piece too large
+HASHED = frozenset({"BLOB", "VARCHAR"})  # if they are long
+LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a piece too large
 
 
 def comparable_in_arrow(name: str, kind: str) -> str:
@@ -35,12 +36,12 @@ def comparable_in_arrow(name: str, kind: str) -> str:
         return column
     if of != "BLOB":
         column = f"CAST({column} AS VARCHAR)"
-    if of in {"BLOB", "VARCHAR"}:
+    if of in HASHED:
         size = f"system.main.{'octet_length' if of == 'BLOB' else 'strlen'}({column})"
         # Longer than any value that is sent as it is.
-        hashed = f"system.main.lpad(system.main.sha256({column}), {_LONG}, ' ')"
+        hashed = f"system.main.lpad(system.main.sha256({column}), {LONG}, ' ')"
         hashed = f"system.main.encode({hashed})" if of == "BLOB" else hashed
-        column = f"CASE WHEN {size} < {_LONG} THEN {column} ELSE {hashed} END"
+        column = f"CASE WHEN {size} < {LONG} THEN {column} ELSE {hashed} END"
     return f"{column} AS {name}"
 
 
@@ -60,7 +61,7 @@ class Column:
     def __init__(self) -> None:
         from dp_sql.udfs.count_distinct.dense_numbers import Numbers, Strings
 
-        self._codes, self._strings = Numbers(), Strings()
+        self._codes, self._strings, self._type = Numbers(), Strings(), None
 
     @property
     def size(self) -> int:
@@ -73,12 +74,24 @@ class Column:
 
         if values.null_count:
             raise InternalError("A NULL among people or items.")
+        self._type = values.type
         if pa.types.is_primitive(values.type):
             return self._codes.of(buffer(values, 1, f"i{values.type.bit_width // 8}", 0))
         written = values.cast(pa.large_binary())
         return self._strings.of(
             np.frombuffer(written.buffers()[2] or b"", np.uint8), buffer(written, 1, "i8", 1)
         )
+
+    def values(self, numbers: NDArray[np.integer[Any]]) -> Any:
+        """The values of some numbers, as an arrow array."""
+        import pyarrow as pa
+
+        if self._strings.size:
+            return pa.array(self._strings.values(numbers), pa.large_binary()).cast(self._type)
+        if self._type is None:
+            return pa.nulls(0)
+        whole = self._codes.codes[numbers].astype(f"i{self._type.bit_width // 8}")
+        return pa.Array.from_buffers(self._type, whole.size, [None, pa.py_buffer(whole)])
 
 
 class Columns:
@@ -103,6 +116,15 @@ class Columns:
             numbers = self._columns[i].numbers(column)
             found = self._pairs[i].of(found.astype(np.int64) << 32 | numbers)
         return found
+
+    def values(self, numbers: NDArray[np.integer[Any]]) -> list[Any]:
+        """The values of some numbers, as an arrow array of each column."""
+        found = []
+        for i in range(len(self._columns) - 1, 0, -1):
+            pairs = self._pairs[i].codes[numbers]
+            found.append(self._columns[i].values(pairs & 0xFFFFFFFF))
+            numbers = pairs >> 32
+        return [self._columns[0].values(numbers), *reversed(found)]
 
 
 def buffer(values: Any, place: int, kind: str, more: int) -> Any:
