@@ -125,6 +125,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     real = persons._read
     monkeypatch.setattr(persons, "LEAST", 0)
+    monkeypatch.setattr(persons, "ROWS_EACH", 1 << 60)
     monkeypatch.setattr(arrow_rows, "ROWS", 300)
     monkeypatch.setattr(persons, "_read", lambda *given: (found.append(1), real(*given))[1])
     return found
@@ -265,6 +266,20 @@ def test_sources_of_another_size_are_not_read(
         assert not reads
     owner.sql(MEDIAN).fetchall()
     assert reads
+
+
+@pytest.mark.parametrize("call, is_read", [(CALLS[0], False), (CALLS[5], False), (CALLS[14], True)])
+def test_people_with_many_rows_in_a_group_are_added_up_by_duckdb(
+    call: str, is_read: bool, owner: dp_sql.Session, taken: Taken, reads: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(persons, "ROWS_EACH", 40)
+    asked = priced(call, 0, GROUPS[1])
+    for unit, few in (("n", True), ("u", False)):
+        rows = f"SELECT region, {asked.replace('user_id', unit)} FROM seen GROUP BY region"
+        one, other = both_ways(owner, rows, taken, monkeypatch)
+        assert one == other and reads == ([1] if is_read or not few else [])
+        reads.clear()
 
 
 def test_nothing_is_left_in_the_database(owner: dp_sql.Session, reads: list[int]) -> None:

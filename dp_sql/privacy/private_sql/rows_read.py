@@ -67,6 +67,7 @@ class RowsRead(NamedTuple):
 
     sends: of each item whether it is sent as it is; else 1 stands for it. groups: a SELECT of the
     groups' keys in the order of their numbers, or how groups are found; "" if there are none.
+    adds_up: whether the rows of public groups are only added up.
     """
 
     sql: str
@@ -74,6 +75,7 @@ class RowsRead(NamedTuple):
     groups: str | GroupsFound
     n_keys: int
     kept: Sequence[Kept]
+    adds_up: bool
 
 
 def rows_read(
@@ -123,7 +125,7 @@ def rows_read(
         )
     listed = ", ".join([person, *keys, *sent])
     sql = f"WITH {', '.join(people.read())} SELECT {listed} FROM __dp_read"
-    return RowsRead(sql, sends, groups, len(keys), kept)
+    return RowsRead(sql, sends, groups, len(keys), kept, not (votes or finds))
 
 
 def _read_once(plan: Plan) -> Plan:
