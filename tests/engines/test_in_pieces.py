@@ -126,7 +126,7 @@ def test_no_value_makes_a_piece_large(
     monkeypatch.setattr(arrow_rows.Column, "numbers", numbers)
     owner.sql(f"SELECT {CALL.format('word', column)} FROM seen").fetchall()
     owner.sql(f"SELECT {CALL.format(column, 'word')} FROM seen").fetchall()
-    assert max(sizes) == arrow_rows._LONG and arrow_rows._LONG - 1 in sizes
+    assert max(sizes) == arrow_rows.LONG and arrow_rows.LONG - 1 in sizes
 
 
 @pytest.mark.one_in(8)

@@ -132,6 +132,8 @@ def with_one_hash(text: str) -> str:
 
 def check_equal_hashes() -> None:
     strings = [b"", b"ab", b"a", b"b", b"", b"ba", b"a", b"ab"]
+    for n in range(1, 20):  # all that differ from zeros in one byte
+        strings += [bytes([*(k == i for k in range(n))]) for i in range(n + 1)]
     assert of_strings(Strings(), strings) == by_hand(strings)
 
 
@@ -143,9 +145,13 @@ def test_strings_whose_hashes_are_equal_are_compared(compiled: Callable[[str], N
 MUTANTS = {
     "lengths are not compared": ("t->start[number + 1] - t->start[number] != length", "0"),
     "strings are not compared": (
-        "memcmp(t->bytes + t->start[number], string, (size_t)length)",
+        "differ(t->bytes + t->start[number], string, length)",
         "0",
     ),
+    "of 3 bytes the second is not compared": ("bytes[n >> 1] << 8", "0"),
+    "of 7 bytes the last are not compared": ("(u64)last << 32", "0"),
+    "of 16 bytes the last are not compared": ("eight(some + n - 8) != eight(other + n - 8)", "0"),
+    "of 17 bytes the last is not compared": ("n <= 16", "n <= 17"),
     "places are not filled again": ("t->place[place] = (i32)number;", ""),
 }
 

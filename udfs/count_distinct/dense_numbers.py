@@ -159,6 +159,11 @@ class Strings:
             library().number_strings(byref(self._table), data, ends, found.size, found)
         return numbers
 
+    def values(self, numbers: Any) -> list[bytes]:
+        """The strings of these numbers."""
+        data, start = self._arrays["bytes"], self._arrays["start"]
+        return [data[start[n] : start[n + 1]].tobytes() for n in numbers]
+
     def _make_room(self, n_bytes: int) -> None:
         """For one slice of new strings."""
         needed = self.size + _SLICE

@@ -50,15 +50,34 @@ void place_strings(Table *t) {
     }
 }
 
-static i64 hash_of(const unsigned char *bytes, i64 n, u64 key) {
-    u64 hash = mixed((u64)n, key), word;
-    for (; n >= 8; n -= 8, bytes += 8) {
-        memcpy(&word, bytes, 8);
-        hash = mixed(hash ^ word, key);
-    }
-    word = 0;
-    memcpy(&word, bytes, (size_t)n);
-    return (i64)mixed(hash ^ word, key);
+static inline u64 eight(const unsigned char *bytes) {
+    u64 word;
+    memcpy(&word, bytes, 8);
+    return word;
+}
+
+/* At most 8 bytes as a number: different ones for different bytes, if there are equally many. */
+static inline u64 few(const unsigned char *bytes, i64 n) {
+    uint32_t first, last;
+    if (n == 8) return eight(bytes);
+    if (n < 4) return n ? (u64)(bytes[0] | bytes[n >> 1] << 8 | bytes[n - 1] << 16) : 0;
+    memcpy(&first, bytes, 4);
+    memcpy(&last, bytes + n - 4, 4);
+    return (u64)last << 32 | first;
+}
+
+/* The last 8 of n > 8 bytes are read whole, so that no byte is read alone. */
+static inline i64 hash_of(const unsigned char *bytes, i64 n, u64 key) {
+    u64 hash = mixed((u64)n, key);
+    if (n <= 8) return (i64)mixed(hash ^ few(bytes, n), key);
+    for (const unsigned char *at = bytes; at < bytes + n - 8; at += 8) hash = mixed(hash ^ eight(at), key);
+    return (i64)mixed(hash ^ eight(bytes + n - 8), key);
+}
+
+static inline int differ(const unsigned char *some, const unsigned char *other, i64 n) {
+    if (n <= 8) return few(some, n) != few(other, n);
+    return n <= 16 ? eight(some) != eight(other) || eight(some + n - 8) != eight(other + n - 8)
+                   : memcmp(some, other, (size_t)n) != 0;
 }
 
 /* Number strings; string k is bytes[offsets[k]:offsets[k + 1]]. Two of one hash are compared. */
@@ -78,7 +97,7 @@ void number_strings(Table *t, const unsigned char *bytes, const i64 *offsets, i6
             i32 number;
             while ((number = t->place[place]) != EMPTY &&
                    (t->hash[number] != hashes[k] || t->start[number + 1] - t->start[number] != length ||
-                    memcmp(t->bytes + t->start[number], string, (size_t)length)))
+                    differ(t->bytes + t->start[number], string, length)))
                 place = (place + 1) & (u64)t->mask;
             if (number == EMPTY) {
                 number = add(t, place, hashes[k]);

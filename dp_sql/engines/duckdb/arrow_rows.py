@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 ROWS = 1 << 17  # of a piece
 # Types whose values arrow has as numbers; others are sent as strings.
-_AS_NUMBERS = INTEGERS | {
+_AS_NUMBERS = (INTEGERS - {"HUGEINT", "UHUGEINT"}) | {
     "DATE", "DECIMAL", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
     "TIMESTAMP WITH TIME ZONE",
 }  # fmt: skip
 _DIGITS = 18  # of a DECIMAL of 64 bits
-_LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a piece too large
+HASHED = frozenset({"BLOB", "VARCHAR"})  # if they are long
+LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a piece too large
 
 
 def comparable_in_arrow(name: str, kind: str) -> str:
@@ -38,12 +39,12 @@ def comparable_in_arrow(name: str, kind: str) -> str:
         return f"CAST({column} AS BLOB) AS {name}"
     if of != "BLOB":
         column = f"CAST({column} AS VARCHAR)"
-    if of in {"BLOB", "VARCHAR"}:
+    if of in HASHED:
         size = f"system.main.{'octet_length' if of == 'BLOB' else 'strlen'}({column})"
         # Longer than any value that is sent as it is.
-        hashed = f"system.main.lpad(system.main.sha256({column}), {_LONG}, ' ')"
+        hashed = f"system.main.lpad(system.main.sha256({column}), {LONG}, ' ')"
         hashed = f"system.main.encode({hashed})" if of == "BLOB" else hashed
-        column = f"CASE WHEN {size} < {_LONG} THEN {column} ELSE {hashed} END"
+        column = f"CASE WHEN {size} < {LONG} THEN {column} ELSE {hashed} END"
     return f"{column} AS {name}"
 
 
@@ -63,7 +64,7 @@ class Column:
     def __init__(self) -> None:
         from dp_sql.udfs.count_distinct.dense_numbers import Numbers, Strings
 
-        self._codes, self._strings = Numbers(), Strings()
+        self._codes, self._strings, self._type = Numbers(), Strings(), None
 
     @property
     def size(self) -> int:
@@ -76,12 +77,12 @@ class Column:
 
         if values.null_count:
             raise InternalError("A NULL among people or items.")
-        if pa.types.is_decimal128(values.type):  # HUGEINTs as well, with all their bits
+        self._type = values.type
+        if pa.types.is_decimal128(values.type):
             written, stop = values.buffers()[1], values.offset + len(values)
             if values.type.precision <= _DIGITS:  # the low half is the number
-                return self._codes.of(
-                    np.frombuffer(written, "i8")[2 * values.offset : 2 * stop : 2]
-                )
+                low_halves = np.frombuffer(written, "i8")[2 * values.offset : 2 * stop : 2]
+                return self._codes.of(low_halves)
             return self._strings.of(
                 np.frombuffer(written, np.uint8), 16 * np.arange(values.offset, stop + 1)
             )
@@ -91,6 +92,24 @@ class Column:
         return self._strings.of(
             np.frombuffer(written.buffers()[2] or b"", np.uint8), buffer(written, 1, "i8", 1)
         )
+
+    def values(self, numbers: NDArray[np.integer[Any]]) -> Any:
+        """The values of some numbers, as an arrow array."""
+        import pyarrow as pa
+
+        if self._type is None:
+            return pa.nulls(0)
+        if pa.types.is_decimal128(self._type):
+            if self._strings.size:
+                written = b"".join(self._strings.values(numbers))
+            else:
+                low_halves = self._codes.codes[numbers]
+                written = np.column_stack([low_halves, low_halves >> 63]).tobytes()
+            return pa.Array.from_buffers(self._type, len(numbers), [None, pa.py_buffer(written)])
+        if self._strings.size:
+            return pa.array(self._strings.values(numbers), pa.large_binary()).cast(self._type)
+        whole = self._codes.codes[numbers].astype(f"i{self._type.bit_width // 8}")
+        return pa.Array.from_buffers(self._type, whole.size, [None, pa.py_buffer(whole)])
 
 
 class Columns:
@@ -115,6 +134,15 @@ class Columns:
             numbers = self._columns[i].numbers(column)
             found = self._pairs[i].of(found.astype(np.int64) << 32 | numbers)
         return found
+
+    def values(self, numbers: NDArray[np.integer[Any]]) -> list[Any]:
+        """The values of some numbers, as an arrow array of each column."""
+        found = []
+        for i in range(len(self._columns) - 1, 0, -1):
+            pairs = self._pairs[i].codes[numbers]
+            found.append(self._columns[i].values(pairs & 0xFFFFFFFF))
+            numbers = pairs >> 32
+        return [self._columns[0].values(numbers), *reversed(found)]
 
 
 def buffer(values: Any, place: int, kind: str, more: int) -> Any:

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dp_sql.engines.duckdb import row_estimate
-from dp_sql.engines.duckdb.arrow_rows import batches, comparable_in_arrow
+from dp_sql.engines.duckdb.arrow_rows import HASHED, LONG, batches, comparable_in_arrow
 from dp_sql.engines.duckdb.settings import in_bytes, settings
 from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.rows_read import RowsRead, rows_read
+from dp_sql.privacy.private_sql.people_rows import InMemory
+from dp_sql.privacy.private_sql.rows_read import GroupsFound, RowsRead, rows_read
 from dp_sql.sql.formatting import full_name
+from dp_sql.sql.types import family
+
+if TYPE_CHECKING:
+    from dp_sql.engines.duckdb.rows_in_memory import Rows
 
 LEAST, MOST = 1 << 16, 1 << 24  # rows
+ROWS_EACH = 1 << 4  # of a person in a group
 BYTES = 1 << 8  # of DuckDB's memory limit, for each row; less is used
 
 
@@ -30,39 +36,36 @@ class _TooMany(Exception):
 @contextlib.contextmanager
 def computed_from(
     plans: Sequence[Plan], calls: Sequence[str], engine: SqlRunner
-) -> Iterator[dict[int | None, str] | None]:
-    """Yield relations of people's values, by the cap on groups; None: DuckDB is to compute them.
+) -> Iterator[InMemory | None]:
+    """Yield what was computed of people; None: DuckDB is to compute it.
 
     `calls` are the first arguments of the plans' UDFs.
 
     Raises DuckDB's errors, or a SourceError.
     """
-    tables = read = None
+    computed = read = None
     if plans[0].parameters.reads_people:
         read = rows_read(plans, calls, comparable_in_arrow)
-    if read is not None and _fits_memory(plans[0], engine):
-        try:
-            tables = _read(read, engine)
-        except _TooMany:
-            pass
-        except (OSError, MemoryError, RuntimeError, ValueError) as error:
-            message = f"The source cannot be counted ({type(error).__name__})."
-            raise SourceError(message) from None
-    if read is None or tables is None:
-        yield None
-        return
     with contextlib.ExitStack() as registered:
-        computed = {}
-        for kept, table in zip(read.kept, tables, strict=True):
-            columns = ", ".join(["__dp_group", "__dp_privacy_unit", *kept.values])
-            name = _registered(table, engine, registered)
-            computed[kept.cap] = f"(SELECT {columns} FROM {name}) AS __dp_computed"
+        if read is not None and _is_for_memory(plans[0], read, engine):
+            try:
+                computed = _read(read, engine, registered)
+            except _TooMany:
+                pass
+            except (OSError, MemoryError, RuntimeError, ValueError) as error:
+                message = f"The source cannot be counted ({type(error).__name__})."
+                raise SourceError(message) from None
         yield computed
 
 
-def _fits_memory(plan: Plan, engine: SqlRunner) -> bool:
-    """Whether a source has, by DuckDB's estimate, neither too few rows nor too many."""
+def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
+    """Whether a source has, by DuckDB's estimates, neither too few rows nor too many.
+
+    Where people have many rows in each group, DuckDB adds them up faster if it draws no row.
+    """
     if not LEAST <= (n_rows := row_estimate.n_rows(plan, engine)) <= MOST:
+        return False
+    if read.adds_up and ROWS_EACH * row_estimate.n_members(plan, engine) < n_rows:
         return False
     (limit,) = settings(engine, "memory_limit")
     return n_rows * BYTES <= (in_bytes(limit) or 0)
@@ -81,14 +84,14 @@ def _forget(name: str, engine: SqlRunner) -> None:
         engine.connection.unregister(name)
 
 
-def _read(read: RowsRead, engine: SqlRunner) -> list[Any]:
-    """Read all rows, and compute: for each cap an arrow table of persons."""
+def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -> InMemory:
+    """Read all rows, and compute what is computed of people."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from dp_sql.engines.duckdb.rows_in_memory import Rows
 
     before, rows = engine.state.interrupts.n, Rows(read)
-    if read.groups:
+    if isinstance(read.groups, str) and read.groups:
         for piece in batches(engine.relate(read.groups)):
             rows.add_groups(piece.columns)
     pieces = engine.state.interrupts.ending(batches(engine.relate(read.sql)), before)
@@ -100,4 +103,27 @@ def _read(read: RowsRead, engine: SqlRunner) -> list[Any]:
             last.result()
             last = other.submit(rows.add, piece)
         last.result()
-        return [rows.table(kept, other) for kept in read.kept]
+        found, persons = "", {}
+        if isinstance(read.groups, GroupsFound):
+            found = _found(read.groups, rows, engine, registered)
+        for kept in read.kept:
+            columns = ", ".join(["__dp_group", "__dp_privacy_unit", *kept.values])
+            name = _registered(rows.table(kept, other), engine, registered)
+            persons[kept.cap] = f"(SELECT {columns} FROM {name}) AS __dp_computed"
+        return InMemory(persons, found)
+
+
+def _found(
+    groups: GroupsFound, rows: Rows, engine: SqlRunner, registered: contextlib.ExitStack
+) -> str:
+    """Find groups by who is in them; returns a relation of their keys."""
+    pairs = _registered(rows.pairs(), engine, registered)
+    ((places,),) = engine.run(groups.places + pairs).fetchall()
+    table = rows.groups(places)
+    texts = [table[name] for name, kind in groups.kinds.items() if family(kind) in HASHED]
+    is_hashed = any(len(key) >= LONG for text in texts for key in text.to_pylist())
+    sent = f"__dp_sent AS (SELECT * FROM {_registered(table, engine, registered)})"
+    found = f"(WITH {sent}{groups.again if is_hashed else groups.keys}) AS __dp_found"
+    order = engine.run(f"SELECT place FROM {found} ORDER BY {groups.by}").fetchall()
+    rows.number([place for (place,) in order])
+    return found

@@ -34,7 +34,7 @@ def release_sql(
             if computed is None:  # the same text each time
                 yield in_one(plans, [f"${n}" for n, _ in enumerate(tickets, 1)]), [*tickets]
             else:
-                yield in_one(plans, tickets, persons=computed), []
+                yield in_one(plans, tickets, computed=computed), []
         return
     (plan,), (ticket,), (call,) = plans, tickets, calls
     try:

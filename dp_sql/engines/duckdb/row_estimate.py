@@ -28,11 +28,23 @@ def n_rows(plan: Plan, engine: SqlRunner) -> int:
     asked, found = known.get(select, (-inf, 0))
     if now - asked < _MINUTE:
         return found
-    explained = "0"
-    with contextlib.suppress(duckdb.Error):  # the release will raise it
-        ((_, explained),) = engine.run(f"EXPLAIN (FORMAT json) {select}").fetchall()
-    found = max(map(int, _CARDINALITY.findall(explained)), default=0)
+    found = max(_estimates(select, engine))
     if found < LARGE >> 1:
         known[select] = (now, found)
         forget_oldest(known)
     return found
+
+
+def n_members(plan: Plan, engine: SqlRunner) -> int:
+    """DuckDB's estimate of how many people are in groups, counting them in each."""
+    read = read_together(plan)
+    columns = ", ".join(column.sql for column in (read.columns["privacy_unit"], *read.keys))
+    return _estimates(f"SELECT {columns} FROM {read.source} GROUP BY ALL", engine)[-1]
+
+
+def _estimates(select: str, engine: SqlRunner) -> list[int]:
+    """DuckDB's estimates of the rows of each step of a SELECT, the last step last."""
+    explained = ""
+    with contextlib.suppress(duckdb.Error):  # the release will raise it
+        ((_, explained),) = engine.run(f"EXPLAIN (FORMAT json) {select}").fetchall()
+    return [*map(int, _CARDINALITY.findall(explained))] or [0]

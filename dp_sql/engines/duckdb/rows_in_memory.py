@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ class Rows:
         self._groups: list[Sequence[Any]] = []
         self._pieces: list[_Piece] = []
         self.n_rows = self._n_groups = 0
+        self._found: Any = None
+        self._numbers: Any = None
 
     def add_groups(self, keys: Sequence[Any]) -> None:
         """Add groups, from arrow arrays of their keys."""
@@ -61,7 +64,7 @@ class Rows:
         self.n_rows += len(piece)
         n_keys, (person, *columns) = self._read.n_keys, piece.columns
         groups = self._keys.numbers(columns[:n_keys]) if n_keys else None
-        if n_keys and self._keys.size > self._n_groups + _OTHERS:
+        if self._groups and self._keys.size > self._n_groups + _OTHERS:
             self._keys = Columns()
             for keys in self._groups:
                 self._keys.numbers(keys)
@@ -69,6 +72,26 @@ class Rows:
         values = [_values(c) if s else None for c, s in zip(items, self._read.sends, strict=True)]
         owners = self._people.numbers(person)
         self._pieces.append(_Piece(owners, groups, values, [*map(_there, items)]))
+
+    def pairs(self) -> Any:
+        """Who is in which group, as an arrow table; the groups are all keys in the rows."""
+        self._n_groups = self._keys.size
+        few = self._n_groups <= N_BITS
+        people, groups, _ = kernels.slots_of_groups(self._own) if few else self._slots
+        columns = {"item": arrow_numbers(groups, "int32"), "person": arrow_numbers(people, "int64")}
+        return pa.table(columns)
+
+    def groups(self, found: Sequence[int]) -> Any:
+        """Some of these groups as an arrow table of keys; `place` is a group's place in `found`."""
+        self._found = np.array(found, np.int64)
+        keys = self._keys.values(self._found) if self.n_rows else [pa.nulls(0)] * self._read.n_keys
+        columns = {f"__dp_key_{i}": values for i, values in enumerate(keys)}
+        return pa.table({"place": arrow_numbers(np.arange(len(found)), "int64"), **columns})
+
+    def number(self, order: Sequence[int]) -> None:
+        """Number the groups found, from their places in the order of the keys."""
+        self._numbers = np.full(self._n_groups, -1)
+        self._numbers[self._found[[*order]]] = np.arange(len(order))
 
     def table(self, kept: Kept, other: Executor) -> Any:
         """What is computed as an arrow table: a row for each person in each group."""
@@ -90,36 +113,43 @@ class Rows:
         n_people, n_groups, pieces = self._people.size, self._n_groups, self._pieces
         if not self._read.n_keys:
             return np.arange(n_people), np.zeros(n_people, np.int64), pieces
+        numbers = np.arange(n_groups) if self._numbers is None else self._numbers
+        there = numbers >= 0
         if n_groups > N_BITS:
-            return self._numbered(cap)
-        own = np.zeros(n_people, np.int64)
-        for piece in pieces:
-            kernels.add_groups(piece.owners, piece.groups, n_groups, own)
+            people, groups, placed = self._slots
+            is_kept = there[groups]
+            if cap is not None:
+                is_kept[is_kept] = kernels.draw_slots(people[is_kept], cap, secret_draws())
+            slots = np.where(is_kept, np.cumsum(is_kept) - 1, is_kept.sum()).astype(np.int32)
+            placed = [replace(piece, owners=slots[piece.owners]) for piece in placed]
+            return people[is_kept], numbers[groups[is_kept]], placed
+        own = self._own & sum(1 << group for group in np.flatnonzero(there).tolist())
         kept = own if cap is None else kernels.draw_groups(own, cap, secret_draws())
         people, groups, first = kernels.slots_of_groups(kept)
-        return (
-            people,
-            groups,
-            [
-                piece.at(*kernels.place_rows(piece.owners, piece.groups, n_groups, kept, first))
-                for piece in pieces
-            ],
-        )
+        placed = [
+            piece.at(*kernels.place_rows(piece.owners, piece.groups, n_groups, kept, first))
+            for piece in pieces
+        ]
+        return people, numbers[groups], placed
 
-    def _numbered(self, cap: int | None) -> tuple[Any, Any, list[_Piece]]:
-        """The same, if a person's groups are too many for bits: pairs of both are numbered."""
+    @cached_property
+    def _own(self) -> Any:
+        """The groups of each person as bits."""
+        own = np.zeros(self._people.size, np.int64)
+        for piece in self._pieces:
+            kernels.add_groups(piece.owners, piece.groups, self._n_groups, own)
+        return own
+
+    @cached_property
+    def _slots(self) -> tuple[Any, Any, list[_Piece]]:
+        """All slots, if a person's groups are too many for bits: pairs of both are numbered."""
         pairs, placed = Numbers(), []
         for piece in self._pieces:
             rows = np.flatnonzero(piece.groups < self._n_groups)
             codes = piece.owners[rows] * np.int64(self._n_groups) + piece.groups[rows]
             placed.append(piece.at(rows, pairs.of(codes)))
-        people, groups = np.divmod(pairs.codes, self._n_groups)
-        if cap is None:
-            return people, groups, placed
-        is_kept = kernels.draw_slots(people, cap, secret_draws())
-        slots = np.where(is_kept, np.cumsum(is_kept) - 1, is_kept.sum()).astype(np.int32)
-        placed = [replace(piece, owners=slots[piece.owners]) for piece in placed]
-        return people[is_kept], groups[is_kept], placed
+        people, groups = np.divmod(pairs.codes, max(self._n_groups, 1))
+        return people, groups, placed
 
 
 def _computed(

@@ -24,18 +24,20 @@ def by_keys(plan: Plan) -> str:
     return ", ".join(by_value(name, key.type) for name, key in keys_of(plan).items())
 
 
-def groups_ctes(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> list[str]:
+def groups_ctes(
+    plan: Plan, call: str, rows: str, *, distinct: bool = False, found: str = ""
+) -> list[str]:
     """`__dp_groups`, numbered in the order of the keys, behind `__dp_found` if they are found.
 
-    The arguments are those of `found_sql`.
+    found: the relation of those that have been found; the other arguments are those of `found_sql`.
     """
     groups = plan.groups
     if groups is None:
         raise InternalError("Only people's rows have such groups.")
-    found, listed = [], f"({groups.select}) AS __dp_crossed"
-    if groups.finding is not None:
-        found, listed = found_sql(plan, call, rows, distinct=distinct), "__dp_found"
-    return [*found, f"__dp_groups AS MATERIALIZED ({groups_sql(plan, listed)})"]
+    ctes, listed = [], found or f"({groups.select}) AS __dp_crossed"
+    if groups.finding is not None and not found:
+        ctes, listed = found_sql(plan, call, rows, distinct=distinct), "__dp_found"
+    return [*ctes, f"__dp_groups AS MATERIALIZED ({groups_sql(plan, listed)})"]
 
 
 def groups_sql(plan: Plan, listed: str) -> str:

@@ -19,6 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of, read_together
@@ -41,6 +42,13 @@ class Order(Enum):
     DRAW_FIRST = auto()  # find who has rows in which groups, draw some, aggregate the rows in these
 
 
+class InMemory(NamedTuple):
+    """What was computed from the rows in memory, as relations of FROM."""
+
+    persons: Mapping[int | None, str]  # people's values, by the cap on their groups
+    found: str = ""  # the keys of the groups that were found, if they had to be
+
+
 @dataclass
 class PeopleRows:
     """The CTEs of plans that share a source.
@@ -48,14 +56,13 @@ class PeopleRows:
     calls: the first arguments of the UDF that draws for a plan.
     key: in place of UDFs, draws are hashes with this key, in hexadecimal digits. `__dp_groups` is
         then a table that is already there.
-    persons: where people's values are, if they were computed from the rows in memory; by the cap
-        on their groups.
+    computed: what was computed from the rows in memory, if it was.
     """
 
     plans: Sequence[Plan]
     calls: Sequence[str] = ()
     key: str | None = None
-    persons: Mapping[int | None, str] | None = None
+    computed: InMemory | None = None
 
     def __post_init__(self) -> None:
         self.plans = [read_together(plan) for plan in self.plans]
@@ -112,7 +119,7 @@ class PeopleRows:
 
     def _decided(self) -> Order:
         """The order of the steps, from what is asked of the rows."""
-        if self._draws and self._fits_bits and self.persons is None and self._draws_pay():
+        if self._draws and self._fits_bits and self.computed is None and self._draws_pay():
             return Order.DRAW_FIRST
         if self.key is not None or self._n_of_rows:
             return Order.PLACE_FIRST
@@ -153,11 +160,11 @@ class PeopleRows:
 
     def shared(self) -> list[str]:
         """The CTEs that all plans read."""
-        if self.persons is not None:
+        if self.computed is not None:
             groups = self.groups() if self.grouped else []
             return groups + [
                 f"__dp_persons{self._end(cap)} AS (SELECT * FROM {relation})"
-                for cap, relation in self.persons.items()
+                for cap, relation in self.computed.persons.items()
             ]
         ctes = self.read()
         rows = "__dp_read"
@@ -263,7 +270,8 @@ class PeopleRows:
         """`__dp_groups`, numbered in the order of the keys, behind how they are found."""
         is_once = self._order is Order.AGGREGATE_FIRST
         rows = "__dp_all" if is_once else "__dp_read"
-        return groups_ctes(self._first, self.calls[0], rows, distinct=is_once)
+        found = self.computed.found if self.computed is not None else ""
+        return groups_ctes(self._first, self.calls[0], rows, distinct=is_once, found=found)
 
     def _placed(self, rows: str) -> str:
         """The source's rows, or values of people, with the numbers of their groups."""

@@ -9,12 +9,12 @@ called `list` or `count`, and must not be what is called here. All other names b
 because the source and its condition are the owner's SQL.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain, count
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.group_ctes import by_keys, keys_of, keys_sql
-from dp_sql.privacy.private_sql.people_rows import PeopleRows
+from dp_sql.privacy.private_sql.people_rows import InMemory, PeopleRows
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
 from dp_sql.sql.tokens import folded
@@ -100,20 +100,20 @@ def private_sql(
     *,
     again: bool = False,
     execution: str = EXECUTION,
-    persons: Mapping[int | None, str] | None = None,
+    computed: InMemory | None = None,
 ) -> str:
     """A SELECT of the columns of `released_columns`: each release is what a UDF knows by a ticket.
 
     The plans are those of one bundle, as bundles.bundles says. `again`: whether one execution
     may run it more than once, as in MechanismRows. `execution`: for which connection and query the
-    releases are made, if not for its own. `persons`: as in PeopleRows. A ticket may be `$1`.
+    releases are made, if not for its own. `computed`: as in PeopleRows. A ticket may be `$1`.
     """
     calls = [call_of(ticket, execution) for ticket in tickets]
     if not plans[0].parameters.reads_people:
         (plan,), (call,) = plans, calls
         answer = _answer_select(plan, call, rows_of(plan, again=again), 1)
         return f"WITH {', '.join(_score_rows(plan))}, {answer}"
-    people = PeopleRows(plans, calls, persons=persons)
+    people = PeopleRows(plans, calls, computed=computed)
     if len(plans) == 1:
         ctes = [*people.shared(), *people.of(0)]
         answer = _answer_select(plans[0], calls[0], rows_of(plans[0], again=again), 1)

@@ -11,9 +11,10 @@ from typing import NamedTuple
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_bits import N_BITS
-from dp_sql.privacy.private_sql.group_ctes import UNIT, keys_of
+from dp_sql.privacy.private_sql.group_ctes import FIND_UDF, UNIT, by_keys, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.sql.functions.quantile import WORD_UDF
+from dp_sql.sql.mechanism_rows import EMPTY_LIST, pair
 from dp_sql.sql.types import INTEGERS, digits_of, family
 
 _SUMMED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
@@ -45,18 +46,36 @@ class Kept(NamedTuple):
     values: Sequence[str]
 
 
+class GroupsFound(NamedTuple):
+    """How groups are found by who is in them.
+
+    places: a SELECT of the list of those found, up to the relation of groups and people. keys: what
+    follows `__dp_sent` in a WITH clause, the relation of what was sent of keys, and of places: it
+    selects keys and places. again: the same, with keys that are read again. by: the order of the
+    keys. kinds: their types, by name.
+    """
+
+    places: str
+    keys: str
+    again: str
+    by: str
+    kinds: Mapping[str, str]
+
+
 class RowsRead(NamedTuple):
     """sql: a SELECT of each row's person, of its `n_keys` keys, and of the items.
 
     sends: of each item whether it is sent as it is; else 1 stands for it. groups: a SELECT of the
-    groups' keys in the order of their numbers, if there are any.
+    groups' keys in the order of their numbers, or how groups are found; "" if there are none.
+    adds_up: whether the rows of public groups are only added up.
     """
 
     sql: str
     sends: Sequence[bool]
-    groups: str
+    groups: str | GroupsFound
     n_keys: int
     kept: Sequence[Kept]
+    adds_up: bool
 
 
 def rows_read(
@@ -66,9 +85,10 @@ def rows_read(
 
     sent_as: the SQL of a column of `__dp_read` as it is sent, from its name and its type.
     """
-    people = PeopleRows([plan._replace(keep_source=False) for plan in plans], calls)
-    are_public = not people.grouped or (people.n_groups and finding_of(people.plans[0]) is None)
-    if not (are_public and all(plan.parameters.person_values() for plan in people.plans)):
+    finds = finding_of(plans[0]) is not None
+    people = PeopleRows([_read_once(plan) for plan in plans], calls)
+    are_known = not people.grouped or people.n_groups or finds
+    if not (are_known and all(plan.parameters.person_values() for plan in people.plans)):
         return None
     types = [plan.parameters.item_type(plan.columns["item"].type) for plan in people.plans]
     kinds = dict(zip(people.items, types, strict=True))  # in the order of the items' numbers
@@ -78,7 +98,7 @@ def rows_read(
     votes = any(item.votes for one in kept for item in one.items.values())
     counts_people = all(plan.parameters.counts_people for plan in people.plans)
     draws = people.caps != [None] and not (counts_people and people.n_groups <= N_BITS)
-    if not (votes or draws):
+    if not (votes or draws or finds):
         return None
     sends, sent = [], []
     for i, (name, kind) in enumerate(kinds.items()):
@@ -95,15 +115,45 @@ def rows_read(
     first = people.plans[0]
     keys = [sent_as(name, column.type) for name, column in keys_of(first).items()]
     person = sent_as(UNIT, first.columns["privacy_unit"].type)
-    groups = ""
-    if keys:
+    groups: str | GroupsFound = ""
+    if finds:
+        groups = _groups_found(people, sent_as)
+    elif keys:
         groups = (
             f"WITH {', '.join(people.groups())} SELECT {', '.join(keys)} FROM __dp_groups "
             "ORDER BY __dp_group ASC"
         )
     listed = ", ".join([person, *keys, *sent])
     sql = f"WITH {', '.join(people.read())} SELECT {listed} FROM __dp_read"
-    return RowsRead(sql, sends, groups, len(keys), kept)
+    return RowsRead(sql, sends, groups, len(keys), kept, not (votes or finds))
+
+
+def _read_once(plan: Plan) -> Plan:
+    """The plan without what would keep its rows in DuckDB."""
+    groups = plan.groups and plan.groups._replace(finding=None)
+    return plan._replace(keep_source=False, groups=groups)
+
+
+def _groups_found(people: PeopleRows, sent_as: Callable[[str, str], str]) -> GroupsFound:
+    """What DuckDB does to find groups by people who are in memory."""
+    first = people.plans[0]
+    kinds = {name: column.type for name, column in keys_of(first).items()}
+    typed = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in kinds.items())
+    sent = {name: f"__dp_own_{name}" for name in kinds}
+    both = ", ".join([*kinds, *(f"{name} AS {own}" for name, own in sent.items())])
+    listed = ", ".join([*kinds, *(sent_as(own, kinds[name]) for name, own in sent.items())])
+    same = " AND ".join(f"{own} = __dp_sent.{name}" for name, own in sent.items())
+    own = f"SELECT DISTINCT {listed} FROM (SELECT {both} FROM __dp_read) AS r"
+    return GroupsFound(
+        places=f"SELECT {FIND_UDF}({people.calls[0]}, coalesce(system.main.list("
+        f"{pair('item', 'person')}), {EMPTY_LIST})) FROM ",
+        keys=f" SELECT {typed}, place FROM __dp_sent",
+        again=f", {', '.join(people.read())}, __dp_own AS ({own}) SELECT "
+        f"{', '.join(f'__dp_own.{name}' for name in kinds)}, place FROM __dp_own JOIN __dp_sent "
+        f"ON {same}",
+        by=by_keys(first),
+        kinds=kinds,
+    )
 
 
 def _kept(people: PeopleRows, cap: int | None, kinds: Mapping[str, str]) -> Kept:
