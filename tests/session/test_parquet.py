@@ -266,6 +266,7 @@ def test_a_server_goes_on_with_the_new_files(folder: Path) -> None:
         ("SELECT 'x' AS user_id, 'It' AS title", "do not have the same columns"),
         ("SELECT 1::BIGINT AS user_id", "do not have the same columns"),
         ("SELECT 1::BIGINT AS user_id, 'It' AS title, 2 AS more", "do not have the same columns"),
+        ("SELECT 'It' AS title, 1::BIGINT AS user_id", "types in the same order"),
     ],
 )
 def test_files_that_differ_are_refused_when_the_session_opens(
@@ -278,6 +279,52 @@ def test_files_that_differ_are_refused_when_the_session_opens(
         session_of(folder)
     checked = run("policy", "check", str(folder.with_name("policy.toml")), str(folder))
     assert checked.returncode == 1 and why in checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("some", "other"),
+    [("{'a': {'p': 1}, 'b': {'q': 1}}", "{'a': {'q': 1}, 'b': {'p': 1}}"), ("[[1]]", "[1]")],
+)
+def test_nested_columns_that_differ_are_refused(folder: Path, some: str, other: str) -> None:
+    (folder / "ratings.parquet").unlink()
+    for name, value in (("a", some), ("b", other)):
+        write(
+            f"SELECT 1 AS user_id, 'It' AS title, {value} AS x",
+            folder / "ratings" / f"{name}.parquet",
+        )
+    with pytest.raises(PolicyError, match="do not have the same columns and types"):
+        session_of(folder)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_file_that_calls_a_blob_geometry_is_refused(folder: Path, is_first: bool) -> None:
+    point = bytes([1, 1, 0, 0, 0]) + bytes(16)
+    rows = pyarrow.table({"user_id": [1], "title": ["It"], "place": [point]})
+    (folder / "ratings.parquet").unlink()
+    (folder / "ratings").mkdir()
+    geo = (
+        '{"version": "1.0.0", "primary_column": "place", "columns": {"place": {"encoding": "WKB", '
+        '"geometry_types": ["Point"]}}}'
+    )
+    for name, is_geo in (("a", is_first), ("b", not is_first)):
+        written = rows.replace_schema_metadata({"geo": geo} if is_geo else None)
+        pyarrow.parquet.write_table(written, folder / "ratings" / f"{name}.parquet")
+    with pytest.raises(PolicyError, match=r"columns and types|cannot be read"):
+        session_of(folder)
+
+
+@pytest.mark.parametrize(
+    "place", ["p", "zone=1/p", "Year=2/p", "year=2/zone=1/p", "year=/p", "year/p", "year=2/p"]
+)
+def test_no_file_decides_whether_folders_are_columns(folder: Path, place: str) -> None:
+    write(
+        "SELECT 1::BIGINT AS user_id, 2::BIGINT AS amount", folder / "orders" / f"{place}.parquet"
+    )
+    if place == "year=2/p":
+        session_of(folder).close()
+        return
+    with pytest.raises(PolicyError, match="folders with the same keys"):
+        session_of(folder)
 
 
 def test_a_file_that_is_no_parquet_is_refused_when_the_session_opens(folder: Path) -> None:

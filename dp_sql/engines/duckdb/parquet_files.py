@@ -27,14 +27,17 @@ _SCAN = re.compile(
     rf'(?:, {_OPTION}){{0,3}}\)|"(?P<file>[^"]+\.parquet)")',
     re.DOTALL,
 )
-# The columns of each file. Files of one table must agree: DuckDB would fail, or change values, only
-# when it comes to the file that differs, which may be one person's.
+# The columns of each file, as a tree in the file's order. Files of one table must agree: DuckDB
+# takes the order and the names of the first one, and would fail, or change values, only when it
+# comes to the file that differs. Either may be one person's.
 _DIFFERENT = """
     SELECT system.main.count(DISTINCT columns) FROM (
         SELECT system.main.list(row(name, type, type_length, num_children, converted_type, scale,
-            precision, logical_type) ORDER BY name, type) AS columns
+            precision, logical_type, repetition_type = 'REPEATED') ORDER BY column_id) AS columns
         FROM parquet_schema($1) GROUP BY file_name)
 """
+# With this key in its metadata, a file has GEOMETRY where others have BLOB.
+_GEO = "SELECT coalesce(bool_or(key = 'geo'::BLOB), false) FROM parquet_kv_metadata($1)"
 
 
 ParquetTable = tuple[
@@ -84,8 +87,8 @@ class PinnedFiles:
     ends where a file has changed. A file may hold what DuckDB cannot read, such as a string that
     is not UTF-8, and a query would fail by the rows that it keeps; so all are read to their end
     here, once in a process. PolicyError if that fails, if files are missing or elsewhere, if those
-    of one table differ in their columns, if folders decide the types of a private table, or if a
-    public table reads a private one's file.
+    of one table differ in their columns, if one file's folders decide the columns or types of a
+    private table, or if a public table reads a private one's file.
     """
 
     def __init__(
@@ -116,15 +119,27 @@ class PinnedFiles:
         name, _, patterns = table
         try:
             ((n,),) = self._connection.execute(_DIFFERENT, [list(patterns)]).fetchall()
+            ((has_geo,),) = self._connection.execute(_GEO, [list(patterns)]).fetchall()
+            files = [file for file, *_ in self._now(patterns) or ()] if has_geo else []
+            scans = [f"read_parquet({literal(one)}, hive_partitioning = false)" for one in files]
+            kinds = {str(self._columns(scan)) for scan in scans}
         except duckdb.Error as error:
             why = str(error).split("\n", 1)[0]
             raise PolicyError(f"The files of {name} cannot be read: {why}") from None
-        if n != 1:
-            raise PolicyError(f"The files of {name} do not have the same columns and types.")
+        if n != 1 or len(kinds) > 1:
+            raise PolicyError(
+                f"The files of {name} do not have the same columns and types in the same order."
+            )
 
     def _check_types(self, table: ParquetTable) -> None:
-        """Refuse types that DuckDB guesses from folders: one person's folder could change them."""
+        """Refuse what DuckDB guesses from all folders: one person's folder could change it."""
         name, sql, patterns = table
+        if len({_partition_keys(file) for file, *_ in self._now(patterns) or ()}) > 1:
+            raise PolicyError(
+                f"The files of {name} are not all in folders with the same keys (key=value), so "
+                "the folder of one person's file could decide whether the keys are columns. Move "
+                "the files that are elsewhere."
+            )
         files = f"[{', '.join(map(literal, patterns))}]"
         options = ("hive_types_autocast = false", "hive_partitioning = false")
         fixed = [self._columns(f"read_parquet({files}, {option})") for option in options]
@@ -168,3 +183,9 @@ class PinnedFiles:
         except (OSError, duckdb.Error):
             return None
         return found
+
+
+def _partition_keys(file: str) -> tuple[tuple[str, bool], ...]:
+    """The keys of the folders key=value that a file is in, and which have a value."""
+    pairs = (folder.partition("=") for folder in Path(file).parts[:-1])
+    return tuple((key, bool(value)) for key, equals, value in pairs if equals)
