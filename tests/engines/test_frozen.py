@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from dp_sql.engines.duckdb.frozen import FrozenAnswers
+from dp_sql.engines.duckdb.frozen import FrozenAnswers, exactly
 
 COUNTED = "STRUCT(item VARCHAR, count BIGINT)[]"
 REPORT = "STRUCT(estimate DOUBLE, noise HUGEINT)"
@@ -60,3 +60,31 @@ def test_only_short_answers_are_constants(rows: list[tuple[str]], n_tables: int)
         assert connection.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [
             (n_tables,)
         ]
+
+
+_MICROS = ("294247-01-10 04:00:54.775806", "290309-12-22 (BC) 00:00:00")
+_MICROS += ("290308-12-22 (BC) 00:00:00.123457", "infinity", "-infinity")
+ENDS = [
+    ("TIMESTAMP WITH TIME ZONE", [one + "+00" * one[0].isdigit() for one in _MICROS]),
+    ("TIMESTAMP", _MICROS),
+    ("TIMESTAMP_S", ["294247-01-10 04:00:54", "290309-12-22 (BC) 00:00:00", "infinity"]),
+    ("TIMESTAMP_MS", ["294247-01-10 04:00:54.775", "290309-12-22 (BC) 00:00:00", "-infinity"]),
+    ("TIMESTAMP_NS", ["2262-04-11 23:47:16.854775806", "1677-09-22 00:00:00", "infinity"]),
+    ("DATE", ["5881580-07-10", "5877642-06-25 (BC)", "infinity", "-infinity"]),
+    ("TIME", ["00:00:00", "23:59:59.999999", "24:00:00"]),
+    ("HUGEINT", [str(2**127 - 1), str(-(2**127))]),
+    ("UHUGEINT", [str(2**128 - 1), "0"]),
+    ("DECIMAL(38,38)", ["0." + "9" * 38, "-0." + "9" * 38]),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), ENDS)
+def test_the_ends_of_a_type_are_read_back_as_they_were(kind: str, values: list[str]) -> None:
+    columns = [("a", kind), ("b", f"{kind}[]"), ("c", COUNTED.replace("VARCHAR", kind))]
+    ends = f"SELECT CAST(unnest({[*values, None]}) AS {kind}) AS x".replace("None", "NULL")
+    select = f"SELECT x AS a, [x, NULL] AS b, [{{item: x, count: 1}}] AS c FROM ({ends})"
+    with duckdb.connect() as connection:
+        rows = connection.execute(exactly(columns, select)).fetchall()
+        relation = FrozenAnswers(connection.execute).add(columns, rows)
+        changed = connection.execute(f"FROM ({select}) EXCEPT ALL FROM {relation}").fetchall()
+        assert not changed and len(rows) == len(values) + 1

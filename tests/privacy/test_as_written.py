@@ -121,7 +121,9 @@ def owner(folder: Path) -> Iterator[dp_sql.Session]:
         session.execute(READING_LOG)
         session.execute(SETUP)
         rows = "SELECT user_id, title, year, region FROM ratings"
-        session.execute(f"COPY ({rows}) TO '{folder}/acc.parquet'")
+        (folder / "days").mkdir()
+        for file in ("acc", "days/1"):
+            session.execute(f"COPY ({rows}) TO '{folder}/{file}.parquet'")
         session.execute(f"COPY ({rows}) TO '{folder}/acc.csv' (HEADER)")
         yield session
 
@@ -310,7 +312,13 @@ def test_a_macro_is_found_under_the_name_that_an_expression_calls(
     ("relation", "shown"),
     [("'{folder}/acc.csv'", "{folder}/acc.csv"), ("arrow_rows", "arrow_rows"),
      ("read_csv('{folder}/acc.csv')", "READ_CSV('{folder}/acc.csv')"), ("ratings", ""),
-     ("'{folder}/acc.parquet'", ""), ("read_parquet('{folder}/acc.parquet')", "")],
+     ("'{folder}/acc.parquet'", ""), ("read_parquet('{folder}/acc.parquet')", ""),
+     ("'{folder}/ac[c].parquet'", "{folder}/ac[c].parquet"),
+     ("read_parquet('{folder}/days')", "READ_PARQUET('{folder}/days')"),
+     ("read_parquet('{folder}/*.parquet', union_by_name = true)",
+      "READ_PARQUET('{folder}/*.parquet', union_by_name = TRUE)"),
+     ("parquet_scan(['{folder}/acc.parquet'])", "PARQUET_SCAN(['{folder}/acc.parquet'])"),
+     ("read_parquet('{folder}' || '/acc.parquet')", "READ_PARQUET('{folder}' || '/acc.parquet')")],
 )  # fmt: skip
 def test_a_receipt_says_where_types_are_detected(
     owner: dp_sql.Session, folder: Path, arrow: Any, relation: str, shown: str

@@ -16,6 +16,7 @@ from typing import Any
 from dp_sql.privacy.catalog import Columns
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions.topk import COUNTED
+from dp_sql.sql.types import ZONED
 
 Records = Sequence[tuple[object, ...]]
 Run = Callable[..., Any]  # (SQL, parameters) to what has the rows
@@ -24,6 +25,9 @@ MAX_SYSTEM_TABLES = 16
 _PLAIN = (str, int, type(None))  # not what is nested
 _ROWS_PER_INSERT = 200
 _SHORT = 2000  # characters of SQL
+# A moment as text: DuckDB 1.5 rounds those in far years. Infinite ones have no number.
+_UTC = "CAST(system.main.make_timestamp(system.main.epoch_us({0})) AS VARCHAR)"
+_MOMENT = f"""coalesce(system.main."||"({_UTC}, '+00'), CAST({{0}} AS VARCHAR))"""
 _INEXACT = re.compile(r"HUGEINT|DECIMAL\(\d+,\d+\)")
 
 
@@ -85,8 +89,19 @@ class FrozenAnswers:
 
 def exactly(columns: Columns, select: str) -> str:
     """A SELECT of these columns; values without an exact equivalent in Python are strings."""
-    listed = [n if _exact(kind) == kind else f"CAST({n} AS {_exact(kind)})" for n, kind in columns]
-    return f"SELECT {', '.join(listed)} FROM ({select})"
+    return f"SELECT {', '.join(_exactly(*column) for column in columns)} FROM ({select})"
+
+
+def _exactly(name: str, kind: str) -> str:
+    if kind == ZONED:
+        return _MOMENT.format(name)
+    if kind == f"{ZONED}[]":
+        return f"system.main.list_transform({name}, lambda x: {_MOMENT.format('x')})"
+    if kind == f"{COUNTED.format(ZONED)}[]":
+        item = _MOMENT.format("system.main.struct_extract(x, 'item')")
+        pair = f"item := {item}, count := system.main.struct_extract(x, 'count')"
+        return f"system.main.list_transform({name}, lambda x: system.main.struct_pack({pair}))"
+    return name if _exact(kind) == kind else f"CAST({name} AS {_exact(kind)})"
 
 
 def _exact(kind: str) -> str:

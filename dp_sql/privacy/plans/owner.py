@@ -220,7 +220,8 @@ class _DeclaredSets(PublicSets):
 
     def assumed(self, rows: CallRows, groups: Groups | None, domain: Domain | None) -> list[str]:
         """Also what the owner declares by naming sets; a list is public by being written."""
-        select, call, said = self.source.select, rows.call, [*assumptions(rows.relation, self.unit)]
+        select, call = self.source.select, rows.call
+        said = [*assumptions(rows.relation, self.unit, self.schema)]
         is_stated = groups is not None and groups.finding is None
         if is_stated and select.groups is not None and not isinstance(select.groups, ListLiteral):
             said.append(f"the set of groups, {select.groups.text}, is public")

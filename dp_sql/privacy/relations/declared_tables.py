@@ -44,6 +44,7 @@ READERS = frozenset(
 )  # fmt: skip
 # Options that keep or drop rows by their place in a file, and columns that show a row's place.
 _PARQUET = re.compile(r"\.parquet(\?|$)", re.IGNORECASE)  # what DuckDB takes for a scan
+_ONE_PATH = re.compile(r"read_parquet\(('(?:[^'*?\[{]|'')*'), ")  # no pattern and no list
 _BY_PLACE = {"file_row_number", "skip", "ignore_errors", "store_rejects", "rejects_limit"}
 
 
@@ -275,7 +276,13 @@ def inexact(what: str, name: str, kind: str) -> ArgumentError:
     )
 
 
-def assumptions(relation: Relation, unit: str) -> tuple[str, ...]:
+def _is_one_file(table: Table, schema: Schema) -> bool:
+    """Whether it is one parquet file, which has its types in it, and no folder or pattern."""
+    path = _ONE_PATH.match(table.function)
+    return path is not None and len(schema.public_values(f"SELECT file FROM glob({path[1]})")) == 1
+
+
+def assumptions(relation: Relation, unit: str, schema: Schema) -> tuple[str, ...]:
     """What the promise rests on: whose rows the tables hold."""
     tables, listed = read_tables(relation)
     every = {table.name for table in tables} | listed
@@ -289,7 +296,7 @@ def assumptions(relation: Relation, unit: str) -> tuple[str, ...]:
                 people.append(f"each row of VALUES belongs to the person in {unit}")
             continue
         of_table = f"each row of {names[table.name]}"
-        if not (table.is_stored or table.function.startswith("read_parquet(")):
+        if not (table.is_stored or _is_one_file(table, schema)):
             what = f"the columns or types that DuckDB detects in {names[table.name]}"
             detected.append(f"no one person's rows change {what}")
         if table.person is None:
