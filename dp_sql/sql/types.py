@@ -125,8 +125,17 @@ def same_bits(expression: str, type_name: str) -> str:
     >>> print(same_bits("title", "VARCHAR"))
     (title) COLLATE "binary"
     """
+    return one_sign(exact(expression, type_name), type_name)
+
+
+def one_sign(expression: str, type_name: str) -> str:
+    """A column without the sign of 0.0 and NaN; of another type, the column.
+
+    DuckDB stores equal values that follow each other as the first of them, and takes a column whose
+    values are all equal for a constant: the sign of one row's value depends on the rows beside it.
+    """
     if family(type_name) not in BINARY_TYPES:
-        return exact(expression, type_name)
+        return expression
     zero, nan = (f"CAST('{word}' AS {family(type_name)})" for word in ("0", "nan"))
     cases = f"WHEN {expression} = {zero} THEN {zero} WHEN {expression} = {nan} THEN {nan}"
     return f"(CASE {cases} ELSE {expression} END)"

@@ -116,6 +116,42 @@ def test_the_place_of_a_row_decides_nothing(
         assert None not in one
 
 
+# A type: a value, its float, and the float of an owner, whose expressions are taken as written.
+FLOATS = {
+    "DOUBLE": ("'{}'", "v", "v"), "FLOAT": ("'{}'", "v", "v"),
+    "DOUBLE[]": ("['{}'::DOUBLE]", "unnest(v)", "unnest(v)"), "STRUCT(a FLOAT)": ("{{'a': '{}'::FLOAT}}", "v.a", None),
+    "MAP(VARCHAR, DOUBLE)": ("MAP {{'a': '{}'::DOUBLE}}", "v['a']", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("value", ["-nan", "-0.0"])
+def test_no_one_sees_the_sign_of_zero_and_nan(kind: str, value: str, tmp_path: Path) -> None:
+    """DuckDB stores the sign, or takes it from a column's statistics, as the other rows have it."""
+    written, *shown = FLOATS[kind]
+    policy = tmp_path / "policy.toml"
+    policy.write_text("tables.t.privacy_unit = 'user_id'\nlimits.max_epsilon_per_query = 5000\n")
+    for number, other in enumerate((None, "1.5", value.strip("-"))):
+        person = (
+            "" if other is None else f"INSERT INTO t SELECT 99, {written.format(other)}::{kind};"
+        )
+        rows = f"INSERT INTO t SELECT i, {written.format(value)}::{kind} FROM range(40) AS r(i)"
+        fill = f"CREATE TABLE t(user_id INTEGER, v {kind}); {person} {rows}; CHECKPOINT"
+        path = write_database(tmp_path / f"{number}.duckdb", fill)
+        in_memory = duckdb.connect()
+        in_memory.execute(fill)
+        analyst = dp_sql.connect(path, policy=str(policy), analyst="ann")
+        for session, unit, x in (
+            (analyst, "", shown[0]),
+            (dp_sql.install(in_memory), ", privacy_unit := user_id", shown[1]),
+        ):
+            with session:
+                call = f"DP_COUNT_DISTINCT(user_id, epsilon := 5000{unit})"
+                where = "starts_with(CAST(x AS VARCHAR), '-') OR pow(x, -1) < 0"
+                sql = f"SELECT {call} FROM (SELECT user_id, {x} AS x FROM t) AS s WHERE {where}"
+                assert x is None or session.sql(sql).fetchall() == [(0,)]
+
+
 WRONG = [("STRUCT(a DOUBLE)", "a join", 100), ("DOUBLE[]", "DISTINCT", None), ("VARCHAR[]", "DISTINCT", None),
          ("STRUCT(b STRUCT(a FLOAT))", "a join", None), ("STRUCT(a DOUBLE)", "a window", 1)]  # fmt: skip
 

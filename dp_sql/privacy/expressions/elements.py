@@ -14,7 +14,7 @@ from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.formatting import literal, shown_name
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded, split, tokenize
-from dp_sql.sql.types import exact
+from dp_sql.sql.types import same_bits
 
 _FARTHEST = 10**6
 _OF_LITERALS = "list_has_any and list_has_all take a list and a list of literals here"
@@ -135,9 +135,12 @@ def field_of(node: Node, scope: Scope, unknown: Refused) -> Value:
 
 
 def _own(sql: str, kind: str) -> Value:
-    """Strings in lists and structs are compared byte by byte: a collation could be slow."""
+    """Strings in lists and structs are compared byte by byte: a collation could be slow.
+
+    DuckDB's storage may change the sign of 0.0 and NaN beside another's row.
+    """
     is_text = kind == "VARCHAR"
-    return Value(exact(sql, kind) if is_text else sql, kind, collation=BINARY if is_text else "")
+    return Value(same_bits(sql, kind), kind, collation=BINARY if is_text else "")
 
 
 def has_elements(node: Node, scope: Scope) -> Value:

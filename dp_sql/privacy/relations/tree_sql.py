@@ -62,7 +62,7 @@ from dp_sql.privacy.relations.tree import (
     is_plain,
     relations_in,
 )
-from dp_sql.sql.types import as_key, exact, same_bits, wider
+from dp_sql.sql.types import as_key, one_sign, same_bits, wider
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
@@ -170,7 +170,8 @@ class _Writer:
             hint = "Make it a table (CREATE TABLE … AS …) and name that table."
             raise NotSupported(f"There is no table {table.name[-1]}. {why}", hint=hint)
         self.read.append((table.source, frozenset(() if table.function else (table.name,))))
-        listed = [f"{table.columns[i]} AS {names}c{i}" for i in sorted(need)]
+        sql = [one_sign(*column) for column in zip(table.columns, table.types, strict=True)]
+        listed = [f"{sql[i]} AS {names}c{i}" for i in sorted(need)]
         if table.person is not None:
             person, _ = as_key(table.columns[table.person], table.types[table.person])
             listed.insert(0, f"{person} AS {f'{names}p' if names else '__dp_person'}")
@@ -207,13 +208,13 @@ class _Writer:
             raise NotSupported(why, hint=hint)
         self.n_lists += 1
         is_capped = unnest.is_private and self.limits is not None
-        cut = f"system.main.list_slice(c{column}, 1, {MAX_ELEMENTS})"
+        cut = f"system.main.list_slice(c{column}, 1, {MAX_ELEMENTS})" if is_capped else f"c{column}"
         listed = ["__dp_person"] if unnest.is_private else []
         listed += [f"c{i}" for i in need if i != column]
-        elements = f"unnest({cut if is_capped else f'c{column}'})"
+        rows = f"SELECT {listed_sql([*listed, f'unnest({cut}) AS c{column}'])} FROM ({inner.sql})"
         # A list that was made of a column with a collation has it, and no one can see it.
-        listed.append(f"{exact(elements, unnest.types[column])} AS c{column}")
-        return _Sql(f"SELECT {listed_sql(listed)} FROM ({inner.sql}) AS t")
+        listed.append(f"{same_bits(f'c{column}', unnest.types[column])} AS c{column}")
+        return _Sql(f"SELECT {listed_sql(listed)} FROM ({rows} AS t) AS t")
 
     def _windows(self, windows: Windows, need: Collection[int]) -> _Sql:
         n_own = len(windows.relation.types)
