@@ -296,6 +296,15 @@ def test_nested_columns_that_differ_are_refused(folder: Path, some: str, other: 
         session_of(folder)
 
 
+def test_files_of_one_table_may_be_of_several_writers(folder: Path) -> None:
+    (folder / "ratings").mkdir()
+    (folder / "ratings.parquet").rename(folder / "ratings" / "a.parquet")
+    rows = pyarrow.table({"user_id": [1], "title": ["It"]})
+    pyarrow.parquet.write_table(rows, folder / "ratings" / "b.parquet")
+    with session_of(folder) as session:
+        assert session.sql(COUNT.format("ratings")).fetchall() == [(3,)]
+
+
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_file_that_calls_a_blob_geometry_is_refused(folder: Path, is_first: bool) -> None:
     point = bytes([1, 1, 0, 0, 0]) + bytes(16)

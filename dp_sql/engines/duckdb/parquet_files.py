@@ -32,9 +32,10 @@ _SCAN = re.compile(
 # comes to the file that differs. Either may be one person's.
 _DIFFERENT = """
     SELECT system.main.count(DISTINCT columns) FROM (
-        SELECT system.main.list(row(name, type, type_length, num_children, converted_type, scale,
-            precision, logical_type, repetition_type = 'REPEATED') ORDER BY column_id) AS columns
-        FROM parquet_schema($1) GROUP BY file_name)
+        SELECT system.main.list(row(name, duckdb_type, num_children, repetition_type = 'REPEATED',
+            CASE WHEN num_children > 0 THEN row(converted_type, logical_type) END)
+            ORDER BY column_id) AS columns
+        FROM parquet_schema($1) WHERE column_id > 0 GROUP BY file_name)
 """
 # With this key in its metadata, a file has GEOMETRY where others have BLOB.
 _GEO = "SELECT coalesce(bool_or(key = 'geo'::BLOB), false) FROM parquet_kv_metadata($1)"
