@@ -38,7 +38,9 @@ _DIFFERENT = """
         FROM parquet_schema($1) WHERE column_id > 0 GROUP BY file_name)
 """
 # With this key in its metadata, a file has GEOMETRY where others have BLOB.
-_GEO = "SELECT coalesce(bool_or(key = 'geo'::BLOB), false) FROM parquet_kv_metadata($1)"
+_GEO = """
+    SELECT coalesce(system.main.bool_or(key = 'geo'::BLOB), false) FROM parquet_kv_metadata($1)
+"""
 
 
 ParquetTable = tuple[

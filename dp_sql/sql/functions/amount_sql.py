@@ -3,7 +3,7 @@
 from dp_sql.sql.types import INTEGERS, digits_of, family
 
 AMOUNT_TYPES = INTEGERS - {"UHUGEINT"} | {"DECIMAL"}
-_FAST_SCALE = 8
+_FAST_SCALE = 8  # decimals of which 18 digits can hold twice as many
 _DIGITS = 21  # rows of wider types are clamped to 10**21 units
 LARGEST_SUM = str(1 << 70)  # a person's net sum is clamped to this many units
 
