@@ -248,7 +248,8 @@ class AnalystSession(Session):
         node = exp.to_table(".".join(map(quote, parts)))
         rows = Compiler(tables).listed_view(parts) or tables.rows(node, parts)
         if rows is None and (scores := tables.scores(parts)) is not None:
-            at = next(t for t in statement.tokens if folded(t.name or "") == folded(parts[-1]))
+            named = (token for token in statement.tokens if token.folded == folded(parts[-1]))
+            at = next(named, statement.tokens[0])
             instead = OtherQuestion(
                 f"SELECT {call_of(scores)} AS best FROM {shown_name(parts[-1])}"
             )

@@ -81,22 +81,18 @@ class ReleaseStore:
                 (release.id, self._analyst, key, _to_json(release, rows)),
             )
 
-    def answer(self, plan: Plan, number: int = 0) -> Stored | None:
-        """The release in the file that answers the same question as a call of this number.
-
-        Equal calls of a statement are numbered; where there are fewer releases, it is the last.
-        """
-        if self._path is None:
-            return None
-        key = question_key(plan, self._database)
-        condition = "question = ? ORDER BY number LIMIT ?"
-        return next(reversed([*self._read(condition, key, number + 1)]), None)
+    def answer(self, plan: Plan) -> Stored | None:
+        """The first release in the file that answers the same question."""
+        return self._answer(question_key(plan, self._database), 0)
 
     def answers(self, plans: Sequence[Plan]) -> list[Stored | None]:
-        """The same for each plan of a statement: of calls that share their groups, all or none."""
+        """The same for each plan of a statement; equal calls have a release each, in their order.
+
+        Where there are fewer, the others have the last one. Calls that share their groups have all
+        or none.
+        """
         keys = [question_key(plan, self._database) for plan in plans]
-        numbers = [keys[:place].count(key) for place, key in enumerate(keys)]
-        stored = [*map(self.answer, plans, numbers)]
+        stored = [self._answer(key, keys[:place].count(key)) for place, key in enumerate(keys)]
         shared = [plan.groups and plan.groups.finding and id(plan.groups.finding) for plan in plans]
         new = {one for one, known in zip(shared, stored, strict=True) if one and known is None}
         return [None if one in new else known for one, known in zip(shared, stored, strict=True)]
@@ -108,6 +104,13 @@ class ReleaseStore:
     def all(self) -> tuple[Release, ...]:
         """All releases, oldest first."""
         return tuple(stored.release for stored in self._read("true ORDER BY number"))
+
+    def _answer(self, key: str, number: int) -> Stored | None:
+        """The release of this number that answers a question, or the last one before it."""
+        if self._path is None:
+            return None
+        found = [*self._read("question = ? ORDER BY number LIMIT ?", key, number + 1)]
+        return found[-1] if found else None
 
     def _read(self, condition: str, *values: str | int) -> Iterator[Stored]:
         names = ", ".join("?" * len(self._names))

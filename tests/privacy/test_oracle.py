@@ -52,7 +52,8 @@ def kept(key: str, words: str) -> Plant:
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         def as_any_other(tree: Any, query: Any, *_: object, **__: object) -> Rows:
-            return query.__self__._select(tree)  # type: ignore[no-any-return]
+            rows: Rows = query.__self__._select(tree)
+            return rows
 
         patch.setattr(source_compiler, "first_rows", as_any_other)
         right_only, right_select = source_compiler.only, Compiler._select
