@@ -151,12 +151,12 @@ def test_a_dashboard_that_refreshes_spends_once(asked: str, opened: Opened, fold
 
 def test_equal_calls_of_a_statement_have_a_stored_release_each(opened: Opened) -> None:
     session = opened(more="keep_releases = true\n")
-    call = COUNT.format("0.001").removeprefix("SELECT ").partition(" FROM")
+    call = COUNT.format("0.000001").removeprefix("SELECT ").partition(" FROM")
     both = f"SELECT {call[0]}, {call[0]}{call[1]}{call[2]}"
     first = session.sql(both).fetchall()
-    assert first[0][0] != first[0][1]  # but with a probability of 0.0002
+    assert first[0][0] != first[0][1]  # but with a probability below 10^-6
     assert session.sql(both).fetchall() == first
-    assert session.sql(COUNT.format("0.001")).fetchall() == [first[0][:1]]
+    assert session.sql(COUNT.format("0.000001")).fetchall() == [first[0][:1]]
     assert len(session.releases) == 2
 
 
