@@ -15,7 +15,7 @@ import numpy as np
 
 import dp_sql
 from benchmarks import baselines
-from benchmarks.flow_families import flow_families
+from benchmarks.flow_families import flow_families, large_flow_families
 from benchmarks.jobs import SETS
 from benchmarks.measure import load, median, missing, present
 from dp_sql.udfs import REGISTRY, Mechanism
@@ -237,5 +237,5 @@ def mechanisms() -> list[str]:
 
 
 ALL: tuple[Callable[[], list[str]], ...] = (
-    flow, flow_families, own_time, mechanisms, accuracy, selection_error,
+    flow, flow_families, large_flow_families, own_time, mechanisms, accuracy, selection_error,
 )  # fmt: skip
