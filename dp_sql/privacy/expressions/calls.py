@@ -24,7 +24,7 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import MAX_STRING, MAX_TEXT_BYTES, Value, bounded
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.sqlglot_tree import Node, parsed_text
+from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of
 from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import (
     DATED,
@@ -207,7 +207,7 @@ def _read(node: Node) -> tuple[str, list[Node]]:
         given[1] = given[1].copy()  # RE2 reads (?i) as the option
         given[1].set("this", f"(?i){given[1].this}")
         keys += f" {_OPTIONS[type(node)]}"
-    if any(value and key not in {*keys.split(), *FLAGS} for key, value in node.args.items()):
+    if parts_of(node) - {*keys.split(), *FLAGS}:
         raise refuse(node, f"{name} is supported here only in its basic form")
     if isinstance(node, exp.Pad) and node.args.get("is_left"):
         name = "lpad"

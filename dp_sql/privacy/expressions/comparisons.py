@@ -17,7 +17,7 @@ from dp_sql.privacy.expressions.literals import interval, is_double, number_of
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import decimal, literal
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.sqlglot_tree import Node, parts_of
 from dp_sql.sql.types import (
     BINARY_TYPES,
     INTEGER_RANGES,
@@ -45,9 +45,7 @@ _LITERALS = {
 
 def beside(value: Value, constant: Node, schema: Schema) -> tuple[str, str]:
     """A value and a literal as they are compared: no cast of the value can fail."""
-    while isinstance(constant, exp.Paren):
-        constant = constant.this
-    kind, found = family(value.type), None
+    constant, kind, found = constant.unnest(), family(value.type), None
     match constant:
         case exp.Null():
             found = value.sql, "NULL"
@@ -71,7 +69,7 @@ def beside(value: Value, constant: Node, schema: Schema) -> tuple[str, str]:
 
 def _cast_beside(value: Value, constant: Node, schema: Schema) -> tuple[str, str] | None:
     """DATE '2024-01-31' and its like: a literal that says its type."""
-    if any(part and key not in {"this", "to"} for key, part in constant.args.items()):
+    if parts_of(constant) - {"this", "to"}:
         return None
     kind, string = constant.args["to"].sql(dialect="duckdb").upper(), constant.this.this
     kind = TYPE_ALIASES.get(kind, kind if kind in _FROM_TEXT | {"VARCHAR"} else None)

@@ -11,6 +11,7 @@ from functools import partial
 
 from sqlglot import ErrorLevel, exp
 
+from dp_sql.errors import guessed
 from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.literals import is_literal
@@ -26,7 +27,7 @@ from dp_sql.privacy.refusals import (
     Refused,
     refuse,
 )
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.sqlglot_tree import Node, parts_of
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, UNSHOWN, family, same_bits
 
 _Compile = Callable[[Node, Scope], Value]
@@ -145,14 +146,12 @@ _OTHERS = {
 
 def _mistyped(name: str) -> str:
     """The function whose name is nearly this one, which is none of DuckDB's; or ""."""
-    import difflib  # for errors alone
-
-    near = difflib.get_close_matches(name, [*FUNCTIONS, *FUNCTION_ALIASES], 1, 0.8)
-    return near[0] if near and name not in _OTHERS else ""
+    near = guessed(name, [*FUNCTIONS, *FUNCTION_ALIASES], 0.8)
+    return near if name not in _OTHERS else ""
 
 
 def _only(node: Node, parts: str) -> None:
-    if any(value and key not in parts.split() for key, value in node.args.items()):
+    if parts_of(node) - {*parts.split()}:
         raise refuse(node, f"{_shown(node)} is supported here only in its basic form")
 
 

@@ -55,8 +55,7 @@ def own_values(tree: Node, kind: str, type_of: Callable[[Node], str]) -> tuple[s
 
     type_of: the type of a part of the expression.
     """
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
+    tree = tree.unnest()
     if kind == "BOOLEAN":
         return BOOLEANS
     if isinstance(tree, exp.Case | exp.If):
@@ -71,8 +70,7 @@ def own_values(tree: Node, kind: str, type_of: Callable[[Node], str]) -> tuple[s
 
 def day_part(tree: Node, sql_of: Callable[[Node], str]) -> tuple[str, ...]:
     """The name of the part of a date that an expression is, and the SQL of the date; or ()."""
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
+    tree = tree.unnest()
     name = _name(tree)
     if name not in {*_RANGES, *_NAMES} - {"hour", "minute", "second"}:
         return ()

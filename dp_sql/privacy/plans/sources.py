@@ -45,7 +45,7 @@ from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.literals import EVERY_ROW
 from dp_sql.sql.other_forms import field_of_json, other_forms
 from dp_sql.sql.spellings import respelled
-from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql, tree_of
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, to_sql, tree_of
 from dp_sql.sql.tokens import folded, matching, token_at, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
@@ -231,8 +231,7 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
         tree = tree_of(sql)
         if not isinstance(tree, exp.Select):
             raise NotPrivate("The source of a DP call must be one SELECT.")
-        parts = {"expressions", "from_", "joins", "where"}
-        if any(value and key not in parts for key, value in tree.args.items()):
+        if parts_of(tree) - {"expressions", "from_", "joins", "where"}:
             raise NotPrivate("The source of a DP call is FROM and WHERE.")
         rows = compiler.from_clause(tree)
         if condition is None and (written := without_aliases(select, tree, rows)):

@@ -207,7 +207,7 @@ class Compiler:
             raise other_form(node) or refuse(node, why, ALLOWED)
         if alias is not None:
             path = (folded(alias.name),)
-            renamed = tuple(folded(column.name) for column in alias.args.get("columns") or [])
+            renamed = tuple(map(folded, node.alias_column_names))
             if len(renamed) > len(rows.names):
                 raise refuse(node, f"{alias.name} has only {len(rows.names)} columns", ALLOWED)
             rows = rows._replace(names=renamed + rows.names[len(renamed) :])
