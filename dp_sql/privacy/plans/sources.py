@@ -33,8 +33,7 @@ from dp_sql.privacy.plans.other_names import (
 from dp_sql.privacy.plans.own_values import BOOLEANS, day_part, own_values
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
-from dp_sql.privacy.refusals import Refused, Unbound
-from dp_sql.privacy.relations.declared_tables import inexact, is_time, no_amount
+from dp_sql.privacy.refusals import Refused, Unbound, inexact, is_time, no_amount
 from dp_sql.privacy.relations.from_clause import From, row_wise
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.expressions.expression_compiler import is_aggregate
 from dp_sql.privacy.expressions.literals import whole_number
+from dp_sql.privacy.expressions.unsupported import is_aggregate
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.privacy.relations.from_clause import Rows, only
