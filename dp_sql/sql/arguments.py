@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from dp_sql.errors import ArgumentError
-from dp_sql.sql import literals, ranges
+from dp_sql.sql import ranges, readers
 from dp_sql.sql.argument_errors import (
     EXAMPLES,
     misnamed,
@@ -129,23 +129,23 @@ def read_call(
         if name in found
     }
     default = function.shape.default_mechanism(given, function.default_mechanism)
-    known = literals.choice(tuple(function.mechanisms), function.default_mechanism)
+    known = readers.choice(tuple(function.mechanisms), function.default_mechanism)
     mechanism = function.mechanisms[given.optional("mechanism", known, default)]
     parameters = function.shape.read(given, mechanism)
     if "delta" in found and not function.shape.finds_items:
-        parameters = replace(parameters, delta=given.read("delta", literals.read_delta))
-    max_groups = literals.whole(ranges.MAX_GROUPS_CONTRIBUTED)
+        parameters = replace(parameters, delta=given.read("delta", readers.read_delta))
+    max_groups = readers.whole(ranges.MAX_GROUPS_CONTRIBUTED)
     return DpCall(
         function=function,
         start=tokens[index].start,
         end=tokens[close].end,
         display=f"{function.name.lower()}({', '.join(one.written for one in positional)})",
         columns=columns,
-        domain=given.optional("domain", literals.read_domain, None),
+        domain=given.optional("domain", readers.read_domain, None),
         mechanism=mechanism,
         parameters=parameters,
         k=parameters.n_listed,
-        groups=given.optional("groups", literals.read_groups, None),
+        groups=given.optional("groups", readers.read_groups, None),
         max_groups_contributed=given.optional("max_groups_contributed", max_groups, None),
         missing=no_epsilon,
         given=given.arguments,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dp_sql.sql.formatting import literal, places_of
 from dp_sql.sql.given import Argument
-from dp_sql.sql.literals import read_number
+from dp_sql.sql.readers import read_number
 from dp_sql.sql.types import BINARY_TYPES, INTEGER_RANGES, digits_of, family
 from dp_sql.udfs.mechanism import MAX_STEPS, in_words
 

@@ -41,8 +41,8 @@ from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.given import PublicQuery, Reference
-from dp_sql.sql.literals import EVERY_ROW
 from dp_sql.sql.other_forms import field_of_json, other_forms
+from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.spellings import respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, to_sql, tree_of
 from dp_sql.sql.tokens import folded, matching, token_at, tokenize
