@@ -267,7 +267,7 @@ def _column(name: str, kind: str, node: Node, value: Value) -> Value:
     if kind in _PER_SECOND:
         return _since_1970(name, kind, node, value)
     if kind == "list" or (name == "length" and value.type.endswith("[]")):
-        return listed(name, value, node)
+        return bounded_list(name, value, node)
     if kind == "double":
         if family(value.type) not in NUMBERS:
             raise refuse(node, f"{name} takes a number, not {value.type}")
@@ -316,7 +316,7 @@ def _string(name: str, kind: str, value: Value, node: Node) -> Value:
     return bounded(value)
 
 
-def listed(name: str, value: Value, node: Node) -> Value:
+def bounded_list(name: str, value: Value, node: Node) -> Value:
     """A list as functions read it: NULL where it is too long."""
     kind = value.type.removesuffix("[]")
     if kind == value.type or kind not in {"VARCHAR", *UP_TO_64_BITS}:

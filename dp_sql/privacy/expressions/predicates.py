@@ -201,16 +201,15 @@ def _one_of(node: Node, value: Value, choices: Sequence[Node], scope: Scope) -> 
 def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
     if scope.matched is not None and (found := scope.matched(query, value)) is not None:
         return found
-    listed = scope.listed(query)
-    if listed.type != value.type and {listed.type, value.type} <= UP_TO_64_BITS:
-        integers = f"SELECT CAST(c AS HUGEINT) FROM {listed.sql} AS __dp_integers(c)"
+    column = scope.public_column(query)
+    if column.type != value.type and {column.type, value.type} <= UP_TO_64_BITS:
+        integers = f"SELECT CAST(c AS HUGEINT) FROM {column.sql} AS __dp_integers(c)"
         return boolean(f"CAST({value.sql} AS HUGEINT) IN ({integers})")
-    if listed.type != value.type or family(value.type) not in COMPARABLE:
-        raise refuse(
-            node, f"IN compares {value.type} with {listed.type}; both must have the same type"
-        )
-    value = under(agree(node, value, listed), value)
-    return boolean(f"{value.sql} IN {listed.sql}")
+    if column.type != value.type or family(value.type) not in COMPARABLE:
+        why = f"IN compares {value.type} with {column.type}; both must have the same type"
+        raise refuse(node, why)
+    value = under(agree(node, value, column), value)
+    return boolean(f"{value.sql} IN {column.sql}")
 
 
 def like_escaped(node: Node, scope: Scope) -> Value:

@@ -116,7 +116,7 @@ class Source(NamedTuple):
     def shared(
         self, reads: Sequence[CallRows]
     ) -> tuple[Sequence[Written], Sequence[Shared | None]]:
-        """What the calls read, and for each call which of it, if not a source of its own.
+        """The sources that the calls read; if it is one for all, also the item of each call in it.
 
         Calls share a source unless a join in it multiplies rows: how many rows it makes, and which
         rows of a person it keeps, depends on the columns that are needed.
@@ -259,7 +259,7 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
         if not value.is_person:
             known = own_values(tree, value.type, lambda part: _part_of(part, scope).type)
             part = day_part(tree, lambda part: _part_of(part, scope).sql) if known else ()
-            value = value._replace(own_values=known or value.written, day_part=part)
+            value = value._replace(own_values=known or value.row_literals, day_part=part)
         return value._replace(image=_image(tree, scope)) if value.origin is None else value
     except Unreadable:
         raise _unreadable(select) from None

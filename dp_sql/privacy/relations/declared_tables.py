@@ -40,9 +40,9 @@ READERS = frozenset(
     {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json", "read_json_auto",
      "read_ndjson", "read_ndjson_auto"}
 )  # fmt: skip
-# Options that keep or drop rows by their place in a file, and columns that show a row's place.
 _PARQUET = re.compile(r"\.parquet(\?|$)", re.IGNORECASE)  # what DuckDB takes for a scan
 _ONE_PATH = re.compile(r"read_parquet\(('(?:[^'*?\[{]|'')*'), ")  # no pattern and no list
+# Options that keep or drop rows by their place in a file, and columns that show a row's place.
 _BY_PLACE = {"file_row_number", "skip", "ignore_errors", "store_rejects", "rejects_limit"}
 
 
