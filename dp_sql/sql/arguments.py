@@ -128,12 +128,7 @@ def read_call(
         for name, reader in function.shape.columns.items()
         if name in found
     }
-    default = function.shape.default_mechanism(given, function.default_mechanism)
-    known = readers.choice(tuple(function.mechanisms), function.default_mechanism)
-    mechanism = function.mechanisms[given.optional("mechanism", known, default)]
-    parameters = function.shape.read(given, mechanism)
-    if "delta" in found and not function.shape.finds_items:
-        parameters = replace(parameters, delta=given.read("delta", readers.read_delta))
+    mechanism, parameters = _parameters(function, given)
     max_groups = readers.whole(ranges.MAX_GROUPS_CONTRIBUTED)
     return DpCall(
         function=function,
@@ -150,6 +145,17 @@ def read_call(
         missing=no_epsilon,
         given=given.arguments,
     )
+
+
+def _parameters(function: Function, given: Given) -> tuple[Mechanism, Shape]:
+    """The mechanism of a call, and its numbers."""
+    default = function.shape.default_mechanism(given, function.default_mechanism)
+    known = readers.choice(tuple(function.mechanisms), function.default_mechanism)
+    mechanism = function.mechanisms[given.optional("mechanism", known, default)]
+    parameters = function.shape.read(given, mechanism)
+    if "delta" in given.arguments and not function.shape.finds_items:
+        parameters = replace(parameters, delta=given.read("delta", readers.read_delta))
+    return mechanism, parameters
 
 
 def _arguments(
