@@ -30,7 +30,7 @@ from dp_sql.privacy.plans.other_names import (
     refuse_answers,
     without_aliases,
 )  # fmt: skip
-from dp_sql.privacy.plans.own_values import BOOLEANS, day_part, own_values
+from dp_sql.privacy.plans.own_values import BOOLEANS, with_own_values
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
 from dp_sql.privacy.refusals import Refused, Unbound, inexact, is_time, no_amount
@@ -257,9 +257,8 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     try:
         value = row_wise(tree, scope)
         if not value.is_person:
-            known = own_values(tree, value.type, lambda part: _part_of(part, scope).type)
-            part = day_part(tree, lambda part: _part_of(part, scope).sql) if known else ()
-            value = value._replace(own_values=known or value.row_literals, day_part=part)
+            value = value._replace(own_values=value.row_literals)
+            value = with_own_values(value, tree, lambda part: _part_of(part, scope))
         return value._replace(image=_image(tree, scope)) if value.origin is None else value
     except Unreadable:
         raise _unreadable(select) from None
@@ -363,20 +362,17 @@ _WORDS = {
 def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> QueryError:
     """A refusal in the class that users see, with its place."""
     kind = SourceError if isinstance(refusal, Unbound) else NotPrivate
+    message, hint, text = refusal.message, refusal.hint or "", select.text
     if (beside := not_a_column(refusal, select, position)) is not None:
         message, hint, instead = beside
-        return select.refused(message, position, hint, kind, instead)
-    if isinstance(refusal, Refused) and refusal.n_parts:
-        part = field_of_json(select.text, position, refusal.n_parts)
-        return select.refused(
-            refusal.message, position, refusal.hint or "", kind, [part] if part else []
-        )
-    if isinstance(refusal, Refused) and refusal.join:
+    elif isinstance(refusal, Refused) and refusal.n_parts:
+        instead = [*filter(None, [field_of_json(text, position, refusal.n_parts)])]
+    elif isinstance(refusal, Refused) and refusal.join:
         end = select.source[1]
-        instead = [f"{select.text[:end]} {refusal.join}{select.text[end:]}"]
-        return select.refused(refusal.message, position, refusal.hint or "", kind, instead)
-    instead = select.renamed(refusal.node.name, position, refusal.names)
-    instead += respelled(refusal.node, select.tokens, position)
-    shared = refusal.names if isinstance(refusal.node, exp.Join) else ()
-    instead += other_forms(select.text, position, shared)
-    return select.refused(refusal.message, position, refusal.hint or "", kind, instead)
+        instead = [f"{text[:end]} {refusal.join}{text[end:]}"]
+    else:
+        instead = select.renamed(refusal.node.name, position, refusal.names)
+        instead += respelled(refusal.node, select.tokens, position)
+        shared = refusal.names if isinstance(refusal.node, exp.Join) else ()
+        instead += other_forms(text, position, shared)
+    return select.refused(message, position, hint, kind, instead)
