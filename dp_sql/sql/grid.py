@@ -13,6 +13,7 @@ from typing import NamedTuple
 from dp_sql.sql.formatting import literal, places_of
 from dp_sql.sql.given import Argument
 from dp_sql.sql.readers import read_number
+from dp_sql.sql.tokens import edited
 from dp_sql.sql.types import BINARY_TYPES, INTEGER_RANGES, digits_of, family
 from dp_sql.udfs.mechanism import MAX_STEPS, in_words
 
@@ -327,9 +328,9 @@ def _interval(given: Argument) -> Fraction:
 
 def _swapped(given: GridArguments) -> list[str]:
     """The statement with lower and upper exchanged."""
-    lower, upper = given["lower"], given["upper"]
-    first, second = sorted((lower, upper), key=lambda one: one.tokens[0].start)
-    text = first.tokens[0].source
-    between = text[first.tokens[-1].end : second.tokens[0].start]
-    before, after = text[: first.tokens[0].start], text[second.tokens[-1].end :]
-    return [before + second.written + between + first.written + after]
+    ends = given["lower"], given["upper"]
+    edits = [
+        (one.tokens[0].start, one.tokens[-1].end, other.written)
+        for one, other in (ends, ends[::-1])
+    ]
+    return [edited(ends[0].tokens[0].source, edits)]
