@@ -1,11 +1,13 @@
-"""Refusals that know which part of the statement they mean, and what to write instead."""
+"""Refusals of parts of a source, items and keys, and what to write instead."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-from dp_sql.errors import NotPrivate, SourceError
+from dp_sql.errors import ArgumentError, NotPrivate, SourceError
+from dp_sql.sql.grid import seconds_of
 from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.types import BINARY_TYPES, family
 
 WAY_OUT = (
     "Under a policy, and over groups, you can use comparisons, LIKE, CASE, coalesce, arithmetic, "
@@ -30,6 +32,7 @@ OF_EACH_PERSON = (
     "For a condition on each person's rows: user_id IN (SELECT user_id FROM orders GROUP BY "
     "user_id HAVING count(*) > 3). For a column of a public table: JOIN it."
 )
+AS_ELEMENTS = "Write … FROM …, unnest({}) AS u(element), and name element."
 FIRST_ROW = (
     "For each person's first row: "
     "FROM (FROM events QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY ts) = 1)."
@@ -92,3 +95,44 @@ def other_form(node: Node) -> Refused | None:
         case _:
             return None
     return refuse(node, f"{name} is not supported in the source of a DP call", _FORMS[name])
+
+
+def no_amount(name: str, kind: str) -> ArgumentError:
+    """The refusal of an item that is neither an integer nor a decimal."""
+    why = "; sums of floating-point numbers are rounded" if family(kind) in BINARY_TYPES else ""
+    hint = f"Cast it first: TRY_CAST({name} AS DECIMAL(18, 2))."
+    if family(kind) == "VARCHAR":
+        hint = f"If it holds numbers, write TRY_CAST({name} AS DECIMAL(18, 2))."
+    if family(kind) == "BOOLEAN":
+        hint = f"To count where it is true, write CASE WHEN {name} THEN 1 ELSE 0 END."
+    if family(kind) == "INTERVAL":
+        hint = seconds_of(name)
+    elif is_time(kind):
+        hint = f"Add up a number instead, such as date_diff('day', DATE '2026-01-01', {name})."
+    return ArgumentError(
+        f"The item {name} has type {kind}; only integers and decimals can be added up{why}.",
+        hint=hint,
+    )
+
+
+def is_time(kind: str) -> bool:
+    """Whether a type is a date, a time or an interval: TRY_CAST would make all values NULL."""
+    return kind.startswith(("DATE", "TIME", "INTERVAL"))
+
+
+def inexact(what: str, name: str, kind: str) -> ArgumentError:
+    """The refusal of a column whose equality is not exact."""
+    if family(kind) not in BINARY_TYPES:
+        way = f"Cast it first, for example CAST({name} AS VARCHAR)."
+        if kind.endswith("]"):
+            way = AS_ELEMENTS.format(name)
+        return ArgumentError(
+            f"The {what} {name} has type {kind}, which is not supported here.",
+            hint="Supported are integers, decimals, strings, dates, times, booleans, UUIDs, blobs "
+            f"and ENUMs. {way}",
+        )
+    return ArgumentError(
+        f"The {what} {name} has type {kind}, whose equality is not exact: rounding or NaN would "
+        "decide what counts as the same.",
+        hint=f"Cast it first: TRY_CAST({name} AS DECIMAL(18, 2)), or CAST({name} AS VARCHAR).",
+    )

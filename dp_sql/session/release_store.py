@@ -160,7 +160,7 @@ def question_key(plan: Plan, database: str) -> str:
     if groups is not None and len(groups.found_by) > 1:
         found_by.append([str(groups.pays), *groups.found_by])
     numbers = plan.parameters.release_key(plan.mechanism)
-    # None was once a condition: without it, no release that is already stored would be found.
+    # The None was once the condition. It stays, or no release that is already stored is found.
     parts = (
         database, plan.function.name, plan.mechanism.name, plan.source, None,
         sorted((name, str(value)) for name, value in numbers.items()),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from dp_sql.errors import ArgumentError
-from dp_sql.sql import literals, ranges
+from dp_sql.sql import ranges, readers
 from dp_sql.sql.argument_errors import (
     EXAMPLES,
     misnamed,
@@ -128,28 +128,34 @@ def read_call(
         for name, reader in function.shape.columns.items()
         if name in found
     }
-    default = function.shape.default_mechanism(given, function.default_mechanism)
-    known = literals.choice(tuple(function.mechanisms), function.default_mechanism)
-    mechanism = function.mechanisms[given.optional("mechanism", known, default)]
-    parameters = function.shape.read(given, mechanism)
-    if "delta" in found and not function.shape.finds_items:
-        parameters = replace(parameters, delta=given.read("delta", literals.read_delta))
-    max_groups = literals.whole(ranges.MAX_GROUPS_CONTRIBUTED)
+    mechanism, parameters = _parameters(function, given)
+    max_groups = readers.whole(ranges.MAX_GROUPS_CONTRIBUTED)
     return DpCall(
         function=function,
         start=tokens[index].start,
         end=tokens[close].end,
         display=f"{function.name.lower()}({', '.join(one.written for one in positional)})",
         columns=columns,
-        domain=given.optional("domain", literals.read_domain, None),
+        domain=given.optional("domain", readers.read_domain, None),
         mechanism=mechanism,
         parameters=parameters,
         k=parameters.n_listed,
-        groups=given.optional("groups", literals.read_groups, None),
+        groups=given.optional("groups", readers.read_groups, None),
         max_groups_contributed=given.optional("max_groups_contributed", max_groups, None),
         missing=no_epsilon,
         given=given.arguments,
     )
+
+
+def _parameters(function: Function, given: Given) -> tuple[Mechanism, Shape]:
+    """The mechanism of a call, and its numbers."""
+    default = function.shape.default_mechanism(given, function.default_mechanism)
+    known = readers.choice(tuple(function.mechanisms), function.default_mechanism)
+    mechanism = function.mechanisms[given.optional("mechanism", known, default)]
+    parameters = function.shape.read(given, mechanism)
+    if "delta" in given.arguments and not function.shape.finds_items:
+        parameters = replace(parameters, delta=given.read("delta", readers.read_delta))
+    return mechanism, parameters
 
 
 def _arguments(

@@ -6,7 +6,7 @@ from dp_sql.errors import NotSupported, ParseError, guessed
 from dp_sql.sql.clauses import Clause, SelectText
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.tokens import Token, folded, matching, put, split, text_of, token_at
+from dp_sql.sql.tokens import Token, edited, folded, matching, put, split, text_of, token_at
 
 _AFTER_CALL = {
     "OVER": "OVER: a DP call is an aggregate of the whole source, not a window function",
@@ -106,13 +106,11 @@ def _with_where(tokens: Sequence[Token], at: int, select: SelectText) -> list[st
     if last is None or close <= at + 3 or tokens[at + 2].upper != "WHERE" or last.start < at:
         return []
     text, end = tokens[0].source, tokens[last.stop - 1].end
-    condition = f"({text_of(tokens[at + 3 : close])})"
-    before = text[: tokens[at - 1].end] + text[tokens[close].end : tokens[last.stop - 1].end]
+    begin, moved = end, f" WHERE ({text_of(tokens[at + 3 : close])})"
     if where is not None:
         begin = tokens[where.start + 1].start
-        before = text[: tokens[at - 1].end] + text[tokens[close].end : begin]
-        return [f"{before}({text[begin:end]}) AND {condition}{text[end:]}"]
-    return [f"{before} WHERE {condition}{text[end:]}"]
+        moved = f"({text[begin:end]}) AND ({text_of(tokens[at + 3 : close])})"
+    return [edited(text, [(tokens[at - 1].end, tokens[close].end, ""), (begin, end, moved)])]
 
 
 def _listed(tokens: Sequence[Token], index: int, select: SelectText) -> list[str]:

@@ -11,7 +11,7 @@ from dp_sql.sql.arguments import DpCall, read_call, stated
 from dp_sql.sql.call_places import check_place, repeated
 from dp_sql.sql.clauses import Clause, SelectText, Span, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.given import PublicSet, Reference, SetPerKey
+from dp_sql.sql.given import Argument, PublicSet, Reference, SetPerKey
 from dp_sql.sql.group_keys import equal_places, group_keys, refuse_two_meanings, without_alias
 from dp_sql.sql.tokens import (
     Token,
@@ -239,14 +239,8 @@ def _read_select(
         raise tokens[start].error(NotSupported, message, "Thin out the answer in an outer query.")
     items = tuple((a, b) for a, b in split(tokens, start, listed.stop) if a < b)
     keys = group_keys(tokens, group, items, places) if group else ()
-    of_groups = ["groups", "max_groups_contributed"] if keys else []  # none in GROUP BY ()
-    named = {t.folded for t, sign in pairwise(tokens) if sign.is_symbol(":=", "=>")}
-    if "groups" not in named and any(_may_find_groups(tokens, i) for i in places):
-        of_groups = []  # found for all
-    of_groups = [name for name in of_groups if name not in named]  # in one of the calls, for all
     unit = stated(tokens, places, "privacy_unit")
-    if unit is not None and any(key.text == unit.written for key in keys):
-        of_groups = []  # refused when planned
+    of_groups = _needed_of_groups(tokens, places, keys, unit)
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
     read = select.clause("WHERE") or select.clause("FROM")
     last = tokens[read.stop - 1] if read and not group else None
@@ -258,7 +252,10 @@ def _read_select(
             message = "GROUP BY beside DP_SELECT takes columns of the scores."
             hint = "Give the expression a name in a subquery, and group by that name."
             raise tokens[group.start].error(NotSupported, message, hint)
-    found = DpSelect(
+    condition = behind(select.clause("WHERE"))
+    if under_policy and not keys:
+        _refuse_limits(tokens, select, calls)
+    return DpSelect(
         text=tokens[0].source,
         tokens=tokens,
         calls=calls,
@@ -269,21 +266,40 @@ def _read_select(
         },
         keys=keys,
         source=source,
-        condition=behind(select.clause("WHERE")),
+        condition=condition,
         ctes=select.ctes,
         repeats=tuple(
             ((tokens[i].start, tokens[matching(tokens, i + 1)].end), number)
             for i, number in repeats
         ),
     )
-    if under_policy and not keys and any(call.k is not None for call in calls):
-        for clause in filter(None, (select.clause("LIMIT"), select.clause("OFFSET"))):
-            # The answer has one row, so it would look as if it limited the list or people's rows.
+
+
+def _needed_of_groups(
+    tokens: Sequence[Token], places: list[int], keys: Sequence[Reference], unit: Argument | None
+) -> list[str]:
+    """The arguments about groups that calls still need; those of one call are for all of them."""
+    named = _named(tokens)
+    finds_groups = "groups" not in named and any(_may_find_groups(tokens, i) for i in places)
+    is_by_person = unit is not None and any(key.text == unit.written for key in keys)
+    if finds_groups or is_by_person or not keys:  # by person: refused when planned
+        return []
+    return [name for name in ("groups", "max_groups_contributed") if name not in named]
+
+
+def _named(tokens: Sequence[Token]) -> set[str]:
+    """The names before := and =>, folded."""
+    return {t.folded for t, sign in pairwise(tokens) if sign.is_symbol(":=", "=>")}
+
+
+def _refuse_limits(tokens: Sequence[Token], select: SelectText, calls: Sequence[DpCall]) -> None:
+    """Refuse LIMIT beside an answer of one row: it looks as if it limited a list or the source."""
+    for clause in filter(None, (select.clause("LIMIT"), select.clause("OFFSET"))):
+        if any(call.k is not None for call in calls):
             message = f"{clause.keyword} next to a DP call does not limit the source."
             hint = "Choose k, or limit the answer in an outer query."
             instead = [put(tokens[clause.start : clause.stop], "")]
             raise tokens[clause.start].error(NotSupported, message, hint, instead)
-    return found
 
 
 def _check_groups(
@@ -319,8 +335,7 @@ def _may_find_groups(tokens: Sequence[Token], index: int) -> bool:
     """Whether the call at `index` has a delta that may find groups rather than items."""
     shape = FUNCTIONS[str(tokens[index].name).upper()].shape  # the name may be quoted
     given = tokens[index : matching(tokens, index + 1)]
-    named = {t.folded for t, sign in pairwise(given) if sign.is_symbol(":=", "=>")}
-    return "delta" in named and shape.reads_people and not shape.finds_items
+    return "delta" in _named(given) and shape.reads_people and not shape.finds_items
 
 
 def _check_finding(call: DpCall, first: DpCall, calls: Sequence[DpCall], grouped: bool) -> None:

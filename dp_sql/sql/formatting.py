@@ -62,10 +62,19 @@ def literal(value: str | bool | int | Fraction) -> str:
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
-    for places in range(value.denominator.bit_length() + 1):
-        if (value * 10**places).denominator == 1:
-            return decimal(value, places)
-    raise ValueError("This fraction is not a finite decimal.")
+    most = value.denominator.bit_length()
+    if (places := places_of(value, most)) > most:
+        raise ValueError("This fraction is not a finite decimal.")
+    return decimal(value, places)
+
+
+def places_of(x: int | Fraction, most: int) -> int:
+    """How many decimal places a number needs; `most` + 1 if it needs more than `most`.
+
+    >>> places_of(Fraction(5, 4), 38), places_of(7, 38), places_of(Fraction(1, 3), 38)
+    (2, 0, 39)
+    """
+    return next((n for n in range(most + 1) if (x * 10**n).denominator == 1), most + 1)
 
 
 def decimal(x: int | Fraction, places: int) -> str:

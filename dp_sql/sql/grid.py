@@ -6,13 +6,14 @@ DATE, a microsecond of a TIMESTAMP.
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from typing import NamedTuple
 
-from dp_sql.sql.formatting import literal
+from dp_sql.sql.formatting import literal, places_of
 from dp_sql.sql.given import Argument
-from dp_sql.sql.literals import read_number
+from dp_sql.sql.readers import read_number
+from dp_sql.sql.tokens import edited
 from dp_sql.sql.types import BINARY_TYPES, INTEGER_RANGES, digits_of, family
 from dp_sql.udfs.mechanism import MAX_STEPS, in_words
 
@@ -23,7 +24,6 @@ _PER_SECOND = {"TIMESTAMP_S": 1, "TIMESTAMP_MS": 10**3, "TIMESTAMP": 10**6, "TIM
 _INTERVALS = {"MICROSECOND": Fraction(1, 10**6), "MILLISECOND": Fraction(1, 1000),
               "SECOND": Fraction(1), "MINUTE": Fraction(60), "HOUR": Fraction(3600),
               "DAY": Fraction(86400), "WEEK": Fraction(7 * 86400)}  # fmt: skip
-_DAY = 86400
 _MOST_DIGITS = 36
 
 GridArguments = Mapping[str, Argument]
@@ -216,11 +216,8 @@ def _places(kind: str, given: GridArguments) -> int:
         return digits_of(kind)[1]
     if family(kind) not in BINARY_TYPES:
         return 0
-    return max(_decimals(read_number(one, name)) for name, one in given.items())
-
-
-def _decimals(x: Fraction) -> int:
-    return next((n for n in range(_MOST_DIGITS) if (x * 10**n).denominator == 1), _MOST_DIGITS)
+    numbers = (read_number(one, name) for name, one in given.items())
+    return max(places_of(number, _MOST_DIGITS - 1) for number in numbers)
 
 
 def _bound(given: Argument, end: str, name: str, kind: str, places: int) -> int:
@@ -276,8 +273,7 @@ def _units_of_time(given: Argument, end: str, name: str, kind: str) -> int:
             instead = [given.put(f"TIMESTAMPTZ '{local}+00:00'")]
         raise given.refuse(message, f"For example: {end} := {wanted}", instead) from None
     since = moment.astimezone(UTC) if zoned else moment.replace(tzinfo=UTC)
-    passed = since - datetime(1970, 1, 1, tzinfo=UTC)
-    micros = (passed.days * _DAY + passed.seconds) * 10**6 + passed.microseconds
+    micros = (since - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     units, rest = divmod(micros * _PER_SECOND[name], 10**6)
     if rest or abs(units) >= 1 << 63:
         raise given.refuse(f"{end} does not fit {kind}, the type of the column.")
@@ -289,20 +285,16 @@ def _time(units: int, name: str) -> str:
     if name == "DATE":
         return date.fromordinal(units + date(1970, 1, 1).toordinal()).isoformat()
     seconds, rest = divmod(units, _PER_SECOND[name])
-    days, seconds = divmod(seconds, _DAY)
-    day = date.fromordinal(days + date(1970, 1, 1).toordinal()).isoformat()
-    minutes, second = divmod(seconds, 60)
-    digits = f"{rest * 10**9 // _PER_SECOND[name]:09}"
-    if name != "TIMESTAMP_NS":
-        digits = digits[:6]
+    moment = datetime(1970, 1, 1) + timedelta(seconds=seconds)
+    digits = f"{rest * 10**9 // _PER_SECOND[name]:09}"[: 9 if name == "TIMESTAMP_NS" else 6]
     zone = "+00" if name == "TIMESTAMP WITH TIME ZONE" else ""
-    return f"{day} {minutes // 60:02}:{minutes % 60:02}:{second:02}.{digits}{zone}"
+    return f"{moment.isoformat(' ')}.{digits}{zone}"
 
 
 def _step(given: Argument | None, name: str, places: int) -> int:
     """The step in units of the type."""
     is_time = name == "DATE" or name in _PER_SECOND
-    per_second = _PER_SECOND.get(name, Fraction(1, _DAY))
+    per_second = _PER_SECOND.get(name, Fraction(1, 86400))
     if given is None:
         return _PER_SECOND.get(name, 1)
     if is_time and given.tokens[0].upper == "INTERVAL":
@@ -336,9 +328,9 @@ def _interval(given: Argument) -> Fraction:
 
 def _swapped(given: GridArguments) -> list[str]:
     """The statement with lower and upper exchanged."""
-    lower, upper = given["lower"], given["upper"]
-    first, second = sorted((lower, upper), key=lambda one: one.tokens[0].start)
-    text = first.tokens[0].source
-    between = text[first.tokens[-1].end : second.tokens[0].start]
-    before, after = text[: first.tokens[0].start], text[second.tokens[-1].end :]
-    return [before + second.written + between + first.written + after]
+    ends = given["lower"], given["upper"]
+    edits = [
+        (one.tokens[0].start, one.tokens[-1].end, other.written)
+        for one, other in (ends, ends[::-1])
+    ]
+    return [edited(ends[0].tokens[0].source, edits)]

@@ -1,6 +1,8 @@
 """Other spellings of what is refused; a session tries each text before it shows one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any
 
 from sqlglot import exp
 
@@ -22,171 +24,146 @@ from dp_sql.sql.tokens import (
 _NEAREST = 3
 _NO_CALLS = {"WHERE", "AND", "OR", "NOT", "ON", "SELECT", "BY", "HAVING", "WHEN", "THEN", "ELSE",
              "CASE", "BETWEEN", "IN"}  # fmt: skip
+_SIGNS = {"INTERSECT": "IN", "EXCEPT": "NOT IN"}
+_TRUTHS = {"'true'": "TRUE", "'false'": "FALSE", "1": "TRUE", "0": "FALSE"}
 
 
 def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
-    """Statements with another spelling of the refused node, which is near a place; maybe none.
-
-    A cast becomes TRY_CAST, x // 10 of decimals a floor, ~ the function that sqlglot takes it for,
-    UNION becomes SELECT DISTINCT over UNION ALL, INTERSECT becomes IN, EXCEPT becomes NOT IN,
-    make_date(…) a literal, a number gets quotes or loses them, LIMIT and RECURSIVE are left out,
-    and an outer join becomes one that keeps the private rows.
-    """
-    match node:
-        case exp.Cast():
-            found = [_tried(tokens, i) for i in range(1, len(tokens))]
-        case exp.IntDiv():
-            found = [_floored(tokens, i) for i in range(1, len(tokens) - 1)]
-        case exp.RegexpLike() | exp.RegexpFullMatch():
-            whole = isinstance(node, exp.RegexpFullMatch)
-            word = "regexp_full_match" if whole else "regexp_matches"
-            found = [_matched(tokens, i, word) for i in range(1, len(tokens) - 1)]
-        case exp.Union():
-            found = [_united(tokens, i) for i, t in enumerate(tokens) if t.upper == "UNION"]
-        case exp.Intersect() | exp.Except():
-            signs = {"INTERSECT": "IN", "EXCEPT": "NOT IN"}
-            found = [
-                _with_in(tokens, i, signs[token.upper])
-                for i, token in enumerate(tokens)
-                if token.upper in signs
-            ]
-        case exp.Column() if len(node.parts) == 2:  # events.day where events has another alias
-            parts = [(i, tokens[i : i + 2]) for i in range(len(tokens) - 2)]
-            found = [
-                (i, put(two, "")) for i, two in parts
-                if two[0].name == node.table and two[1].is_symbol(".")
-            ]  # fmt: skip
-        case exp.Literal():
-            found = [_other_literal(tokens, i, node) for i in range(len(tokens))]
-            found += [_as_truth(tokens, i, node) for i in range(len(tokens))]
-        case exp.DateFromParts() | exp.StrToTime():
-            found = [_as_literal(tokens, i) for i in range(len(tokens) - 3)]
-        case exp.Table():  # a CTE of WITH RECURSIVE
-            found = [(i, put([t], "")) for i, t in enumerate(tokens) if t.upper == "RECURSIVE"]
-        case exp.Limit() | exp.Offset():
-            text = tokens[0].source
-            found = [
-                (i, text[: tokens[i - 1].end] + text[tokens[i + 1].end :])
-                for i, token in enumerate(tokens)
-                if token.upper in {"LIMIT", "OFFSET"}
-            ]
-        case exp.Join():
-            found = [one for i in range(len(tokens) - 2) for one in _other_joins(tokens, i)]
-        case _:
-            found = []
-    known = [one for one in found if one is not None]
-    known.sort(key=lambda one: abs(tokens[one[0]].start - position))
-    return [text for _, text in known[:_NEAREST]]
+    """Statements with another spelling of the refused node, which is near a place; maybe none."""
+    found = [
+        (abs(token.start - position), text)
+        for kinds, spelled in _SPELLINGS
+        if isinstance(node, kinds)
+        for i, token in enumerate(tokens)
+        for text in spelled(tokens, i, node)
+    ]
+    found.sort(key=itemgetter(0))
+    return [text for _, text in found[:_NEAREST]]
 
 
-def _united(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
+def _united(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
     """SELECT DISTINCT over UNION ALL in place of a query with a UNION, if it has the same rows.
 
     A UNION ALL behind the last UNION keeps its rows as often as they are.
     """
+    if tokens[i].upper != "UNION":
+        return
     start, stop = queries_around(tokens, i)[0]
     here = [*at_depth_zero(tokens, start, stop)]
     unions = [n for n in here if tokens[n].upper == "UNION"]
     others = {"INTERSECT", "EXCEPT", "ORDER", "LIMIT", "OFFSET"} & {tokens[n].upper for n in here}
     if others or token_at(tokens, unions[-1] + 1).upper == "ALL":
-        return None
+        return
     lasts = [n + (token_at(tokens, n + 1).upper in {"ALL", "DISTINCT"}) for n in unions]
     edits = [
         (tokens[n].start, tokens[last].end, "UNION ALL")
         for n, last in zip(unions, lasts, strict=True)
     ]
     written = edited(tokens[0].source, edits, tokens[start].start, tokens[stop - 1].end)
-    return i, Restated(put(tokens[start:stop], f"SELECT DISTINCT * FROM ({written})"))
+    yield Restated(put(tokens[start:stop], f"SELECT DISTINCT * FROM ({written})"))
 
 
-def _other_literal(tokens: Sequence[Token], i: int, node: exp.Literal) -> tuple[int, str] | None:
-    """'3' for 3, or 3 for '3', and its place."""
+def _other_literal(tokens: Sequence[Token], i: int, node: Node) -> Iterator[str]:
+    """'3' for 3, or 3 for '3'."""
     quoted = f"'{node.this}'"
     own, other = (quoted, node.this) if node.is_string else (node.this, quoted)
-    if tokens[i].text != own or not node.this.replace(".", "", 1).isdecimal():
-        return None
-    return i, put(tokens[i : i + 1], other)
+    if tokens[i].text == own and node.this.replace(".", "", 1).isdecimal():
+        yield put(tokens[i : i + 1], other)
 
 
-def _as_truth(tokens: Sequence[Token], i: int, node: exp.Literal) -> tuple[int, str] | None:
-    """TRUE for 1 or 'true' beside a BOOLEAN, and its place."""
-    known = {"'true'": "TRUE", "'false'": "FALSE", "1": "TRUE", "0": "FALSE"}
+def _as_truth(tokens: Sequence[Token], i: int, node: Node) -> Iterator[str]:
+    """TRUE for 1 or 'true' beside a BOOLEAN."""
     own = f"'{node.this}'" if node.is_string else node.this
-    truth = known.get(own.lower())
-    if tokens[i].text != own or truth is None:
-        return None
-    return i, Restated(put(tokens[i : i + 1], truth))
+    if tokens[i].text == own and own.lower() in _TRUTHS:
+        yield Restated(put(tokens[i : i + 1], _TRUTHS[own.lower()]))
 
 
-def _tried(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
-    """`x::type` or CAST(x AS type) as TRY_CAST, and its place."""
+def _tried(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+    """`x::type` or CAST(x AS type) as TRY_CAST."""
     if tokens[i].upper == "CAST":
-        return i, Restated(put(tokens[i : i + 1], "TRY_CAST"))
+        yield Restated(put(tokens[i : i + 1], "TRY_CAST"))
     if not tokens[i].is_symbol("::"):
-        return None
+        return
     first, last = _operand(tokens, i), i + 1
-    if last + 1 < len(tokens) and tokens[last + 1].is_symbol("("):  # DECIMAL(18, 2)
+    if token_at(tokens, last + 1).is_symbol("("):  # DECIMAL(18, 2)
         last = next((j for j in range(last, len(tokens)) if tokens[j].is_symbol(")")), last)
     written, kind = text_of(tokens[first:i]), text_of(tokens[i + 1 : last + 1])
-    return i, Restated(put(tokens[first : last + 1], f"TRY_CAST({written} AS {kind})"))
+    yield Restated(put(tokens[first : last + 1], f"TRY_CAST({written} AS {kind})"))
 
 
-def _floored(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
-    """`x // 10` as `TRY_CAST(floor(x / 10) AS BIGINT)`, and its place."""
-    if not tokens[i].is_symbol("//") or tokens[i + 1].kind != "number":
-        return None
-    first = _operand(tokens, i)
-    if tokens[first - 1].is_symbol("*", "/", "//", "%", "-"):  # x is not all that is divided
-        return None
-    written = f"TRY_CAST(floor({text_of(tokens[first:i])} / {tokens[i + 1].text}) AS BIGINT)"
-    return i, put(tokens[first : i + 2], written)
+def _floored(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+    """`x // 10` of decimals as `TRY_CAST(floor(x / 10) AS BIGINT)`, if x is all that is divided."""
+    divisor = token_at(tokens, i + 1)
+    if tokens[i].is_symbol("//") and divisor.kind == "number":
+        first = _operand(tokens, i)
+        if not token_at(tokens, first - 1).is_symbol("*", "/", "//", "%", "-"):
+            floor = f"floor({text_of(tokens[first:i])} / {divisor.text})"
+            yield put(tokens[first : i + 2], f"TRY_CAST({floor} AS BIGINT)")
 
 
-def _matched(tokens: Sequence[Token], i: int, word: str) -> tuple[int, str] | None:
-    """`x ~ 'pattern'` and `x !~ 'pattern'` as a function, and its place."""
-    if not tokens[i].is_symbol("~") or tokens[i + 1].kind != "string":
-        return None
-    negated = tokens[i - 1].is_symbol("!")
-    first = _operand(tokens, i - negated)
-    written = text_of(tokens[first : i - negated])
-    call = f"{'NOT ' * negated}{word}({written}, {tokens[i + 1].text})"
-    return i, Restated(put(tokens[first : i + 2], call))
+def _matched(tokens: Sequence[Token], i: int, node: Node) -> Iterator[str]:
+    """`x ~ 'pattern'` and `x !~ 'pattern'` as the function that sqlglot takes the sign for."""
+    pattern = token_at(tokens, i + 1)
+    if tokens[i].is_symbol("~") and pattern.kind == "string":
+        is_whole = isinstance(node, exp.RegexpFullMatch)
+        word = "regexp_full_match" if is_whole else "regexp_matches"
+        negated = token_at(tokens, i - 1).is_symbol("!")
+        first = _operand(tokens, i - negated)
+        written = text_of(tokens[first : i - negated])
+        call = f"{'NOT ' * negated}{word}({written}, {pattern.text})"
+        yield Restated(put(tokens[first : i + 2], call))
 
 
-def _as_literal(tokens: Sequence[Token], i: int) -> tuple[int, str] | None:
+def _as_literal(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
     """`make_date(2024, 1, 31)` and `strptime('2024-01-31', …)` as literals."""
-    if tokens[i].upper not in {"MAKE_DATE", "STRPTIME"} or not tokens[i + 1].is_symbol("("):
-        return None
+    if not token_at(tokens, i + 1).is_symbol("("):
+        return
     stop = matching(tokens, i + 1)
     words = [token.text for token in tokens[i + 2 : stop]]
     if tokens[i].upper == "MAKE_DATE":
-        literal = f"DATE '{'-'.join(word.zfill(2) for word in words[::2])}'"
-    elif words[2:] and words[2].startswith("'%Y-%m-%d"):
-        literal = f"TIMESTAMP {words[0]}"
-    else:
-        return None
-    return i, Restated(put(tokens[i : stop + 1], literal))
+        date = f"DATE '{'-'.join(word.zfill(2) for word in words[::2])}'"
+        yield Restated(put(tokens[i : stop + 1], date))
+    if tokens[i].upper == "STRPTIME" and words[2:] and words[2].startswith("'%Y-%m-%d"):
+        yield Restated(put(tokens[i : stop + 1], f"TIMESTAMP {words[0]}"))
 
 
-def _with_in(tokens: Sequence[Token], i: int, word: str) -> tuple[int, str] | None:
+def _with_in(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
     """INTERSECT and EXCEPT of queries with one column as IN and NOT IN."""
+    if tokens[i].upper not in _SIGNS:
+        return
     opening, stop = queries_around(tokens, i)[0]
     left, right = tokens[opening:i], tokens[i + 1 : stop]
-    if len(left) < 3 or left[2].upper != "FROM":
-        return None
-    query = (
-        f"SELECT DISTINCT * FROM ({text_of(left)}) WHERE {left[1].text} {word} ({text_of(right)})"
-    )
-    return i, Restated(put(tokens[opening:stop], query))
+    if token_at(left, 2).upper == "FROM":
+        condition = f"{left[1].text} {_SIGNS[tokens[i].upper]} ({text_of(right)})"
+        query = f"SELECT DISTINCT * FROM ({text_of(left)}) WHERE {condition}"
+        yield Restated(put(tokens[opening:stop], query))
 
 
-def _other_joins(tokens: Sequence[Token], i: int) -> Iterator[tuple[int, str]]:
+def _without_table(tokens: Sequence[Token], i: int, node: Any) -> Iterator[str]:
+    """`day` for events.day, if events has another alias."""
+    is_table = len(node.parts) == 2 and tokens[i].name == node.table
+    if is_table and token_at(tokens, i + 1).is_symbol("."):
+        yield put(tokens[i : i + 2], "")
+
+
+def _without_recursive(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+    """A CTE of WITH RECURSIVE as another one."""
+    if tokens[i].upper == "RECURSIVE":
+        yield put(tokens[i : i + 1], "")
+
+
+def _without_limit(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+    """All rows, without LIMIT and OFFSET."""
+    if tokens[i].upper in {"LIMIT", "OFFSET"} and 0 < i < len(tokens) - 1:
+        text = tokens[0].source
+        yield text[: tokens[i - 1].end] + text[tokens[i + 1].end :]
+
+
+def _other_joins(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
     """An outer join as a LEFT JOIN, perhaps with its tables exchanged, or as an inner join."""
     side = tokens[i].upper
-    if side not in {"LEFT", "RIGHT", "FULL"}:
-        return
-    join = i + 1 + (tokens[i + 1].upper == "OUTER")
-    if tokens[join].upper != "JOIN":
+    join = i + 1 + (token_at(tokens, i + 1).upper == "OUTER")
+    if side not in {"LEFT", "RIGHT", "FULL"} or token_at(tokens, join).upper != "JOIN":
         return
     begin = max((j + 1 for j in range(i) if tokens[j].upper == "FROM"), default=None)
     ends = (j for j in range(join, len(tokens)) if tokens[j].upper in {"ON", "USING"})
@@ -194,12 +171,29 @@ def _other_joins(tokens: Sequence[Token], i: int) -> Iterator[tuple[int, str]]:
     if end is None and not is_natural:
         return
     if side == "FULL":
-        yield i, put(tokens[i : join + 1], "LEFT JOIN")
+        yield put(tokens[i : join + 1], "LEFT JOIN")
     if side != "LEFT" and begin and end and not is_natural:
         left, right = text_of(tokens[begin:i]), text_of(tokens[join + 1 : end])
         exchanged = put(tokens[begin:end], f"{right} LEFT JOIN {left}")
-        yield i, Restated(exchanged) if side == "RIGHT" else exchanged
-    yield i, put(tokens[i : join + 1], "JOIN")
+        yield Restated(exchanged) if side == "RIGHT" else exchanged
+    yield put(tokens[i : join + 1], "JOIN")
+
+
+# The kinds of nodes that are refused, and how one is spelled otherwise at a token, if it is there.
+_SPELLINGS: tuple[tuple[Any, Callable[[Sequence[Token], int, Node], Iterator[str]]], ...] = (
+    (exp.Cast, _tried),
+    (exp.IntDiv, _floored),
+    ((exp.RegexpLike, exp.RegexpFullMatch), _matched),
+    (exp.Union, _united),
+    ((exp.Intersect, exp.Except), _with_in),
+    (exp.Column, _without_table),
+    (exp.Literal, _other_literal),
+    (exp.Literal, _as_truth),
+    ((exp.DateFromParts, exp.StrToTime), _as_literal),
+    (exp.Table, _without_recursive),
+    ((exp.Limit, exp.Offset), _without_limit),
+    (exp.Join, _other_joins),
+)
 
 
 def _operand(tokens: Sequence[Token], end: int) -> int:

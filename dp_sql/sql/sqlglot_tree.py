@@ -113,9 +113,13 @@ def projection(text: str) -> Node | None:
         tree = tree_of(f"SELECT {text}")
     except Unreadable:
         return None
-    parts = {key for key, value in tree.args.items() if value}
     found = tree.args.get("expressions") or []
-    return found[0] if len(found) == 1 and parts == {"expressions"} else None
+    return found[0] if len(found) == 1 and parts_of(tree) == {"expressions"} else None
+
+
+def parts_of(node: Node) -> set[str]:
+    """The names of the parts that a node has."""
+    return {key for key, value in node.args.items() if value}
 
 
 def to_sql(node: Node) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 import dp_sql
 from dp_sql.errors import ArgumentError
-from dp_sql.privacy.plans.own_values import own_values
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.plans.own_values import with_own_values
 from dp_sql.sql.sqlglot_tree import projection
 
 TABLES = """
@@ -216,5 +217,6 @@ def test_a_part_of_a_date_has_these_values_and_no_others(part: str) -> None:
     )
     found = duckdb.sql(f"SELECT DISTINCT {read} AS v FROM ({days}) WHERE v IS NOT NULL").fetchall()
     kind = "VARCHAR" if part.endswith("name") else "BIGINT"
-    written = [one.strip("'") for one in own_values(tree, kind, lambda _: "TIMESTAMP")]
+    value = with_own_values(Value("", kind), tree, lambda _: Value("d", "TIMESTAMP"))
+    written = [one.strip("'") for one in value.own_values]
     assert {str(value) for (value,) in found} == {*written} and len(written) == len(found)

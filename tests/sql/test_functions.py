@@ -14,7 +14,7 @@ import pytest
 
 import dp_sql
 from dp_sql.errors import ArgumentError
-from dp_sql.sql import literals, ranges, shape
+from dp_sql.sql import ranges, readers, shape
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import MechanismRows
@@ -30,7 +30,7 @@ class People(Shape):
     """How many people have an item at all."""
 
     registry = "tested"
-    columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
+    columns: ClassVar = {"item": readers.read_expression, "privacy_unit": readers.read_reference}
     reads_rows_once = True
     takes: ClassVar = {"__dp_people": "BIGINT"}
     udfs: ClassVar = {"__dp_sql_people": "BIGINT"}
@@ -39,7 +39,7 @@ class People(Shape):
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> People:
-        return cls(epsilon=given.read("epsilon", literals.read_epsilon), beta=ranges.DEFAULT_BETA)
+        return cls(epsilon=given.read("epsilon", readers.read_epsilon), beta=ranges.DEFAULT_BETA)
 
     def value_type(self, types: Any) -> str:
         return "BIGINT"

@@ -24,7 +24,7 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import MAX_STRING, MAX_TEXT_BYTES, Value, bounded
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.sqlglot_tree import Node, parsed_text
+from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of
 from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import (
     DATED,
@@ -207,7 +207,7 @@ def _read(node: Node) -> tuple[str, list[Node]]:
         given[1] = given[1].copy()  # RE2 reads (?i) as the option
         given[1].set("this", f"(?i){given[1].this}")
         keys += f" {_OPTIONS[type(node)]}"
-    if any(value and key not in {*keys.split(), *FLAGS} for key, value in node.args.items()):
+    if parts_of(node) - {*keys.split(), *FLAGS}:
         raise refuse(node, f"{name} is supported here only in its basic form")
     if isinstance(node, exp.Pad) and node.args.get("is_left"):
         name = "lpad"
@@ -267,7 +267,7 @@ def _column(name: str, kind: str, node: Node, value: Value) -> Value:
     if kind in _PER_SECOND:
         return _since_1970(name, kind, node, value)
     if kind == "list" or (name == "length" and value.type.endswith("[]")):
-        return listed(name, value, node)
+        return bounded_list(name, value, node)
     if kind == "double":
         if family(value.type) not in NUMBERS:
             raise refuse(node, f"{name} takes a number, not {value.type}")
@@ -316,7 +316,7 @@ def _string(name: str, kind: str, value: Value, node: Node) -> Value:
     return bounded(value)
 
 
-def listed(name: str, value: Value, node: Node) -> Value:
+def bounded_list(name: str, value: Value, node: Node) -> Value:
     """A list as functions read it: NULL where it is too long."""
     kind = value.type.removesuffix("[]")
     if kind == value.type or kind not in {"VARCHAR", *UP_TO_64_BITS}:

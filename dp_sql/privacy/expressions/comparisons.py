@@ -16,8 +16,8 @@ from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.literals import interval, is_double, number_of
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
-from dp_sql.sql.formatting import decimal, literal
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.formatting import decimal, literal, places_of
+from dp_sql.sql.sqlglot_tree import Node, parts_of
 from dp_sql.sql.types import (
     BINARY_TYPES,
     INTEGER_RANGES,
@@ -45,9 +45,7 @@ _LITERALS = {
 
 def beside(value: Value, constant: Node, schema: Schema) -> tuple[str, str]:
     """A value and a literal as they are compared: no cast of the value can fail."""
-    while isinstance(constant, exp.Paren):
-        constant = constant.this
-    kind, found = family(value.type), None
+    constant, kind, found = constant.unnest(), family(value.type), None
     match constant:
         case exp.Null():
             found = value.sql, "NULL"
@@ -71,7 +69,7 @@ def beside(value: Value, constant: Node, schema: Schema) -> tuple[str, str]:
 
 def _cast_beside(value: Value, constant: Node, schema: Schema) -> tuple[str, str] | None:
     """DATE '2024-01-31' and its like: a literal that says its type."""
-    if any(part and key not in {"this", "to"} for key, part in constant.args.items()):
+    if parts_of(constant) - {"this", "to"}:
         return None
     kind, string = constant.args["to"].sql(dialect="duckdb").upper(), constant.this.this
     kind = TYPE_ALIASES.get(kind, kind if kind in _FROM_TEXT | {"VARCHAR"} else None)
@@ -129,7 +127,7 @@ def _decimal_beside(value: Value, kind: str, number: Fraction) -> tuple[str, str
         digits, has = digits_of(value.type)
         if (number * 10**has).denominator == 1 and abs(number) < 10 ** (digits - has):
             return value.sql, f"CAST({literal(decimal(number, has))} AS {value.type})"
-        places = max(has, _places(number))
+        places = max(has, places_of(number, MOST_DIGITS))
         fits = digits - has + places <= MOST_DIGITS
     else:
         places, fits = 18, kind in UP_TO_64_BITS
@@ -142,7 +140,7 @@ def _decimal_beside(value: Value, kind: str, number: Fraction) -> tuple[str, str
 
 def _floating(number: Fraction, kind: str, double: bool) -> str:
     """A number as DuckDB brings it to a floating type: by way of the literal's own type."""
-    places = _places(number)
+    places = places_of(number, MOST_DIGITS)
     scaled = number * 10**places
     if double or scaled.denominator != 1 or abs(scaled) >= 10**MOST_DIGITS:
         return f"CAST({literal(repr(float(number)))} AS {kind})"
@@ -151,9 +149,3 @@ def _floating(number: Fraction, kind: str, double: bool) -> str:
     else:
         own = next((k for k in ("INTEGER", "BIGINT") if _holds(k, number)), "HUGEINT")
     return f"CAST(CAST({literal(decimal(number, places))} AS {own}) AS {kind})"
-
-
-def _places(number: Fraction) -> int:
-    """How many places behind the point a number needs, as far as decimals go."""
-    every = range(MOST_DIGITS + 1)
-    return next((n for n in every if (number * 10**n).denominator == 1), MOST_DIGITS + 1)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from dp_sql.errors import guessed
-from dp_sql.privacy.expressions.calls import applied, listed
+from dp_sql.privacy.expressions.calls import applied, bounded_list
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.literals import is_double, is_literal, whole_number
 from dp_sql.privacy.expressions.scope import Scope
@@ -72,7 +72,7 @@ def _place(node: Node | None, missing: int) -> int:
 
 
 def _slice(node: Node, value: Value, low: int, high: int) -> Value:
-    value = bounded(value) if value.type == "VARCHAR" else listed("A slice", value, node)
+    value = bounded(value) if value.type == "VARCHAR" else bounded_list("A slice", value, node)
     return value._replace(sql=f"system.main.array_slice({value.sql}, {low}, {high})", origin=None)
 
 
@@ -81,7 +81,7 @@ def _element(node: Node, value: Value, place: int) -> Value:
     if value.type == "VARCHAR":
         read = bounded(value)
         return read._replace(sql=f"{word}({read.sql}, {place})", origin=None)
-    read = listed("An element", value, node)
+    read = bounded_list("An element", value, node)
     return _own(f"{word}({read.sql}, {place})", value.type.removesuffix("[]"))
 
 

@@ -9,24 +9,16 @@ node with any other part is refused: a part that is not read would change the qu
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 
 from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.literals import is_literal
-from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS
 from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.unsupported import is_aggregate, shown, unsupported
 from dp_sql.privacy.expressions.value import Value, bounded
-from dp_sql.privacy.refusals import (
-    BY_PARAMETER,
-    FIRST_ROW,
-    OF_EACH_PERSON,
-    PER_PERSON,
-    WAY_OUT,
-    Refused,
-    refuse,
-)
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.privacy.refusals import Refused, refuse
+from dp_sql.sql.sqlglot_tree import Node, parts_of
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, UNSHOWN, family, same_bits
 
 _Compile = Callable[[Node, Scope], Value]
@@ -60,7 +52,7 @@ def compiled(node: Node, scope: Scope) -> Value:
             return _named(node, scope)
     except RecursionError:
         raise refuse(node, "This is nested too deeply") from None
-    raise _unsupported(node)
+    raise unsupported(node)
 
 
 def _short_enough(node: Node, value: Value) -> Value:
@@ -69,91 +61,9 @@ def _short_enough(node: Node, value: Value) -> Value:
     return value
 
 
-def is_aggregate(node: Node) -> bool:
-    """Whether a node is a call of an aggregate; count(*) has another name in stored views."""
-    named = isinstance(node, exp.Anonymous) and node.name.lower() == "count_star"
-    of_rows = isinstance(node, exp.Filter) and isinstance(node.this, exp.AggFunc)
-    return named or of_rows or isinstance(node, exp.AggFunc)
-
-
-_ARITHMETIC = (
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.BitwiseXor,
-    exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift,
-)  # fmt: skip
-# What messages call an expression; functions go by their names.
-_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
-    (_ARITHMETIC, "Arithmetic on columns"),
-    ((exp.Subquery, exp.SubqueryPredicate, exp.Query), "A subquery"),
-    ((exp.Literal, exp.Null, exp.Boolean), "A constant without a column"),
-    (exp.DPipe, "The operator ||"),
-    (exp.Interval, "An interval in this place"),
-    (exp.Window, "A window function"),
-    (exp.Rollup, "ROLLUP"),
-    (exp.Cube, "CUBE"),
-    (exp.GroupingSets, "GROUPING SETS"),
-    ((exp.NullSafeEQ, exp.NullSafeNEQ), "IS DISTINCT FROM"),
-    (exp.Between, "BETWEEN"),
-    (exp.In, "IN"),
-    (exp.Case, "CASE"),
-    (exp.Cast, "A cast"),
-)
-AS_ELEMENTS = "Write … FROM …, unnest({}) AS u(element), and name element."
-
-
-def _shown(node: Node) -> str:
-    found = next((word for kinds, word in _WORDS if isinstance(node, kinds)), None)
-    name = node.sql("duckdb", unsupported_level=ErrorLevel.IGNORE).partition("(")[0].lower()
-    if found is None and isinstance(node, exp.Func) and name.isidentifier():
-        return f"The function {name}"
-    return found or "This expression"
-
-
-def _unsupported(node: Node) -> Exception:
-    if isinstance(node, exp.Explode) and isinstance(node.this, exp.Column):
-        listed = node.this.sql(dialect="duckdb")
-        return refuse(node, "unnest is not supported here", AS_ELEMENTS.format(listed))
-    why = "dp_sql cannot prove that it depends on one row alone and never fails"
-    if isinstance(node, _ARITHMETIC):
-        if (query := node.find(exp.Subquery)) is not None:
-            return _unsupported(query)
-        why = "it fails on some values, and the error would reveal a row"
-    if is_aggregate(node) or isinstance(node, exp.Window):
-        hint = FIRST_ROW if isinstance(node, exp.Window) else PER_PERSON
-        return refuse(node, f"{_shown(node)} is not supported here: it reads other rows", hint)
-    refusal = refuse(node, f"{_shown(node)} is not supported here: {why}")
-    if isinstance(node, exp.Subquery):
-        refusal.hint = (
-            "Ask for its value first, with a DP function if it reads people's rows, "
-            "and write it here."
-        )
-        own = {table.alias_or_name.lower() for table in node.find_all(exp.Table)}
-        if any(column.table.lower() not in {"", *own} for column in node.find_all(exp.Column)):
-            refusal.hint = OF_EACH_PERSON
-    if isinstance(node, exp.Anonymous) and node.name.lower() == "getvariable":
-        refusal.hint = BY_PARAMETER
-    if isinstance(node, exp.Anonymous) and (near := _mistyped(node.name.lower())):
-        refusal.names, refusal.hint = [near], f"Did you mean {near}? {WAY_OUT}"
-    return refusal
-
-
-# DuckDB's own functions whose names are nearly those of others.
-_OTHERS = {
-    "array_has_any", "bit_count", "bit_position", "epoch_ns", "list_concat", "list_last",
-    "make_timestamp_ns", "make_timestamptz", "map_contains", "union_extract", "variant_contains",
-}  # fmt: skip
-
-
-def _mistyped(name: str) -> str:
-    """The function whose name is nearly this one, which is none of DuckDB's; or ""."""
-    import difflib  # for errors alone
-
-    near = difflib.get_close_matches(name, [*FUNCTIONS, *FUNCTION_ALIASES], 1, 0.8)
-    return near[0] if near and name not in _OTHERS else ""
-
-
 def _only(node: Node, parts: str) -> None:
-    if any(value and key not in parts.split() for key, value in node.args.items()):
-        raise refuse(node, f"{_shown(node)} is supported here only in its basic form")
+    if parts_of(node) - {*parts.split()}:
+        raise refuse(node, f"{shown(node)} is supported here only in its basic form")
 
 
 def settled(value: Value, node: Node) -> Value:
@@ -208,7 +118,7 @@ def _named(node: Node, scope: Scope) -> Value:
         return arithmetic.in_zone(node, given[0], given[1], scope)
     if scope.as_written is None and word in {"now", "today", "get_current_timestamp"} and not given:
         return choices.now(node, scope)
-    raise _unsupported(node)
+    raise unsupported(node)
 
 
 def _of_main(node: Node, scope: Scope) -> Value:
@@ -228,7 +138,7 @@ def _part(node: Node, part: Node, of: Node, scope: Scope) -> Value:
 def _coalesce(node: Node, scope: Scope) -> Value:
     others = node.expressions
     if scope.as_written is not None and (len(others) != 1 or not is_literal(others[0])):
-        raise _unsupported(node)
+        raise unsupported(node)
     return choices.first(node, scope)
 
 

@@ -15,7 +15,7 @@ from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.sqlglot_tree import Node, parts_of
 from dp_sql.sql.types import DATED, MOST_DIGITS, NUMBERS, TYPE_ALIASES
 
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
@@ -29,7 +29,7 @@ def is_literal(node: Node) -> bool:
     """Whether a node is a constant in the statement."""
     inner = node.this
     match node:
-        case exp.Paren() | exp.Neg() if any(node.args[k] for k in node.args if k != "this"):
+        case exp.Paren() | exp.Neg() if parts_of(node) - {"this"}:
             return False
         case exp.Paren():
             return is_literal(inner)
@@ -97,8 +97,7 @@ def interval_units(node: Node, of: Node) -> tuple[int, str]:
     written = f"{inner.this} {unit.name if unit else ''}" if isinstance(inner, exp.Literal) else ""
     found = _INTERVAL.fullmatch(written) if isinstance(of, exp.Interval) else None
     word = found[2].lower().removesuffix("s") if found else ""
-    unread = [part for key, part in of.args.items() if key not in {"this", "unit"} and part]
-    if found is None or unread or word not in UNITS:
+    if found is None or parts_of(of) - {"this", "unit"} or word not in UNITS:
         hint = "For example: INTERVAL 30 DAY."
         raise refuse(node, "An interval of one unit is supported here", hint)
     return (-int(found[1]) if negative else int(found[1])), word

@@ -12,7 +12,7 @@ from dp_sql.privacy.expressions.literals import constant, is_double, is_literal,
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.sqlglot_tree import Node, parts_of
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, UP_TO_64_BITS, family
 
 # Types with an order and an equality that fail on no value, and a string for every value.
@@ -168,9 +168,9 @@ def _same_row(node: Node, row: Node, others: Sequence[Node], scope: Scope) -> Va
     scope.only_analysts(node, "Rows are not compared here")
     found = []
     for one in (row, *others):
-        parts = {key for key, value in one.args.items() if value}
         same_length = len(one.expressions) == len(row.expressions)
-        if not isinstance(one, exp.Tuple) or parts != {"expressions"} or not same_length:
+        is_row = isinstance(one, exp.Tuple) and parts_of(one) == {"expressions"}
+        if not (is_row and same_length):
             raise refuse(
                 node, "Write as many values in brackets on both sides, as in (a, b) = (1, 2)"
             )
@@ -201,16 +201,15 @@ def _one_of(node: Node, value: Value, choices: Sequence[Node], scope: Scope) -> 
 def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
     if scope.matched is not None and (found := scope.matched(query, value)) is not None:
         return found
-    listed = scope.listed(query)
-    if listed.type != value.type and {listed.type, value.type} <= UP_TO_64_BITS:
-        integers = f"SELECT CAST(c AS HUGEINT) FROM {listed.sql} AS __dp_integers(c)"
+    column = scope.public_column(query)
+    if column.type != value.type and {column.type, value.type} <= UP_TO_64_BITS:
+        integers = f"SELECT CAST(c AS HUGEINT) FROM {column.sql} AS __dp_integers(c)"
         return boolean(f"CAST({value.sql} AS HUGEINT) IN ({integers})")
-    if listed.type != value.type or family(value.type) not in COMPARABLE:
-        raise refuse(
-            node, f"IN compares {value.type} with {listed.type}; both must have the same type"
-        )
-    value = under(agree(node, value, listed), value)
-    return boolean(f"{value.sql} IN {listed.sql}")
+    if column.type != value.type or family(value.type) not in COMPARABLE:
+        why = f"IN compares {value.type} with {column.type}; both must have the same type"
+        raise refuse(node, why)
+    value = under(agree(node, value, column), value)
+    return boolean(f"{value.sql} IN {column.sql}")
 
 
 def like_escaped(node: Node, scope: Scope) -> Value:
@@ -224,8 +223,8 @@ def like_escaped(node: Node, scope: Scope) -> Value:
     ):
         why = "ESCAPE takes an escape character in quotes here, no letter"
         raise refuse(node, why, "For example: LIKE '50!%' ESCAPE '!'.")
-    parts = {key for key, value in inner.args.items() if value}
-    if not isinstance(inner, exp.Like | exp.ILike) or not parts <= {"this", "expression", "negate"}:
+    known = {"this", "expression", "negate"}
+    if not isinstance(inner, exp.Like | exp.ILike) or parts_of(inner) - known:
         raise refuse(node, "ESCAPE is supported only after LIKE and ILIKE")
     return like_pattern(inner, scope, escape.this)
 
@@ -251,7 +250,7 @@ def chosen(node: Node, scope: Scope) -> Value:
     value = None if is_if or node.this is None else scope.operand(node.this)
     branches, default = [node] if is_if else node.args["ifs"], "false" if is_if else "default"
     for branch in branches:
-        if any(v and k not in {"this", "true", "false"} for k, v in branch.args.items()):
+        if parts_of(branch) - {"this", "true", "false"}:
             raise refuse(branch, "This form of CASE is not supported here")
     results = [scope.argument(branch.args["true"]) for branch in branches]
     otherwise = node.args.get(default)

@@ -18,21 +18,21 @@ from dp_sql.sql.sqlglot_tree import Node
 class Scope(NamedTuple):
     """What an expression may use.
 
-    compile: compiles an expression: compiler.compiled.
+    compile: compiles an expression: expression_compiler.compiled.
     column: finds a column by its parts, or refuses it.
     schema: what the engine is asked, over no rows: types, and which constants it can read.
-    listed: the values of a public one-column query, or a refusal.
+    public_column: compiles a public query of one column, the right side of IN, or refuses it.
     now: the time of the statement.
     aggregate: compiles an aggregate, where one is allowed.
     as_written: for owners, takes an expression that cannot be compiled as it is written.
-    matched: in WHERE, whether a row has a match in a query: EXISTS, or IN for a value. None for IN
-    over public tables.
+    matched: in WHERE, compiles EXISTS, and IN for a value: whether a row has a match in a query. It
+        returns None for IN over public tables.
     """
 
     compile: Callable[[Node, Scope], Value]
     column: Callable[[exp.Column], Value]
     schema: Schema
-    listed: Callable[[Node], Value]
+    public_column: Callable[[Node], Value]
     now: Callable[[], datetime] | None = None
     aggregate: Callable[[Node], Value] | None = None
     as_written: Callable[[Node], Value] | None = None

@@ -19,13 +19,14 @@ class Value(NamedTuple):
         For an analyst's VALUES: "VALUES" with the literals of the column, and no name.
     is_person: whether it is the privacy unit of its row.
     collation: how its strings are compared, as collations.py names it.
-    bound: the most bytes of a string, or the years from 0 to the farthest date, also of the two
-        between which an interval lies; None: not known.
+    bound: of a string, the most bytes that it can have; of a date, how many years it can be from
+        the year 0; of an interval, the same of the dates between which it lies. None: not known.
     literal: the SQL of a literal whose type depends on what is beside it.
     is_unnested: whether it is a list of which each element becomes a row.
     image: of an item or key that is computed from one column alone: that column, and the SQL over
         its values in a column `item`.
-    own_values: of an item or key, literals of all its values, where its form alone tells them.
+    own_values: of an item or key, literals of all values that it can have, if its form alone says
+        so, as that of month(day).
     day_part: of a part of a date that has such values, its name and the SQL of the date; or ().
     """
 
@@ -47,8 +48,8 @@ class Value(NamedTuple):
         return self.literal or f"(SELECT CAST(NULL AS {self.type}))"
 
     @property
-    def written(self) -> tuple[str, ...]:
-        """The literals of a column that the statement writes out; () of another."""
+    def row_literals(self) -> tuple[str, ...]:
+        """The literals of a column of VALUES; () of another column."""
         return self.origin[0][1:] if self.origin and not self.origin[1] else ()
 
     @property

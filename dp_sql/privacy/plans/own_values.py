@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.expression_compiler import PART_NODES
 from dp_sql.privacy.expressions.literals import is_literal
+from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import Values, list_values
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, to_sql
@@ -50,34 +51,25 @@ class OwnValues(NamedTuple):
         return f"[{', '.join(self.literals)}]"
 
 
-def own_values(tree: Node, kind: str, type_of: Callable[[Node], str]) -> tuple[str, ...]:
-    """Literals of the values, other than NULL, of an expression of this type; () if not known.
+def with_own_values(value: Value, tree: Node, part_of: Callable[[Node], Value]) -> Value:
+    """An expression's value with literals of all that it can be other than NULL, if they are known.
 
-    type_of: the type of a part of the expression.
+    part_of: a part of the expression, without SQL and type if it cannot be compiled.
     """
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
+    tree, kind = tree.unnest(), value.type
     if kind == "BOOLEAN":
-        return BOOLEANS
+        return value._replace(own_values=BOOLEANS)
     if isinstance(tree, exp.Case | exp.If):
-        return _results(tree)
+        return value._replace(own_values=_results(tree))
     name = _name(tree)
     known = {"BIGINT": _RANGES, "VARCHAR": _NAMES}.get(kind, {}).get(name)
+    of = Value("", "") if known is None else part_of(_read(tree))
     # The hour of the TIME 24:00:00 is 24, and the parts of an INTERVAL have other ranges.
-    if known is None or not type_of(_read(tree)).startswith(("DATE", "TIMESTAMP")):
-        return ()
-    return tuple(str(value) if kind == "BIGINT" else literal(str(value)) for value in known)
-
-
-def day_part(tree: Node, sql_of: Callable[[Node], str]) -> tuple[str, ...]:
-    """The name of the part of a date that an expression is, and the SQL of the date; or ()."""
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    name = _name(tree)
-    if name not in {*_RANGES, *_NAMES} - {"hour", "minute", "second"}:
-        return ()
-    sql = sql_of(_read(tree))
-    return (name, sql) if sql else ()
+    if known is None or not of.type.startswith(("DATE", "TIMESTAMP")):
+        return value
+    own = tuple(str(one) if kind == "BIGINT" else literal(str(one)) for one in known)
+    part = () if name in {"hour", "minute", "second"} else (name, of.sql)
+    return value._replace(own_values=own, day_part=part)
 
 
 def _read(tree: Node) -> Node:

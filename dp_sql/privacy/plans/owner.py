@@ -134,8 +134,6 @@ def _no_unit(refusal: NotPrivate, select: DpSelect, unit: Reference, source: Sou
     """
     if "is not a column of the source" not in refusal.message:
         return refusal
-    import difflib  # for errors alone
-
     name = folded(unit.parts[-1])
     columns = {
         own: part.value(i).origin_name
@@ -144,7 +142,7 @@ def _no_unit(refusal: NotPrivate, select: DpSelect, unit: Reference, source: Sou
         if own
     }
     near = [own for own, origin in columns.items() if origin == name]
-    near = near or difflib.get_close_matches(name, columns, 1, _MISTYPED)
+    near = near or [*filter(None, [guessed(name, columns, _MISTYPED)])]
     hint = f"Did you mean {near[0]}?" if near else _A_UNIT
     instead = select.renamed(unit.parts[-1], unit.position, [*map(shown_name, near)])
     return select.refused(refusal.message, unit.position, hint, NotPrivate, instead)

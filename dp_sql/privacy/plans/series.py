@@ -10,7 +10,7 @@ from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.literals import target
 from dp_sql.privacy.plans.domains import Values
 from dp_sql.privacy.relations.constants import Now, series_of
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.sqlglot_tree import Node, parts_of
 
 
 def series_values(tree: Node, schema: Schema, now: Now) -> Values | None:
@@ -30,23 +30,16 @@ def _series(tree: Node) -> tuple[Node, str] | None:
     """The series that a query lists and the type that it is cast to ("": none)."""
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1:
         return None
-    parts = {key for key, value in tree.args.items() if value}
     item, kind = tree.expressions[0].unalias(), ""
     if isinstance(item, exp.Cast) and (kind := target(item)):
         item = item.this
     source = tree.args.get("from_")
     if source is None:
-        is_plain = parts == {"expressions"} and isinstance(item, exp.Explode)
-        return (item.this, kind) if is_plain and _is_alone(item) else None
-    table = source.this
-    alias = table.args.get("alias")
-    names = [column.name for column in (alias.args.get("columns") if alias else None) or []]
-    is_all = isinstance(item, exp.Star) and _is_alone(item, "")
+        is_plain = parts_of(tree) == {"expressions"} and isinstance(item, exp.Explode)
+        return (item.this, kind) if is_plain and parts_of(item) == {"this"} else None
+    table, names = source.this, source.this.alias_column_names
+    is_all = isinstance(item, exp.Star) and not parts_of(item)
     is_column = isinstance(item, exp.Column) and [item.name] == names and not item.table
-    is_table = isinstance(table, exp.Table) and _is_alone(table, "this alias")
-    is_plain = parts <= {"expressions", "from_"} and is_table and (is_all or is_column)
-    return (table.this, kind) if is_plain else None
-
-
-def _is_alone(node: Node, parts: str = "this") -> bool:
-    return all(key in parts.split() for key, value in node.args.items() if value)
+    is_table = isinstance(table, exp.Table) and parts_of(table) <= {"this", "alias"}
+    is_plain = parts_of(tree) == {"expressions", "from_"} and (is_all or is_column)
+    return (table.this, kind) if is_plain and is_table else None

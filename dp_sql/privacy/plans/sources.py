@@ -30,11 +30,10 @@ from dp_sql.privacy.plans.other_names import (
     refuse_answers,
     without_aliases,
 )  # fmt: skip
-from dp_sql.privacy.plans.own_values import BOOLEANS, day_part, own_values
+from dp_sql.privacy.plans.own_values import BOOLEANS, with_own_values
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
-from dp_sql.privacy.refusals import Refused, Unbound
-from dp_sql.privacy.relations.declared_tables import inexact, is_time, no_amount
+from dp_sql.privacy.refusals import Refused, Unbound, inexact, is_time, no_amount
 from dp_sql.privacy.relations.from_clause import From, row_wise
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation
@@ -42,10 +41,10 @@ from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.given import PublicQuery, Reference
-from dp_sql.sql.literals import EVERY_ROW
 from dp_sql.sql.other_forms import field_of_json, other_forms
+from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.spellings import respelled
-from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql, tree_of
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, to_sql, tree_of
 from dp_sql.sql.tokens import folded, matching, token_at, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
@@ -117,7 +116,7 @@ class Source(NamedTuple):
     def shared(
         self, reads: Sequence[CallRows]
     ) -> tuple[Sequence[Written], Sequence[Shared | None]]:
-        """What the calls read, and for each call which of it, if not a source of its own.
+        """The sources that the calls read; if it is one for all, also the item of each call in it.
 
         Calls share a source unless a join in it multiplies rows: how many rows it makes, and which
         rows of a person it keeps, depends on the columns that are needed.
@@ -231,8 +230,7 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
         tree = tree_of(sql)
         if not isinstance(tree, exp.Select):
             raise NotPrivate("The source of a DP call must be one SELECT.")
-        parts = {"expressions", "from_", "joins", "where"}
-        if any(value and key not in parts for key, value in tree.args.items()):
+        if parts_of(tree) - {"expressions", "from_", "joins", "where"}:
             raise NotPrivate("The source of a DP call is FROM and WHERE.")
         rows = compiler.from_clause(tree)
         if condition is None and (written := without_aliases(select, tree, rows)):
@@ -259,9 +257,8 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     try:
         value = row_wise(tree, scope)
         if not value.is_person:
-            known = own_values(tree, value.type, lambda part: _part_of(part, scope).type)
-            part = day_part(tree, lambda part: _part_of(part, scope).sql) if known else ()
-            value = value._replace(own_values=known or value.written, day_part=part)
+            value = value._replace(own_values=value.row_literals)
+            value = with_own_values(value, tree, lambda part: _part_of(part, scope))
         return value._replace(image=_image(tree, scope)) if value.origin is None else value
     except Unreadable:
         raise _unreadable(select) from None
@@ -365,20 +362,17 @@ _WORDS = {
 def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> QueryError:
     """A refusal in the class that users see, with its place."""
     kind = SourceError if isinstance(refusal, Unbound) else NotPrivate
+    message, hint, text = refusal.message, refusal.hint or "", select.text
     if (beside := not_a_column(refusal, select, position)) is not None:
         message, hint, instead = beside
-        return select.refused(message, position, hint, kind, instead)
-    if isinstance(refusal, Refused) and refusal.n_parts:
-        part = field_of_json(select.text, position, refusal.n_parts)
-        return select.refused(
-            refusal.message, position, refusal.hint or "", kind, [part] if part else []
-        )
-    if isinstance(refusal, Refused) and refusal.join:
+    elif isinstance(refusal, Refused) and refusal.n_parts:
+        instead = [*filter(None, [field_of_json(text, position, refusal.n_parts)])]
+    elif isinstance(refusal, Refused) and refusal.join:
         end = select.source[1]
-        instead = [f"{select.text[:end]} {refusal.join}{select.text[end:]}"]
-        return select.refused(refusal.message, position, refusal.hint or "", kind, instead)
-    instead = select.renamed(refusal.node.name, position, refusal.names)
-    instead += respelled(refusal.node, select.tokens, position)
-    shared = refusal.names if isinstance(refusal.node, exp.Join) else ()
-    instead += other_forms(select.text, position, shared)
-    return select.refused(refusal.message, position, refusal.hint or "", kind, instead)
+        instead = [f"{text[:end]} {refusal.join}{text[end:]}"]
+    else:
+        instead = select.renamed(refusal.node.name, position, refusal.names)
+        instead += respelled(refusal.node, select.tokens, position)
+        shared = refusal.names if isinstance(refusal.node, exp.Join) else ()
+        instead += other_forms(text, position, shared)
+    return select.refused(message, position, hint, kind, instead)

@@ -49,10 +49,10 @@ class Kept(NamedTuple):
 class GroupsFound(NamedTuple):
     """How groups are found by who is in them.
 
-    places: a SELECT of the list of those found, up to the relation of groups and people. keys: what
-    follows `__dp_sent` in a WITH clause, the relation of what was sent of keys, and of places: it
-    selects keys and places. again: the same, with keys that are read again. by: the order of the
-    keys. kinds: their types, by name.
+    places: a SELECT of the list of the groups found; a relation of groups and people follows it.
+    keys: a SELECT of keys and places behind `WITH __dp_sent AS …`, the keys as they were sent, and
+    their places. again: the same with the keys of the source, which it reads again. by: the order
+    of the keys. kinds: their types, by name.
     """
 
     places: str

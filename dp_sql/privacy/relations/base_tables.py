@@ -122,7 +122,7 @@ class Tables:
         """Take note of a view that was read."""
 
     def note_union(self, left: Rows, right: Rows) -> None:
-        """Take note of a UNION ALL whose sides hold other people's rows, or only one does."""
+        """Take note of a UNION ALL whose sides have the person in two types, or only one has it."""
 
     def note_people(self, left: str | None, right: str | None) -> None:
         """Take note of two types in which private tables that are read together have the person."""

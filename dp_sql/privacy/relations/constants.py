@@ -30,7 +30,7 @@ from dp_sql.privacy.relations.from_clause import Rows, column_name, only
 from dp_sql.privacy.relations.tree import Table
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.ranges import MAX_GROUPS
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.sqlglot_tree import Node, parts_of
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import DATED, EXACT_TYPES, TYPE_ALIASES, family
 
@@ -62,7 +62,7 @@ def literal_sql(node: Node) -> str | None:
             return "TRUE" if node.this else "FALSE"
         case exp.Neg() if (number := literal_sql(node.this)) and number[0].isdecimal():
             return f"-{number}"
-        case exp.Cast() if {key for key, part in node.args.items() if part} == {"this", "to"}:
+        case exp.Cast() if parts_of(node) == {"this", "to"}:
             kind, inner = node.args["to"].sql(dialect="duckdb"), literal_sql(node.this)
             kind = TYPE_ALIASES.get(kind, kind)
             if inner and family(kind) in EXACT_TYPES:
@@ -86,7 +86,7 @@ def constant_rows(node: Node, schema: Schema, now: Now) -> Rows | None:
         case exp.Table() if (series := _series(node, schema, now)) is not None:
             only(node, {"this", "alias", "joins"})
             return _rows(node, [[one] for one in series.values], [series.name], schema)
-        case exp.Select() if {key for key, part in node.args.items() if part} == {"expressions"}:
+        case exp.Select() if parts_of(node) == {"expressions"}:
             items = [one.unalias() for one in node.expressions]
             names = [column_name(one) for one in node.expressions]
             if isinstance(items[0], exp.Explode) and isinstance(items[0].this, exp.Array):

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from dp_sql.errors import ArgumentError, NotPrivate, SourceError
+from dp_sql.errors import NotPrivate, SourceError
 from dp_sql.privacy.catalog import (
     VARIABLE,
     NamedRelation,
@@ -25,26 +25,24 @@ from dp_sql.privacy.catalog import (
     SchemaName,
     view_body,
 )
-from dp_sql.privacy.expressions.expression_compiler import AS_ELEMENTS
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import Unbound, refuse
+from dp_sql.privacy.refusals import Unbound, inexact, refuse
 from dp_sql.privacy.relations.as_written import STORE_IT, as_written, check_sql
 from dp_sql.privacy.relations.base_tables import Tables, persons_rows, public_rows, read_as
 from dp_sql.privacy.relations.from_clause import From, Rows
 from dp_sql.privacy.relations.tree import Relation, Select, Table, relations_below
 from dp_sql.sql.formatting import full_name, literal
-from dp_sql.sql.grid import seconds_of
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, INTEGERS, family
+from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
 
 READERS = frozenset(
     {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json", "read_json_auto",
      "read_ndjson", "read_ndjson_auto"}
 )  # fmt: skip
-# Options that keep or drop rows by their place in a file, and columns that show a row's place.
 _PARQUET = re.compile(r"\.parquet(\?|$)", re.IGNORECASE)  # what DuckDB takes for a scan
 _ONE_PATH = re.compile(r"read_parquet\(('(?:[^'*?\[{]|'')*'), ")  # no pattern and no list
+# Options that keep or drop rows by their place in a file, and columns that show a row's place.
 _BY_PLACE = {"file_row_number", "skip", "ignore_errors", "store_rejects", "rejects_limit"}
 
 
@@ -233,47 +231,6 @@ def _scan(files: str, *options: str) -> str:
     """A scan of parquet files that skips no NaN, which their statistics do not count."""
     kept = [one for one in options if not one.lower().startswith("can_have_nan")]
     return f"read_parquet({', '.join([files, *kept, 'can_have_nan = true'])})"
-
-
-def no_amount(name: str, kind: str) -> ArgumentError:
-    """The refusal of an item that is neither an integer nor a decimal."""
-    why = "; sums of floating-point numbers are rounded" if family(kind) in BINARY_TYPES else ""
-    hint = f"Cast it first: TRY_CAST({name} AS DECIMAL(18, 2))."
-    if family(kind) == "VARCHAR":
-        hint = f"If it holds numbers, write TRY_CAST({name} AS DECIMAL(18, 2))."
-    if family(kind) == "BOOLEAN":
-        hint = f"To count where it is true, write CASE WHEN {name} THEN 1 ELSE 0 END."
-    if family(kind) == "INTERVAL":
-        hint = seconds_of(name)
-    elif is_time(kind):
-        hint = f"Add up a number instead, such as date_diff('day', DATE '2026-01-01', {name})."
-    return ArgumentError(
-        f"The item {name} has type {kind}; only integers and decimals can be added up{why}.",
-        hint=hint,
-    )
-
-
-def is_time(kind: str) -> bool:
-    """Whether a type is a date, a time or an interval: TRY_CAST would make all values NULL."""
-    return kind.startswith(("DATE", "TIME", "INTERVAL"))
-
-
-def inexact(what: str, name: str, kind: str) -> ArgumentError:
-    """The refusal of a column whose equality is not exact."""
-    if family(kind) not in BINARY_TYPES:
-        way = f"Cast it first, for example CAST({name} AS VARCHAR)."
-        if kind.endswith("]"):
-            way = AS_ELEMENTS.format(name)
-        return ArgumentError(
-            f"The {what} {name} has type {kind}, which is not supported here.",
-            hint="Supported are integers, decimals, strings, dates, times, booleans, UUIDs, blobs "
-            f"and ENUMs. {way}",
-        )
-    return ArgumentError(
-        f"The {what} {name} has type {kind}, whose equality is not exact: rounding or NaN would "
-        "decide what counts as the same.",
-        hint=f"Cast it first: TRY_CAST({name} AS DECIMAL(18, 2)), or CAST({name} AS VARCHAR).",
-    )
 
 
 def _is_one_file(table: Table, schema: Schema) -> bool:

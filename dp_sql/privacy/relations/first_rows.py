@@ -8,14 +8,14 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.expressions.expression_compiler import is_aggregate
 from dp_sql.privacy.expressions.literals import whole_number
+from dp_sql.privacy.expressions.unsupported import is_aggregate
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.privacy.relations.from_clause import Rows, only
 from dp_sql.privacy.relations.tree import Table
 from dp_sql.privacy.relations.tree_sql import Written
-from dp_sql.sql.sqlglot_tree import Node, parsed_text
+from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of
 from dp_sql.sql.tokens import folded
 
 
@@ -69,8 +69,8 @@ def _number(tree: exp.Select, part: str) -> str:
     clause = tree.args[part]
     number = None
     if isinstance(clause, exp.Limit | exp.Offset):
-        others = [key for key, value in clause.args.items() if value and key != "expression"]
-        number = None if others else whole_number(clause.expression)
+        is_plain = parts_of(clause) == {"expression"}
+        number = whole_number(clause.expression) if is_plain else None
     if number is None or not 0 <= number < 1 << 62:
         why = "LIMIT and OFFSET take a whole number here"
         raise refuse(clause, why, "For example: ORDER BY price DESC LIMIT 3.")

@@ -51,7 +51,11 @@ class Rows(NamedTuple):
         return self.person_type is not None
 
     def read_from(self) -> Rows:
-        """The same where of several columns with one name only the first has it, and none x_1."""
+        """The same as FROM reads it, where each name means one column.
+
+        Of several columns called x only the first has a name, and so has no column called x_1,
+        which DuckDB may call the second.
+        """
         twice = {name for name in self.names if name and self.names.count(name) > 1}
         if not twice:
             return self

@@ -291,7 +291,7 @@ def join_list(join: Node, source: From, scope_of: ScopeOf) -> bool:
     lateral = join.this
     node = lateral.this if isinstance(lateral, exp.Lateral) else lateral
     alias = lateral.args.get("alias")
-    names = [folded(column.name) for column in alias.args.get("columns") or []] if alias else []
+    names = [*map(folded, lateral.alias_column_names)]
     if isinstance(node, exp.Subquery) and isinstance(lateral, exp.Lateral):
         query = node.this
         items = query.expressions if isinstance(query, exp.Select) else []

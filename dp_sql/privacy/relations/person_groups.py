@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.calls import without_query
-from dp_sql.privacy.expressions.expression_compiler import is_aggregate, settled
+from dp_sql.privacy.expressions.expression_compiler import settled
 from dp_sql.privacy.expressions.predicates import boolean
 from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.unsupported import is_aggregate
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, refuse
 from dp_sql.privacy.relations.aliases import over_rows, usable, used

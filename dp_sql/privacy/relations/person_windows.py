@@ -60,20 +60,10 @@ def windowed(
     (part,) = named
     scope, n_own = scope_of(source), len(part.rows.values)
     columns = [part.value(i) for i in range(n_own)]
-    functions, found, marks = [], [], []
-    for i, node in enumerate(_windows(tree)):
-        try:
-            value, function = _function(node, scope, columns)
-        except Refused as refusal:
-            if not any("start" in inner.meta for inner in refusal.node.walk()):
-                refusal.offset = (span(node) or (None,))[0]
-            raise
-        functions.append(function)
-        found.append(value)
-        marks.append(f"{_MARK}{i}")
-        node.replace(exp.Paren(this=exp.column(marks[-1], quoted=True)))  # it has no name
+    found, functions = _marked(tree, scope, columns)
+    marks = [f"{_MARK}{i}" for i in range(len(found))]
     types = (*(one.type for one in columns), *(one.type for one in found))
-    relation = Windows(source.select(columns), tuple(functions), types)
+    relation = Windows(source.select(columns), functions, types)
     names = part.rows.names + ("",) * (len(types) - n_own)
     rows = Rows(relation, names, (*columns, *found), source.person_type)
     outer = From([FromPart(part.path, 0, rows)])
@@ -104,6 +94,25 @@ def windowed(
         outer.where += conditions(qualify.this, scope)
         tree.set("qualify", None)
     return tree, outer, scope
+
+
+def _marked(
+    tree: exp.Select, scope: Scope, columns: list[Value]
+) -> tuple[tuple[Value, ...], tuple[WindowFunction, ...]]:
+    """The window functions of a SELECT, which now has marks in their places.
+
+    What they read is added to `columns`.
+    """
+    pairs = []
+    for i, node in enumerate(_windows(tree)):
+        try:
+            pairs.append(_function(node, scope, columns))
+        except Refused as refusal:
+            if not any("start" in inner.meta for inner in refusal.node.walk()):
+                refusal.offset = (span(node) or (None,))[0]
+            raise
+        node.replace(exp.Paren(this=exp.column(f"{_MARK}{i}", quoted=True)))  # it has no name
+    return tuple(value for value, _ in pairs), tuple(function for _, function in pairs)
 
 
 def _not_here(tree: exp.Select, source: From, scope: Scope) -> Refused:

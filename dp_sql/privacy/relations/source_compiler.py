@@ -207,7 +207,7 @@ class Compiler:
             raise other_form(node) or refuse(node, why, ALLOWED)
         if alias is not None:
             path = (folded(alias.name),)
-            renamed = tuple(folded(column.name) for column in alias.args.get("columns") or [])
+            renamed = tuple(map(folded, node.alias_column_names))
             if len(renamed) > len(rows.names):
                 raise refuse(node, f"{alias.name} has only {len(rows.names)} columns", ALLOWED)
             rows = rows._replace(names=renamed + rows.names[len(renamed) :])
@@ -364,23 +364,19 @@ class Compiler:
     def scope(self, source: From) -> Scope:
         """What an expression over this FROM clause may use."""
 
-        def listed(query: Node) -> Value:
-            rows = self._public_column(query)
+        def public_column(query: Node) -> Value:
+            """A public query of one column, as the right side of IN."""
+            rows = self.query(query)
+            if rows.private or len(rows.values) != 1:
+                why = "IN (SELECT …) must select one column, from public tables only"
+                raise refuse(query, why, ALLOWED)
             found = self.computed(rows)
             source.looked_in.append((found.sql, found.tables))
             return rows.values[0]._replace(sql=f"({found.sql})")
 
         trusted = partial(self.tables.as_written, source) if self.tables.trusted else None
         schema, now = self.tables.schema, self.tables.now
-        return Scope(compiled, source.column, schema, listed, now, as_written=trusted)
-
-    def _public_column(self, query: Node) -> Rows:
-        """A public query of one column, as the right side of IN."""
-        rows = self.query(query)
-        if rows.private or len(rows.values) != 1:
-            why = "IN (SELECT …) must select one column, from public tables only"
-            raise refuse(query, why, ALLOWED)
-        return rows
+        return Scope(compiled, source.column, schema, public_column, now, as_written=trusted)
 
     def written(self, relation: Relation, *, every_row: bool = False) -> Written:
         """A relation as SQL; see tree_sql.written."""

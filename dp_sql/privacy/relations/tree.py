@@ -21,7 +21,7 @@ _COLUMN = re.compile(r"\br(\d+)c(\d+)\b")
 
 
 class PersonOf(NamedTuple):
-    """How a private table tells whose its rows are: by a column of it.
+    """The column of a private table that says whose each of its rows is.
 
     key: None: the column is the person. Else the rows belong to the people of `owner` with that
         column equal to this `key` of it.
@@ -125,7 +125,8 @@ class WindowFunction(NamedTuple):
     """A window function over one person's rows, whose columns are places of its relation.
 
     arguments: as SQL over c0, c1, …. partition: columns, of which one is the person. order: columns
-    and their ways, such as DESC NULLS LAST. has_ties: whether rows with equal keys are equals.
+    and their ways, such as DESC NULLS LAST. has_ties: whether rows with equal keys have the same
+    value, as with rank(); else the values of the other columns order these.
     """
 
     name: str
@@ -369,7 +370,7 @@ def relations_below(relation: Relation) -> Iterator[Relation]:
 
 
 def people_of(relation: Relation) -> tuple[PersonOf, ...]:
-    """How each private table that a relation reads tells whose its rows are, each once."""
+    """For each private table that a relation reads, once: the column that says whose a row is."""
     found: dict[PersonOf, None] = {}
     for one in relations_below(relation):
         of = _person_of(one) if isinstance(one, Table | LinkedTable) else None

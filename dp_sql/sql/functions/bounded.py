@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from dp_sql.sql import literals
+from dp_sql.sql import readers
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
@@ -28,7 +28,7 @@ _BIGINT = (-(1 << 63), (1 << 63) - 1)
 class Bounded(Shape):
     """One number, and a report on it."""
 
-    columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
+    columns: ClassVar = {"item": readers.read_expression, "privacy_unit": readers.read_reference}
     offer = "add report := true to get a lower bound with the answer"
     detailed_by = "report"
     largest: ClassVar[int]  # bound that a call may name
@@ -43,17 +43,17 @@ class Bounded(Shape):
         """Check that a fixed bound is not searched for as well."""
         taken = {"bound_selection": "bound", "contribution_bound": "bound"}
         given.check_taken(mechanism, {"max_contributions": "max_contributions", **taken})
-        epsilon = given.read("epsilon", literals.read_epsilon)
-        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
+        epsilon = given.read("epsilon", readers.read_epsilon)
+        beta = given.optional("beta", readers.read_beta, DEFAULT_BETA)
         bound: int | str | None = None
         if selections := mechanism.bound_selections or cls.selections:
-            selection = literals.choice(selections, selections[0])
+            selection = readers.choice(selections, selections[0])
             bound = given.optional("bound_selection", selection, selections[0])
-        contributions = literals.whole(cls.largest)
+        contributions = readers.whole(cls.largest)
         default = cls.open if bound in {DIFFERENCE, None} else DEFAULT_MAX_CONTRIBUTIONS
         most = given.optional("max_contributions", contributions, default)
         bound = given.optional("contribution_bound", contributions, bound)
-        report = given.optional("report", literals.read_boolean, False)
+        report = given.optional("report", readers.read_boolean, False)
         for other in ("bound_selection", "max_contributions"):
             if "contribution_bound" in given.arguments and other in given.arguments:
                 raise given.arguments["contribution_bound"].refuse(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, ClassVar
 
-from dp_sql.sql import literals
+from dp_sql.sql import readers
 from dp_sql.sql.functions.amount_sql import bucket
 from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded
 from dp_sql.sql.functions.vectors import PeopleOfGroups, RowsOfGroups
@@ -21,8 +21,8 @@ class Count(Bounded):
 
     registry = "count"
     columns: ClassVar = {
-        "item": literals.read_item_or_star,
-        "privacy_unit": literals.read_reference,
+        "item": readers.read_item_or_star,
+        "privacy_unit": readers.read_reference,
     }
     item_types = None
     counts_rows = takes_star = True

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
-from dp_sql.sql import literals
+from dp_sql.sql import readers
 from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
 from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
@@ -40,7 +40,7 @@ class CountDistinct(Bounded):
     def read(cls, given: Given, mechanism: Mechanism) -> Self:
         """Check also that the compiled kernels are available."""
         load_kernels(given.name)
-        sample = given.optional("sample_items", literals.read_sample, None)
+        sample = given.optional("sample_items", readers.read_sample, None)
         return replace(super().read(given, mechanism), sample_items=sample)
 
     def mechanism_arguments(self, mechanism: Mechanism) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
-from dp_sql.sql import literals
+from dp_sql.sql import readers
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.grid import Grid, check_written, grid_of
 from dp_sql.sql.mechanism_rows import MechanismRows
@@ -28,7 +28,7 @@ class _Quantiles(Shape):
     """
 
     registry = "quantile"
-    columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
+    columns: ClassVar = {"item": readers.read_expression, "privacy_unit": readers.read_reference}
     counts_rows = True
     item_types = None  # checked with the bounds
     takes: ClassVar = {"__dp_votes": "BIGINT[]"}
@@ -59,8 +59,8 @@ class _Quantiles(Shape):
         check_written({name: given.arguments[name] for name in _BOUNDS if name in given.arguments})
         quantiles, is_list = cls.asked(given)
         return cls(
-            epsilon=given.read("epsilon", literals.read_epsilon),
-            beta=given.optional("beta", literals.read_beta, DEFAULT_BETA),
+            epsilon=given.read("epsilon", readers.read_epsilon),
+            beta=given.optional("beta", readers.read_beta, DEFAULT_BETA),
             name=given.name, quantiles=quantiles, detailed=is_list,
         )  # fmt: skip
 
@@ -146,7 +146,7 @@ class Median(_Quantiles):
 
 def _read_quantiles(argument: Argument, what: str) -> tuple[tuple[Fraction, ...], bool]:
     """A number between 0 and 1, or a list of up to MAX_QUANTILES of them."""
-    parts = literals.elements(argument)
+    parts = readers.elements(argument)
     if parts is None:
         return (_read_quantile(argument, what),), False
     if not 1 <= len(parts) <= MAX_QUANTILES:
@@ -156,7 +156,7 @@ def _read_quantiles(argument: Argument, what: str) -> tuple[tuple[Fraction, ...]
 
 
 def _read_quantile(argument: Argument, what: str) -> Fraction:
-    value = literals.read_number(argument, what)
+    value = readers.read_number(argument, what)
     if not 0 < value < 1:
         message = (
             f"{what} must lie between 0 and 1; at 0.9, 90 % of the votes lie below the answer."

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from dp_sql.errors import ArgumentError
-from dp_sql.sql import literals
+from dp_sql.sql import readers
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA
@@ -26,9 +26,9 @@ class Select(Shape):
 
     registry = "select"
     columns: ClassVar = {
-        "candidate": literals.read_reference,
-        "score": literals.read_reference,
-        "sensitivity": literals.read_column_or_number,
+        "candidate": readers.read_reference,
+        "score": readers.read_reference,
+        "sensitivity": readers.read_column_or_number,
     }
     reads_people = False
     takes: ClassVar = {"__dp_scores": "VARCHAR[]", "__dp_sensitivities": "VARCHAR[]",
@@ -39,8 +39,8 @@ class Select(Shape):
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Select:
-        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
-        return cls(epsilon=given.read("epsilon", literals.read_epsilon), beta=beta)
+        beta = given.optional("beta", readers.read_beta, DEFAULT_BETA)
+        return cls(epsilon=given.read("epsilon", readers.read_epsilon), beta=beta)
 
     def value_type(self, types: Mapping[str, str]) -> str:
         return types["candidate"]

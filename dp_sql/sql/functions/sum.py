@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from dp_sql.sql import literals
+from dp_sql.sql import readers
 from dp_sql.sql.functions.amount_sql import (
     AMOUNT_TYPES,
     bucket,
@@ -66,12 +66,12 @@ class Sum(Bounded):
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Self:
         """Check the numbers, except what depends on the type of the item."""
-        lower = given.optional("lower", literals.read_zero, None)
+        lower = given.optional("lower", readers.read_zero, None)
         return cls(
-            epsilon=given.read("epsilon", literals.read_epsilon),
-            beta=given.optional("beta", literals.read_beta, DEFAULT_BETA),
-            detailed=given.optional("report", literals.read_boolean, False),
-            fixed=given.optional("contribution_bound", literals.read_positive, None),
+            epsilon=given.read("epsilon", readers.read_epsilon),
+            beta=given.optional("beta", readers.read_beta, DEFAULT_BETA),
+            detailed=given.optional("report", readers.read_boolean, False),
+            fixed=given.optional("contribution_bound", readers.read_positive, None),
             max_contributions=_MOST, bound=None, one_sided=lower is not None,
         )  # fmt: skip
 

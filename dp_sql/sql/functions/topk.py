@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from dp_sql.errors import ArgumentError
-from dp_sql.sql import literals, ranges
+from dp_sql.sql import ranges, readers
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, PAIRS, MechanismRows, from_zero, pair
 from dp_sql.sql.shape import Function, Shape, load_kernels
@@ -20,7 +20,7 @@ from dp_sql.udfs.topk import counts
 COUNTED = "STRUCT(item {}, count BIGINT)"
 _LIST, _WITH_COUNTS = "__dp_sql_topk", "__dp_sql_topk_counts"
 DENSE_UDF = "__dp_sql_dense"
-_CONTRIBUTIONS = literals.whole(ranges.MAX_CONTRIBUTIONS)
+_CONTRIBUTIONS = readers.whole(ranges.MAX_CONTRIBUTIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class TopK(Shape):
 
     registry = "topk"
     finds_items = True
-    columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
+    columns: ClassVar = {"item": readers.read_expression, "privacy_unit": readers.read_reference}
     reads_rows_once = True
     takes: ClassVar = {"__dp_counts": "BIGINT[]"}
     keys: ClassVar[tuple[str, ...]] = ("__dp_item",)
@@ -51,12 +51,12 @@ class TopK(Shape):
     def default_mechanism(cls, given: Given, default: str) -> str:
         """With counts, a set: they order it. With delta and no domain, one that finds the items."""
         if "domain" in given.arguments or "delta" not in given.arguments:
-            with_counts = given.optional("counts", literals.read_boolean, False)
+            with_counts = given.optional("counts", readers.read_boolean, False)
             return "subset" if with_counts else default
-        groups = literals.whole(ranges.MAX_GROUPS_CONTRIBUTED)
+        groups = readers.whole(ranges.MAX_GROUPS_CONTRIBUTED)
         n_groups = given.optional("max_groups_contributed", groups, 1)
-        each = given.read("epsilon", literals.read_epsilon) / n_groups
-        is_long = given.read("k", literals.whole(ranges.MAX_K)) >= ranges.WEIGHTED_FROM_K
+        each = given.read("epsilon", readers.read_epsilon) / n_groups
+        is_long = given.read("k", readers.whole(ranges.MAX_K)) >= ranges.WEIGHTED_FROM_K
         weighted = is_long and each >= ranges.WEIGHTED_FROM_EPSILON
         if weighted or "max_contributions" in given.arguments:
             return "weighted_gaussian"
@@ -65,11 +65,11 @@ class TopK(Shape):
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> TopK:
         """Check that there is a domain or a mechanism that needs none."""
-        epsilon = given.read("epsilon", literals.read_epsilon)
-        beta = given.optional("beta", literals.read_beta, ranges.DEFAULT_BETA)
-        delta = given.optional("delta", literals.read_delta, None)
-        k = given.read("k", literals.whole(ranges.MAX_K))
-        with_counts = given.optional("counts", literals.read_boolean, False)
+        epsilon = given.read("epsilon", readers.read_epsilon)
+        beta = given.optional("beta", readers.read_beta, ranges.DEFAULT_BETA)
+        delta = given.optional("delta", readers.read_delta, None)
+        k = given.read("k", readers.whole(ranges.MAX_K))
+        with_counts = given.optional("counts", readers.read_boolean, False)
         has_domain = "domain" in given.arguments
         if not has_domain and not mechanism.finds_items and not given.under_policy:
             raise given.refuse(

@@ -1,4 +1,4 @@
-"""Read the value of one argument: a column's name, or an exact number within its range. Pure."""
+"""Readers of arguments: what is written, as a column, a set or a number in its range. Pure."""
 
 import contextlib
 from collections.abc import Callable, Sequence

@@ -1,0 +1,97 @@
+"""What is said of an expression that is not compiled, and what to write instead."""
+
+from sqlglot import ErrorLevel, exp
+
+from dp_sql.errors import guessed
+from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS
+from dp_sql.privacy.refusals import (
+    AS_ELEMENTS,
+    BY_PARAMETER,
+    FIRST_ROW,
+    OF_EACH_PERSON,
+    PER_PERSON,
+    WAY_OUT,
+    Refused,
+    refuse,
+)
+from dp_sql.sql.sqlglot_tree import Node
+
+_ARITHMETIC = (
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.BitwiseXor,
+    exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift,
+)  # fmt: skip
+# What messages call an expression; functions go by their names.
+_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (_ARITHMETIC, "Arithmetic on columns"),
+    ((exp.Subquery, exp.SubqueryPredicate, exp.Query), "A subquery"),
+    ((exp.Literal, exp.Null, exp.Boolean), "A constant without a column"),
+    (exp.DPipe, "The operator ||"),
+    (exp.Interval, "An interval in this place"),
+    (exp.Window, "A window function"),
+    (exp.Rollup, "ROLLUP"),
+    (exp.Cube, "CUBE"),
+    (exp.GroupingSets, "GROUPING SETS"),
+    ((exp.NullSafeEQ, exp.NullSafeNEQ), "IS DISTINCT FROM"),
+    (exp.Between, "BETWEEN"),
+    (exp.In, "IN"),
+    (exp.Case, "CASE"),
+    (exp.Cast, "A cast"),
+)
+
+
+def shown(node: Node) -> str:
+    """What messages call an expression."""
+    found = next((word for kinds, word in _WORDS if isinstance(node, kinds)), None)
+    name = node.sql("duckdb", unsupported_level=ErrorLevel.IGNORE).partition("(")[0].lower()
+    if found is None and isinstance(node, exp.Func) and name.isidentifier():
+        return f"The function {name}"
+    return found or "This expression"
+
+
+def unsupported(node: Node) -> Refused:
+    """The refusal of an expression that is not compiled."""
+    if isinstance(node, exp.Explode) and isinstance(node.this, exp.Column):
+        listed = node.this.sql(dialect="duckdb")
+        return refuse(node, "unnest is not supported here", AS_ELEMENTS.format(listed))
+    why = "dp_sql cannot prove that it depends on one row alone and never fails"
+    if isinstance(node, _ARITHMETIC):
+        if (query := node.find(exp.Subquery)) is not None:
+            return unsupported(query)
+        why = "it fails on some values, and the error would reveal a row"
+    if is_aggregate(node) or isinstance(node, exp.Window):
+        hint = FIRST_ROW if isinstance(node, exp.Window) else PER_PERSON
+        return refuse(node, f"{shown(node)} is not supported here: it reads other rows", hint)
+    refusal = refuse(node, f"{shown(node)} is not supported here: {why}")
+    if isinstance(node, exp.Subquery):
+        refusal.hint = (
+            "Ask for its value first, with a DP function if it reads people's rows, "
+            "and write it here."
+        )
+        own = {table.alias_or_name.lower() for table in node.find_all(exp.Table)}
+        if any(column.table.lower() not in {"", *own} for column in node.find_all(exp.Column)):
+            refusal.hint = OF_EACH_PERSON
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "getvariable":
+        refusal.hint = BY_PARAMETER
+    if isinstance(node, exp.Anonymous) and (near := _mistyped(node.name.lower())):
+        refusal.names, refusal.hint = [near], f"Did you mean {near}? {WAY_OUT}"
+    return refusal
+
+
+# DuckDB's own functions whose names are nearly those of others.
+_OTHERS = {
+    "array_has_any", "bit_count", "bit_position", "epoch_ns", "list_concat", "list_last",
+    "make_timestamp_ns", "make_timestamptz", "map_contains", "union_extract", "variant_contains",
+}  # fmt: skip
+
+
+def _mistyped(name: str) -> str:
+    """The function whose name is nearly this one, which is none of DuckDB's; or ""."""
+    near = guessed(name, [*FUNCTIONS, *FUNCTION_ALIASES], 0.8)
+    return near if name not in _OTHERS else ""
+
+
+def is_aggregate(node: Node) -> bool:
+    """Whether a node is a call of an aggregate; count(*) has another name in stored views."""
+    named = isinstance(node, exp.Anonymous) and node.name.lower() == "count_star"
+    of_rows = isinstance(node, exp.Filter) and isinstance(node.this, exp.AggFunc)
+    return named or of_rows or isinstance(node, exp.AggFunc)
