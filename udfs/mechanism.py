@@ -137,9 +137,8 @@ def in_words(x: Fraction) -> str:
     ('0.95', '3', '1/3')
     """
     for places in range(13):
-        shifted = x * 10**places
-        if shifted.denominator == 1:
-            whole, decimals = divmod(abs(shifted.numerator), 10**places)
+        if 10**places % x.denominator == 0:
+            whole, decimals = divmod(int(abs(x) * 10**places), 10**places)
             return f"{'-' * (x < 0)}{whole}" + (f".{decimals:0{places}}" if places else "")
     return str(x)
 
