@@ -49,11 +49,10 @@ class PrivacyLoss:
             raise ValueError("epsilon must be positive")
         if not 0 <= self.delta < 1:
             raise ValueError("delta must lie between 0 and 1")
-        pure = self.epsilon**2 * Fraction(1, 2)
-        if self.rho is None and not self.delta:
-            object.__setattr__(self, "rho", pure)
-        elif self.rho is None and self.approximate is None:
-            object.__setattr__(self, "approximate", (pure, self.delta))
+        if self.rho is None and (not self.delta or self.approximate is None):
+            pure = self.epsilon**2 * Fraction(1, 2)
+            name, value = ("approximate", (pure, self.delta)) if self.delta else ("rho", pure)
+            object.__setattr__(self, name, value)
         if not self.bounded_range:
             object.__setattr__(self, "bounded_range", 2 * self.epsilon)
         if self.rho is not None and self.rho <= 0:
