@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -262,24 +263,27 @@ def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:
         for n, a in weight:
             if n == 0:
                 continue
-            power = times(power, powers.of(a - at), bits) if a >= at else powers.of(a)
-            at = a
-            excess = max(0, n.bit_length() - bits)
-            size = abs(n)
-            low, high = power[0] * (size >> excess), power[1] * -(-size >> excess)
-            terms.append((low, high, power[2] + excess, n > 0, j))
+            if a != at:
+                power = times(power, powers.of(a - at), bits) if a > at else powers.of(a)
+                at = a
+            low, high, e = power
+            size, excess = abs(n), n.bit_length() - bits
+            if excess > 0:
+                low, high, e = low * (size >> excess), high * -(-size >> excess), e + excess
+            else:
+                low, high = low * size, high * size
+            terms.append((low, high, e, n > 0, j))
     if not any(positive for _, _, _, positive, _ in terms):
         raise ValueError("a choice needs a positive weight")
     scale = max(high.bit_length() + e for _, high, e, _, _ in terms) - bits
     lows, highs = [0] * len(odds.weights), [0] * len(odds.weights)
     for low, high, e, positive, j in terms:
-        up, down = max(0, e - scale), max(0, scale - e)
-        floor, ceiling = low << up >> down, -(-high << up >> down)
+        if e < scale:
+            floor, ceiling = low >> scale - e, -(-high >> scale - e)
+        else:
+            floor, ceiling = low << e - scale, high << e - scale
         lows[j] += floor if positive else -ceiling
         highs[j] += ceiling if positive else -floor
     if min(highs) < 0:
         raise ValueError("a choice needs weights that are not negative")
-    for j in range(len(lows)):
-        lows[j] = max(lows[j], 0) + (lows[j - 1] if j else 0)
-        highs[j] += highs[j - 1] if j else 0
-    return lows, highs
+    return [*accumulate(max(low, 0) for low in lows)], [*accumulate(highs)]

@@ -49,11 +49,10 @@ class PrivacyLoss:
             raise ValueError("epsilon must be positive")
         if not 0 <= self.delta < 1:
             raise ValueError("delta must lie between 0 and 1")
-        pure = self.epsilon**2 * Fraction(1, 2)
-        if self.rho is None and not self.delta:
-            object.__setattr__(self, "rho", pure)
-        elif self.rho is None and self.approximate is None:
-            object.__setattr__(self, "approximate", (pure, self.delta))
+        if self.rho is None and (not self.delta or self.approximate is None):
+            pure = self.epsilon**2 * Fraction(1, 2)
+            name, value = ("approximate", (pure, self.delta)) if self.delta else ("rho", pure)
+            object.__setattr__(self, name, value)
         if not self.bounded_range:
             object.__setattr__(self, "bounded_range", 2 * self.epsilon)
         if self.rho is not None and self.rho <= 0:
@@ -137,9 +136,8 @@ def in_words(x: Fraction) -> str:
     ('0.95', '3', '1/3')
     """
     for places in range(13):
-        shifted = x * 10**places
-        if shifted.denominator == 1:
-            whole, decimals = divmod(abs(shifted.numerator), 10**places)
+        if 10**places % x.denominator == 0:
+            whole, decimals = divmod(int(abs(x) * 10**places), 10**places)
             return f"{'-' * (x < 0)}{whole}" + (f".{decimals:0{places}}" if places else "")
     return str(x)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
@@ -106,10 +106,10 @@ class Account:
             raise self._exceeded(amounts, scaled) from None
         return tuple(" ".join(islice(tickets, len(loss))) for loss in losses)
 
-    def settle(self, ticket: str, outcome: Outcome) -> None:
-        """Record how a reserved release ended; its loss stays spent."""
-        for one in ticket.split():
-            self._ledger.settle(one, outcome)
+    def settle(self, outcomes: Mapping[str, Outcome]) -> None:
+        """Record how reserved releases ended, by their tickets; their losses stay spent."""
+        each = {one: outcome for ticket, outcome in outcomes.items() for one in ticket.split()}
+        self._ledger.settle_all(each)
 
     def cancel(self, tickets: Sequence[str]) -> None:
         """Give back losses whose releases never began, for a reason independent of the data."""

@@ -7,7 +7,7 @@ A loss counts from the moment it is reserved, and a reservation is durable in tw
 import os
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,13 +84,17 @@ class Ledger:
 
     def settle(self, ticket: str, outcome: Literal["answered", "failed"]) -> None:
         """Record what became of an open reservation; its loss counts either way."""
-        if outcome not in {"answered", "failed"}:
+        self.settle_all({ticket: outcome})
+
+    def settle_all(self, outcomes: Mapping[str, Literal["answered", "failed"]]) -> None:
+        """Do so for several, by their tickets: all or none."""
+        if not {*outcomes.values()} <= {"answered", "failed"}:
             raise LedgerError("A ticket is settled as answered or as failed.")
-        self._close_ticket(ticket, outcome)
+        self._close_tickets(outcomes)
 
     def cancel(self, ticket: str) -> None:
         """Take an open reservation back, for a reason independent of the data; its loss is free."""
-        self._close_ticket(ticket, "cancelled")
+        self._close_tickets({ticket: "cancelled"})
 
     def spent(self, analyst: str | None = None) -> Spent:
         """The losses of the current period: an analyst's, under every spelling, or all together."""
@@ -233,14 +237,18 @@ class Ledger:
         self._totals = totals
         return self._head
 
-    def _close_ticket(self, ticket: str, kind: Literal["answered", "failed", "cancelled"]) -> None:
+    def _close_tickets(
+        self, kinds: Mapping[str, Literal["answered", "failed", "cancelled"]]
+    ) -> None:
         # The checkpoint does not advance: losing this event leaves a loss counted, never free.
         self._check_writable()
         with self._transaction("IMMEDIATE") as (con, head):
-            first = schema.reservation_of(con, ticket)
-            if schema.is_settled(con, ticket):
-                raise LedgerError("This ticket is settled or cancelled already.")
-            self._add(con, head, kind, self._now(head), ticket, first.analyst)
+            last = head
+            for ticket, kind in kinds.items():
+                first = schema.reservation_of(con, ticket)
+                if schema.is_settled(con, ticket):
+                    raise LedgerError("This ticket is settled or cancelled already.")
+                last = self._add(con, last, kind, self._now(last), ticket, first.analyst)
 
     def _check_writable(self) -> None:
         if self._read_only:

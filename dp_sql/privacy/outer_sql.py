@@ -3,8 +3,9 @@
 Each DP call becomes a column of its release, the source the releases; all else stays as written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -14,30 +15,43 @@ from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
 from dp_sql.sql.tokens import Edit, Token, edited, folded, outside, outside_queries
 
 
+class Released(NamedTuple):
+    """Where a release is: a relation with its keys, as SQL, and the column of its value."""
+
+    relation: str
+    value: str = "__dp_value"
+
+
 def outer_sql(
     text: str,
     span: tuple[int, int],
     selects: Sequence[DpSelect],
-    relations: Sequence[str],
+    releases: Sequence[Released],
     edits: Sequence[Edit] = (),
 ) -> str:
     """The statement text[span] that reads its releases in place of its sources.
 
-    `relations` are SQL with the columns of the release of each call, in the order of the text;
-    `edits` are others to make, outside the sources and calls of the SELECTs.
+    `releases` are those of the calls, in the order of the text; `edits` are others to make, outside
+    the sources and calls of the SELECTs.
     """
-    named = ((relation, f"__dp_release_{n}") for n, relation in enumerate(relations, 1))
+    named = ((one, f"__dp_release_{n}") for n, one in enumerate(releases, 1))
     made = list(edits)
     for select in selects:
         made += _edits(select, list(islice(named, len(select.calls))))
     return edited(text, made, *span)
 
 
-def _edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
-    """Edits that make one SELECT read its releases: for each call a relation and its alias."""
-    edits = _key_edits(select) if select.keys else []
-    relations = ", ".join(f"{relation} AS {alias}" for relation, alias in releases)
-    source = _side_by_side(select, releases) if select.keys else relations
+def _edits(select: DpSelect, releases: Sequence[tuple[Released, str]]) -> list[Edit]:
+    """Edits that make one SELECT read its releases: for each call a release and its name.
+
+    A relation that has several of them is read once, under the name of the first.
+    """
+    edits, aliases = _key_edits(select) if select.keys else [], dict[str, str]()
+    for (relation, _), name in releases:
+        aliases.setdefault(relation, name)
+    values = {name: f"{aliases[relation]}.{value}" for (relation, value), name in releases}
+    relations = ", ".join(f"{relation} AS {alias}" for relation, alias in aliases.items())
+    source = _side_by_side(select, aliases, values) if select.keys else relations
     clauses = select.clauses
     edits.append((*clauses["FROM"], f"FROM {source}"))
     edits += [(*clauses[word], "") for word in ("WHERE", "GROUP") if word in clauses]
@@ -45,20 +59,19 @@ def _edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
         start, _ = clauses["HAVING"]
         edits.append((start, start + len("HAVING"), "WHERE"))
     columns = [
-        f"(__dp_groups.{alias})" if select.keys else f"({alias}.__dp_value)"
-        for _, alias in releases
+        f"(__dp_groups.{name})" if select.keys else f"({value})" for name, value in values.items()
     ]
     edits += [(*call.span, column) for call, column in zip(select.calls, columns, strict=True)]
     edits += [(*span, columns[number]) for span, number in select.repeats]
     return edits + _alias_edits(select)
 
 
-def _side_by_side(select: DpSelect, releases: Sequence[tuple[str, str]]) -> str:
-    """The releases of one grouped SELECT as one relation: the keys by their names, and values."""
-    (relation, first), *others = releases
+def _side_by_side(select: DpSelect, aliases: Mapping[str, str], values: Mapping[str, str]) -> str:
+    """The relations of one grouped SELECT as one: the keys by their names, and values by theirs."""
+    (relation, first), *others = aliases.items()
     keys = {f"__dp_key_{i}": quote(key.parts[-1]) for i, key in enumerate(select.keys)}
     listed = [f"{first}.{key} AS {name}" for key, name in keys.items()]
-    listed += [f"{alias}.__dp_value AS {alias}" for _, alias in releases]
+    listed += [f"{value} AS {name}" for name, value in values.items()]
     joined = f"{relation} AS {first}"
     for relation, alias in others:
         # By keys, not by numbers: where two readings of a source differ, so may the numbers.

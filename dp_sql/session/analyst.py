@@ -35,10 +35,17 @@ from dp_sql.errors import (
 )
 from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
+from dp_sql.privacy.outer_sql import Released
 from dp_sql.privacy.plans.analyst import analyst_plans
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.plans.scores import call_of
-from dp_sql.privacy.private_sql.release_select import answer_columns, release_columns
+from dp_sql.privacy.private_sql.bundles import bundles
+from dp_sql.privacy.private_sql.release_select import (
+    answer_columns,
+    each_of,
+    release_columns,
+    released_columns,
+)
 from dp_sql.privacy.relations.policy_tables import ONLY_SELECTED, PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.releases import Release
@@ -277,8 +284,10 @@ class AnalystSession(Session):
             only_reads(statement, self._public)
             self._public.bind(empty, params)
 
-    def _release(self, statement: Statement, plans: Sequence[Plan], engine: Engine) -> list[str]:
-        """A relation for each plan: its stored release if the policy keeps it, else a new one.
+    def _release(
+        self, statement: Statement, plans: Sequence[Plan], engine: Engine
+    ) -> list[Released]:
+        """Each plan's stored release if the policy keeps it, else a new one.
 
         All losses are reserved before the first row is read, and stay spent whatever follows. Until
         the deadline neither the ledger nor the stored releases show whether an answer is ready.
@@ -302,13 +311,27 @@ class AnalystSession(Session):
         for (select, plan), rows, receipt in made:
             columns = answer_columns(plan, [key.parts[-1] for key in select.keys])
             self._store.add(plan, receipt, columns, rows)
-        fresh = iter(answers)
+        fresh = iter(self._frozen([plan for _, plan in new], answers))
         return [
-            self._public.frozen.add(release_columns(plan), next(fresh))
+            next(fresh)
             if known is None
-            else self._public.freeze_once(known.release.id, release_columns(plan), known.rows)
+            else Released(
+                self._public.freeze_once(known.release.id, release_columns(plan), known.rows)
+            )
             for plan, known in zip(plans, stored, strict=True)
         ]
+
+    def _frozen(self, plans: Sequence[Plan], answers: Sequence[Records]) -> list[Released]:
+        """Freeze new releases; those of one statement have the same groups, and one relation."""
+        releases = [Released("")] * len(plans)
+        for places in bundles(plans):
+            some = [plans[i] for i in places]
+            side_by_side = zip(*(answers[i] for i in places), strict=True)
+            rows = [(*one, *(other[-1] for other in others)) for one, *others in side_by_side]
+            relation = self._public.frozen.add(released_columns(some), rows)
+            for i, released in zip(places, each_of(some, relation), strict=True):
+                releases[i] = released
+        return releases
 
     def _draw(self, plans: Sequence[Plan], outcome: OneOutcome) -> Sequence[Records] | None:
         """The rows of new releases, one for each plan; None: they failed or were abandoned."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import duckdb
 
 from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, ParseError, QueryError
-from dp_sql.privacy.outer_sql import outer_sql
+from dp_sql.privacy.outer_sql import Released, outer_sql
 from dp_sql.privacy.private_sql.release_select import samples, stand_ins
 from dp_sql.session.corrections.corrector import Corrector
 from dp_sql.sql.parameters import bind, parameters
@@ -200,15 +200,14 @@ class Session(ABC):
 
     def _outer(
         self, statement: Statement, plans: Sequence[Plan], params: object, engine: Engine
-    ) -> Callable[[Sequence[str]], str]:
+    ) -> Callable[[Sequence[Released]], str]:
         """The statement around its releases, once DuckDB has reported what is wrong with it."""
         tables = self._tables(statement, engine)
         outer = partial(outer_sql, statement.text, statement.span, statement.selects, edits=tables)
-        self._bind(
-            statement, outer([f"(SELECT {stand_ins(plan)})" for plan in plans]), params, engine
-        )
+        empty = outer([Released(f"(SELECT {stand_ins(plan)})") for plan in plans])
+        self._bind(statement, empty, params, engine)
         if plans and casts(statement):  # DuckDB looks at a cast only when it meets a value
-            sample = outer([f"(SELECT {samples(plan)})" for plan in plans])
+            sample = outer([Released(f"(SELECT {samples(plan)})") for plan in plans])
             self._try(sample, params, engine)
         return outer
 
@@ -374,8 +373,10 @@ class Session(ABC):
         """Let DuckDB bind the outer statement over empty releases."""
 
     @abstractmethod
-    def _release(self, statement: Statement, plans: Sequence[Plan], engine: Engine) -> list[str]:
-        """Reserve the budget and make all releases; a relation for each plan, as SQL."""
+    def _release(
+        self, statement: Statement, plans: Sequence[Plan], engine: Engine
+    ) -> list[Released]:
+        """Reserve the budget and make all releases: where that of each plan is."""
 
     @abstractmethod
     def _read_again(self, release_id: str, engine: Engine) -> str | None:

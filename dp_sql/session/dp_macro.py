@@ -11,9 +11,9 @@ from itertools import pairwise
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.macros import TEMPORARY
 from dp_sql.errors import NotSupported, QueryError, with_type
-from dp_sql.privacy.outer_sql import outer_sql, with_releases
+from dp_sql.privacy.outer_sql import Released, outer_sql, with_releases
 from dp_sql.privacy.private_sql.bundles import bundles
-from dp_sql.privacy.private_sql.release_select import EXECUTION, one_of, private_sql
+from dp_sql.privacy.private_sql.release_select import EXECUTION, each_of, private_sql
 from dp_sql.session.owner_plans import plans_of_all
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
@@ -167,17 +167,17 @@ def with_ctes(
             raise select.refused(why, select.calls[1].start, f"Or ask {SHARING}", NotSupported)
     plans = plans_of_all(selects, tokens, engine)
     tickets = [engine.tickets.issue(plan, text, number) for number, plan in enumerate(plans, 1)]
-    releases, relations = [], [""] * len(plans)
+    ctes, releases = [], [Released("")] * len(plans)
     for number, places in enumerate(bundles(plans), 1):
         name = f"__dp_released_{number}"
         some = [plans[i] for i in places]
         sql = private_sql(some, [tickets[i] for i in places], again=True, execution=execution)
-        releases.append((name, sql))
-        for n, i in enumerate(places, 1):
-            relations[i] = one_of(some, name, n)
+        ctes.append((name, sql))
+        for i, released in zip(places, each_of(some, name), strict=True):
+            releases[i] = released
     start, stop = tokens[0].start, tokens[-1].end
-    body = outer_sql(text, (start, stop), selects, relations)
-    return with_releases(body, tokens, start, releases) if releases else body
+    body = outer_sql(text, (start, stop), selects, releases)
+    return with_releases(body, tokens, start, ctes) if ctes else body
 
 
 def quoted(text: str, tokens: Sequence[Token]) -> str:

@@ -19,6 +19,7 @@ from dp_sql.engines.duckdb.macros import create_macros
 from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
+from dp_sql.privacy.outer_sql import Released
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import answer_columns, count_groups_sql
 from dp_sql.releases import Release, new_release
@@ -83,7 +84,7 @@ class OwnerSession(Session):
         self._connection = connection
         self._frozen, self._state = FrozenAnswers(connection.execute), SessionState()
         self._planned = RememberedPlans()
-        self._releases: dict[str, tuple[Release, str]] = {}
+        self._releases: dict[str, tuple[Release, Released]] = {}
 
     @property
     def connection(self) -> Connection:
@@ -160,10 +161,12 @@ class OwnerSession(Session):
         if statement.selects:
             engine.bind(empty, params, statement.tokens[0].upper)
 
-    def _release(self, statement: Statement, plans: Sequence[Plan], engine: Engine) -> list[str]:
+    def _release(
+        self, statement: Statement, plans: Sequence[Plan], engine: Engine
+    ) -> list[Released]:
         calls = [(select, call) for select in statement.selects for call in select.calls]
         runs = [_n_runs(plan, engine) for plan in plans] if self._account is not None else None
-        relations = [""] * len(plans)
+        answers = [Released("")] * len(plans)
 
         def issue(
             plans: Sequence[Plan], reservations: Sequence[str | None], n_runs: Sequence[int]
@@ -187,23 +190,23 @@ class OwnerSession(Session):
                     raise error.at(select.text, call.start) from None
                 # One for each call; none if there was no group.
                 receipts = iter(self._tickets.receipts(self._number, n_before))
-                for i, relation in zip(places, found, strict=True):
-                    relations[i], releases[i].is_answered = relation, True
+                for i, answer in zip(places, found, strict=True):
+                    answers[i], releases[i].is_answered = answer, True
                     keys = [key.parts[-1] for key in calls[i][0].keys]
                     for receipt in islice(receipts, 1):
                         release = new_release(receipt, answer_columns(plans[i], keys))
-                        self._releases[release.id] = release, relation
-        return relations
+                        self._releases[release.id] = release, answer
+        return answers
 
     def _read_again(self, release_id: str, engine: Engine) -> str | None:
-        release, relation = self._releases.get(release_id, (None, ""))
-        if release is not None:
-            count = f"SELECT system.main.count(*) FROM {relation} AS stored"
+        if release_id in self._releases:
+            release, released = self._releases[release_id]
+            count = f"SELECT system.main.count(*) FROM {released.relation} AS stored"
             with contextlib.suppress(SourceError):  # ROLLBACK removes a transaction's tables
                 if engine.public_values(count) != [0]:
                     from dp_sql.session.system_tables import read_again
 
-                    return read_again(release, relation)
+                    return read_again(release, released)
         return None
 
     def _freeze(self, name: str, table: SystemTable) -> str:

@@ -72,6 +72,9 @@ class _RecordingEngine:
         method = getattr(self._engine, name)
 
         def ask(*given: Any, **named: Any) -> Any:
+            for *same, known in self.asked or ():  # while one statement is planned
+                if same == [name, given, named]:
+                    return known
             noted, self.asked = self.asked, None
             answer = method(*given, **named)
             if noted is not None and not (isinstance(answer, list) and len(answer) > _LONG):

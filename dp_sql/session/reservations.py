@@ -52,6 +52,11 @@ def reserved(
     try:
         yield releases
     finally:
-        for one in releases:
-            if account is not None and one.reservation is not None:
-                account.settle(one.reservation, "answered" if one.is_answered else "failed")
+        if account is not None and releases:
+            account.settle(
+                {
+                    one.reservation: "answered" if one.is_answered else "failed"
+                    for one in releases
+                    if one.reservation is not None
+                }
+            )

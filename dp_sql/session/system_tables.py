@@ -12,6 +12,7 @@ from dp_sql.sql.formatting import decimal, quote
 if TYPE_CHECKING:
     from dp_sql.budget.account import BudgetRow
     from dp_sql.budget.events import Event
+    from dp_sql.privacy.outer_sql import Released
     from dp_sql.releases import Release
 
 SystemTable = tuple[Sequence[tuple[str, str]], Sequence[tuple[object, ...]]]
@@ -32,12 +33,12 @@ _RELEASES = (
 )  # fmt: skip
 
 
-def read_again(release: Release, relation: str) -> str:
+def read_again(release: Release, released: Released) -> str:
     """SQL of a frozen release, with the column names that people read."""
     names = [quote(name) for name, _ in release.columns]
     listed = [f"__dp_key_{i} AS {name}" for i, name in enumerate(names[:-1])]
-    listed.append(f"__dp_value AS {names[-1]}")
-    return f"(SELECT {', '.join(listed)} FROM {relation} AS __dp_kept)"
+    listed.append(f"{released.value} AS {names[-1]}")
+    return f"(SELECT {', '.join(listed)} FROM {released.relation} AS __dp_kept)"
 
 
 def releases_table(releases: Iterable[Release]) -> SystemTable:

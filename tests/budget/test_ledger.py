@@ -80,6 +80,15 @@ def test_a_ticket_is_settled_as_answered_or_failed_only(ledger: Ledger) -> None:
         ledger.settle(reserve_one(ledger), "cancelled")  # type: ignore[arg-type]
 
 
+def test_several_tickets_are_settled_together_or_none_is(ledger: Ledger) -> None:
+    first, second, third = (reserve_one(ledger) for _ in range(3))
+    ledger.settle_all({first: "answered", second: "failed"})
+    with pytest.raises(LedgerError, match="settled or cancelled already"):
+        ledger.settle_all({third: "answered", first: "answered"})
+    assert kinds(ledger)[-2:] == ["answered", "failed"]
+    ledger.settle(third, "answered")
+
+
 def test_who_decides_sees_the_sums_with_what_is_asked_for(ledger: Ledger) -> None:
     seen: list[tuple[Spent, Spent]] = []
     wide = Amount(10**9, delta=3, rho=None, bounded_range=None)

@@ -13,6 +13,7 @@ from dp_sql.engines.duckdb.connection import Engine as DuckDb
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.engines.protocol import PartedEngine
 from dp_sql.errors import SourceError
+from dp_sql.privacy.outer_sql import Released
 from dp_sql.privacy.plans.plan import drawn_from
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import release_columns
@@ -21,14 +22,17 @@ from dp_sql.privacy.private_sql.release_select import release_columns
 def by_parts(patch: pytest.MonkeyPatch, make: Callable[[Any], PartedEngine]) -> None:
     """Let an engine read people's rows; it is made for each release, of the session's connection."""
 
-    def owners(self: Any, plans: Any, tickets: Any, frozen: Any) -> list[str]:
+    def owners(self: Any, plans: Any, tickets: Any, frozen: Any) -> list[Released]:
         plans = [*map(drawn_from, plans)]
 
         def run() -> Any:
             engine = make(self.connection)
             with ByParts(engine, self.connection).released(plans, tickets) as selects:
                 made = zip(plans, selects, strict=True)
-                return [frozen.insert(release_columns(plan), sql, self.run) for plan, sql in made]
+                return [
+                    Released(frozen.insert(release_columns(plan), sql, self.run))
+                    for plan, sql in made
+                ]
 
         with contextlib.suppress(Exception):
             return self._redeem(plans[0], tickets, run)

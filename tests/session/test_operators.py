@@ -25,7 +25,8 @@ _NAMED = {
 def test_a_macro_that_would_replace_an_operator_is_named_before_anything_is_drawn() -> None:
     """A call is answered only where its SQL does not call the macro, which fails."""
     topk, refused = f"DP_TOPK(x, 1, {_GIVEN}, domain := [1, 2])", set()
-    calls = [_MEDIAN, f"DP_COUNT(*, {_GIVEN})", topk, f"{topk[:-1]}, counts := true)"]
+    plain = [topk, *(f"DP_{name}(x, {_GIVEN})" for name in ("COUNT", "SUM", "AVG"))]
+    calls = [_MEDIAN, f"{topk[:-1]}, counts := true)", *plain]
     with dp_sql.connect() as session:
         session.execute(_TABLE)
         for name in CALLED_BARE:
@@ -39,7 +40,9 @@ def test_a_macro_that_would_replace_an_operator_is_named_before_anything_is_draw
                     refused.add((call, name))
             session.execute(f'DROP MACRO "{name}"')
         assert session.n_receipts == len(CALLED_BARE) * len(calls) - len(refused)
-    assert {call for call, _ in refused} == {*calls} - {topk}
+    assert {call for call, _ in refused} == {*calls[:2]}, (
+        "the others call none, and nothing is asked for them"
+    )
     assert {"-", "+", "*", "struct_extract"} <= {name for _, name in refused}
 
 

@@ -11,6 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -20,6 +21,7 @@ from dp_sql.engines.duckdb import connection as duckdb_connection
 from dp_sql.engines.duckdb import install
 from dp_sql.engines.duckdb.mechanism_udfs import keep_bits
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
+from tests.conftest import SURE
 from tests.session.several_calls import ROWS, UNIT, priced, wrap_draws
 
 CALLS = [
@@ -148,6 +150,28 @@ def test_other_caps_have_draws_of_their_own(owner: dp_sql.Session, everywhere: s
     calls = f"{in_groups('title', 1)}, {in_groups('title', 3)}"
     rows = owner.sql(f"SELECT region, {calls} {everywhere}").fetchall()
     assert [sum(one) for one in [*zip(*rows, strict=True)][1:]] == [30, 90]
+
+
+def test_the_answers_of_one_statement_are_read_from_one_relation(
+    owner: dp_sql.Session, tmp_path: Path
+) -> None:
+    calls = "DP_COUNT(*, {0}) AS n, DP_SUM(minutes, {0}) AS total"
+    grouped = f"SELECT region, {calls} FROM views GROUP BY region"
+    groups = ", groups := regions.name, max_groups_contributed := 1"
+    with duckdb.connect(str(tmp_path / "views.duckdb")) as con:
+        con.execute(ROWS)
+    policy = tmp_path / "policy.toml"
+    tables = "[tables.views]\nprivacy_unit = 'user_id'\n[public]\ntables = ['regions']\n"
+    policy.write_text(tables, "utf-8")
+    with dp_sql.connect(str(tmp_path / "views.duckdb"), policy=policy) as analyst:
+        for session, given in [(owner, UNIT), (analyst, SURE)]:
+            for asked in (
+                f"SELECT {calls} FROM views".format(given),
+                grouped.format(given + groups),
+            ):
+                relation = session.sql(asked)
+                assert relation.sql_query().count("__dp_value_2") <= 2, "its name, and one reader"
+                assert len(relation.fetchall()) == (1 if asked.startswith("SELECT DP") else 4)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.histogram import read_histogram
@@ -42,6 +43,7 @@ def run(
     return release.release(rows, kept, epsilon, beta, max_contributions, bound, draws)
 
 
+@lru_cache(maxsize=64, typed=True)
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None) -> str:
     """State how far a count may lie above the true number, from public numbers only."""
     release.check_public(epsilon, beta, max_contributions, bound)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from dp_sql.udfs.checks import check_int, check_positive_int
 from dp_sql.udfs.contributions import release
@@ -169,6 +170,7 @@ def loss(
     return replace(whole, bounded_range=2 * whole.epsilon - once)
 
 
+@lru_cache(maxsize=64, typed=True)
 def accuracy(
     epsilon: Fraction,
     beta: Fraction,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.bound import people_needed
@@ -75,6 +76,7 @@ def loss(
     return release.loss(epsilon, beta, max_contributions, bound)
 
 
+@lru_cache(maxsize=64, typed=True)
 def accuracy(
     epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None, one_sided: bool
 ) -> str:

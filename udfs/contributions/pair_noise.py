@@ -4,6 +4,7 @@ A pair z of integers has probability proportional to q**max(|z_1|, |z_2|), q = e
 """
 
 from fractions import Fraction
+from functools import lru_cache
 
 from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
 from dp_sql.udfs.intervals import exp_enclosure
@@ -34,6 +35,7 @@ def pair_reach(rate: Fraction, beta: Fraction) -> int:
     return -(-scales_of(beta) // rate)
 
 
+@lru_cache(maxsize=64)
 def scales_of(beta: Fraction) -> Fraction:
     """Find nearly the least y with (1 + y) exp(-y) <= beta, for beta in (0, 1); rounded up."""
     low, high = 0, _STEPS

@@ -27,11 +27,12 @@ from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
 from dp_sql.privacy.expressions.collations import without_collations
+from dp_sql.privacy.outer_sql import Released
 from dp_sql.privacy.plans.plan import Plan, drawn_from
 from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.release_select import (
+    each_of,
     merged_sql,
-    one_of,
     private_sql,
     released_columns,
 )
@@ -211,13 +212,12 @@ class Engine(SqlRunner):
 
     def release(
         self, plans: Sequence[Plan], tickets: Sequence[str], frozen: FrozenAnswers
-    ) -> list[str]:
+    ) -> list[Released]:
         """Run the private SQL of a bundle of plans once and freeze its answers.
 
-        Returns relations with the columns of each release, as SQL. Raises what a mechanism refused,
-        or a SourceError.
+        Raises what a mechanism refused, or a SourceError.
         """
-        relations, drawn = [""] * len(plans), [*map(self.tickets.plan, tickets)]
+        releases, drawn = [Released("")] * len(plans), [*map(self.tickets.plan, tickets)]
 
         def run() -> None:
             for places, some, theirs in bundled(drawn, tickets):
@@ -226,11 +226,11 @@ class Engine(SqlRunner):
                     n_rows = groups.size if groups is not None else None if some[0].keys else 1
                     columns = released_columns(some)
                     relation = frozen.insert(columns, sql, self.run_again, n_rows, values)
-                for number, place in enumerate(places, 1):
-                    relations[place] = one_of(some, relation, number)
+                for place, released in zip(places, each_of(some, relation), strict=True):
+                    releases[place] = released
 
         self._redeem(plans[0], tickets, run)
-        return relations
+        return releases
 
     def as_drawn(self, plan: Plan) -> Plan:
         """The plan that a ticket stands for: from counts of covered items if it reads much."""

@@ -64,13 +64,19 @@ class FrozenAnswers:
         """Freeze rows, with values as of `exactly`; returns a relation, as SQL."""
         number, table, names = next(self._numbers), _shared(columns), _names(columns)
         some = rows[:_SHORT]  # so many take more than _SHORT characters, whatever is in them
-        listed = [_constants(columns, row) for row in some]
+        is_plain = _are_plain(some)
+        listed = [[*map(_constant, row)] if is_plain else _constants(columns, row) for row in some]
         values = ", ".join(f"({', '.join(row)})" for row in listed)
         if rows and len(values) < _SHORT and "\0" not in values:
-            if len(rows) == 1:  # DuckDB plans it faster
-                named = zip(listed[0], columns, strict=True)
-                return f"(SELECT {', '.join(f'{value} AS {name}' for value, (name, _) in named)})"
-            return f"(SELECT * FROM (VALUES {values}) AS __dp_rows({names}))"
+            # DuckDB plans one cast of a column faster than one of each value, and a row faster yet.
+            read = [
+                (f"CAST({name} AS {kind})" if is_plain else name, name) for name, kind in columns
+            ]
+            source = f" FROM (VALUES {values}) AS __dp_rows({names})"
+            if len(rows) == 1:
+                one = zip(_constants(columns, rows[0]), columns, strict=True)
+                read, source = [(value, name) for value, (name, _) in one], ""
+            return f"(SELECT {', '.join(f'{value} AS {name}' for value, name in read)}{source})"
         numbered = [("__dp_number", "BIGINT"), *columns]
         _create(self._run, table, numbered)
         _fill(self._run, table, numbered, [(number, *row) for row in rows])
@@ -140,6 +146,10 @@ def _constant(value: object) -> str:
     return literal(str(value))
 
 
+def _are_plain(rows: Records) -> bool:
+    return all(isinstance(value, _PLAIN) for row in rows for value in row)
+
+
 def _names(columns: Columns) -> str:
     return ", ".join(name for name, _ in columns)
 
@@ -150,7 +160,7 @@ def _create(run: Run, table: str, columns: Columns) -> None:
 
 
 def _fill(run: Run, table: str, columns: Columns, rows: Records) -> None:
-    if all(isinstance(value, _PLAIN) for row in rows for value in row):
+    if _are_plain(rows):
         lists = [
             [None if row[i] is None else str(row[i]) for row in rows] for i in range(len(columns))
         ]

@@ -57,7 +57,7 @@ _SPELLING = re.compile(
 )
 # What is certainly no call in SQL of dp_sql, and all that may be one.
 _NO_CALLS = re.compile(
-    r"""\(\*\)|SELECT \*|\bIN(?= ?\()|\b(?:FROM|JOIN) (?:"[^"]*"\.)+"""
+    r"""'-?\d+'|\(\*\)|SELECT \*|\bIN(?= ?\()|\b(?:FROM|JOIN) (?:"[^"]*"\.)+"""
     r"""|\b(?:system\.main|__dp_\w+|domain|counted)\.(?:\*|"[^"]*"(?=\())?"""
 )
 _CALLS = re.compile(r"<<|>>|//|\|\||[-+*/%&|[.]|\bIN\b", re.IGNORECASE)

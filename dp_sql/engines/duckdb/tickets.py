@@ -252,7 +252,7 @@ class Tickets:
             drawn = run(plan)
             return drawn
         finally:
-            account.settle(reservation, "failed" if drawn is None else "answered")
+            account.settle({reservation: "failed" if drawn is None else "answered"})
 
     def _record(self, plan: Plan, drawn: Drawn[T], connection: int, number: int) -> None:
         if not drawn.n_runs:  # no group, nothing drawn

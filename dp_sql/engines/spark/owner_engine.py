@@ -14,6 +14,7 @@ from dp_sql.engines.spark.spark_catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.errors import SourceError
 from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
+from dp_sql.privacy.outer_sql import Released
 from dp_sql.privacy.plans.plan import Plan, drawn_from
 from dp_sql.privacy.private_sql.release_select import release_columns
 from dp_sql.sql.tokens import dotted_names, folded, tokenize
@@ -134,7 +135,7 @@ class SparkEngine(Engine):
 
     def release(
         self, plans: Sequence[Plan], tickets: Sequence[str], frozen: FrozenAnswers
-    ) -> list[str]:
+    ) -> list[Released]:
         """Release a bundle of plans and freeze the answers, on another connection.
 
         Raises what a mechanism refused, or a SourceError.
@@ -151,7 +152,7 @@ class SparkEngine(Engine):
             raise refusal  # outside the handler, so that Spark's error is not its context
 
         made = zip(plans, self._redeem(plans[0], tickets, run), strict=True)
-        return [frozen.add(release_columns(plan), rows) for plan, rows in made]
+        return [Released(frozen.add(release_columns(plan), rows)) for plan, rows in made]
 
     def as_drawn(self, plan: Plan) -> Plan:
         """The plan that a ticket stands for."""

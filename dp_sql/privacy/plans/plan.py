@@ -123,6 +123,8 @@ class Plan(NamedTuple):
 
 def loss_at(plan: Plan, factor: Fraction) -> PrivacyLoss:
     """What a plan would cost with its epsilon times a factor from (0, 1]."""
+    if factor == 1:
+        return plan.loss
     parameters = replace(plan.parameters, epsilon=plan.parameters.epsilon * factor)
     groups = plan.groups
     if groups is not None and groups.finding is not None:

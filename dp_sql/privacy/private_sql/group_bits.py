@@ -5,7 +5,8 @@ from typing import NamedTuple
 KEEP_BITS_UDF, KEEP_BYTES_UDF = "__dp_sql_keep_bits", "__dp_sql_keep_bytes"
 N_BITS = 62  # so many groups fit a BIGINT, as one bit each
 MOST_BITS = 1 << 10  # so many are the bits of a BLOB; more are a list
-_PLACE = "CAST(__dp_group - 1 AS INTEGER)"
+# Operators by their full names: what DuckDB calls for a bare one would have to be checked first.
+_PLACE = 'CAST(system.main."-"(__dp_group, 1) AS INTEGER)'
 
 
 class GroupBits(NamedTuple):
@@ -21,7 +22,7 @@ class GroupBits(NamedTuple):
     def of_rows(self, some: str = "") -> str:
         """The groups of some rows, an aggregate; some: a FILTER clause."""
         if self.are_few:
-            return f"system.main.bit_or(CAST(1 AS BIGINT) << {_PLACE}){some}"
+            return f'system.main.bit_or(system.main."<<"(CAST(1 AS BIGINT), {_PLACE})){some}'
         size = self.n_groups + -self.n_groups % 8  # whole bytes
         return f"CAST(system.main.bitstring_agg({_PLACE}, 0, {size - 1}){some} AS BLOB)"
 
@@ -34,5 +35,5 @@ class GroupBits(NamedTuple):
     def has(self, groups: str) -> str:
         """Whether a row's group is among those that are kept, or, where they are few, of rows."""
         if self.are_few:
-            return f"({groups} >> {_PLACE}) & 1 = 1"
+            return f'system.main."&"(system.main.">>"({groups}, {_PLACE}), 1) = 1'
         return f"system.main.get_bit({groups}, {_PLACE}) = 1"

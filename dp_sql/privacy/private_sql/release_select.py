@@ -12,6 +12,7 @@ because the source and its condition are the owner's SQL.
 from collections.abc import Sequence
 from itertools import chain, count
 
+from dp_sql.privacy.outer_sql import Released
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.group_ctes import by_keys, keys_of, keys_sql
 from dp_sql.privacy.private_sql.people_rows import InMemory, PeopleRows
@@ -35,13 +36,9 @@ def released_columns(plans: Sequence[Plan]) -> list[tuple[str, str]]:
     return [*_key_columns(plans[0]), *values]
 
 
-def one_of(plans: Sequence[Plan], relation: str, number: int) -> str:
-    """The release of one plan as a relation, from that of several; `number` counts from 1."""
-    if len(plans) == 1:
-        return relation
-    columns = "".join(f"{name}, " for name, _ in _key_columns(plans[number - 1]))
-    value = f"{_value_name(number)} AS __dp_value"
-    return f"(SELECT {columns}{value} FROM {relation} AS __dp_released)"
+def each_of(plans: Sequence[Plan], relation: str) -> list[Released]:
+    """The releases of several plans in a relation with the columns of `released_columns`."""
+    return [Released(relation, _value_name(n)) for n, _ in enumerate(plans, 1)]
 
 
 def _value_name(number: int) -> str:
@@ -179,7 +176,8 @@ def _answer_select(plan: Plan, call: str, rows: MechanismRows, number: int) -> s
     keys = ", ".join(f"__dp_groups.{name}" for name in keys_of(plan))
     answer = "system.main.list_extract(__dp_answers, __dp_groups.__dp_group)"
     value = shape.value(answer, rows)
-    items = "" if value == answer else " JOIN __dp_lists USING (__dp_group)"
+    reads_lists = "__dp_" in value.replace(answer, "")
+    items = " JOIN __dp_lists USING (__dp_group)" if reads_lists else ""
     return (
         f"{', '.join(ctes)} SELECT __dp_groups.__dp_group AS __dp_group, {keys}, "
         f"{value} AS {_value_name(number)} FROM __dp_groups{items}, __dp_drawn "

@@ -56,4 +56,5 @@ def clamped(sql: str, most: str, kind: str = "HUGEINT") -> str:
 def bucket(sql: str) -> str:
     """Write the bucket of an integer >= 1: 0 for 1, 1 for 2, 2 for 3 and 4, …."""
     # bin writes a number without leading zeros.
-    return f"(CASE WHEN {sql} = 1 THEN 0 ELSE system.main.length(system.main.bin({sql} - 1)) END)"
+    digits = f'system.main.bin(system.main."-"({sql}, 1))'
+    return f"(CASE WHEN {sql} = 1 THEN 0 ELSE system.main.length({digits}) END)"

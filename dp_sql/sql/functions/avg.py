@@ -137,7 +137,10 @@ class Avg(Bounded):
         by = " GROUP BY __dp_group" if rows.grouped else ""
         made = f"SELECT {rows.group}{MEANS_UDF}({lists}, {bound}) AS made FROM {rows.relation}{by}"
         entries = f"SELECT {rows.group}unnest(made) AS entry FROM ({made}) AS made"
-        listed = ", ".join(f"entry.{name} AS {name}" for name in (*self.keys, *self.sums))
+        listed = ", ".join(
+            f"system.main.struct_extract(entry, '{name}') AS {name}"
+            for name in (*self.keys, *self.sums)
+        )
         return f"SELECT {rows.group}{listed} FROM ({entries}) AS entries"
 
     def value(self, answer: str, rows: MechanismRows) -> str:

@@ -92,7 +92,7 @@ class Bounded(Shape):
         table = f"SELECT {listed} FROM {rows.summary(self)}"
         columns = {"__dp_sums": "total", "__dp_numbers": "people"}
         columns |= {f"__dp_{key}s": key for key in self.keys}
-        return [rows.lists(table, columns, f" ORDER BY {keys}")]
+        return [rows.lists(table, columns, "")]  # in any order: mechanisms add them up
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         return mechanism.accuracy(**self.mechanism_arguments(mechanism))

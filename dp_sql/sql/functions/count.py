@@ -87,7 +87,7 @@ class RowsUnderChosenLimit(RowsOfGroups):
             f"FROM {rows.relation} GROUP BY {person}"
         )
         each = (
-            f"SELECT r.__dp_group, {n}, whole FROM {rows.relation} AS r "
+            f"SELECT __dp_rows.__dp_group, {n}, whole FROM {rows.relation} AS __dp_rows "
             f"JOIN __dp_whole USING ({person})"
         )
         sides = " UNION ALL ".join(

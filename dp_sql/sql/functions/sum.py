@@ -49,7 +49,7 @@ class Sum(Bounded):
                        "__dp_sides": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
     keys = ("side", "bucket")
     sums: ClassVar = {"people": "BIGINT", "high": "HUGEINT", "low": "HUGEINT"}
-    total = "CAST(high AS VARCHAR) || ' ' || CAST(low AS VARCHAR)"
+    total = "system.main.concat_ws(' ', CAST(high AS VARCHAR), CAST(low AS VARCHAR))"
     udfs: ClassVar = {"__dp_sql_sum": "VARCHAR", "__dp_sql_sum_report": _REPORT}
     macro_types: ClassVar = ("VARCHAR", _REPORT)
     macro_samples: ClassVar = (
