@@ -335,3 +335,17 @@ def test_a_table_may_be_named_by_its_database(tmp_path: Path) -> None:
             assert session.sql(text).fetchall() == [(40,)]
         with pytest.raises(dp_sql.QueryError, match="There is no table"):
             session.sql("SELECT DP_COUNT(*, epsilon := 1) FROM store.plays")
+
+
+def test_a_name_of_two_tables_is_refused_with_the_schemas_that_are_listed(tmp_path: Path) -> None:
+    path, policy = tmp_path / "store.duckdb", tmp_path / "policy.toml"
+    with duckdb.connect(str(path)) as con:
+        con.execute('CREATE SCHEMA other; CREATE SCHEMA "Old"; CREATE TABLE t AS SELECT 1 AS u')
+        con.execute('CREATE TABLE other.t AS FROM t; CREATE TABLE "Old".t AS FROM t')
+    policy.write_text('[tables]\n"other.t".privacy_unit = "u"\n')
+    with dp_sql.connect(path, policy=policy) as session:
+        for text in ("SELECT DP_COUNT(*, epsilon := 1) FROM t", "SELECT * FROM t"):
+            with pytest.raises(dp_sql.QueryError) as caught:
+                session.sql(text)
+            assert (caught.value.hint or "").startswith("Did you mean other.t? ")
+            assert not caught.value.instead, "t may mean another table"
