@@ -79,7 +79,8 @@ class PrivateConnection(Schema):
             self._remove_spill = limit_private(one, limits, connection.execute)
             # Known before it is set: another session may use the same instance.
             has_files = any(one.files for one in DatabaseCatalogue(self._connection).listed())
-            restrict(self._connection, OPTIMIZERS_FOR_FILES if has_files else OPTIMIZERS)
+            self._optimizers = OPTIMIZERS_FOR_FILES if has_files else OPTIMIZERS
+            restrict(self._connection, self._optimizers)
             self.tickets = register(self._connection)
             self._engine = Engine(self._connection, self.tickets)
             self.number = number_of(self._connection)
@@ -238,6 +239,7 @@ class PrivateConnection(Schema):
     def check(self, plans: Sequence[Plan]) -> None:
         """Refuse plans that cannot be released, before anything is spent."""
         check_spill(self._instance)
+        self._run(self._optimizers)  # another connection may have changed them for all
 
     def issue(self, plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
         """A ticket for each release, once DuckDB has bound their SQL; no row is read."""
