@@ -120,10 +120,11 @@ def with_type(error: BaseException) -> str:
 
 
 def guessed(name: str, known: Collection[str], close: float = 0.6) -> str:
-    """The known name that a mistyped one is closest to; empty where none is close."""
+    """The known name that a mistyped one ends, or is closest to; empty where none is close."""
     import difflib  # for errors alone
 
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=close)), "")
+    ended = [one for one in known if one.endswith(f".{name}")]
+    return next(iter(ended or difflib.get_close_matches(name, known, n=1, cutoff=close)), "")
 
 
 def guess(name: str, known: Collection[str]) -> str:

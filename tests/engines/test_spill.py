@@ -17,7 +17,7 @@ import dp_sql
 from dp_sql.cli.main import main
 from dp_sql.engines.duckdb import spill
 from dp_sql.engines.duckdb.spill import remove_spill_folders, spill_advice
-from dp_sql.errors import PolicyError
+from dp_sql.errors import NotSupported, PolicyError
 from dp_sql.policy.limits import Limits, size_in_bytes
 from dp_sql.policy.model import parse_policy
 from dp_sql.session.analyst import AnalystSession
@@ -133,6 +133,53 @@ def test_a_process_that_ends_at_once_leaves_no_rows_behind(tmp_path: Path) -> No
         (folder / "rows").write_text("a person's row", encoding="utf-8")
         remove_spill_folders()
         assert not folder.exists()
+
+
+QUERY = "SELECT DP_COUNT(*, epsilon := 1, contribution_bound := 1) FROM seen"
+
+
+def test_a_folder_that_is_gone_is_made_again_for_the_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as session:
+        folder = Path(settings(session._private._connection)[0])
+        for mode in (None, 0o755):
+            if mode is None:
+                folder.rmdir()  # as systems clear old files in /tmp
+            else:
+                folder.chmod(mode)  # as DuckDB makes it
+            assert len(session.sql(QUERY).fetchall()) == 1
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        monkeypatch.setattr(os, "getuid", lambda: -1)  # another user has made it
+        with pytest.raises(NotSupported, match="no folder for temporary files"):
+            session.sql(QUERY)
+        assert len(session.receipts) == 2
+
+
+def test_a_fork_that_ends_leaves_the_folder(tmp_path: Path) -> None:
+    asked = (
+        "import os, sys, dp_sql\n"
+        "session = dp_sql.connect('shop.duckdb', policy='policy.toml', analyst='a')\n"
+        "if (child := os.fork()) == 0:\n    sys.exit()\n"
+        "os.waitpid(child, 0)\n"
+        "run = session._private._connection.execute\n"
+        "((folder,),) = run(\"SELECT current_setting('temp_directory')\").fetchall()\n"
+        "assert os.path.exists(folder), folder\n"
+    )
+    opened(tmp_path).close()
+    subprocess.run([sys.executable, "-c", asked], cwd=tmp_path, check=True)
+
+
+def test_no_session_opens_where_duckdb_spills_elsewhere_already(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    with duckdb.connect(str(tmp_path / "shop.duckdb"), read_only=True) as owner:
+        owner.execute("SET memory_limit = '50MB'; SET threads = 1")
+        assert owner.execute("SELECT * FROM seen ORDER BY hash(u)").fetchone() is not None
+        for _ in range(2):  # the second one found the folder that the first one had made
+            with pytest.raises(PolicyError, match=r"has temporary files in .*shop\.duckdb\.tmp"):
+                opened(tmp_path)
+    assert _files_in(tmp_path) == []
+    opened(tmp_path).close()
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,15 @@ def test_all_other_functions_are_called_by_their_full_names() -> None:
         assert session.n_receipts == 12
 
 
+@pytest.mark.parametrize("setting", ["integer_division = true", "explain_output = 'all'"])
+def test_a_setting_is_no_macro(setting: str) -> None:
+    call = f"DP_SUM(CAST(x / 2 AS INTEGER), {_GIVEN})"
+    with dp_sql.connect() as session:
+        session.execute(_TABLE)
+        session.execute(f"SET {setting}")
+        assert len(session.sql(f"SELECT {call} FROM t").fetchall()) == 1
+
+
 def test_a_plain_call_is_refused_as_well() -> None:
     connection = dp_sql.connect().connection
     assert connection is not None

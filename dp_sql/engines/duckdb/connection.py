@@ -42,6 +42,12 @@ T = TypeVar("T")
 # What functions may be: the names that were asked for, their kinds, and those that users replace.
 _Kinds = tuple[frozenset[str] | None, Mapping[str, frozenset[str]], frozenset[str]]
 _NOT_ASKED: _Kinds = (None, {}, frozenset())
+# What other connections of the process to the same file could change: DuckDB's own defaults.
+_DEFAULTS = (
+    "default_collation = ''", "default_null_order = 'nulls_last'", "default_order = 'asc'",
+    "integer_division = false", "old_implicit_casting = false", "ieee_floating_point_ops = true",
+    "Calendar = 'gregorian'",
+)  # fmt: skip
 _BY_STATISTICS = "statistics_propagation"  # the optimizer that chooses by a column's values
 _KIND = re.compile(r"^(Binder|Catalog|Parser|Conversion) Error: ")
 _OFFERED = re.compile(r'"([^"\s]+)"')
@@ -82,7 +88,8 @@ def restrict(connection: Connection, *more: str) -> None:
         "python_enable_replacements", "autoinstall_known_extensions", "autoload_known_extensions",
         "allow_community_extensions",
     )  # fmt: skip
-    for setting in (*(f"SET {name} = false" for name in off), "SET TimeZone = 'UTC'", *more):
+    own = [f"SET SESSION {setting}" for setting in _DEFAULTS]
+    for setting in (*(f"SET {name} = false" for name in off), "SET TimeZone = 'UTC'", *own, *more):
         connection.execute(setting)
 
 

@@ -62,7 +62,7 @@ _NO_CALLS = re.compile(
 )
 _CALLS = re.compile(r"<<|>>|//|\|\||[-+*/%&|[.]|\bIN\b", re.IGNORECASE)
 _CALLED = {"[": ["list_value", "contains"], "IN": ["contains"], ".": ["struct_extract"]}
-_PLANS: dict[tuple[str, ...], str] = {}
+_PLANS: dict[tuple[str, ...], set[str]] = {}
 
 
 def operators_in(sql: str) -> tuple[str, ...]:
@@ -84,9 +84,9 @@ def check_operators(names: tuple[str, ...], fetch: Fetch) -> None:
         select = f"SELECT {', '.join(calls[name] for name in names)} {_COLUMNS}"
         return _SPELLING.sub("", fetch(_BOUND.format(literal(select)), ())[0][0])
 
-    if names not in _PLANS:
-        _PLANS[names] = bound(_FULL)
-    if bound(CALLED_BARE) == _PLANS[names]:
+    if names not in _PLANS:  # SET integer_division makes / mean //
+        _PLANS[names] = {bound(_FULL), bound({**_FULL, "/": _FULL["//"]})}
+    if bound(CALLED_BARE) in _PLANS[names]:
         return
     replaced = sorted(function_kinds(frozenset(names), fetch)[1] & {*names})
     name = quote(replaced[0] if replaced else "-")

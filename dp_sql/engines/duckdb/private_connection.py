@@ -25,7 +25,7 @@ from dp_sql.engines.duckdb.frozen import Records, exactly
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue, TableNames
 from dp_sql.engines.duckdb.release_sql import release_sql
-from dp_sql.engines.duckdb.spill import limit_private
+from dp_sql.engines.duckdb.spill import check_spill, limit_private
 from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
 from dp_sql.engines.protocol import OPTIMIZERS, OPTIMIZERS_FOR_FILES
 from dp_sql.errors import InternalError, QueryError
@@ -68,7 +68,7 @@ class PrivateConnection(Schema):
 
     def _begin(self, connection: Connection, one: str, limits: Limits) -> None:
         """Prepare a connection that has just been opened; `one` names its database instance."""
-        self._connection = connection
+        self._connection, self._instance = connection, os.path.realpath(one)
         self._remove_spill: Callable[[], None] = lambda: None
         self._known: dict[str, list[tuple[str, str]]] = {}
         self._numbers: dict[str, int] = {}
@@ -79,7 +79,8 @@ class PrivateConnection(Schema):
             self._remove_spill = limit_private(one, limits, connection.execute)
             # Known before it is set: another session may use the same instance.
             has_files = any(one.files for one in DatabaseCatalogue(self._connection).listed())
-            restrict(self._connection, OPTIMIZERS_FOR_FILES if has_files else OPTIMIZERS)
+            self._optimizers = OPTIMIZERS_FOR_FILES if has_files else OPTIMIZERS
+            restrict(self._connection, self._optimizers)
             self.tickets = register(self._connection)
             self._engine = Engine(self._connection, self.tickets)
             self.number = number_of(self._connection)
@@ -237,6 +238,8 @@ class PrivateConnection(Schema):
 
     def check(self, plans: Sequence[Plan]) -> None:
         """Refuse plans that cannot be released, before anything is spent."""
+        check_spill(self._instance)
+        self._run(self._optimizers)  # another connection may have changed them for all
 
     def issue(self, plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
         """A ticket for each release, once DuckDB has bound their SQL; no row is read."""

@@ -142,7 +142,7 @@ class Names:
     def _is_scan(self, full: Sequence[str]) -> bool:
         """Whether a relation is a dataframe or an arrow table, and not a query."""
         explain = f"EXPLAIN (FORMAT json) SELECT * FROM {full_name(full)}"
-        nodes = re.findall(r'"name": *"([^"]*)"', self._fetch(explain)[0][1])
+        nodes = re.findall(r'"name": *"([^"]*)"', self._fetch(explain)[-1][1])
         scans = [node.strip() for node in nodes if node.strip() != "PROJECTION"]
         return scans in (["PANDAS_SCAN"], ["ARROW_SCAN"], ["PYTHON_ARROW_SCAN"])
 

@@ -46,5 +46,6 @@ def _estimates(select: str, engine: SqlRunner) -> list[int]:
     """DuckDB's estimates of the rows of each step of a SELECT, the last step last."""
     explained = ""
     with contextlib.suppress(duckdb.Error):  # the release will raise it
-        ((_, explained),) = engine.run(f"EXPLAIN (FORMAT json) {select}").fetchall()
+        # A setting adds the plans before the last one.
+        *_, (_, explained) = engine.run(f"EXPLAIN (FORMAT json) {select}").fetchall()
     return [*map(int, _CARDINALITY.findall(explained))] or [0]

@@ -1,23 +1,28 @@
 """Where private queries spill what does not fit into memory, and how much memory and disk they use.
 
 DuckDB would write next to the database, up to 90 % of that disk, in files that others can read.
-Here each database file of a process has a folder of its own (0700), removed when the last session
-on the file closes. Sessions on one file share a DuckDB instance: a later one can only narrow its
-limits.
+Here each database file of a process has a folder of its own (0700), removed by this process when
+the last session on the file closes. If the folder is gone, DuckDB makes one that others can read,
+so it is looked for before each release. Sessions on one file share a DuckDB instance: a later one
+can only narrow its limits.
 """
 
 import atexit
 import os
 import shutil
+import stat
 import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from dp_sql.errors import PolicyError
+import duckdb
+
+from dp_sql.errors import NotSupported, PolicyError
 from dp_sql.policy.limits import Limits, size_in_bytes
 from dp_sql.sql.formatting import literal
 
@@ -33,38 +38,75 @@ class _Spill:
     memory: int | None = None
     disk: int | None = None
     threads: int | None = None
+    process: int = field(default_factory=os.getpid)
+
+    def remove(self) -> None:
+        """Remove the folder, unless it is another process's: this one is its fork."""
+        if self.process == os.getpid():
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 _lock = threading.Lock()
 _open: dict[str, _Spill] = {}
 
 
-def limit_private(
-    database: str, limits: Limits, run: Callable[[str], object]
-) -> Callable[[], None]:
+def limit_private(database: str, limits: Limits, run: Callable[[str], Any]) -> Callable[[], None]:
     """Give a private connection its folder and limits.
 
     Returns what to call when the connection is closed: it removes the folder after the last
-    session. PolicyError if the policy's temp_directory cannot be written.
+    session. PolicyError if the policy's temp_directory cannot be written, or if the DuckDB instance
+    spills elsewhere already.
     """
     path = os.path.realpath(database)
     with _lock:
-        spill = _open.get(path)
-        if spill is None:
-            spill = _open[path] = _Spill(_folder(limits.temp_directory))
-            run(f"SET temp_directory = {literal(str(spill.folder))}")
+        spill = _open.get(path) or _Spill(_folder(limits.temp_directory))
+        try:
+            _limit(spill, database, limits, run)
+        except BaseException:
+            if path not in _open:
+                spill.remove()
+            raise
+        _open[path] = spill
         spill.n_sessions += 1
-        disk = size_in_bytes(limits.max_temp_directory_size or DEFAULT_SPILL)
-        memory = None if limits.memory_limit is None else size_in_bytes(limits.memory_limit)
-        spill.disk = _narrower(spill.disk, disk)
-        spill.memory = _narrower(spill.memory, memory)
-        spill.threads = _narrower(spill.threads, limits.threads)
-        run(f"SET max_temp_directory_size = '{spill.disk}B'")
-        if spill.memory is not None:
-            run(f"SET memory_limit = '{spill.memory}B'")
-        if spill.threads is not None:
-            run(f"SET threads = {spill.threads}")
     return partial(_let_go, path)
+
+
+def _limit(spill: _Spill, database: str, limits: Limits, run: Callable[[str], Any]) -> None:
+    ((now,),) = run("SELECT system.main.current_setting('temp_directory')").fetchall()
+    if now != str(spill.folder):
+        try:
+            run(f"SET temp_directory = {literal(str(spill.folder))}")
+        except duckdb.NotImplementedException:
+            raise PolicyError(
+                f"Another connection of this process to {database} has temporary files in {now}, "
+                "and DuckDB cannot change the folder. Close that connection."
+            ) from None
+    disk = size_in_bytes(limits.max_temp_directory_size or DEFAULT_SPILL)
+    memory = None if limits.memory_limit is None else size_in_bytes(limits.memory_limit)
+    spill.disk = _narrower(spill.disk, disk)
+    spill.memory = _narrower(spill.memory, memory)
+    spill.threads = _narrower(spill.threads, limits.threads)
+    run(f"SET max_temp_directory_size = '{spill.disk}B'")
+    if spill.memory is not None:
+        run(f"SET memory_limit = '{spill.memory}B'")
+    if spill.threads is not None:
+        run(f"SET threads = {spill.threads}")
+
+
+def check_spill(path: str) -> None:
+    """Make the folder of a file, by its real path, again if it is gone.
+
+    NotSupported if it cannot be this user's alone.
+    """
+    folder = _open[path].folder
+    try:
+        folder.mkdir(0o700, exist_ok=True)
+        if (there := folder.lstat()).st_uid != os.getuid():
+            raise PermissionError
+        if stat.S_IMODE(there.st_mode) != 0o700:
+            folder.chmod(0o700)
+    except OSError:
+        raise NotSupported("There is no folder for temporary files; nothing was spent.") from None
 
 
 def _let_go(path: str) -> None:
@@ -72,7 +114,7 @@ def _let_go(path: str) -> None:
         if (spill := _open.get(path)) is not None:
             spill.n_sessions -= 1
             if spill.n_sessions <= 0:
-                shutil.rmtree(_open.pop(path).folder, ignore_errors=True)
+                _open.pop(path).remove()
 
 
 def spill_advice(limits: Limits, ledger: Path | None) -> list[str]:
@@ -99,7 +141,7 @@ def _same_disk(folder: Path, ledger: Path | None) -> bool:
 def remove_spill_folders() -> None:
     """Remove all folders of this process, which is about to end."""
     for spill in list(_open.values()):  # without the lock: its holder may never release it
-        shutil.rmtree(spill.folder, ignore_errors=True)
+        spill.remove()
 
 
 atexit.register(remove_spill_folders)  # for sessions that were not closed

@@ -14,19 +14,20 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.privacy.relations.from_clause import From, Rows
 from dp_sql.privacy.relations.tree import Table
-from dp_sql.sql.formatting import full_name, quote, shown_name
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.tokens import folded
+from dp_sql.sql.tokens import folded, name_parts
 from dp_sql.sql.types import as_key, family
 
 
 def no_table(node: Node, parts: Sequence[str], names: Collection[str] = ()) -> Exception:
-    """The refusal of a name that means nothing; `names` are those that are known."""
+    """The refusal of a name that means nothing; `names` are those that are known, as SQL."""
     near = guessed(folded(parts[-1]), names)
     message = f"There is no table {'.'.join(parts)}"
     hint = f"Did you mean {near}? " * bool(near) + "SHOW TABLES lists the tables."
     refusal = refuse(node, message, hint)
-    refusal.names = [shown_name(near)] if near else []
+    is_bare = len(name_parts(near) or ()) == 1  # else others are called so
+    refusal.names = [near] if is_bare else []
     return refusal
 
 
@@ -96,7 +97,7 @@ class Tables:
         raise NotImplementedError
 
     def names(self) -> list[str]:
-        """The names to propose for one that means nothing."""
+        """The names to propose for one that means nothing, as SQL."""
         return []
 
     def unknown(self, node: Node, parts: Sequence[str]) -> Exception:

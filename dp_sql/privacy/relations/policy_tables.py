@@ -11,7 +11,7 @@ from dp_sql.privacy.refusals import refuse
 from dp_sql.privacy.relations.base_tables import Tables, no_table, persons_rows, public_rows
 from dp_sql.privacy.relations.from_clause import Rows
 from dp_sql.privacy.relations.tree import LinkedTable, Table
-from dp_sql.sql.formatting import full_name
+from dp_sql.sql.formatting import full_name, shown_name
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import EXACT_TYPES, as_key, family, wider, without_labels
@@ -51,9 +51,13 @@ class PolicyTables(Tables):
         return self.schema.view(parts) if listed else None
 
     def names(self) -> list[str]:
-        """The names of what the policy lists."""
+        """The names of what the policy lists, with their schemas if the last part means nothing."""
         listed = [*self.policy.tables, *self.policy.public, *self.policy.views]
-        return sorted({name[-1] for name in listed})
+        return sorted({".".join(map(shown_name, self._short(name))) for name in listed})
+
+    def _short(self, name: Sequence[str]) -> Sequence[str]:
+        last, schema = name[-1:], self.schema
+        return last if schema.table(last) or schema.view(last) is not None else name
 
     def scores(self, parts: Sequence[str]) -> ScoreTable | None:
         """The table of scores of this name."""

@@ -25,6 +25,7 @@ from dp_sql.sql.tokens import (
     Token,
     folded,
     matching,
+    name_parts,
     put,
     queries_around,
     split,
@@ -155,7 +156,8 @@ def _count_if(tokens: Sequence[Token], name: Token) -> QueryError:
 def explained(error: duckdb.Error, statement: Statement, names: Sequence[str]) -> QueryError | None:
     """DuckDB's error about a statement in the user's words; None: its own words are good.
 
-    `names` are the tables that an analyst may see: no others are proposed. An owner's are DuckDB's.
+    `names` are the tables that an analyst may see, as SQL: no others are proposed. An owner's are
+    DuckDB's.
     """
     message, tokens = str(error).strip(), statement.tokens
     missing, column = _MISSING.search(message), _COLUMN.search(message)
@@ -198,7 +200,8 @@ def _no_name(
         near = guessed(folded(wanted), names)
         hint = f"Did you mean {near}? " * bool(near) + "SHOW TABLES lists the tables."
         message = f"There is no table {name}."
-        return _renamed(tokens, wanted, message, [near] if near else [], hint)
+        parts = name_parts(near) or ()
+        return _renamed(tokens, wanted, message, parts if len(parts) == 1 else [], hint)
     return None
 
 
