@@ -277,6 +277,7 @@ def test_a_file_that_reads_itself_ends(run: Run, tmp_path: Path) -> None:
 def test_explain_costs_nothing_and_the_budget_is_drawn(run: Run, analyst: list[str]) -> None:
     code, out, _ = run(*analyst, "-c", f".explain {ASKED}")
     assert code == 0 and "cost       epsilon = 0.5" in out
+    assert "no releases yet" in run(*analyst, "-c", ".receipts")[2]
     code, out, _ = run(*analyst, "-c", f"{ASKED};\n.explain\n.budget")
     assert code == 0 and "left       epsilon = 0.5 of 1 for reporting; 0 after" in out
     assert "ε 0.5 of 1 spent, 0.5 left" in out and "ε 0.5 of 3 spent" in out
@@ -348,7 +349,8 @@ def test_a_bare_count_is_offered_a_report_by_explain_and_by_the_shell(analyst: l
         bare = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FROM ratings"
         (cost,) = owner.explain(bare).calls
         owner.sql(bare)
-        assert report_note(owner.receipts, bare) == cost.accuracy
+        told = owner.receipts[0].accuracy + offer.replace("add", "next time, add")
+        assert report_note(owner.receipts, bare) == told
         assert cost.accuracy == owner.receipts[0].accuracy + offer
         full = bare.replace("user_id)", "user_id, report := true)")
         owner.sql(full)

@@ -264,7 +264,9 @@ def test_a_series_that_is_too_long_is_a_wrong_argument(analyst: dp_sql.Session) 
 
 
 def test_groups_that_are_not_known_are_called_an_example(analyst: dp_sql.Session) -> None:
-    with pytest.raises(dp_sql.QueryError, match=r"Example values to replace: groups \(your own public"):
+    with pytest.raises(
+        dp_sql.QueryError, match=r"Example values to replace: groups \(your own public"
+    ):
         analyst.sql(f"SELECT user_id % 4 AS k, {count()} FROM seen GROUP BY k")
 
 

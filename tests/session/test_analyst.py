@@ -149,6 +149,10 @@ def test_show_and_describe_show_names_and_types_only(asking: AnalystSession) -> 
     assert ("title", "VARCHAR") in asked(asking, "DESCRIBE ratings")
     with pytest.raises(errors.NotSupported, match="There is no table unnamed"):
         asking.sql("DESCRIBE unnamed")
+    with pytest.raises(errors.NotSupported, match="Did you mean ratings"):
+        asking.sql("DESCRIBE rating")
+    with pytest.raises(errors.NotSupported, match="There is no statement to run"):
+        asking.sql(" -- nothing")
 
 
 def test_a_table_whose_name_holds_a_dot_is_shown_wherever_tables_are(tmp_path: Path) -> None:
@@ -206,7 +210,7 @@ def test_the_search_for_a_bound_ends_at_the_limit(
     (one,) = analyst.explain(
         f"SELECT DP_COUNT_DISTINCT(title, epsilon := 1{written}) FROM ratings"
     ).calls
-    assert f"chosen from 1, 2, 4, ... up to {most} " in one.accuracy
+    assert f"chosen from 1, 2, 4, … up to {most} " in one.accuracy
 
 
 @pytest.mark.parametrize("aggregate", ["max()", "min()", "sum()"])

@@ -235,7 +235,7 @@ def report_note(receipts: Sequence[Receipt], statement: str) -> str | None:
     for receipt in receipts:
         offer = FUNCTIONS[receipt.call.partition("(")[0].upper()].shape.offer
         if offer and not any(token.upper == "REPORT" for token in tokenize(statement)):
-            return f"{receipt.accuracy}; {offer}"
+            return f"{receipt.accuracy}; next time, {offer}"
     return None
 
 
