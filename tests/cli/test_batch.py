@@ -19,7 +19,7 @@ import dp_sql
 from dp_sql.cli.main import main
 from dp_sql.cli.shell.meta_commands import META_COMMANDS
 from dp_sql.cli.shell.output import MODES
-from dp_sql.cli.shell.run import Write, cost_note, progress_percent, report_note
+from dp_sql.cli.shell.run import Write, accuracy_notes, cost_note, progress_percent
 from dp_sql.cli.shell.run import run as run_work
 from dp_sql.cli.shell.state import Shell
 from tests.conftest import READING_LOG, SURE
@@ -350,14 +350,16 @@ def test_a_bare_count_is_offered_a_report_by_explain_and_by_the_shell(analyst: l
         (cost,) = owner.explain(bare).calls
         owner.sql(bare)
         told = owner.receipts[0].accuracy + offer.replace("add", "next time, add")
-        assert report_note(owner.receipts, bare) == told
+        assert list(accuracy_notes(owner.receipts, bare)) == [told]
         assert cost.accuracy == owner.receipts[0].accuracy + offer
         full = bare.replace("user_id)", "user_id, report := true)")
         owner.sql(full)
-        assert report_note(owner.receipts[1:], full) is None
+        assert list(accuracy_notes(owner.receipts[1:], full)) == []
         assert offer not in str(owner.explain(full))
         owner.sql(TOP)
-        assert report_note(owner.receipts[2:], TOP) is None
+        assert list(accuracy_notes(owner.receipts[2:], TOP)) == [owner.receipts[2].accuracy]
+        first, *_ = accuracy_notes(owner.receipts, f"{bare}, {TOP}")
+        assert first == f"dp_count_distinct(title): {told}"
 
 
 def test_an_analyst_sees_no_progress(analyst: list[str]) -> None:
