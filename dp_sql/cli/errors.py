@@ -5,7 +5,6 @@ from typing import Any
 
 from dp_sql.errors import DpSqlError, with_type
 
-
 _OF_LOCKS = """
 With dp-sql the option is --read-only. docs/locks.md says who can have a file open together."""
 
