@@ -68,4 +68,5 @@ def described_name(tokens: Sequence[Token]) -> list[str] | None:
         )  # fmt: skip
     parts = [token.name for token in tokens[1::2]]
     is_name = tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and parts and None not in parts
+    is_name = is_name and all(token.is_symbol(".") for token in tokens[2::2])
     return [part or "" for part in parts] if is_name else None

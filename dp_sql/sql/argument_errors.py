@@ -155,7 +155,8 @@ def surplus(
     start, stop = at
     first, before = tokens[start], token_at(tokens, start - 2)
     positional = " and ".join(function.positional)
-    message = f"{function.name} takes only {positional} without a name, and others as epsilon := 1."
+    message = f"{function.name} takes only its {positional} without a name; name the others, as in "
+    message += "epsilon := 1."
     if after_named:
         message = "Positional arguments come before named ones."
     instead = [left_out(tokens, start, stop)]
