@@ -121,6 +121,22 @@ def placed(refusal: str) -> list[str]:
     return lines
 
 
+def test_the_statements_of_the_cheat_sheet_run_under_the_policy_of_the_tutorial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    library = ROOT / "examples" / "library"
+    with duckdb.connect("library.duckdb") as connection:
+        connection.execute((library / "library.sql").read_text("utf-8"))
+    policy = (library / "policy.toml").read_text("utf-8")
+    Path("policy.toml").write_text(re.sub(r"(?m)^epsilon = \d", "epsilon = 9", policy), "utf-8")
+    statements = ";".join(blocks("sql", TEXT["cheat_sheet.md"])).split(";")
+    with dp_sql.connect("library.duckdb", policy="policy.toml", analyst="ann") as session:
+        for statement in filter(str.strip, statements):
+            assert session.sql(statement).fetchall()
+        assert len(session.receipts) == 16
+
+
 def test_the_refusals_on_the_page_of_errors_are_what_is_said(shop: Path) -> None:
     shown = re.findall(r"```sql\n(.+?)```\n\n```text\n(.+?)```", TEXT["errors.md"], re.DOTALL)
     assert (

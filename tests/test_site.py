@@ -18,6 +18,7 @@ NAVIGATION = (ROOT / "docs" / "site" / "nav.yml").read_text("utf-8")
 RUN_BY = {
     "tests/test_docs.py": {
         ("README.md", "python"), ("choosing_epsilon.md", "python"), ("data.md", "sql"),
+        ("cheat_sheet.md", "sql"),
         ("errors.md", "sql"), ("notebooks.md", "python"), ("reading_answers.md", "sql"),
         ("serve.md", "sql"), ("sessions.md", "python"), ("sql.md", "python"), ("sql.md", "sql"),
         ("superset.md", "python"), ("superset.md", "sql"),

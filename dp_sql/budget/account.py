@@ -198,7 +198,7 @@ def _too_much(
         left = f"epsilon = {left}"
         if row.accountant == "basic":  # others spend delta as a whole, on their proof
             left += f" and delta = {_left(row.delta_left, row.delta_total)}"
-    hint = "No epsilon fits any more."
+    hint = "No epsilon fits any more; only the owner can make room."
     if delta and row.epsilon_left and largest is None:
         hint = "No delta fits any more; a mechanism without delta may."
     elif largest is not None:

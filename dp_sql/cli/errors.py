@@ -5,6 +5,9 @@ from typing import Any
 
 from dp_sql.errors import DpSqlError, with_type
 
+_OF_LOCKS = """
+With dp-sql the option is --read-only. docs/locks.md says who can have a file open together."""
+
 
 class CommandError(Exception):
     """A command that cannot run. The message says what works."""
@@ -17,7 +20,8 @@ def error_text(error: BaseException, connection: Any = None, statement: str = ""
     if isinstance(error, DpSqlError):
         return with_type(error)
     located = None if connection is None else _located(error, connection, statement)
-    return located or str(error) or type(error).__name__
+    text = located or str(error) or type(error).__name__
+    return text + _OF_LOCKS * ("Could not set lock on file" in text)
 
 
 def _located(error: BaseException, connection: Any, statement: str) -> str | None:

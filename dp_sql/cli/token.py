@@ -61,7 +61,7 @@ def _list(policy: str | None, file: str | None) -> None:
 @_policy
 @_file
 def _remove(name: str, policy: str | None, file: str | None) -> None:
-    """Remove the token of the analyst NAME; queries with it are refused from then on."""
+    """Remove the token of the analyst NAME. Queries with it are refused from then on."""
     remove_token(_path(policy, file), name)
 
 

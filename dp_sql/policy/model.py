@@ -133,7 +133,9 @@ def read_policy(path: str | pathlib.Path) -> Policy:
         why = error.strerror or type(error).__name__
         raise PolicyError(f"The policy {path} cannot be read: {why}.") from None
     except UnicodeDecodeError as error:
-        raise PolicyError(f"The policy {path} is not UTF-8 (at byte {error.start}).") from None
+        raise PolicyError(
+            f"{path} is not a policy: it is not UTF-8 text (at byte {error.start})."
+        ) from None
     return parse_policy(text, str(path), pathlib.Path(path).resolve())
 
 

@@ -41,6 +41,9 @@ class Document:
             found = re.fullmatch(r"(.*) \(at (?:line (\d+)|end of doc).*\)", str(error), re.DOTALL)
             why, line = (found[1], found[2]) if found else (str(error), None)
             line = line or text.rstrip().count("\n") + 1
+            shown = text.split("\n")[int(line) - 1]
+            if why == "Invalid value" and re.search(r"[=\[,]\s*[^\W\d]", shown):
+                why = "a string needs quotes"
             raise PolicyError(f"{self.name}, line {line}: this is not valid TOML: {why}.") from None
         except (ValueError, RecursionError):
             why = "a number is too long, or brackets are nested too deeply"

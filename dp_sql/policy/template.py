@@ -23,6 +23,7 @@ from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
 _PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", "subscriber",
            "student", "participant", "respondent", "passenger", "visitor", "guest", "reviewer",
            "rater", "author", "household", "account", "profile", "employee")  # fmt: skip
+_IDENTIFYING = ("name", "mail", "phone", "address", "street", "handle", "login")
 _GUESSED = "check this: does it identify the person?"
 _IDS = ("id", "key", "no", "nr", "number", "uuid", "guid")
 
@@ -83,6 +84,8 @@ def _word_rank(name: str, kind: str = "") -> int | None:
     A whole number or a UUID may be called user alone.
     """
     plain = folded(name).replace("_", "")
+    if plain == "uid":
+        return 0
     ids = ("", *_IDS) if kind in INTEGERS or kind == "UUID" else _IDS
     whole = [n for n, word in enumerate(_PEOPLE) for id_ in ids if plain == word + id_]
     prefix, underscore, rest = folded(name).partition("_")
@@ -194,6 +197,11 @@ _HEAD = """\
 
 # ---- people's rows: one section for each table --------------------------------------------------
 """
+_NO_PEOPLE = """
+# No key or name says whose a row is. Write a section for each table that holds rows of people:
+# [tables.visits]
+# privacy_unit = "user_id"  # the column that identifies the person
+"""
 _TAIL = """
 # ---- what is public -----------------------------------------------------------------------------
 
@@ -210,7 +218,7 @@ tables = []{views}
 # if the set of values in the private column is itself public.
 # The labels of an ENUM column may have been made from people's values. Analysts see strings, and
 # the labels only where you write "enum".
-{domains}# {column} = ["north", "south"]
+{domains}# {column} = ["value 1", "value 2"]
 # {column} = "observed"
 {enums}
 # ---- what all queries may spend together --------------------------------------------------------
@@ -252,7 +260,8 @@ def draft(catalog: Catalogue) -> str:
         views=f"  # for example [{', '.join(views)}]" if views else "",
         budget=drafted(BudgetKeys, "  "), cap=drafted(CapKeys, "  "), limits=drafted(Limits),
     )  # fmt: skip
-    return _HEAD + "".join(_section(table, found[table], names) for table in people) + tail
+    sections = "".join(_section(table, found[table], names) for table in people)
+    return _HEAD + (sections or _NO_PEOPLE) + tail
 
 
 def _section(table: Listed, proposal: Proposal, names: _Names) -> str:
@@ -330,8 +339,9 @@ def _domains(people: Sequence[Listed], hidden: Sequence[Listed], names: _Names) 
 
 
 def _items(table: Listed, proposal: Proposal) -> list[str]:
-    """String columns of a table with people's ids: for examples."""
+    """String columns of a table with people's ids that do not identify them: for examples."""
     strings = [name for name, kind in table.columns if kind == "VARCHAR"]
+    strings = [s for s in strings if not any(word in folded(s) for word in _IDENTIFYING)]
     return [] if proposal.asks else [s for s in strings if s != proposal.ways[0].column]
 
 

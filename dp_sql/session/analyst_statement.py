@@ -63,6 +63,7 @@ def one_statement(text: str) -> Statement:
     if len(found) != 1:
         position = found[1].span[0] if len(found) > 1 else 0
         message = "Under a policy you can run one statement at a time."
+        message = message if found else "There is no statement to run."
         cut = found[0].span[1] if found else 0
         joined = f"{text[:cut]} {text[position:]}"
         instead = [joined, text[:cut]] if len(found) > 1 else []

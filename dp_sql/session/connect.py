@@ -86,8 +86,7 @@ def connect(
     name = name_of("analyst" if analyst is None else analyst)
     if name is None:
         raise PolicyError(
-            "An analyst's name must be a non-empty string without control characters: "
-            "analyst='reporting'."
+            "An analyst needs a name without control characters, for example 'reporting'."
         )
     from dp_sql.policy.model import read_policy
     from dp_sql.session.analyst import AnalystSession

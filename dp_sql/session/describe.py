@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dp_sql.errors import NotSupported
+from dp_sql.errors import NotSupported, guess
 from dp_sql.policy.model import Policy
 from dp_sql.policy.parser import dotted
 from dp_sql.privacy.catalog import Schema
@@ -42,7 +42,9 @@ def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
     view = Compiler(tables).listed_view(parts)
     if view is None:
         name = ".".join(folded(part) for part in parts)
-        raise NotSupported(f"There is no table {name}.", hint="SHOW TABLES lists the tables.")
+        near = guess(name, [dotted(one) for one in (*policy.tables, *policy.public, *policy.views)])
+        hint = f"{near} SHOW TABLES lists the tables.".strip()
+        raise NotSupported(f"There is no table {name}.", hint=hint)
     types = [value.type for value in view.values]
     return values_sql(heads, list(zip(view.names, types, strict=True)))
 
@@ -66,4 +68,5 @@ def described_name(tokens: Sequence[Token]) -> list[str] | None:
         )  # fmt: skip
     parts = [token.name for token in tokens[1::2]]
     is_name = tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and parts and None not in parts
+    is_name = is_name and all(token.is_symbol(".") for token in tokens[2::2])
     return [part or "" for part in parts] if is_name else None

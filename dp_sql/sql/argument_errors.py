@@ -39,8 +39,8 @@ def missing(
     hint = None
     if any(re.search(r"\bobserved\b(?!\.)", one) for one in added):
         hint = (
-            "observed declares that the set of values in the data is public. If it is not, write "
-            "a public table's column or a list instead, such as ['north', 'south']."
+            "In groups, observed declares that the set of groups in the data is public. If it is "
+            "not, write a public table's column or a list instead, such as ['north', 'south']."
         )
     message = f"{name} needs {listed}."
     return ArgumentError(message, text=text, position=start, hint=hint, instead=instead)
@@ -145,7 +145,7 @@ def misnamed(part: Sequence[Token], name: str, value: Sequence[Token]) -> Argume
     if token_at(part, 1).is_symbol("=", "=="):
         message = f"Inside a call, {at.name} = … is a comparison, not an argument."
         at = part[1]
-    return at.error(ArgumentError, message, f"Write {right}", [put(part, right)])
+    return at.error(ArgumentError, message, f"Write {right}.", [put(part, right)])
 
 
 def surplus(
@@ -155,7 +155,8 @@ def surplus(
     start, stop = at
     first, before = tokens[start], token_at(tokens, start - 2)
     positional = " and ".join(function.positional)
-    message = f"{function.name} takes only {positional} as positional arguments."
+    message = f"{function.name} takes only its {positional} without a name; name the others, as in "
+    message += "epsilon := 1."
     if after_named:
         message = "Positional arguments come before named ones."
     instead = [left_out(tokens, start, stop)]

@@ -211,9 +211,9 @@ def _short(bound: Fraction) -> str:
 
 read_epsilon = _within(
     f"must be a number from {_short(ranges.MIN_EPSILON)} to {ranges.MAX_EPSILON}; common choices "
-    "lie between 0.1 and 10.",
+    "lie between 0.01 and 1.",
     lambda x: ranges.MIN_EPSILON <= x <= ranges.MAX_EPSILON,
-    lambda x: max(Fraction(1, 10), min(x, Fraction(10))),
+    lambda x: max(Fraction(1, 10), min(x, Fraction(1))),
 )
 read_delta = _within(
     "(the probability with which the guarantee may fail) must be at least "

@@ -201,10 +201,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1; SELECT 1) FROM ratings
 -- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 0.0000000001) FROM ratings
 
--- ArgumentError: DP_TOPK takes only item and k as positional arguments.
+-- ArgumentError: DP_TOPK takes only its item and k without a name; name the others, as in epsilon := 1.
 SELECT DP_TOPK(title, 2, epsilon) FROM ratings
 
--- ArgumentError: DP_TOPK takes only item and k as positional arguments.
+-- ArgumentError: DP_TOPK takes only its item and k without a name; name the others, as in epsilon := 1.
 SELECT DP_TOPK(title, 2, 1) FROM ratings
 
 -- ArgumentError: DP_TOPK needs epsilon := <number> (the privacy loss).

@@ -12,7 +12,7 @@ SELECT DP_TO<U+200B>PK(title, 2, epsilon := 1) FROM ratings
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT DP_TOPK<U+200B>(title, 2, epsilon := 1) FROM ratings
 
--- ArgumentError: DP_TOPK takes only item and k as positional arguments.
+-- ArgumentError: DP_TOPK takes only its item and k without a name; name the others, as in epsilon := 1.
 SELECT DP_TOPK(title, 2, epsilon<U+200B> := 1) FROM ratings
 
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
@@ -117,7 +117,7 @@ SELECT DP_TOPK(title, 2, epsilon := <U+FF11>) FROM ratings
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := <U+00B2>) FROM ratings
 
--- ArgumentError: DP_TOPK takes only item and k as positional arguments.
+-- ArgumentError: DP_TOPK takes only its item and k without a name; name the others, as in epsilon := 1.
 SELECT DP_TOPK(title, 2, epsilon <U+2254> 1) FROM ratings
 
 -- ArgumentError: DP_TOPK has no argument epsi

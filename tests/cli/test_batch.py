@@ -19,7 +19,7 @@ import dp_sql
 from dp_sql.cli.main import main
 from dp_sql.cli.shell.meta_commands import META_COMMANDS
 from dp_sql.cli.shell.output import MODES
-from dp_sql.cli.shell.run import Write, cost_note, progress_percent, report_note
+from dp_sql.cli.shell.run import Write, accuracy_notes, cost_note, progress_percent
 from dp_sql.cli.shell.run import run as run_work
 from dp_sql.cli.shell.state import Shell
 from tests.conftest import READING_LOG, SURE
@@ -277,6 +277,7 @@ def test_a_file_that_reads_itself_ends(run: Run, tmp_path: Path) -> None:
 def test_explain_costs_nothing_and_the_budget_is_drawn(run: Run, analyst: list[str]) -> None:
     code, out, _ = run(*analyst, "-c", f".explain {ASKED}")
     assert code == 0 and "cost       epsilon = 0.5" in out
+    assert "no releases yet" in run(*analyst, "-c", ".receipts")[2]
     code, out, _ = run(*analyst, "-c", f"{ASKED};\n.explain\n.budget")
     assert code == 0 and "left       epsilon = 0.5 of 1 for reporting; 0 after" in out
     assert "ε 0.5 of 1 spent, 0.5 left" in out and "ε 0.5 of 3 spent" in out
@@ -348,14 +349,17 @@ def test_a_bare_count_is_offered_a_report_by_explain_and_by_the_shell(analyst: l
         bare = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FROM ratings"
         (cost,) = owner.explain(bare).calls
         owner.sql(bare)
-        assert report_note(owner.receipts, bare) == cost.accuracy
+        told = owner.receipts[0].accuracy + offer.replace("add", "next time, add")
+        assert list(accuracy_notes(owner.receipts, bare)) == [told]
         assert cost.accuracy == owner.receipts[0].accuracy + offer
         full = bare.replace("user_id)", "user_id, report := true)")
         owner.sql(full)
-        assert report_note(owner.receipts[1:], full) is None
+        assert list(accuracy_notes(owner.receipts[1:], full)) == []
         assert offer not in str(owner.explain(full))
         owner.sql(TOP)
-        assert report_note(owner.receipts[2:], TOP) is None
+        assert list(accuracy_notes(owner.receipts[2:], TOP)) == [owner.receipts[2].accuracy]
+        first, *_ = accuracy_notes(owner.receipts, f"{bare}, {TOP}")
+        assert first == f"dp_count_distinct(title): {told}"
 
 
 def test_an_analyst_sees_no_progress(analyst: list[str]) -> None:

@@ -200,3 +200,16 @@ def test_bash_completes_commands(words: str, offered: str, monkeypatch: pytest.M
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
     assert run_process().stdout == f"plain,{offered}\n"
+
+
+def test_a_locked_database_is_said_to_be_readable(tmp_path: Path) -> None:
+    path = str(tmp_path / "shop.duckdb")
+    code = f"import duckdb; held = duckdb.connect({path!r}); print(1, flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as owner:
+        assert owner.stdout is not None
+        owner.stdout.readline()
+        done = run(path, "-c", "SELECT 1")
+        owner.communicate(b"\n")
+    assert "Could not set lock" in done.stderr and "the option is --read-only" in done.stderr

@@ -172,6 +172,7 @@ REFUSED = [
     ("[limits]\nmax_k = 1\nmax_k = 2", 3, "this is not valid TOML"),
     ('[limits]\nmax_k = "a', 2, "this is not valid TOML"),
     ("[limits", 1, "this is not valid TOML"),
+    ("[tables.ratings]\nprivacy_unit = user_id", 2, "not valid TOML: a string needs quotes"),
 ]  # fmt: skip
 
 
@@ -194,7 +195,7 @@ def test_a_file_that_cannot_be_read_is_a_refusal(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="Is a directory"):
         read_policy(tmp_path)
     (tmp_path / "latin.toml").write_bytes('[tables."Ärzte"]'.encode("latin-1"))
-    with pytest.raises(PolicyError, match=r"is not UTF-8 \(at byte 9\)"):
+    with pytest.raises(PolicyError, match=r"is not a policy: it is not UTF-8 text \(at byte 9\)"):
         read_policy(str(tmp_path / "latin.toml"))
 
 

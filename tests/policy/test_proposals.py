@@ -147,6 +147,20 @@ def test_a_number_that_is_called_person_is_one_and_a_string_may_be() -> None:
     assert '# tables = ["books"]' in text
 
 
+def test_no_example_shows_what_identifies_people() -> None:
+    text = drafted("CREATE TABLE users (id INTEGER PRIMARY KEY, email TEXT, last_name TEXT)")
+    assert '# "ratings.title" = ["value 1", "value 2"]' in text
+    assert '# "users.' not in text
+
+
+def test_a_draft_without_people_shows_how_to_name_them() -> None:
+    text = drafted("CREATE TABLE hits (cookie TEXT, path TEXT)")
+    assert '# privacy_unit = "user_id"' in text and '# tables = ["hits"]' in text
+    assert parse_policy(text) == parse_policy("")
+    text = drafted("CREATE TABLE hits (uid TEXT, path TEXT)")
+    assert '[tables.hits]\nprivacy_unit = "uid"  # check this' in text
+
+
 def random_schema(seed: int) -> str:
     """Tables with keys to earlier ones, under names that may or may not speak of people."""
     draw, made, tables = random.Random(seed), [], []

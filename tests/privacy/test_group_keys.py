@@ -264,7 +264,9 @@ def test_a_series_that_is_too_long_is_a_wrong_argument(analyst: dp_sql.Session) 
 
 
 def test_groups_that_are_not_known_are_called_an_example(analyst: dp_sql.Session) -> None:
-    with pytest.raises(dp_sql.QueryError, match="Examples to replace: groups by your own public"):
+    with pytest.raises(
+        dp_sql.QueryError, match=r"Example values to replace: groups \(your own public"
+    ):
         analyst.sql(f"SELECT user_id % 4 AS k, {count()} FROM seen GROUP BY k")
 
 
@@ -301,7 +303,7 @@ def test_proposed_dates_are_those_that_where_keeps(
         analyst.sql(f"SELECT {key} AS d, {count()} FROM seen WHERE {kept} GROUP BY d")
     assert f"{groups})" in str(caught.value.suggestion)
     is_all = "DATE '2024-01-31'" not in groups and "current_date" not in groups
-    assert ("Examples to replace: groups" not in str(caught.value)) == is_all
+    assert ("Example values to replace: groups" not in str(caught.value)) == is_all
     analyst.sql(str(caught.value.suggestion))
 
 

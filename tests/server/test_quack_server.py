@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import duckdb
 import pytest
 
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
-from dp_sql.engines.duckdb.quack_server import address, fetched, load_quack
+from dp_sql.engines.duckdb.quack_server import address, check_free, fetched, load_quack
 from dp_sql.errors import NotSupported
 
 
@@ -27,11 +28,32 @@ def test_an_address_is_read(text: str, want: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "quack:", "quack:localhost:0", "localhost:99999", "a b", "x'y", "quack:a:b", "http://a"],
+    [
+        "",
+        "quack:",
+        "quack:localhost:0",
+        "localhost:99999",
+        "a b",
+        "x'y",
+        "quack:a:b",
+        "http://a",
+        "9494",
+    ],
 )
 def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(NotSupported, match="not an address to listen on"):
         address(text)
+
+
+def test_a_port_that_another_server_would_share_is_refused() -> None:
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as Quack's own
+        other.bind(("127.0.0.1", 0))
+        where = address(f"localhost:{other.getsockname()[1]}")
+        other.listen()
+        with pytest.raises(NotSupported, match="another server does"):
+            check_free(where)
+    check_free(where)
 
 
 def test_a_bug_is_one_constant_sentence_for_the_client() -> None:

@@ -149,6 +149,13 @@ def test_show_and_describe_show_names_and_types_only(asking: AnalystSession) -> 
     assert ("title", "VARCHAR") in asked(asking, "DESCRIBE ratings")
     with pytest.raises(errors.NotSupported, match="There is no table unnamed"):
         asking.sql("DESCRIBE unnamed")
+    with pytest.raises(errors.NotSupported, match="Did you mean ratings"):
+        asking.sql("DESCRIBE rating")
+    with pytest.raises(errors.NotSupported, match="Under a policy you can run") as refused:
+        asking.sql("DESCRIBE SELECT 1")
+    assert refused.value.suggestion == "SELECT 1"
+    with pytest.raises(errors.NotSupported, match="There is no statement to run"):
+        asking.sql(" -- nothing")
 
 
 def test_a_table_whose_name_holds_a_dot_is_shown_wherever_tables_are(tmp_path: Path) -> None:
@@ -206,7 +213,7 @@ def test_the_search_for_a_bound_ends_at_the_limit(
     (one,) = analyst.explain(
         f"SELECT DP_COUNT_DISTINCT(title, epsilon := 1{written}) FROM ratings"
     ).calls
-    assert f"chosen from 1, 2, 4, ... up to {most} " in one.accuracy
+    assert f"chosen from 1, 2, 4, … up to {most} " in one.accuracy
 
 
 @pytest.mark.parametrize("aggregate", ["max()", "min()", "sum()"])
@@ -264,8 +271,10 @@ def test_joins_that_could_multiply_a_persons_rows_too_far_are_refused(
     aliases = [f"t{i}" for i in range(3)]
     joined = "ratings a " + " ".join(f"JOIN ratings {t} USING (user_id)" for t in aliases)
     some = " AND ".join(f"{t}.title <> a.title" for t in aliases)
-    with pytest.raises(errors.NotSupported, match=r"could make 1,000,000,000 rows of one person"):
+    many = r"could make 1,000,000,000 rows of one person"
+    with pytest.raises(errors.NotSupported, match=many) as refused:
         asking.sql(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined} WHERE {some}")
+    assert "PRIMARY KEY on the column that it matches" in str(refused.value.hint)
     # Nobody reads a column of the others here, so each is read as the people in it.
     assert (
         "no join multiplies"

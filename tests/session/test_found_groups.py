@@ -265,7 +265,7 @@ def test_a_delta_is_proposed_where_the_policy_allows_one(tmp_path: Path) -> None
     with of_towns(tmp_path, "") as session:
         for text, proposed in asked.items():
             with pytest.raises(
-                dp_sql.QueryError, match=r"Examples to replace: .*delta by"
+                dp_sql.QueryError, match=r"Example values to replace: .*delta \("
             ) as found:
                 session.sql(text)
             assert proposed in str(found.value.suggestion)

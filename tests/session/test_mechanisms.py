@@ -250,10 +250,10 @@ def test_every_way_to_choose_the_bound(
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ("", "chosen from 1, 2, 4, ... up to 100000 (bound selection difference, "),
+        ("", "chosen from 1, 2, 4, … up to 100000 (bound selection difference, "),
         (
             "max_contributions := 50",
-            "chosen from 1, 2, 4, ... up to 50 (bound selection difference",
+            "chosen from 1, 2, 4, … up to 50 (bound selection difference",
         ),
         ("bound_selection := 'gem'", "rising to 461 when it is 100"),
         ("mechanism := 'greedy'", "rising to 461 when it is 100"),

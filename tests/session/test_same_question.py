@@ -212,14 +212,18 @@ def test_top_k_is_proposed_for_approx_top_k(analyst: dp_sql.Session) -> None:
 
 def test_values_that_no_one_has_chosen_are_called_examples(analyst: dp_sql.Session) -> None:
     hint = told(analyst, "SELECT median(total) FROM orders").hint or ""
-    assert "Examples to replace: epsilon by the privacy loss that you choose" in hint
-    assert "lower and upper by the range that you know without looking at the data" in hint
+    assert "Example values to replace: epsilon (the privacy loss that you choose)" in hint
+    assert "lower and upper (the range that you know without looking at the data)" in hint
     hint = told(
         analyst, "SELECT status, DP_AVG(total, epsilon := 1) FROM orders GROUP BY status"
     ).hint
     assert hint == "With max_groups_contributed := 1, each person counts in one group only."
     hint = told(analyst, "SELECT DP_TOPK(status, 2) FROM orders").hint
-    assert hint == "Examples to replace: epsilon by the privacy loss that you choose."
+    assert hint == "Example values to replace: epsilon (the privacy loss that you choose)."
+    for own in ("0.1", "epsilon = 0.1", "epsilon 0.1", "eps := 0.1"):  # these have been chosen
+        error = told(analyst, f"SELECT DP_COUNT(*, {own}) FROM orders")
+        assert error.suggestion == "SELECT DP_COUNT(*, epsilon := 0.1) FROM orders"
+        assert "Example values" not in str(error.hint)
 
 
 @pytest.mark.parametrize(

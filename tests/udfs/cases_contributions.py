@@ -204,15 +204,14 @@ CASES = [
         bounded_count.BOUNDED_COUNT,
         ROWS,
         "with probability 95 %, the estimate exceeds the true number of rows by at most 5.106 times "
-        "the contribution bound, chosen from 1, 2, 4, ... up to 64; a person's rows beyond the "
+        "the contribution bound, chosen from 1, 2, 4, … up to 64; a person's rows beyond the "
         "bound are not counted (epsilon = 1)",
     ),
     case(
         bounded_sum.BOUNDED_SUM,
         SUMS,
-        "with probability 95 %, the estimate is within 6.492 times the contribution bound of the "
-        "sum under this bound; the part of a person's net sum beyond the bound is not counted; "
-        "with fewer than 90 people this may be most of it, unless contribution_bound is given "
-        "(epsilon = 1)",
+        "with probability 95 %, the noise is at most 6.492 times the contribution bound; the part "
+        "of a person's net sum beyond the bound is not counted; with fewer than 90 people that "
+        "part may be most of it unless you state contribution_bound (epsilon = 1)",
     ),
 ]

@@ -54,7 +54,7 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: i
         most = laplace_quantile(noise_rate(epsilon, bound), beta) - 1
         return f"{says} {most}; {left_out} (contribution bound {bound}, {price})"
     times = release.times_the_bound(epsilon, beta, bound)
-    chosen = f"chosen from 1, 2, 4, ... up to {release.largest_bound(max_contributions)}"
+    chosen = f"chosen from 1, 2, 4, … up to {release.largest_bound(max_contributions)}"
     return f"{says} {times} times the contribution bound, {chosen}; {left_out} ({price})"
 
 

@@ -187,18 +187,19 @@ def accuracy(
     if ends is not None:
         low, high = (Fraction(end, unit) for end in ends)
         b = "times the contribution bound" if bound is None else f"(contribution_bound = {bound})"
+        times = "" if high - low == 1 else f"{in_words(high - low)} × "
         return (
-            f"{likely} the estimate is within {in_words(high - low)} b / (n - b) of the mean of "
-            f"the n rows that count, where b is {rounded_up(scales * (bound or 1))} {b}, if n > b; "
+            f"{likely} the estimate is within {times}b / (n - b) of the mean of the n rows that "
+            f"count, where b is {rounded_up(scales * (bound or 1))} {b}, if n > b; "
             f"a person with more rows than the contribution bound {weighed}; values below "
             f"{in_words(low)} count as {in_words(low)}, those above {in_words(high)} as "
             f"{in_words(high)} {price}"
         )
     return (
-        f"{likely} the noise in the sum and in the row count is at most {rounded_up(scales)} times "
-        f"what one person may add to each; a person with more rows than the contribution bound "
-        f"{weighed}; with fewer than {people_needed(of_sums)} people the estimate may be far too "
-        f"close to 0 unless you state lower and upper {price}"
+        f"{likely} the noise in the sum and in the row count is at most what "
+        f"{rounded_up(scales)} people may add to each; a person with more rows than the "
+        f"contribution bound {weighed}; with fewer than {people_needed(of_sums)} people the "
+        f"estimate may be far too close to 0 unless you state lower and upper {price}"
     )
 
 

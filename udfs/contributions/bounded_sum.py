@@ -90,13 +90,12 @@ def accuracy(
             f" the estimate exceeds the true sum by at most {times} times the contribution bound"
         )
     else:
-        says += f" the estimate is within {times} times the contribution bound of the sum"
-        says += " under this bound"
+        says += f" the noise is at most {times} times the contribution bound"
     says += "; the part of a person's net sum beyond the bound is not counted"
     if bound is None:
         enough = people_needed(epsilon - release.noise_share(epsilon, bound))
-        says += f"; with fewer than {enough} people this may be most of it, unless "
-        says += "contribution_bound is given"
+        says += f"; with fewer than {enough} people that part may be most of it unless you state "
+        says += "contribution_bound"
     return f"{says} (epsilon = {in_words(epsilon)})"
 
 

@@ -163,7 +163,7 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: s
     says = f"{with_probability(1 - beta)} the estimate exceeds the true number of distinct items by"
     if bound == DIFFERENCE:
         times = rounded_up(_log(beta) * Fraction(1, noise_share(epsilon, bound)) + Fraction(1, 2))
-        chosen = f"the contribution bound, which is chosen from 1, 2, 4, ... up to {most}"
+        chosen = f"the contribution bound, which is chosen from 1, 2, 4, … up to {most}"
         return f"{says} at most {times} times {chosen} (bound selection {bound}, {price})"
     low, high = (noise_bound(at, epsilon, beta, bound) for at in (least, most))
     if least == most:

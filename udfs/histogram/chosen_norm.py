@@ -175,7 +175,7 @@ def accuracy(size: int, epsilon: Fraction, max_contributions: int, beta: Fractio
     )
     return (
         f"{with_probability(1 - beta)} all {size} counts are within ± {shown}, of those without "
-        f"noise; which limit holds for all people is chosen, with a bound from 1, 2, 4, ..., and "
+        f"noise; which limit holds for all people is chosen, with a bound from 1, 2, 4, …, and "
         f"rows beyond it are not counted (epsilon = {in_words(epsilon)})"
     )
 

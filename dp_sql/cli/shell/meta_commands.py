@@ -91,8 +91,10 @@ def _timer(shell: Shell, argument: str) -> None:
 def _receipts(shell: Shell, argument: str) -> None:
     if argument:
         shell.shows_receipts = _switch(".receipts", argument, shell.shows_receipts)
-    else:
+    elif shell.session.receipts:
         shell.out.write("".join(f"{receipt}\n" for receipt in shell.session.receipts))
+    else:
+        shell.note("This session has no releases yet.")
 
 
 def _switch(name: str, argument: str, now: bool) -> bool:

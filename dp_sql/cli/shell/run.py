@@ -84,7 +84,8 @@ def run_statement(shell: Shell, statement: str) -> bool:
         print(receipt, file=sys.stderr, flush=True)
     if shell.shows_costs:
         cost = cost_note(shell.session, n_receipts, budget, statement, failure is None)
-        for note in (report_note(new, statement) if failure is None else None, cost):
+        is_shown = failure is not None or shell.shows_receipts
+        for note in (*(() if is_shown else accuracy_notes(new, statement)), cost):
             if note:
                 shell.note(note)
     if shell.shows_times:
@@ -227,16 +228,17 @@ def cost_note(
     return None
 
 
-def report_note(receipts: Sequence[Receipt], statement: str) -> str | None:
-    """A line on how accurate a bare number is, which offers a report; None where there is none.
+def accuracy_notes(receipts: Sequence[Receipt], statement: str) -> Iterator[str]:
+    """A line for each answer without a report, on how accurate it is, which offers a report.
 
     `receipts` are those of the statement.
     """
+    has_report = any(token.upper == "REPORT" for token in tokenize(statement))
     for receipt in receipts:
         offer = FUNCTIONS[receipt.call.partition("(")[0].upper()].shape.offer
-        if offer and not any(token.upper == "REPORT" for token in tokenize(statement)):
-            return f"{receipt.accuracy}; {offer}"
-    return None
+        if not (offer and has_report):
+            of = f"{receipt.call}: " if len(receipts) > 1 else ""
+            yield f"{of}{receipt.accuracy}" + (f"; next time, {offer}" if offer else "")
 
 
 def _loss(receipts: Sequence[Receipt]) -> str:

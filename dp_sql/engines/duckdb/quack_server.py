@@ -6,10 +6,12 @@ client's (duckdb-quack, pull request 142). This one always does: no client's tex
 here. The instance holds answers, no private row, and is locked.
 """
 
+import errno
 import importlib.util
 import itertools
 import os
 import re
+import socket
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -64,9 +66,28 @@ def address(text: str) -> Address:
     """Read `quack:HOST:PORT`; the default port is 9494."""
     found = _LISTEN.fullmatch(text)
     port = int(found["port"] or 9494) if found else 0
-    if found is None or not 0 < port < 65536:
-        raise NotSupported(f"{text} is not an address to listen on.", hint="quack:localhost:9494")
+    if found is None or found["host"].isdecimal() or not 0 < port < 65536:
+        hint = "Write one like quack:localhost:9494."
+        raise NotSupported(f"{text} is not an address to listen on.", hint=hint)
     return Address(found["host"].lower(), port)
+
+
+def check_free(where: Address) -> None:
+    """Refuse a port on which a server listens: Quack would share it, and clients reach either."""
+    with suppress(socket.gaierror):  # Quack says what is wrong with a name
+        for family, kind, _, _, place in socket.getaddrinfo(
+            where.host.strip("[]"), where.port, type=socket.SOCK_STREAM
+        ):
+            with socket.socket(family, kind) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # after a restart
+                try:
+                    probe.bind(place)
+                except OSError as error:
+                    if error.errno == errno.EADDRINUSE:
+                        raise NotSupported(
+                            f"Cannot listen on {where}: another server does.",
+                            hint=f"Stop it, or write --listen quack:{where.host}:PORT.",
+                        ) from None
 
 
 def fetched(relation: Any) -> Result:
@@ -197,6 +218,7 @@ class QuackServer:
 
     def start(self, where: Address, admit: Admit, answer: Answer) -> None:
         """Listen, and test that clients' statements do not run, before any client can connect."""
+        check_free(where)
         self._register(admit, answer)
         others = "false" if where.is_local else "true"
         unused = os.urandom(16).hex()  # Quack needs a token of its own, which `admitted` ignores

@@ -16,7 +16,7 @@ from dp_sql.privacy.plans.example_dates import date_groups
 from dp_sql.privacy.plans.own_values import OwnValues
 from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing
 from dp_sql.sql.arguments import DpCall
-from dp_sql.sql.formatting import full_name, literal
+from dp_sql.sql.formatting import full_name, literal, shown_name
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be
 from dp_sql.udfs.mechanism import in_words
@@ -125,7 +125,7 @@ def _public_set(
         case OwnValues():
             return declared.written
         case (tuple() as table, str() as column):
-            return full_name([*table, column])
+            return _shown([*table, column])
         case tuple():
             return f"[{', '.join(literal(one) for one in declared)}]"
     for name in policy.public:
@@ -135,5 +135,9 @@ def _public_set(
             if folded(column) == folded(key.parts[-1] if key.parts else "") and can_be(
                 kind, value.type
             ):
-                return full_name([*name, column])
+                return _shown([*name, column])
     return None
+
+
+def _shown(parts: Sequence[str]) -> str:
+    return ".".join(map(shown_name, parts))

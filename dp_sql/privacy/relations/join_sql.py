@@ -220,14 +220,18 @@ def too_much(select: Select, rows: int, most: int, joined: Sequence[FromPartSql]
             case Table(name=name) | LinkedTable(table=Table(name=name)):
                 names[number] = name[-1]
     fans = ", ".join(f"{names[one.number]} by up to {one.fan or one.most:,}" for one in joined)
-    whose, limit = "", ""
+    whose, limit, way = "", "", "Join on a column that is unique in the other table, or select"
     if select.is_private:
         whose, limit = " of one person", " (max_joined_rows_per_person)"
+        way = (
+            "If each row has only one match, the owner can say so with a PRIMARY KEY on the column "
+        )
+        way += "that it matches. Otherwise select"
     return NotSupported(
         f"These joins could make {rows:,} rows{whose}, and the limit is {most:,}{limit}. "
         f"They multiply rows: {fans}.",
-        hint="Join on a column that is unique in the other table, or select fewer of its columns: "
-        "rows that differ only in columns that the query does not read count once.",
+        hint=f"{way} fewer columns: rows that differ only in columns that the query does not read "
+        "count once.",
     )
 
 

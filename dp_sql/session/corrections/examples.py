@@ -1,8 +1,8 @@
-"""Which values of a proposed statement are only examples, and what to replace them by. Pure."""
+"""Which values of a proposed statement are only examples, and what to write instead. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dp_sql.errors import ParseError
 from dp_sql.sql.functions import FUNCTIONS
@@ -11,18 +11,19 @@ from dp_sql.sql.tokens import Token, folded, matching, split, text_of, token_at,
 Given = dict[str, str]  # the named arguments of a call, and its positional numbers, as written
 
 _MEANT = {
-    "epsilon": "epsilon by the privacy loss that you choose",
-    "k": "k by how many items you want",
-    "q": "q by your quantile",
-    "delta": "delta by a number well below one over the number of people",
-    "step": "step by the distance between possible answers",
+    "epsilon": "epsilon (the privacy loss that you choose)",
+    "k": "k (how many items you want)",
+    "q": "q (your quantile)",
+    "delta": "delta (well below one over the number of people)",
+    "step": "step (the distance between possible answers)",
 }
 _BOUNDS = {
-    ("lower", "upper"): "lower and upper by the range that you know without looking at the data",
-    ("lower",): "lower by the least value that you know without looking at the data",
-    ("upper",): "upper by the largest value that you know without looking at the data",
+    ("lower", "upper"): "lower and upper (the range that you know without looking at the data)",
+    ("lower",): "lower (the least value that you know without looking at the data)",
+    ("upper",): "upper (the largest value that you know without looking at the data)",
 }
-OF_GROUPS = "groups by your own public values"
+OF_GROUPS = "groups (your own public values)"
+_UNKNOWN = " "  # begins the name of a value that was written without the name of an argument
 _OF_ENDS = {"0.01", "0.99"}  # these quantiles are what was asked, nearly
 _CLOSE = (
     "The largest or least value may be one person's, so it is not released; a quantile is close."
@@ -40,6 +41,7 @@ def examples(before: str, after: str, known: Sequence[str] = ()) -> str:
         return ""
     already = {(name, value) for call in old for name, value in call.items()}
     is_same_call = len(old) == len(new)
+    theirs = {value for call in old for name, value in call.items() if name.startswith(_UNKNOWN)}
     names = {name for call in old for name in call} if is_same_call else set()
     came: Given = {}
     for call in new:
@@ -47,6 +49,7 @@ def examples(before: str, after: str, known: Sequence[str] = ()) -> str:
             is_new = (name, value) not in already and name not in names
             is_new = is_new and f"{name} := {value}" not in before  # in a string, as for dp(…)
             is_known = value in known or (value.startswith("(") and value[1:-1] in ", ".join(known))
+            is_known = is_known or (is_same_call and value in theirs)
             if is_new and not is_known and (is_same_call or name not in {"k", "q"}):
                 came.setdefault(name, value)
     ends = [call["q"] for call in new if call.get("q") in _OF_ENDS]
@@ -60,10 +63,10 @@ def _sentences(came: Given) -> list[str]:
     if bounds:
         replaced.insert(bool("epsilon" in came), _BOUNDS[bounds])
     sets = [name for name in ("domain", "groups") if name in came and _is_list(came[name])]
-    replaced += [f"{name} by your own public values" for name in sets]
+    replaced += [f"{name} (your own public values)" for name in sets]
     found = []
     if replaced:
-        found.append(f"Examples to replace: {'; '.join(replaced)}.")
+        found.append(f"Example values to replace: {', '.join(replaced)}.")
     if "max_groups_contributed" in came:
         number = came["max_groups_contributed"]
         where = "one group" if number == "1" else f"at most {number} groups"
@@ -91,16 +94,20 @@ def _calls(text: str) -> list[Given]:
             close = matching(tokens, i + 1)
             given: Given = {}
             for n, (start, stop) in enumerate(split(tokens, i + 2, close)):
-                _add(given, tokens[start:stop], positions[min(n, len(positions) - 1)])
+                part, position = tokens[start:stop], positions[min(n, len(positions) - 1)]
+                _add(given, part, position, function.named if function else ())
             found.append(given)
     return found
 
 
-def _add(given: Given, part: Sequence[Token], position: str) -> None:
-    if token_at(part, 1).is_symbol(":=", "=>"):
-        given[folded(part[0].name or "")] = text_of(part[2:])
+def _add(given: Given, part: Sequence[Token], position: str, known: Collection[str]) -> None:
+    name, mark = folded(part[0].name or "") if part else "", token_at(part, 1)
+    if mark.is_symbol(":=", "=>") and name in known:
+        given[name] = text_of(part[2:])
     elif position in {"k", "q"}:
         given[position] = text_of(part)
+    elif mark.is_symbol(":=", "=>", "=", "==") or not position:
+        given[_UNKNOWN + text_of(part)] = text_of(part[-1:])
 
 
 def left_out(before: str, after: str) -> list[str]:

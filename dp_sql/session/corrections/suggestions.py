@@ -17,7 +17,7 @@ from dp_sql.session.corrections.same_question import Kept, aggregates_answers, k
 
 Attempt = Callable[[str], Exception | None]  # what is wrong with a statement, if anything is
 Expand = Callable[[str], Sequence[str]]  # a candidate, or others in its place
-_PUBLIC = "without looking at the data."
+_PUBLIC = "without looking at the data"
 _MOST_TRIES, _DEEPEST, _LONGEST = 16, 4, 2000
 
 
@@ -70,7 +70,9 @@ def working(
 def _conditions(wrong: Exception) -> tuple[str, ...]:
     """What must hold for a correction to be right, which an error says beside it."""
     hint = getattr(wrong, "hint", None) or ""
-    return tuple(s for s in hint.split("\n") if s.startswith(("If ", "observed declares")))
+    return tuple(
+        s for s in hint.split("\n") if s.startswith(("If ", "In groups, observed declares"))
+    )
 
 
 def propose(
@@ -94,7 +96,7 @@ def propose(
     dropped = " and ".join(left_out(before, found.text))
     own = hint(error.hint)
     if _PUBLIC in said:  # it says so, too
-        own = " ".join(one for one in re.split(r"(?<=\.) ", own) if not one.endswith(_PUBLIC))
+        own = " ".join(one for one in re.split(r"(?<=\.) ", own) if not one.endswith(f"{_PUBLIC}."))
     notes = [own, *found.notes, said]
     if dropped:
         bounds = "greatest and least bound each value, and contribution_bound each person's sum"
