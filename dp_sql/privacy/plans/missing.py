@@ -11,9 +11,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.plans.domains import example_list
+from dp_sql.privacy.plans.domains import OwnValues, example_list
 from dp_sql.privacy.plans.example_dates import date_groups
-from dp_sql.privacy.plans.own_values import OwnValues
 from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.formatting import full_name, literal

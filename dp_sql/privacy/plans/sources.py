@@ -30,12 +30,12 @@ from dp_sql.privacy.plans.other_names import (
     refuse_answers,
     without_aliases,
 )  # fmt: skip
-from dp_sql.privacy.plans.own_values import BOOLEANS, day_part, own_values
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
 from dp_sql.privacy.refusals import Refused, Unbound
 from dp_sql.privacy.relations.declared_tables import inexact, is_time, no_amount
-from dp_sql.privacy.relations.from_clause import From, row_wise
+from dp_sql.privacy.relations.from_clause import From
+from dp_sql.privacy.relations.row_values import told
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation
 from dp_sql.privacy.relations.tree_sql import Written
@@ -45,7 +45,7 @@ from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.literals import EVERY_ROW
 from dp_sql.sql.other_forms import field_of_json, other_forms
 from dp_sql.sql.spellings import respelled
-from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql, tree_of
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
 from dp_sql.sql.tokens import folded, matching, token_at, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
@@ -257,40 +257,11 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     if tree is None or isinstance(tree, exp.Alias):
         raise select.refused("This is not a column.", reference.position, kind=ParseError)
     try:
-        value = row_wise(tree, scope)
-        if not value.is_person:
-            known = own_values(tree, value.type, lambda part: _part_of(part, scope).type)
-            part = day_part(tree, lambda part: _part_of(part, scope).sql) if known else ()
-            value = value._replace(own_values=known or value.written, day_part=part)
-        return value._replace(image=_image(tree, scope)) if value.origin is None else value
+        return told(tree, scope)
     except Unreadable:
         raise _unreadable(select) from None
     except (Refused, Unbound) as refusal:
         raise _placed(refusal, select, reference.position) from None
-
-
-def _part_of(part: Node, scope: Scope) -> Value:
-    """A part of an expression; without SQL and type if it cannot be compiled."""
-    tree = projection(to_sql(part))  # alone, as an owner's expression is taken whole
-    with suppress(Refused, Unbound, Unreadable):
-        return row_wise(tree, scope) if tree is not None else Value("", "")
-    return Value("", "")
-
-
-def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
-    """The one column that an analyst's expression reads, and the expression over `item`."""
-    if scope.as_written is not None or tree.find(exp.Query) is not None:
-        return None
-    try:
-        columns = {scope.column(node) for node in tree.find_all(exp.Column)}
-    except Refused:  # a field of a struct
-        return None
-    if len(columns) != 1:
-        return None
-    (column,) = columns
-    column = column._replace(own_values=BOOLEANS if column.type == "BOOLEAN" else ())
-    over = column._replace(sql="item", origin=None)
-    return column, row_wise(tree, scope._replace(column=lambda _: over)).sql
 
 
 def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:

@@ -259,7 +259,8 @@ class Compiler:
                 hint = "Make it a table (CREATE TABLE … AS …), and name that table."
             raise refuse(node, why, hint) from None
         self.tables.note_view(parts, rows)
-        return rows
+        # Its expressions are the owner's: an analyst is not told of their literals.
+        return rows._replace(values=tuple(value._replace(told="") for value in rows.values))
 
     def _join(self, join: Node, source: From, where: Sequence[Node]) -> None:
         before = From(list(source.parts))
