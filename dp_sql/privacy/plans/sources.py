@@ -41,12 +41,15 @@ from dp_sql.privacy.relations.tree import Relation
 from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.given import PublicQuery, Reference
+from dp_sql.sql.group_keys import without_alias
 from dp_sql.sql.literals import EVERY_ROW
 from dp_sql.sql.other_forms import field_of_json, other_forms
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.spellings import respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
-from dp_sql.sql.tokens import folded, matching, token_at, tokenize
+from dp_sql.sql.tokens import Edit, edited, folded, matching, text_of, token_at, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 _OF_PEOPLE = "This query reads people's rows; groups and domains are public."
@@ -279,19 +282,35 @@ def _exact(
 ) -> Value:
     value = value_of(select, reference, scope)
     if types is not None and family(value.type) not in types:
-        start, end = reference.position, reference.position + len(reference.text)
-        before, after = select.text[:start], select.text[end:]
+        start = reference.position
         casts = [f"CAST({reference.text} AS VARCHAR)"] if "VARCHAR" in types else []
         if family(value.type) == "BOOLEAN" and not casts:
             casts.insert(0, f"CASE WHEN {reference.text} THEN 1 ELSE 0 END")
         elif family(value.type) in BINARY_TYPES or not (casts or is_time(value.type)):
             casts.insert(0, f"TRY_CAST({reference.text} AS DECIMAL(18, 2))")
-        instead = [f"{before}{cast}{after}" for cast in casts]
+        instead = [edited(select.text, _written_as(select, reference, cast)) for cast in casts]
+        if what == "group":  # a cast adds no condition
+            instead = [Restated(one) for one in instead]
         refusal = inexact(what, reference.text, value.type)
         if "VARCHAR" not in types:
             refusal = no_amount(reference.text, value.type)
         raise refusal.at(select.text, start, instead)
     return value
+
+
+def _written_as(select: DpSelect, key: Reference, cast: str) -> set[Edit]:
+    """Edits that put another expression in place of a key, also in the list and ORDER BY."""
+    found = {(key.position, key.position + len(key.text), cast)}
+    clauses = {"GROUP", "HAVING", "ORDER"} & select.clauses.keys()
+    for span in [*select.items, *(select.clauses[word] for word in clauses)]:
+        found |= {(*place, cast) for place, one in select.key_places(span) if one == key}
+    for item in () if key.is_expression else select.items:
+        tokens = select.between(item)
+        (first, last), name = without_alias(tokens, (0, len(tokens)))
+        if text_of(tokens[first:last]) == key.text:
+            named = cast if name else f"{cast} AS {shown_name(key.parts[-1])}"
+            found.add((tokens[first].start, tokens[last - 1].end, named))
+    return found
 
 
 def _unreadable(select: DpSelect) -> QueryError:
