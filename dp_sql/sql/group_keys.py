@@ -46,21 +46,22 @@ def group_keys(
     if [tokens[a].upper for a, b in parts if b - a == 1] == ["ALL"]:
         listed = [without_alias(tokens, item)[0] for item in beside]
         parts = [part for part in listed if _has_column(tokens, part)]
-    keys: dict[tuple[str, ...], Reference] = {}
-    names: set[str] = set()
+    found: dict[tuple[str, ...], tuple[int, Reference]] = {}
     for part in parts:
         start, key = _key(tokens, part, items, beside)
-        same = tuple(map(_same, tokenize(key.text)))
-        if same in keys:
-            continue
-        keys[same] = key
-        name = key.parts[-1].lower()
-        if name.startswith("__dp_") or name in names:
+        found.setdefault(tuple(map(_same, tokenize(key.text))), (start, key))
+    short = [folded(key.parts[-1]) for _, key in found.values()]
+    keys: dict[str, Reference] = {}
+    for start, own in found.values():
+        is_clear = short.count(folded(own.parts[-1])) == 1 or len(own.parts) == 1
+        key = own if is_clear else own._replace(parts=(own.text,), is_expression=True)
+        name = folded(key.parts[-1])
+        if name.startswith("__dp_") or name in keys:
             wrong = f"more than one column {key.parts[-1]}"
             if name.startswith("__dp_"):
                 wrong = "a column whose name begins with __dp_, which dp_sql uses itself"
             raise tokens[start].error(NotSupported, f"GROUP BY has {wrong}.")
-        names.add(name)
+        keys[name] = key
     return tuple(keys.values())
 
 
@@ -112,13 +113,16 @@ def equal_places(tokens: Sequence[Token], key: Reference, is_whole: bool) -> lis
         is_argument = before is not None and (before.is_symbol("(", ",") or before.upper == "BY")
         is_argument &= stop == len(tokens) or after.is_symbol(")", ",") or after.upper in _BEHIND
         is_part = is_closed and (before is None or not before.is_symbol("."))
+        is_part &= not (after.is_symbol(".", "(") and own[-1].name is not None)
         if item == (start, stop) or is_argument or is_part:
             found.append((start, stop))
     return found
 
 
 def _is_closed(tokens: Sequence[Token]) -> bool:
-    """Whether an expression is a call or CASE … END, which nothing beside it can change."""
+    """Whether an expression is a name, a call or CASE: nothing beside it can change it."""
+    if dotted_names(tokens):
+        return True
     if len(tokens) > 2 and tokens[1].is_symbol("("):
         return matching(tokens, 1) == len(tokens) - 1
     depths = [*accumulate((t.upper == "CASE") - (t.upper == "END") for t in tokens)]

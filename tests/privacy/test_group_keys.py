@@ -126,6 +126,26 @@ def test_an_expression_is_a_key_wherever_it_is_whole(
             analyst.sql(f"{asked} ORDER BY {part}")
 
 
+def test_keys_of_two_tables_that_are_called_the_same(
+    owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    rest = (
+        "FROM seen JOIN regions AS a ON region = a.name JOIN regions AS b ON b.name = lower(region)"
+    )
+    asked = (
+        f"SELECT b.name AS y, upper(a.name) AS x, {count('(regions.name, regions.name)')} {rest}"
+    )
+    tail = "GROUP BY a.name, b.name HAVING a.name = b.name ORDER BY concat(a.name, '-', b.name)"
+    found = both(f"{asked} {tail}", owner, analyst)
+    assert [(y, x) for y, x, _ in found] == [("north", "NORTH"), ("south", "SOUTH")]
+    with pytest.raises(ArgumentError, match=r"none for a\.name, b\.name") as refused:
+        analyst.sql(f"SELECT a.name, b.name, {count('')} {rest} GROUP BY ALL")
+    assert 'groups := ("regions"."name", "regions"."name")' in str(refused.value.suggestion)
+    with pytest.raises(NotSupported, match="more than one column k"):
+        both_k = "SELECT upper(region) AS k, lower(region) AS k"
+        analyst.sql(f"{both_k}, {count('')} FROM seen GROUP BY 1, 2")
+
+
 @pytest.mark.parametrize(
     ("key", "tail", "proposed"),
     [

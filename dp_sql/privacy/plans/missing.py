@@ -127,12 +127,11 @@ def _public_set(
             return full_name([*table, column])
         case tuple():
             return f"[{', '.join(literal(one) for one in declared)}]"
+    wanted = value.origin_name or folded(key.parts[-1] if key.parts else "")
     for name in policy.public:
         full = schema.table(name)
         columns = [] if full is None else schema.columns(f"SELECT * FROM {full_name(full)}")
         for column, kind in columns:
-            if folded(column) == folded(key.parts[-1] if key.parts else "") and can_be(
-                kind, value.type
-            ):
+            if folded(column) == wanted and can_be(kind, value.type):
                 return full_name([*name, column])
     return None
