@@ -345,6 +345,8 @@ GROUPED = "FROM ratings GROUP BY title"
     (f"SELECT title, @ AS n {GROUPED} QUALIFY rank() OVER (ORDER BY # DESC) = 1",
      f"SELECT * EXCLUDE (answer) FROM (SELECT title, @ AS n, # AS answer {GROUPED}) QUALIFY rank() OVER (ORDER BY answer DESC) = 1"),
     ("SELECT # AS n FROM ratings HAVING # > 0", "SELECT * FROM (SELECT # AS n FROM ratings) WHERE n > 0"),
+    ("SELECT DP_SUM( 1, epsilon := 0.1) AS n FROM ratings HAVING (# > 0)",
+     "SELECT * EXCLUDE (answer) FROM (SELECT # AS n, # AS answer FROM ratings) WHERE (answer > 0)"),
     ("SELECT # AS answer FROM ratings HAVING @ > 0", ""),
     ("SELECT catalog.title, # AS n FROM catalog LEFT JOIN ratings ON ratings.title = catalog.title GROUP BY 1",
      """SELECT catalog.title, DP_COUNT(*, epsilon := 0.1, groups := "catalog"."title") AS n FROM catalog JOIN ratings ON ratings.title = catalog.title GROUP BY 1"""),
