@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from dp_sql.errors import NotSupported, ParseError, guessed
 from dp_sql.sql.clauses import Clause, SelectText
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.group_keys import without_alias
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.tokens import Token, edited, folded, matching, put, split, text_of, token_at
+from dp_sql.sql.tokens import Edit, Token, edited, folded, matching, put, split, text_of, token_at
 
 _AFTER_CALL = {
     "OVER": "OVER: a DP call is an aggregate of the whole source, not a window function",
@@ -135,18 +137,44 @@ def _with_case(tokens: Sequence[Token], index: int, at: int) -> list[str]:
 
 
 def _without(tokens: Sequence[Token], clause: Clause, select: SelectText) -> list[str]:
-    """The statement without a sample, or with its QUALIFY in an outer query or in the source."""
+    """The statement without a sample, or with HAVING or QUALIFY in an outer query or the source."""
     if clause.keyword == "USING":
         return [put(tokens[clause.start : clause.stop], "")]
-    is_of_groups = select.clause("GROUP") is not None and tokens[0].upper in {"SELECT", "FROM"}
-    if clause.keyword == "QUALIFY" and is_of_groups:
-        text, word = tokens[0].source, tokens[clause.start]
-        has_window = any(t.upper == "OVER" for t in tokens[clause.start : clause.stop])
-        keyword = "QUALIFY" if has_window else "WHERE"
-        inner = text[: word.start].rstrip()
-        return [f"SELECT * FROM ({inner}) {keyword}{text[word.end :]}"]
+    if tokens[0].upper in {"SELECT", "FROM"} and (
+        clause.keyword == "HAVING" or (clause.keyword == "QUALIFY" and select.clause("GROUP"))
+    ):
+        return _outside(tokens, clause, select)
     source = select.clause("FROM")
     if clause.keyword == "QUALIFY" and source is not None and source.start < clause.start:
         read = tokens[source.start : clause.stop]
         return [put(read, f"FROM ({text_of(read)})")]
     return []
+
+
+def _outside(tokens: Sequence[Token], clause: Clause, select: SelectText) -> list[str]:
+    """The statement with a condition on its answers behind an outer query, by their names."""
+    listed, text = select.clause("SELECT"), tokens[0].source
+    if listed is None or listed.start > clause.start:
+        return []
+    items = split(tokens, listed.start + 1, listed.stop)
+    spans = (without_alias(tokens, item) for item in items)
+    names = {text_of(tokens[a:b]): shown_name(name) for (a, b), name in spans if name}
+    edits: list[Edit] = []
+    new: dict[str, str] = {}
+    for i in range(clause.start, clause.stop):
+        if (tokens[i].name or "").upper() in FUNCTIONS and token_at(tokens, i + 1).is_symbol("("):
+            stop = matching(tokens, i + 1)
+            call = text_of(tokens[i : stop + 1])
+            if call not in names:
+                names[call] = new[call] = f"answer_{len(new)}" if new else "answer"
+            edits.append((tokens[i].start, tokens[stop].end, names[call]))
+    if {*new.values()} & {token.folded for token in tokens}:
+        return []
+    word, end = tokens[clause.start], tokens[listed.stop - 1].end
+    more = "".join(f", {call} AS {name}" for call, name in new.items())
+    inner = f"{text[:end]}{more}{text[end : word.start]}".rstrip()
+    has_window = any(t.upper == "OVER" for t in tokens[clause.start : clause.stop])
+    star = f"* EXCLUDE ({', '.join(new.values())})" if new else "*"
+    keyword = "QUALIFY" if has_window else "WHERE"
+    behind = edited(text, edits, word.end, len(text))
+    return [Restated(f"SELECT {star} FROM ({inner}) {keyword}{behind}")]

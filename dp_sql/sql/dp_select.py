@@ -155,7 +155,7 @@ class DpSelect(NamedTuple):
 
         In place of a key's, everywhere outside FROM and WHERE.
         """
-        same = [t for t in self.tokens if t.folded == folded(name)]
+        same = [t for t in self.tokens if name and t.folded == folded(name)]  # a symbol has none
         found = [t for t in same if t.end > at][:1]
         if found and any(folded(key.parts[-1]) == folded(name) for key in self.keys):
             spans = [self.clauses[word] for word in _OF_KEYS & self.clauses.keys()]

@@ -1,6 +1,7 @@
 """What a SELECT with DP calls is grouped by: columns, or expressions of columns. Pure."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from sqlglot import exp
 
@@ -9,11 +10,22 @@ from dp_sql.sql.clauses import Clause
 from dp_sql.sql.given import PublicSet, Reference, SetPerKey
 from dp_sql.sql.restated import OtherQuestion
 from dp_sql.sql.sqlglot_tree import projection
-from dp_sql.sql.tokens import Token, dotted_names, folded, matching, put, split, text_of, tokenize
+from dp_sql.sql.tokens import (
+    Token,
+    dotted_names,
+    folded,
+    matching,
+    put,
+    split,
+    text_of,
+    token_at,
+    tokenize,
+)
 
 TokenSpan = tuple[int, int]  # indices of tokens: [start, stop)
 
 _SETS = {"ROLLUP", "CUBE", "GROUPING"}
+_BEHIND = {"ASC", "DESC", "NULLS"}  # words behind an expression of ORDER BY
 
 
 def group_keys(
@@ -34,21 +46,22 @@ def group_keys(
     if [tokens[a].upper for a, b in parts if b - a == 1] == ["ALL"]:
         listed = [without_alias(tokens, item)[0] for item in beside]
         parts = [part for part in listed if _has_column(tokens, part)]
-    keys: dict[tuple[str, ...], Reference] = {}
-    names: set[str] = set()
+    found: dict[tuple[str, ...], tuple[int, Reference]] = {}
     for part in parts:
         start, key = _key(tokens, part, items, beside)
-        same = tuple(map(_same, tokenize(key.text)))
-        if same in keys:
-            continue
-        keys[same] = key
-        name = key.parts[-1].lower()
-        if name.startswith("__dp_") or name in names:
+        found.setdefault(tuple(map(_same, tokenize(key.text))), (start, key))
+    short = [folded(key.parts[-1]) for _, key in found.values()]
+    keys: dict[str, Reference] = {}
+    for start, own in found.values():
+        is_clear = short.count(folded(own.parts[-1])) == 1 or len(own.parts) == 1
+        key = own if is_clear else own._replace(parts=(own.text,), is_expression=True)
+        name = folded(key.parts[-1])
+        if name.startswith("__dp_") or name in keys:
             wrong = f"more than one column {key.parts[-1]}"
             if name.startswith("__dp_"):
                 wrong = "a column whose name begins with __dp_, which dp_sql uses itself"
             raise tokens[start].error(NotSupported, f"GROUP BY has {wrong}.")
-        names.add(name)
+        keys[name] = key
     return tuple(keys.values())
 
 
@@ -85,20 +98,35 @@ def refuse_two_meanings(
 
 
 def equal_places(tokens: Sequence[Token], key: Reference, is_whole: bool) -> list[TokenSpan]:
-    """Where some tokens are the expression of a key; only calls are found within expressions."""
-    wanted = [_same(token) for token in tokenize(key.text)]
-    n, found = len(wanted), []
-    is_call = n > 2 and wanted[1] == "(" and matching(tokenize(key.text), 1) == n - 1
+    """Where some tokens are the expression of a key, alone or as a whole part of an expression."""
+    own = tokenize(key.text)
+    wanted, n = [_same(token) for token in own], len(own)
+    is_closed = _is_closed(own)
+    item, _ = without_alias(tokens, (0, len(tokens))) if is_whole else ((0, 0), None)
+    found = []
     for start in range(len(tokens) - n + 1):
-        if [_same(token) for token in tokens[start : start + n]] != wanted:
+        stop = start + n
+        if [_same(token) for token in tokens[start:stop]] != wanted:
             continue
         before = tokens[start - 1] if start else None
-        item, _ = without_alias(tokens, (0, len(tokens)))
-        if (is_whole and item == (start, start + n)) or (
-            is_call and (before is None or not before.is_symbol("."))
-        ):
-            found.append((start, start + n))
+        after = token_at(tokens, stop)
+        is_argument = before is not None and (before.is_symbol("(", ",") or before.upper == "BY")
+        is_argument &= stop == len(tokens) or after.is_symbol(")", ",") or after.upper in _BEHIND
+        is_part = is_closed and (before is None or not before.is_symbol("."))
+        is_part &= not (after.is_symbol(".", "(") and own[-1].name is not None)
+        if item == (start, stop) or is_argument or is_part:
+            found.append((start, stop))
     return found
+
+
+def _is_closed(tokens: Sequence[Token]) -> bool:
+    """Whether an expression is a name, a call or CASE: nothing beside it can change it."""
+    if dotted_names(tokens):
+        return True
+    if len(tokens) > 2 and tokens[1].is_symbol("("):
+        return matching(tokens, 1) == len(tokens) - 1
+    depths = [*accumulate((t.upper == "CASE") - (t.upper == "END") for t in tokens)]
+    return len(depths) > 1 and depths[-1] == 0 and all(depths[:-1])
 
 
 def _same(token: Token) -> str:

@@ -20,6 +20,7 @@ from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Token, edited, folded, token_at, tokenize
 
 _MOST_DIGITS = 38  # of DuckDB's decimals; it reads a longer number as DOUBLE
+_NO_CALLS = {"BY", "ROLLUP", "CUBE", "SETS"}  # a number in brackets behind these is a column
 _TYPES = "Pass None, a bool, a number, a string, bytes, a date, a time, a UUID, or a list of these."
 
 
@@ -56,7 +57,7 @@ def bind(statement: Statement, values: object, names: frozenset[str]) -> str:
     Raises:
         ArgumentError: values are missing, too many or of a type without a literal; or a parameter
             is an argument that must be written in the statement.
-        NotSupported: a parameter that DuckDB and dp_sql read differently, or in ORDER BY.
+        NotSupported: a parameter that DuckDB and dp_sql read differently, or that may be a column.
     """
     tokens, found = statement.tokens, parameters(statement.tokens)
     mixed = len({(tokens[one.index].text, one.stop - one.index) for one in found}) > 1
@@ -90,7 +91,11 @@ def _check_place(statement: Statement, one: Parameter) -> None:
     """Refuse a parameter where a literal would mean something else, or must be seen."""
     token = statement.tokens[one.index]
     clause = enclosing_select(statement.tokens, one.index).clause_of(one.index)
-    if clause is not None and clause.keyword in {"GROUP", "ORDER"}:  # 1 would be the first column
+    if (
+        clause is not None
+        and clause.keyword in {"GROUP", "ORDER"}
+        and not _is_inside(statement.tokens[clause.start : one.index])
+    ):  # 1 would be the first column
         message = f"A parameter is not supported in the {clause.keyword} BY clause."
         raise token.error(NotSupported, message, "Write the value into the statement.")
     for select in statement.selects:
@@ -105,6 +110,19 @@ def _check_place(statement: Statement, one: Parameter) -> None:
                     "the answer costs or which values it may have.",
                     "Parameters can be values in WHERE, LIMIT, the item, or a list of groups.",
                 )
+
+
+def _is_inside(before: Sequence[Token]) -> bool:
+    """Whether what follows the beginning of a clause is inside a call or CASE of it."""
+    depth, cases = 0, 0
+    for i in range(len(before) - 1, -1, -1):
+        depth += before[i].is_symbol("(") - before[i].is_symbol(")")
+        cases += (before[i].upper == "CASE") - (before[i].upper == "END")
+        is_opening, called = depth > 0 and before[i].is_symbol("("), token_at(before, i - 1)
+        if cases > 0 or (is_opening and called.name and called.upper not in _NO_CALLS):
+            return True
+        depth = min(depth, 0)
+    return False
 
 
 def _holds(part: PublicSet | SetPerKey | None, token: Token) -> bool:

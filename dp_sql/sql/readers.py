@@ -47,9 +47,19 @@ def read_expression(argument: Argument, what: str) -> Reference:
         raise argument.refuse(
             f"{what} must be a column, not the constant {argument.written}.",
             "Names of columns are written without quotes, or in double quotes.",
-            _unquoted(argument),
+            [*_unquoted(argument), *_count(argument)],
         )
     return argument.column() or argument.reference()
+
+
+def _count(argument: Argument) -> list[str]:
+    """The statement with DP_COUNT(*, …) for DP_SUM(1, …), which is the number of rows."""
+    token = argument.tokens[0]
+    before, opening, _ = token.source[: token.start].rpartition("(")
+    name = before.rstrip()[-6:]
+    if argument.written != "1" or not opening or name.upper() != "DP_SUM":
+        return []
+    return [f"{before.rstrip()[:-6]}DP_COUNT(*{token.source[token.end :]}"]
 
 
 EVERY_ROW = "1"  # the item of every row, for DP_COUNT(*); no other constant is an item

@@ -200,23 +200,41 @@ def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
     kept = [item for item in items if item not in moved]
     calls = [call for call in select.calls if any(a <= call.start < b for a, b in moved)]
     is_first = kept == [*items[: len(kept)]]
-    is_taken = calls and any(token.folded == "answer" for token in select.tokens)
     listed = text[select.clauses["SELECT"][0] : items[0][0]].upper()
-    if "DISTINCT" in listed or select.repeats or len(calls) > 1 or is_taken:
+    if "DISTINCT" in listed or select.repeats:
         return []
     if not (is_first or all(names[item] for item in kept)) or not (kept or len(moved) == 1):
         return []
-    outer = [shown_name(names[item]) if item in kept else text[slice(*item)] for item in items]
-    for n, (a, b) in enumerate(items):
-        if (a, b) in moved and calls and a <= calls[0].start < b:
-            outer[n] = f"{text[a : calls[0].start]}answer{text[calls[0].end : b]}"
+    named = {item: shown_name(names[item]) for item in kept if names[item]}
+    known = {_without_name(select, item): name for item, name in named.items()}
+    wanted = dict.fromkeys(text[slice(*call.span)] for call in calls)
+    new = [call for call in wanted if call not in known]
+    known |= {call: f"answer_{n}" if n else "answer" for n, call in enumerate(new)}
+    answers = [known[call] for call in new]
+    if {*answers} & {token.folded for token in select.tokens}:
+        return []
+    edits = [(*call.span, known[text[slice(*call.span)]]) for call in calls]
+    keys = [place for item in moved for place in select.key_places(item)]
+    edits += [(*span, known[key.text]) for span, key in keys if key.text in known]
+    outer = [
+        named.get(item, "") if item in kept
+        else edited(text, [one for one in edits if item[0] <= one[0] < item[1]], *item)
+        for item in items
+    ]  # fmt: skip
     if kept and is_first:
-        outer[: len(kept)] = ["* EXCLUDE (answer)" if calls else "*"]
-    inner = [text[a:b] for a, b in kept] + [f"{text[slice(*c.span)]} AS answer" for c in calls]
+        outer[: len(kept)] = [f"* EXCLUDE ({', '.join(answers)})" if answers else "*"]
+    inner = [text[a:b] for a, b in kept] + [f"{call} AS {known[call]}" for call in new]
     spans = [select.clauses[word] for word in _INNER & select.clauses.keys()]
     start, stop = min(a for a, _ in spans), max(b for _, b in spans)
     within = f"{text[start : items[0][0]]}{', '.join(inner)}{text[items[-1][1] : stop]}"
     return [f"{text[:start]}SELECT {', '.join(outer)} FROM ({within}){text[stop:]}"]
+
+
+def _without_name(select: DpSelect, item: Span) -> str:
+    """The text of an item of the list without its alias."""
+    tokens = select.between(item)
+    (first, last), _ = without_alias(tokens, (0, len(tokens)))
+    return text_of(tokens[first:last])
 
 
 def _name(item: Sequence[Token]) -> str:

@@ -126,11 +126,20 @@ SELECT DP_TOPK(r.title, 2, epsilon := 1) FROM ratings AS s
 -- NotPrivate: ratings.title is not a column of the source.
 SELECT DP_TOPK(ratings.title, 2, epsilon := 1) FROM ratings AS s
 
--- NotPrivate: main.ratings.title is not a column of the source.
-SELECT DP_TOPK(main.ratings.title, 2, epsilon := 1) FROM ratings
+-- NotPrivate: temp.ratings.title is not a column of the source.
+SELECT DP_TOPK(temp.ratings.title, 2, epsilon := 1) FROM ratings
 
--- NotPrivate: shop.main.ratings.title is not a column of the source.
-SELECT DP_TOPK(shop.main.ratings.title, 2, epsilon := 1) FROM ratings
+-- NotPrivate: temp.main.ratings.title is not a column of the source.
+SELECT DP_TOPK(temp.main.ratings.title, 2, epsilon := 1) FROM ratings
+
+-- NotPrivate: main.ratings.title is not a column of the source.
+SELECT DP_TOPK(main.ratings.title, 2, epsilon := 1) FROM ratings AS s
+
+-- NotPrivate: There is no table temp.recent.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM temp.recent
+
+-- NotPrivate: There is no table main.public_looking.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM main.public_looking
 
 -- NotPrivate: __dp_person is not a column of the source.
 SELECT DP_TOPK(__dp_person, 2, epsilon := 1, domain := [1, 2]) FROM ratings

@@ -155,6 +155,8 @@ REFUSED = {
     "extract(millennium FROM ts)": "millennium is not supported",
     "time_bucket(INTERVAL 1 DAY, ns)": "time_bucket takes",
     "time_bucket(INTERVAL 2000 YEAR, dt)": "time_bucket takes",
+    "time_bucket('1 day 2 hours', ts)": "An interval of one unit",
+    "time_bucket(s, ts)": "An interval of one unit",
     "s GLOB '?'": "GLOB is supported here with",
     "log(2, d)": "only in its basic form",
     "date_trunc('century', ts)": "date_trunc needs a part",

@@ -65,6 +65,8 @@ FORMS = [
     "date({time})", "date_add({time}, INTERVAL 3 DAY)", f"hour({NAMES['TIME']})", f"second({NAMES['TIME']})",
     *(f"time_bucket(INTERVAL {width}, {NAMES[kind]})" for kind in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
       for width in ("1 WEEK", "7 DAY", "1 MONTH", "15 MINUTES", "1000 YEARS")),
+    "time_bucket('15 minutes', {time})", "{time} >= date_trunc('month', DATE '2024-02-05') - INTERVAL 7 DAYS",
+    "{time} < date_trunc('hour', TIMESTAMP '2024-02-05 11:12:13')",
     "{time} AT TIME ZONE 'Europe/Berlin'", "timezone('America/New_York', {time})",
     "hour({time} AT TIME ZONE 'Asia/Kathmandu')", "date_trunc('day', {time} AT TIME ZONE 'Europe/Berlin')",
     "({time} AT TIME ZONE 'Pacific/Apia')::DATE", "({time} AT TIME ZONE 'UTC') AT TIME ZONE 'Europe/Berlin'",

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.errors import ArgumentError
+from dp_sql.errors import ArgumentError, NotSupported
 from dp_sql.privacy.plans import sources
 from dp_sql.privacy.relations import source_compiler
 from dp_sql.privacy.relations.from_clause import Rows
@@ -104,6 +104,66 @@ def test_a_key_may_be_an_expression(
 ) -> None:
     found = both(f"SELECT {listed}, {count('weeks.week')} FROM seen {tail}", owner, analyst)
     assert [(str(week)[:10], n) for week, n in found] == WEEKS
+
+
+@pytest.mark.parametrize(
+    ("key", "tail"),
+    [
+        ("CASE WHEN region = 'north' THEN 'a' ELSE 'b' END", "ORDER BY # DESC"),
+        ("CASE WHEN region = 'north' THEN 'a' ELSE 'b' END", "ORDER BY upper(# || '!') DESC"),
+        ("region = 'north'", "HAVING n > 0 OR (#) ORDER BY # ASC NULLS LAST, n"),
+        ("user_id % 2 = 0", "HAVING coalesce(#, FALSE) IN (TRUE, FALSE) ORDER BY n, #"),
+    ],
+)  # fmt: skip
+def test_an_expression_is_a_key_wherever_it_is_whole(
+    key: str, tail: str, owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    text = f"SELECT # AS k, {count('')} FROM seen GROUP BY # {tail}".replace("#", key)
+    assert [k for k, _ in both(text, owner, analyst)] in (["b", "a"], [False, True])
+    for part in ("2 * user_id % 2", "user_id % 2 + 1"):  # only a part of it may be the operand
+        with pytest.raises(NotSupported, match="user_id is neither a group nor a name"):
+            asked = f"SELECT 1, {count('range(2)')} FROM seen GROUP BY user_id % 2"
+            analyst.sql(f"{asked} ORDER BY {part}")
+
+
+def test_keys_of_two_tables_that_are_called_the_same(
+    owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    rest = (
+        "FROM seen JOIN regions AS a ON region = a.name JOIN regions AS b ON b.name = lower(region)"
+    )
+    asked = (
+        f"SELECT b.name AS y, upper(a.name) AS x, {count('(regions.name, regions.name)')} {rest}"
+    )
+    tail = "GROUP BY a.name, b.name HAVING a.name = b.name ORDER BY concat(a.name, '-', b.name)"
+    found = both(f"{asked} {tail}", owner, analyst)
+    assert [(y, x) for y, x, _ in found] == [("north", "NORTH"), ("south", "SOUTH")]
+    with pytest.raises(ArgumentError, match=r"none for a\.name, b\.name") as refused:
+        analyst.sql(f"SELECT a.name, b.name, {count('')} {rest} GROUP BY ALL")
+    assert 'groups := ("regions"."name", "regions"."name")' in str(refused.value.suggestion)
+    with pytest.raises(NotSupported, match="more than one column k"):
+        both_k = "SELECT upper(region) AS k, lower(region) AS k"
+        analyst.sql(f"{both_k}, {count('')} FROM seen GROUP BY 1, 2")
+
+
+@pytest.mark.parametrize(
+    ("key", "tail", "proposed"),
+    [
+        ("weight / 2 - 1", " ORDER BY # DESC", "SELECT @ AS k, {} GROUP BY @ ORDER BY @ DESC"),
+        ("weight", " ORDER BY k", "SELECT @ AS k, {} GROUP BY @ ORDER BY k"),
+        ("floor(weight)", " HAVING # > 1", "SELECT @ AS k, {} GROUP BY @ HAVING @ > 1"),
+    ],
+)  # fmt: skip
+def test_a_float_is_cast_wherever_it_is_the_key(
+    key: str, tail: str, proposed: str, analyst: dp_sql.Session
+) -> None:
+    rest = f"{count('[1, 2]')} FROM (SELECT user_id, user_id::DOUBLE AS weight FROM seen)"
+    asked = f"SELECT # AS k, {rest} GROUP BY #{tail}".replace("#", key)
+    with pytest.raises(ArgumentError, match="whose equality is not exact") as refused:
+        analyst.sql(asked)
+    cast = f"TRY_CAST({key} AS DECIMAL(18, 2))"
+    assert not refused.value.asks_other
+    assert refused.value.suggestion == proposed.format(rest).replace("@", cast)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 import dp_sql
 from dp_sql.errors import ArgumentError
+from dp_sql.privacy.expressions.own_values import with_own_values
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.plans.own_values import with_own_values
 from dp_sql.sql.sqlglot_tree import projection
 
 TABLES = """
@@ -20,10 +20,12 @@ CREATE TABLE seen AS SELECT i % 90 AS user_id, i % 3 = 0 AS is_open, i % 7 AS st
     ['north', 'west'][i % 2 + 1] AS region, if(i % 5 = 0, NULL, 'x') AS note,
     DATE '2023-12-25' + INTERVAL (i * 31) HOUR AS moment, TIME '24:00:00' AS bedtime,
     INTERVAL (i) HOUR AS late FROM range(900) AS t(i);
+CREATE VIEW shown AS SELECT user_id, if(stars > 3, 'high', 'low') AS k FROM seen;
 """
 POLICY = """
 tables.seen.privacy_unit = "user_id"
 public.tables = ["regions"]
+views.tables = ["shown"]
 domains."seen.region" = "regions.name"
 """
 PARTS = [
@@ -77,9 +79,13 @@ def test_groups_that_no_one_declares(
         plain = f"SELECT {key} AS k, count(*) AS n FROM seen GROUP BY k HAVING k IS NOT NULL"
         expected = dict(con.execute(plain).fetchall())
     assert len(found) == n_groups and {k: n for k, n in found.items() if n} == expected
+    inner = f"SELECT *, {key} AS k FROM seen"
+    inside = f"SELECT k, DP_COUNT(*, epsilon := 10000) AS n FROM (FROM ({inner})) s GROUP BY s.k"
+    assert dict(analyst.sql(inside).fetchall()) == found
     if "::" not in key:  # known by the values of is_open, which is a column for an owner
-        mine = owner.sql(asked.replace("10000)", "10000, privacy_unit := user_id)")).fetchall()
-        assert dict(mine) == found
+        for one in (asked, inside):
+            mine = owner.sql(one.replace("10000)", "10000, privacy_unit := user_id)")).fetchall()
+            assert dict(mine) == found
 
 
 @pytest.mark.parametrize(
@@ -101,6 +107,47 @@ def test_only_possible_combinations_of_parts_are_groups(
     assert len(found) == n_groups and {row for row in found if row[-1]} == {*expected}
     mine = owner.sql(asked.replace("10000)", "10000, privacy_unit := user_id)")).fetchall()
     assert sorted(mine) == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("keys", "source", "n_groups"),
+    [
+        ("a, b", "(SELECT user_id, dayname(moment) a, isodow(moment) b FROM seen)", 7),
+        ("a, b", "(SELECT user_id, dayname(moment) a FROM seen) x JOIN (SELECT user_id, isodow(moment) b FROM seen) y USING (user_id)", 49),
+        ("a, b", "(SELECT user_id, dayname(moment) a, moment AS t FROM seen) x JOIN (SELECT user_id u, isodow(moment) b FROM seen) y ON u = x.user_id", 49),
+        ("isodow(t), a", "(SELECT user_id, dayname(moment) a, moment AS t FROM seen)", 49),
+        ("u, region", "(SELECT user_id, upper(region) u, region FROM seen)", 4),
+        ("u, v", "(SELECT user_id, upper(region) u, left(region, 1) v FROM seen)", 2),
+        ("lower(u)", "(SELECT user_id, upper(region) u FROM seen)", 2),
+        ("coalesce(a, '?')", "(SELECT user_id, CASE WHEN is_open THEN 'open' END a FROM seen)", 2),
+        ("a", "(SELECT DISTINCT user_id, if(is_open, 1, 2) a FROM seen)", 2),
+    ],
+)  # fmt: skip
+def test_groups_of_what_a_subquery_computes(
+    keys: str, source: str, n_groups: int, analyst: dp_sql.Session, folder: Path
+) -> None:
+    found = analyst.sql(
+        f"SELECT {keys}, DP_COUNT(*, epsilon := 10000) FROM {source} GROUP BY ALL"
+    ).fetchall()
+    with duckdb.connect(folder / "a.duckdb", read_only=True) as con:
+        expected = con.execute(f"SELECT {keys}, count(*) FROM {source} GROUP BY ALL").fetchall()
+    assert len(found) == n_groups
+    assert {row for row in found if row[-1]} <= {*expected}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "shown",
+        "(SELECT user_id, if(is_open, 1, 2) k FROM seen UNION ALL SELECT user_id, stars FROM seen)",
+        "(SELECT user_id, first_value(k) OVER (PARTITION BY user_id ORDER BY k) AS k FROM (SELECT *, if(is_open, 1, 2) k FROM seen))",
+        "(SELECT user_id, max(k) AS k FROM (SELECT *, if(is_open, 1, 2) k FROM seen) GROUP BY 1)",
+        "(SELECT user_id, unnest(string_split(k, ' ')) AS k FROM (SELECT *, if(is_open, 'a', 'b') k FROM seen))",
+    ],
+)  # fmt: skip
+def test_what_else_is_computed_has_other_values(source: str, analyst: dp_sql.Session) -> None:
+    with pytest.raises(ArgumentError, match="the policy declares none for k"):
+        analyst.sql(f"SELECT k, DP_COUNT(*, epsilon := 1) FROM {source} GROUP BY k")
 
 
 def test_four_hundred_years_have_all_combinations() -> None:

@@ -152,6 +152,11 @@ def test_values_are_allowed_where_data_stands(owner: dp_sql.Session) -> None:
     grouped = OWNERS[:-1] + ", groups := [$a, $b], max_groups_contributed := 1)"
     text = f"SELECT score, {grouped} AS n FROM ratings GROUP BY score ORDER BY score LIMIT $n"
     assert owner.sql(text, params={"a": 7, "b": 1, "n": 2}).fetchall() == [(1, 10), (7, 0)]
+    key = "CASE WHEN score < ? THEN ? ELSE ? END"
+    text = f"SELECT {key} AS k, {OWNERS} FROM ratings GROUP BY {key} ORDER BY {key}, left(k, ?)"
+    text = text.replace(SURE, f"{SURE}, max_groups_contributed := 1")
+    found = owner.sql(text, params=[*[3, "low", "high"] * 3, 2]).fetchall()
+    assert [k for k, _ in found] == ["high", "low"]
     item = OWNERS.replace("title", "coalesce(nullif(title, ?), ?)")
     assert owner.sql(f"SELECT {item} FROM ratings", params=["b1", "b2"]).fetchall() == [(49,)]
     made = f"CREATE TEMP TABLE made AS SELECT {OWNERS} AS n FROM ratings WHERE score = ?"
@@ -174,6 +179,9 @@ def test_values_are_allowed_where_data_stands(owner: dp_sql.Session) -> None:
         (f"SELECT {OWNERS} AS ? FROM ratings", ["n"], duckdb.ParserException, "syntax error"),
         (f"SELECT {OWNERS} FROM ratings ORDER BY ?", [1], NotSupported, "ORDER BY"),
         (f"SELECT 1 UNION SELECT {OWNERS} FROM ratings ORDER BY ?", [1], NotSupported, "ORDER BY"),
+        (f"SELECT {OWNERS} FROM ratings ORDER BY upper('a'), (?) DESC", [1], NotSupported, "ORDER BY"),
+        (f"SELECT score, {OWNERS} FROM ratings GROUP BY score, ((?))", [1], NotSupported, "GROUP BY"),
+        (f"SELECT max(n) FROM (SELECT {OWNERS} AS n FROM ratings) GROUP BY ROLLUP (?)", [1], NotSupported, "GROUP BY"),
         (f"SELECT ?; SELECT {OWNERS} FROM ratings", [1], NotSupported, "the last statement"),
         (f"PREPARE p AS SELECT {OWNERS} FROM ratings WHERE score = ?", None, NotSupported, "params="),
         (f"SELECT {OWNERS.replace('user_id', '?')} FROM ratings", ["a"], ArgumentError, "privacy_unit"),

@@ -71,6 +71,11 @@ SELECT status, count(*) AS n, rank() OVER (ORDER BY n DESC) AS place FROM orders
 WITH t AS (SELECT status, count(*) AS n, sum(n) OVER () AS s FROM orders GROUP BY status) SELECT status, s FROM t WHERE n > 200
 SELECT count(*) FROM (SELECT customer_id FROM orders UNION ALL FROM (FROM customers SELECT customer_id) UNION SELECT customer_id FROM orders)
 SELECT sum(total) / count(*) FROM orders
+SELECT sum(1) AS n, sum( 1 ) + 1 FROM orders WHERE total > 3
+SELECT sum(1) AS n FROM orders HAVING (count(1) > 0)
+SELECT status, sum(1) FROM orders GROUP BY 1 HAVING count(1) > 150
+SELECT upper(status) AS st, count(*) AS n, 100.0 * count(*) / sum(count(*)) OVER () AS p FROM orders GROUP BY st ORDER BY st
+SELECT upper(status) AS st, count(*) AS n, 2 * count(*) AS k FROM orders GROUP BY 1 ORDER BY 1
 SELECT count_if(status = 'paid') - count_if(status = 'PAID') FROM orders
 SELECT dept, round(avg(salary), 1) FROM employees GROUP BY dept
 SELECT region, count(*) FROM customers JOIN regions USING (region_id) GROUP BY region

@@ -331,6 +331,37 @@ def test_qualify_is_a_condition_of_answers_or_of_rows(owner: dp_sql.Session) -> 
     assert told(owner, f"SELECT {alone} FROM ratings {of_all}").suggestion == ""
 
 
+GROUPED = "FROM ratings GROUP BY title"
+
+
+@pytest.mark.parametrize(("refused", "proposed"), [
+    (f"SELECT title, # AS n, 100.0 * # / sum(#) OVER () AS share {GROUPED} ORDER BY title",
+     f"SELECT *, 100.0 * n / sum(n) OVER () AS share FROM (SELECT title, # AS n {GROUPED}) ORDER BY title"),
+    (f"SELECT upper(title) AS t, # - lag(#) OVER (ORDER BY upper(title)), lag(@) OVER (ORDER BY 1) AS l {GROUPED.replace('title', 'upper(title)')}",
+     f"SELECT * EXCLUDE (answer, answer_1), answer - lag(answer) OVER (ORDER BY t), lag(answer_1) OVER (ORDER BY 1) AS l FROM (SELECT upper(title) AS t, # AS answer, @ AS answer_1 {GROUPED.replace('title', 'upper(title)')})"),
+    (f"SELECT title, # AS n {GROUPED} QUALIFY rank() OVER (ORDER BY # DESC) = 1 ORDER BY n",
+     f"SELECT * FROM (SELECT title, # AS n {GROUPED}) QUALIFY rank() OVER (ORDER BY n DESC) = 1 ORDER BY n"),
+    (f"SELECT title {GROUPED} QUALIFY rank() OVER (ORDER BY # DESC) = 1", ""),
+    (f"SELECT title, @ AS n {GROUPED} QUALIFY rank() OVER (ORDER BY # DESC) = 1",
+     f"SELECT * EXCLUDE (answer) FROM (SELECT title, @ AS n, # AS answer {GROUPED}) QUALIFY rank() OVER (ORDER BY answer DESC) = 1"),
+    ("SELECT # AS n FROM ratings HAVING # > 0", "SELECT * FROM (SELECT # AS n FROM ratings) WHERE n > 0"),
+    ("SELECT DP_SUM( 1, epsilon := 0.1) AS n FROM ratings HAVING (# > 0)",
+     "SELECT * EXCLUDE (answer) FROM (SELECT # AS n, # AS answer FROM ratings) WHERE (answer > 0)"),
+    ("SELECT # AS answer FROM ratings HAVING @ > 0", ""),
+    ("SELECT catalog.title, # AS n FROM catalog LEFT JOIN ratings ON ratings.title = catalog.title GROUP BY 1",
+     """SELECT catalog.title, DP_COUNT(*, epsilon := 0.1, groups := "catalog"."title") AS n FROM catalog JOIN ratings ON ratings.title = catalog.title GROUP BY 1"""),
+])  # fmt: skip
+def test_what_is_computed_over_answers_names_them_in_an_outer_query(
+    analyst: dp_sql.Session, refused: str, proposed: str
+) -> None:
+    calls = {"#": "DP_COUNT(*, epsilon := 0.1)", "@": "DP_COUNT(score, epsilon := 0.1)"}
+    for mark, call in calls.items():
+        refused, proposed = refused.replace(mark, call), proposed.replace(mark, call)
+    assert told(analyst, refused).suggestion == proposed
+    if proposed:
+        analyst.sql(proposed).fetchall()
+
+
 def test_a_read_only_owner_keeps_an_answer_in_a_temporary_table(shop: Path) -> None:
     call = COUNT.format(", privacy_unit := user_id")
     with dp_sql.connect(str(shop / "shop.duckdb"), read_only=True) as session:

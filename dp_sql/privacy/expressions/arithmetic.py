@@ -229,13 +229,16 @@ def _later(node: Node, value: Value, sign: str, written: Node) -> Value:
 
 def bucketed(node: Node, scope: Scope) -> Value:
     """time_bucket(INTERVAL 1 WEEK, x): the beginning of the bucket of a date or timestamp."""
-    number, word = interval_units(node, node.this)
+    width = node.this
+    if isinstance(width, exp.Literal) and width.is_string:  # DuckDB reads it as an interval, too
+        width = exp.Interval(this=width)
+    number, word = interval_units(node, width)
     value = bounded(scope.argument(node.expression))
     years = number // _A_YEAR[word] + 1
     if value.type not in DATED or not number > 0 or years > _MOST_BUCKET_YEARS + 1:
         why = "time_bucket takes an interval of one unit and a date or timestamp here"
         raise refuse(node, why, "For example: time_bucket(INTERVAL 1 WEEK, day).")
-    sql = f"system.main.time_bucket({interval(node.this)}, {value.sql})"
+    sql = f"system.main.time_bucket({interval(width)}, {value.sql})"
     return Value(sql, value.type, bound=(value.bound or 0) + years)
 
 

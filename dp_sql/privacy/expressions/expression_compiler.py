@@ -170,6 +170,10 @@ def _of_this(compile_one: Callable[[Node, Value], Value]) -> _Compile:
     return lambda node, scope: compile_one(node, scope.compiled(node.this))
 
 
+def _truncated(node: Node, scope: Scope) -> Value:
+    return calls.truncated(node, scope.argument(node.this))
+
+
 _SIDES, _NEGATED = "this expression", "this expression negate"
 # The forms that are known, and the parts that their nodes may have (None: not checked here).
 _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
@@ -193,7 +197,7 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
         for kind, part in PART_NODES.items()
     ),
     (exp.Extract, lambda n, s: _part(n, n.this, n.expression, s), _SIDES),
-    ((exp.TimestampTrunc, exp.DateTrunc), _of_this(calls.truncated), "this unit"),
+    ((exp.TimestampTrunc, exp.DateTrunc), _truncated, "this unit"),
     (exp.Coalesce, _coalesce, "this expressions"),
     (exp.Cast, _cast, "this to safe"),
     (exp.Dot, _of_main, _SIDES),

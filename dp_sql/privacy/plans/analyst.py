@@ -17,6 +17,7 @@ from dp_sql.privacy.catalog import Parts, Schema
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import (
     Domain,
+    OwnValues,
     Values,
     Wanted,
     column_values,
@@ -26,7 +27,6 @@ from dp_sql.privacy.plans.domains import (
 )
 from dp_sql.privacy.plans.groups import PublicSets
 from dp_sql.privacy.plans.missing import refuse_missing, refuse_no_epsilon
-from dp_sql.privacy.plans.own_values import OwnValues
 from dp_sql.privacy.plans.plan import Groups, Plan
 from dp_sql.privacy.plans.related_keys import Related, alike
 from dp_sql.privacy.plans.scores import policy_scores_plan

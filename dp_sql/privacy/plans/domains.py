@@ -242,3 +242,21 @@ def example_list(item_type: str, size: int) -> str:
         return _EXAMPLES[kind]
     shown = "'value {}'" if kind in {"VARCHAR", "ENUM"} else "{}"
     return f"[{', '.join(shown.format(i) for i in range(1, size + 1))}]"
+
+
+class OwnValues(NamedTuple):
+    """Literals of all values of an expression."""
+
+    literals: tuple[str, ...]
+
+    def values(self) -> Values:
+        """The values as a public set."""
+        return list_values(self.literals, "all values of the expression")
+
+    @property
+    def written(self) -> str:
+        """The set as a statement names it."""
+        first, n = self.literals[0], len(self.literals)
+        if first.isdecimal() and [*self.literals] == [*map(str, range(int(first), int(first) + n))]:
+            return f"range({first}, {int(first) + n})"
+        return f"[{', '.join(self.literals)}]"

@@ -11,9 +11,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.plans.domains import example_list
+from dp_sql.privacy.plans.domains import OwnValues, example_list
 from dp_sql.privacy.plans.example_dates import date_groups
-from dp_sql.privacy.plans.own_values import OwnValues
 from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.formatting import full_name, literal, shown_name
@@ -128,13 +127,12 @@ def _public_set(
             return _shown([*table, column])
         case tuple():
             return f"[{', '.join(literal(one) for one in declared)}]"
+    wanted = value.origin_name or folded(key.parts[-1] if key.parts else "")
     for name in policy.public:
         full = schema.table(name)
         columns = [] if full is None else schema.columns(f"SELECT * FROM {full_name(full)}")
         for column, kind in columns:
-            if folded(column) == folded(key.parts[-1] if key.parts else "") and can_be(
-                kind, value.type
-            ):
+            if folded(column) == wanted and can_be(kind, value.type):
                 return _shown([*name, column])
     return None
 

@@ -14,6 +14,7 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import (
     OBSERVED,
     Domain,
+    OwnValues,
     Values,
     Wanted,
     column_values,
@@ -21,7 +22,6 @@ from dp_sql.privacy.plans.domains import (
     shown_type,
 )
 from dp_sql.privacy.plans.groups import PublicSets
-from dp_sql.privacy.plans.own_values import OwnValues
 from dp_sql.privacy.plans.plan import Groups, Plan
 from dp_sql.privacy.plans.scores import only_name, scores_plan
 from dp_sql.privacy.plans.sources import CallRows, Source, compiled_source, cte_bodies, value_of

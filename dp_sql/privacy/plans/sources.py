@@ -30,22 +30,25 @@ from dp_sql.privacy.plans.other_names import (
     refuse_answers,
     without_aliases,
 )  # fmt: skip
-from dp_sql.privacy.plans.own_values import BOOLEANS, with_own_values
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
 from dp_sql.privacy.refusals import Refused, Unbound, inexact, is_time, no_amount
-from dp_sql.privacy.relations.from_clause import From, row_wise
+from dp_sql.privacy.relations.from_clause import From
+from dp_sql.privacy.relations.row_values import told
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation
 from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.given import PublicQuery, Reference
+from dp_sql.sql.group_keys import without_alias
 from dp_sql.sql.other_forms import field_of_json, other_forms
 from dp_sql.sql.readers import EVERY_ROW
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.spellings import respelled
-from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, to_sql, tree_of
-from dp_sql.sql.tokens import folded, matching, token_at, tokenize
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, tree_of
+from dp_sql.sql.tokens import Edit, edited, folded, matching, text_of, token_at, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 _OF_PEOPLE = "This query reads people's rows; groups and domains are public."
@@ -255,39 +258,11 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     if tree is None or isinstance(tree, exp.Alias):
         raise select.refused("This is not a column.", reference.position, kind=ParseError)
     try:
-        value = row_wise(tree, scope)
-        if not value.is_person:
-            value = value._replace(own_values=value.row_literals)
-            value = with_own_values(value, tree, lambda part: _part_of(part, scope))
-        return value._replace(image=_image(tree, scope)) if value.origin is None else value
+        return told(tree, scope)
     except Unreadable:
         raise _unreadable(select) from None
     except (Refused, Unbound) as refusal:
         raise _placed(refusal, select, reference.position) from None
-
-
-def _part_of(part: Node, scope: Scope) -> Value:
-    """A part of an expression; without SQL and type if it cannot be compiled."""
-    tree = projection(to_sql(part))  # alone, as an owner's expression is taken whole
-    with suppress(Refused, Unbound, Unreadable):
-        return row_wise(tree, scope) if tree is not None else Value("", "")
-    return Value("", "")
-
-
-def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
-    """The one column that an analyst's expression reads, and the expression over `item`."""
-    if scope.as_written is not None or tree.find(exp.Query) is not None:
-        return None
-    try:
-        columns = {scope.column(node) for node in tree.find_all(exp.Column)}
-    except Refused:  # a field of a struct
-        return None
-    if len(columns) != 1:
-        return None
-    (column,) = columns
-    column = column._replace(own_values=BOOLEANS if column.type == "BOOLEAN" else ())
-    over = column._replace(sql="item", origin=None)
-    return column, row_wise(tree, scope._replace(column=lambda _: over)).sql
 
 
 def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:
@@ -305,19 +280,35 @@ def _exact(
 ) -> Value:
     value = value_of(select, reference, scope)
     if types is not None and family(value.type) not in types:
-        start, end = reference.position, reference.position + len(reference.text)
-        before, after = select.text[:start], select.text[end:]
+        start = reference.position
         casts = [f"CAST({reference.text} AS VARCHAR)"] if "VARCHAR" in types else []
         if family(value.type) == "BOOLEAN" and not casts:
             casts.insert(0, f"CASE WHEN {reference.text} THEN 1 ELSE 0 END")
         elif family(value.type) in BINARY_TYPES or not (casts or is_time(value.type)):
             casts.insert(0, f"TRY_CAST({reference.text} AS DECIMAL(18, 2))")
-        instead = [f"{before}{cast}{after}" for cast in casts]
+        instead = [edited(select.text, _written_as(select, reference, cast)) for cast in casts]
+        if what == "group":  # a cast adds no condition
+            instead = [Restated(one) for one in instead]
         refusal = inexact(what, reference.text, value.type)
         if "VARCHAR" not in types:
             refusal = no_amount(reference.text, value.type)
         raise refusal.at(select.text, start, instead)
     return value
+
+
+def _written_as(select: DpSelect, key: Reference, cast: str) -> set[Edit]:
+    """Edits that put another expression in place of a key, also in the list and ORDER BY."""
+    found = {(key.position, key.position + len(key.text), cast)}
+    clauses = {"GROUP", "HAVING", "ORDER"} & select.clauses.keys()
+    for span in [*select.items, *(select.clauses[word] for word in clauses)]:
+        found |= {(*place, cast) for place, one in select.key_places(span) if one == key}
+    for item in () if key.is_expression else select.items:
+        tokens = select.between(item)
+        (first, last), name = without_alias(tokens, (0, len(tokens)))
+        if text_of(tokens[first:last]) == key.text:
+            named = cast if name else f"{cast} AS {shown_name(key.parts[-1])}"
+            found.add((tokens[first].start, tokens[last - 1].end, named))
+    return found
 
 
 def _unreadable(select: DpSelect) -> QueryError:

@@ -16,6 +16,7 @@ from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, other_form, refuse
+from dp_sql.privacy.relations.row_values import row_wise, told
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
 from dp_sql.privacy.relations.unknown_names import unknown_column
 from dp_sql.sql.formatting import shown_name
@@ -96,7 +97,7 @@ class FromPart(NamedTuple):
 
     def value(self, index: int) -> Value:
         """One of its columns."""
-        return self.rows.values[index]._replace(sql=f"r{self.number}c{index}")
+        return self.rows.values[index].column(self.number, index)
 
 
 @dataclass
@@ -262,16 +263,6 @@ def only(node: Node, allowed: Collection[str]) -> None:
             )
 
 
-def row_wise(node: Node, scope: Scope) -> Value:
-    """Compile an expression, or take it as the owner wrote it."""
-    try:
-        return scope.compiled(node)
-    except Refused:
-        if scope.as_written is None:
-            raise
-    return scope.as_written(node)
-
-
 def list_value(node: Node, scope: Scope) -> Value:
     """Compile a list that unnest makes rows of, or take it as the owner wrote it."""
     value = row_wise(node, scope)
@@ -334,7 +325,7 @@ def projections(tree: exp.Select, source: From, scope: Scope) -> tuple[list[str]
             value = list_value(inner.this, scope)._replace(is_unnested=True)
             found.append((column_name(node), value))
         else:
-            found.append((column_name(node), row_wise(inner, scope)))
+            found.append((column_name(node), told(inner, scope)))
     return [name for name, _ in found], [value for _, value in found]
 
 

@@ -47,7 +47,11 @@ class PolicyTables(Tables):
     def view(self, parts: Sequence[str]) -> str | None:
         """The query of a view that the policy lists."""
         wanted = tuple(folded(part) for part in parts)
-        listed = any(name[-len(wanted) :] == wanted for name in self.policy.views)
+        listed = any(
+            name[-len(wanted) :] == wanted
+            or (wanted[-len(name) :] == name and self.schema.view(name) is not None)
+            for name in self.policy.views
+        )
         return self.schema.view(parts) if listed else None
 
     def names(self) -> list[str]:

@@ -52,7 +52,7 @@ from dp_sql.privacy.relations.from_clause import (
 )
 from dp_sql.privacy.relations.person_groups import distinct_values, grouped
 from dp_sql.privacy.relations.person_windows import has_windows, windowed
-from dp_sql.privacy.relations.tree import LeftJoin, Relation, Table, UnionAll, is_plain
+from dp_sql.privacy.relations.tree import LeftJoin, LinkedTable, Relation, Table, UnionAll, is_plain
 from dp_sql.privacy.relations.tree_sql import Written, written
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
@@ -229,19 +229,17 @@ class Compiler:
             except (NotPrivate, Unbound) as inner:
                 why = f"In {node.name}: {inner.message.rstrip('.')}"
                 raise refuse(node, why, ALLOWED) from None
-        if not self.tables.trusted:
-            path = path[-1:]
         rows = self.tables.rows(node, parts)
         if rows is None:
             body = self.tables.view(parts)
             if body is None:
                 raise self.tables.unknown(node, parts)
             return self._view(body, parts, node), path
-        if self.tables.trusted:
-            if isinstance(rows.relation, Table) and rows.relation.is_stored:
-                path = tuple(folded(part) for part in rows.relation.name)
-            else:  # DuckDB calls a file by its name without folder and ending
-                path = (path[-1].replace("\\", "/").rsplit("/", 1)[-1].split(".", 1)[0],)
+        table = rows.relation.table if isinstance(rows.relation, LinkedTable) else rows.relation
+        if isinstance(table, Table) and table.is_stored:
+            path = tuple(folded(part) for part in table.name)
+        elif self.tables.trusted:  # DuckDB calls a file by its name without folder and ending
+            path = (path[-1].replace("\\", "/").rsplit("/", 1)[-1].split(".", 1)[0],)
         return rows, path
 
     def listed_view(self, parts: Sequence[str]) -> Rows | None:
@@ -261,7 +259,8 @@ class Compiler:
                 hint = "Make it a table (CREATE TABLE … AS …), and name that table."
             raise refuse(node, why, hint) from None
         self.tables.note_view(parts, rows)
-        return rows
+        # Its expressions are the owner's: an analyst is not told of their literals.
+        return rows._replace(values=tuple(value._replace(told="") for value in rows.values))
 
     def _join(self, join: Node, source: From, where: Sequence[Node]) -> None:
         before = From(list(source.parts))

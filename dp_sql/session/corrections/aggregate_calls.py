@@ -181,6 +181,8 @@ def _dp_call(
         more = []
     if name in _ENDS:
         function, more = "DP_QUANTILE", [_ENDS[name]] if not more else ["-", "-"]
+    if name == "SUM" and item == "1":  # of each row
+        function = "DP_COUNT"
     if name == "MODE":
         more = ["1"]
     if name.startswith("PERCENTILE_"):

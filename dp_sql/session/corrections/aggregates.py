@@ -19,7 +19,8 @@ from dp_sql.session.corrections.aggregate_calls import (
     without_dp_function,
 )  # fmt: skip
 from dp_sql.session.corrections.duckdb_errors import THE_FUNCTIONS
-from dp_sql.sql.clauses import SelectText, enclosing_select
+from dp_sql.sql.clauses import Clause, SelectText, enclosing_select
+from dp_sql.sql.given import Reference
 from dp_sql.sql.group_keys import group_keys
 from dp_sql.sql.select_list import Functions
 from dp_sql.sql.tokens import (
@@ -173,8 +174,8 @@ def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) 
     parts = [f"SELECT {', '.join(inner_items)} {text_of(tokens[source.start : source.stop])}"]
     if where is not None:
         parts.append(text_of(tokens[where.start : where.stop]))
-    if keys:
-        parts.append("GROUP BY " + ", ".join(key.text for key in keys))
+    if group is not None and keys:
+        parts.append(f"GROUP BY {', '.join(_keys(tokens, group, keys))}")
     inner = " ".join(parts)
     pieces = [_edited(tokens, listed.start, listed.stop, outer), f"FROM ({inner})"]
     for clause in select.clauses:
@@ -185,6 +186,15 @@ def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) 
             pieces.append(written)
     start, stop = select.clauses[0].start, select.clauses[-1].stop
     return [(start, stop, " ".join(pieces))]
+
+
+def _keys(tokens: Sequence[Token], group: Clause, keys: Sequence[Reference]) -> Iterator[str]:
+    """The keys of a list that begins with them: by number or alias where the statement does so."""
+    given = [text_of(tokens[a:b]) for a, b in split(tokens, group.start + 2, group.stop)]
+    for n, key in enumerate(keys):
+        written = given[n] if len(given) == len(keys) else ""
+        is_alias = key.is_expression and written == key.parts[-1]
+        yield str(n + 1) if written.isdecimal() else written if is_alias else key.text
 
 
 def _same(tokens: Sequence[Token], text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:

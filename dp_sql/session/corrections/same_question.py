@@ -162,14 +162,15 @@ def _words(text: str) -> _Words:
     parts = [*_regions(tokens)]
     for i, region in enumerate(parts):
         token, after, word = tokens[i], token_at(tokens, i + 1), _word(tokens[i])
-        if i in named or not word:
+        if i in named or not word or _is_every_row(tokens, i):
             continue
         is_name = token.name is not None
         if _is_alias(tokens, i, region):
             aliases.add(word)
         elif is_name and after.is_symbol("(") and word in _ASKS:
             is_distinct = token_at(tokens, i + 2).upper == "DISTINCT"
-            asks.add(_ASKS[word] + "_distinct" * (is_distinct and _ASKS[word] == "count"))
+            asked = "count" if _is_every_row(tokens, i + 2) else _ASKS[word]
+            asks.add(asked + "_distinct" * (is_distinct and asked == "count"))
         elif is_name and after.is_symbol("(") and _is_last_call(tokens, i, region, calls):
             others.add(word)
         elif is_name and after.is_symbol("."):
@@ -181,6 +182,13 @@ def _words(text: str) -> _Words:
     given = {word for token in tokens if (word := _word(token))}
     changes = _changes(tokens, parts, named)
     return _Words(regions, asks, others, given, aliases, qualified, changes, same)
+
+
+def _is_every_row(tokens: Sequence[Token], i: int) -> bool:
+    """Whether a token is the 1 of count(1) or sum(1), both of which ask for the number of rows."""
+    name, after = token_at(tokens, i - 2).upper.removeprefix("DP_"), token_at(tokens, i + 1)
+    is_one = token_at(tokens, i).text == "1" and after.is_symbol(")", ",")
+    return is_one and i > 1 and tokens[i - 1].is_symbol("(") and name in {"COUNT", "SUM"}
 
 
 def _is_last_call(

@@ -6,14 +6,12 @@ TRUE and FALSE of a condition, 1 to 12 of a month, and the results of CASE where
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.expression_compiler import PART_NODES
 from dp_sql.privacy.expressions.literals import is_literal
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.plans.domains import Values, list_values
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 
@@ -31,24 +29,6 @@ _NAMES: Mapping[str, Sequence[object]] = {  # as DuckDB writes them, whatever th
         "October", "November", "December",
     ),
 }  # fmt: skip
-
-
-class OwnValues(NamedTuple):
-    """Literals of all values of an expression."""
-
-    literals: tuple[str, ...]
-
-    def values(self) -> Values:
-        """The values as a public set."""
-        return list_values(self.literals, "all values of the expression")
-
-    @property
-    def written(self) -> str:
-        """The set as a statement names it."""
-        first, n = self.literals[0], len(self.literals)
-        if first.isdecimal() and [*self.literals] == [*map(str, range(int(first), int(first) + n))]:
-            return f"range({first}, {int(first) + n})"
-        return f"[{', '.join(self.literals)}]"
 
 
 def with_own_values(value: Value, tree: Node, part_of: Callable[[Node], Value]) -> Value:

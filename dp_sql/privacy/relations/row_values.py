@@ -1,0 +1,58 @@
+"""An expression of one row, and what its form tells of the values that it can have."""
+
+from contextlib import suppress
+
+from sqlglot import exp
+
+from dp_sql.privacy.expressions.own_values import BOOLEANS, with_own_values
+from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.refusals import Refused, Unbound
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql
+
+
+def row_wise(node: Node, scope: Scope) -> Value:
+    """Compile an expression, or take it as the owner wrote it."""
+    try:
+        return scope.compiled(node)
+    except Refused:
+        if scope.as_written is None:
+            raise
+    return scope.as_written(node)
+
+
+def told(tree: Node, scope: Scope) -> Value:
+    """The same, with what is known of its values: see Value.told."""
+    value = row_wise(tree, scope)
+    if isinstance(tree.unnest(), exp.Column) and value.told == value.sql:
+        return value
+    if not value.is_person:
+        value = value._replace(own_values=value.row_literals, day_part=())
+        value = with_own_values(value, tree, lambda part: _part_of(part, scope))
+    image = _image(tree, scope) if value.origin is None else None
+    return value._replace(image=image, told=value.sql)
+
+
+def _part_of(part: Node, scope: Scope) -> Value:
+    """A part of an expression; without SQL and type if it cannot be compiled."""
+    tree = projection(to_sql(part))  # alone, as an owner's expression is taken whole
+    with suppress(Refused, Unbound, Unreadable):
+        return row_wise(tree, scope) if tree is not None else Value("", "")
+    return Value("", "")
+
+
+def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
+    """The one column that an analyst's expression reads, and the expression over `item`."""
+    if scope.as_written is not None or tree.find(exp.Query) is not None:
+        return None
+    try:
+        columns = {scope.column(node) for node in tree.find_all(exp.Column)}
+    except Refused:  # a field of a struct
+        return None
+    if len(columns) != 1:
+        return None
+    (column,) = columns
+    if column.type == "BOOLEAN":
+        column = column._replace(own_values=BOOLEANS)
+    over = column._replace(sql="item", origin=None)
+    return column, row_wise(tree, scope._replace(column=lambda _: over)).sql
