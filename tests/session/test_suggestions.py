@@ -349,7 +349,7 @@ GROUPED = "FROM ratings GROUP BY title"
      "SELECT * EXCLUDE (answer) FROM (SELECT # AS n, # AS answer FROM ratings) WHERE (answer > 0)"),
     ("SELECT # AS answer FROM ratings HAVING @ > 0", ""),
     ("SELECT catalog.title, # AS n FROM catalog LEFT JOIN ratings ON ratings.title = catalog.title GROUP BY 1",
-     """SELECT catalog.title, DP_COUNT(*, epsilon := 0.1, groups := "catalog"."title") AS n FROM catalog JOIN ratings ON ratings.title = catalog.title GROUP BY 1"""),
+     """SELECT catalog.title, DP_COUNT(*, epsilon := 0.1, groups := catalog.title) AS n FROM catalog JOIN ratings ON ratings.title = catalog.title GROUP BY 1"""),
 ])  # fmt: skip
 def test_what_is_computed_over_answers_names_them_in_an_outer_query(
     analyst: dp_sql.Session, refused: str, proposed: str
