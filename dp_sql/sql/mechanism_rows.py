@@ -116,6 +116,7 @@ class MechanismRows(NamedTuple):
 
 
 EMPTY_LIST = "system.main.list_value()"
+GROUP_OF_EACH = "__dp_group_of_each"  # in mixed lists, the number of the group of each entry
 PAIRS = "STRUCT(item INTEGER, person BIGINT)[]"
 _NUMBERED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
 

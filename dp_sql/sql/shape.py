@@ -40,6 +40,8 @@ class Shape(ABC):
     reads_people: ClassVar[bool] = True
     # Whether `lists` reads the rows once, so that DuckDB need not keep them.
     reads_rows_once: ClassVar[bool] = False
+    # Whether the UDF for groups takes the entries of all of them in one list, in any order.
+    mixes_groups: ClassVar[bool] = False
     counts_rows: ClassVar[bool] = False  # whether it matters how often a row occurs
     # Whether a person's value in a group is 1 if any of their rows has an item.
     counts_people: ClassVar[bool] = False

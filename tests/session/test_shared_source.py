@@ -170,7 +170,7 @@ def test_the_answers_of_one_statement_are_read_from_one_relation(
                 grouped.format(given + groups),
             ):
                 relation = session.sql(asked)
-                assert relation.sql_query().count("__dp_value_2") <= 2, "its name, and one reader"
+                assert "__dp_release_2.__dp_value" not in relation.sql_query()
                 assert len(relation.fetchall()) == (1 if asked.startswith("SELECT DP") else 4)
 
 

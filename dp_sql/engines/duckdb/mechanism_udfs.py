@@ -7,7 +7,7 @@ those of dp_sql as they are, all others as one constant sentence.
 from collections.abc import Callable, Mapping, Sequence, Sized
 from functools import cache
 from inspect import Parameter, Signature
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -37,8 +37,10 @@ def mechanism_udfs(issued: Tickets) -> list[Udf]:
         for name, answer in shape.udfs.items():
             found.append((name, _udf(issued, _draw, takes, answer), takes, answer))
             lists, answers = [f"{kind}[]" for kind in takes], f"{answer}[]"
-            udf = _udf(issued, _draw_groups, lists, answers)
-            found.append((name + GROUPS, udf, lists, answers))
+            draw: Callable[..., Drawn[Any]] = _draw_groups
+            if shape.mixes_groups:
+                lists, draw = ["BIGINT", "BIGINT[]", *takes], _draw_mixed
+            found.append((name + GROUPS, _udf(issued, draw, lists, answers), lists, answers))
     return found
 
 
@@ -105,6 +107,15 @@ def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
     if groups is not None and groups.unused:
         accuracy += f"; {groups.unused}"
     return Drawn(values, accuracy, n_runs)
+
+
+def _draw_mixed(plan: Plan, n_groups: int, group_of_each: Any, *lists: Any) -> Drawn[list[Any]]:
+    """The same from lists that hold the entries of all groups; these have the numbers 1, 2, …."""
+    order = np.argsort(group_of_each, kind="stable")
+    ends = np.searchsorted(group_of_each[order], np.arange(1, n_groups + 2))
+    own = [order[start:stop] for start, stop in pairwise(ends.tolist())]
+    arrays = [np.array(one, object) if isinstance(one, list) else one for one in lists]
+    return _draw_groups(plan, *([one[places] for places in own] for one in arrays))
 
 
 def keep_udf(issued: Tickets) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.group_ctes import by_keys, keys_of, keys_sql
 from dp_sql.privacy.private_sql.people_rows import InMemory, PeopleRows
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
+from dp_sql.sql.mechanism_rows import EMPTY_LIST, GROUP_OF_EACH, MechanismRows
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import sample
 
@@ -167,11 +167,15 @@ def _answer_select(plan: Plan, call: str, rows: MechanismRows, number: int) -> s
     if not rows.grouped:
         value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})", rows)
         return f"{', '.join(ctes)} SELECT {value} AS {_value_name(number)} FROM __dp_lists"
-    lists = ", ".join(
-        f"coalesce(system.main.list({name} ORDER BY __dp_group ASC), {EMPTY_LIST})"
-        for name in shape.takes
-    )
-    answers = f"{shape.udf}{GROUPS}({call}, {lists}) AS __dp_answers"
+    if shape.mixes_groups:
+        n_groups = "(SELECT system.main.count(*) FROM __dp_groups)"
+        lists = [n_groups, GROUP_OF_EACH, *shape.takes]
+    else:
+        lists = [
+            f"coalesce(system.main.list({name} ORDER BY __dp_group ASC), {EMPTY_LIST})"
+            for name in shape.takes
+        ]
+    answers = f"{shape.udf}{GROUPS}({call}, {', '.join(lists)}) AS __dp_answers"
     ctes.append(f"__dp_drawn AS MATERIALIZED (SELECT {answers} FROM __dp_lists)")
     keys = ", ".join(f"__dp_groups.{name}" for name in keys_of(plan))
     answer = "system.main.list_extract(__dp_answers, __dp_groups.__dp_group)"

@@ -34,7 +34,7 @@ class Avg(Bounded):
 
     registry = "avg"
     item_types = AMOUNT_TYPES
-    counts_rows = True
+    counts_rows = mixes_groups = True
     offer = "add report := true to get the noise with the answer"
     takes: ClassVar = {"__dp_codes": "BIGINT[]", "__dp_buckets": "BIGINT[]",
                        "__dp_numbers": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip

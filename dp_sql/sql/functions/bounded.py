@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dp_sql.sql import readers
 from dp_sql.sql.given import Given
-from dp_sql.sql.mechanism_rows import MechanismRows
+from dp_sql.sql.mechanism_rows import GROUP_OF_EACH, MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
 from dp_sql.sql.shape import Shape
 from dp_sql.udfs.mechanism import DIFFERENCE, Mechanism, PrivacyLoss
@@ -86,13 +86,17 @@ class Bounded(Shape):
         return max(_BIGINT[0], min(x, _BIGINT[1]))
 
     def lists(self, rows: MechanismRows) -> list[str]:
-        """Those of a summary with a row for each of `keys`: these, people, and their totals."""
+        """Those of a summary with a row for each of `keys`: these, people, and their totals.
+
+        They are in any order, as mechanisms add them up, and those of all groups are mixed.
+        """
         keys = ", ".join(self.keys)
         listed = f"{rows.group}{keys}, people, {self.total} AS total"
         table = f"SELECT {listed} FROM {rows.summary(self)}"
         columns = {"__dp_sums": "total", "__dp_numbers": "people"}
         columns |= {f"__dp_{key}s": key for key in self.keys}
-        return [rows.lists(table, columns, "")]  # in any order: mechanisms add them up
+        columns |= {GROUP_OF_EACH: "__dp_group"} if rows.grouped else {}
+        return [rows._replace(grouped=False).lists(table, columns, "")]
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         return mechanism.accuracy(**self.mechanism_arguments(mechanism))

@@ -25,7 +25,7 @@ class Count(Bounded):
         "privacy_unit": readers.read_reference,
     }
     item_types = None
-    counts_rows = takes_star = True
+    counts_rows = takes_star = mixes_groups = True
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
                        "__dp_sums": "VARCHAR[]"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_count": "BIGINT", "__dp_sql_count_report": WITH_NOISE}
@@ -72,6 +72,7 @@ class RowsUnderChosenLimit(RowsOfGroups):
     sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     takes: ClassVar = {"__dp_sides": "BIGINT[]", "__dp_buckets": "BIGINT[]",
                        "__dp_numbers": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
+    mixes_groups = True
     udfs: ClassVar = {"__dp_sql_rows_limit": "BIGINT", "__dp_sql_rows_limit_report": WITH_NOISE}
 
     @property
