@@ -174,6 +174,16 @@ def test_a_table_whose_name_holds_a_dot_is_shown_wherever_tables_are(tmp_path: P
         assert gateway._catalog(session, gateway.TABLES).fetchall() == [("a.b", made, "table")]
 
 
+def test_a_schema_may_be_called_as_duckdb_calls_a_database_in_memory(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[public]\ntables = ["memory.t"]', "utf-8")
+    for name, table in (("shop", "memory.t"), ("Memory", "memory.memory.t")):
+        path = tmp_path / f"{name}.duckdb"
+        write_database(path, "CREATE SCHEMA memory; CREATE TABLE made.memory.t AS SELECT 1")
+        with dp_sql.connect(str(path), policy=policy, analyst="ann") as session:
+            assert session.sql(f"FROM {table}").fetchall() == [(1,)]
+
+
 def test_describe_shows_the_columns_of_a_listed_view_that_analysts_may_read(
     asking: AnalystSession,
 ) -> None:

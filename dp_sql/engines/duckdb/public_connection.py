@@ -18,6 +18,7 @@ from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import SchemaName
 from dp_sql.privacy.refusals import OF_PIVOT
 from dp_sql.sql.formatting import quote
+from dp_sql.sql.tokens import folded
 
 
 class PublicConnection(Engine):
@@ -39,6 +40,8 @@ class PublicConnection(Engine):
         restrict(self.connection, "SET lock_configuration = true")
         if here is not None:  # where bare names are looked for, as in the database itself
             use_schema(self.connection, here)
+            if folded(here[0]) != "memory":  # a schema may be called so
+                self.connection.execute("DETACH memory")
         self.loaded: set[tuple[str, ...]] = set()  # public tables, by their full names
         self.frozen = FrozenAnswers(self.connection.execute)
         self._stored: dict[str, str] = {}
