@@ -336,8 +336,9 @@ def main() -> None:
 _HEAD = """\
 # How well the contribution bound is chosen
 
-`python -m benchmarks.bounds` writes this page. It compares the default of DP_COUNT_DISTINCT, `bound_selection :=
-'difference'` without `max_contributions`, with
+A distinct count needs a bound on what each person contributes: too low, it loses items; too high, it adds noise. dp_sql
+chooses it privately, and this page, which `python -m benchmarks.bounds` writes, shows how well. It compares the default of
+DP_COUNT_DISTINCT, `bound_selection := 'difference'` without `max_contributions`, with
 
 - `gem` with bounds up to 100, the earlier default
 - the sparse vector technique on the same bounds

@@ -13,9 +13,9 @@ NAMES = {
 INTRODUCTION = (
     "# Comparison with other libraries",
     "",
-    "`make rivals` asks the same questions of six libraries, each in an environment of its own, and writes this page,",
-    "its picture and `benchmarks/rivals/results.json`. Every answer protects a *person*, all of whose rows may be added",
-    "or removed, with ε = 1; where a library needs δ, it is 10⁻⁶.",
+    "How accurate are six libraries of differential privacy on the same questions? `make rivals` asks each of them in an",
+    "environment of its own, and writes this page, its picture and `benchmarks/rivals/results.json`. Every answer protects a",
+    "*person*, all of whose rows may be added or removed, with ε = 1; where a library needs δ, it is 10⁻⁶.",
     "",
     "The table shows the median relative error over the runs, and in brackets the error that 95 % of the runs stay",
     "within (with fewer than 20 runs, the largest). For several groups the error is the sum of the groups' errors over",

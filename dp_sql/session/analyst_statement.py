@@ -60,13 +60,12 @@ def one_statement(text: str) -> Statement:
             "A query cannot contain a NUL character.", text=text, position=text.index("\0")
         )
     found = parse(text, under_policy=True)
-    if len(found) != 1:
-        position = found[1].span[0] if len(found) > 1 else 0
+    if not found:
+        raise NotSupported("There is no statement to run.")
+    if len(found) > 1:
+        position, cut = found[1].span[0], found[0].span[1]
         message = "Under a policy you can run one statement at a time."
-        message = message if found else "There is no statement to run."
-        cut = found[0].span[1] if found else 0
-        joined = f"{text[:cut]} {text[position:]}"
-        instead = [joined, text[:cut]] if len(found) > 1 else []
+        instead = [f"{text[:cut]} {text[position:]}", text[:cut]]
         raise NotSupported(message, text=text, position=position, instead=instead)
     check_shape(found[0])
     return found[0]

@@ -36,6 +36,9 @@ SELECT -1, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM rat
 -- ParseError: Syntax error at
 SELECT ALL, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ALL
 
+-- ArgumentError: Each user_id is one person
+SELECT DP_TOPK(user_id, 2, epsilon := 1) FROM ratings
+
 -- NotSupported: groups and max_groups_contributed need a GROUP BY clause.
 SELECT (), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ()
 

@@ -27,7 +27,7 @@ DESCRIBE "ratings"."title"
 -- NotSupported: There is no table sqlite_master.
 DESCRIBE sqlite_master
 
--- NotSupported: There is no table table.
+-- NotSupported: Under a policy you can run SELECT
 DESCRIBE TABLE ratings
 
 -- NotSupported: There is no table databases.

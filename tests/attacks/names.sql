@@ -36,16 +36,16 @@ WITH a AS (SELECT * FROM a) SELECT DP_TOPK(title, 2, epsilon := 1) FROM a
 -- NotPrivate: In secret: There is no table secret.
 WITH secret AS (SELECT * FROM secret) SELECT DP_COUNT_DISTINCT(x, epsilon := 1) FROM secret
 
--- ArgumentError: DP_TOPK needs a domain (the public set of items that the answer may contain
+-- ArgumentError: Each title is one person, and an answer about one person is not released.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings AS r(title, user_id)
 
--- ArgumentError: DP_TOPK needs a domain (the public set of items that the answer may contain
+-- ArgumentError: Each title is one person, and an answer about one person is not released.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r(title)
 
--- ArgumentError: DP_TOPK needs a domain (the public set of items that the answer may contain
+-- ArgumentError: Each title is one person, and an answer about one person is not released.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings) AS r(title, user_id)
 
--- ArgumentError: DP_TOPK needs a domain (the public set of items that the answer may contain
+-- ArgumentError: Each title is one person, and an answer about one person is not released.
 WITH r(title, user_id) AS (SELECT user_id, title FROM ratings) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
 
 -- NotPrivate: There is no table RATINGS .

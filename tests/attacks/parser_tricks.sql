@@ -340,19 +340,19 @@ SELECT "x
 -- ParseError: This quote is never closed
 SELECT $a$ b $c$
 
--- NotSupported: Under a policy you can run one statement at a time.
+-- NotSupported: There is no statement to run.
 <U+002D>- nothing
 
--- NotSupported: Under a policy you can run one statement at a time.
+-- NotSupported: There is no statement to run.
 <EMPTY>
 
--- NotSupported: Under a policy you can run one statement at a time.
+-- NotSupported: There is no statement to run.
 <U+0020><U+0020><U+0020>
 
--- NotSupported: Under a policy you can run one statement at a time.
+-- NotSupported: There is no statement to run.
 ;
 
--- NotSupported: Under a policy you can run one statement at a time.
+-- NotSupported: There is no statement to run.
 ;;
 
 -- ParseError: Syntax error at

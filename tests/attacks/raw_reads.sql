@@ -157,7 +157,7 @@ UNPIVOT ratings ON title INTO NAME n VALUE v
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 SUMMARIZE ratings
 
--- NotSupported: There is no table select.from.
+-- NotSupported: Under a policy you can run SELECT
 DESCRIBE SELECT * FROM ratings
 
 -- NotSupported: There is no table ratings_of_nobody.

@@ -93,6 +93,10 @@ class PublicSets(ABC):
             needs_cap = is_open and not finds and call.parameters.vector() is None
             if needs_cap and call.max_groups_contributed is None:
                 call = replace(call, max_groups_contributed=source.select.cap)
+            is_stated = call.domain is not None or not call.takes_domain
+            if rows.item.is_person and not is_stated and self.declared(rows.item) is None:
+                item = call.item
+                raise source.select.refused(_OF_ONE.format(item.text), item.position, PER_PERSON)
             self.refuse_missing(call, rows.item, needs_cap)
             if call.takes_domain:
                 domain = self.values(call, call.domain, rows.item, "domain")
