@@ -10,12 +10,15 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+
 from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.arrow_rows import HASHED, LONG, batches, comparable_in_arrow
 from dp_sql.engines.duckdb.settings import in_bytes, settings
 from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.lists_read import lists_read
 from dp_sql.privacy.private_sql.people_rows import InMemory
 from dp_sql.privacy.private_sql.rows_read import GroupsFound, RowsRead, rows_read
 from dp_sql.sql.formatting import full_name
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 LEAST, MOST = 1 << 16, 1 << 24  # rows
 ROWS_EACH = 1 << 4  # of a person in a group
 BYTES = 1 << 8  # of DuckDB's memory limit, for each row; less is used
+BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 
 
 class _TooMany(Exception):
@@ -45,7 +49,8 @@ def computed_from(
     """
     computed = read = None
     if plans[0].parameters.reads_people:
-        read = rows_read(plans, calls, comparable_in_arrow)
+        asked = (plans, calls, comparable_in_arrow)
+        read = lists_read(*asked) or rows_read(*asked)
     with contextlib.ExitStack() as registered:
         if read is not None and _is_for_memory(plans[0], read, engine):
             try:
@@ -91,6 +96,10 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
     from dp_sql.engines.duckdb.rows_in_memory import Rows
 
     before, rows = engine.state.interrupts.n, Rows(read)
+    for name, select in read.tables.items():
+        registered.callback(_drop, name, engine)
+        engine.run(f"CREATE TEMP TABLE {name} AS {select}")
+    n_items = _n_items(read, engine)
     if isinstance(read.groups, str) and read.groups:
         for piece in batches(engine.relate(read.groups)):
             rows.add_groups(piece.columns)
@@ -110,7 +119,30 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
             columns = ", ".join(["__dp_group", "__dp_privacy_unit", *kept.values])
             name = _registered(rows.table(kept, other), engine, registered)
             persons[kept.cap] = f"(SELECT {columns} FROM {name}) AS __dp_computed"
-        return InMemory(persons, found)
+        lists = None
+        if read.lists is not None:
+            made = _registered(rows.lists(read.lists.cap, n_items), engine, registered)
+            lists = read.lists.select.format(made)
+        return InMemory(persons, found, lists)
+
+
+def _n_items(read: RowsRead, engine: SqlRunner) -> int | None:
+    """How many items people are counted by, if they are."""
+    if read.lists is None or not read.lists.items:
+        return None
+    ((n_items, n_groups),) = engine.run(
+        f"SELECT (SELECT system.main.count(*) FROM {read.lists.items}), system.main.count(*) "
+        f"FROM ({read.groups}) AS __dp_own_groups"
+    ).fetchall()
+    (limit,) = settings(engine, "memory_limit")
+    if n_items * n_groups > min(MOST, (in_bytes(limit) or 0) // BYTES_OF_COUNT):
+        raise _TooMany
+    return int(n_items)
+
+
+def _drop(table: str, engine: SqlRunner) -> None:
+    with contextlib.suppress(duckdb.Error):  # in a transaction that has failed it is gone
+        engine.run(f"DROP TABLE IF EXISTS {table}")
 
 
 def _found(

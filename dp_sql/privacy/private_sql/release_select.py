@@ -115,9 +115,12 @@ def private_sql(
         return f"WITH {', '.join(_score_rows(plan))}, {answer}"
     people = PeopleRows(plans, calls, computed=computed)
     if len(plans) == 1:
-        ctes = [*people.shared(), *people.of(0)]
-        answer = _answer_select(plans[0], calls[0], rows_of(plans[0], again=again), 1)
-        return f"WITH {', '.join(ctes)}, {answer}"
+        rows, ctes = rows_of(plans[0], again=again), people.shared()
+        if computed is not None and computed.lists is not None:
+            rows = rows._replace(all_lists=computed.lists)
+        else:
+            ctes += people.of(0)
+        return f"WITH {', '.join([*ctes, _answer_select(plans[0], calls[0], rows, 1)])}"
     ctes, names = people.shared(), [f"__dp_answer_{n}" for n, _ in enumerate(plans, 1)]
     for n, (plan, call, name) in enumerate(zip(plans, calls, names, strict=True)):
         answer = _answer_select(plan, call, rows_of(plan, again=again), n + 1)
@@ -165,8 +168,8 @@ def rows_of(plan: Plan, *, again: bool = False) -> MechanismRows:
 
 def _answer_select(plan: Plan, call: str, rows: MechanismRows, number: int) -> str:
     """The lists of a plan, and the SELECT of its release; the `number` of its value."""
-    shape = plan.parameters
-    ctes = shape.lists(rows)
+    shape, places = plan.parameters, " USING (__dp_group)"
+    ctes = shape.lists(rows) if rows.all_lists is None else []
     if not rows.grouped:
         value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})", rows)
         return f"{', '.join(ctes)} SELECT {value} AS {_value_name(number)} FROM __dp_lists"
@@ -174,12 +177,15 @@ def _answer_select(plan: Plan, call: str, rows: MechanismRows, number: int) -> s
         f"coalesce(system.main.list({name} ORDER BY __dp_group ASC), {EMPTY_LIST})"
         for name in shape.takes
     )
+    if rows.all_lists is not None:
+        ctes, lists = [f"__dp_lists AS NOT MATERIALIZED ({rows.all_lists})"], ", ".join(shape.takes)
+        places = " ON true"
     answers = f"{shape.udf}{GROUPS}({call}, {lists}) AS __dp_answers"
     ctes.append(f"__dp_drawn AS MATERIALIZED (SELECT {answers} FROM __dp_lists)")
     keys = ", ".join(f"__dp_groups.{name}" for name in keys_of(plan))
     answer = "system.main.list_extract(__dp_answers, __dp_groups.__dp_group)"
     value = shape.value(answer, rows)
-    items = "" if value == answer else " JOIN __dp_lists USING (__dp_group)"
+    items = "" if value == answer else f" JOIN __dp_lists{places}"
     return (
         f"{', '.join(ctes)} SELECT __dp_groups.__dp_group AS __dp_group, {keys}, "
         f"{value} AS {_value_name(number)} FROM __dp_groups{items}, __dp_drawn "
