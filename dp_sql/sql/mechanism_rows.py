@@ -152,6 +152,6 @@ def people_codes(
 
 
 def coded(values: str, kind: str) -> str:
-    """A SELECT of the values that a SELECT lists once, as `item`, and their codes in order."""
+    """The SELECT of values that lists each `item` once, and their codes in order, as `code`."""
     number = from_zero(f"ORDER BY {by_value('item', kind)}")
-    return f"SELECT item, CAST({number} AS INTEGER) AS code FROM ({values}) AS listed"
+    return f"SELECT *, CAST({number} AS INTEGER) AS code FROM ({values}) AS listed"

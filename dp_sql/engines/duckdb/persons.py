@@ -97,9 +97,8 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
 
     before, rows = engine.state.interrupts.n, Rows(read)
     for name, select in read.tables.items():
-        registered.callback(_drop, name, engine)
-        engine.run(f"CREATE TEMP TABLE {name} AS {select}")
-    n_items = _n_items(read, engine)
+        _create(name, select, engine, registered)
+    n_items = _n_items(read, engine) if read.tables else None
     if isinstance(read.groups, str) and read.groups:
         for piece in batches(engine.relate(read.groups)):
             rows.add_groups(piece.columns)
@@ -119,17 +118,28 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
             columns = ", ".join(["__dp_group", "__dp_privacy_unit", *kept.values])
             name = _registered(rows.table(kept, other), engine, registered)
             persons[kept.cap] = f"(SELECT {columns} FROM {name}) AS __dp_computed"
-        lists = None
-        if read.lists is not None:
-            made = _registered(rows.lists(read.lists.cap, n_items), engine, registered)
-            lists = read.lists.select.format(made)
+        lists = None if read.lists is None else _lists(read, rows, n_items, engine, registered)
         return InMemory(persons, found, lists)
 
 
-def _n_items(read: RowsRead, engine: SqlRunner) -> int | None:
-    """How many items people are counted by, if they are."""
-    if read.lists is None or not read.lists.items:
-        return None
+def _lists(
+    read: RowsRead, rows: Rows, n_items: int | None, engine: SqlRunner, until: contextlib.ExitStack
+) -> str:
+    """Make the lists of groups; returns a SELECT of them. `n_items`: if these are known."""
+    lists = read.lists
+    assert lists is not None
+    if lists.coded:
+        sent = _registered(rows.items(), engine, until)
+        _create(lists.items, lists.coded.format(sent), engine, until)
+        n_items = _n_items(read, engine)
+        codes = engine.relate(f"SELECT place FROM {lists.items} ORDER BY code ASC")
+        rows.code_items([piece.column(0) for piece in batches(codes)])
+    return lists.select.format(_registered(rows.lists(lists.cap, n_items), engine, until))
+
+
+def _n_items(read: RowsRead, engine: SqlRunner) -> int:
+    """How many items people are counted by."""
+    assert read.lists is not None
     ((n_items, n_groups),) = engine.run(
         f"SELECT (SELECT system.main.count(*) FROM {read.lists.items}), system.main.count(*) "
         f"FROM ({read.groups}) AS __dp_own_groups"
@@ -138,6 +148,11 @@ def _n_items(read: RowsRead, engine: SqlRunner) -> int | None:
     if n_items * n_groups > min(MOST, (in_bytes(limit) or 0) // BYTES_OF_COUNT):
         raise _TooMany
     return int(n_items)
+
+
+def _create(table: str, select: str, engine: SqlRunner, until: contextlib.ExitStack) -> None:
+    until.callback(_drop, table, engine)
+    engine.run(f"CREATE TEMP TABLE {table} AS {select}")
 
 
 def _drop(table: str, engine: SqlRunner) -> None:

@@ -50,6 +50,7 @@ class Rows:
         self.n_rows = self._n_groups = 0
         self._found: Any = None
         self._numbers: Any = None
+        self._codes: Any = None  # of each item, if they are found by number
 
     def add_groups(self, keys: Sequence[Any]) -> None:
         """Add groups, from arrow arrays of their keys."""
@@ -68,7 +69,7 @@ class Rows:
                 self._keys.numbers(keys)
         items = columns[n_keys:]
         values = [_values(c) if s else None for c, s in zip(items, self._read.sends, strict=True)]
-        if self._read.lists is not None and not self._read.lists.items:
+        if self._read.lists is not None and not self._read.lists.sends_codes:
             values = [self._items.numbers(items[0])]
         owners = self._people.numbers(person)
         self._pieces.append(_Piece(owners, groups, values, [*map(_there, items)]))
@@ -107,6 +108,17 @@ class Rows:
                 columns[f"__dp_{name}_{i}"] = _sent_back(values[present], item.scale)
         return pa.table(columns)
 
+    def items(self) -> Any:
+        """The items as an arrow table; `place` is an item's number."""
+        numbers = np.arange(self._items.size)
+        columns = {"item": self._items.values(numbers), "place": arrow_numbers(numbers, "int64")}
+        return pa.table(columns)
+
+    def code_items(self, places: Sequence[Any]) -> None:
+        """Set the code of each item, from arrow arrays of their places in the order of codes."""
+        self._codes = np.empty(self._items.size, np.int64)
+        self._codes[_joined([*map(_values, places)], np.int64)] = np.arange(self._items.size)
+
     def lists(self, cap: int | None, n_items: int | None) -> Any:
         """A list of lists, one for each group, as an arrow table of one row.
 
@@ -122,6 +134,7 @@ class Rows:
             columns = [arrow_numbers(codes, "int32"), arrow_numbers(people, "int64")]
             name, values = "__dp_pairs", pa.StructArray.from_arrays(columns, ["item", "person"])
         else:
+            items = items if self._codes is None else self._codes[items]
             ends = n_items * np.arange(self._n_groups + 1)
             counts = kernels.count_people(slots, items, groups, self._n_groups, n_items)
             name, values = "__dp_counts", arrow_numbers(counts, "int64")

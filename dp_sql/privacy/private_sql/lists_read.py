@@ -37,18 +37,23 @@ def lists_read(
     types |= {name: key.type for name, key in keys_of(plan).items()}
     types[item] = plan.parameters.item_type(plan.columns["item"].type)
     read, groups = ", ".join(people.read(keeps=plan.keep_source)), ", ".join(people.groups())
-    tables, items, joined, select = dict[str, str](), "", "", "SELECT * FROM {} AS __dp_made"
-    numbered = [UNIT, item]
+    tables, items, found, joined = dict[str, str](), "", "", ""
+    numbered, select = [UNIT, item], "SELECT * FROM {} AS __dp_made"
     if plan.domain is not None:
-        if plan.keep_source:  # the table of items reads it, too
-            tables[kept := _new_table()] = f"WITH {read} SELECT * FROM __dp_read"
-            typed = ", ".join(f"{exact(name, kind)} AS {name}" for name, kind in types.items())
-            read = f"__dp_read AS NOT MATERIALIZED (SELECT {typed} FROM {kept})"
-        values = plan.domain.select or f"SELECT DISTINCT {item} AS item FROM __dp_read"
-        tables[items := _new_table()] = f"WITH {read} {coded(values, types[item])}"
-        same = f"{exact('__dp_coded.item', types[item])} = {item}"
-        joined, numbered = f" LEFT JOIN {items} AS __dp_coded ON {same}", [UNIT]
+        items = _new_table()
         select += f", ({listed(items)}) AS __dp_listed"
+        if plan.domain.select is None and family(types[item]) not in _MAY_BE_LONG:
+            values = f"SELECT CAST(item AS {types[item]}) AS item, place FROM {{}} AS __dp_sent"
+            found = coded(values, types[item])
+        else:
+            if plan.keep_source:  # the table of items reads it, too
+                tables[kept := _new_table()] = f"WITH {read} SELECT * FROM __dp_read"
+                typed = ", ".join(f"{exact(name, kind)} AS {name}" for name, kind in types.items())
+                read = f"__dp_read AS NOT MATERIALIZED (SELECT {typed} FROM {kept})"
+            values = plan.domain.select or f"SELECT DISTINCT {item} AS item FROM __dp_read"
+            tables[items] = f"WITH {read} {coded(values, types[item])}"
+            same = f"{exact('__dp_coded.item', types[item])} = {item}"
+            joined, numbered = f" LEFT JOIN {items} AS __dp_coded ON {same}", [UNIT]
     ctes, columns = [read, groups], list[str]()
     for name in numbered:
         if family(types[name]) not in _MAY_BE_LONG:
@@ -59,17 +64,17 @@ def lists_read(
         ctes.append(f"__dp_of{name} AS MATERIALIZED ({own})")
         columns.append(f"number{name}")
         joined += f" JOIN __dp_of{name} USING ({name})"
-    columns += ["coalesce(code, -1) AS code"] if items else []
-    columns.insert(1, "__dp_group")
-    rows = people.placed_by("__dp_read")
+    columns += ["coalesce(code, -1) AS code"] if item not in numbered else []
+    columns.insert(1, "coalesce(__dp_group, 0) AS __dp_group")
+    rows = people.placed_by("__dp_read", "LEFT JOIN" if found else "JOIN")
     return RowsRead(
         sql=f"WITH {', '.join(ctes)} SELECT {', '.join(columns)} FROM {rows}{joined}",
-        sends=[bool(items)],
+        sends=[item not in numbered],
         groups=f"WITH {groups} SELECT __dp_group FROM __dp_groups ORDER BY __dp_group ASC",
         n_keys=1,
         kept=(),
         adds_up=False,
-        lists=ListsRead(people.cap(plan), items, select),
+        lists=ListsRead(people.cap(plan), items, found, select),
         tables=tables,
     )
 
