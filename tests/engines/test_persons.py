@@ -82,10 +82,12 @@ def smallest(rows: Any, items: Any, counts: Any, draws: object) -> Any:
     return taken[:-1]
 
 
-def in_the_first_slots(people: Any, groups: Any, owners: Any, own: Any, n: int) -> Any:
-    first = np.searchsorted(owners, people)
-    rows = np.flatnonzero(np.isin(people, owners))
-    return rows.astype(np.int32), first[rows].astype(np.int32)
+def in_the_first_slots(rows: Any, owners: Any, own: Any, n_people: int, n_groups: int) -> Any:
+    placed = []
+    for people, _ in rows:
+        there = np.flatnonzero(np.isin(people, owners)).astype(np.int32)
+        placed.append((there, np.searchsorted(owners, people[there]).astype(np.int32)))
+    return placed
 
 
 def first_slots(owners: Any, n: int, cap: int, draws: object) -> Any:

@@ -197,18 +197,24 @@ def test_what_is_left_of_a_division_by_very_many_rows_is_dropped() -> None:
 
 def check_rows() -> None:
     """Rows in groups that are kept have slots of their own, all others none."""
-    pairs = [*product((0, 1, 3), (4_000, 1, 0, 61, 62))] * 2 + [(1, 64)]
-    people, groups = int32s(*(p for p, _ in pairs)), int32s(*(g for _, g in pairs))
-    owners, own = shipped.own_groups(people, groups, 5)
-    every = [*zip(owners.tolist(), own.tolist(), strict=True)]
-    assert every == sorted({*pairs})
-    for bits in product((0, 1, 2, 3, 20, 31), repeat=3):
-        kept = np.unpackbits(np.array(bits, np.uint8)[:, None], axis=1, bitorder="little")
-        drawn = np.insert(kept[:, :5].ravel(), 9, kept[0, 0]).astype(bool)
-        counted = [pair for pair, is_there in zip(every, drawn, strict=True) if is_there]
-        rows, slots = shipped.place_rows(people, groups, owners[drawn], own[drawn], 5)
-        assert rows.tolist() == [k for k, pair in enumerate(pairs) if pair in counted]
-        assert slots.tolist() == [counted.index(pairs[k]) for k in rows]
+    many = [*product((0, 1, 3), (4_000, 1, 0, 61, 62))] * 2 + [(1, 64)]
+    few = [(0, 1), (1, 2), (1, 0), (3, 0), (0, 2), (3, 2), (3, 0)]  # a table is made of two groups
+    for n_groups, pairs in ((4_001, many), (65, many), (62, many), (2, few)):
+        parts = [
+            (int32s(*(p for p, _ in some)), int32s(*(g for _, g in some)))
+            for some in (pairs[:5], pairs[5:])
+        ]
+        owners, own = shipped.own_groups(parts, 5, n_groups)
+        every = [*zip(owners.tolist(), own.tolist(), strict=True)]
+        assert every == sorted({pair for pair in pairs if pair[1] < n_groups})
+        for seed in range(40):
+            drawn = np.random.default_rng(seed).integers(0, 2, len(every)).astype(bool)
+            counted = [pair for pair, is_there in zip(every, drawn, strict=True) if is_there]
+            placed = shipped.place_rows(parts, owners[drawn], own[drawn], 5, n_groups)
+            rows = [*placed[0][0].tolist(), *(5 + row for row in placed[1][0].tolist())]
+            assert rows == [k for k, pair in enumerate(pairs) if pair in counted]
+            slots = [*placed[0][1].tolist(), *placed[1][1].tolist()]
+            assert slots == [counted.index(pairs[k]) for k in rows]
 
 
 def check_lists() -> None:
@@ -268,6 +274,9 @@ MUTANTS = {
     "no largest sum": ("(sum < LARGEST ? sum : LARGEST)", "sum", check_means),
     "buckets end early": ("(size - 1) >> 64", "size >> 64", check_means),
     "other groups are kept": ("low < stop && ", "", check_rows),
+    "groups beyond the table": ("if (groups[k] < n_groups) there", "there", check_rows),
+    "places beyond the table": ("groups[k] < n_groups ? table", "1 ? table", check_rows),
+    "no slot is one": ("n_placed += slot >= 0", "n_placed += slot >= -1", check_rows),
     "any group is kept": (" && own[low] == group", "", check_rows),
     "the group before": ("own[low + half] < group", "own[low + half] <= group", check_rows),
     "half of the groups": ("size > 0; size = half", "size > 1; size = half", check_rows),

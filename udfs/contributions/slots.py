@@ -3,6 +3,8 @@
 A slot stands for a person in a group. The slot after all others takes the rows that do not count.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,11 @@ from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import FRACTION_BITS
 
 Int64s = NDArray[np.int64]
+
+Rows = Sequence[tuple[Int32s, Int32s]]
+"""Rows in parts: the person of each row, and its group, which may be none of those that count."""
+
+_DENSE = 4  # so many places for a row, at most, are a table of people and groups
 
 
 def draw_groups(own: Int64s, cap: int, draws: Draws) -> Int64s:
@@ -33,11 +40,20 @@ def draw_bits(own: NDArray[np.uint8], cap: int, draws: Draws) -> NDArray[np.uint
     return np.packbits(bits, axis=1)
 
 
-def own_groups(people: Int32s, groups: Int32s, n_people: int) -> tuple[Int32s, Int32s]:
-    """List the different groups of each person; row k is of person people[k], in group groups[k].
+def own_groups(rows: Rows, n_people: int, n_groups: int) -> tuple[Int32s, Int32s]:
+    """List the different groups of each person, of those below n_groups.
 
     Returns the person and the group of each slot, person by person, each person's in order.
     """
+    if _is_dense(rows, n_people, n_groups):
+        there = np.zeros(n_people * n_groups, bool)
+        for some in rows:
+            library().mark_groups(*some, some[0].size, n_groups, there)
+        owners, own = np.divmod(np.flatnonzero(there), max(n_groups, 1))
+        return owners.astype(np.int32), own.astype(np.int32)
+    people, groups = (np.concatenate(column) for column in zip(*rows, strict=True))
+    if not (there := groups < n_groups).all():
+        people, groups = people[there], groups[there]
     offsets, runs = runs_of_items(groups, people, numbered=True)
     order = np.arange(offsets.size - 1, dtype=np.int32)
     start, stop, own = lists_by_person(offsets, runs, order, n_people)
@@ -46,6 +62,11 @@ def own_groups(people: Int32s, groups: Int32s, n_people: int) -> tuple[Int32s, I
         once = np.arange(own.size) < stop[owners]
         own, owners = own[once], owners[once]
     return owners, own
+
+
+def _is_dense(rows: Rows, n_people: int, n_groups: int) -> bool:
+    """Whether a table of people and groups has few places for each row."""
+    return n_people * n_groups <= _DENSE * sum(people.size for people, _ in rows)
 
 
 def draw_slots(owners: Int32s, n_people: int, cap: int, draws: Draws) -> NDArray[np.bool_]:
@@ -63,17 +84,29 @@ def _used_bytes(numbers: Int64s) -> NDArray[np.uint8]:
 
 
 def place_rows(
-    people: Int32s, groups: Int32s, owners: Int32s, own: Int32s, n_people: int
-) -> tuple[Int32s, Int32s]:
-    """The rows in groups that are kept, and the slot of each.
+    rows: Rows, owners: Int32s, own: Int32s, n_people: int, n_groups: int
+) -> list[tuple[Int32s, Int32s]]:
+    """Of each part of the rows, those in groups that are kept, and the slot of each.
 
-    Rows and slots are those of own_groups, and people are below n_people.
+    Slots are some of those of own_groups, in the same order.
     """
-    ends = np.zeros(n_people + 1, np.int32)
-    np.cumsum(np.bincount(owners, minlength=n_people), out=ends[1:])
-    rows, slots = np.empty(people.size, np.int32), np.empty(people.size, np.int32)
-    n = library().place_rows(people, groups, people.size, ends, own, rows, slots)
-    return rows[:n], slots[:n]
+    is_dense = _is_dense(rows, n_people, n_groups)
+    if is_dense:
+        table = np.full(n_people * n_groups, -1, np.int32)
+        table[owners * np.int64(n_groups) + own] = np.arange(own.size)
+    else:
+        ends = np.zeros(n_people + 1, np.int32)
+        np.cumsum(np.bincount(owners, minlength=n_people), out=ends[1:])
+    placed = []
+    for people, groups in rows:
+        there, slots = np.empty(people.size, np.int32), np.empty(people.size, np.int32)
+        some = people, groups, people.size
+        if is_dense:
+            n = library().place_by_table(*some, n_groups, table, there, slots)
+        else:
+            n = library().place_rows(*some, ends, own, there, slots)
+        placed.append((there[:n], slots[:n]))
+    return placed
 
 
 def count_rows(slots: Int32s, n_slots: int) -> Int32s:

@@ -25,6 +25,25 @@ i64 place_rows(const i32 *people, const i32 *groups, i64 n, const i32 *ends, con
     return n_placed;
 }
 
+/* Mark the groups of rows, if below n_groups, in a table that has n_groups places for each person. */
+void mark_groups(const i32 *people, const i32 *groups, i64 n, i64 n_groups, uint8_t *there) {
+    for (i64 k = 0; k < n; k++)
+        if (groups[k] < n_groups) there[people[k] * n_groups + groups[k]] = 1;
+}
+
+/* As place_rows, from such a table of slots: -1 where a person is not kept. */
+i64 place_by_table(const i32 *people, const i32 *groups, i64 n, i64 n_groups, const i32 *table, i32 *rows,
+                   i32 *slots) {
+    i64 n_placed = 0;
+    for (i64 k = 0; k < n; k++) {
+        i32 slot = groups[k] < n_groups ? table[people[k] * n_groups + groups[k]] : -1;
+        rows[n_placed] = (i32)k;
+        slots[n_placed] = slot;
+        n_placed += slot >= 0;
+    }
+    return n_placed;
+}
+
 /* Add the items of each slot: the low and the high half of a sum, which fits 128 bits. */
 void add_items(const i32 *slots, const i64 *items, i64 n, i64 *sums) {
     for (i64 k = 0; k < n; k++) {

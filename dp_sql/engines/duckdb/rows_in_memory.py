@@ -155,20 +155,18 @@ class Rows:
         if cap is not None:
             drawn = kernels.draw_slots(owners, n_people, cap, secret_draws())
             owners, own = owners[drawn], own[drawn]
-        placed = [
-            piece.at(*kernels.place_rows(piece.owners, piece.groups, owners, own, n_people))
-            for piece in pieces
-        ]
+        places = kernels.place_rows(self._rows, owners, own, n_people, n_groups)
+        placed = [piece.at(*some) for piece, some in zip(pieces, places, strict=True)]
         return owners, numbers[own], placed
 
     @cached_property
     def _own(self) -> Any:
         """The person and the group of each slot, if all are kept."""
-        people = _joined([piece.owners for piece in self._pieces], np.int32)
-        groups = _joined([piece.groups for piece in self._pieces], np.int32)
-        if not (there := groups < self._n_groups).all():
-            people, groups = people[there], groups[there]
-        return kernels.own_groups(people, groups, self._people.size)
+        return kernels.own_groups(self._rows, self._people.size, self._n_groups)
+
+    @property
+    def _rows(self) -> list[tuple[Any, Any]]:
+        return [(piece.owners, piece.groups) for piece in self._pieces]
 
 
 def _computed(
