@@ -30,6 +30,9 @@ class MechanismRows(NamedTuple):
     # The relation that holds the summary of all rows, merged; None: it is computed from `relation`.
     merged: str | None = None
     in_parts: bool = False  # whether `relation` is a part of the rows, where there are no UDFs
+    # A relation of one row, whose columns are lists with one of the lists of each group; None: they
+    # are made from `relation`.
+    all_lists: str | None = None
 
     def by(self, name: str) -> str:
         """The order of a column's values, which no row moves."""
@@ -147,3 +150,9 @@ def people_codes(
     people = f"{numbered} FROM (SELECT DISTINCT __dp_privacy_unit FROM {relation}) AS p"
     cte = f"{name} AS MATERIALIZED ({people})"
     return [cte], "person", f" JOIN {name} USING (__dp_privacy_unit)"
+
+
+def coded(values: str, kind: str) -> str:
+    """The SELECT of values that lists each `item` once, and their codes in order, as `code`."""
+    number = from_zero(f"ORDER BY {by_value('item', kind)}")
+    return f"SELECT *, CAST({number} AS INTEGER) AS code FROM ({values}) AS listed"

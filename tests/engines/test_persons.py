@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any
@@ -40,6 +41,7 @@ CREATE TABLE seen AS SELECT i,
     CAST(x AS DECIMAL(20, 1)) AS wide, CAST(abs(x) AS UINTEGER) AS small,
     DATE '2026-01-01' + x AS day, x / 8 AS real, lpad(region, CAST(254 + i % 3 AS INTEGER), 'a') AS long, encode(long) AS bytes, CAST(NULL AS INTEGER) AS nothing
 FROM range(2000) AS r(i);
+CREATE TABLE items AS SELECT i, x, day, long, bytes, mood, price, rent, small FROM seen;
 """
 CALLS = [
     "DP_COUNT(*, {0})", "DP_COUNT(x, {0})", "DP_COUNT(region, {0}, contribution_bound := 3)",
@@ -68,6 +70,7 @@ def owner() -> Iterator[dp_sql.Session]:
         patch.setattr(install, "words_of_rows", lambda rows: rows)
         patch.setattr(slots, "draw_items", smallest)
         patch.setattr(slots, "draw_groups", first_groups)
+        patch.setattr(slots, "draw_slots", first_slots)
         with dp_sql.connect() as session:
             session.execute(ROWS)
             yield session
@@ -79,9 +82,16 @@ def smallest(rows: Any, items: Any, counts: Any, draws: object) -> Any:
     return taken[:-1]
 
 
-def in_the_first_slots(people: Any, groups: Any, n: int, kept: Any, first: Any) -> Any:
-    rows = np.flatnonzero(kept[people])
-    return rows, first[people[rows]]
+def in_the_first_slots(rows: Any, owners: Any, own: Any, n_people: int, n_groups: int) -> Any:
+    placed = []
+    for people, _ in rows:
+        there = np.flatnonzero(np.isin(people, owners)).astype(np.int32)
+        placed.append((there, np.searchsorted(owners, people[there]).astype(np.int32)))
+    return placed
+
+
+def first_slots(owners: Any, n: int, cap: int, draws: object) -> Any:
+    return np.arange(owners.size) - np.searchsorted(owners, owners) < cap
 
 
 def first_groups(own: Any, cap: int, draws: object) -> Any:
@@ -190,7 +200,6 @@ def test_keys_of_any_types_make_the_same_groups(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(rows_in_memory, "_OTHERS", others)
-    monkeypatch.setattr(rows_in_memory, "N_BITS", 4 if others else 62)
     owner.execute(
         f"CREATE OR REPLACE TABLE listed AS SELECT {keys} FROM seen WHERE i % 5 < 2 UNION ALL "
         f"SELECT {keys} FROM seen ORDER BY ALL DESC LIMIT 50"
@@ -202,6 +211,59 @@ def test_keys_of_any_types_make_the_same_groups(
     in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
     assert in_memory == from_duckdb
     assert len(reads) == 1 and (in_memory or others is None)  # no one's groups are found
+
+
+LISTS = [
+    "DP_COUNT_DISTINCT({1}, {0})",
+    "DP_COUNT_DISTINCT({1}, {0}, mechanism := 'r2t', max_contributions := 9)",
+    "DP_TOPK({1}, 2, {0}, domain := observed)",
+    "DP_TOPK({1}, 2, {0}, domain := (SELECT {1} FROM items WHERE i % 5 = 1))",
+]
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize("source", ["seen", "seen JOIN (SELECT 1 AS one) ON one = 1"])
+@pytest.mark.parametrize("groups", GROUPS[1:3])
+@pytest.mark.parametrize("unit", ["u", "name", "id", "huge"])
+@pytest.mark.parametrize(
+    "item", ["x", "day", "long", "bytes", "mood", "price", "rent", "i", "small"]
+)
+@pytest.mark.parametrize("call", LISTS)
+def test_lists_are_those_that_duckdb_makes(
+    call: str, item: str, unit: str, groups: str, source: str, owner: dp_sql.Session, taken: Taken,
+    reads: list[int], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    asked = priced(call.replace("{1}", item), 0, groups).replace("user_id", unit)
+    statement = f"SELECT region, {asked} FROM {source} GROUP BY region ORDER BY region"
+    in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
+    assert [*map(_anonymous, in_memory)] == [*map(_anonymous, from_duckdb)] and in_memory
+    assert reads == [1]
+
+
+def _anonymous(taken: tuple[Any, ...]) -> Any:
+    """What is taken, in which codes of people and items mean nothing."""
+    epsilon, shape, first = taken
+    if shape != "CountDistinct":
+        return taken
+    pairs = {*zip(*(one.tolist() for one in first), strict=True)}
+    sizes = [sorted(Counter(pair[i] for pair in pairs).values()) for i in range(2)]
+    return epsilon, sizes, {item for item, _ in pairs} == {*range(len(sizes[0]))}
+
+
+@pytest.mark.parametrize("item", ["x", "long", "mood", "price"])
+def test_items_have_their_own_counts(item: str, owner: dp_sql.Session, reads: list[int]) -> None:
+    call = f"DP_TOPK({item}, 2, {SURE}, privacy_unit := name, domain := observed, counts := true, {GROUPS[2]})"
+    rows = f"(SELECT {item}, name, region FROM seen WHERE i % 7 < 4)"
+    exact = {
+        tuple(row[:2]): row[2]
+        for row in owner.execute(
+            f"SELECT region, {item}, count(DISTINCT name) FROM {rows} GROUP BY ALL"
+        ).fetchall()
+    }
+    for region, found in owner.sql(f"SELECT region, {call} FROM {rows} GROUP BY region").fetchall():
+        assert len(found) == 2
+        assert [one["count"] for one in found] == [exact[region, one["item"]] for one in found]
+    assert reads
 
 
 @pytest.mark.parametrize("keys", ["region, n", "n, bytes", "n, long"])
@@ -284,8 +346,15 @@ def test_people_with_many_rows_in_a_group_are_added_up_by_duckdb(
 
 def test_nothing_is_left_in_the_database(owner: dp_sql.Session, reads: list[int]) -> None:
     owner.sql(MEDIAN).fetchall()
-    views = "SELECT count(*) FROM duckdb_views() WHERE view_name LIKE '__dp_computed%'"
-    assert reads and owner.execute(views).fetchall() == [(0,)]
+    call = priced(LISTS[2].replace("{1}", "mood"), 0, GROUPS[1]).replace("user_id", "name")
+    owner.sql(
+        f"SELECT region, {call} FROM seen JOIN (SELECT 1 AS one) ON one = 1 GROUP BY region"
+    ).fetchall()
+    views = (
+        "SELECT view_name AS name FROM duckdb_views() UNION SELECT table_name FROM duckdb_tables()"
+    )
+    left = f"SELECT name FROM ({views}) WHERE name SIMILAR TO '__dp_(computed|made).*'"
+    assert reads == [1, 1] and owner.execute(left).fetchall() == []
 
 
 def test_a_plain_connection_computes_in_memory(reads: list[int]) -> None:

@@ -260,9 +260,9 @@ def test_wrong_draws_and_counts_are_noticed(
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda people, cap, draws: slots.draw_slots(people[::-1], cap, draws),
-        lambda people, cap, draws: slots.draw_slots(people, cap + 1, draws),
-        lambda people, cap, draws: slots.draw_slots(people // 2, cap, draws),
+        lambda people, n, cap, draws: slots.draw_slots(people, n, cap, draws)[::-1],
+        lambda people, n, cap, draws: slots.draw_slots(people, n, cap + 1, draws),
+        lambda people, n, cap, draws: slots.draw_slots(people // 2, n, cap, draws),
     ],
     ids=["of another person", "one more", "two people share"],
 )

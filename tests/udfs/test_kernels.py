@@ -167,6 +167,9 @@ kernels.LIBRARY = Path(sys.argv[1])
 from tests.udfs.test_kernels import check_hard_graphs
 from tests.udfs.covers import graph_of
 from tests.udfs.test_partial import check_random_graphs
+from tests.udfs.test_slots import check_lists, check_rows
+check_rows()
+check_lists()
 check_hard_graphs()
 check_random_graphs()
 graph = graph_of([[p % 701, p * 7 % 701, p] for p in range(5000)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
-from itertools import product
+from itertools import permutations, product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -197,21 +197,55 @@ def test_what_is_left_of_a_division_by_very_many_rows_is_dropped() -> None:
 
 def check_rows() -> None:
     """Rows in groups that are kept have slots of their own, all others none."""
-    for n_groups in (2, 62):
-        pairs = [*product(range(3), (0, 1, 61, 62, 64, 65, 4_000))] * 2
-        people, groups = int32s(*(p for p, _ in pairs)), int32s(*(g for _, g in pairs))
-        own = np.zeros(4, np.int64)
-        shipped.add_groups(people, groups, n_groups, own)
-        there = sum(1 << g for g in (0, 1, 61) if g < n_groups)
-        assert own.tolist() == [there] * 3 + [0]
-        for bits in product((0, 1, 2, 3, 1 << 61, 1 << 61 | 1, there), repeat=3):
-            kept = own & np.array([*bits, 0])
-            of_people, of_groups, first = shipped.slots_of_groups(kept)
-            counted = [*zip(of_people.tolist(), of_groups.tolist(), strict=True)]
-            assert counted == [(p, g) for p, g in sorted({*pairs}) if g < 62 and kept[p] >> g & 1]
-            rows, slots = shipped.place_rows(people, groups, n_groups, kept, first)
-            assert rows.tolist() == [k for k, pair in enumerate(pairs) if pair in counted]
-            assert slots.tolist() == [counted.index(pairs[k]) for k in rows]
+    many = [*product((0, 1, 3), (4_000, 1, 0, 61, 62))] * 2 + [(1, 64)]
+    few = [(0, 1), (1, 2), (1, 0), (3, 0), (0, 2), (3, 2), (3, 0)]  # a table is made of two groups
+    for n_groups, pairs in ((4_001, many), (65, many), (62, many), (2, few)):
+        parts = [
+            (int32s(*(p for p, _ in some)), int32s(*(g for _, g in some)))
+            for some in (pairs[:5], pairs[5:])
+        ]
+        owners, own = shipped.own_groups(parts, 5, n_groups)
+        every = [*zip(owners.tolist(), own.tolist(), strict=True)]
+        assert every == sorted({pair for pair in pairs if pair[1] < n_groups})
+        for seed in range(40):
+            drawn = np.random.default_rng(seed).integers(0, 2, len(every)).astype(bool)
+            counted = [pair for pair, is_there in zip(every, drawn, strict=True) if is_there]
+            placed = shipped.place_rows(parts, owners[drawn], own[drawn], 5, n_groups)
+            rows = [*placed[0][0].tolist(), *(5 + row for row in placed[1][0].tolist())]
+            assert rows == [k for k, pair in enumerate(pairs) if pair in counted]
+            slots = [*placed[0][1].tolist(), *placed[1][1].tolist()]
+            assert slots == [counted.index(pairs[k]) for k in rows]
+
+
+def check_lists() -> None:
+    """For all rows of two people in two groups with two items: the lists that are made of them."""
+    groups = np.array([0, 1, 0])  # of slots; person 1 is in one group
+    owners, empty = np.array([0, 0, 1]), np.array([], np.int64)
+    for n_rows in range(4):
+        for rows in product(product(range(3), (-1, 0, 1)), repeat=n_rows):
+            slots = int32s(*(slot for slot, _ in rows))
+            items = np.array([item for _, item in rows], np.int64)
+            found = shipped.count_people(slots, items, groups, 2, 2).tolist()
+            wanted = {(slot, item) for slot, item in rows if item >= 0}
+            assert found == [
+                sum((slot, item) in wanted for slot in range(3) if groups[slot] == group)
+                for group, item in product(range(2), repeat=2)
+            ]
+            ends, codes, people = shipped.pairs_of_groups(
+                groups[slots] if n_rows else empty, items + 1, owners[slots], 3
+            )
+            assert ends[0] == 0 and ends[-1] == ends[2] == n_rows
+            for group in range(2):
+                own = [(i, owners[s]) for s, i in rows if groups[s] == group]
+                part = slice(ends[group], ends[group + 1])
+                pairs = [*zip(codes[part].tolist(), people[part].tolist(), strict=True)]
+                values = permutations({i for i, _ in own})
+                named = (sorted((each[code], p) for code, p in pairs) for each in values)
+                assert sorted(own) in named
+
+
+def test_lists_have_the_people_and_items_of_their_groups() -> None:
+    check_lists()
 
 
 def test_rows_in_groups_that_are_not_kept_are_of_no_one() -> None:
@@ -239,14 +273,13 @@ MUTANTS = {
     "a rest is lost": (" + rest * most / own", "", check_means),
     "no largest sum": ("(sum < LARGEST ? sum : LARGEST)", "sum", check_means),
     "buckets end early": ("(size - 1) >> 64", "size >> 64", check_means),
-    "other groups count": ("(i64)(groups[k] < n_groups) <<", "(i64)1 <<", check_rows),
-    "other groups are kept": (
-        "(groups[k] < n_groups ? groups[k] : 62)",
-        "(groups[k] & 63)",
-        check_rows,
-    ),
-    "the own slot is another's": ("<< groups[rows[k]]) - 1", "<< groups[rows[k]])", check_rows),
-    "all are the first": (" + (i32)ones((u64)kept[person] & lower)", "", check_rows),
+    "other groups are kept": ("low < stop && ", "", check_rows),
+    "groups beyond the table": ("if (groups[k] < n_groups) there", "there", check_rows),
+    "places beyond the table": ("groups[k] < n_groups ? table", "1 ? table", check_rows),
+    "no slot is one": ("n_placed += slot >= 0", "n_placed += slot >= -1", check_rows),
+    "any group is kept": (" && own[low] == group", "", check_rows),
+    "the group before": ("own[low + half] < group", "own[low + half] <= group", check_rows),
+    "half of the groups": ("size > 0; size = half", "size > 1; size = half", check_rows),
     "a bound leaves all": ("bound && (u64)bound < own ? (u64)bound : own", "own", check_means),
 }
 

@@ -3,23 +3,23 @@
 A slot stands for a person in a group. The slot after all others takes the rows that do not count.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.udfs.count_distinct.kernels import Int32s, library
+from dp_sql.udfs.count_distinct.dense_numbers import Numbers
+from dp_sql.udfs.count_distinct.kernels import Int32s, library, lists_by_person
 from dp_sql.udfs.count_distinct.pairs import runs_of_items
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import FRACTION_BITS
 
 Int64s = NDArray[np.int64]
 
+Rows = Sequence[tuple[Int32s, Int32s]]
+"""Rows in parts: the person of each row, and its group, which may be none of those that count."""
 
-def add_groups(people: Int32s, groups: Int32s, n_groups: int, own: Int64s) -> None:
-    """Add the groups of rows to those of their people, as bits; only groups below n_groups <= 62.
-
-    Row k is of person people[k] < own.size, in group groups[k] >= 0.
-    """
-    library().add_groups(people, groups, people.size, n_groups, own)
+_DENSE = 4  # so many places for a row, at most, are a table of people and groups
 
 
 def draw_groups(own: Int64s, cap: int, draws: Draws) -> Int64s:
@@ -40,25 +40,41 @@ def draw_bits(own: NDArray[np.uint8], cap: int, draws: Draws) -> NDArray[np.uint
     return np.packbits(bits, axis=1)
 
 
-def draw_slots(people: Int64s, cap: int, draws: Draws) -> NDArray[np.bool_]:
-    """Draw at most `cap` of each person's slots, from the person of each; the same draw.
+def own_groups(rows: Rows, n_people: int, n_groups: int) -> tuple[Int32s, Int32s]:
+    """List the different groups of each person, of those below n_groups.
 
-    Returns which are drawn.
+    Returns the person and the group of each slot, person by person, each person's in order.
     """
-    offsets, order = runs_of_items(people, np.arange(people.size), numbered=True)
-    kept = np.empty(people.size, bool)
-    kept[order] = draws.subsets(np.diff(offsets), cap)
-    return kept
+    if _is_dense(rows, n_people, n_groups):
+        there = np.zeros(n_people * n_groups, bool)
+        for some in rows:
+            library().mark_groups(*some, some[0].size, n_groups, there)
+        owners, own = np.divmod(np.flatnonzero(there), max(n_groups, 1))
+        return owners.astype(np.int32), own.astype(np.int32)
+    people, groups = (np.concatenate(column) for column in zip(*rows, strict=True))
+    if not (there := groups < n_groups).all():
+        people, groups = people[there], groups[there]
+    offsets, runs = runs_of_items(groups, people, numbered=True)
+    order = np.arange(offsets.size - 1, dtype=np.int32)
+    start, stop, own = lists_by_person(offsets, runs, order, n_people)
+    owners = np.repeat(np.arange(n_people, dtype=np.int32), np.diff(start, append=own.size))
+    if (stop - start).sum() < own.size:
+        once = np.arange(own.size) < stop[owners]
+        own, owners = own[once], owners[once]
+    return owners, own
 
 
-def slots_of_groups(kept: Int64s) -> tuple[Int64s, Int64s, Int32s]:
-    """Number the groups of people, which are bits, person by person.
+def _is_dense(rows: Rows, n_people: int, n_groups: int) -> bool:
+    """Whether a table of people and groups has few places for each row."""
+    return n_people * n_groups <= _DENSE * sum(people.size for people, _ in rows)
 
-    Returns the person and the group of each slot, and the first slot of each person.
+
+def draw_slots(owners: Int32s, n_people: int, cap: int, draws: Draws) -> NDArray[np.bool_]:
+    """Draw at most `cap` of each person's slots; owners are in order. Returns which are drawn.
+
+    Privacy: as in draw_groups.
     """
-    people, groups = np.nonzero(np.unpackbits(_used_bytes(kept), axis=1, bitorder="little"))
-    sizes = np.bincount(people, minlength=kept.size)
-    return people, groups, (np.cumsum(sizes) - sizes).astype(np.int32)
+    return draws.subsets(np.bincount(owners, minlength=n_people), cap)
 
 
 def _used_bytes(numbers: Int64s) -> NDArray[np.uint8]:
@@ -68,16 +84,29 @@ def _used_bytes(numbers: Int64s) -> NDArray[np.uint8]:
 
 
 def place_rows(
-    people: Int32s, groups: Int32s, n_groups: int, kept: Int64s, first: Int32s
-) -> tuple[Int32s, Int32s]:
-    """The rows in groups that are kept, and the slot of each.
+    rows: Rows, owners: Int32s, own: Int32s, n_people: int, n_groups: int
+) -> list[tuple[Int32s, Int32s]]:
+    """Of each part of the rows, those in groups that are kept, and the slot of each.
 
-    Rows are those of add_groups. kept[p] has the groups in which person p counts, as bits,
-    all below n_groups; first[p] is the slot of the lowest of them.
+    Slots are some of those of own_groups, in the same order.
     """
-    rows, slots = np.empty(people.size, np.int32), np.empty(people.size, np.int32)
-    n = library().place_rows(people, groups, people.size, n_groups, kept, first, rows, slots)
-    return rows[:n], slots[:n]
+    is_dense = _is_dense(rows, n_people, n_groups)
+    if is_dense:
+        table = np.full(n_people * n_groups, -1, np.int32)
+        table[owners * np.int64(n_groups) + own] = np.arange(own.size)
+    else:
+        ends = np.zeros(n_people + 1, np.int32)
+        np.cumsum(np.bincount(owners, minlength=n_people), out=ends[1:])
+    placed = []
+    for people, groups in rows:
+        there, slots = np.empty(people.size, np.int32), np.empty(people.size, np.int32)
+        some = people, groups, people.size
+        if is_dense:
+            n = library().place_by_table(*some, n_groups, table, there, slots)
+        else:
+            n = library().place_rows(*some, ends, own, there, slots)
+        placed.append((there[:n], slots[:n]))
+    return placed
 
 
 def count_rows(slots: Int32s, n_slots: int) -> Int32s:
@@ -85,6 +114,44 @@ def count_rows(slots: Int32s, n_slots: int) -> Int32s:
     counts = np.zeros(n_slots + 1, np.int32)
     library().count_pairs(slots, slots.size, counts)
     return counts[:-1]
+
+
+def count_people(
+    slots: Int32s, items: Int64s, groups: Int64s, n_groups: int, n_items: int
+) -> Int64s:
+    """Count the people of each item in each group: group by group, in the order of the items.
+
+    Row k says that a person in the group groups[slots[k]] has items[k] < n_items, if this is >= 0.
+    """
+    there = items >= 0
+    pairs = np.sort(slots[there] * np.int64(n_items) + items[there])
+    pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: pairs.size]]
+    own, items = np.divmod(pairs, max(n_items, 1))
+    return np.bincount(groups[own] * n_items + items, minlength=n_groups * n_items)
+
+
+def pairs_of_groups(
+    groups: Int64s, items: Int64s, people: Int64s, n_groups: int
+) -> tuple[Int64s, Int32s, Int64s]:
+    """Sort rows by their groups.
+
+    Returns where each group ends, codes 0, 1, 2, … of its items in each group, and people.
+    """
+    n_items, cells = int(items.max(initial=0)) + 1, Numbers()
+    numbers = cells.of(groups * n_items + items)
+    firsts, order = _by_group(cells.codes // n_items, n_groups)
+    codes = np.empty(cells.size, np.int32)
+    codes[order] = np.arange(cells.size) - np.repeat(firsts[:-1], np.diff(firsts))
+    ends, rows = _by_group(groups, n_groups)
+    return ends, codes[numbers[rows]], people[rows]
+
+
+def _by_group(groups: Int64s, n_groups: int) -> tuple[Int64s, Int32s]:
+    """Where each group's rows start and end, and the rows in this order."""
+    offsets, order = runs_of_items(groups, np.arange(groups.size), numbered=True)
+    ends = np.full(n_groups + 1, groups.size, np.int64)
+    ends[: offsets.size] = offsets
+    return ends, order
 
 
 def add_items(slots: Int32s, items: Int64s, n_slots: int) -> Int64s:

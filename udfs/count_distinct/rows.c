@@ -7,30 +7,39 @@ typedef int64_t i64;
 typedef uint64_t u64;
 typedef unsigned __int128 u128;
 
-/* Add the groups of rows to those of each person, as bits; only the first n_groups, at most 62. */
-void add_groups(const i32 *people, const i32 *groups, i64 n, i64 n_groups, i64 *own) {
-    for (i64 k = 0; k < n; k++) own[people[k]] |= (i64)(groups[k] < n_groups) << (groups[k] & 63);
-}
-
-static i64 ones(u64 bits) {
-    bits -= bits >> 1 & 0x5555555555555555u;
-    bits = (bits & 0x3333333333333333u) + (bits >> 2 & 0x3333333333333333u);
-    return (i64)(((bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0Fu) * 0x0101010101010101u >> 56);
-}
-
-/* Put the rows in groups that are kept, and their slots, into two arrays; return how many. kept: the groups
- * of each person as bits, of the first n_groups, at most 62; first: the slot of the lowest of them. */
-i64 place_rows(const i32 *people, const i32 *groups, i64 n, i64 n_groups, const i64 *kept, const i32 *first,
-               i32 *rows, i32 *slots) {
+/* Put the rows in groups that are kept, and their slots, into two arrays; return how many. Person p is kept in
+ * the groups own[ends[p] .. ends[p + 1] - 1], which increase; where a group stands there is its slot. */
+i64 place_rows(const i32 *people, const i32 *groups, i64 n, const i32 *ends, const i32 *own, i32 *rows,
+               i32 *slots) {
     i64 n_placed = 0;
     for (i64 k = 0; k < n; k++) {
+        i32 group = groups[k], low = ends[people[k]], stop = ends[people[k] + 1];
+        for (i32 size = stop - low, half; size > 0; size = half) {
+            half = size / 2;
+            low += own[low + half] < group ? size - half : 0;
+        }
         rows[n_placed] = (i32)k;
-        n_placed += kept[people[k]] >> (groups[k] < n_groups ? groups[k] : 62) & 1;
+        slots[n_placed] = low;
+        n_placed += low < stop && own[low] == group;
     }
-    for (i64 k = 0; k < n_placed; k++) {
-        i32 person = people[rows[k]];
-        u64 lower = ((u64)1 << groups[rows[k]]) - 1;
-        slots[k] = first[person] + (i32)ones((u64)kept[person] & lower);
+    return n_placed;
+}
+
+/* Mark the groups of rows, if below n_groups, in a table that has n_groups places for each person. */
+void mark_groups(const i32 *people, const i32 *groups, i64 n, i64 n_groups, uint8_t *there) {
+    for (i64 k = 0; k < n; k++)
+        if (groups[k] < n_groups) there[people[k] * n_groups + groups[k]] = 1;
+}
+
+/* As place_rows, from such a table of slots: -1 where a person is not kept. */
+i64 place_by_table(const i32 *people, const i32 *groups, i64 n, i64 n_groups, const i32 *table, i32 *rows,
+                   i32 *slots) {
+    i64 n_placed = 0;
+    for (i64 k = 0; k < n; k++) {
+        i32 slot = groups[k] < n_groups ? table[people[k] * n_groups + groups[k]] : -1;
+        rows[n_placed] = (i32)k;
+        slots[n_placed] = slot;
+        n_placed += slot >= 0;
     }
     return n_placed;
 }

@@ -58,20 +58,22 @@ def _product(factors: list[int]) -> int:
 
 def rank(counts: Ints, k: int, cut: int) -> Ranking:
     """Sort the items that matter."""
-    d = len(counts)
-    top = int(counts.max())
-    # The k-th largest of the maxima of disjoint parts is at most the k-th largest count.
-    n_parts = min(max(4 * k, 256), d)
-    maxima = np.sort(counts[: d - d % n_parts].reshape(-1, n_parts).max(axis=0))
-    limit = min(top - int(maxima[-k]) + cut - 1, top)
-    gaps = top - counts
-    places = np.flatnonzero(gaps <= limit).astype(np.int64, copy=False)
-    gaps = gaps[places]
-    if len(gaps) > _MANY * k:  # the parts give a loose bound: take the k-th largest
-        limit = min(int(np.partition(gaps, k - 1)[k - 1]) + cut - 1, limit)
-        near = gaps <= limit
-        gaps, places = gaps[near], places[near]
-    order = np.arange(len(gaps))
-    for shift in range(0, limit.bit_length(), 16):  # numpy sorts 16 bits by their digits
+    d, top = len(counts), int(counts.max())
+    gaps, limit = top - counts, top
+    if cut > top:  # a list can hold every item
+        places = np.arange(d)
+    else:
+        # The k-th largest of the maxima of disjoint parts is at most the k-th largest count.
+        n_parts = min(max(4 * k, 256), d)
+        maxima = np.sort(counts[: d - d % n_parts].reshape(-1, n_parts).max(axis=0))
+        limit = min(top - int(maxima[-k]) + cut - 1, top)
+        places = np.flatnonzero(gaps <= limit).astype(np.int64, copy=False)
+        gaps = gaps[places]
+        if len(gaps) > _MANY * k:  # the parts give a loose bound: take the k-th largest
+            limit = min(int(np.partition(gaps, k - 1)[k - 1]) + cut - 1, limit)
+            near = gaps <= limit
+            gaps, places = gaps[near], places[near]
+    order = np.argsort(gaps.astype(np.uint16), kind="stable")  # numpy sorts these by their digits
+    for shift in range(16, limit.bit_length(), 16):
         order = order[np.argsort((gaps[order] >> shift).astype(np.uint16), kind="stable")]
     return Ranking(gaps[order], places[order], d, k, cut)

@@ -10,12 +10,15 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+
 from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.arrow_rows import HASHED, LONG, batches, comparable_in_arrow
 from dp_sql.engines.duckdb.settings import in_bytes, settings
 from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.lists_read import lists_read
 from dp_sql.privacy.private_sql.people_rows import InMemory
 from dp_sql.privacy.private_sql.rows_read import GroupsFound, RowsRead, rows_read
 from dp_sql.sql.formatting import full_name
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 LEAST, MOST = 1 << 16, 1 << 24  # rows
 ROWS_EACH = 1 << 4  # of a person in a group
 BYTES = 1 << 8  # of DuckDB's memory limit, for each row; less is used
+BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 
 
 class _TooMany(Exception):
@@ -45,7 +49,8 @@ def computed_from(
     """
     computed = read = None
     if plans[0].parameters.reads_people:
-        read = rows_read(plans, calls, comparable_in_arrow)
+        asked = (plans, calls, comparable_in_arrow)
+        read = lists_read(*asked) or rows_read(*asked)
     with contextlib.ExitStack() as registered:
         if read is not None and _is_for_memory(plans[0], read, engine):
             try:
@@ -91,6 +96,9 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
     from dp_sql.engines.duckdb.rows_in_memory import Rows
 
     before, rows = engine.state.interrupts.n, Rows(read)
+    for name, select in read.tables.items():
+        _create(name, select, engine, registered)
+    n_items = _n_items(read, engine) if read.tables else None
     if isinstance(read.groups, str) and read.groups:
         for piece in batches(engine.relate(read.groups)):
             rows.add_groups(piece.columns)
@@ -110,7 +118,46 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
             columns = ", ".join(["__dp_group", "__dp_privacy_unit", *kept.values])
             name = _registered(rows.table(kept, other), engine, registered)
             persons[kept.cap] = f"(SELECT {columns} FROM {name}) AS __dp_computed"
-        return InMemory(persons, found)
+        lists = None if read.lists is None else _lists(read, rows, n_items, engine, registered)
+        return InMemory(persons, found, lists)
+
+
+def _lists(
+    read: RowsRead, rows: Rows, n_items: int | None, engine: SqlRunner, until: contextlib.ExitStack
+) -> str:
+    """Make the lists of groups; returns a SELECT of them. `n_items`: if these are known."""
+    lists = read.lists
+    assert lists is not None
+    if lists.coded:
+        sent = _registered(rows.items(), engine, until)
+        _create(lists.items, lists.coded.format(sent), engine, until)
+        n_items = _n_items(read, engine)
+        codes = engine.relate(f"SELECT place FROM {lists.items} ORDER BY code ASC")
+        rows.code_items([piece.column(0) for piece in batches(codes)])
+    return lists.select.format(_registered(rows.lists(lists.cap, n_items), engine, until))
+
+
+def _n_items(read: RowsRead, engine: SqlRunner) -> int:
+    """How many items people are counted by."""
+    assert read.lists is not None
+    ((n_items, n_groups),) = engine.run(
+        f"SELECT (SELECT system.main.count(*) FROM {read.lists.items}), system.main.count(*) "
+        f"FROM ({read.groups}) AS __dp_own_groups"
+    ).fetchall()
+    (limit,) = settings(engine, "memory_limit")
+    if n_items * n_groups > min(MOST, (in_bytes(limit) or 0) // BYTES_OF_COUNT):
+        raise _TooMany
+    return int(n_items)
+
+
+def _create(table: str, select: str, engine: SqlRunner, until: contextlib.ExitStack) -> None:
+    until.callback(_drop, table, engine)
+    engine.run(f"CREATE TEMP TABLE {table} AS {select}")
+
+
+def _drop(table: str, engine: SqlRunner) -> None:
+    with contextlib.suppress(duckdb.Error):  # in a transaction that has failed it is gone
+        engine.run(f"DROP TABLE IF EXISTS {table}")
 
 
 def _found(

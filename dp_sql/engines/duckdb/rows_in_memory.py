@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from dp_sql.engines.duckdb.arrow_rows import Column, Columns, arrow_numbers
-from dp_sql.privacy.private_sql.group_bits import N_BITS
 from dp_sql.privacy.private_sql.rows_read import Kept, RowsRead
 from dp_sql.udfs.contributions import slots as kernels
-from dp_sql.udfs.count_distinct.dense_numbers import Numbers
 from dp_sql.udfs.exact_sampling import secret_draws
 
 _OTHERS = 1 << 16  # values of keys that are no group; with more of them, all are forgotten
@@ -46,12 +44,13 @@ class Rows:
     """Rows in memory. The keys of groups are added before them, in the order of their numbers."""
 
     def __init__(self, read: RowsRead) -> None:
-        self._read, self._people, self._keys = read, Column(), Columns()
+        self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
         self._groups: list[Sequence[Any]] = []
         self._pieces: list[_Piece] = []
         self.n_rows = self._n_groups = 0
         self._found: Any = None
         self._numbers: Any = None
+        self._codes: Any = None  # of each item, if they are found by number
 
     def add_groups(self, keys: Sequence[Any]) -> None:
         """Add groups, from arrow arrays of their keys."""
@@ -70,14 +69,15 @@ class Rows:
                 self._keys.numbers(keys)
         items = columns[n_keys:]
         values = [_values(c) if s else None for c, s in zip(items, self._read.sends, strict=True)]
+        if self._read.lists is not None and not self._read.lists.sends_codes:
+            values = [self._items.numbers(items[0])]
         owners = self._people.numbers(person)
         self._pieces.append(_Piece(owners, groups, values, [*map(_there, items)]))
 
     def pairs(self) -> Any:
         """Who is in which group, as an arrow table; the groups are all keys in the rows."""
         self._n_groups = self._keys.size
-        few = self._n_groups <= N_BITS
-        people, groups, _ = kernels.slots_of_groups(self._own) if few else self._slots
+        people, groups = self._own
         columns = {"item": arrow_numbers(groups, "int32"), "person": arrow_numbers(people, "int64")}
         return pa.table(columns)
 
@@ -108,48 +108,65 @@ class Rows:
                 columns[f"__dp_{name}_{i}"] = _sent_back(values[present], item.scale)
         return pa.table(columns)
 
+    def items(self) -> Any:
+        """The items as an arrow table; `place` is an item's number."""
+        numbers = np.arange(self._items.size)
+        columns = {"item": self._items.values(numbers), "place": arrow_numbers(numbers, "int64")}
+        return pa.table(columns)
+
+    def code_items(self, places: Sequence[Any]) -> None:
+        """Set the code of each item, from arrow arrays of their places in the order of codes."""
+        self._codes = np.empty(self._items.size, np.int64)
+        self._codes[_joined([*map(_values, places)], np.int64)] = np.arange(self._items.size)
+
+    def lists(self, cap: int | None, n_items: int | None) -> Any:
+        """A list of lists, one for each group, as an arrow table of one row.
+
+        n_items: the lists say how many people have each of so many items, whose codes were sent, or
+        -1 for others; None: the lists are of pairs of items and people.
+        """
+        owners, groups, pieces = self._placed(cap)
+        slots = _joined([piece.owners for piece in pieces], np.int32)
+        items = _joined([piece.values[0] for piece in pieces], np.int64)
+        if n_items is None:
+            rows = groups[slots], items, owners[slots]
+            ends, codes, people = kernels.pairs_of_groups(*rows, self._n_groups)
+            columns = [arrow_numbers(codes, "int32"), arrow_numbers(people, "int64")]
+            name, values = "__dp_pairs", pa.StructArray.from_arrays(columns, ["item", "person"])
+        else:
+            items = items if self._codes is None else self._codes[items]
+            ends = n_items * np.arange(self._n_groups + 1)
+            counts = kernels.count_people(slots, items, groups, self._n_groups, n_items)
+            name, values = "__dp_counts", arrow_numbers(counts, "int64")
+        for each in (ends, [0, self._n_groups]):
+            values = pa.ListArray.from_arrays(arrow_numbers(each, "int32"), values)
+        return pa.table({name: values})
+
     def _placed(self, cap: int | None) -> tuple[Any, Any, list[_Piece]]:
         """The person and the group of each slot, and the rows in slots."""
         n_people, n_groups, pieces = self._people.size, self._n_groups, self._pieces
         if not self._read.n_keys:
             return np.arange(n_people), np.zeros(n_people, np.int64), pieces
         numbers = np.arange(n_groups) if self._numbers is None else self._numbers
-        there = numbers >= 0
-        if n_groups > N_BITS:
-            people, groups, placed = self._slots
-            is_kept = there[groups]
-            if cap is not None:
-                is_kept[is_kept] = kernels.draw_slots(people[is_kept], cap, secret_draws())
-            slots = np.where(is_kept, np.cumsum(is_kept) - 1, is_kept.sum()).astype(np.int32)
-            placed = [replace(piece, owners=slots[piece.owners]) for piece in placed]
-            return people[is_kept], numbers[groups[is_kept]], placed
-        own = self._own & sum(1 << group for group in np.flatnonzero(there).tolist())
-        kept = own if cap is None else kernels.draw_groups(own, cap, secret_draws())
-        people, groups, first = kernels.slots_of_groups(kept)
-        placed = [
-            piece.at(*kernels.place_rows(piece.owners, piece.groups, n_groups, kept, first))
-            for piece in pieces
-        ]
-        return people, numbers[groups], placed
+        owners, own = self._own
+        if (numbers < 0).any():
+            there = numbers[own] >= 0
+            owners, own = owners[there], own[there]
+        if cap is not None:
+            drawn = kernels.draw_slots(owners, n_people, cap, secret_draws())
+            owners, own = owners[drawn], own[drawn]
+        places = kernels.place_rows(self._rows, owners, own, n_people, n_groups)
+        placed = [piece.at(*some) for piece, some in zip(pieces, places, strict=True)]
+        return owners, numbers[own], placed
 
     @cached_property
     def _own(self) -> Any:
-        """The groups of each person as bits."""
-        own = np.zeros(self._people.size, np.int64)
-        for piece in self._pieces:
-            kernels.add_groups(piece.owners, piece.groups, self._n_groups, own)
-        return own
+        """The person and the group of each slot, if all are kept."""
+        return kernels.own_groups(self._rows, self._people.size, self._n_groups)
 
-    @cached_property
-    def _slots(self) -> tuple[Any, Any, list[_Piece]]:
-        """All slots, if a person's groups are too many for bits: pairs of both are numbered."""
-        pairs, placed = Numbers(), []
-        for piece in self._pieces:
-            rows = np.flatnonzero(piece.groups < self._n_groups)
-            codes = piece.owners[rows] * np.int64(self._n_groups) + piece.groups[rows]
-            placed.append(piece.at(rows, pairs.of(codes)))
-        people, groups = np.divmod(pairs.codes, max(self._n_groups, 1))
-        return people, groups, placed
+    @property
+    def _rows(self) -> list[tuple[Any, Any]]:
+        return [(piece.owners, piece.groups) for piece in self._pieces]
 
 
 def _computed(

@@ -47,6 +47,7 @@ class InMemory(NamedTuple):
 
     persons: Mapping[int | None, str]  # people's values, by the cap on their groups
     found: str = ""  # the keys of the groups that were found, if they had to be
+    lists: str | None = None  # in place of people's values, as MechanismRows.all_lists
 
 
 @dataclass
@@ -234,9 +235,9 @@ class PeopleRows:
         values, item = self.plans[place].parameters.person_values(), self.items[place]
         return {name: self.values[_ITEM.sub(item, sql)] for name, sql in values.items()}
 
-    def read(self) -> list[str]:
-        """`__dp_read`, the source's rows, behind what it reads."""
-        return [*self._keys(), self._read()]
+    def read(self, *, keeps: bool = False) -> list[str]:
+        """`__dp_read`, the source's rows, behind what it reads; `keeps`: whether they are kept."""
+        return [*self._keys(), self._read(keeps=keeps)]
 
     def _keys(self) -> list[str]:
         """The key of each plan that counts a sample of the items: the same in all of a release."""
@@ -252,7 +253,7 @@ class PeopleRows:
             return f"{KEY_UDF}({self.calls[place]})"
         return f"'{hashlib.sha256(f'{self.key}item/{place}'.encode()).hexdigest()}'"
 
-    def _read(self) -> str:
+    def _read(self, *, keeps: bool) -> str:
         """The source's rows, without those that no call counts."""
         person = self._first.columns["privacy_unit"]
         listed = [f"{exact(person.sql, person.type)} AS {UNIT}"]
@@ -262,7 +263,7 @@ class PeopleRows:
         there = [f"{name} IS NOT NULL" for name in (UNIT, *keys_of(self._first))]
         where = " AND ".join([*there, f"({some})"])
         finds = finding_of(self._first) is not None
-        kept = self._n_readers > 1 and (finds or self._first.keep_source)
+        kept = keeps or (self._n_readers > 1 and (finds or self._first.keep_source))
         rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {where}"
         return f"__dp_read AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
 
@@ -273,17 +274,18 @@ class PeopleRows:
         found = self.computed.found if self.computed is not None else ""
         return groups_ctes(self._first, self.calls[0], rows, distinct=is_once, found=found)
 
+    def placed_by(self, rows: str, join: str = "JOIN") -> str:
+        """How rows, or values of people, are joined to their groups."""
+        same = " AND ".join(f"{rows}.{k} = __dp_groups.{k}" for k in keys_of(self._first))
+        return f"{rows} {join} __dp_groups ON {same}"
+
     def _placed(self, rows: str) -> str:
         """The source's rows, or values of people, with the numbers of their groups."""
-        same = " AND ".join(f"{rows}.{k} = __dp_groups.{k}" for k in keys_of(self._first))
         distinct = "DISTINCT " if self._is_distinct else ""
         columns = [*(self._columns if rows == "__dp_read" else self.values).values()]
         if rows != "__dp_read":
             columns += self._counts
-        return (
-            f"SELECT {distinct}{self._person}, {', '.join(columns)} "
-            f"FROM {rows} JOIN __dp_groups ON {same}"
-        )
+        return f"SELECT {distinct}{self._person}, {', '.join(columns)} FROM {self.placed_by(rows)}"
 
     @property
     def _counts(self) -> dict[str, str]:

@@ -112,9 +112,12 @@ def private_sql(
         return f"WITH {', '.join(_score_rows(plan))}, {answer}"
     people = PeopleRows(plans, calls, computed=computed)
     if len(plans) == 1:
-        ctes = [*people.shared(), *people.of(0)]
-        answer = _answer_select(plans[0], calls[0], rows_of(plans[0], again=again), 1)
-        return f"WITH {', '.join(ctes)}, {answer}"
+        rows, ctes = rows_of(plans[0], again=again), people.shared()
+        if computed is not None and computed.lists is not None:
+            rows = rows._replace(all_lists=computed.lists)
+        else:
+            ctes += people.of(0)
+        return f"WITH {', '.join([*ctes, _answer_select(plans[0], calls[0], rows, 1)])}"
     ctes, names = people.shared(), [f"__dp_answer_{n}" for n, _ in enumerate(plans, 1)]
     for n, (plan, call, name) in enumerate(zip(plans, calls, names, strict=True)):
         answer = _answer_select(plan, call, rows_of(plan, again=again), n + 1)
@@ -162,12 +165,15 @@ def rows_of(plan: Plan, *, again: bool = False) -> MechanismRows:
 
 def _answer_select(plan: Plan, call: str, rows: MechanismRows, number: int) -> str:
     """The lists of a plan, and the SELECT of its release; the `number` of its value."""
-    shape = plan.parameters
-    ctes = shape.lists(rows)
+    shape, places = plan.parameters, " USING (__dp_group)"
+    ctes = shape.lists(rows) if rows.all_lists is None else []
     if not rows.grouped:
         value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})", rows)
         return f"{', '.join(ctes)} SELECT {value} AS {_value_name(number)} FROM __dp_lists"
-    if shape.mixes_groups:
+    if rows.all_lists is not None:
+        ctes, lists = [f"__dp_lists AS NOT MATERIALIZED ({rows.all_lists})"], [*shape.takes]
+        places = " ON true"
+    elif shape.mixes_groups:
         n_groups = "(SELECT system.main.count(*) FROM __dp_groups)"
         lists = [n_groups, GROUP_OF_EACH, *shape.takes]
     else:
@@ -181,7 +187,7 @@ def _answer_select(plan: Plan, call: str, rows: MechanismRows, number: int) -> s
     answer = "system.main.list_extract(__dp_answers, __dp_groups.__dp_group)"
     value = shape.value(answer, rows)
     reads_lists = "__dp_" in value.replace(answer, "")
-    items = " JOIN __dp_lists USING (__dp_group)" if reads_lists else ""
+    items = f" JOIN __dp_lists{places}" if reads_lists else ""
     return (
         f"{', '.join(ctes)} SELECT __dp_groups.__dp_group AS __dp_group, {keys}, "
         f"{value} AS {_value_name(number)} FROM __dp_groups{items}, __dp_drawn "

@@ -6,6 +6,7 @@ rows have an item, what the items add up to, and the item of one row, drawn (udf
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from dp_sql.privacy.plans.plan import Plan
@@ -62,12 +63,33 @@ class GroupsFound(NamedTuple):
     kinds: Mapping[str, str]
 
 
+class ListsRead(NamedTuple):
+    """How rows become the lists that a mechanism takes: one for each group.
+
+    cap: in how many groups a person is kept; None: in all. items: the table of the items and their
+    codes, if people are counted by item; else the lists are of pairs. coded: the SELECT of this
+    table from a relation of the items in the rows and their places; "": it is made before rows are
+    read, and codes are sent. select: MechanismRows.all_lists, from the relation of these lists.
+    """
+
+    cap: int | None
+    items: str
+    coded: str
+    select: str
+
+    @property
+    def sends_codes(self) -> bool:
+        """Whether items come as codes."""
+        return bool(self.items) and not self.coded
+
+
 class RowsRead(NamedTuple):
     """sql: a SELECT of each row's person, of its `n_keys` keys, and of the items.
 
     sends: of each item whether it is sent as it is; else 1 stands for it. groups: a SELECT of the
     groups' keys in the order of their numbers, or how groups are found; "" if there are none.
-    adds_up: whether the rows of public groups are only added up.
+    adds_up: whether the rows of public groups are only added up. lists: what is made of rows in
+    place of people's values. tables: SELECTs of temporary tables, by name, that the others read.
     """
 
     sql: str
@@ -76,6 +98,8 @@ class RowsRead(NamedTuple):
     n_keys: int
     kept: Sequence[Kept]
     adds_up: bool
+    lists: ListsRead | None = None
+    tables: Mapping[str, str] = MappingProxyType({})
 
 
 def rows_read(

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import ranges, readers
 from dp_sql.sql.given import Given
-from dp_sql.sql.mechanism_rows import EMPTY_LIST, PAIRS, MechanismRows, from_zero, pair
+from dp_sql.sql.mechanism_rows import EMPTY_LIST, PAIRS, MechanismRows, coded, pair
 from dp_sql.sql.shape import Function, Shape, load_kernels
-from dp_sql.sql.types import as_key, by_value
+from dp_sql.sql.types import as_key
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 from dp_sql.udfs.topk import counts
@@ -254,13 +254,10 @@ def _with_domain(counts: str, domain: str) -> str:
 def _domain_in_groups(counts: str, rows: MechanismRows) -> list[str]:
     """The lists of all groups: the same items, in the order of their values, and their counts."""
     domain = rows.domain or "SELECT DISTINCT __dp_item AS item FROM __dp_rows"
-    order = by_value("item", rows.types["item"])
     counted = pair("code", "n")
     return [
-        f"__dp_coded AS MATERIALIZED (SELECT item, CAST({from_zero(f'ORDER BY {order}')} AS "
-        f"INTEGER) AS code FROM ({domain}) AS listed)",
-        "__dp_listed AS MATERIALIZED (SELECT coalesce(system.main.list(item ORDER BY code), "
-        f"{EMPTY_LIST}) AS __dp_items FROM __dp_coded)",
+        f"__dp_coded AS MATERIALIZED ({coded(domain, rows.types['item'])})",
+        f"__dp_listed AS MATERIALIZED ({listed('__dp_coded')})",
         "__dp_sparse AS MATERIALIZED (SELECT __dp_group, coalesce(system.main.list("
         f"{counted}) FILTER (WHERE code IS NOT NULL), {EMPTY_LIST}) AS pairs FROM __dp_groups "
         f"LEFT JOIN (SELECT __dp_group, code, n FROM ({counts}) AS counted JOIN __dp_coded "
@@ -268,6 +265,12 @@ def _domain_in_groups(counts: str, rows: MechanismRows) -> list[str]:
         f"__dp_lists AS NOT MATERIALIZED (SELECT __dp_group, __dp_items, {DENSE_UDF}(pairs, "
         "system.main.len(__dp_items)) AS __dp_counts FROM __dp_sparse, __dp_listed)",
     ]
+
+
+def listed(items: str) -> str:
+    """A SELECT of the list of all items, as `__dp_items`, from a relation of items and codes."""
+    every = f"coalesce(system.main.list(item ORDER BY code), {EMPTY_LIST})"
+    return f"SELECT {every} AS __dp_items FROM {items}"
 
 
 DP_TOPK = Function(

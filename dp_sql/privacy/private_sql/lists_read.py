@@ -1,0 +1,84 @@
+"""The SQL of rows that are read into memory, where the lists of a mechanism are made of them.
+
+DuckDB would draw groups, tell rows apart and number them by steps that each read all rows. Here
+people, groups and items come as numbers, or as what is soon numbered; long values stay in DuckDB.
+"""
+
+from collections.abc import Callable, Sequence
+from secrets import token_hex
+
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.bundles import finding_of
+from dp_sql.privacy.private_sql.group_ctes import UNIT, keys_of
+from dp_sql.privacy.private_sql.people_rows import PeopleRows
+from dp_sql.privacy.private_sql.rows_read import ListsRead, RowsRead
+from dp_sql.sql.formatting import full_name
+from dp_sql.sql.functions.topk import listed
+from dp_sql.sql.mechanism_rows import coded
+from dp_sql.sql.types import exact, family
+
+_MAY_BE_LONG = frozenset({"BLOB", "VARCHAR"})
+
+
+def lists_read(
+    plans: Sequence[Plan], calls: Sequence[str], sent_as: Callable[[str, str], str]
+) -> RowsRead | None:
+    """How to read the rows of a call over public groups that takes lists of items; None: as SQL.
+
+    sent_as: as in rows_read.
+    """
+    if len(plans) > 1 or plans[0].parameters.person_values() or finding_of(plans[0]):
+        return None
+    people, mechanism = PeopleRows(plans, calls), plans[0].mechanism
+    if not people.n_groups or mechanism.finds_items or mechanism.ordered:
+        return None
+    (plan,), (item,) = people.plans, people.items
+    types = {UNIT: plan.columns["privacy_unit"].type}
+    types |= {name: key.type for name, key in keys_of(plan).items()}
+    types[item] = plan.parameters.item_type(plan.columns["item"].type)
+    read, groups = ", ".join(people.read(keeps=plan.keep_source)), ", ".join(people.groups())
+    tables, items, found, joined = dict[str, str](), "", "", ""
+    numbered, select = [UNIT, item], "SELECT * FROM {} AS __dp_made"
+    if plan.domain is not None:
+        items = _new_table()
+        select += f", ({listed(items)}) AS __dp_listed"
+        if plan.domain.select is None and family(types[item]) not in _MAY_BE_LONG:
+            values = f"SELECT CAST(item AS {types[item]}) AS item, place FROM {{}} AS __dp_sent"
+            found = coded(values, types[item])
+        else:
+            if plan.keep_source:  # the table of items reads it, too
+                tables[kept := _new_table()] = f"WITH {read} SELECT * FROM __dp_read"
+                typed = ", ".join(f"{exact(name, kind)} AS {name}" for name, kind in types.items())
+                read = f"__dp_read AS NOT MATERIALIZED (SELECT {typed} FROM {kept})"
+            values = plan.domain.select or f"SELECT DISTINCT {item} AS item FROM __dp_read"
+            tables[items] = f"WITH {read} {coded(values, types[item])}"
+            same = f"{exact('__dp_coded.item', types[item])} = {item}"
+            joined, numbered = f" LEFT JOIN {items} AS __dp_coded ON {same}", [UNIT]
+    ctes, columns = [read, groups], list[str]()
+    for name in numbered:
+        if family(types[name]) not in _MAY_BE_LONG:
+            columns.append(sent_as(name, types[name]))
+            continue
+        number = f"system.main.row_number() OVER () AS number{name}"
+        own = f"SELECT {name}, {number} FROM (SELECT DISTINCT {name} FROM __dp_read) AS p"
+        ctes.append(f"__dp_of{name} AS MATERIALIZED ({own})")
+        columns.append(f"number{name}")
+        joined += f" JOIN __dp_of{name} USING ({name})"
+    columns += ["coalesce(code, -1) AS code"] if item not in numbered else []
+    columns.insert(1, "coalesce(__dp_group, 0) AS __dp_group")
+    rows = people.placed_by("__dp_read", "LEFT JOIN" if found else "JOIN")
+    return RowsRead(
+        sql=f"WITH {', '.join(ctes)} SELECT {', '.join(columns)} FROM {rows}{joined}",
+        sends=[item not in numbered],
+        groups=f"WITH {groups} SELECT __dp_group FROM __dp_groups ORDER BY __dp_group ASC",
+        n_keys=1,
+        kept=(),
+        adds_up=False,
+        lists=ListsRead(people.cap(plan), items, found, select),
+        tables=tables,
+    )
+
+
+def _new_table() -> str:
+    """The full name of a temporary table."""
+    return full_name(("temp", "main", f"__dp_made_{token_hex(8)}"))
