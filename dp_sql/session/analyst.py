@@ -322,15 +322,19 @@ class AnalystSession(Session):
         ]
 
     def _frozen(self, plans: Sequence[Plan], answers: Sequence[Records]) -> list[Released]:
-        """Freeze new releases; those of one statement have the same groups, and one relation."""
+        """Freeze new releases; those of one statement share a relation if their keys agree."""
         releases = [Released("")] * len(plans)
         for places in bundles(plans):
-            some = [plans[i] for i in places]
-            side_by_side = zip(*(answers[i] for i in places), strict=True)
-            rows = [(*one, *(other[-1] for other in others)) for one, *others in side_by_side]
-            relation = self._public.frozen.add(released_columns(some), rows)
-            for i, released in zip(places, each_of(some, relation), strict=True):
-                releases[i] = released
+            # Plans that were read apart may have met other groups, or the same in another order.
+            keys = [[row[:-1] for row in answers[i]] for i in places]
+            apart = [[i] for i in places]
+            for together in [places] if all(one == keys[0] for one in keys) else apart:
+                some = [plans[i] for i in together]
+                side_by_side = zip(*(answers[i] for i in together), strict=True)
+                rows = [(*one, *(other[-1] for other in others)) for one, *others in side_by_side]
+                relation = self._public.frozen.add(released_columns(some), rows)
+                for i, released in zip(together, each_of(some, relation), strict=True):
+                    releases[i] = released
         return releases
 
     def _draw(self, plans: Sequence[Plan], outcome: OneOutcome) -> Sequence[Records] | None:

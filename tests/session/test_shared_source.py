@@ -20,6 +20,7 @@ import dp_sql
 from dp_sql.engines.duckdb import connection as duckdb_connection
 from dp_sql.engines.duckdb import install
 from dp_sql.engines.duckdb.mechanism_udfs import keep_bits
+from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from tests.conftest import SURE
 from tests.session.several_calls import ROWS, UNIT, priced, wrap_draws
@@ -172,6 +173,37 @@ def test_the_answers_of_one_statement_are_read_from_one_relation(
                 relation = session.sql(asked)
                 assert "__dp_release_2.__dp_value" not in relation.sql_query()
                 assert len(relation.fetchall()) == (1 if asked.startswith("SELECT DP") else 4)
+
+
+def test_answers_that_were_read_apart_are_joined_by_their_keys(
+    owner: dp_sql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = PrivateConnection.release
+
+    def in_other_orders(self: Any, plans: Any, tickets: Any) -> Any:
+        return [rows[:: (-1) ** n] for n, rows in enumerate(release(self, plans, tickets))]
+
+    monkeypatch.setattr(PrivateConnection, "release", in_other_orders)
+    with duckdb.connect(str(tmp_path / "views.duckdb")) as con:
+        con.execute(ROWS)
+    policy = tmp_path / "policy.toml"
+    tables = "[tables.views]\nprivacy_unit = 'user_id'\n[public]\ntables = ['regions']\n"
+    policy.write_text(tables, "utf-8")
+    groups = "groups := regions.name, max_groups_contributed := 9, contribution_bound := 1000"
+    calls = f"DP_COUNT(*, {SURE}, {groups}) AS n, DP_SUM(minutes, {SURE}, {groups}) AS total"
+    plain = (
+        "SELECT region, count(*), sum(minutes) FROM views JOIN regions ON region = name GROUP BY 1"
+    )
+    with dp_sql.connect(str(tmp_path / "views.duckdb"), policy=policy) as analyst:
+        answers = {
+            region: values
+            for region, *values in analyst.sql(
+                f"SELECT region, {calls} FROM views GROUP BY region"
+            ).fetchall()
+        }
+    with duckdb.connect(str(tmp_path / "views.duckdb"), read_only=True) as con:
+        for region, *values in con.sql(plain).fetchall():
+            assert answers[region] == pytest.approx(values, abs=4)
 
 
 @pytest.fixture
