@@ -5,21 +5,14 @@ Each DP call becomes a column of its release, the source the releases; all else 
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from sqlglot import exp
 
+from dp_sql.privacy.plans.plan import Released
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
 from dp_sql.sql.tokens import Edit, Token, edited, folded, outside, outside_queries
-
-
-class Released(NamedTuple):
-    """Where a release is: a relation with its keys, as SQL, and the column of its value."""
-
-    relation: str
-    value: str = "__dp_value"
 
 
 def outer_sql(

@@ -35,9 +35,8 @@ from dp_sql.errors import (
 )
 from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
-from dp_sql.privacy.outer_sql import Released
 from dp_sql.privacy.plans.analyst import analyst_plans
-from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.plans.scores import call_of
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import (

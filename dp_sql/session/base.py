@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import duckdb
 
 from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, ParseError, QueryError
-from dp_sql.privacy.outer_sql import Released, outer_sql
+from dp_sql.privacy.outer_sql import outer_sql
+from dp_sql.privacy.plans.plan import Released
 from dp_sql.privacy.private_sql.release_select import samples, stand_ins
 from dp_sql.session.corrections.corrector import Corrector
 from dp_sql.sql.parameters import bind, parameters

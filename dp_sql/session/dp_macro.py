@@ -11,7 +11,8 @@ from itertools import pairwise
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.macros import TEMPORARY
 from dp_sql.errors import NotSupported, QueryError, with_type
-from dp_sql.privacy.outer_sql import Released, outer_sql, with_releases
+from dp_sql.privacy.outer_sql import outer_sql, with_releases
+from dp_sql.privacy.plans.plan import Released
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import EXECUTION, each_of, private_sql
 from dp_sql.session.owner_plans import plans_of_all

@@ -19,7 +19,7 @@ from dp_sql.engines.duckdb.macros import create_macros
 from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
-from dp_sql.privacy.outer_sql import Released
+from dp_sql.privacy.plans.plan import Released
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import answer_columns, count_groups_sql
 from dp_sql.releases import Release, new_release

@@ -13,8 +13,7 @@ from dp_sql.engines.duckdb.tables import use_schema
 from dp_sql.engines.spark.owner_engine import SparkEngine, names_in
 from dp_sql.engines.spark.spark_catalog import Spark
 from dp_sql.errors import NotSupported, QueryError, SourceError
-from dp_sql.privacy.outer_sql import Released
-from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.session.corrections.corrector import refuse_unknown
 from dp_sql.session.explain import Explanation
 from dp_sql.session.owner import OwnerSession

@@ -12,7 +12,7 @@ from dp_sql.sql.formatting import decimal, quote
 if TYPE_CHECKING:
     from dp_sql.budget.account import BudgetRow
     from dp_sql.budget.events import Event
-    from dp_sql.privacy.outer_sql import Released
+    from dp_sql.privacy.plans.plan import Released
     from dp_sql.releases import Release
 
 SystemTable = tuple[Sequence[tuple[str, str]], Sequence[tuple[object, ...]]]

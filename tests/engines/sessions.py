@@ -13,8 +13,7 @@ from dp_sql.engines.duckdb.connection import Engine as DuckDb
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.engines.protocol import PartedEngine
 from dp_sql.errors import SourceError
-from dp_sql.privacy.outer_sql import Released
-from dp_sql.privacy.plans.plan import drawn_from
+from dp_sql.privacy.plans.plan import Released, drawn_from
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import release_columns
 

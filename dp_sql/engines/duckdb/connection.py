@@ -27,8 +27,7 @@ from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
 from dp_sql.privacy.expressions.collations import without_collations
-from dp_sql.privacy.outer_sql import Released
-from dp_sql.privacy.plans.plan import Plan, drawn_from
+from dp_sql.privacy.plans.plan import Plan, Released, drawn_from
 from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.release_select import (
     each_of,

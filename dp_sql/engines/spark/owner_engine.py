@@ -14,8 +14,7 @@ from dp_sql.engines.spark.spark_catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.errors import SourceError
 from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
-from dp_sql.privacy.outer_sql import Released
-from dp_sql.privacy.plans.plan import Plan, drawn_from
+from dp_sql.privacy.plans.plan import Plan, Released, drawn_from
 from dp_sql.privacy.private_sql.release_select import release_columns
 from dp_sql.sql.tokens import dotted_names, folded, tokenize
 

@@ -121,6 +121,13 @@ class Plan(NamedTuple):
     people: tuple[PersonOf, ...] = ()
 
 
+class Released(NamedTuple):
+    """Where a release is: a relation with its keys, as SQL, and the column of its value."""
+
+    relation: str
+    value: str = "__dp_value"
+
+
 def loss_at(plan: Plan, factor: Fraction) -> PrivacyLoss:
     """What a plan would cost with its epsilon times a factor from (0, 1]."""
     if factor == 1:

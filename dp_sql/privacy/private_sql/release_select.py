@@ -12,8 +12,7 @@ because the source and its condition are the owner's SQL.
 from collections.abc import Sequence
 from itertools import chain, count
 
-from dp_sql.privacy.outer_sql import Released
-from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.group_ctes import by_keys, keys_of, keys_sql
 from dp_sql.privacy.private_sql.people_rows import InMemory, PeopleRows
 from dp_sql.sql.formatting import literal
