@@ -166,7 +166,7 @@ SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT DISTINCT region, title FROM ratings) GROUP BY region
 
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
-SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, title, upper(region) AS region FROM ratings) GROUP BY region
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, title, score % 3 AS region FROM ratings) GROUP BY region
 
 -- ArgumentError: DP_TOPK needs a domain (the public set of items that the answer may
 SELECT n, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, max(title) AS title, count(*) AS n FROM ratings GROUP BY user_id) GROUP BY n
