@@ -5,7 +5,6 @@ people, groups and items come as numbers, or as what is soon numbered; long valu
 """
 
 from collections.abc import Callable, Sequence
-from secrets import token_hex
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
@@ -16,6 +15,7 @@ from dp_sql.sql.formatting import full_name
 from dp_sql.sql.functions.topk import listed
 from dp_sql.sql.mechanism_rows import coded
 from dp_sql.sql.types import exact, family
+from dp_sql.udfs.randomness import fair_bytes
 
 _MAY_BE_LONG = frozenset({"BLOB", "VARCHAR"})
 
@@ -81,4 +81,4 @@ def lists_read(
 
 def _new_table() -> str:
     """The full name of a temporary table."""
-    return full_name(("temp", "main", f"__dp_made_{token_hex(8)}"))
+    return full_name(("temp", "main", f"__dp_made_{fair_bytes(8).hex()}"))
