@@ -248,6 +248,17 @@ def test_lists_have_the_people_and_items_of_their_groups() -> None:
     check_lists()
 
 
+def test_people_are_counted_beyond_32_bits_of_slots_and_items() -> None:
+    n_slots, n_items = 1 << 18, 1 << 14
+    items = 7 * np.arange(n_slots) % n_items
+    groups = np.arange(n_slots) % 2
+    counts = shipped.count_people(
+        np.arange(n_slots, dtype=np.int32), items, groups, 2, n_items
+    ).reshape(2, n_items)
+    for group in range(2):
+        assert (counts[group] == np.bincount(items[groups == group], minlength=n_items)).all()
+
+
 def test_rows_in_groups_that_are_not_kept_are_of_no_one() -> None:
     check_rows()
 

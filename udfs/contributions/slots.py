@@ -93,7 +93,7 @@ def place_rows(
     is_dense = _is_dense(rows, n_people, n_groups)
     if is_dense:
         table = np.full(n_people * n_groups, -1, np.int32)
-        table[owners * np.int64(n_groups) + own] = np.arange(own.size)
+        table[owners.astype(np.int64) * n_groups + own] = np.arange(own.size)
     else:
         ends = np.zeros(n_people + 1, np.int32)
         np.cumsum(np.bincount(owners, minlength=n_people), out=ends[1:])
@@ -124,7 +124,7 @@ def count_people(
     Row k says that a person in the group groups[slots[k]] has items[k] < n_items, if this is >= 0.
     """
     there = items >= 0
-    pairs = np.sort(slots[there] * np.int64(n_items) + items[there])
+    pairs = np.sort(slots[there].astype(np.int64) * n_items + items[there])
     pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: pairs.size]]
     own, items = np.divmod(pairs, max(n_items, 1))
     return np.bincount(groups[own] * n_items + items, minlength=n_groups * n_items)

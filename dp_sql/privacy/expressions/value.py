@@ -47,13 +47,22 @@ class Value(NamedTuple):
     def column(self, number: int, index: int) -> Value:
         """It as column `index` of relation `number` of a FROM clause."""
         sql, image, part = f"r{number}c{index}", self.image, self.day_part
-        if self.told != self.sql:
-            return self._replace(sql=sql, image=None, own_values=(), day_part=(), told="")
+        if not self.is_told:
+            return self.untold()._replace(sql=sql)
         # What it reads is a column of another FROM clause.
         if image is not None:
             image = image[0]._replace(sql=f"r{number}.{image[0].sql}"), image[1]
         part = part and (part[0], f"r{number}.{part[1]}")
         return self._replace(sql=sql, image=image, day_part=part, told=sql)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether `image`, `own_values` and `day_part` are of this value."""
+        return bool(self.sql) and self.told == self.sql
+
+    def untold(self) -> Value:
+        """It without what is known of the values that it can have."""
+        return self._replace(image=None, own_values=(), day_part=(), told="")
 
     @property
     def shape(self) -> str:

@@ -24,7 +24,7 @@ def row_wise(node: Node, scope: Scope) -> Value:
 def told(tree: Node, scope: Scope) -> Value:
     """The same, with what is known of its values: see Value.told."""
     value = row_wise(tree, scope)
-    if isinstance(tree.unnest(), exp.Column) and value.told == value.sql:
+    if isinstance(tree.unnest(), exp.Column) and value.is_told:
         return value
     if not value.is_person:
         value = value._replace(own_values=value.row_literals, day_part=())
@@ -52,6 +52,8 @@ def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
     if len(columns) != 1:
         return None
     (column,) = columns
+    if not column.is_told:  # an alias of what is computed from a column of which this was known
+        column = column.untold()
     if column.type == "BOOLEAN":
         column = column._replace(own_values=BOOLEANS)
     over = column._replace(sql="item", origin=None)
