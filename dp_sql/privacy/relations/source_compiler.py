@@ -360,15 +360,19 @@ class Compiler:
         equal = joins.correlated(where_terms(query), columns, inner, *scopes)
         return joins.has_match(query, source, inner, equal, self.tables)
 
+    def _public_column(self, query: Node) -> Rows:
+        rows = self.query(query)
+        if rows.private or len(rows.values) != 1:
+            why = "IN (SELECT …) must select one column, from public tables only"
+            raise refuse(query, why, ALLOWED)
+        return rows
+
     def scope(self, source: From) -> Scope:
         """What an expression over this FROM clause may use."""
 
         def public_column(query: Node) -> Value:
             """A public query of one column, as the right side of IN."""
-            rows = self.query(query)
-            if rows.private or len(rows.values) != 1:
-                why = "IN (SELECT …) must select one column, from public tables only"
-                raise refuse(query, why, ALLOWED)
+            rows = self._public_column(query)
             found = self.computed(rows)
             source.looked_in.append((found.sql, found.tables))
             return rows.values[0]._replace(sql=f"({found.sql})")
