@@ -121,9 +121,10 @@ def count_people(
 ) -> Int64s:
     """Count the people of each item in each group: group by group, in the order of the items.
 
-    Row k says that a person in the group groups[slots[k]] has items[k] < n_items, if this is >= 0.
+    Row k says that a person in the group groups[slots[k]] has items[k], which counts if it
+    is from 0 to n_items - 1.
     """
-    there = items >= 0
+    there = (items >= 0) & (items < n_items)
     pairs = np.sort(slots[there] * np.int64(n_items) + items[there])
     pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: pairs.size]]
     own, items = np.divmod(pairs, max(n_items, 1))

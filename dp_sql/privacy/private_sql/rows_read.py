@@ -67,20 +67,20 @@ class ListsRead(NamedTuple):
     """How rows become the lists that a mechanism takes: one for each group.
 
     cap: in how many groups a person is kept; None: in all. items: the table of the items and their
-    codes, if people are counted by item; else the lists are of pairs. coded: the SELECT of this
-    table from a relation of the items in the rows and their places; "": it is made before rows are
-    read, and codes are sent. select: MechanismRows.all_lists, from the relation of these lists.
+    codes, if people are counted by item; else the lists are of pairs. codes: the SELECT that sends
+    these items in the order of their codes; "": rows have codes. select: MechanismRows.all_lists,
+    from the relation of the lists.
     """
 
     cap: int | None
     items: str
-    coded: str
+    codes: str
     select: str
 
     @property
     def sends_codes(self) -> bool:
         """Whether items come as codes."""
-        return bool(self.items) and not self.coded
+        return bool(self.items) and not self.codes
 
 
 class RowsRead(NamedTuple):
