@@ -92,8 +92,9 @@ def place_rows(
     """
     is_dense = _is_dense(rows, n_people, n_groups)
     if is_dense:
-        table = np.full(n_people * n_groups, -1, np.int32)
-        table[owners * np.int64(n_groups) + own] = np.arange(own.size)
+        kept = np.zeros(n_people * n_groups, bool)
+        places, table = owners * np.int64(n_groups) + own, np.empty(kept.size, np.int32)
+        kept[places], table[places] = 1, np.arange(own.size)
     else:
         ends = np.zeros(n_people + 1, np.int32)
         np.cumsum(np.bincount(owners, minlength=n_people), out=ends[1:])
@@ -102,7 +103,7 @@ def place_rows(
         there, slots = np.empty(people.size, np.int32), np.empty(people.size, np.int32)
         some = people, groups, people.size
         if is_dense:
-            n = library().place_by_table(*some, n_groups, table, there, slots)
+            n = library().place_by_table(*some, n_groups, kept, table, there, slots)
         else:
             n = library().place_rows(*some, ends, own, there, slots)
         placed.append((there[:n], slots[:n]))

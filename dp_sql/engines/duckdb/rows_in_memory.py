@@ -16,8 +16,6 @@ from dp_sql.privacy.private_sql.rows_read import Kept, RowsRead
 from dp_sql.udfs.contributions import slots as kernels
 from dp_sql.udfs.exact_sampling import secret_draws
 
-_OTHERS = 1 << 16  # values of keys that are no group; with more of them, all are forgotten
-
 
 @dataclass(frozen=True)
 class _Piece:
@@ -45,7 +43,6 @@ class Rows:
 
     def __init__(self, read: RowsRead) -> None:
         self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
-        self._groups: list[Sequence[Any]] = []
         self._pieces: list[_Piece] = []
         self.n_rows = self.n_groups = 0
         self._found: Any = None
@@ -53,7 +50,6 @@ class Rows:
 
     def add_groups(self, keys: Sequence[Any]) -> None:
         """Add groups, from arrow arrays of their keys."""
-        self._groups.append(keys)
         self._keys.numbers(keys)
         self.n_groups += len(keys[0])
 
@@ -66,10 +62,6 @@ class Rows:
         self.n_rows += len(piece)
         n_keys, (person, *columns) = self._read.n_keys, piece.columns
         groups = self._keys.numbers(columns[:n_keys]) if n_keys else None
-        if self._groups and self._keys.size > self.n_groups + _OTHERS:
-            self._keys = Columns()
-            for keys in self._groups:
-                self._keys.numbers(keys)
         items = columns[n_keys:]
         values = [_values(c) if s else None for c, s in zip(items, self._read.sends, strict=True)]
         if self._read.lists is not None and not self._read.lists.sends_codes:

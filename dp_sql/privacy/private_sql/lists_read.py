@@ -11,7 +11,7 @@ from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_ctes import UNIT, keys_of
 from dp_sql.privacy.private_sql.items import lists_items
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.privacy.private_sql.rows_read import ListsRead, RowsRead
+from dp_sql.privacy.private_sql.rows_read import ListsRead, RowsRead, numbers_of
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.functions.topk import listed
 from dp_sql.sql.mechanism_rows import coded
@@ -71,7 +71,7 @@ def lists_read(
     return RowsRead(
         sql=f"WITH {', '.join(ctes)} SELECT {', '.join(columns)} FROM {rows}{joined}",
         sends=[item not in numbered],
-        groups=f"WITH {groups} SELECT __dp_group FROM __dp_groups ORDER BY __dp_group ASC",
+        groups=numbers_of(people.groups()),
         n_keys=1,
         kept=(),
         adds_up=False,
