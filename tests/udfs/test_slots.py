@@ -222,11 +222,11 @@ def check_lists() -> None:
     groups = np.array([0, 1, 0])  # of slots; person 1 is in one group
     owners, empty = np.array([0, 0, 1]), np.array([], np.int64)
     for n_rows in range(4):
-        for rows in product(product(range(3), (-1, 0, 1)), repeat=n_rows):
+        for rows in product(product(range(3), (-1, 0, 1, 2)), repeat=n_rows):
             slots = int32s(*(slot for slot, _ in rows))
             items = np.array([item for _, item in rows], np.int64)
             found = shipped.count_people(slots, items, groups, 2, 2).tolist()
-            wanted = {(slot, item) for slot, item in rows if item >= 0}
+            wanted = {(slot, item) for slot, item in rows if 0 <= item < 2}
             assert found == [
                 sum((slot, item) in wanted for slot in range(3) if groups[slot] == group)
                 for group, item in product(range(2), repeat=2)

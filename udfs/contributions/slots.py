@@ -92,8 +92,10 @@ def place_rows(
     """
     is_dense = _is_dense(rows, n_people, n_groups)
     if is_dense:
-        table = np.full(n_people * n_groups, -1, np.int32)
-        table[owners.astype(np.int64) * n_groups + own] = np.arange(own.size)
+        kept = np.zeros(n_people * n_groups, bool)
+        places = owners.astype(np.int64) * n_groups + own
+        table = np.empty(kept.size, np.int32)
+        kept[places], table[places] = 1, np.arange(own.size)
     else:
         ends = np.zeros(n_people + 1, np.int32)
         np.cumsum(np.bincount(owners, minlength=n_people), out=ends[1:])
@@ -102,7 +104,7 @@ def place_rows(
         there, slots = np.empty(people.size, np.int32), np.empty(people.size, np.int32)
         some = people, groups, people.size
         if is_dense:
-            n = library().place_by_table(*some, n_groups, table, there, slots)
+            n = library().place_by_table(*some, n_groups, kept, table, there, slots)
         else:
             n = library().place_rows(*some, ends, own, there, slots)
         placed.append((there[:n], slots[:n]))
@@ -121,9 +123,10 @@ def count_people(
 ) -> Int64s:
     """Count the people of each item in each group: group by group, in the order of the items.
 
-    Row k says that a person in the group groups[slots[k]] has items[k] < n_items, if this is >= 0.
+    Row k says that a person in the group groups[slots[k]] has items[k], which counts if it
+    is from 0 to n_items - 1.
     """
-    there = items >= 0
+    there = (items >= 0) & (items < n_items)
     pairs = np.sort(slots[there].astype(np.int64) * n_items + items[there])
     pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: pairs.size]]
     own, items = np.divmod(pairs, max(n_items, 1))

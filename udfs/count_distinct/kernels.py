@@ -78,7 +78,7 @@ def library() -> CDLL:
         "fill_runs": (None, ints, ints, size, ints, ints),
         "place_rows": (size, ints, ints, size, ints, ints, ints, ints),
         "mark_groups": (None, ints, ints, size, size, _BOOLS),
-        "place_by_table": (size, ints, ints, size, size, ints, ints, ints),
+        "place_by_table": (size, ints, ints, size, size, _BOOLS, ints, ints, ints),
         "add_items": (None, ints, longs, size, longs),
         "summarize_means": (None, longs, longs, *[size] * 4, longs),
         "take_items": (None, ints, longs, size, ints, longs),

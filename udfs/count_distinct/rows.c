@@ -31,16 +31,15 @@ void mark_groups(const i32 *people, const i32 *groups, i64 n, i64 n_groups, uint
         if (groups[k] < n_groups) there[people[k] * n_groups + groups[k]] = 1;
 }
 
-/* As place_rows, from such a table of slots: -1 where a person is not kept. */
-i64 place_by_table(const i32 *people, const i32 *groups, i64 n, i64 n_groups, const i32 *table, i32 *rows,
-                   i32 *slots) {
+/* As place_rows, from two such tables: whether a person is kept in a group, and the slot if so. */
+i64 place_by_table(const i32 *people, const i32 *groups, i64 n, i64 n_groups, const uint8_t *kept, const i32 *table,
+                   i32 *rows, i32 *slots) {
     i64 n_placed = 0;
     for (i64 k = 0; k < n; k++) {
-        i32 slot = groups[k] < n_groups ? table[people[k] * n_groups + groups[k]] : -1;
         rows[n_placed] = (i32)k;
-        slots[n_placed] = slot;
-        n_placed += slot >= 0;
+        n_placed += groups[k] < n_groups && kept[people[k] * n_groups + groups[k]];
     }
+    for (i64 k = 0; k < n_placed; k++) slots[k] = table[people[rows[k]] * n_groups + groups[rows[k]]];
     return n_placed;
 }
 

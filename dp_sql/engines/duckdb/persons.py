@@ -20,7 +20,7 @@ from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.lists_read import lists_read
 from dp_sql.privacy.private_sql.people_rows import InMemory
-from dp_sql.privacy.private_sql.rows_read import GroupsFound, RowsRead, rows_read
+from dp_sql.privacy.private_sql.rows_read import GroupsFound, ListsRead, RowsRead, rows_read
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import family
 
@@ -98,10 +98,10 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
     before, rows = engine.state.interrupts.n, Rows(read)
     for name, select in read.tables.items():
         _create(name, select, engine, registered)
-    n_items = _n_items(read, engine) if read.tables else None
     if isinstance(read.groups, str) and read.groups:
         for piece in batches(engine.relate(read.groups)):
             rows.add_groups(piece.columns)
+    n_items = _n_items(read.lists, rows, engine) if read.lists and read.lists.items else None
     pieces = engine.state.interrupts.ending(batches(engine.relate(read.sql)), before)
     with contextlib.closing(pieces), ThreadPoolExecutor(1) as other:
         last: Future[None] = other.submit(lambda: None)
@@ -118,35 +118,22 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
             columns = ", ".join(["__dp_group", "__dp_privacy_unit", *kept.values])
             name = _registered(rows.table(kept, other), engine, registered)
             persons[kept.cap] = f"(SELECT {columns} FROM {name}) AS __dp_computed"
-        lists = None if read.lists is None else _lists(read, rows, n_items, engine, registered)
+        lists = None
+        if read.lists is not None:
+            made = _registered(rows.lists(read.lists.cap, n_items), engine, registered)
+            lists = read.lists.select.format(made)
         return InMemory(persons, found, lists)
 
 
-def _lists(
-    read: RowsRead, rows: Rows, n_items: int | None, engine: SqlRunner, until: contextlib.ExitStack
-) -> str:
-    """Make the lists of groups; returns a SELECT of them. `n_items`: if these are known."""
-    lists = read.lists
-    assert lists is not None
-    if lists.coded:
-        sent = _registered(rows.items(), engine, until)
-        _create(lists.items, lists.coded.format(sent), engine, until)
-        n_items = _n_items(read, engine)
-        codes = engine.relate(f"SELECT place FROM {lists.items} ORDER BY code ASC")
-        rows.code_items([piece.column(0) for piece in batches(codes)])
-    return lists.select.format(_registered(rows.lists(lists.cap, n_items), engine, until))
-
-
-def _n_items(read: RowsRead, engine: SqlRunner) -> int:
-    """How many items people are counted by."""
-    assert read.lists is not None
-    ((n_items, n_groups),) = engine.run(
-        f"SELECT (SELECT system.main.count(*) FROM {read.lists.items}), system.main.count(*) "
-        f"FROM ({read.groups}) AS __dp_own_groups"
-    ).fetchall()
+def _n_items(lists: ListsRead, rows: Rows, engine: SqlRunner) -> int:
+    """How many items people are counted by; those that rows have as values are added to `rows`."""
+    ((n_items,),) = engine.run(f"SELECT system.main.count(*) FROM {lists.items}").fetchall()
     (limit,) = settings(engine, "memory_limit")
-    if n_items * n_groups > min(MOST, (in_bytes(limit) or 0) // BYTES_OF_COUNT):
+    if n_items * rows.n_groups > min(MOST, (in_bytes(limit) or 0) // BYTES_OF_COUNT):
         raise _TooMany
+    if lists.codes:
+        for piece in batches(engine.relate(lists.codes)):
+            rows.add_items(piece.column(0))
     return int(n_items)
 
 

@@ -16,8 +16,6 @@ from dp_sql.privacy.private_sql.rows_read import Kept, RowsRead
 from dp_sql.udfs.contributions import slots as kernels
 from dp_sql.udfs.exact_sampling import secret_draws
 
-_OTHERS = 1 << 16  # values of keys that are no group; with more of them, all are forgotten
-
 
 @dataclass(frozen=True)
 class _Piece:
@@ -45,28 +43,25 @@ class Rows:
 
     def __init__(self, read: RowsRead) -> None:
         self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
-        self._groups: list[Sequence[Any]] = []
         self._pieces: list[_Piece] = []
-        self.n_rows = self._n_groups = 0
+        self.n_rows = self.n_groups = 0
         self._found: Any = None
         self._numbers: Any = None
-        self._codes: Any = None  # of each item, if they are found by number
 
     def add_groups(self, keys: Sequence[Any]) -> None:
         """Add groups, from arrow arrays of their keys."""
-        self._groups.append(keys)
         self._keys.numbers(keys)
-        self._n_groups += len(keys[0])
+        self.n_groups += len(keys[0])
+
+    def add_items(self, items: Any) -> None:
+        """Add items, an arrow array, in the order of their codes, before rows that have them."""
+        self._items.numbers(items)
 
     def add(self, piece: Any) -> None:
         """Add the rows of an arrow batch."""
         self.n_rows += len(piece)
         n_keys, (person, *columns) = self._read.n_keys, piece.columns
         groups = self._keys.numbers(columns[:n_keys]) if n_keys else None
-        if self._groups and self._keys.size > self._n_groups + _OTHERS:
-            self._keys = Columns()
-            for keys in self._groups:
-                self._keys.numbers(keys)
         items = columns[n_keys:]
         values = [_values(c) if s else None for c, s in zip(items, self._read.sends, strict=True)]
         if self._read.lists is not None and not self._read.lists.sends_codes:
@@ -76,7 +71,7 @@ class Rows:
 
     def pairs(self) -> Any:
         """Who is in which group, as an arrow table; the groups are all keys in the rows."""
-        self._n_groups = self._keys.size
+        self.n_groups = self._keys.size
         people, groups = self._own
         columns = {"item": arrow_numbers(groups, "int32"), "person": arrow_numbers(people, "int64")}
         return pa.table(columns)
@@ -90,7 +85,7 @@ class Rows:
 
     def number(self, order: Sequence[int]) -> None:
         """Number the groups found, from their places in the order of the keys."""
-        self._numbers = np.full(self._n_groups, -1)
+        self._numbers = np.full(self.n_groups, -1)
         self._numbers[self._found[[*order]]] = np.arange(len(order))
 
     def table(self, kept: Kept, other: Executor) -> Any:
@@ -108,43 +103,31 @@ class Rows:
                 columns[f"__dp_{name}_{i}"] = _sent_back(values[present], item.scale)
         return pa.table(columns)
 
-    def items(self) -> Any:
-        """The items as an arrow table; `place` is an item's number."""
-        numbers = np.arange(self._items.size)
-        columns = {"item": self._items.values(numbers), "place": arrow_numbers(numbers, "int64")}
-        return pa.table(columns)
-
-    def code_items(self, places: Sequence[Any]) -> None:
-        """Set the code of each item, from arrow arrays of their places in the order of codes."""
-        self._codes = np.empty(self._items.size, np.int64)
-        self._codes[_joined([*map(_values, places)], np.int64)] = np.arange(self._items.size)
-
     def lists(self, cap: int | None, n_items: int | None) -> Any:
         """A list of lists, one for each group, as an arrow table of one row.
 
-        n_items: the lists say how many people have each of so many items, whose codes were sent, or
-        -1 for others; None: the lists are of pairs of items and people.
+        n_items: the lists say how many people have each item of a code from 0 to n_items - 1; None:
+        the lists are of pairs of items and people.
         """
         owners, groups, pieces = self._placed(cap)
         slots = _joined([piece.owners for piece in pieces], np.int32)
         items = _joined([piece.values[0] for piece in pieces], np.int64)
         if n_items is None:
             rows = groups[slots], items, owners[slots]
-            ends, codes, people = kernels.pairs_of_groups(*rows, self._n_groups)
+            ends, codes, people = kernels.pairs_of_groups(*rows, self.n_groups)
             columns = [arrow_numbers(codes, "int32"), arrow_numbers(people, "int64")]
             name, values = "__dp_pairs", pa.StructArray.from_arrays(columns, ["item", "person"])
         else:
-            items = items if self._codes is None else self._codes[items]
-            ends = n_items * np.arange(self._n_groups + 1)
-            counts = kernels.count_people(slots, items, groups, self._n_groups, n_items)
+            ends = n_items * np.arange(self.n_groups + 1)
+            counts = kernels.count_people(slots, items, groups, self.n_groups, n_items)
             name, values = "__dp_counts", arrow_numbers(counts, "int64")
-        for each in (ends, [0, self._n_groups]):
+        for each in (ends, [0, self.n_groups]):
             values = pa.ListArray.from_arrays(arrow_numbers(each, "int32"), values)
         return pa.table({name: values})
 
     def _placed(self, cap: int | None) -> tuple[Any, Any, list[_Piece]]:
         """The person and the group of each slot, and the rows in slots."""
-        n_people, n_groups, pieces = self._people.size, self._n_groups, self._pieces
+        n_people, n_groups, pieces = self._people.size, self.n_groups, self._pieces
         if not self._read.n_keys:
             return np.arange(n_people), np.zeros(n_people, np.int64), pieces
         numbers = np.arange(n_groups) if self._numbers is None else self._numbers
@@ -162,7 +145,7 @@ class Rows:
     @cached_property
     def _own(self) -> Any:
         """The person and the group of each slot, if all are kept."""
-        return kernels.own_groups(self._rows, self._people.size, self._n_groups)
+        return kernels.own_groups(self._rows, self._people.size, self.n_groups)
 
     @property
     def _rows(self) -> list[tuple[Any, Any]]:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_ctes import UNIT, keys_of
+from dp_sql.privacy.private_sql.items import lists_items
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.privacy.private_sql.rows_read import ListsRead, RowsRead
+from dp_sql.privacy.private_sql.rows_read import ListsRead, RowsRead, numbers_of
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.functions.topk import listed
 from dp_sql.sql.mechanism_rows import coded
@@ -37,23 +38,23 @@ def lists_read(
     types |= {name: key.type for name, key in keys_of(plan).items()}
     types[item] = plan.parameters.item_type(plan.columns["item"].type)
     read, groups = ", ".join(people.read(keeps=plan.keep_source)), ", ".join(people.groups())
-    tables, items, found, joined = dict[str, str](), "", "", ""
+    tables, items, codes, joined = dict[str, str](), "", "", ""
     numbered, select = [UNIT, item], "SELECT * FROM {} AS __dp_made"
     if plan.domain is not None:
         items = _new_table()
         select += f", ({listed(items)}) AS __dp_listed"
-        if plan.domain.select is None and family(types[item]) not in _MAY_BE_LONG:
-            values = f"SELECT CAST(item AS {types[item]}) AS item, place FROM {{}} AS __dp_sent"
-            found = coded(values, types[item])
+        if lists_items(plan) and plan.keep_source:  # the table of items reads it, too
+            tables[kept := _new_table()] = f"WITH {read} SELECT * FROM __dp_read"
+            typed = ", ".join(f"{exact(name, kind)} AS {name}" for name, kind in types.items())
+            read = f"__dp_read AS NOT MATERIALIZED (SELECT {typed} FROM {kept})"
+        values = plan.domain.select or f"SELECT DISTINCT {item} AS item FROM __dp_read"
+        tables[items] = f"WITH {read} {coded(values, types[item])}"
+        typed = exact("item", types[item])
+        if family(types[item]) not in _MAY_BE_LONG:
+            own = f"SELECT code, {typed} AS item FROM {items}"
+            codes = f"SELECT {sent_as('item', types[item])} FROM ({own}) AS o ORDER BY code ASC"
         else:
-            if plan.keep_source:  # the table of items reads it, too
-                tables[kept := _new_table()] = f"WITH {read} SELECT * FROM __dp_read"
-                typed = ", ".join(f"{exact(name, kind)} AS {name}" for name, kind in types.items())
-                read = f"__dp_read AS NOT MATERIALIZED (SELECT {typed} FROM {kept})"
-            values = plan.domain.select or f"SELECT DISTINCT {item} AS item FROM __dp_read"
-            tables[items] = f"WITH {read} {coded(values, types[item])}"
-            same = f"{exact('__dp_coded.item', types[item])} = {item}"
-            joined, numbered = f" LEFT JOIN {items} AS __dp_coded ON {same}", [UNIT]
+            joined, numbered = f" LEFT JOIN {items} AS __dp_coded ON {typed} = {item}", [UNIT]
     ctes, columns = [read, groups], list[str]()
     for name in numbered:
         if family(types[name]) not in _MAY_BE_LONG:
@@ -65,16 +66,16 @@ def lists_read(
         columns.append(f"number{name}")
         joined += f" JOIN __dp_of{name} USING ({name})"
     columns += ["coalesce(code, -1) AS code"] if item not in numbered else []
-    columns.insert(1, "coalesce(__dp_group, 0) AS __dp_group")
-    rows = people.placed_by("__dp_read", "LEFT JOIN" if found else "JOIN")
+    columns.insert(1, "__dp_group")
+    rows = people.placed_by("__dp_read")
     return RowsRead(
         sql=f"WITH {', '.join(ctes)} SELECT {', '.join(columns)} FROM {rows}{joined}",
         sends=[item not in numbered],
-        groups=f"WITH {groups} SELECT __dp_group FROM __dp_groups ORDER BY __dp_group ASC",
+        groups=numbers_of(people.groups()),
         n_keys=1,
         kept=(),
         adds_up=False,
-        lists=ListsRead(people.cap(plan), items, found, select),
+        lists=ListsRead(people.cap(plan), items, codes, select),
         tables=tables,
     )
 

@@ -274,10 +274,10 @@ class PeopleRows:
         found = self.computed.found if self.computed is not None else ""
         return groups_ctes(self._first, self.calls[0], rows, distinct=is_once, found=found)
 
-    def placed_by(self, rows: str, join: str = "JOIN") -> str:
+    def placed_by(self, rows: str) -> str:
         """How rows, or values of people, are joined to their groups."""
         same = " AND ".join(f"{rows}.{k} = __dp_groups.{k}" for k in keys_of(self._first))
-        return f"{rows} {join} __dp_groups ON {same}"
+        return f"{rows} JOIN __dp_groups ON {same}"
 
     def _placed(self, rows: str) -> str:
         """The source's rows, or values of people, with the numbers of their groups."""

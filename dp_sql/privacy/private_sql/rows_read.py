@@ -67,27 +67,27 @@ class ListsRead(NamedTuple):
     """How rows become the lists that a mechanism takes: one for each group.
 
     cap: in how many groups a person is kept; None: in all. items: the table of the items and their
-    codes, if people are counted by item; else the lists are of pairs. coded: the SELECT of this
-    table from a relation of the items in the rows and their places; "": it is made before rows are
-    read, and codes are sent. select: MechanismRows.all_lists, from the relation of these lists.
+    codes, if people are counted by item; else the lists are of pairs. codes: the SELECT that sends
+    these items in the order of their codes; "": rows have codes. select: MechanismRows.all_lists,
+    from the relation of the lists.
     """
 
     cap: int | None
     items: str
-    coded: str
+    codes: str
     select: str
 
     @property
     def sends_codes(self) -> bool:
         """Whether items come as codes."""
-        return bool(self.items) and not self.coded
+        return bool(self.items) and not self.codes
 
 
 class RowsRead(NamedTuple):
     """sql: a SELECT of each row's person, of its `n_keys` keys, and of the items.
 
     sends: of each item whether it is sent as it is; else 1 stands for it. groups: a SELECT of the
-    groups' keys in the order of their numbers, or how groups are found; "" if there are none.
+    numbers of public groups, which are their keys, or how groups are found; "" if there are none.
     adds_up: whether the rows of public groups are only added up. lists: what is made of rows in
     place of people's values. tables: SELECTs of temporary tables, by name, that the others read.
     """
@@ -139,17 +139,21 @@ def rows_read(
     first = people.plans[0]
     keys = [sent_as(name, column.type) for name, column in keys_of(first).items()]
     person = sent_as(UNIT, first.columns["privacy_unit"].type)
+    ctes, rows = people.read(), "__dp_read"
     groups: str | GroupsFound = ""
     if finds:
         groups = _groups_found(people, sent_as)
     elif keys:
-        groups = (
-            f"WITH {', '.join(people.groups())} SELECT {', '.join(keys)} FROM __dp_groups "
-            "ORDER BY __dp_group ASC"
-        )
+        ctes, rows = [*ctes, *people.groups()], people.placed_by(rows)
+        keys, groups = ["__dp_group"], numbers_of(people.groups())
     listed = ", ".join([person, *keys, *sent])
-    sql = f"WITH {', '.join(people.read())} SELECT {listed} FROM __dp_read"
+    sql = f"WITH {', '.join(ctes)} SELECT {listed} FROM {rows}"
     return RowsRead(sql, sends, groups, len(keys), kept, not (votes or finds))
+
+
+def numbers_of(groups: Sequence[str]) -> str:
+    """A SELECT of the numbers of public groups, in order, from their CTEs."""
+    return f"WITH {', '.join(groups)} SELECT __dp_group FROM __dp_groups ORDER BY __dp_group ASC"
 
 
 def _read_once(plan: Plan) -> Plan:
