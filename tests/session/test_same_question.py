@@ -215,6 +215,27 @@ def test_top_k_is_proposed_for_approx_top_k(analyst: dp_sql.Session) -> None:
     assert error.suggestion == "SELECT DP_TOPK(status, 2, epsilon := 1) FROM orders"
 
 
+@pytest.mark.parametrize(
+    ("groups", "call", "cap", "asks_other"),
+    [
+        ("status", "sum(total)", 3, False),  # the policy declares three values
+        ("status", "count(DISTINCT day)", 3, False),
+        ("status", "avg(total)", 1, False),  # which does not grow with the number of people
+        ("status, month(day)", "sum(total)", 1, True),  # of 36 groups, noise would hide the sums
+        ("note", "sum(total)", 1, True),
+    ],
+)
+def test_a_sum_beside_a_count_is_of_as_many_groups_of_a_person(
+    analyst: dp_sql.Session, groups: str, call: str, cap: int, asks_other: bool
+) -> None:
+    query = f"SELECT {groups}, {call} / count(DISTINCT customer_id) AS r FROM orders GROUP BY ALL"
+    error = told(analyst, query)
+    assert f"max_groups_contributed := {cap})" in error.suggestion
+    assert error.suggestion.count("max_groups_contributed") == 1
+    assert error.asks_other is asks_other
+    assert ("If you divide the answers: DP_SUM counts" in str(error.hint)) is asks_other
+
+
 def test_values_that_no_one_has_chosen_are_called_examples(analyst: dp_sql.Session) -> None:
     hint = told(analyst, "SELECT median(total) FROM orders").hint or ""
     assert "Example values to replace: epsilon (the privacy loss that you choose)" in hint
