@@ -28,7 +28,8 @@ class Value(NamedTuple):
     own_values: of an item or key, literals of all values that it can have, if its form alone says
         so, as that of month(day).
     day_part: of a part of a date that has such values, its name and the SQL of the date; or ().
-    told: the SQL of which these three tell; a value that is computed from it has other SQL.
+    ends: the least and the largest value of an integer, if its form tells more than its type.
+    told: the SQL of which these four tell; a value that is computed from it has other SQL.
     """
 
     sql: str
@@ -42,13 +43,16 @@ class Value(NamedTuple):
     image: tuple[Value, str] | None = None
     own_values: tuple[str, ...] = ()
     day_part: tuple[str, ...] = ()
+    ends: tuple[int, int] | None = None
     told: str = ""
 
     def column(self, number: int, index: int) -> Value:
         """It as column `index` of relation `number` of a FROM clause."""
         sql, image, part = f"r{number}c{index}", self.image, self.day_part
         if self.told != self.sql:
-            return self._replace(sql=sql, image=None, own_values=(), day_part=(), told="")
+            return self._replace(
+                sql=sql, image=None, own_values=(), day_part=(), ends=None, told=""
+            )
         # What it reads is a column of another FROM clause.
         if image is not None:
             image = image[0]._replace(sql=f"r{number}.{image[0].sql}"), image[1]

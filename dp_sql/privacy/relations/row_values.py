@@ -26,6 +26,7 @@ def told(tree: Node, scope: Scope) -> Value:
     value = row_wise(tree, scope)
     if isinstance(tree.unnest(), exp.Column) and value.told == value.sql:
         return value
+    value = value._replace(ends=value.ends if value.told == value.sql else None)
     if not value.is_person:
         value = value._replace(own_values=value.row_literals, day_part=())
         value = with_own_values(value, tree, lambda part: _part_of(part, scope))
@@ -54,5 +55,6 @@ def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
     (column,) = columns
     if column.type == "BOOLEAN":
         column = column._replace(own_values=BOOLEANS)
-    over = column._replace(sql="item", origin=None)
+    is_told = column.told == column.sql
+    over = column._replace(sql="item", origin=None, told="item" if is_told else "")
     return column, row_wise(tree, scope._replace(column=lambda _: over)).sql
