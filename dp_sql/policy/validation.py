@@ -99,7 +99,8 @@ def other_links(policy: Policy, catalog: Catalogue) -> Iterator[str]:
             led = " or ".join(sorted(dotted((*name[1:], end)) for name, end in ends))
             yield (
                 f"tables.{dotted(table.name)}.privacy_unit leads to "
-                f"{dotted((*link.table, link.key))}, and the foreign key of {link.column} to {led}. Check which of them is meant."
+                f"{dotted((*link.table, link.key))}, and the foreign key of {link.column} "
+                f"to {led}. Check which of them is meant."
             )
 
 

@@ -45,6 +45,7 @@ SELECT count(*) FROM orders
 SELECT count(note) AS n FROM orders WHERE total > 10
 SELECT count_if(status = 'paid') FROM orders
 SELECT count(*) FILTER (WHERE status = 'paid') FROM orders WHERE total > 3
+SELECT count(*) FILTER (status = 'paid') AS n FROM orders WHERE status <> ALL (['sent', 'back']) AND order_id != ALL([1])
 SELECT count(DISTINCT status) FROM orders
 SELECT count(DISTINCT (day, status)) FROM orders
 SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY salary) FROM employees
@@ -190,6 +191,13 @@ def test_nothing_is_proposed_for_an_aggregate_that_no_function_answers(
     error = told(analyst, f"SELECT {call} FROM orders")
     assert error.suggestion == ""
     assert "The functions are DP_TOPK" in str(error)
+
+
+def test_a_filter_without_where_keeps_its_condition(analyst: dp_sql.Session) -> None:
+    call = "DP_COUNT(*, epsilon := 1)"
+    proposed = told(analyst, f"SELECT {call} FILTER (NOT total > 3), {call} FROM orders").suggestion
+    wanted = "SELECT DP_COUNT(CASE WHEN NOT total > 3 THEN 1 END, epsilon := 1), "
+    assert proposed == f"{wanted}{call} FROM orders"
 
 
 def test_a_window_function_beside_a_count_needs_one_release(analyst: dp_sql.Session) -> None:
