@@ -193,6 +193,25 @@ def test_nothing_is_proposed_for_an_aggregate_that_no_function_answers(
     assert "The functions are DP_TOPK" in str(error)
 
 
+def test_groups_of_one_person_are_refused_as_such(
+    owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    for asked in ("count(*)", "sum(total)"):
+        query = f"SELECT customer_id, {asked} FROM orders GROUP BY 1"
+        error = told(analyst, query)
+        assert error.suggestion == ""
+        assert str(error.hint).startswith("Each customer_id is one person, and an answer about")
+    query = (
+        "SELECT DP_TOPK(customer_id, 2, epsilon := 1, {}privacy_unit := customer_id) FROM orders"
+    )
+    error = told(owner, query.format(""))
+    assert error.message == "Each customer_id is one person, and DP_TOPK lists its items."
+    assert error.suggestion == "" and "delta" not in str(error.hint)
+    owner.sql(query.format("domain := observed, "))
+    said = "each customer_id is one person, and the answer may list them"
+    assert said in owner.receipts[-1].assumptions
+
+
 def test_a_filter_without_where_keeps_its_condition(analyst: dp_sql.Session) -> None:
     call = "DP_COUNT(*, epsilon := 1)"
     proposed = told(analyst, f"SELECT {call} FILTER (NOT total > 3), {call} FROM orders").suggestion
