@@ -48,6 +48,8 @@ SELECT count(*) FILTER (WHERE status = 'paid') FROM orders WHERE total > 3
 SELECT count(*) FILTER (status = 'paid') AS n FROM orders WHERE status <> ALL (['sent', 'back']) AND order_id != ALL([1])
 SELECT count(DISTINCT status) FROM orders
 SELECT count(DISTINCT (day, status)) FROM orders
+SELECT 1, status, count(*) FROM orders GROUP BY 1, status
+SELECT status, 'all' AS t, count(*) FROM orders GROUP BY status, 2
 SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY salary) FROM employees
 SELECT quantile_cont(salary, 0.25), median(salary) FROM employees WHERE dept = 'hr'
 SELECT status, count(*) FROM orders GROUP BY status ORDER BY count(*) DESC
