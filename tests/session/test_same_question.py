@@ -214,6 +214,13 @@ def test_groups_of_one_person_are_refused_as_such(
     assert said in owner.receipts[-1].assumptions
 
 
+def test_a_long_statement_is_corrected_where_little_is_added(analyst: dp_sql.Session) -> None:
+    groups = f"(SELECT region FROM regions WHERE region_id IN ({', '.join(map(str, range(600)))}))"
+    query = "SELECT note, DP_SUM({}, epsilon := 1, groups := {}, max_groups_contributed := 1) FROM orders GROUP BY note"
+    error = told(analyst, query.format("total::DOUBLE", groups))
+    assert error.suggestion == query.format("TRY_CAST(total::DOUBLE AS DECIMAL(18, 2))", groups)
+
+
 def test_a_filter_without_where_keeps_its_condition(analyst: dp_sql.Session) -> None:
     call = "DP_COUNT(*, epsilon := 1)"
     proposed = told(analyst, f"SELECT {call} FILTER (NOT total > 3), {call} FROM orders").suggestion

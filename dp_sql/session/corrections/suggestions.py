@@ -48,7 +48,11 @@ def working(
         judged = [(min(so_far.kept, kept(text, one)), one) for one in dict.fromkeys(steps)]
         other: Suggestion | None = None
         for level, one in sorted(judged, key=lambda pair: -pair[0]):
-            if level is Kept.LOST or len(one) > _LONGEST or next(tries, None) is None:
+            if (
+                level is Kept.LOST
+                or len(one) > max(_LONGEST, len(before) + 100)
+                or next(tries, None) is None
+            ):
                 break
             if other is not None and level is Kept.OTHER:
                 break
