@@ -1,8 +1,9 @@
 """`dp-sql policy`: draft a policy for a database, and check a policy against one."""
 
 import contextlib
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -13,13 +14,22 @@ from dp_sql.engines.duckdb.spill import spill_advice
 from dp_sql.errors import NotPrivate
 from dp_sql.policy.budget_section import advice
 from dp_sql.policy.model import UNNAMED, Policy, read_policy
+from dp_sql.policy.owners_catalogue import Listed
 from dp_sql.policy.parser import dotted
 from dp_sql.policy.template import draft
-from dp_sql.policy.validation import hidden, hidden_labels, missing_folders, problems, work_lines
+from dp_sql.policy.validation import (
+    hidden,
+    hidden_labels,
+    missing_folders,
+    other_links,
+    problems,
+    work_lines,
+)
 from dp_sql.privacy.refusals import Unbound
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.sql.sqlglot_tree import Unreadable, tree_of
+from dp_sql.sql.tokens import name_parts
 
 _HELP = """\
 Draft and check the policy of a database.
@@ -35,6 +45,9 @@ Examples:
 
 A database file named policy is opened as ./policy.
 """
+
+
+_NO_TABLE = re.compile(r"There is no table (.*)\.")
 
 
 @click.group("policy", help=_HELP, no_args_is_help=False)
@@ -93,7 +106,8 @@ def _check(policy: str, database: str) -> int:
         wrong, unnamed = problems(read, catalog), hidden(read, catalog)
         wrong += missing_folders(read)
         work = [] if wrong else list(work_lines(read, catalog))
-        enums = hidden_labels(read, catalog)
+        enums, listed = hidden_labels(read, catalog), catalog.listed()
+        links = [] if wrong else [*other_links(read, catalog)]
     for problem in wrong:
         print(f"{policy}, {problem}", file=sys.stderr)
     if wrong:
@@ -108,7 +122,9 @@ def _check(policy: str, database: str) -> int:
             f"{column} is an ENUM whose labels analysts do not see. If the labels are public, "
             f'write [domains] "{column}" = "enum".'
         )
-    for view, why in _unusable(read, database):
+    for sentence in links:
+        print(sentence)
+    for view, why in _unusable(read, database, listed):
         print(f"Analysts cannot use the view {view}: {why}")
     ledger = None if read.budget is None else read.budget.ledger
     for sentence in [*work, *spill_advice(read.limits, ledger), *advice(read.budget)]:
@@ -116,7 +132,7 @@ def _check(policy: str, database: str) -> int:
     return 0
 
 
-def _unusable(policy: Policy, database: str) -> Iterator[tuple[str, str]]:
+def _unusable(policy: Policy, database: str, listed: Sequence[Listed]) -> Iterator[tuple[str, str]]:
     """The listed views that are not provably person-level, and why."""
     if not policy.views:
         return
@@ -126,6 +142,10 @@ def _unusable(policy: Policy, database: str) -> Iterator[tuple[str, str]]:
             try:
                 Compiler(tables.inside(name)).query(tree_of(tables.view(name) or ""))
             except (NotPrivate, Unbound) as refusal:
-                yield dotted(name), refusal.message
+                found = _NO_TABLE.fullmatch(refusal.message)
+                parts = found and name_parts(found[1])
+                several = [dotted(r.parts[1:]) for r in listed if parts and r.is_called(parts)]
+                named = f"{found and found[1]} may mean {' or '.join(several)}; name its schema."
+                yield dotted(name), named if len(several) > 1 else refusal.message
             except Unreadable:
                 yield dotted(name), "dp_sql cannot read it."

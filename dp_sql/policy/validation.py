@@ -81,6 +81,29 @@ def hidden_labels(policy: Policy, catalog: Catalogue) -> list[str]:
     ]
 
 
+def other_links(policy: Policy, catalog: Catalogue) -> Iterator[str]:
+    """The links of a policy that differ from the foreign keys of their columns."""
+    relations = catalog.listed()
+    for table in policy.tables.values():
+        link, own = table.privacy_unit, [r for r in relations if r.is_called(table.name)]
+        if not isinstance(link, Link) or len(own) != 1:
+            continue
+        (target,) = [r.parts for r in relations if r.is_called(link.table)]
+        ends = {
+            (key.table, folded(end))
+            for key in own[0].references
+            for column, end in zip(key.columns, key.keys, strict=True)
+            if folded(column) == link.column
+        }
+        if ends and (target, link.key) not in ends:
+            led = " or ".join(sorted(dotted((*name[1:], end)) for name, end in ends))
+            yield (
+                f"tables.{dotted(table.name)}.privacy_unit leads to "
+                f"{dotted((*link.table, link.key))}, and the foreign key of {link.column} "
+                f"to {led}. Check which of them is meant."
+            )
+
+
 def _with_line(policy: Policy, key: str, why: str) -> str:
     last = key.rsplit(".", 1)[-1]
     places = [key, last, f"limits.{last}"] if last == "unique_per_person" else [key]

@@ -100,18 +100,24 @@ def repeated(
     return next((place for place in places if written(place) == written(index)), None)
 
 
+def _condition(tokens: Sequence[Token], at: int, close: int) -> str:
+    """What FILTER (…) at a place keeps; WHERE may be left out in it."""
+    return text_of(tokens[at + 2 + (token_at(tokens, at + 2).upper == "WHERE") : close])
+
+
 def _with_where(tokens: Sequence[Token], at: int, select: SelectText) -> list[str]:
     """The statement whose FILTER (WHERE …) at a place is in its WHERE clause instead."""
     close = matching(tokens, at + 1) if token_at(tokens, at + 1).is_symbol("(") else at
     source, where = select.clause("FROM"), select.clause("WHERE")
     last = where or source
-    if last is None or close <= at + 3 or tokens[at + 2].upper != "WHERE" or last.start < at:
+    condition = _condition(tokens, at, close)
+    if last is None or not condition or last.start < at:
         return []
     text, end = tokens[0].source, tokens[last.stop - 1].end
-    begin, moved = end, f" WHERE ({text_of(tokens[at + 3 : close])})"
+    begin, moved = end, f" WHERE ({condition})"
     if where is not None:
         begin = tokens[where.start + 1].start
-        moved = f"({text[begin:end]}) AND ({text_of(tokens[at + 3 : close])})"
+        moved = f"({text[begin:end]}) AND ({condition})"
     return [edited(text, [(tokens[at - 1].end, tokens[close].end, ""), (begin, end, moved)])]
 
 
@@ -127,10 +133,11 @@ def _listed(tokens: Sequence[Token], index: int, select: SelectText) -> list[str
 def _with_case(tokens: Sequence[Token], index: int, at: int) -> list[str]:
     """The statement with a CASE in the item of a call in place of its FILTER (WHERE …)."""
     close = matching(tokens, at + 1) if token_at(tokens, at + 1).is_symbol("(") else at
-    if close <= at + 3:
+    condition = _condition(tokens, at, close)
+    if not condition:
         return []
     first, stop = split(tokens, index + 2, at - 1)[0]
-    item, condition = text_of(tokens[first:stop]), text_of(tokens[at + 3 : close])
+    item = text_of(tokens[first:stop])
     case = f"CASE WHEN {condition} THEN {1 if item == '*' else item} END"
     rest = text_of(tokens[stop:at])
     return [put(tokens[index : close + 1], f"{tokens[index].text}({case}{rest}")]

@@ -8,7 +8,7 @@ from sqlglot import exp
 from dp_sql.errors import ArgumentError, NotSupported
 from dp_sql.sql.clauses import Clause
 from dp_sql.sql.given import PublicSet, Reference, SetPerKey
-from dp_sql.sql.restated import OtherQuestion
+from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import projection
 from dp_sql.sql.tokens import (
     Token,
@@ -171,7 +171,8 @@ def _key(
     if not _has_column(tokens, (start, stop)):
         message = "GROUP BY of a SELECT with a DP call takes columns."
         hint = "Group by a column of the source, or an expression of one: GROUP BY region."
-        raise tokens[start].error(NotSupported, message, hint)
+        instead = _without_constant(tokens, part, (start, stop))
+        raise tokens[start].error(NotSupported, message, hint, instead)
     text = text_of(tokens[start:stop])
     if name is None:  # as the same expression is called in the list
         same = [_same(token) for token in tokens[start:stop]]
@@ -181,6 +182,19 @@ def _key(
                 name = called
                 break
     return start, Reference((name or text,), text, tokens[start].start, is_expression=True)
+
+
+def _without_constant(tokens: Sequence[Token], part: TokenSpan, item: TokenSpan) -> list[Restated]:
+    """The statement without a key that is a literal of the list, if there are other keys."""
+    is_literal = item[1] - item[0] == 1 and tokens[item[0]].kind in {"number", "string"}
+    first, last = part[0], part[1] - 1
+    if not is_literal or part[0] <= item[0] < part[1]:
+        return []
+    if token_at(tokens, last + 1).is_symbol(","):
+        return [Restated(put(tokens[first : last + 2], ""))]
+    if tokens[first - 1].is_symbol(","):
+        return [Restated(put(tokens[first - 1 : last + 1], ""))]
+    return []
 
 
 def _without_brackets(tokens: Sequence[Token], part: TokenSpan) -> TokenSpan:

@@ -139,6 +139,16 @@ def _with_in(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
         yield Restated(put(tokens[opening:stop], query))
 
 
+def _not_in(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+    """`x <> ALL ([1, 2])` as x NOT IN (1, 2)."""
+    is_unlike = tokens[i].upper == "ALL" and token_at(tokens, i - 1).is_symbol("<>", "!=")
+    if is_unlike and token_at(tokens, i + 2).is_symbol("["):
+        close = matching(tokens, i + 2)
+        if token_at(tokens, close + 1).is_symbol(")"):
+            listed = text_of(tokens[i + 3 : close])
+            yield Restated(put(tokens[i - 1 : close + 2], f"NOT IN ({listed})"))
+
+
 def _without_table(tokens: Sequence[Token], i: int, node: Any) -> Iterator[str]:
     """`day` for events.day, if events has another alias."""
     is_table = len(node.parts) == 2 and tokens[i].name == node.table
@@ -182,6 +192,7 @@ def _other_joins(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
 # The kinds of nodes that are refused, and how one is spelled otherwise at a token, if it is there.
 _SPELLINGS: tuple[tuple[Any, Callable[[Sequence[Token], int, Node], Iterator[str]]], ...] = (
     (exp.Cast, _tried),
+    (exp.Anonymous, _not_in),
     (exp.IntDiv, _floored),
     ((exp.RegexpLike, exp.RegexpFullMatch), _matched),
     (exp.Union, _united),

@@ -82,6 +82,27 @@ def test_a_view_that_analysts_cannot_use_is_named_with_the_reason(tmp_path: Path
     assert "Analysts cannot use the view twice: " in done.stdout and "view mine" not in done.stdout
 
 
+def test_names_that_mean_several_tables_and_other_links_are_told(tmp_path: Path) -> None:
+    database, path = tmp_path / "shop.duckdb", tmp_path / "policy.toml"
+    with duckdb.connect(str(database)) as con:
+        con.execute(
+            "CREATE SCHEMA a; CREATE TABLE a.t (uid INTEGER PRIMARY KEY, other INTEGER UNIQUE);"
+            "CREATE TABLE t (x INTEGER); SET search_path = 'a'; CREATE VIEW main.v AS FROM t;"
+            "CREATE TABLE a.o (uid INTEGER REFERENCES a.t (uid))"
+        )
+    policy = '[tables]\n"a.t".privacy_unit = "uid"\n"a.o".privacy_unit = {{ link = "uid", to = "a.t.{}" }}\n'
+    path.write_text(policy.format("other") + '[views]\ntables = ["v"]\n')
+    done = run("policy", "check", str(path), str(database))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the view v: t may mean a.t or main.t; name its schema.\n" in done.stdout
+    assert (
+        "tables.a.o.privacy_unit leads to a.t.other, and the foreign key of uid to a.t.uid. "
+        "Check which of them is meant.\n"
+    ) in done.stdout
+    path.write_text(policy.format("uid"))
+    assert "foreign key" not in run("policy", "check", str(path), str(database)).stdout
+
+
 def test_a_checkpoint_in_a_folder_that_is_not_there_is_a_problem(shop: str, tmp_path: Path) -> None:
     path, elsewhere = tmp_path / "policy.toml", tmp_path / "other-disk"
     path.write_text(

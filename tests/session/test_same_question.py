@@ -45,8 +45,11 @@ SELECT count(*) FROM orders
 SELECT count(note) AS n FROM orders WHERE total > 10
 SELECT count_if(status = 'paid') FROM orders
 SELECT count(*) FILTER (WHERE status = 'paid') FROM orders WHERE total > 3
+SELECT count(*) FILTER (status = 'paid') AS n FROM orders WHERE status <> ALL (['sent', 'back']) AND order_id != ALL([1])
 SELECT count(DISTINCT status) FROM orders
 SELECT count(DISTINCT (day, status)) FROM orders
+SELECT 1, status, count(*) FROM orders GROUP BY 1, status
+SELECT status, 'all' AS t, count(*) FROM orders GROUP BY status, 2
 SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY salary) FROM employees
 SELECT quantile_cont(salary, 0.25), median(salary) FROM employees WHERE dept = 'hr'
 SELECT status, count(*) FROM orders GROUP BY status ORDER BY count(*) DESC
@@ -192,6 +195,39 @@ def test_nothing_is_proposed_for_an_aggregate_that_no_function_answers(
     assert "The functions are DP_TOPK" in str(error)
 
 
+def test_groups_of_one_person_are_refused_as_such(
+    owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    for asked in ("count(*)", "sum(total)"):
+        query = f"SELECT customer_id, {asked} FROM orders GROUP BY 1"
+        error = told(analyst, query)
+        assert error.suggestion == ""
+        assert str(error.hint).startswith("Each customer_id is one person, and an answer about")
+    query = (
+        "SELECT DP_TOPK(customer_id, 2, epsilon := 1, {}privacy_unit := customer_id) FROM orders"
+    )
+    error = told(owner, query.format(""))
+    assert error.message == "Each customer_id is one person, and DP_TOPK lists its items."
+    assert error.suggestion == "" and "delta" not in str(error.hint)
+    owner.sql(query.format("domain := observed, "))
+    said = "each customer_id is one person, and the answer may list them"
+    assert said in owner.receipts[-1].assumptions
+
+
+def test_a_long_statement_is_corrected_where_little_is_added(analyst: dp_sql.Session) -> None:
+    groups = f"(SELECT region FROM regions WHERE region_id IN ({', '.join(map(str, range(600)))}))"
+    query = "SELECT note, DP_SUM({}, epsilon := 1, groups := {}, max_groups_contributed := 1) FROM orders GROUP BY note"
+    error = told(analyst, query.format("total::DOUBLE", groups))
+    assert error.suggestion == query.format("TRY_CAST(total::DOUBLE AS DECIMAL(18, 2))", groups)
+
+
+def test_a_filter_without_where_keeps_its_condition(analyst: dp_sql.Session) -> None:
+    call = "DP_COUNT(*, epsilon := 1)"
+    proposed = told(analyst, f"SELECT {call} FILTER (NOT total > 3), {call} FROM orders").suggestion
+    wanted = "SELECT DP_COUNT(CASE WHEN NOT total > 3 THEN 1 END, epsilon := 1), "
+    assert proposed == f"{wanted}{call} FROM orders"
+
+
 def test_a_window_function_beside_a_count_needs_one_release(analyst: dp_sql.Session) -> None:
     statement = (
         "SELECT status, rank() OVER (ORDER BY count(*)), count(*) FROM orders GROUP BY status"
@@ -213,6 +249,27 @@ def test_groups_are_proposed_for_a_histogram(analyst: dp_sql.Session) -> None:
 def test_top_k_is_proposed_for_approx_top_k(analyst: dp_sql.Session) -> None:
     error = told(analyst, "SELECT approx_top_k(status, 2) FROM orders")
     assert error.suggestion == "SELECT DP_TOPK(status, 2, epsilon := 1) FROM orders"
+
+
+@pytest.mark.parametrize(
+    ("groups", "call", "cap", "asks_other"),
+    [
+        ("status", "sum(total)", 3, False),  # the policy declares three values
+        ("status", "count(DISTINCT day)", 3, False),
+        ("status", "avg(total)", 1, False),  # which does not grow with the number of people
+        ("status, month(day)", "sum(total)", 1, True),  # of 36 groups, noise would hide the sums
+        ("note", "sum(total)", 1, True),
+    ],
+)
+def test_a_sum_beside_a_count_is_of_as_many_groups_of_a_person(
+    analyst: dp_sql.Session, groups: str, call: str, cap: int, asks_other: bool
+) -> None:
+    query = f"SELECT {groups}, {call} / count(DISTINCT customer_id) AS r FROM orders GROUP BY ALL"
+    error = told(analyst, query)
+    assert f"max_groups_contributed := {cap})" in error.suggestion
+    assert error.suggestion.count("max_groups_contributed") == 1
+    assert error.asks_other is asks_other
+    assert ("If you divide the answers: DP_SUM counts" in str(error.hint)) is asks_other
 
 
 def test_values_that_no_one_has_chosen_are_called_examples(analyst: dp_sql.Session) -> None:

@@ -29,6 +29,7 @@ from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import (
     DATED,
     EXACT_TYPES,
+    INTEGER_RANGES,
     NUMBERS,
     TIMES,
     UNSHOWN,
@@ -41,6 +42,10 @@ DATE_PARTS = frozenset(
     {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOW", "ISODOW", "DOY",
      "DAYOFWEEK", "DAYOFYEAR", "WEEKDAY", "WEEKOFYEAR", "YEARWEEK", "ISOYEAR", "DECADE", "CENTURY"}
 )  # fmt: skip
+_OF_YEARS = {"YEAR", "ISOYEAR", "YEARWEEK", "DECADE", "CENTURY"}
+# The last year is 5881580, so that of its last week is 588158052.
+_PART_ENDS, _YEAR_ENDS = (0, 366), (-600_000_000, 600_000_000)
+_LENGTHS, _LENGTH_ENDS = {"length", "strlen", "strpos"}, (0, MAX_STRING)
 _OF_INTERVALS = {"YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
 _FARTHEST = 10**6
 _LONG_TEXT = 100  # no number, date, time, UUID or boolean is longer as a string
@@ -126,7 +131,12 @@ def date_part(word: str, node: Node, value: Value) -> Value:
     of_interval = value.type == "INTERVAL" and word.upper() in _OF_INTERVALS
     if family(value.type) not in TIMES and not of_time and not of_interval:
         raise refuse(node, f"{word} takes a date, not {value.type}")
-    return Value(f"TRY(system.main.date_part({literal(word)}, {value.sql}))", "BIGINT")
+    sql, ends = f"TRY(system.main.date_part({literal(word)}, {value.sql}))", _PART_ENDS
+    if word.upper() in _OF_YEARS:
+        ends = _YEAR_ENDS
+    elif of_interval:  # its days are an INTEGER, and its hours may be more
+        ends = INTEGER_RANGES["BIGINT" if word == "hour" else "INTEGER"]
+    return Value(sql, "BIGINT", ends=ends, told=sql)
 
 
 def truncated(node: Node, value: Value) -> Value:
@@ -182,7 +192,8 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value
     if bound is not None and bound > MAX_STRING:
         why = f"The result could have over {MAX_STRING} bytes"
         raise refuse(node, why, "Shorten its parts first, with left(…, 100) for example.")
-    made = Value(_written(name, function, values), function.gives, bound=bound)
+    sql, ends = _written(name, function, values), _LENGTH_ENDS if name in _LENGTHS else None
+    made = Value(sql, function.gives, bound=bound, ends=ends, told=sql if ends else "")
     return made._replace(collation=collation) if function.gives == "VARCHAR" else made
 
 

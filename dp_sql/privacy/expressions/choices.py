@@ -124,7 +124,7 @@ def converted(node: Node, value: Value, scope: Scope) -> Value:
         hint = "Name the zone, as in (seen AT TIME ZONE 'Europe/Berlin')::TIME."
         raise refuse(node, f"{ZONED} cannot be cast to TIME", hint)
     tried = isinstance(node, exp.TryCast)
-    if not tried and not _holds_every(value.type, kind):
+    if not tried and not _holds_every(value, kind):
         why = f"This cast fails on some values of type {value.type}"
         raise refuse(node, why, f"Write TRY_CAST(… AS {kind}), which makes them NULL.")
     numeric = NUMBERS | {"BOOLEAN"}
@@ -136,14 +136,16 @@ def converted(node: Node, value: Value, scope: Scope) -> Value:
     return cast(value, kind)
 
 
-def _holds_every(source: str, kind: str) -> bool:
-    """Whether a type holds every value of another; dates beyond its calendar become NULL."""
-    if source in INTEGER_RANGES and kind in INTEGER_RANGES:
-        (low, high), (least, most) = INTEGER_RANGES[source], INTEGER_RANGES[kind]
-        return least <= low and high <= most
-    if source in INTEGER_RANGES and family(kind) == "DECIMAL":
-        width, scale = digits_of(kind)
-        return INTEGER_RANGES[source][1] < int("1" + "0" * (width - scale))
+def _holds_every(value: Value, kind: str) -> bool:
+    """Whether a type holds all that a value can be; dates beyond its calendar become NULL."""
+    source = value.type
+    if source in INTEGER_RANGES:
+        low, high = (value.is_told and value.ends) or INTEGER_RANGES[source]
+        width, scale = digits_of(kind) if family(kind) == "DECIMAL" else (0, 0)
+        end = int("1" + "0" * (width - scale)) - 1
+        least, most = INTEGER_RANGES.get(kind, (-end, end) if width else (0, -1))
+        if least <= low and high <= most:
+            return True
     if family(source) == "DECIMAL" and family(kind) in INTEGERS | {"DECIMAL"}:
         (width, scale), (digits, places) = digits_of(source), digits_of(kind)
         # before the point; rounding may add one

@@ -14,6 +14,7 @@ from dp_sql.privacy.expressions.literals import is_literal
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, to_sql
+from dp_sql.sql.types import INTEGER_RANGES
 
 BOOLEANS = ("FALSE", "TRUE")
 _RANGES: Mapping[str, Sequence[object]] = {
@@ -41,6 +42,11 @@ def with_own_values(value: Value, tree: Node, part_of: Callable[[Node], Value]) 
         return value._replace(own_values=BOOLEANS)
     if isinstance(tree, exp.Case | exp.If):
         return value._replace(own_values=_results(tree))
+    if isinstance(tree, exp.Cast) and kind in INTEGER_RANGES:
+        cast, (low, high) = part_of(tree.this), INTEGER_RANGES[kind]
+        is_known = cast.is_told and cast.ends
+        own = with_own_values(cast, tree.this, part_of).own_values if is_known else ()
+        return value._replace(own_values=own if all(low <= int(n) <= high for n in own) else ())
     name = _name(tree)
     known = {"BIGINT": _RANGES, "VARCHAR": _NAMES}.get(kind, {}).get(name)
     of = Value("", "") if known is None else part_of(_read(tree))

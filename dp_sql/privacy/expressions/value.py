@@ -28,7 +28,8 @@ class Value(NamedTuple):
     own_values: of an item or key, literals of all values that it can have, if its form alone says
         so, as that of month(day).
     day_part: of a part of a date that has such values, its name and the SQL of the date; or ().
-    told: the SQL of which these three tell; a value that is computed from it has other SQL.
+    ends: the least and the largest value of an integer, if its form tells more than its type.
+    told: the SQL of which these four tell; a value that is computed from it has other SQL.
     """
 
     sql: str
@@ -42,6 +43,7 @@ class Value(NamedTuple):
     image: tuple[Value, str] | None = None
     own_values: tuple[str, ...] = ()
     day_part: tuple[str, ...] = ()
+    ends: tuple[int, int] | None = None
     told: str = ""
 
     def column(self, number: int, index: int) -> Value:
@@ -57,12 +59,12 @@ class Value(NamedTuple):
 
     @property
     def is_told(self) -> bool:
-        """Whether `image`, `own_values` and `day_part` are of this value."""
+        """Whether `image`, `own_values`, `day_part` and `ends` are of this value."""
         return bool(self.sql) and self.told == self.sql
 
     def untold(self) -> Value:
         """It without what is known of the values that it can have."""
-        return self._replace(image=None, own_values=(), day_part=(), told="")
+        return self._replace(image=None, own_values=(), day_part=(), ends=None, told="")
 
     @property
     def shape(self) -> str:

@@ -8,11 +8,12 @@ are unknown.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
-from dp_sql.errors import NotSupported
+from dp_sql.errors import ArgumentError, NotSupported, QueryError
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import Domain, Values, Wanted
@@ -24,11 +25,18 @@ from dp_sql.privacy.relations.tree import people_of, reads_one_table
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference, SetPerKey
 from dp_sql.sql.ranges import MAX_GROUPS_FOUND_BY
+from dp_sql.sql.restated import OtherQuestion
 from dp_sql.sql.shape import load_kernels
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 
 _OF_ONE = "Each {} is one person, and an answer about one person is not released."
+_ONE_GROUP = "max_groups_contributed := 1"
+_GROWING = {"DP_SUM", "DP_COUNT_DISTINCT"}  # with the number of people in a group
+_MOST_KEPT = 12  # groups of which a proposed sum counts each person in all
+_UNLIKE = (
+    "If you divide the answers: {} counts a person in one group, the other calls in all of theirs."
+)
 FINDING_SHARE = Fraction(1, 2)  # of epsilon; the rest is for the answers of the groups found
 
 
@@ -97,7 +105,12 @@ class PublicSets(ABC):
             if rows.item.is_person and not is_stated and self.declared(rows.item) is None:
                 item = call.item
                 raise source.select.refused(_OF_ONE.format(item.text), item.position, PER_PERSON)
-            self.refuse_missing(call, rows.item, needs_cap)
+            try:
+                self.refuse_missing(call, rows.item, needs_cap)
+            except ArgumentError as refusal:
+                if is_open and any(one.call.parameters.vector() for one in reads):
+                    self._with_one_cap(refusal, call)
+                raise
             if call.takes_domain:
                 domain = self.values(call, call.domain, rows.item, "domain")
             if finds:
@@ -116,6 +129,27 @@ class PublicSets(ABC):
             )  # fmt: skip
             plans.append(plan)
         return plans
+
+    def _with_one_cap(self, refusal: ArgumentError, call: DpCall) -> None:
+        """Beside counts of all groups of a person, let a sum be of all of them, too, or say so.
+
+        The cap is the number of groups, once it is known and if it is small.
+        """
+        if call.function.name not in _GROWING:
+            return
+        size, all_public = None, len(refusal.public) == len(self.source.values)
+        with suppress(QueryError):
+            size = self.groups(call, None).size
+        cap, instead = f"max_groups_contributed := {size}", []
+        for one in refusal.instead:
+            if size is not None and size <= _MOST_KEPT:
+                instead.append(one.replace(_ONE_GROUP, cap))
+            elif size is None and all_public and "delta := " not in one:
+                instead.append(one.replace(f", {_ONE_GROUP}", ""))  # known with the groups
+            else:
+                instead.append(OtherQuestion(one))
+                refusal.hint = _UNLIKE.format(call.function.name)
+        refusal.instead = tuple(instead)
 
     def _found_groups(
         self, reads: Sequence[CallRows], n_sources: int

@@ -26,6 +26,7 @@ def told(tree: Node, scope: Scope) -> Value:
     value = row_wise(tree, scope)
     if isinstance(tree.unnest(), exp.Column) and value.is_told:
         return value
+    value = value._replace(ends=value.ends if value.is_told else None)
     if not value.is_person:
         value = value._replace(own_values=value.row_literals, day_part=())
         value = with_own_values(value, tree, lambda part: _part_of(part, scope))
@@ -56,5 +57,5 @@ def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
         column = column.untold()
     if column.type == "BOOLEAN":
         column = column._replace(own_values=BOOLEANS)
-    over = column._replace(sql="item", origin=None)
+    over = column._replace(sql="item", origin=None, told="item" if column.is_told else "")
     return column, row_wise(tree, scope._replace(column=lambda _: over)).sql

@@ -149,7 +149,8 @@ def _aggregate(
         opening = stop + 1 + (tokens[stop].upper == "WITHIN")
         end = matching(tokens, opening)
         if tokens[stop].upper == "FILTER":
-            condition = text_of(tokens[opening + 2 : end])
+            has_where = token_at(tokens, opening + 1).upper == "WHERE"
+            condition = text_of(tokens[opening + 1 + has_where : end])
         else:
             order = text_of(tokens[opening + 3 : end])
         stop = end + 1

@@ -69,10 +69,8 @@ def _sentences(came: Given) -> list[str]:
         found.append(f"Example values to replace: {', '.join(replaced)}.")
     if "max_groups_contributed" in came:
         number = came["max_groups_contributed"]
-        where = "one group" if number == "1" else f"at most {number} groups"
-        found.append(
-            f"With max_groups_contributed := {number}, each person counts in {where} only."
-        )
+        where = "one group only" if number == "1" else f"at most {number} groups"
+        found.append(f"With max_groups_contributed := {number}, each person counts in {where}.")
     if "privacy_unit" in came:
         unit = came["privacy_unit"]
         found.append(f"{unit} is a guess: check that it identifies the person of each row.")

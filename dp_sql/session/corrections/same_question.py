@@ -235,6 +235,8 @@ def _regions(tokens: Sequence[Token]) -> Iterator[str]:
             name = folded(before.name or "")
             if (name in _ASKS or name.startswith("dp_")) and before.upper not in _NO_NAMES:
                 region = "call" if region in {"list", "call", "order"} else region
+            if before.upper == "FILTER":  # WHERE may be left out in it
+                region = "condition"
             continue
         if token.is_symbol(")") and around:
             region = around.pop()

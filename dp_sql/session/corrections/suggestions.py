@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dp_sql.errors import QueryError
+from dp_sql.privacy.refusals import PER_PERSON
 from dp_sql.session.corrections.examples import OF_GROUPS, examples, left_out
 from dp_sql.session.corrections.same_question import Kept, aggregates_answers, kept
 
@@ -47,7 +48,11 @@ def working(
         judged = [(min(so_far.kept, kept(text, one)), one) for one in dict.fromkeys(steps)]
         other: Suggestion | None = None
         for level, one in sorted(judged, key=lambda pair: -pair[0]):
-            if level is Kept.LOST or len(one) > _LONGEST or next(tries, None) is None:
+            if (
+                level is Kept.LOST
+                or len(one) > max(_LONGEST, len(before) + 100)
+                or next(tries, None) is None
+            ):
                 break
             if other is not None and level is Kept.OTHER:
                 break
@@ -86,8 +91,17 @@ def propose(
 
     hint: an error's own hint as it is shown beside a statement.
     """
-    found = working(before, error.instead, attempt, expand)
+    of_one: list[str] = []
+
+    def watched(text: str) -> Exception | None:
+        wrong = attempt(text)
+        if isinstance(wrong, QueryError) and wrong.hint == PER_PERSON:
+            of_one.append(f"{wrong.message} {PER_PERSON}")
+        return wrong
+
+    found = working(before, error.instead, watched, expand)
     if found is None:
+        error.hint = of_one[0] if of_one else error.hint
         return False
     said = examples(before, found.text, [*error.public, *found.public])
     if OF_GROUPS in said and aggregates_answers(found.text):

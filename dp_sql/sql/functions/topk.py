@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import ranges, readers
+from dp_sql.sql.functions.count_distinct import CountDistinct
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, PAIRS, MechanismRows, coded, pair
 from dp_sql.sql.shape import Function, Shape, load_kernels
@@ -72,6 +73,13 @@ class TopK(Shape):
         with_counts = given.optional("counts", readers.read_boolean, False)
         has_domain = "domain" in given.arguments
         if not has_domain and not mechanism.finds_items and not given.under_policy:
+            if CountDistinct.may_be_vector(given):  # its item is the privacy unit
+                raise given.refuse(
+                    f"Each {given.arguments['item'].written} is one person, and {given.name} lists "
+                    "its items.",
+                    "If the people are public, state them: domain := people.id (a public table's "
+                    "column). To count people, write DP_COUNT_DISTINCT.",
+                )
             raise given.refuse(
                 f"{given.name} needs a domain: the public set of items that the answer may "
                 "contain. Without one, the answer could show an item that only one person has.",
