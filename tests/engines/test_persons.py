@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import arrow_rows, install, persons, release_sql, row_estimate
+from dp_sql.engines.duckdb import (
+    arrow_rows,
+    install,
+    persons,
+    release_sql,
+    row_estimate,
+    rows_in_memory,
+)
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import QueryError
 from dp_sql.privacy.plans.plan import Plan
@@ -369,6 +376,21 @@ def test_a_source_that_fails_spends_and_says_as_much_as_ever(
             owner.sql(failing).fetchall()
         said.append(str(caught.value))
     assert said[0] == said[1] and reads
+
+
+def test_an_interrupt_while_rows_are_in_memory_is_not_lost(
+    owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = rows_in_memory.Rows.table
+
+    def interrupted(*given: Any) -> Any:
+        owner.interrupt()
+        return table(*given)
+
+    monkeypatch.setattr(rows_in_memory.Rows, "table", interrupted)
+    with pytest.raises(QueryError, match="was interrupted"):
+        owner.sql(MEDIAN).fetchall()
+    assert reads
 
 
 @pytest.mark.one_in(2)

@@ -276,6 +276,8 @@ class Engine(SqlRunner):
                 f"DuckDB could not compute the source ({type(error).__name__}).",
                 hint="To see why, run its expressions in a plain SELECT … FROM " + plan.written,
             )
+            if isinstance(error, duckdb.InterruptException):
+                refusal = SourceError("The query was interrupted.")
         finally:
             for ticket in tickets:
                 self.tickets.withdraw(ticket)

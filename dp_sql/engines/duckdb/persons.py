@@ -122,6 +122,7 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
         if read.lists is not None:
             made = _registered(rows.lists(read.lists.cap, n_items), engine, registered)
             lists = read.lists.select.format(made)
+        engine.state.interrupts.check(before)
         return InMemory(persons, found, lists)
 
 

@@ -36,6 +36,10 @@ class Interrupts:
         except duckdb.Error:
             if self.n == before:
                 raise
+        self.check(before)
+
+    def check(self, before: int) -> None:
+        """Raise if the count of interrupts is not `before`."""
         if self.n != before:
             raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
 
