@@ -60,7 +60,7 @@ FORMS = [
     "to_timestamp({number})", f"epoch_ms({NAMES['INTEGER']})", f"epoch_ms({NAMES['UINTEGER']})", f"make_timestamp({NAMES['INTEGER']})",
     f"make_timestamp_ms({NAMES['SMALLINT']})", f"hour(to_timestamp({NAMES['INTEGER']} * 1000))",
     *(f"{part}::{kind}" for part in ("extract(dow FROM {time})", "hour({time})", "length({text})", "yearweek({time})", "day({interval})")
-      for kind in ("INTEGER", "DECIMAL(12, 1)")), "CAST(quarter({date}) AS UTINYINT)", "doy({time})::SMALLINT", "month({interval})::INT",
+      for kind in ("INTEGER", "DECIMAL(12, 1)")), "CAST(quarter({date}) AS UTINYINT)", "dayofyear({time})::SMALLINT", "month({interval})::INT",
     "extract(dow FROM {time})", "date_part('doy', {time})", "strftime('%Y', {time})",
     "{number} = {number}", "{time} < {time}", "{int} IS DISTINCT FROM {int}", "{int} IN ({int}, 1)",
     "epoch({time})", "epoch_us({time})", "extract('epoch' FROM {date})", "datepart('month', {time})",

@@ -42,7 +42,7 @@ LARGE = {
     "s ->> 'a.b'": "This JSON path",
     "CAST(s AS INTEGER)": "This cast fails",
     "CAST(i AS TINYINT)": "Write TRY_CAST",
-    **dict.fromkeys(("coalesce(month(day), 1000)::TINYINT", "doy(day)::TINYINT", "length(s)::SMALLINT", "(year(day) * 1000)::INTEGER",
+    **dict.fromkeys(("coalesce(month(day), 1000)::TINYINT", "dayofyear(day)::TINYINT", "length(s)::SMALLINT", "(year(day) * 1000)::INTEGER",
                      "hour(now() - z)::INTEGER", "nullif(h, 1)::INTEGER"), "This cast fails"),
     "h * i": "Cast wide numbers first", "m::SMALLINT": "This cast fails", "m::DECIMAL(8,1)": "This cast fails",
     "m::UINTEGER": "This cast fails", "m::DECIMAL(9,3)": "This cast fails",

@@ -44,7 +44,8 @@ DATE_PARTS = frozenset(
 )  # fmt: skip
 _OF_YEARS = {"YEAR", "ISOYEAR", "YEARWEEK", "DECADE", "CENTURY"}
 # The last year is 5881580, so that of its last week is 588158052.
-_PART_ENDS, _YEAR_ENDS = (0, 366), (-600_000_000, 600_000_000)
+_YEAR_ENDS, _DAYS_OF_YEAR = (-600_000_000, 600_000_000), (0, 366)
+_PART_ENDS = (0, 60)  # of all others
 _LENGTHS, _LENGTH_ENDS = {"length", "strlen", "strpos"}, (0, MAX_STRING)
 _OF_INTERVALS = {"YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
 _FARTHEST = 10**6
@@ -134,8 +135,10 @@ def date_part(word: str, node: Node, value: Value) -> Value:
     sql, ends = f"TRY(system.main.date_part({literal(word)}, {value.sql}))", _PART_ENDS
     if word.upper() in _OF_YEARS:
         ends = _YEAR_ENDS
+    elif word.upper() in {"DOY", "DAYOFYEAR"}:
+        ends = _DAYS_OF_YEAR
     elif of_interval:  # its days are an INTEGER, and its hours may be more
-        ends = INTEGER_RANGES["BIGINT" if word == "hour" else "INTEGER"]
+        ends = INTEGER_RANGES["BIGINT" if word.upper() == "HOUR" else "INTEGER"]
     return Value(sql, "BIGINT", ends=ends, told=sql)
 
 
