@@ -185,10 +185,13 @@ def _key(
 
 
 def _without_constant(tokens: Sequence[Token], part: TokenSpan, item: TokenSpan) -> list[Restated]:
-    """The statement without a key that is a literal of the list, if there are other keys."""
+    """The statement without the number of a literal of the list, if there are other keys.
+
+    An alias may be a column of the source, too, and then means that.
+    """
     is_literal = item[1] - item[0] == 1 and tokens[item[0]].kind in {"number", "string"}
     first, last = part[0], part[1] - 1
-    if not is_literal or part[0] <= item[0] < part[1]:
+    if not is_literal or tokens[first].kind != "number" or part[0] <= item[0] < part[1]:
         return []
     if token_at(tokens, last + 1).is_symbol(","):
         return [Restated(put(tokens[first : last + 2], ""))]

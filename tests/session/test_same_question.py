@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.errors import QueryError
+from dp_sql.errors import ArgumentError, QueryError
 from dp_sql.session.corrections.same_question import Kept, kept
 from dp_sql.sql.tokens import matching, split, text_of, token_at, tokenize
 from tests.conftest import free
@@ -249,6 +249,18 @@ def test_groups_are_proposed_for_a_histogram(analyst: dp_sql.Session) -> None:
 def test_top_k_is_proposed_for_approx_top_k(analyst: dp_sql.Session) -> None:
     error = told(analyst, "SELECT approx_top_k(status, 2) FROM orders")
     assert error.suggestion == "SELECT DP_TOPK(status, 2, epsilon := 1) FROM orders"
+
+
+@pytest.mark.parametrize("beside", ["", ", DP_SUM(x, epsilon := 1, privacy_unit := u)"])
+def test_an_owners_count_of_people_names_the_groups_it_needs(beside: str) -> None:
+    with dp_sql.connect() as owner:
+        owner.execute(
+            "CREATE TABLE t AS SELECT i AS u, i % 3 AS k, i % 7 AS x FROM range(99) AS r(i)"
+        )
+        with pytest.raises(ArgumentError, match="DP_COUNT_DISTINCT needs groups"):
+            owner.sql(
+                f"SELECT k, DP_COUNT_DISTINCT(u, epsilon := 1, privacy_unit := u){beside} FROM t GROUP BY k"
+            )
 
 
 @pytest.mark.parametrize(

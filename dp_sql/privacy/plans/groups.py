@@ -135,11 +135,13 @@ class PublicSets(ABC):
 
         The cap is the number of groups, once it is known and if it is small.
         """
-        if call.function.name not in _GROWING:
+        if call.function.name not in _GROWING or call.parameters.vector() is not None:
             return
-        size, all_public = None, len(refusal.public) == len(self.source.values)
-        with suppress(QueryError):
-            size = self.groups(call, None).size
+        size, keys = None, self.source.values
+        all_public = len(refusal.public) == len(keys)
+        if self.source.select.groups is not None or None not in map(self.declared, keys):
+            with suppress(QueryError):
+                size = self.groups(call, None).size
         cap, instead = f"max_groups_contributed := {size}", []
         for one in refusal.instead:
             if size is not None and size <= _MOST_KEPT:
