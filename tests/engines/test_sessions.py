@@ -284,14 +284,23 @@ LAWS = [
 def asked_of_draws(
     session: Any, query: str, patch: pytest.MonkeyPatch, n_seeds: int = 3
 ) -> list[Any]:
-    """For each of some seeds, all that is drawn with it and what comes of it."""
+    """For each of some seeds, all that is drawn with it and what comes of it.
+
+    Each mechanism draws for itself, as DuckDB may run two calls in either order.
+    """
     found = []
     for seed in range(n_seeds):
-        draws = Scripted(seed)
+        drawn: list[Scripted] = []
+
+        def draws(seed: int = seed, drawn: list[Scripted] = drawn) -> Scripted:
+            drawn.append(Scripted(seed))
+            return drawn[-1]
+
         for name, module in list(sys.modules.items()):
             if name.startswith("dp_sql.") and hasattr(module, "secret_draws"):
-                patch.setattr(module, "secret_draws", lambda draws=draws: draws)
-        found.append((session.sql(query).fetchall(), draws.log))
+                patch.setattr(module, "secret_draws", draws)
+        rows = session.sql(query).fetchall()
+        found.append((rows, sorted((one.log for one in drawn if one.log), key=repr)))
     return found
 
 
