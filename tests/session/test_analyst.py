@@ -247,6 +247,7 @@ def test_an_aggregate_of_nothing_is_refused(asking: AnalystSession, aggregate: s
         ("SELECT DP_TOPK(title, 1, epsilon := 1, domain := ratings.title) FROM ratings", "ArgumentError", "is not a column of a public table"),
         ("SELECT DP_TOPK(year, 1, epsilon := 1) FROM ratings", "ArgumentError", "the policy declares none for year"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM unnamed", "NotPrivate", "There is no table unnamed"),
+        ("FROM memory.main.answer_1", "SourceError", "There is no table memory.main.answer_1"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM rating", "NotPrivate", "Did you mean ratings"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM catalog", "NotPrivate", "This source is public"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings LIMIT 1", "NotSupported", "LIMIT next to a DP call"),

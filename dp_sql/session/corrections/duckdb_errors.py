@@ -23,6 +23,7 @@ from dp_sql.sql.tokens import (
     CLOSE,
     OPEN,
     Token,
+    dotted_names,
     folded,
     matching,
     name_parts,
@@ -40,6 +41,7 @@ _KEYWORDS = ("SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "HAVING", "LIMIT
              "DESCRIBE", "SHOW", "TABLES")  # fmt: skip
 _NEAR = re.compile(r'at or near "(.+?)"\n', re.DOTALL)
 _MISSING = re.compile(r'(Table|Function) with name "?([^\s"!]+)"? does not exist')
+_NO_DATABASE = re.compile(r'Catalog "([^"]+)" does not exist')  # of DuckDB 1
 _OFFERED = re.compile(r"(?:Did you mean|Candidate bindings:)(.*)", re.DOTALL)
 _COLUMN = re.compile(r'Referenced (?:column|table) "([^"]+)" not found')
 _STAR = re.compile(r'Function "+(\w+)"+ cannot be applied to a star')
@@ -163,7 +165,10 @@ def explained(error: duckdb.Error, statement: Statement, names: Sequence[str]) -
     missing, column = _MISSING.search(message), _COLUMN.search(message)
     if star := _STAR.search(message):
         return unknown_function(tokens, star[1])
-    if missing and (found := _no_name(missing[1], missing[2], tokens, names)) is not None:
+    found = _no_name(missing[1], missing[2], tokens, names) if missing else None
+    if names and (database := _NO_DATABASE.search(message)):
+        found = _no_table_there(database[1], tokens)
+    if found is not None:
         return found
     if column and names and "__dp" not in column[1]:
         offered = _OFFERED.search(message)
@@ -202,6 +207,16 @@ def _no_name(
         message = f"There is no table {name}."
         parts = name_parts(near) or ()
         return _renamed(tokens, wanted, message, parts if len(parts) == 1 else [], hint)
+    return None
+
+
+def _no_table_there(database: str, tokens: Sequence[Token]) -> QueryError | None:
+    """The refusal of a table in a database that there is not."""
+    for start in range(len(tokens)):
+        parts = dotted_names(tokens[start : start + 5]) or dotted_names(tokens[start : start + 3])
+        if len(parts) > 1 and folded(parts[0]) == folded(database):
+            said = f"There is no table {'.'.join(parts)}."
+            return tokens[start].error(SourceError, said, "SHOW TABLES lists the tables.")
     return None
 
 
