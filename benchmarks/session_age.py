@@ -39,11 +39,8 @@ _BUDGET = "[budget]\ndataset = '{0}'\nepsilon = 1000000\n"
 _DECLARED = "epsilon := 0.1, privacy_unit := user_id, domain := catalog.title"
 _OWNERS = f"SELECT DP_TOPK(title, 3, {_DECLARED}) FROM ratings"
 _ANALYSTS = "SELECT DP_TOPK(title, 3, epsilon := {}) FROM ratings"
-_MEMORY = """Measured apart: Python's objects grow by 570 bytes an answer in an owner's session, and by 220
-in an analyst's (tracemalloc, 300 equal questions). What else the process grows by is DuckDB's: each
-block of a query leaves an entry in its buffer manager's eviction queues, which are not cleaned
-below 32,768 entries each. A GROUP BY on plain DuckDB leaves 900 bytes up to 17 MB, and nothing from
-there to 60,000 statements.""".splitlines()
+_MEMORY = """Most of what a process grows by is DuckDB's: each block of a query leaves an entry in its buffer
+manager's eviction queues, which are not cleaned below 32,768 entries each.""".splitlines()
 # What is asked for the n-th time, and the connection whose tables are counted.
 Asked = tuple[Callable[[int], Any], Any]
 
