@@ -143,9 +143,7 @@ def first_answer() -> list[str]:
     for name in ("DP_TOPK", "DP_COUNT_DISTINCT"):
         table_and_call = "; ".join(re.findall(r"'((?:CREATE|SELECT).+?)'\)", programs[name]))
         seconds = statistics.median(_in_the_shell(table_and_call) for _ in range(5))
-        lines.append(
-            f"| {name}, `dp-sql shell -c` | {seconds:.2f} | {seconds - base:+.2f} |"
-        )
+        lines.append(f"| {name}, `dp-sql shell -c` | {seconds:.2f} | {seconds - base:+.2f} |")
     return lines
 
 
