@@ -139,7 +139,7 @@ def date_part(word: str, node: Node, value: Value) -> Value:
         ends = _DAYS_OF_YEAR
     elif of_interval:  # its days are an INTEGER, and its hours may be more
         ends = INTEGER_RANGES["BIGINT" if word.upper() == "HOUR" else "INTEGER"]
-    return Value(sql, "BIGINT", ends=ends, told=sql)
+    return Value(sql, "BIGINT", ends=ends, facts_of=sql)
 
 
 def truncated(node: Node, value: Value) -> Value:
@@ -196,7 +196,7 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value
         why = f"The result could have over {MAX_STRING} bytes"
         raise refuse(node, why, "Shorten its parts first, with left(…, 100) for example.")
     sql, ends = _written(name, function, values), _LENGTH_ENDS if name in _LENGTHS else None
-    made = Value(sql, function.gives, bound=bound, ends=ends, told=sql if ends else "")
+    made = Value(sql, function.gives, bound=bound, ends=ends, facts_of=sql if ends else "")
     return made._replace(collation=collation) if function.gives == "VARCHAR" else made
 
 

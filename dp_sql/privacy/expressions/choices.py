@@ -140,7 +140,7 @@ def _holds_every(value: Value, kind: str) -> bool:
     """Whether a type holds all that a value can be; dates beyond its calendar become NULL."""
     source = value.type
     if source in INTEGER_RANGES:
-        low, high = (value.is_told and value.ends) or INTEGER_RANGES[source]
+        low, high = (value.has_facts and value.ends) or INTEGER_RANGES[source]
         width, scale = digits_of(kind) if family(kind) == "DECIMAL" else (0, 0)
         end = int("1" + "0" * (width - scale)) - 1
         least, most = INTEGER_RANGES.get(kind, (-end, end) if width else (0, -1))

@@ -63,7 +63,7 @@ def either(node: Node, one: Value, other: Value) -> Value:
         is_person=one.is_person and other.is_person,
         collation=agree(node, one, other),
         bound=None if None in bounds else max(bound or 0 for bound in bounds),
-        told="",
+        facts_of="",
     )
 
 

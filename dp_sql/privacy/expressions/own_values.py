@@ -44,7 +44,7 @@ def with_own_values(value: Value, tree: Node, part_of: Callable[[Node], Value]) 
         return value._replace(own_values=_results(tree))
     if isinstance(tree, exp.Cast) and kind in INTEGER_RANGES:
         cast, (low, high) = part_of(tree.this), INTEGER_RANGES[kind]
-        is_known = cast.is_told and cast.ends
+        is_known = cast.has_facts and cast.ends
         own = with_own_values(cast, tree.this, part_of).own_values if is_known else ()
         return value._replace(own_values=own if all(low <= int(n) <= high for n in own) else ())
     name = _name(tree)

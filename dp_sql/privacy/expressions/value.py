@@ -29,7 +29,8 @@ class Value(NamedTuple):
         so, as that of month(day).
     day_part: of a part of a date that has such values, its name and the SQL of the date; or ().
     ends: the least and the largest value of an integer, if its form tells more than its type.
-    told: the SQL of which these four tell; a value that is computed from it has other SQL.
+    facts_of: the SQL that these four are facts of; what is computed from it has other SQL, and
+        none of them. They choose groups and types; SQL stays total without them (TRY_CAST).
     """
 
     sql: str
@@ -44,27 +45,27 @@ class Value(NamedTuple):
     own_values: tuple[str, ...] = ()
     day_part: tuple[str, ...] = ()
     ends: tuple[int, int] | None = None
-    told: str = ""
+    facts_of: str = ""
 
     def column(self, number: int, index: int) -> Value:
         """It as column `index` of relation `number` of a FROM clause."""
         sql, image, part = f"r{number}c{index}", self.image, self.day_part
-        if not self.is_told:
-            return self.untold()._replace(sql=sql)
+        if not self.has_facts:
+            return self.without_facts()._replace(sql=sql)
         # What it reads is a column of another FROM clause.
         if image is not None:
             image = image[0]._replace(sql=f"r{number}.{image[0].sql}"), image[1]
         part = part and (part[0], f"r{number}.{part[1]}")
-        return self._replace(sql=sql, image=image, day_part=part, told=sql)
+        return self._replace(sql=sql, image=image, day_part=part, facts_of=sql)
 
     @property
-    def is_told(self) -> bool:
-        """Whether `image`, `own_values`, `day_part` and `ends` are of this value."""
-        return bool(self.sql) and self.told == self.sql
+    def has_facts(self) -> bool:
+        """Whether `image`, `own_values`, `day_part` and `ends` are facts of this value."""
+        return bool(self.sql) and self.facts_of == self.sql
 
-    def untold(self) -> Value:
+    def without_facts(self) -> Value:
         """It without what is known of the values that it can have."""
-        return self._replace(image=None, own_values=(), day_part=(), ends=None, told="")
+        return self._replace(image=None, own_values=(), day_part=(), ends=None, facts_of="")
 
     @property
     def shape(self) -> str:

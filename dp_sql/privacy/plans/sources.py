@@ -34,7 +34,7 @@ from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
 from dp_sql.privacy.refusals import Refused, Unbound, inexact, is_time, no_amount
 from dp_sql.privacy.relations.from_clause import From
-from dp_sql.privacy.relations.row_values import told
+from dp_sql.privacy.relations.row_values import with_facts
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation
 from dp_sql.privacy.relations.tree_sql import Written
@@ -258,7 +258,7 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     if tree is None or isinstance(tree, exp.Alias):
         raise select.refused("This is not a column.", reference.position, kind=ParseError)
     try:
-        return told(tree, scope)
+        return with_facts(tree, scope)
     except Unreadable:
         raise _unreadable(select) from None
     except (Refused, Unbound) as refusal:

@@ -16,7 +16,7 @@ from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, other_form, refuse
-from dp_sql.privacy.relations.row_values import row_wise, told
+from dp_sql.privacy.relations.row_values import row_wise, with_facts
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
 from dp_sql.privacy.relations.unknown_names import unknown_column
 from dp_sql.sql.formatting import shown_name
@@ -325,7 +325,7 @@ def projections(tree: exp.Select, source: From, scope: Scope) -> tuple[list[str]
             value = list_value(inner.this, scope)._replace(is_unnested=True)
             found.append((column_name(node), value))
         else:
-            found.append((column_name(node), told(inner, scope)))
+            found.append((column_name(node), with_facts(inner, scope)))
     return [name for name, _ in found], [value for _, value in found]
 
 

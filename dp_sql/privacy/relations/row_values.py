@@ -21,17 +21,17 @@ def row_wise(node: Node, scope: Scope) -> Value:
     return scope.as_written(node)
 
 
-def told(tree: Node, scope: Scope) -> Value:
-    """The same, with what is known of its values: see Value.told."""
+def with_facts(tree: Node, scope: Scope) -> Value:
+    """The same, with what is known of its values: see Value.facts_of."""
     value = row_wise(tree, scope)
-    if isinstance(tree.unnest(), exp.Column) and value.is_told:
+    if isinstance(tree.unnest(), exp.Column) and value.has_facts:
         return value
-    value = value._replace(ends=value.ends if value.is_told else None)
+    value = value._replace(ends=value.ends if value.has_facts else None)
     if not value.is_person:
         value = value._replace(own_values=value.row_literals, day_part=())
         value = with_own_values(value, tree, lambda part: _part_of(part, scope))
     image = _image(tree, scope) if value.origin is None else None
-    return value._replace(image=image, told=value.sql)
+    return value._replace(image=image, facts_of=value.sql)
 
 
 def _part_of(part: Node, scope: Scope) -> Value:
@@ -53,9 +53,9 @@ def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
     if len(columns) != 1:
         return None
     (column,) = columns
-    if not column.is_told:  # an alias of what is computed from a column of which this was known
-        column = column.untold()
+    if not column.has_facts:  # an alias of what is computed from a column of which this was known
+        column = column.without_facts()
     if column.type == "BOOLEAN":
         column = column._replace(own_values=BOOLEANS)
-    over = column._replace(sql="item", origin=None, told="item" if column.is_told else "")
+    over = column._replace(sql="item", origin=None, facts_of="item" if column.has_facts else "")
     return column, row_wise(tree, scope._replace(column=lambda _: over)).sql

@@ -260,7 +260,7 @@ class Compiler:
             raise refuse(node, why, hint) from None
         self.tables.note_view(parts, rows)
         # Its expressions are the owner's: an analyst is not told of their literals.
-        return rows._replace(values=tuple(value._replace(told="") for value in rows.values))
+        return rows._replace(values=tuple(value._replace(facts_of="") for value in rows.values))
 
     def _join(self, join: Node, source: From, where: Sequence[Node]) -> None:
         before = From(list(source.parts))
