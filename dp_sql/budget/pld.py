@@ -65,6 +65,8 @@ def epsilon_of(n: int, delta: Fraction, u: Fraction) -> Fraction:
     if u > _WIDEST:
         return n * u
     allowed = _down(delta)
+    if _delta_of(n, 0.0, u) <= allowed:
+        return Fraction(0)
     low, high = 0.0, n * _up(u)
     while high - low > 1e-9 * high:
         middle = (low + high) / 2

@@ -143,6 +143,18 @@ def test_the_epsilon_that_is_shown_is_one_that_no_analyst_exceeds() -> None:
         before = epsilon
 
 
+def test_an_epsilon_of_nothing_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def delta_of(n: int, epsilon: float, u: Fraction) -> float:
+        asked.append(epsilon)
+        return 1e-9
+
+    monkeypatch.setattr(pld, "_delta_of", delta_of)
+    assert pld.epsilon_of(41, Fraction(1, 10**6), Fraction(1, 10**8)) == 0
+    assert asked == [0]
+
+
 def test_a_curve_read_between_two_points_is_never_below_the_curve() -> None:
     blocks = pld._blocks(Fraction(1, 2))
     for epsilon in np.linspace(-0.49, 0.49, 50):
