@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -235,6 +236,15 @@ def test_one_limit_on_rows_is_chosen_for_all_groups(owner: dp_sql.Session) -> No
         assert {region: report["estimate"] for region, report in found} == TRUE | {"north": 4}
     (capped,) = owner.explain(counted("epsilon := 1, max_groups_contributed := 2")).calls
     assert capped.mechanism == "bounded_count", "a cap that is written stays"
+
+
+@pytest.mark.parametrize(("epsilon", "groups"), [("5.9", 1), ("9.6", 10), ("1", 4)])
+def test_a_part_of_a_row_that_is_rounded_is_within_the_bound(epsilon: str, groups: int) -> None:
+    loss, beta = Fraction(epsilon), Fraction(1, 20)
+    limit = chosen_norm.Limit(0, is_of_all=True, weight=3)
+    parts = limit.within(groups, loss, beta) * 1024 - 511  # of 1/1024: noise that may go beyond
+    q = math.exp(-chosen_norm.noise_share(loss) / 1024)
+    assert 2 * q**parts / (1 + q) * groups <= beta
 
 
 def test_many_groups_of_which_each_person_is_in_few_have_little_noise() -> None:

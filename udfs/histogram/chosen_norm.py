@@ -29,6 +29,7 @@ Columns = tuple[Sequence[int], Sequence[int], Sequence[int]]
 # Privacy holds for any values of these.
 _CHOICE = Fraction(3, 8)  # of epsilon
 _FINE_BITS = 10  # a person with over 2**10 times the rows that may count is left out
+_HALF = 1 << _FINE_BITS - 1  # of a row
 _EXAMPLES = (1, 16)  # bounds in a group and in all, for the sentence on accuracy
 
 
@@ -50,7 +51,8 @@ class Limit:
         if not self.is_of_all:
             return k_norm.within(n_groups, noise_share(epsilon), self.bound, beta)
         of_each = beta * Fraction(1, 2 * max(1, n_groups))
-        return laplace_quantile(noise_rate(noise_share(epsilon), self.bound), of_each)
+        noise = laplace_quantile(_rate(noise_share(epsilon), self.place), of_each) - 1
+        return noise + (1 << _FINE_BITS) + _HALF - 1 >> _FINE_BITS  # rounding moves a count by half
 
 
 def limits(n_groups: int, max_contributions: int) -> list[Limit]:
@@ -136,7 +138,7 @@ def _laplace(
     parts: Sequence[Sequence[tuple[int, int]]], place: int, share: Fraction, draws: Draws
 ) -> Iterator[int]:
     """Count rows in parts of 2**_FINE_BITS, with noise of its own for each group; round."""
-    one, rate = 1 << _FINE_BITS, noise_rate(share, 1 << place + _FINE_BITS)
+    one, rate = 1 << _FINE_BITS, _rate(share, place)
     for rows in parts:
         kept = sum(n * one >> max(0, at - place) for at, n in rows if at <= place + _FINE_BITS)
         yield _rounded(kept + discrete_laplace(rate, draws))
@@ -144,7 +146,12 @@ def _laplace(
 
 def _rounded(fine: int) -> int:
     """A whole number from one in parts."""
-    return fine + (1 << _FINE_BITS >> 1) >> _FINE_BITS
+    return fine + _HALF >> _FINE_BITS
+
+
+def _rate(share: Fraction, place: int) -> Fraction:
+    """Price one part of a row, where a person has 2**place rows in all groups."""
+    return noise_rate(share, 1 << place + _FINE_BITS)
 
 
 def noise_share(epsilon: Fraction) -> Fraction:
