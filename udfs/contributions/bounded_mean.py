@@ -124,7 +124,7 @@ def _sums_at(place: int, entries: Sequence[Entry]) -> tuple[tuple[Histogram, His
 def _quotient(
     total: int, count: int, reach: int, most: int, limit: int, unit: int, ends: Ends
 ) -> MeanRelease:
-    """Divide; `reach` bounds the noise on both numbers."""
+    """Divide; `reach` is how far the noise may move the quotient, as a square around it."""
     if count < limit:
         return MeanRelease(None, None, most)
     low, high = (Fraction(end, unit) for end in ends or (0, 0))

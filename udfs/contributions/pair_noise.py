@@ -31,22 +31,27 @@ def _radius(rate: Fraction, draws: Draws) -> int:
 
 
 def pair_reach(rate: Fraction, beta: Fraction) -> int:
-    """Find a number that neither entry exceeds in size, with probability at least 1 - beta."""
-    return -(-scales_of(beta) // rate)
+    """Find r such that |z_1 - v z_2| > r (1 + |v|) has probability at most beta, for each v."""
+    return -(-_scales(beta, Fraction(1, 2)) // rate) + 1
+
+
+def scales_of(beta: Fraction) -> Fraction:
+    """Find how many 1/rate neither entry exceeds in size, with probability at least 1 - beta."""
+    return _scales(beta, Fraction(1))
 
 
 @lru_cache(maxsize=64)
-def scales_of(beta: Fraction) -> Fraction:
-    """Find nearly the least y with (1 + y) exp(-y) <= beta, for beta in (0, 1); rounded up."""
+def _scales(beta: Fraction, part: Fraction) -> Fraction:
+    """Find nearly the least y with (1 + part y) exp(-y) <= beta, for beta in (0, 1); rounded up."""
     low, high = 0, _STEPS
-    while not _suffices(high, beta):
+    while not _suffices(high, beta, part):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) >> 1
-        low, high = (low, middle) if _suffices(middle, beta) else (middle, high)
+        low, high = (low, middle) if _suffices(middle, beta, part) else (middle, high)
     return Fraction(high, _STEPS)
 
 
-def _suffices(steps: int, beta: Fraction) -> bool:
+def _suffices(steps: int, beta: Fraction, part: Fraction) -> bool:
     y = Fraction(steps, _STEPS)
-    return (1 + y) * exp_enclosure(y, 96)[1] <= beta
+    return (1 + part * y) * exp_enclosure(y, 96)[1] <= beta
