@@ -195,7 +195,7 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value
     of_nothing = [Value("''", "VARCHAR"), *values[1:]]
     if "pattern" in takes and not scope.schema.runs(_written(name, function, of_nothing)):
         raise refuse(given[1], "DuckDB cannot read this regular expression")
-    strings = [value for value in values if value.type == "VARCHAR"]
+    strings = [value for value in values if value.type in {"VARCHAR", "JSON"}]
     collation = agree(node, *strings) if strings else ""
     bound = _bound(name, function, values)
     if bound is not None and bound > MAX_STRING:
