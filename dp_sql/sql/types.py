@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+_ENDS = {"TIME": ("00:00:00", "24:00:00")}  # beyond which files may hold values
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
 INTEGER_RANGES: Mapping[str, tuple[int, int]] = {
     **{name: (-(1 << bits - 1), (1 << bits - 1) - 1) for name, bits in _BITS.items()},
@@ -125,20 +126,34 @@ def same_bits(expression: str, type_name: str) -> str:
     >>> print(same_bits("title", "VARCHAR"))
     (title) COLLATE "binary"
     """
-    return one_sign(exact(expression, type_name), type_name)
+    return in_type(exact(expression, type_name), type_name)
 
 
-def one_sign(expression: str, type_name: str) -> str:
-    """A column without the sign of 0.0 and NaN; of another type, the column.
+def in_type(expression: str, type_name: str) -> str:
+    """A column as its type has it, without the sign of 0.0 and NaN; NULL for a value of no type.
 
     DuckDB stores equal values that follow each other as the first of them, and takes a column whose
     values are all equal for a constant: the sign of one row's value depends on the rows beside it.
+
+    Files and arrow tables may hold numbers with more digits than their type, and times beyond a
+    day. DuckDB fails, or ends the process, where it negates one or writes it as a string.
+
+    >>> print(in_type("x", "DECIMAL(3,2)"))
+    (CASE WHEN x BETWEEN CAST('-9.99' AS DECIMAL(3,2)) AND CAST('9.99' AS DECIMAL(3,2)) THEN x END)
     """
-    if family(type_name) not in BINARY_TYPES:
-        return expression
-    zero, nan = (f"CAST('{word}' AS {family(type_name)})" for word in ("0", "nan"))
-    cases = f"WHEN {expression} = {zero} THEN {zero} WHEN {expression} = {nan} THEN {nan}"
-    return f"(CASE {cases} ELSE {expression} END)"
+    kind = family(type_name)
+    if kind in BINARY_TYPES:
+        zero, nan = (f"CAST('{word}' AS {kind})" for word in ("0", "nan"))
+        cases = f"WHEN {expression} = {zero} THEN {zero} WHEN {expression} = {nan} THEN {nan}"
+        return f"(CASE {cases} ELSE {expression} END)"
+    least, most = _ENDS.get(kind, ("", ""))
+    if kind == "DECIMAL":
+        width, scale = digits_of(type_name)
+        most = f"{'9' * (width - scale) or 0}.{'9' * scale or 0}"
+        least = f"-{most}"
+    low, high = (f"CAST('{end}' AS {type_name})" for end in (least, most))
+    fits = f"{expression} BETWEEN {low} AND {high}"
+    return f"(CASE WHEN {fits} THEN {expression} END)" if most else expression
 
 
 def wider(a: str, b: str) -> str:

@@ -164,7 +164,8 @@ def test_only_collations_known_to_be_linear_compare_strings(collation: str) -> N
             f"CREATE OR REPLACE TABLE logins (name VARCHAR COLLATE NOCASE, title VARCHAR {collation})"
         )
         for condition in ("title = 'x'", "lower(title) IN ('x')", "'x' < trim(title)",
-                          "nullif(title, 'x') IS NULL", "greatest(title, 'x') IS NULL"):  # fmt: skip
+                          "nullif(title, 'x') IS NULL", "greatest(title, 'x') IS NULL",
+                          "(title ->> 'a') = 'x'", "json_type(title) = 'OBJECT'"):  # fmt: skip
             text = f"SELECT name, title FROM logins WHERE {condition}"
             if COLLATED[collation]:
                 database.rows(as_sql(compiled(text, database), database).sql)

@@ -364,6 +364,46 @@ def test_no_query_fails_by_a_value_that_cannot_be_read(folder: Path, who: str) -
     assert "xff" not in str(refused.value).lower()
 
 
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("is_native", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "wrong", "asked"),
+    [
+        (pyarrow.decimal128(38, 10), -(2**127), "CAST({} AS VARCHAR) > ''"),
+        (pyarrow.decimal128(4, 2), -(2**15), "-{} < 3"),
+        (pyarrow.decimal128(18, 2), 2**63 - 1, "abs({}) > 3"),
+        (pyarrow.timestamp("us"), -(2**63), "CAST({} AS VARCHAR) > ''"),
+        (pyarrow.timestamp("ns"), -(2**63), "{} || 'a' > ''"),
+        (pyarrow.time64("us"), -(2**63), "CAST({} AS VARCHAR) > ''"),
+    ],
+    ids=str,
+)
+def test_no_query_fails_by_a_value_that_is_none_of_its_type(
+    tmp_path: Path, kind: Any, wrong: int, asked: str, is_native: bool
+) -> None:
+    size = kind.bit_width // 8
+    raw = b"".join(n.to_bytes(size, "little", signed=True) for n in [wrong, 1000, 1000, 1000])
+    column = pyarrow.Array.from_buffers(kind, 4, [None, pyarrow.py_buffer(raw)])
+    inside = pyarrow.StructArray.from_arrays([column], ["x"])
+    rows = pyarrow.table({"user_id": [1, 2, 3, 4], "x": column, "s": inside})
+    (shop := tmp_path / "shop").mkdir()
+    if is_native:
+        with duckdb.connect(str(shop := tmp_path / "shop.duckdb")) as connection:
+            connection.register("rows", rows)
+            connection.execute("CREATE TABLE ratings AS FROM rows")
+    else:
+        pyarrow.parquet.write_table(rows, shop / "ratings.parquet")
+        if "time64" in str(kind):  # of a file DuckDB checks the times of a day
+            return
+    (tmp_path / "policy.toml").write_text(
+        "[tables]\nratings = { privacy_unit = 'user_id' }", "utf-8"
+    )
+    count = f"SELECT DP_COUNT(*, {SURE}, max_contributions := 1) FROM ratings WHERE "
+    with dp_sql.connect(str(shop), policy=tmp_path / "policy.toml") as session:
+        for name in ("x", "s.x"):
+            assert session.sql(count + asked.format(name)).fetchall() == [(3,)]
+
+
 def test_files_are_read_to_their_end_once_in_a_process(folder: Path) -> None:
     with session_of(folder), duckdb.connect() as empty:
         view = (folder / "ratings.parquet").as_posix()

@@ -49,6 +49,8 @@ _PART_ENDS = (0, 60)  # of all others
 _LENGTHS, _LENGTH_ENDS = {"length", "strlen", "strpos"}, (0, MAX_STRING)
 _OF_INTERVALS = {"YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
 _FARTHEST = 10**6
+# Files may hold times before these, which DuckDB 1.5 does not write.
+_FIRST = {"TIMESTAMP": "290309-12-22 (BC)", "TIMESTAMP_NS": "1677-09-22"}
 _LONG_TEXT = 100  # no number, date, time, UUID or boolean is longer as a string
 _ARROWS = (exp.JSONExtract, exp.JSONExtractScalar)
 # DuckDB 1 reads ('1' = json) ->> 'a', and sqlglot '1' = (json ->> 'a').
@@ -73,7 +75,11 @@ def text(node: Node, value: Value) -> Value:
     if kind not in EXACT_TYPES - UNSHOWN | {"FLOAT", "DOUBLE", "JSON"}:
         raise refuse(node, f"A cast of {value.type} to VARCHAR is not supported here")
     bound = None if kind in {"BLOB", "ENUM", "JSON"} else _LONG_TEXT
-    return Value(f"CAST({value.sql} AS VARCHAR)", "VARCHAR", bound=bound)
+    sql = value.sql
+    if kind in _FIRST and value.bound is None:
+        first, before_all = (f"CAST('{time}' AS {kind})" for time in (_FIRST[kind], "-infinity"))
+        sql = f"(CASE WHEN {sql} >= {first} OR {sql} = {before_all} THEN {sql} END)"
+    return Value(f"CAST({sql} AS VARCHAR)", "VARCHAR", bound=bound)
 
 
 def as_string(node: Node, value: Value) -> Value:
@@ -189,7 +195,7 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value
     of_nothing = [Value("''", "VARCHAR"), *values[1:]]
     if "pattern" in takes and not scope.schema.runs(_written(name, function, of_nothing)):
         raise refuse(given[1], "DuckDB cannot read this regular expression")
-    strings = [value for value in values if value.type == "VARCHAR"]
+    strings = [value for value in values if value.type in {"VARCHAR", "JSON"}]
     collation = agree(node, *strings) if strings else ""
     bound = _bound(name, function, values)
     if bound is not None and bound > MAX_STRING:
@@ -336,7 +342,7 @@ def bounded_list(name: str, value: Value, node: Node) -> Value:
     if kind == value.type or kind not in {"VARCHAR", *UP_TO_64_BITS}:
         raise refuse(node, f"{name} takes a list of strings or of integers here, not {value.type}")
     fits = f"system.main.len({value.sql}) <= {MAX_TEXT_BYTES}"
-    return value._replace(sql=f"(CASE WHEN {fits} THEN {value.sql} END)", origin=None)
+    return value.computed(f"(CASE WHEN {fits} THEN {value.sql} END)")
 
 
 def _bound(name: str, function: Scalar, values: Sequence[Value]) -> int | None:

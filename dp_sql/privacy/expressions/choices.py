@@ -102,7 +102,7 @@ def first(node: Node, scope: Scope) -> Value:
             if word != "coalesce":  # which compares nothing
                 sql = under(agree(node, value), value).sql
             chosen_sql = f"{word}({sql}, {other})"
-            return value._replace(sql=chosen_sql, origin=None, is_person=False, bound=bound)
+            return value.computed(chosen_sql)._replace(bound=bound)
     own = [scope.argument(one) for one in given]
     made, values = one_type(node, own, scope)
     if word == "nullif" and made.type != own[0].type:
@@ -116,7 +116,7 @@ def converted(node: Node, value: Value, scope: Scope) -> Value:
     if not kind:
         raise refuse(node, "A cast to this type is not supported here")
     if kind == "VARCHAR":
-        return text(node, value)._replace(origin=None, is_person=False)
+        return (found := text(node, value)).computed(found.sql)
     if value.type == "JSON":
         why = f"A JSON is cast to {kind} as a string here"
         raise refuse(node, why, f"Write TRY_CAST(json ->> 'key' AS {kind}).")

@@ -73,14 +73,14 @@ def _place(node: Node | None, missing: int) -> int:
 
 def _slice(node: Node, value: Value, low: int, high: int) -> Value:
     value = bounded(value) if value.type == "VARCHAR" else bounded_list("A slice", value, node)
-    return value._replace(sql=f"system.main.array_slice({value.sql}, {low}, {high})", origin=None)
+    return value.computed(f"system.main.array_slice({value.sql}, {low}, {high})")
 
 
 def _element(node: Node, value: Value, place: int) -> Value:
     word = "system.main.array_extract"
     if value.type == "VARCHAR":
         read = bounded(value)
-        return read._replace(sql=f"{word}({read.sql}, {place})", origin=None)
+        return read.computed(f"{word}({read.sql}, {place})")
     read = bounded_list("An element", value, node)
     return _own(f"{word}({read.sql}, {place})", value.type.removesuffix("[]"))
 

@@ -58,6 +58,10 @@ class Value(NamedTuple):
         part = part and (part[0], f"r{number}.{part[1]}")
         return self._replace(sql=sql, image=image, day_part=part, facts_of=sql)
 
+    def computed(self, sql: str) -> Value:
+        """Another value of the same type: no column, and not the privacy unit."""
+        return self._replace(sql=sql, origin=None, is_person=False)
+
     @property
     def has_facts(self) -> bool:
         """Whether `image`, `own_values`, `day_part` and `ends` are facts of this value."""
@@ -100,4 +104,4 @@ def bounded(value: Value, most_bytes: int = MAX_STRING) -> Value:
         fits, most = f"system.main.strlen({sql}) <= {MAX_TEXT_BYTES}", MAX_TEXT_BYTES
     if most is None:
         return value
-    return value._replace(sql=f"(CASE WHEN {fits} THEN {sql} END)", bound=most, origin=None)
+    return value.computed(f"(CASE WHEN {fits} THEN {sql} END)")._replace(bound=most)

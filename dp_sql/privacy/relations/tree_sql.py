@@ -62,7 +62,7 @@ from dp_sql.privacy.relations.tree import (
     is_plain,
     relations_in,
 )
-from dp_sql.sql.types import as_key, one_sign, same_bits, wider
+from dp_sql.sql.types import as_key, in_type, same_bits, wider
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
@@ -170,10 +170,10 @@ class _Writer:
             hint = "Make it a table (CREATE TABLE … AS …) and name that table."
             raise NotSupported(f"There is no table {table.name[-1]}. {why}", hint=hint)
         self.read.append((table.source, frozenset(() if table.function else (table.name,))))
-        sql = [one_sign(*column) for column in zip(table.columns, table.types, strict=True)]
+        sql = [in_type(*column) for column in zip(table.columns, table.types, strict=True)]
         listed = [f"{sql[i]} AS {names}c{i}" for i in sorted(need)]
         if table.person is not None:
-            person, _ = as_key(table.columns[table.person], table.types[table.person])
+            person, _ = as_key(sql[table.person], table.types[table.person])
             listed.insert(0, f"{person} AS {f'{names}p' if names else '__dp_person'}")
         return _Sql(f"SELECT {listed_sql(listed)} FROM {table.source}")
 
