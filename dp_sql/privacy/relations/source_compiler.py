@@ -321,11 +321,11 @@ class Compiler:
         """A SEMI or ANTI join: only the rows that have a match, or have none."""
         inner = From([self._part(join.this, source)._replace(number=0)])
         terms = conjuncts(join.args.get("on"))
-        equal = joins.correlated(terms, source, inner, self.scope, self.scope, beside=True)
+        match = joins.correlated(terms, source, inner, self.scope, self.scope, beside=True)
         for name in join.args.get("using") or []:
             column = exp.column(name.name)
-            equal.append(joins.alike(source.column(column), inner.column(column), source))
-        found = joins.has_match(join, source, inner, equal, self.tables).sql
+            match.equal.append(joins.alike(source.column(column), inner.column(column), source))
+        found = joins.has_match(join, source, inner, match, self.tables).sql
         source.where.append(f"(NOT {found})" if anti else found)
 
     def where(self, tree: Node, source: From) -> None:
@@ -346,7 +346,7 @@ class Compiler:
             rows = self.query(query)
             if not rows.private:
                 return None
-            return joins.among(query, value, rows, source, self.tables)
+            return joins.among(query, value, rows, source, self.scope(source), self.tables)
         only(query, {"expressions", "from_", "joins", "where", "with_"})
         listed = (exp.Star, exp.Literal, exp.Null, exp.Column)
         if not isinstance(query, exp.Select) or not all(
@@ -357,8 +357,8 @@ class Compiler:
         inner = compiler.from_clause(query)
         scopes = (compiler.scope, compiler._where_scope)
         columns = replace(source, aliases={})  # without the aliases
-        equal = joins.correlated(where_terms(query), columns, inner, *scopes)
-        return joins.has_match(query, source, inner, equal, self.tables)
+        match = joins.correlated(where_terms(query), columns, inner, *scopes)
+        return joins.has_match(query, source, inner, match, self.tables)
 
     def _public_column(self, query: Node) -> Rows:
         rows = self.query(query)

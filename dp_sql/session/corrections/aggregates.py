@@ -42,16 +42,17 @@ def read_directly(
     names = frozenset(called(tokens))
     kinds = functions.function_kinds(names) if names else {}
     aggregates = {one for one in names if "aggregate" in kinds.get(one, ())}
-    missing = without_dp_function(tokens, aggregates)
-    why = f"There is no DP function for {missing[0]}. " if missing else ""
-    if {one.upper() for one in missing} & SPREADS:
-        why += f"{OF_SPREADS} "
-    if not missing and not has_aggregates(tokens, aggregates):
-        why = "Rows are not released, only answers about them. "
-    at = next((t for t in tokens if t.name and folded(t.name) == folded(name)), tokens[0])
+    missing, why = without_dp_function(tokens, aggregates), ""
     candidates = [] if missing == ["columns"] else [
         *with_dp_functions(tokens, epsilon, private, aggregates)
     ]  # fmt: skip
+    if missing and not candidates:
+        why = f"There is no DP function for {missing[0]}. "
+        if {one.upper() for one in missing} & SPREADS:
+            why += f"{OF_SPREADS} "
+    if not missing and not has_aggregates(tokens, aggregates):
+        why = "Rows are not released, only answers about them. "
+    at = next((t for t in tokens if t.name and folded(t.name) == folded(name)), tokens[0])
     return at.error(
         NotPrivate, f"{name} is private: it can be read only through DP functions.",
         f"{why}{THE_FUNCTIONS} DESCRIBE {name} shows the columns.", candidates,

@@ -234,7 +234,7 @@ def _regions(tokens: Sequence[Token]) -> Iterator[str]:
             around.append(region)
             name = folded(before.name or "")
             if (name in _ASKS or name.startswith("dp_")) and before.upper not in _NO_NAMES:
-                region = "call" if region in {"list", "call", "order"} else region
+                region = "call" if region in {"list", "call", "order", "condition"} else region
             if before.upper == "FILTER":  # WHERE may be left out in it
                 region = "condition"
             continue
