@@ -90,6 +90,9 @@ MATCHED = [
     "SELECT r.title FROM ratings r WHERE EXISTS (SELECT 1 FROM visits v WHERE v.visitor = r.user_id AND EXISTS (SELECT 1 FROM pages p WHERE p.page = v.page))",
     "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id AND o.order_id > r.score)",
     "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id AND r.score > 1)",
+    "SELECT user_id, EXISTS (SELECT 1 FROM orders o WHERE o.buyer = user_id) AS x FROM ratings",
+    "SELECT DISTINCT user_id, CASE WHEN user_id IN (SELECT buyer FROM orders WHERE cost > 1) THEN title END AS t, NOT EXISTS (SELECT 1 FROM visits v "
+    "WHERE v.visitor = r.user_id AND v.t >= r.score) OR flag AS x FROM ratings r WHERE user_id IN (SELECT buyer FROM orders)",
     "SELECT r.title FROM ratings r WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.visitor = r.user_id AND v.seen BETWEEN r.day AND r.day + INTERVAL 30 DAY) OR flag",
     "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM ratings s WHERE s.user_id = r.user_id AND s.score > r.score) AND NOT EXISTS "
     "(SELECT 1 FROM catalog c WHERE c.year < r.score)",
@@ -250,7 +253,6 @@ REFUSED = [
     "SELECT r.title FROM ratings r, orders o WHERE r.user_id = o.buyer OR o.cost > 0",
     "SELECT r.title FROM ratings r, orders o WHERE r.user_id = 1 AND o.buyer = 1",
     "SELECT title FROM ratings SEMI JOIN orders USING (title)",
-    "SELECT EXISTS (SELECT 1 FROM orders o WHERE o.buyer = user_id) AS x FROM ratings",
     "SELECT title FROM catalog LEFT JOIN ratings USING (title)",
     "SELECT * FROM ratings r RIGHT JOIN visits v ON r.user_id = v.visitor",
     "WITH RECURSIVE w AS (FROM ratings) FROM w",

@@ -148,6 +148,8 @@ class Compiler:
         if has_windows(tree):
             tree, source, scope = windowed(tree, source, compiler.scope)
             put_aliases(tree, source, scope)
+        else:
+            scope = compiler._where_scope(source)
         names, values = projections(tree, source, scope)
         if any(value.is_unnested for value in values):
             source, values = joins.unnested(tree, source, values)
@@ -335,7 +337,8 @@ class Compiler:
             source.where += conditions(clause.this, self._where_scope(source))
 
     def _where_scope(self, source: From) -> Scope:
-        return self.scope(source)._replace(matched=partial(self._matched, source))
+        # An expression may be compiled more than once.
+        return self.scope(source)._replace(matched=cache(partial(self._matched, source)))
 
     def _matched(self, source: From, query: Node, value: Value | None) -> Value | None:
         """Whether a row has a match in a query; None for a value IN public rows."""
@@ -364,7 +367,8 @@ class Compiler:
         rows = self.query(query)
         if rows.private or len(rows.values) != 1:
             why = "IN (SELECT …) must select one column, from public tables only"
-            raise refuse(query, why, ALLOWED)
+            hint = "Over people's rows it is supported in WHERE, and in the list of a subquery."
+            raise refuse(query, why, hint if rows.private else ALLOWED)
         return rows
 
     def scope(self, source: From) -> Scope:
