@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.session.corrections.aggregate_calls import (
+    OF_ROWS,
     OF_SPREADS,
     SPREADS,
     Aggregated,
@@ -50,6 +51,8 @@ def read_directly(
         why = f"There is no DP function for {missing[0]}. "
         if {one.upper() for one in missing} & SPREADS:
             why += f"{OF_SPREADS} "
+    if {one.upper() for one in called(tokens)} & OF_ROWS:
+        why = "DP_TOPK lists the items that the most people have, and not those of the most rows. "
     if not missing and not has_aggregates(tokens, aggregates):
         why = "Rows are not released, only answers about them. "
     at = next((t for t in tokens if t.name and folded(t.name) == folded(name)), tokens[0])
