@@ -199,6 +199,12 @@ def test_what_is_not_released_is_said(
         session.sql(f"SELECT {asked}")
 
 
+def test_a_parameter_is_no_reason_to_refuse_dp_functions(session: dp_sql.AnalystSession) -> None:
+    with pytest.raises(QueryError) as refused:
+        session.sql("SELECT count(*) FROM events WHERE kind = ?", params=[1])
+    assert "refused, too" not in str(refused.value)
+
+
 def test_a_join_of_private_tables_is_proposed_on_the_person_too(
     session: dp_sql.AnalystSession,
 ) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from dp_sql.errors import ArgumentError, QueryError
+from dp_sql.errors import ArgumentError, NotPrivate, NotSupported, QueryError
 from dp_sql.privacy.refusals import PER_PERSON
 from dp_sql.session.corrections.duckdb_errors import THE_FUNCTIONS
 from dp_sql.session.corrections.examples import OF_GROUPS, examples, left_out
@@ -97,8 +97,10 @@ def propose(
 
     def watched(text: str) -> Exception | None:
         wrong = attempt(text)
-        is_whole = not isinstance(wrong, ArgumentError)  # no argument would help
-        if isinstance(wrong, QueryError) and (is_whole or not wrong.instead):
+        # Where it is an argument that is wrong, another may help; a parameter has no value here.
+        is_last = isinstance(wrong, NotPrivate | NotSupported)
+        is_last |= isinstance(wrong, ArgumentError) and not wrong.instead
+        if isinstance(wrong, QueryError) and is_last:
             reasons.append(" ".join(filter(None, [wrong.message, wrong.hint])))
         return wrong
 
