@@ -21,8 +21,9 @@ from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
 
 # The likeliest first: a table may have a customer_id and an employee_id.
 _PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", "subscriber",
-           "student", "participant", "respondent", "passenger", "visitor", "guest", "reviewer",
-           "rater", "author", "household", "account", "profile", "employee")  # fmt: skip
+           "student", "pupil", "participant", "respondent", "passenger", "rider", "visitor",
+           "guest", "reviewer", "rater", "author", "household", "account", "profile", "employee",
+           "driver", "worker", "resident", "donor", "voter", "device")  # fmt: skip
 _IDENTIFYING = ("name", "mail", "phone", "address", "street", "handle", "login")
 _GUESSED = "check this: does it identify the person?"
 _IDS = ("id", "key", "no", "nr", "number", "uuid", "guid")
@@ -163,7 +164,7 @@ def _by_name(table: Listed) -> tuple[Way, ...]:
 
 def _by_bare_name(table: Listed) -> Iterator[Way]:
     """Strings that are called customer and the like: names, perhaps, which may not identify."""
-    words = {*_PEOPLE} - {"author", "account", "profile"}  # which things have
+    words = {*_PEOPLE} - {"author", "account", "profile", "device"}  # which things have
     for name, kind in table.columns:
         if folded(name) in words and family(kind) == "VARCHAR":
             yield Way(name, None, _GUESSED)

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
 from dp_sql.sql.grid import seconds_of
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.types import BINARY_TYPES, family
 
 WAY_OUT = (
@@ -97,10 +97,32 @@ def other_form(node: Node) -> Refused | None:
     return refuse(node, f"{name} is not supported in the source of a DP call", _FORMS[name])
 
 
+def exact_cast(text: str, kind: str) -> str:
+    """An expression as a number that can be added up: of a float, four decimals or a whole number.
+
+    >>> exact_cast("floor(x / 50) * 50", "DOUBLE")
+    'TRY_CAST(floor(x / 50) * 50 AS BIGINT)'
+    """
+    number = "DECIMAL(18, 4)" if family(kind) in BINARY_TYPES else "DECIMAL(18, 2)"
+    tree = projection(text) if family(kind) in BINARY_TYPES else None
+    if tree is not None and _is_whole(tree):
+        number = "BIGINT"
+    return f"TRY_CAST({text} AS {number})"
+
+
+def _is_whole(node: Node) -> bool:
+    if isinstance(node, exp.Floor | exp.Ceil | exp.Round):
+        places = node.args.get("decimals")
+        return places is None or isinstance(places, exp.Neg)
+    if isinstance(node, exp.Mul | exp.Add | exp.Sub):
+        return _is_whole(node.this) and _is_whole(node.expression)
+    return node.is_int or (isinstance(node, exp.Paren | exp.Neg) and _is_whole(node.this))
+
+
 def no_amount(name: str, kind: str) -> ArgumentError:
     """The refusal of an item that is neither an integer nor a decimal."""
     why = "; sums of floating-point numbers are rounded" if family(kind) in BINARY_TYPES else ""
-    hint = f"Cast it first: TRY_CAST({name} AS DECIMAL(18, 2))."
+    hint = f"Cast it first: {exact_cast(name, kind)}."
     if family(kind) == "VARCHAR":
         hint = f"If it holds numbers, write TRY_CAST({name} AS DECIMAL(18, 2))."
     if family(kind) == "BOOLEAN":
@@ -134,5 +156,5 @@ def inexact(what: str, name: str, kind: str) -> ArgumentError:
     return ArgumentError(
         f"The {what} {name} has type {kind}, whose equality is not exact: rounding or NaN would "
         "decide what counts as the same.",
-        hint=f"Cast it first: TRY_CAST({name} AS DECIMAL(18, 2)), or CAST({name} AS VARCHAR).",
+        hint=f"Cast it first: {exact_cast(name, kind)}, or CAST({name} AS VARCHAR).",
     )

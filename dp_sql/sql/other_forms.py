@@ -23,6 +23,9 @@ _FORMS = (  # compiled with the first error
     (rf"\blast\({_ONE}\s+ORDER\s+BY\s+(\w+)(?:\s+ASC)?\s*\)", r"arg_max(\1, \2)"),
     (rf"\bfirst\({_ONE}\s+ORDER\s+BY\s+(\w+)\s+DESC\s*\)", r"arg_max(\1, \2)"),
     (rf"\blast\({_ONE}\s+ORDER\s+BY\s+(\w+)\s+DESC\s*\)", r"arg_min(\1, \2)"),
+    # Any value is the least; a float is added up with four decimals.
+    (rf"\bany_value\({_ONE}\)", r"min(\1)"),
+    (rf"\b(sum|avg)\((?!TRY_CAST){_ONE}\)", r"\1(TRY_CAST(\2 AS DECIMAL(18, 4)))"),
     # A part of a JSON is cast as a string.
     (r"\b(?:TRY_)?CAST\(\s*json_extract\(", "TRY_CAST(json_extract_string("),
     (rf"\bjson_extract\({_ONE},\s*('[^']*')\)\s*::\s*(\w+)",

@@ -147,6 +147,13 @@ def test_a_number_that_is_called_person_is_one_and_a_string_may_be() -> None:
     assert '# tables = ["books"]' in text
 
 
+def test_riders_come_before_drivers_and_devices_may_be_people() -> None:
+    text = drafted("CREATE TABLE rides (driver_id INTEGER, rider_id INTEGER);"
+                   "CREATE TABLE events (device_id UUID); CREATE TABLE views (url TEXT, device TEXT)")  # fmt: skip
+    assert [*re.findall(r'^privacy_unit = "(\w+)"', text, re.M)] == ["device_id", "rider_id"]
+    assert '# tables = ["views"]' in text
+
+
 def test_no_example_shows_what_identifies_people() -> None:
     text = drafted("CREATE TABLE users (id INTEGER PRIMARY KEY, email TEXT, last_name TEXT)")
     assert '# "ratings.title" = ["value 1", "value 2"]' in text

@@ -131,7 +131,7 @@ class Writer:
         both = [(c, d) for c in rel.cols for d in other.cols if c.type == d.type and c is not a]
         if both and self.chance(30):
             c, d = self.draw(st.sampled_from(both))
-            more += f" AND {rel.alias}.{c.name} = m.{d.name}"
+            more += f" AND {rel.alias}.{c.name} {self.one(['=', '=', '<', '>=', '<>'])} m.{d.name}"
         no, at = self.one(["", "NOT "]), f"{rel.alias}.{a.name}"
         if self.chance(40) and f"{rel.alias}." not in more:
             more = more.replace(" AND", " WHERE", 1)

@@ -161,7 +161,7 @@ def test_a_float_is_cast_wherever_it_is_the_key(
     asked = f"SELECT # AS k, {rest} GROUP BY #{tail}".replace("#", key)
     with pytest.raises(ArgumentError, match="whose equality is not exact") as refused:
         analyst.sql(asked)
-    cast = f"TRY_CAST({key} AS DECIMAL(18, 2))"
+    cast = f"TRY_CAST({key} AS {'BIGINT' if key[:5] == 'floor' else 'DECIMAL(18, 4)'})"
     assert not refused.value.asks_other
     assert refused.value.suggestion == proposed.format(rest).replace("@", cast)
 
@@ -353,6 +353,10 @@ def test_groups_of_a_truncated_date_are_proposed_as_a_series(
         ("time_bucket(INTERVAL '1 day', day)", "day > today() - 7", "date_trunc('day', current_date - 7), current_date, INTERVAL 1 DAY"),
         ("year(day)", "day BETWEEN '2023-12-30' AND '2024-01-02'", "range(2023, 2025)"),
         ("day + 3", "day BETWEEN '2025-12-30' AND '2026-01-02'", "DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY"),
+        ("strftime(day, '%Y-%m')", "day >= '2024-01-03' AND day < '2024-03-01'", "(SELECT DISTINCT strftime(d::DATE, '%Y-%m') FROM generate_series(DATE '2024-01-01', DATE '2024-02-01', INTERVAL 1 MONTH) AS t(d)"),
+        ("year(seen.day) * 100 + month(seen.day)", "day::DATE = '2024-02-03'", "DATE '2024-02-01', DATE '2024-02-01', INTERVAL 1 MONTH) AS t(d)"),
+        ("month(day + 1) + 0", "day BETWEEN '2023-12-31' AND '2024-01-31' OR region = 'north'", "DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY) AS t(d)"),
+        ("time_bucket(INTERVAL '15 minutes', day::TIMESTAMP)", "day::DATE = '2024-02-03'", "TIMESTAMP '2024-02-03 00:00:00', TIMESTAMP '2024-02-03 23:59:59', INTERVAL 15 MINUTE) AS t(d)"),
         ("day", "day > '2025-03-01' OR region = 'north'", "DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY"),
     ],
 )  # fmt: skip

@@ -105,16 +105,16 @@ def any_match(patch: pytest.MonkeyPatch) -> None:
     any_join(patch)
     right = joins.has_match
 
-    def wrong(node: Any, outer: Any, inner: Any, equal: Any, tables: Any) -> Value:
-        return right(
-            node, outer, inner, [(a._replace(is_person=False), b) for a, b in equal], tables
-        )
+    def wrong(node: Any, outer: Any, inner: Any, match: Any, tables: Any) -> Value:
+        equal = [(a._replace(is_person=False), b) for a, b in match.equal]
+        return right(node, outer, inner, match._replace(equal=equal), tables)
 
     def of_all(self: Compiler, source: Any, query: Any, value: Any) -> Value:
         if value is None:
             return right_matched(self, source, query, value)
         inner = source_compiler.From([source_compiler.FromPart((), 0, self.query(query.this))])
-        return wrong(query, source, inner, [(value, inner.parts[0].value(0))], self.tables)
+        match = joins.Match([(value, inner.parts[0].value(0))], (), self.scope(source), bool)
+        return wrong(query, source, inner, match, self.tables)
 
     right_matched = Compiler._matched
     patch.setattr(joins, "has_match", wrong)

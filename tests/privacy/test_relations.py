@@ -88,6 +88,15 @@ MATCHED = [
     "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM catalog c WHERE c.title = r.title AND year > 1900) OR score = 2",
     "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM visits v WHERE v.visitor = r.user_id AND v.t = r.score)",
     "SELECT r.title FROM ratings r WHERE EXISTS (SELECT 1 FROM visits v WHERE v.visitor = r.user_id AND EXISTS (SELECT 1 FROM pages p WHERE p.page = v.page))",
+    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id AND o.order_id > r.score)",
+    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id AND r.score > 1)",
+    "SELECT user_id, EXISTS (SELECT 1 FROM orders o WHERE o.buyer = user_id) AS x FROM ratings",
+    "SELECT DISTINCT user_id, CASE WHEN user_id IN (SELECT buyer FROM orders WHERE cost > 1) THEN title END AS t, NOT EXISTS (SELECT 1 FROM visits v "
+    "WHERE v.visitor = r.user_id AND v.t >= r.score) OR flag AS x FROM ratings r WHERE user_id IN (SELECT buyer FROM orders)",
+    "SELECT r.title FROM ratings r WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.visitor = r.user_id AND v.seen BETWEEN r.day AND r.day + INTERVAL 30 DAY) OR flag",
+    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM ratings s WHERE s.user_id = r.user_id AND s.score > r.score) AND NOT EXISTS "
+    "(SELECT 1 FROM catalog c WHERE c.year < r.score)",
+    "SELECT r.title FROM ratings r ANTI JOIN orders o ON r.user_id = o.buyer AND o.cost > r.price",
     "SELECT r.title FROM ratings r SEMI JOIN orders o ON r.user_id = o.buyer AND o.cost > 0",
     "SELECT * FROM ratings ANTI JOIN catalog USING (title) JOIN orders ON user_id = buyer",
     "SELECT l.title FROM ratings r LEFT JOIN orders l ON r.user_id = l.buyer ANTI JOIN items i ON i.order_id = l.order_id AND i.title = r.title "
@@ -144,6 +153,14 @@ MATCHED += [
     "WINDOW w AS (PARTITION BY user_id, flag)",
     "SELECT user_id, score, sum(score) OVER (PARTITION BY user_id ORDER BY score) AS so_far, count(title) OVER (PARTITION BY user_id) AS n "
     "FROM (SELECT DISTINCT user_id, score, title FROM ratings WHERE title IS NOT NULL AND score IS NOT NULL) QUALIFY so_far > 1",
+    "SELECT user_id, score, avg(score) OVER (PARTITION BY user_id) AS m, sum(score) OVER (PARTITION BY user_id ORDER BY score, title ROWS BETWEEN "
+    "2 PRECEDING AND CURRENT ROW) AS s, last_value(title) OVER (PARTITION BY user_id ORDER BY title RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED "
+    "FOLLOWING) AS t FROM (SELECT DISTINCT user_id, score, title FROM ratings)",
+    "SELECT r.user_id, o.title, row_number() OVER (PARTITION BY r.user_id ORDER BY o.title) AS n FROM (SELECT DISTINCT user_id, title AS t FROM ratings) r JOIN "
+    "(SELECT DISTINCT buyer, title FROM orders) o ON r.user_id = o.buyer AND r.t <> o.title QUALIFY n = 1",
+    "SELECT *, lag(c.year) OVER (PARTITION BY r.user_id ORDER BY c.year, r.title) AS y FROM (SELECT DISTINCT user_id, title FROM ratings) r LEFT JOIN "
+    "(SELECT DISTINCT title, year FROM catalog) c USING (title)",
+    "SELECT o.person, x, count(*) OVER (PARTITION BY o.person, x) AS n FROM odd o, unnest(o.l) AS t(x)",
     "SELECT name, lag(title) OVER (PARTITION BY name ORDER BY title) AS t, min(title) OVER (PARTITION BY name) AS m FROM accounts",
     "SELECT DISTINCT name, t FROM (SELECT name, first_value(title) OVER (PARTITION BY name ORDER BY title DESC) AS t FROM accounts)",
     "SELECT a.name, o FROM (SELECT name, lag(title) OVER (PARTITION BY name ORDER BY title) AS t FROM accounts) a JOIN (SELECT name, title AS o "
@@ -228,8 +245,6 @@ REFUSED = [
     "SELECT page FROM visits WHERE user_id IN (SELECT user_id FROM ratings)",
     "SELECT title FROM ratings r WHERE EXISTS (SELECT count(*) FROM orders o WHERE o.buyer = r.user_id)",
     "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id LIMIT 1)",
-    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id AND o.order_id > r.score)",
-    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id AND r.score > 1)",
     "SELECT r.title FROM ratings r LEFT JOIN visits v ON r.user_id = v.visitor WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = v.visitor)",
     "SELECT title FROM ratings WHERE title IN (SELECT title FROM catalog c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.title = c.title))",
     "SELECT c.title FROM catalog c SEMI JOIN ratings r ON c.user_id = r.user_id JOIN ratings q ON c.title = q.title",
@@ -238,7 +253,6 @@ REFUSED = [
     "SELECT r.title FROM ratings r, orders o WHERE r.user_id = o.buyer OR o.cost > 0",
     "SELECT r.title FROM ratings r, orders o WHERE r.user_id = 1 AND o.buyer = 1",
     "SELECT title FROM ratings SEMI JOIN orders USING (title)",
-    "SELECT EXISTS (SELECT 1 FROM orders o WHERE o.buyer = user_id) AS x FROM ratings",
     "SELECT title FROM catalog LEFT JOIN ratings USING (title)",
     "SELECT * FROM ratings r RIGHT JOIN visits v ON r.user_id = v.visitor",
     "WITH RECURSIVE w AS (FROM ratings) FROM w",

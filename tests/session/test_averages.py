@@ -223,7 +223,9 @@ def test_what_is_no_integer_or_decimal_is_refused_with_a_cast_that_works(
     query = f"SELECT DP_AVG({item}, epsilon := 9000, privacy_unit := user_id) FROM bought"
     with pytest.raises(ArgumentError, match=why) as raised:
         owner.sql(query)
-    assert raised.value.suggestion == query.replace(item, f"TRY_CAST({item} AS DECIMAL(18, 2))")
+    assert raised.value.suggestion == query.replace(
+        item, f"TRY_CAST({item} AS DECIMAL(18, {4 if item == 'rate' else 2}))"
+    )
     assert len(owner.receipts) == before
     assert owner.sql(raised.value.suggestion).fetchall()
 

@@ -34,8 +34,10 @@ HINTS = {
     "SELECT DP_COUNT(*, epsilon := 1) FROM users WHERE is_new = 'yes'": "Write TRUE or FALSE.",
     "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE kind > getvariable('k')": "params",
     "SET VARIABLE k = 3": "params",
-    "SELECT DP_COUNT(*, epsilon := 1) FROM events e WHERE EXISTS (SELECT 1 FROM events f WHERE f.user_id = e.user_id AND f.ts > e.ts)":
-        "lead(day) OVER",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, last_value(kind) OVER (PARTITION BY user_id ORDER BY ts) AS k FROM events) WHERE k = 1":
+        "first_value with ORDER BY … DESC",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, sum(kind) OVER (PARTITION BY user_id ORDER BY ts RANGE BETWEEN 2 PRECEDING AND CURRENT ROW) "
+    "AS k FROM events) WHERE k = 1": "ROWS BETWEEN 6 PRECEDING",
     "SET memory_limit = '1GB'": "For example: SELECT DP_COUNT(*",
     "PIVOT (SELECT kind, DP_COUNT(*, epsilon := 1, groups := [1]) AS n FROM events GROUP BY kind) ON kind USING first(n)":
         "PIVOT (first(n) FOR region IN",
@@ -183,15 +185,24 @@ def test_the_caret_is_under_the_word(session: dp_sql.AnalystSession, text: str, 
 
 
 @pytest.mark.parametrize(("asked", "said"), [
-    ("stddev(kind)", "There is no DP function for stddev."),
-    ("max(kind)", "one person's, so it is not released"),
-    ("*", "Rows are not released"),
+    ("stddev(kind) FROM events", "There is no DP function for stddev."),
+    ("max(kind) FROM events", "one person's, so it is not released"),
+    ("* FROM events", "Rows are not released"),
+    ("count(*) FROM (SELECT user_id, ntile(4) OVER (PARTITION BY user_id ORDER BY ts) AS n FROM events) WHERE n = 1",
+     "With DP functions it would be refused, too: The supported window functions are"),
+    ("avg(n) FROM (SELECT user_id, median(kind) AS n FROM events GROUP BY user_id)", "A source may only use count"),
 ])  # fmt: skip
 def test_what_is_not_released_is_said(
     session: dp_sql.AnalystSession, asked: str, said: str
 ) -> None:
     with pytest.raises(QueryError, match=said):
-        session.sql(f"SELECT {asked} FROM events")
+        session.sql(f"SELECT {asked}")
+
+
+def test_a_parameter_is_no_reason_to_refuse_dp_functions(session: dp_sql.AnalystSession) -> None:
+    with pytest.raises(QueryError) as refused:
+        session.sql("SELECT count(*) FROM events WHERE kind = ?", params=[1])
+    assert "refused, too" not in str(refused.value)
 
 
 def test_a_join_of_private_tables_is_proposed_on_the_person_too(

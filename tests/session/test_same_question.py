@@ -218,7 +218,7 @@ def test_a_long_statement_is_corrected_where_little_is_added(analyst: dp_sql.Ses
     groups = f"(SELECT region FROM regions WHERE region_id IN ({', '.join(map(str, range(600)))}))"
     query = "SELECT note, DP_SUM({}, epsilon := 1, groups := {}, max_groups_contributed := 1) FROM orders GROUP BY note"
     error = told(analyst, query.format("total::DOUBLE", groups))
-    assert error.suggestion == query.format("TRY_CAST(total::DOUBLE AS DECIMAL(18, 2))", groups)
+    assert error.suggestion == query.format("TRY_CAST(total::DOUBLE AS DECIMAL(18, 4))", groups)
 
 
 def test_a_filter_without_where_keeps_its_condition(analyst: dp_sql.Session) -> None:

@@ -187,7 +187,7 @@ def test_what_is_no_exact_number_is_refused_with_a_cast_that_works(
         with pytest.raises(ArgumentError) as caught:
             session.sql(f"SELECT DP_SUM({item}, epsilon := 1{person}) FROM other")
         proposed = caught.value.suggestion
-        assert "AS DECIMAL(18, 2))" in proposed
+        assert f"AS DECIMAL(18, {2 if item == 's' else 4}))" in proposed
         assert session.sql(proposed).fetchall()
     with pytest.raises(ArgumentError, match="d has type DATE"):
         analyst.sql("SELECT DP_SUM(d, epsilon := 1) FROM other")

@@ -27,6 +27,7 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of
 from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import (
+    BINARY_TYPES,
     DATED,
     EXACT_TYPES,
     INTEGER_RANGES,
@@ -336,11 +337,20 @@ def _string(name: str, kind: str, value: Value, node: Node) -> Value:
     return bounded(value)
 
 
-def bounded_list(name: str, value: Value, node: Node) -> Value:
-    """A list as functions read it: NULL where it is too long."""
+_ELEMENTS = {"VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL", *BINARY_TYPES, *UP_TO_64_BITS}
+
+
+def bounded_list(name: str, value: Value, node: Node, *, compared: bool = True) -> Value:
+    """A list as functions read it: NULL where it is too long.
+
+    compared: whether its elements are, so that equal ones must be the same.
+    """
     kind = value.type.removesuffix("[]")
-    if kind == value.type or kind not in {"VARCHAR", *UP_TO_64_BITS}:
-        raise refuse(node, f"{name} takes a list of strings or of integers here, not {value.type}")
+    kinds, shown = {"VARCHAR", *UP_TO_64_BITS}, "strings or of integers"
+    if not compared:
+        kinds, shown = _ELEMENTS, "strings, numbers, dates or booleans"
+    if kind == value.type or family(kind) not in kinds:
+        raise refuse(node, f"{name} takes a list of {shown} here, not {value.type}")
     fits = f"system.main.len({value.sql}) <= {MAX_TEXT_BYTES}"
     return value.computed(f"(CASE WHEN {fits} THEN {value.sql} END)")
 

@@ -81,7 +81,7 @@ def _element(node: Node, value: Value, place: int) -> Value:
     if value.type == "VARCHAR":
         read = bounded(value)
         return read.computed(f"{word}({read.sql}, {place})")
-    read = bounded_list("An element", value, node)
+    read = bounded_list("An element", value, node, compared=False)
     return _own(f"{word}({read.sql}, {place})", value.type.removesuffix("[]"))
 
 

@@ -21,7 +21,15 @@ from dp_sql.sql.formatting import full_name, literal, quote, shown_name
 from dp_sql.sql.given import PublicSet
 from dp_sql.sql.sqlglot_tree import projection
 from dp_sql.sql.tokens import folded, tokenize
-from dp_sql.sql.types import INTEGER_RANGES, can_be, can_be_written, exact, family, lost
+from dp_sql.sql.types import (
+    INTEGER_RANGES,
+    UP_TO_64_BITS,
+    can_be,
+    can_be_written,
+    exact,
+    family,
+    lost,
+)
 
 _STRING, _INTEGER = re.compile(r"'(?:[^'\0]|'')*'"), re.compile(r"-?[0-9]{1,39}", re.ASCII)
 _NO_TYPE = '"NULL"'  # DuckDB's name for the type of a list that is empty or holds only NULL
@@ -242,6 +250,22 @@ def example_list(item_type: str, size: int) -> str:
         return _EXAMPLES[kind]
     shown = "'value {}'" if kind in {"VARCHAR", "ENUM"} else "{}"
     return f"[{', '.join(shown.format(i) for i in range(1, size + 1))}]"
+
+
+_BINS = re.compile(r"(?:\*\s*([1-9]\d{0,8})|,\s*-\s*([1-9])\s*\))(?:\s+AS\s+\w+\s*\))?", re.I)
+
+
+def example_bins(key: str, item_type: str) -> str:
+    """Values of a key that is a whole number, as an example; of bins, the first ten.
+
+    >>> example_bins("floor(x / 50) * 50", "BIGINT")
+    'range(0, 500, 50)'
+    """
+    found = _BINS.search(key)
+    width = int(found[1] or 10 ** int(found[2])) if found and found.end() == len(key) else 0
+    if family(item_type) not in UP_TO_64_BITS and not (width and family(item_type) == "DECIMAL"):
+        return ""
+    return f"range(0, {10 * width}, {width})" if width else "range(11)"
 
 
 class OwnValues(NamedTuple):

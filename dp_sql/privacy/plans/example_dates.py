@@ -1,4 +1,4 @@
-"""Days, months and other dates as groups: those between bounds of WHERE, or else of 2024. Pure."""
+"""Dates, and what is computed from them, as groups: between bounds of WHERE, or of 2024. Pure."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ _TRUNCATED = re.compile(
     re.I,
 )
 _YEAR = re.compile(r"(?:date_?part\s*\(\s*'|extract\s*\(\s*)?year\b", re.I)
+_WHOLE = re.compile(r"(?:cast\s*\()?\w+\s*\([^()]*\)(?:\s+as\s+\w+\s*\))?(?:\s*::\s*\w+)?", re.I)
+_PARTS_OF = {  # the words of parts of a time, the finest first
+    "hour": r"hour|minute|second|epoch|(?-i:%[HIMSp])",
+    "day": r"day|dow|doy|week|(?-i:%[aAdejuwUVWGx])",
+    "month": r"month|quarter|(?-i:%[mbB])",
+    "year": r"year|(?-i:%[Yy])",
+}
 _NOW = (exp.CurrentDate, exp.CurrentTimestamp)
 _TRUNCATIONS = (exp.TimestampTrunc, exp.DateTrunc, exp.DateBin, exp.Year, exp.Extract, exp.Date)
 _PARTS = (exp.Column, exp.Identifier, exp.Cast, exp.DataType, exp.Paren, exp.Literal, exp.Var)
@@ -41,15 +48,16 @@ class Dates(NamedTuple):
     bounded: bool = True
 
 
-def date_groups(key: str, kind: str, of_days: bool, condition: str | None) -> Dates | None:
-    """Groups for a key of this type that is a date, a truncated one or a year; None for others.
+def date_groups(key: str, kind: str, column: str, condition: str | None) -> Dates | None:
+    """Groups for a key of this type that is a date or computed from one; None for others.
 
-    of_days: whether the key is or reads a column of DATEs. condition: WHERE without the word.
+    column: the type of the column that the key is or reads. condition: WHERE without the word.
     """
-    found, is_year = _TRUNCATED.match(key), bool(_YEAR.match(key)) and "(" in key
+    of_days, is_call = column == "DATE", _WHOLE.fullmatch(key)
+    found, is_year = _TRUNCATED.match(key), bool(_YEAR.match(key)) and bool(is_call)
     unit = (found[1] or found[2]).lower() if found else "year" if is_year else "day"
     if unit not in _UNITS or not (found or is_year or kind == "DATE"):
-        return None
+        return _computed(key, column, condition) if column.startswith(("DATE", "TIMES")) else None
     low, high = _bounds(key, of_days, condition)
     asked = low is not None and high is not None
     if is_year:
@@ -63,6 +71,46 @@ def date_groups(key: str, kind: str, of_days: bool, condition: str | None) -> Da
         first = _written(low, unit)
         end = "current_date" if high is None else _written(high, unit)
     return Dates(f"(FROM generate_series({first}, {end}, INTERVAL {step}))", asked, low is not None)
+
+
+def _computed(key: str, column: str, condition: str | None) -> Dates | None:
+    """What a key makes of each moment of a series, in place of the column that it reads."""
+    tree, edits = projection(key), set()
+    nodes = [] if tree is None else [*tree.find_all(exp.Column)]
+    is_moved = any(isinstance(node.parent, exp.Binary | exp.AtTimeZone) for node in nodes)
+    for node in nodes:
+        first, last = node.parts[0].meta, node.parts[-1].meta
+        if "start" not in first or "end" not in last:
+            return None
+        edits.add((first["start"] - len("SELECT "), last["end"] + 1 - len("SELECT ")))
+    names = {key[start:stop] for start, stop in edits}
+    if len(names) != 1:
+        return None
+    cast = {"DATE": "::DATE", "TIMESTAMP WITH TIME ZONE": "::TIMESTAMPTZ"}.get(column, "")
+    expression = key
+    for start, stop in sorted(edits, reverse=True):
+        expression = f"{expression[:start]}d{cast}{expression[stop:]}"
+    parts = ("hour", "day") if is_moved else _PARTS_OF
+    unit = next((unit for unit in parts if re.search(_PARTS_OF[unit], expression, re.I)), "day")
+    last_one, step = _UNITS[unit]
+    if found := re.search(r"interval\s+'?(\d+)'?\s*(second|minute|hour)s?", key, re.I):
+        step = f"{found[1]} {found[2].upper()}"
+    low, high = _bounds(names.pop(), column == "DATE", condition)
+    begin, end = _literal(_FIRST, unit), _literal(last_one, unit)
+    is_long = unit == "hour" and not (
+        isinstance(low, datetime) and isinstance(high, datetime) and high - low < timedelta(32)
+    )
+    bounded = low is not None and not is_long
+    if low is not None and not is_long:
+        begin, end = _written(low, unit), "current_date" if high is None else _written(high, unit)
+        if unit == "hour" and isinstance(high, datetime):
+            end = f"TIMESTAMP '{high:%Y-%m-%d %H:%M:%S}'"
+    series = f"generate_series({begin}, {end}, INTERVAL {step})"
+    return Dates(
+        f"(SELECT DISTINCT {expression} FROM {series} AS t(d))",
+        bounded and high is not None and not is_moved,
+        bounded,
+    )
 
 
 def _written(bound: datetime | str, unit: str) -> str:
@@ -106,7 +154,8 @@ def _bounds(key: str, of_days: bool, condition: str | None) -> tuple[_Bound, _Bo
             elif isinstance(value, datetime) and sign == "<":
                 high = value - timedelta(microseconds=1)
             elif sign == "<=":
-                high = value
+                end = timedelta(1, microseconds=-1) if is_day else timedelta(0)
+                high = value + end if isinstance(value, datetime) else value
     return low, high
 
 
@@ -120,6 +169,8 @@ def _comparisons(term: Node) -> list[tuple[Node, str, Node]]:
     }
     if isinstance(term, exp.Between):
         return [(term.this, ">=", term.args["low"]), (term.this, "<=", term.args["high"])]
+    if isinstance(term, exp.EQ):
+        return [(term.this, sign, term.expression) for sign in (">=", "<=")]
     if type(term) not in signs:
         return []
     sign, turned = signs[type(term)]

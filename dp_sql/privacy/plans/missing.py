@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.plans.domains import OwnValues, example_list
+from dp_sql.privacy.plans.domains import OwnValues, example_bins, example_list
 from dp_sql.privacy.plans.example_dates import date_groups
 from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing
 from dp_sql.sql.arguments import DpCall
@@ -50,12 +50,13 @@ def refuse_missing(
         found = _public_set(source, key, value, policy, declared)
         dates = None
         if found is None and size == 1:
-            of_days = (value.image[0] if value.image else value).type == "DATE"
-            dates = date_groups(key.text, value.type, of_days, select.condition_text)
+            column = (value.image[0] if value.image else value).type
+            dates = date_groups(key.text, value.type, column, select.condition_text)
         if dates is not None:
             found = dates.written if dates.asked else None
         public.extend([found] if found else [])
-        guess = dates.written if dates else example_list(value.type, size)
+        bins = size == 1 and example_bins(key.text, value.type)
+        guess = dates.written if dates else bins or example_list(value.type, size)
         guesses.extend([] if found or (dates and dates.bounded) else [guess])
         return found or guess
 

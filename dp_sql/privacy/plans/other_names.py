@@ -9,6 +9,7 @@ from dp_sql.privacy.refusals import Refused, Unbound
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.tokens import called, folded, tokenize
 
 BEFORE_SOURCE, BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "  # where a source is compiled
@@ -81,8 +82,10 @@ def _of_list(
     written: str, name: str, select: DpSelect, position: int
 ) -> tuple[str, str, list[str]]:
     """What to say and write of an alias of the list."""
-    if select.aliases[name] is not None:
-        return f"{written} is an alias of the list.", "Write its expression here.", []
+    if (expression := select.aliases[name]) is not None:
+        before, behind = select.text[:position], select.text[position + len(written) :]
+        instead: list[str] = [Restated(f"{before}{expression}{behind}")]
+        return f"{written} is an alias of the list.", "Write its expression here.", instead
     first, last = select.condition or (0, 0)
     if not first <= position < last:
         return f"{written} is an answer.", "Name the columns to group by.", _keys(select)

@@ -32,7 +32,7 @@ from dp_sql.privacy.plans.other_names import (
 )  # fmt: skip
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.series import series_values
-from dp_sql.privacy.refusals import Refused, Unbound, inexact, is_time, no_amount
+from dp_sql.privacy.refusals import Refused, Unbound, exact_cast, inexact, is_time, no_amount
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.privacy.relations.row_values import with_facts
 from dp_sql.privacy.relations.source_compiler import Compiler
@@ -285,7 +285,7 @@ def _exact(
         if family(value.type) == "BOOLEAN" and not casts:
             casts.insert(0, f"CASE WHEN {reference.text} THEN 1 ELSE 0 END")
         elif family(value.type) in BINARY_TYPES or not (casts or is_time(value.type)):
-            casts.insert(0, f"TRY_CAST({reference.text} AS DECIMAL(18, 2))")
+            casts.insert(0, exact_cast(reference.text, value.type))
         instead = [edited(select.text, _written_as(select, reference, cast)) for cast in casts]
         if what == "group":  # a cast adds no condition
             instead = [Restated(one) for one in instead]

@@ -106,8 +106,9 @@ class From:
 
     hidden: columns of USING on the right side: they are found by their table's name only.
     added: columns that joins compute of one relation's others; they have no name.
-    elements: the columns of unnest in FROM: how many relations are before it, what it and its
-        column are called, and which column of which relation it is.
+    elements: columns that are not called as in their relation, as those of unnest in FROM: how many
+        relations are before it, what it and its column are called, and which column of which
+        relation it is.
     looked_in: the public relations that an IN (…) reads, as SQL, and their tables.
     aliases: what names that are no columns mean: aliases of the list.
     """
@@ -198,17 +199,26 @@ class From:
 
     def _called(self, scope: Parts, name: str) -> Iterator[Value]:
         for part in self.parts:
-            if scope == part.path[max(0, len(part.path) - len(scope)) :] or not scope:
+            if _is_called(part.path, scope):
                 for i, own in enumerate(part.rows.names):
                     if own == name and (scope or (part.number, i) not in self.hidden):
                         yield part.value(i)
         for _, path, own, (number, i) in self.elements:
-            if own == name and scope in {(), path}:
+            if (
+                own == name
+                and _is_called(path, scope)
+                and (scope or (number, i) not in self.hidden)
+            ):
                 yield self.parts[number].value(i)
 
     def unknown(self, node: exp.Column) -> Refused:
         """The refusal of a name that is not a column."""
         return unknown_column(node, [part.rows for part in self.parts])
+
+
+def _is_called(path: Parts, scope: Parts) -> bool:
+    """Whether a relation may be called so; its columns need no name before them."""
+    return not scope or scope == path[max(0, len(path) - len(scope)) :]
 
 
 def in_order(rows: Rows, names: Sequence[str], node: Node) -> Rows:
@@ -340,7 +350,7 @@ def _star(star: exp.Star, table: str | None, source: From, scope: Scope) -> list
     columns = [
         (place, name, source.parts[number].value(i))
         for place, path, name, (number, i) in source.elements
-        if table is None or (table,) == path
+        if (table,) == path[-1:] or (table is None and (number, i) not in source.hidden)
     ]
     columns += [
         (part.number, name, part.value(i))

@@ -72,8 +72,9 @@ def join_bounds(select: Select, parts: Sequence[FromPartSql]) -> list[JoinBound]
     numbers = [part.number for part in parts]
     fan, found = 1, []
     for place, part in enumerate(parts, 1):
-        fan *= part.fan or 1
-        found.append(JoinBound(_told_apart_by(select, numbers[:place], keys), fan))
+        joined = [n for n in numbers[:place] if n == part.number or not select.is_compared(n)]
+        found.append(JoinBound(_told_apart_by(select, joined, keys), fan * (part.fan or 1)))
+        fan *= 1 if select.is_compared(part.number) else part.fan or 1
     return found
 
 

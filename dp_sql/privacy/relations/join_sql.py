@@ -127,7 +127,7 @@ def windows_sql(windows: Windows, inner: str, need: Collection[int], read: Seque
             order += [] if one.has_ties else ties
             by += f" ORDER BY {', '.join(order)}"
         call = f"system.main.{one.name}({one.arguments})"
-        listed.append(f"{call} OVER (PARTITION BY {by}) AS c{i}")
+        listed.append(f"{call} OVER (PARTITION BY {by}{one.frame}) AS c{i}")
     return f"SELECT {listed_sql(listed)} FROM ({inner}) AS t"
 
 
@@ -180,18 +180,21 @@ def matched_sql(
     """A LEFT JOIN whose ON says more than equal columns: all rows so far, beside those that match.
 
     For an ON as it is written DuckDB 1.5 would compare each row with each, or not run it at all.
+    Where it only shows which rows have a match, it has a 1 beside these.
     """
-    so_far = _so_far(select, still, before)
+    so_far, columns, word = _so_far(select, still, before), part.columns, ""
+    if select.is_match(part.number):
+        columns, word = (f"r{part.number}c0",), "DISTINCT "
     first = listed_sql([*so_far, "system.main.row_number() OVER () AS __dp_row"])
     match = (
-        f"SELECT {', '.join(['__dp_row AS __dp_match', *part.columns])} "
+        f"SELECT {word}{', '.join(['__dp_row AS __dp_match', *columns])} "
         f"FROM __dp_before JOIN ({part.sql}) AS r{part.number} "
         f"ON {' AND '.join(select.on_equal(part.number, before)) or 'TRUE'}"
         f"{where_sql(select.on_beside(part.number))}"
     )
     sql = (
         f"WITH __dp_before AS MATERIALIZED (SELECT {first} FROM {source.sql}"
-        f"{where_sql(source.conditions)}) SELECT {listed_sql([*so_far, *part.columns])} "
+        f"{where_sql(source.conditions)}) SELECT {listed_sql([*so_far, *columns])} "
         f"FROM __dp_before LEFT JOIN ({match}) AS __dp_matches ON __dp_row = __dp_match"
     )
     return FromSql(f"({sql}) AS s{part.number}", source.most, source.multiplies)

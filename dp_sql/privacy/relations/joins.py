@@ -7,6 +7,7 @@ too, so the condition depends on the rows of the row's person and on public rows
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -187,38 +188,59 @@ HINT = (
 _ONE = Value("1", "INTEGER")
 
 
-def has_match(node: Node, outer: From, inner: From, equal: Sequence[Pair], tables: Tables) -> Value:
-    """Whether a row of `outer` has a row of `inner` with equal columns, as a condition of `outer`.
+class Match(NamedTuple):
+    """What compares rows of two FROM clauses.
 
-    The first side of each pair is a column of `outer`, the second is an expression over `inner`.
+    equal: pairs of a column of the outer one and an expression over the inner one. terms: other
+    conditions over both. scope: of the outer one. is_of_inner: which clause has a column.
+    """
+
+    equal: list[Pair]
+    terms: Sequence[Node]
+    scope: Scope
+    is_of_inner: Callable[[exp.Column], bool]
+
+
+def has_match(node: Node, outer: From, inner: From, match: Match, tables: Tables) -> Value:
+    """Whether a row of `outer` has a row of `inner` that matches it, as a condition of `outer`.
+
     Raises Refused where rows of different people would be compared.
     """
+    equal = match.equal
     owner, number = outer.private, len(outer.parts)
     if owner is None and inner.person_type is not None:
         why = "Rows of a private table would decide here which rows of a public table are kept"
         raise refuse(node, why, "Select from the private table, and join the public table to it.")
     if not equal and inner.person_type is not None:
         raise refuse(node, "This subquery compares no column with the outer query", HINT)
-    relation = inner.select([_ONE, *(b for _, b in equal)])
-    part = FromPart((), number, Rows(relation, (), (), inner.person_type))
+    read = [_ONE, *(b for _, b in equal)]
+    terms = _terms(match, number, inner, read)
+    part = FromPart((), number, Rows(inner.select(read), (), (), inner.person_type))
     check_keys(node, owner, part, equal, tables, HINT)
     columns = [(a, b._replace(sql=f"r{number}c{i}")) for i, (a, b) in enumerate(equal, 1)]
     outer.parts.append(part)
-    outer.left_joins.append(LeftJoin(number, compared(columns), is_match=True))
+    outer.left_joins.append(LeftJoin(number, compared(columns), terms, is_match=True))
     one = f"r{number}c0"
     if owner is None or inner.person_type is None:
         return Value(f"(coalesce({one}, 0) = 1)", "BOOLEAN")
     return Value(f"({is_found(one, f'r{owner.number}p')})", "BOOLEAN")
 
 
-_OTHER_COMPARISONS = (
-    "To compare otherwise, join the rows and count people: FROM a JOIN b USING (user_id) WHERE "
-    "b.day > a.day. Or compare each row with the person's next one, in a subquery: lead(day) OVER "
-    "(PARTITION BY user_id ORDER BY day)."
-)
+def _terms(match: Match, number: int, inner: From, read: list[Value]) -> tuple[str, ...]:
+    """The conditions over both; what they read of `inner` becomes columns of relation `number`."""
+
+    def column(node: exp.Column) -> Value:
+        if not match.is_of_inner(node):
+            return match.scope.column(node)
+        value = inner.column(node)
+        read.append(value)
+        return value._replace(sql=f"r{number}c{len(read) - 1}", is_person=False)
+
+    scope = match.scope._replace(column=column, as_written=None)
+    return tuple(scope.condition(term) for term in match.terms)
 
 
-def among(node: Node, value: Value, rows: Rows, outer: From, tables: Tables) -> Value:
+def among(node: Node, value: Value, rows: Rows, outer: From, scope: Scope, tables: Tables) -> Value:
     """Whether a column of `outer` is in a private query of one column: one person's own values."""
     inner = From([FromPart((), 0, rows)])
     if len(rows.values) == 1:
@@ -226,7 +248,8 @@ def among(node: Node, value: Value, rows: Rows, outer: From, tables: Tables) -> 
         if value.origin is not None:  # it is a column
             pair = alike(*pair, outer)
         if _are_of_one_person(*pair, tables):
-            return has_match(node, outer, inner, [pair], tables)
+            match = Match([pair], (), scope, lambda _: False)
+            return has_match(node, outer, inner, match, tables)
     why = "IN (SELECT …) must read public tables only, or compare privacy units"
     raise refuse(node, why, HINT)
 
@@ -239,8 +262,8 @@ def correlated(
     where_of: ScopeOf,
     *,
     beside: bool = False,
-) -> list[Pair]:
-    """The pairs that a chain of AND compares; what it says of `inner` alone is kept in `inner`.
+) -> Match:
+    """What a chain of AND compares; what it says of `inner` alone is kept in `inner`.
 
     Names are looked for in `inner` first, or in both where they are `beside` each other: then a
     table's column comes before a column's field. `scope_of` and `where_of` say what an expression,
@@ -259,7 +282,8 @@ def correlated(
     def is_inner(node: Node) -> set[bool]:
         return set(map(is_of_inner, node.find_all(exp.Column)))
 
-    pairs = []
+    pairs: list[Pair] = []
+    others = []
     for term in terms:
         if term.find(exp.Query) is not None or is_inner(term) <= {True}:
             inner.where += conditions(term, where_of(inner))
@@ -267,13 +291,13 @@ def correlated(
         sides = [term.this, term.expression] if isinstance(term, exp.EQ) else []
         sides.sort(key=lambda side: True in is_inner(side))
         if [is_inner(side) for side in sides] != [{False}, {True}]:
-            why = "A condition over both queries may only compare a column of each for equality"
-            raise refuse(term, why, HINT if sides else _OTHER_COMPARISONS)
+            others.append(term)
+            continue
         a, b = key(sides[0], outer, scope_of), scope_of(inner).compiled(sides[1])
         if a is None:
             raise refuse(term, "This side must be an expression of one table's columns", HINT)
         pairs.append(alike(a, b, outer))
-    return pairs
+    return Match(pairs, others, scope_of(outer), is_of_inner)
 
 
 def unnested(tree: Node, source: From, values: Sequence[Value]) -> tuple[From, list[Value]]:

@@ -251,7 +251,7 @@ def _whole(node: Node, scope: Scope) -> Value:
             "and avg of integers up to 64 bits and of decimals up to 18 digits"
         )
         hint = FIRST_ROW if isinstance(node, _OF_ONE_ROW) else ""
-        if isinstance(node.this, exp.Order):
+        if hint and isinstance(node.this, exp.Order):
             hint = "For first(x ORDER BY t) write arg_min(x, t), and for last arg_max(x, t)."
         raise refuse(node, why, hint)
     only(node, {"this", "big_int"})

@@ -4,7 +4,7 @@ Which of two rows with equal keys comes first must not depend on where they are 
 people's rows move them. So rows with equal keys are ordered by their values: only equal rows tie.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
@@ -24,8 +24,9 @@ from dp_sql.sql.types import family
 
 _EXAMPLE = "For example: lag(ts) OVER (PARTITION BY user_id ORDER BY ts)."
 _COUNTERS = ("row_number", "rank", "dense_rank")
-_OF_A_ROW = ("lag", "lead", "first_value")
-_AGGREGATES = ("count", "min", "max", "sum")
+_OF_A_ROW = ("lag", "lead", "first_value", "last_value")
+_AGGREGATES = ("count", "min", "max", "sum", "avg")
+_FRAME = "For example: ORDER BY ts ROWS BETWEEN 6 PRECEDING AND CURRENT ROW."
 _MARK = "__dp_window_"
 _FARTHEST = 1_000  # rows that lag and lead look away
 
@@ -48,26 +49,22 @@ def windowed(
 
     Raises Refused where a function could look at another person's rows.
     """
-    named = [part for part in source.parts if part.rows.names]  # not what IN and EXISTS read
-    if source.private is None or len(named) > 1 or source.elements:
-        raise _not_here(tree, source, scope_of(source))
+    if source.private is None:
+        raise _not_here(tree, scope_of(source))
     text, tree = parsed_text(tree), tree.copy()
     tree.meta["sql"] = text
     _put_named_windows(tree)
     qualify = tree.args.get("qualify")
     if qualify is not None:
         _put_aliases(tree, qualify, source)
-    (part,) = named
-    scope, n_own = scope_of(source), len(part.rows.values)
-    columns = [part.value(i) for i in range(n_own)]
+    # The relation of each column, and its place there; IN and EXISTS read no column with a name.
+    own = [(part, i) for part in source.parts for i in range(len(part.rows.names))]
+    scope, columns = scope_of(source), [part.value(i) for part, i in own]
     found, functions = _marked(tree, scope, columns)
     marks = [f"{_MARK}{i}" for i in range(len(found))]
     types = (*(one.type for one in columns), *(one.type for one in found))
     relation = Windows(source.select(columns), functions, types)
-    names = part.rows.names + ("",) * (len(types) - n_own)
-    rows = Rows(relation, names, (*columns, *found), source.person_type)
-    outer = From([FromPart(part.path, 0, rows)])
-    outer.added = {(0, i) for i in range(n_own, len(types))}
+    outer = _outside(source, own, Rows(relation, (), (*columns, *found), source.person_type))
     plain = scope_of(outer)
 
     def is_mark(node: exp.Column) -> bool:
@@ -76,7 +73,11 @@ def windowed(
     def column(node: exp.Column) -> Value:
         if is_mark(node):
             return outer.parts[0].value(len(columns) + marks.index(node.name))
-        return plain.column(node)
+        try:
+            return plain.column(node)
+        except Refused:
+            source.copy().column(node)  # in the names of FROM
+            raise
 
     def as_written(node: Node) -> Value:
         """An owner's expression; of a window function, what an analyst may ask."""
@@ -94,6 +95,21 @@ def windowed(
         outer.where += conditions(qualify.this, scope)
         tree.set("qualify", None)
     return tree, outer, scope
+
+
+def _outside(source: From, own: Sequence[tuple[FromPart, int]], rows: Rows) -> From:
+    """A FROM clause with the names of another one, whose columns are the first of one relation."""
+    rows = rows._replace(names=("",) * len(rows.values))
+    outer = From([FromPart((), 0, rows)], added={(0, i) for i in range(len(rows.values))})
+    places = {(part.number, i): (0, n) for n, (part, i) in enumerate(own)}
+    outer.hidden = {places[column] for column in source.hidden}
+    outer.elements = [(at, path, name, places[of]) for at, path, name, of in source.elements]
+    outer.elements += [
+        (part.number, part.path, part.rows.names[i], places[part.number, i])
+        for part, i in own
+        if (part.number, i) not in source.added and part.rows.names[i]
+    ]
+    return outer
 
 
 def _marked(
@@ -115,13 +131,13 @@ def _marked(
     return tuple(value for value, _ in pairs), tuple(function for _, function in pairs)
 
 
-def _not_here(tree: exp.Select, source: From, scope: Scope) -> Refused:
-    if source.private is None and scope.as_written is None:
+def _not_here(tree: exp.Select, scope: Scope) -> Refused:
+    if scope.as_written is None:
         why = "Window functions are not supported over public tables here"
         hint = "Run this query on its own, and write its values here: IN ('a', 'b')."
         return refuse(tree, why, hint)
-    why = "Window functions are supported over one private table or subquery"
-    return refuse(tree, why, f"Join in a subquery: FROM (SELECT … FROM … JOIN …). {_EXAMPLE}")
+    why = "Window functions are supported over a table with the privacy unit only"
+    return refuse(tree, why, _EXAMPLE)
 
 
 def _put_named_windows(tree: exp.Select) -> None:
@@ -161,9 +177,7 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
 
     if node.args.get("alias") is not None:
         raise refuse(node, "There is no such window", _EXAMPLE)
-    if node.args.get("spec") is not None:
-        raise refuse(node, "ROWS and RANGE are not supported in OVER", _EXAMPLE)
-    only(node, {"this", "partition_by", "order", "over"})
+    only(node, {"this", "partition_by", "order", "over", "spec"})
     keys = node.args.get("partition_by") or []
     partition = tuple(place(scope.compiled(key), key) for key in keys)
     if not any(columns[i].is_person for i in partition):
@@ -187,8 +201,8 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
     elif name in (*_AGGREGATES, *_OF_A_ROW) and (order or name in _AGGREGATES):
         value, more = _argument(called, name, scope)
         arguments = f"c{place(value, called)}{more}"
-        if name == "sum":
-            found = Value("", total_type(value.type))
+        if name in {"sum", "avg"}:
+            found = Value("", total_type(value.type) if name == "sum" else "DOUBLE")
         elif name != "count":  # beside a row it is not the value of that row's columns
             found = value._replace(origin=None, is_person=False, facts_of="")
     elif name in _COUNTERS and order and not called.args.get("expressions"):
@@ -200,8 +214,33 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
             f"{', '.join(_AGGREGATES)}"
         )
         raise refuse(node, why, _EXAMPLE)
-    has_ties = name in {"rank", "dense_rank", *_AGGREGATES}  # RANGE is the default
-    return found, WindowFunction(name, arguments, partition, tuple(order), has_ties)
+    frame = _frame(node, name)
+    # RANGE is the default.
+    has_ties = name in {"rank", "dense_rank", *_AGGREGATES} and not frame.startswith(" ROWS")
+    return found, WindowFunction(name, arguments, partition, tuple(order), has_ties, frame)
+
+
+def _frame(node: exp.Window, name: str) -> str:
+    """The rows that a window function reads, as SQL: ROWS BETWEEN …; "" for the default."""
+    spec = node.args.get("spec")
+    if spec is None and name == "last_value":
+        why = "Without ROWS BETWEEN … AND UNBOUNDED FOLLOWING, last_value reads up to its row only"
+        raise refuse(node, why, "Write first_value with ORDER BY … DESC for the last value.")
+    if spec is None:
+        return ""
+    only(spec, {"kind", "start", "start_side", "end", "end_side"})
+    ends = []
+    for end in ("start", "end"):
+        bound, side = spec.args.get(end) or "CURRENT ROW", spec.args.get(f"{end}_side") or ""
+        number = whole_number(bound) if isinstance(bound, exp.Expression) else None
+        is_number = number is not None and 0 <= number <= _FARTHEST and spec.text("kind") == "ROWS"
+        if name not in {*_AGGREGATES, "first_value", "last_value"} or not (
+            is_number or bound in {"UNBOUNDED", "CURRENT ROW"}
+        ):
+            why = f"Frames are ROWS BETWEEN rows, up to {_FARTHEST} away, of aggregates, "
+            raise refuse(node, f"{why}first_value and last_value", _FRAME)
+        ends.append(f"{bound if number is None else number} {side}".strip())
+    return f" {spec.text('kind')} BETWEEN {ends[0]} AND {ends[1]}"
 
 
 def _argument(called: Node, name: str, scope: Scope) -> tuple[Value, str]:
@@ -211,8 +250,8 @@ def _argument(called: Node, name: str, scope: Scope) -> tuple[Value, str]:
     value, more = scope.compiled(called.this), ""
     if name in {"min", "max"}:
         value = settled(value, called)  # one value for all that are equal
-    if name == "sum" and not total_type(value.type):
-        why = "sum takes integers up to 64 bits and decimals up to 18 digits here"
+    if name in {"sum", "avg"} and not total_type(value.type):
+        why = f"{name} takes integers up to 64 bits and decimals up to 18 digits here"
         raise refuse(called, why, _EXAMPLE)
     if called.args.get("offset") is not None:
         offset = whole_number(called.args["offset"])

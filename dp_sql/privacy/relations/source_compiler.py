@@ -148,6 +148,8 @@ class Compiler:
         if has_windows(tree):
             tree, source, scope = windowed(tree, source, compiler.scope)
             put_aliases(tree, source, scope)
+        else:
+            scope = compiler._where_scope(source)
         names, values = projections(tree, source, scope)
         if any(value.is_unnested for value in values):
             source, values = joins.unnested(tree, source, values)
@@ -321,11 +323,11 @@ class Compiler:
         """A SEMI or ANTI join: only the rows that have a match, or have none."""
         inner = From([self._part(join.this, source)._replace(number=0)])
         terms = conjuncts(join.args.get("on"))
-        equal = joins.correlated(terms, source, inner, self.scope, self.scope, beside=True)
+        match = joins.correlated(terms, source, inner, self.scope, self.scope, beside=True)
         for name in join.args.get("using") or []:
             column = exp.column(name.name)
-            equal.append(joins.alike(source.column(column), inner.column(column), source))
-        found = joins.has_match(join, source, inner, equal, self.tables).sql
+            match.equal.append(joins.alike(source.column(column), inner.column(column), source))
+        found = joins.has_match(join, source, inner, match, self.tables).sql
         source.where.append(f"(NOT {found})" if anti else found)
 
     def where(self, tree: Node, source: From) -> None:
@@ -335,7 +337,8 @@ class Compiler:
             source.where += conditions(clause.this, self._where_scope(source))
 
     def _where_scope(self, source: From) -> Scope:
-        return self.scope(source)._replace(matched=partial(self._matched, source))
+        # An expression may be compiled more than once.
+        return self.scope(source)._replace(matched=cache(partial(self._matched, source)))
 
     def _matched(self, source: From, query: Node, value: Value | None) -> Value | None:
         """Whether a row has a match in a query; None for a value IN public rows."""
@@ -346,7 +349,7 @@ class Compiler:
             rows = self.query(query)
             if not rows.private:
                 return None
-            return joins.among(query, value, rows, source, self.tables)
+            return joins.among(query, value, rows, source, self.scope(source), self.tables)
         only(query, {"expressions", "from_", "joins", "where", "with_"})
         listed = (exp.Star, exp.Literal, exp.Null, exp.Column)
         if not isinstance(query, exp.Select) or not all(
@@ -357,14 +360,15 @@ class Compiler:
         inner = compiler.from_clause(query)
         scopes = (compiler.scope, compiler._where_scope)
         columns = replace(source, aliases={})  # without the aliases
-        equal = joins.correlated(where_terms(query), columns, inner, *scopes)
-        return joins.has_match(query, source, inner, equal, self.tables)
+        match = joins.correlated(where_terms(query), columns, inner, *scopes)
+        return joins.has_match(query, source, inner, match, self.tables)
 
     def _public_column(self, query: Node) -> Rows:
         rows = self.query(query)
         if rows.private or len(rows.values) != 1:
             why = "IN (SELECT …) must select one column, from public tables only"
-            raise refuse(query, why, ALLOWED)
+            hint = "Over people's rows it is supported in WHERE, and in the list of a subquery."
+            raise refuse(query, why, hint if rows.private else ALLOWED)
         return rows
 
     def scope(self, source: From) -> Scope:

@@ -126,7 +126,8 @@ class WindowFunction(NamedTuple):
 
     arguments: as SQL over c0, c1, …. partition: columns, of which one is the person. order: columns
     and their ways, such as DESC NULLS LAST. has_ties: whether rows with equal keys have the same
-    value, as with rank(); else the values of the other columns order these.
+    value, as with rank(); else the values of the other columns order these. frame: which rows are
+    read, as SQL; "" for the default.
     """
 
     name: str
@@ -134,6 +135,7 @@ class WindowFunction(NamedTuple):
     partition: tuple[int, ...]
     order: tuple[tuple[int, str], ...]
     has_ties: bool = False
+    frame: str = ""
 
     @property
     def reads(self) -> set[int]:
@@ -159,7 +161,7 @@ class LeftJoin(NamedTuple):
     """What ON says of one relation of a LEFT JOIN: equal columns, and other conditions.
 
     is_match: whether it is there to show which rows have a match; its first column is then 1, and
-    all others are compared. Only its distinct rows are joined, so it multiplies none.
+    all others are compared. A row is joined with one match at most, so it multiplies none.
     """
 
     number: int
@@ -225,6 +227,10 @@ class Select:
     def is_match(self, number: int) -> bool:
         """Whether a relation only shows which rows have a match in it."""
         return number in self.left and self.left[number].is_match
+
+    def is_compared(self, number: int) -> bool:
+        """Whether more than equal columns says which rows have a match in a relation."""
+        return self.is_match(number) and bool(self.on_beside(number))
 
     def type_of(self, column: str) -> str:
         """The type of a column such as r0c1."""

@@ -340,7 +340,7 @@ class _Writer:
         keys = [own for _, own in select.equal_pairs(part.number, before)]
         every_row = every_row and not select.is_match(part.number)
         is_keyed = not every_row and set(part.columns) <= set(keys)
-        is_keyed |= select.is_match(part.number)
+        is_keyed |= select.is_match(part.number) and not select.is_compared(part.number)
         if select.relations[part.number].is_private:
             key = key_columns(select.relations[part.number])
             columns = None if key is None else {f"r{part.number}c{i}" for i in key}

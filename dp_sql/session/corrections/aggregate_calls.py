@@ -22,12 +22,13 @@ from dp_sql.sql.tokens import (
 )  # fmt: skip
 from dp_sql.udfs.mechanism import in_words
 
+OF_ROWS = {"MODE", "APPROX_TOP_K"}  # these name items of many rows, and DP_TOPK of many people
 _OURS = {
     **dict.fromkeys(("COUNT", "COUNT_STAR", "COUNT_IF", "COUNTIF"), "DP_COUNT"), "SUM": "DP_SUM",
     **dict.fromkeys(("AVG", "MEAN"), "DP_AVG"), "MEDIAN": "DP_MEDIAN",
     **dict.fromkeys(("QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE",
                      "PERCENTILE_CONT", "PERCENTILE_DISC"), "DP_QUANTILE"),
-    **dict.fromkeys(("MODE", "APPROX_TOP_K"), "DP_TOPK"),
+    **dict.fromkeys(OF_ROWS, "DP_TOPK"),
     "APPROX_COUNT_DISTINCT": "DP_COUNT_DISTINCT",
 }  # fmt: skip
 _ENDS = {"MIN": "0.01", "MAX": "0.99"}

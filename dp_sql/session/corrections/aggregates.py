@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.session.corrections.aggregate_calls import (
+    OF_ROWS,
     OF_SPREADS,
     SPREADS,
     Aggregated,
@@ -42,16 +43,19 @@ def read_directly(
     names = frozenset(called(tokens))
     kinds = functions.function_kinds(names) if names else {}
     aggregates = {one for one in names if "aggregate" in kinds.get(one, ())}
-    missing = without_dp_function(tokens, aggregates)
-    why = f"There is no DP function for {missing[0]}. " if missing else ""
-    if {one.upper() for one in missing} & SPREADS:
-        why += f"{OF_SPREADS} "
-    if not missing and not has_aggregates(tokens, aggregates):
-        why = "Rows are not released, only answers about them. "
-    at = next((t for t in tokens if t.name and folded(t.name) == folded(name)), tokens[0])
+    missing, why = without_dp_function(tokens, aggregates), ""
     candidates = [] if missing == ["columns"] else [
         *with_dp_functions(tokens, epsilon, private, aggregates)
     ]  # fmt: skip
+    if missing and not candidates:
+        why = f"There is no DP function for {missing[0]}. "
+        if {one.upper() for one in missing} & SPREADS:
+            why += f"{OF_SPREADS} "
+    if {one.upper() for one in called(tokens)} & OF_ROWS:
+        why = "DP_TOPK lists the items that the most people have, and not those of the most rows. "
+    if not missing and not has_aggregates(tokens, aggregates):
+        why = "Rows are not released, only answers about them. "
+    at = next((t for t in tokens if t.name and folded(t.name) == folded(name)), tokens[0])
     return at.error(
         NotPrivate, f"{name} is private: it can be read only through DP functions.",
         f"{why}{THE_FUNCTIONS} DESCRIBE {name} shows the columns.", candidates,

@@ -65,7 +65,8 @@ _ASKS = {
     **dict.fromkeys(("median", "quantile", "quantile_cont", "quantile_disc", "approx_quantile",
                      "percentile_cont", "percentile_disc", "dp_median", "dp_quantile",
                      "dp_percentile"), "quantile"),
-    **dict.fromkeys(("mode", "approx_top_k", "dp_topk", "dp_mode"), "topk"),
+    **dict.fromkeys(("mode", "approx_top_k"), "most_rows"),
+    **dict.fromkeys(("dp_topk", "dp_mode"), "topk"),
     **dict.fromkeys(("approx_count_distinct", "dp_count_distinct"), "count_distinct"),
 }  # fmt: skip
 _ALIKE = 0.75  # two names of which one is surely the other mistyped, as wrad is ward
@@ -134,7 +135,8 @@ def kept(before: str, after: str) -> Kept:
 def _of_aggregates(old: _Words, new: _Words) -> Kept:
     missing, added = old.asks - new.asks, new.asks - old.asks
     others = {w for w in old.called - new.called - new.given if not guessed(w, [*new.given])}
-    if (others and others <= _NEAR and "quantile" in added) or missing == {"count_distinct"}:
+    is_near = others and others <= _NEAR and "quantile" in added
+    if is_near or missing == {"count_distinct"} or (missing, added) == ({"most_rows"}, {"topk"}):
         return Kept.OTHER
     if missing or others:
         return Kept.LOST
@@ -234,7 +236,7 @@ def _regions(tokens: Sequence[Token]) -> Iterator[str]:
             around.append(region)
             name = folded(before.name or "")
             if (name in _ASKS or name.startswith("dp_")) and before.upper not in _NO_NAMES:
-                region = "call" if region in {"list", "call", "order"} else region
+                region = "call" if region in {"list", "call", "order", "condition"} else region
             if before.upper == "FILTER":  # WHERE may be left out in it
                 region = "condition"
             continue

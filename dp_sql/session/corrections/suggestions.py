@@ -11,14 +11,16 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from dp_sql.errors import QueryError
+from dp_sql.errors import ArgumentError, NotPrivate, NotSupported, QueryError
 from dp_sql.privacy.refusals import PER_PERSON
+from dp_sql.session.corrections.duckdb_errors import THE_FUNCTIONS
 from dp_sql.session.corrections.examples import OF_GROUPS, examples, left_out
 from dp_sql.session.corrections.same_question import Kept, aggregates_answers, kept
 
 Attempt = Callable[[str], Exception | None]  # what is wrong with a statement, if anything is
 Expand = Callable[[str], Sequence[str]]  # a candidate, or others in its place
 _PUBLIC = "without looking at the data"
+_REFUSED_TOO = "With DP functions it would be refused, too:"
 _MOST_TRIES, _DEEPEST, _LONGEST = 16, 4, 2000
 
 
@@ -91,17 +93,22 @@ def propose(
 
     hint: an error's own hint as it is shown beside a statement.
     """
-    of_one: list[str] = []
+    reasons: list[str] = []
 
     def watched(text: str) -> Exception | None:
         wrong = attempt(text)
-        if isinstance(wrong, QueryError) and wrong.hint == PER_PERSON:
-            of_one.append(f"{wrong.message} {PER_PERSON}")
+        # Where it is an argument that is wrong, another may help; a parameter has no value here.
+        is_last = isinstance(wrong, NotPrivate | NotSupported)
+        is_last |= isinstance(wrong, ArgumentError) and not wrong.instead
+        if isinstance(wrong, QueryError) and is_last:
+            reasons.append(" ".join(filter(None, [wrong.message, wrong.hint])))
         return wrong
 
     found = working(before, error.instead, watched, expand)
     if found is None:
-        error.hint = of_one[0] if of_one else error.hint
+        if reasons and THE_FUNCTIONS in (error.hint or ""):
+            is_of_one = reasons[0].endswith(PER_PERSON)
+            error.hint = reasons[0] if is_of_one else f"{_REFUSED_TOO} {reasons[0]}"
         return False
     said = examples(before, found.text, [*error.public, *found.public])
     if OF_GROUPS in said and aggregates_answers(found.text):
