@@ -126,10 +126,15 @@ def count_people(
     is from 0 to n_items - 1.
     """
     there = (items >= 0) & (items < n_items)
-    pairs = np.sort(slots[there].astype(np.int64) * n_items + items[there])
-    pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: pairs.size]]
-    own, items = np.divmod(pairs, max(n_items, 1))
-    return np.bincount(groups[own] * n_items + items, minlength=n_groups * n_items)
+    if not there.all():
+        slots, items = slots[there], items[there]
+    ends = np.append(
+        np.cumsum(count_rows(slots, groups.size), dtype=np.int32), np.int32(slots.size)
+    )
+    counts, own = np.zeros(n_groups * n_items, np.int64), np.empty(items.size, np.int64)
+    rows = slots, np.ascontiguousarray(items, np.int64), slots.size
+    library().count_people(*rows, groups.astype(np.int64), groups.size, n_items, ends, own, counts)
+    return counts
 
 
 def pairs_of_groups(
