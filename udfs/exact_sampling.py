@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ class Odds:
 
 
 class Draws:
-    """The six ways in which a mechanism may be random, each with the exact distribution.
+    """The seven ways in which a mechanism may be random, each with the exact distribution.
 
     bits(n) returns n fresh fair bits, as an integer in [0, 2**n).
     """
@@ -98,8 +99,17 @@ class Draws:
 
     def choose(self, odds: Odds) -> int:
         """Draw outcome j with probability proportional to its weight, exactly."""
+        return self._chosen(odds, self._bits(_FIRST_BITS))
+
+    def choose_each(self, odds: Sequence[Odds]) -> list[int]:
+        """Draw as choose does from each of these, independently; it takes less time."""
+        bits = self._bits(_FIRST_BITS * len(odds))
+        mask = (1 << _FIRST_BITS) - 1
+        return [self._chosen(one, bits >> _FIRST_BITS * i & mask) for i, one in enumerate(odds)]
+
+    def _chosen(self, odds: Odds, prefix: int) -> int:
+        """Find the outcome of a tape that begins with these bits."""
         width = _FIRST_BITS
-        prefix = self._bits(width)
         while (outcome := odds.decide(prefix, width)) is None:
             prefix = prefix << width | self._bits(width)
             width *= 2
@@ -236,10 +246,8 @@ def geometric(draws: Draws, rate: Fraction, cap: int | None = None) -> int:
     if cap == 0:
         return 0
     digits, carry = _coins(rate)
-    value, place = 0, 1
-    for coin in digits:
-        value += place * draws.choose(coin)
-        place *= 2
+    value = sum(bit << i for i, bit in enumerate(draws.choose_each(digits)))
+    place = 1 << len(digits)
     while (cap is None or value < cap) and draws.choose(carry):
         value += place
     return value if cap is None else min(value, cap)
@@ -256,34 +264,32 @@ def _coins(rate: Fraction) -> tuple[tuple[Odds, ...], Odds]:
 
 def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:
     """Enclose the running sums of the weights, on one common binary scale."""
-    powers = powers_of(odds.rate, bits)
-    terms: list[tuple[int, int, int, bool, int]] = []
+    powers, weights = powers_of(odds.rate, bits), {*odds.weights}
+    terms = dict[tuple[int, int], tuple[int, int, int]]()  # each once, in the order of powers
     at, power = 0, ONE
-    for j, weight in enumerate(odds.weights):
-        for n, a in weight:
-            if n == 0:
-                continue
-            if a != at:
-                power = times(power, powers.of(a - at), bits) if a > at else powers.of(a)
-                at = a
-            low, high, e = power
-            size, excess = abs(n), n.bit_length() - bits
-            if excess > 0:
-                low, high, e = low * (size >> excess), high * -(-size >> excess), e + excess
-            else:
-                low, high = low * size, high * size
-            terms.append((low, high, e, n > 0, j))
-    if not any(positive for _, _, _, positive, _ in terms):
-        raise ValueError("a choice needs a positive weight")
-    scale = max(high.bit_length() + e for _, high, e, _, _ in terms) - bits
-    lows, highs = [0] * len(odds.weights), [0] * len(odds.weights)
-    for low, high, e, positive, j in terms:
-        if e < scale:
-            floor, ceiling = low >> scale - e, -(-high >> scale - e)
+    for n, a in sorted({*chain.from_iterable(weights)}, key=itemgetter(1)):
+        if a != at:
+            power, at = times(power, powers.of(a - at), bits), a
+        low, high, e = power
+        size, excess = abs(n), n.bit_length() - bits
+        if excess > 0:
+            low, high, e = low * (size >> excess), high * -(-size >> excess), e + excess
         else:
-            floor, ceiling = low << e - scale, high << e - scale
-        lows[j] += floor if positive else -ceiling
-        highs[j] += ceiling if positive else -floor
-    if min(highs) < 0:
+            low, high = low * size, high * size
+        terms[n, a] = (low, high, e) if n >= 0 else (-high, -low, e)
+    if not any(n > 0 for n, _ in terms):
+        raise ValueError("a choice needs a positive weight")
+    scale = max(high.bit_length() + e for (n, _), (_, high, e) in terms.items() if n) - bits
+    floors, ceilings = {}, {}
+    for term, (low, high, e) in terms.items():
+        if e < scale:
+            floors[term], ceilings[term] = low >> scale - e, -(-high >> scale - e)
+        else:
+            floors[term], ceilings[term] = low << e - scale, high << e - scale
+    lows = {weight: max(0, sum(floors[term] for term in weight)) for weight in weights}
+    highs = {weight: sum(ceilings[term] for term in weight) for weight in weights}
+    if min(highs.values()) < 0:
         raise ValueError("a choice needs weights that are not negative")
-    return [*accumulate(max(low, 0) for low in lows)], [*accumulate(highs)]
+    of_each = ((side[weight] for weight in odds.weights) for side in (lows, highs))
+    lowest, highest = ([*accumulate(side)] for side in of_each)
+    return lowest, highest

@@ -26,6 +26,20 @@ def load_kernels(call: str) -> None:
         raise InternalError(f"{call} needs its compiled kernels: {error}") from None
 
 
+class Summed(NamedTuple):
+    """How people's values in memory become a summary.
+
+    function: of udfs.contributions.summaries, by its name; more: its last arguments. takes_sums:
+    whether it takes what items add up to, and not only how many there are. pays: whether DuckDB
+    takes longer from people's values, even if it computes these faster.
+    """
+
+    function: str
+    more: tuple[int, ...] = ()
+    takes_sums: bool = False
+    pays: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shape(ABC):
     """The public numbers of one call; its class says what the SQL function does with them.
@@ -164,6 +178,10 @@ class Shape(ABC):
         Over disjoint sets of people, summaries with equal keys added up are that of all people.
         """
         raise InternalError("Only what is computed from people's rows has a summary.")
+
+    def summed(self) -> Summed | None:
+        """How rows in memory become the summary; None: people's values do, in SQL."""
+        return None
 
     def of_cover(self, mechanism: Mechanism) -> Shape | None:
         """The same from counts of covered items, for a mechanism that needs nothing else."""

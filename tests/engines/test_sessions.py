@@ -251,6 +251,10 @@ class Scripted(Draws):
         self.log.append((tuple(odds.weights), odds.rate))
         return super().choose(odds)
 
+    def choose_each(self, odds: Any) -> list[int]:
+        self.log += [(tuple(one.weights), one.rate) for one in odds]
+        return super().choose_each(odds)
+
     def hits(self, which: Any, chances: Any) -> Any:
         self.log.append((tuple(which.tolist()), *map(tuple, chances(64))))
         return super().hits(which, chances)

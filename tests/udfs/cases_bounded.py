@@ -42,6 +42,9 @@ class Recorder:
         self.rates.append(odds.rate)
         return 0
 
+    def choose_each(self, odds):
+        return [*map(self.choose, odds)]
+
 
 def runs_by_value(data):
     """What a caller makes of a data set: runs of people, codes ascending in value."""

@@ -54,6 +54,9 @@ class _Path:
     def choose(self, odds: Odds) -> int:
         return self._step(*self.weights_of(odds))
 
+    def choose_each(self, odds: Sequence[Odds]) -> list[int]:
+        return [*map(self.choose, odds)]
+
     def orders(self, sizes: Any) -> Any:
         choices = list(product(*(permutations(range(n)) for n in sizes)))
         return np.array([*chain(*choices[self.below(len(choices))])], dtype=np.int64)

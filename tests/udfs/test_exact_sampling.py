@@ -148,6 +148,19 @@ def test_more_bits_are_drawn_only_when_the_first_straddle_a_boundary():
         assert asked == expected
 
 
+def test_choices_at_once_have_tapes_of_their_own():
+    """Each is decided by its own 96 bits, whatever those of the others are."""
+    for seed in range(20):
+        prefixes = [secret_draws().below(1 << 96) for _ in ODDS]
+        edge = int(next(iter(boundaries(ODDS[0]))) * 2**96)
+        prefixes[0] = edge - seed % 3  # at times further bits are needed, which are all 0
+        bits = [sum(prefix << 96 * i for i, prefix in enumerate(prefixes)), 0, 0, 0]
+        drawn = Draws(lambda _, bits=bits: bits.pop(0)).choose_each(ODDS)
+        assert drawn == [
+            tape(f"{p:096b}", "0").choose(o) for p, o in zip(prefixes, ODDS, strict=True)
+        ]
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13])
 def test_below_draws_each_number_from_equally_many_tapes(n):
     width = (n - 1).bit_length()

@@ -39,6 +39,7 @@ MAY_IMPORT_ALSO = {
         "sysconfig",
         "tempfile",
     },
+    "contributions/summaries": {"ctypes"},
     "count_distinct/flow": {"ctypes"},
     "count_distinct/greedy": {"ctypes"},
     "count_distinct/dense_numbers": {"ctypes"},

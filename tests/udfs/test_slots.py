@@ -14,6 +14,7 @@ import pytest
 
 from dp_sql.udfs import exact_sampling as exact
 from dp_sql.udfs.contributions import slots as shipped
+from dp_sql.udfs.contributions import summaries
 from dp_sql.udfs.count_distinct import kernels
 from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
@@ -165,6 +166,17 @@ def rows_of(people: list[list[int]]) -> tuple[Any, Any, int]:
     return int32s(*(s for s, _ in pairs)), np.array([i for _, i in pairs], np.int64), len(people)
 
 
+def means_of(counts: Any, sums: Any, bound: int) -> list[tuple[int, int, int, int]]:
+    """The summary of people who are twice in a list, once in each of two groups, behind one of no one."""
+    twice = np.concatenate([counts, counts]), np.concatenate([sums, sums])
+    made = summaries.means(*twice, np.array([0, 0, counts.size, 2 * counts.size]), bound, LAST)
+    columns = [[*made[name]] for name in ("code", "bucket", "people", "total")]
+    rows = [*zip(*columns, strict=True)]
+    assert [*made["group"]] == [1] * (len(rows) // 2) + [2] * (len(rows) // 2)
+    assert rows[: len(rows) // 2] == rows[len(rows) // 2 :]
+    return rows[: len(rows) // 2]
+
+
 def check_means() -> None:
     for people in PEOPLE:
         slots, items, n_slots = rows_of(people)
@@ -174,7 +186,7 @@ def check_means() -> None:
             *map(sum, people)
         ]
         for bound in (None, 1, 3, 1000):
-            made = shipped.means(counts.astype(np.int64), sums, bound, LAST)
+            made = means_of(counts.astype(np.int64), sums, bound or 0)
             assert {(code, at): [n, total] for code, at, n, total in made} == (
                 expected_means(people, bound)
             )
@@ -187,7 +199,7 @@ def test_sums_and_means_are_exact() -> None:
 def test_what_is_left_of_a_division_by_very_many_rows_is_dropped() -> None:
     n, whole = 3 << 38, 1 << 60 + FRACTION_BITS
     low, high = np.array([1 << 60]), np.array([0])
-    made = shipped.means(np.array([n]), np.stack([low, high], axis=1), None, LAST)
+    made = means_of(np.array([n]), np.stack([low, high], axis=1), 0)
     sizes = [(4 * place, (whole // n) << place) for place in range(LAST + 1)]
     assert made == [(code, bucket(size), 1, size) for code, size in [(-1, n), *sizes]]
 
@@ -215,6 +227,62 @@ def check_rows() -> None:
             assert rows == [k for k, pair in enumerate(pairs) if pair in counted]
             slots = [*placed[0][1].tolist(), *placed[1][1].tolist()]
             assert slots == [counted.index(pairs[k]) for k in rows]
+
+
+def summed_up(made: Any, keys: int) -> dict[Any, Any]:
+    rows = [*zip(*(map(int, column) for column in made.values()), strict=True)]
+    assert len({row[:keys] for row in rows}) == len(rows)
+    return {row[:keys]: list(row[keys:]) for row in rows}
+
+
+def check_summaries() -> None:
+    """People by their rows, and by their sums, in each group: as written down without a kernel."""
+    people = [
+        {0: 3, 2: 4},
+        {1: 1},
+        {},
+        {0: 0, 1: 7, 2: 7},
+        {2: 2**30, 0: 2**30},
+        {5: 2},
+        {0: 3, 3: 0},
+    ]
+    slots = [(p, g, n) for p, own in enumerate(people) for g, n in own.items()]
+    owners, counts = int32s(*(p for p, _, _ in slots)), int32s(*(n for _, _, n in slots))
+    groups = np.array([g for _, g, _ in slots])
+    wanted = Counter[Any](), Counter[Any]()
+    for own in people:
+        whole, most = sum(own.values()), max(own.values(), default=0)
+        first = min((g for g, n in own.items() if n == most), default=0, key=[*own].index)
+        sides = [(g, 0, n, n) for g, n in own.items()] + [(g, 2, whole, n) for g, n in own.items()]
+        for g, side, by, n in [*sides, (first, 1, most, most), (first, 3, whole, whole)]:
+            if n:
+                wanted[0][g, side, bucket(by)] += 1
+                wanted[1][g, side, bucket(by)] += n
+    found = summed_up(summaries.rows_under_limit(owners, groups, counts, 6), 3)
+    assert found == {key: [wanted[0][key], wanted[1][key]] for key in wanted[0]}
+    bounded = Counter((g, bucket(min(n, 3))) for _, g, n in slots if n)
+    found = summed_up(summaries.rows_by_size(owners, groups, counts, 6, 3), 2)
+    assert {key: n for key, (n, _) in found.items()} == bounded
+    assert sum(total for _, total in found.values()) == sum(min(n, 3) for _, _, n in slots)
+    nets = [0, 1, -1, 2**63, -(2**63) - 1, 2**70, -(2**70), 2**64 - 1, 2**70, 3, -5]
+    words = np.array([[n % 2**64 - 2**64 * (n % 2**64 >= 2**63), n >> 64] for n in nets], np.int64)
+    for bound, above in product((0, 2, 2**65), (0, 1)):
+        kept = [
+            (g, int(n < 0), min(abs(n), bound or abs(n)))
+            for (_, g, _), n in zip(slots, nets, strict=True)
+        ]
+        sums = dict[Any, list[int]]()
+        for g, side, n in kept:
+            if n and side <= 1 - above:
+                entry = sums.setdefault((g, side, bucket(n)), [0, 0, 0])
+                entry[0], entry[1] = entry[0] + 1, entry[1] + n
+        assert summed_up(summaries.sums_by_size(groups, words, 6, bound, above), 3) == sums
+
+
+def test_people_are_summed_up_by_what_they_contribute(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_summaries()
+    monkeypatch.setattr(summaries, "_CELLS", 1)  # a group at a time
+    check_summaries()
 
 
 def check_lists() -> None:
@@ -292,6 +360,30 @@ MUTANTS = {
     "the group before": ("own[low + half] < group", "own[low + half] <= group", check_rows),
     "half of the groups": ("size > 0; size = half", "size > 1; size = half", check_rows),
     "a bound leaves all": ("bound && (u64)bound < own ? (u64)bound : own", "own", check_means),
+    "an item counts twice": ("item == first || *item != item[-1]", "1", check_lists),
+    "items in any order": (
+        "if (stop - first > 2) qsort",
+        "if (stop - first > 3) qsort",
+        check_lists,
+    ),
+    "not all groups of a person": (
+        "owners[end] == owners[k]; end++",
+        "end == k; end++",
+        check_summaries,
+    ),
+    "the last of the largest": (
+        "counts[end] > counts[largest]",
+        "counts[end] > 0",
+        check_summaries,
+    ),
+    "only rows in the group": ("is_all ? whole : own;", "own;", check_summaries),
+    "sums beyond the bound": ("if (size > bound) size = bound;", "", check_summaries),
+    "half of a total of sums": ("cell[2] = (i64)(u64)(total >> 64);", "", check_summaries),
+    "a group has entries of the one before": (
+        "places[entries[6 * k + 1] * SIZES + entries[6 * k + 2]] = 0",
+        "",
+        check_means,
+    ),
 }
 
 

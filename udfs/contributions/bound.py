@@ -67,10 +67,12 @@ def shortfalls_of_bounds(above: Sequence[int], support: int) -> list[int]:
     """Compute how many people each bound is from being the right one; one person moves it by 1."""
     # Bounds further below need no more people, and have no fewer above them.
     needed = [_needed(n, support) for n in range(_DOUBLINGS, 0, -1)]
-    return [
+    last = next((i for i in range(len(above), 0, -1) if above[i - 1]), 0)  # no one is beyond it
+    found = [
         max(0, n - support, *map(sub, needed[-i:], above[max(0, i - _DOUBLINGS) : i]))
-        for i, n in enumerate(above)
+        for i, n in enumerate(above[: last + _DOUBLINGS + 1])
     ]
+    return found + found[-1:] * (len(above) - len(found))
 
 
 def support_of(epsilon: Fraction) -> int:

@@ -12,7 +12,6 @@ from dp_sql.udfs.count_distinct.dense_numbers import Numbers
 from dp_sql.udfs.count_distinct.kernels import Int32s, library, lists_by_person
 from dp_sql.udfs.count_distinct.pairs import runs_of_items
 from dp_sql.udfs.exact_sampling import Draws
-from dp_sql.udfs.mechanism import FRACTION_BITS
 
 Int64s = NDArray[np.int64]
 
@@ -127,10 +126,15 @@ def count_people(
     is from 0 to n_items - 1.
     """
     there = (items >= 0) & (items < n_items)
-    pairs = np.sort(slots[there].astype(np.int64) * n_items + items[there])
-    pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: pairs.size]]
-    own, items = np.divmod(pairs, max(n_items, 1))
-    return np.bincount(groups[own] * n_items + items, minlength=n_groups * n_items)
+    if not there.all():
+        slots, items = slots[there], items[there]
+    ends = np.append(
+        np.cumsum(count_rows(slots, groups.size), dtype=np.int32), np.int32(slots.size)
+    )
+    counts, own = np.zeros(n_groups * n_items, np.int64), np.empty(items.size, np.int64)
+    rows = slots, np.ascontiguousarray(items, np.int64), slots.size
+    library().count_people(*rows, groups.astype(np.int64), groups.size, n_items, ends, own, counts)
+    return counts
 
 
 def pairs_of_groups(
@@ -142,14 +146,14 @@ def pairs_of_groups(
     """
     n_items, cells = int(items.max(initial=0)) + 1, Numbers()
     numbers = cells.of(groups * n_items + items)
-    firsts, order = _by_group(cells.codes // n_items, n_groups)
+    firsts, order = by_group(cells.codes // n_items, n_groups)
     codes = np.empty(cells.size, np.int32)
     codes[order] = np.arange(cells.size) - np.repeat(firsts[:-1], np.diff(firsts))
-    ends, rows = _by_group(groups, n_groups)
+    ends, rows = by_group(groups, n_groups)
     return ends, codes[numbers[rows]], people[rows]
 
 
-def _by_group(groups: Int64s, n_groups: int) -> tuple[Int64s, Int32s]:
+def by_group(groups: Int64s, n_groups: int) -> tuple[Int64s, Int32s]:
     """Where each group's rows start and end, and the rows in this order."""
     offsets, order = runs_of_items(groups, np.arange(groups.size), numbered=True)
     ends = np.full(n_groups + 1, groups.size, np.int64)
@@ -174,22 +178,3 @@ def draw_items(slots: Int32s, items: Int64s, counts: Int32s, draws: Draws) -> In
     taken = np.zeros(counts.size + 1, np.int64)
     library().take_items(slots, items, slots.size, places, taken)
     return taken[:-1]
-
-
-def means(
-    counts: Int64s, sums: Int64s, bound: int | None, last: int
-) -> list[tuple[int, int, int, int]]:
-    """Sum up what bounded_mean takes, from how many rows people have, and what these add up to.
-
-    sums: the low and the high 64 bits of each sum. bound: on a person's rows. last: the place of
-        the largest bound, if there is none.
-
-    Returns codes, buckets, people and totals, as sql/functions/avg.py says what they are.
-    """
-    table = np.zeros((4 * last + 5, 96, 3), np.int64)
-    library().summarize_means(
-        counts, sums.ravel(), counts.size, bound or 0, FRACTION_BITS, last, table.ravel()
-    )
-    codes, buckets = np.nonzero(table[:, :, 0])
-    entries = zip(codes.tolist(), buckets.tolist(), table[codes, buckets].tolist(), strict=True)
-    return [(code - 1, at, n, high << 64 | low % 2**64) for code, at, (n, low, high) in entries]

@@ -1,6 +1,7 @@
 /* Values of each person in each group, from rows in memory. A slot is a person in a group; the last one takes
  * the rows that do not count. numpy has made all numbers fit: slots.py. */
 #include <stdint.h>
+#include <stdlib.h>
 
 typedef int32_t i32;
 typedef int64_t i64;
@@ -59,6 +60,24 @@ void take_items(const i32 *slots, const i64 *items, i64 n, i32 *places, i64 *tak
         if (places[slots[k]]-- == 0) taken[slots[k]] = items[k];
 }
 
+static int by_value(const void *left, const void *right) {
+    i64 a = *(const i64 *)left, b = *(const i64 *)right;
+    return (a > b) - (a < b);
+}
+
+/* Count the people of each item in each group. A slot is a person in groups[slot]; equal items of it count once.
+ * ends: where the items of each slot end in `own`, in which they are put, and behind them all the last end. */
+void count_people(const i32 *slots, const i64 *items, i64 n, const i64 *groups, i64 n_slots, i64 n_items, i32 *ends,
+                  i64 *own, i64 *counts) {
+    for (i64 k = n; k-- > 0;) own[--ends[slots[k]]] = items[k];
+    for (i64 slot = 0; slot < n_slots; slot++) {
+        i64 *first = own + ends[slot], *stop = own + ends[slot + 1], *table = counts + groups[slot] * n_items;
+        if (stop - first > 2) qsort(first, (size_t)(stop - first), sizeof *first, by_value);
+        for (i64 *item = first; item < stop; item++)
+            if (item == first || *item != item[-1]) table[*item]++;
+    }
+}
+
 enum { SIZES = 96 };
 static const u128 LARGEST = (u128)1 << 70;
 
@@ -68,32 +87,110 @@ static i64 bucket_of(u128 size) {
     return high ? 128 - __builtin_clzll(high) : low ? 64 - __builtin_clzll(low) : 0;
 }
 
-static void add_size(i64 *table, i64 code, u128 size) {
-    i64 *entry = table + 3 * (code * SIZES + bucket_of(size));
-    u128 total = ((u128)(u64)entry[2] << 64 | (u64)entry[1]) + size;
-    entry[0]++;
-    entry[1] = (i64)(u64)total;
-    entry[2] = (i64)(u64)(total >> 64);
+/* A summary of DP_AVG (avg.py): entries of a group, a code from 0 for -1, a bucket, how many people, and both
+ * halves of their total. `places`: where a group's entries are, by code and bucket, from 1; then 0 again. */
+typedef struct { i64 n, group; i64 *entries; i32 *places; } Means;
+
+static void add_size(Means *made, i64 code, u128 size) {
+    i64 bucket = bucket_of(size);
+    i32 *place = made->places + code * SIZES + bucket;
+    if (!*place) {
+        i64 *fresh = made->entries + 6 * made->n;
+        fresh[0] = made->group;
+        fresh[1] = code;
+        fresh[2] = bucket;
+        fresh[3] = fresh[4] = fresh[5] = 0;
+        *place = (i32)++made->n;
+    }
+    i64 *entry = made->entries + 6 * (i64)(*place - 1);
+    u128 total = ((u128)(u64)entry[5] << 64 | (u64)entry[4]) + size;
+    entry[3]++;
+    entry[4] = (i64)(u64)total;
+    entry[5] = (i64)(u64)(total >> 64);
 }
 
-/* Add people to the summary of DP_AVG (avg.py): for each code, from 0 for -1, and each bucket how many people,
- * and both halves of their total. Of person k there are rows[k] rows, and both halves of their sum.
- * bound: of rows, or 0; shift: the bits of a sum's part of a unit; last: the last place. */
-void summarize_means(const i64 *rows, const i64 *sums, i64 n, i64 bound, i64 shift, i64 last, i64 *table) {
-    for (i64 k = 0; k < n; k++) {
-        u64 own = (u64)rows[k], kept = bound && (u64)bound < own ? (u64)bound : own;
-        if (!own) continue;
-        u128 sum = (u128)sums[2 * k + 1] << 64 | (u64)sums[2 * k];
-        i64 negative = sums[2 * k + 1] < 0, end = bound ? 0 : bucket_of(own);
-        if (negative) sum = -sum;
-        u128 whole = (sum < LARGEST ? sum : LARGEST) << shift;
-        u128 part = whole >> 64 ? whole / own : (u64)whole / own;
-        u64 rest = own >> 31 ? 0 : (u64)(whole - part * own); /* as avg.py: _FEW */
-        add_size(table, 0, kept);
-        for (i64 place = 0; place <= end && place <= last; place++) {
-            u64 most = bound ? kept : (u64)1 << place;
-            u128 size = !bound && place == end ? whole : part * most + rest * most / own;
-            if (size) add_size(table, 1 + 4 * place + 2 * (place == end) + negative, size);
+static void add_mean(Means *made, u64 own, u128 sum, i64 bound, i64 shift, i64 last) {
+    u64 kept = bound && (u64)bound < own ? (u64)bound : own;
+    i64 negative = (i64)(sum >> 127), end = bound ? 0 : bucket_of(own);
+    if (negative) sum = -sum;
+    u128 whole = (sum < LARGEST ? sum : LARGEST) << shift;
+    u128 part = whole >> 64 ? whole / own : (u64)whole / own;
+    u64 rest = own >> 31 ? 0 : (u64)(whole - part * own); /* as avg.py: _FEW */
+    add_size(made, 0, kept);
+    for (i64 place = 0; place <= end && place <= last; place++) {
+        u64 most = bound ? kept : (u64)1 << place;
+        u128 size = !bound && place == end ? whole : part * most + rest * most / own;
+        if (size) add_size(made, 1 + 4 * place + 2 * (place == end) + negative, size);
+    }
+}
+
+/* Summarize groups from `first` on, until there may be no room for one more; return how many entries, and in
+ * `first` the next group. People ends[g] .. ends[g + 1] - 1 are those of group g; of person k there are rows[k]
+ * rows, and both halves of their sum, which is taken from the middle of a range of so many steps, in halves.
+ * bound: of rows, or 0; steps: 0 without a range; shift: the bits of a sum's part of a unit; last: the last place. */
+i64 summarize_means(const i64 *rows, const i64 *sums, const i64 *ends, i64 n_groups, i64 bound, i64 steps, i64 shift,
+                    i64 last, i64 *first, i32 *places, i64 *entries, i64 room) {
+    Means made = {0, *first, entries, places};
+    for (; made.group < n_groups && room - made.n >= (4 * last + 5) * SIZES; made.group++) {
+        i64 before = made.n;
+        for (i64 k = ends[made.group]; k < ends[made.group + 1]; k++) {
+            u128 sum = (u128)sums[2 * k + 1] << 64 | (u64)sums[2 * k];
+            if (steps) sum = 2 * sum - (u128)steps * (u64)rows[k];
+            if (rows[k]) add_mean(&made, (u64)rows[k], sum, bound, shift, last);
         }
+        for (i64 k = before; k < made.n; k++) places[entries[6 * k + 1] * SIZES + entries[6 * k + 2]] = 0;
+    }
+    *first = made.group;
+    return made.n;
+}
+
+/* Add people to tables of how many are in each bucket, and of what their rows add up to, for each side and group,
+ * from group `first` on. Slots of one person are next to each other; counts: their rows. Side 0: people in the group,
+ * by their rows there; side 1: by their largest number of rows in a group; sides 2 and 3: these, by their rows in all
+ * groups. Of sides 1 and 3 a person is in one group. */
+void summarize_rows(const i32 *owners, const i32 *groups, const i32 *counts, i64 n, i64 first, i64 n_groups,
+                    i64 n_sizes, i64 *table) {
+    i64 size_of_side = 2 * n_groups * n_sizes;
+    for (i64 k = 0, end; k < n; k = end) {
+        i64 whole = 0, largest = k;
+        for (end = k; end < n && owners[end] == owners[k]; end++) {
+            whole += counts[end];
+            if (counts[end] > counts[largest]) largest = end;
+        }
+        if (!whole) continue;
+        i64 of_all = bucket_of((u128)whole);
+        for (i64 j = k; j < end; j++) {
+            i64 group = groups[j] - first, own = counts[j];
+            if (!own || group < 0 || group >= n_groups) continue;
+            i64 *cells = table + 2 * group * n_sizes, own_bucket = bucket_of((u128)own);
+            for (i64 is_all = 0; is_all < 2; is_all++) {
+                i64 *cell = cells + 2 * is_all * size_of_side + 2 * (is_all ? of_all : own_bucket);
+                cell[0]++;
+                cell[1] += own;
+                if (j != largest) continue;
+                cell += size_of_side;
+                cell[0]++;
+                cell[1] += is_all ? whole : own;
+            }
+        }
+    }
+}
+
+/* Add people to tables of how many are in each of 128 buckets, and both halves of what their sums add up to in size,
+ * for sums above 0 and then below, and for each group from `first` on. Of person k there are both halves of a sum,
+ * which counts up to the bound, of two halves. */
+void summarize_sums(const i32 *groups, const i64 *sums, i64 n, i64 first, i64 n_groups, i64 low, i64 high, i64 *table) {
+    u128 bound = (u128)high << 64 | (u64)low;
+    for (i64 k = 0; k < n; k++) {
+        i64 group = groups[k] - first, negative = sums[2 * k + 1] < 0;
+        u128 size = (u128)sums[2 * k + 1] << 64 | (u64)sums[2 * k];
+        if (!size || group < 0 || group >= n_groups) continue;
+        if (negative) size = -size;
+        if (size > bound) size = bound;
+        i64 *cell = table + 3 * (128 * (negative * n_groups + group) + bucket_of(size));
+        u128 total = ((u128)(u64)cell[2] << 64 | (u64)cell[1]) + size;
+        cell[0]++;
+        cell[1] = (i64)(u64)total;
+        cell[2] = (i64)(u64)(total >> 64);
     }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -170,3 +171,15 @@ def arrow_numbers(
     buffers = [None if valid is None else bits(valid)]
     buffers.append(pa.py_buffer(np.ascontiguousarray(values, dtype=kind)))
     return pa.Array.from_buffers(pa.type_for_alias(kind), len(values), buffers)
+
+
+def arrow_strings(values: Sequence[str | None]) -> Any:
+    """Strings as an arrow array; NULL where there is none."""
+    import pyarrow as pa
+
+    written = [(value or "").encode() for value in values]
+    ends = np.array([*accumulate(map(len, written), initial=0)], dtype=np.int32)
+    buffers = [bits([value is not None for value in values]), pa.py_buffer(ends.tobytes())]
+    return pa.Array.from_buffers(
+        pa.string(), len(values), [*buffers, pa.py_buffer(b"".join(written))]
+    )

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.engines.duckdb.arrow_rows import arrow_numbers, bits
+from dp_sql.engines.duckdb.arrow_rows import arrow_numbers, arrow_strings
 from dp_sql.engines.duckdb.tickets import Drawn, Tickets
 from dp_sql.errors import DpSqlError, InternalError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.release_select import GROUPS
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.functions.avg import LAST, MEANS_TYPE
+from dp_sql.sql.functions.avg import LAST
 from dp_sql.sql.mechanism_rows import PAIRS
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.randomness import fair_bytes
@@ -161,20 +161,22 @@ def dense(pairs: Any, sizes: Any) -> Any:
 
 def means(rows: Any, nets: Any, bounds: Any) -> Any:
     """A UDF of rows: the summary of DP_AVG, from how many rows people have and their net sums."""
-    from dp_sql.udfs.contributions.slots import means as summed
+    import pyarrow as pa
 
-    found = []
-    for own, net, bound in zip(rows, nets, bounds, strict=True):
-        words = np.frombuffer(net.values.buffers()[1] or b"", np.int64).reshape(-1, 2)
-        sums = words[net.values.offset : net.values.offset + len(net.values)]
-        made = summed(_integers(own.values, np.int64), sums, bound.as_py(), LAST)
-        found.append(
-            [
-                {"code": code, "bucket": at, "people": n, "total": str(total)}
-                for code, at, n, total in made
-            ]
-        )
-    return _array(found, MEANS_TYPE)
+    from dp_sql.udfs.contributions.summaries import means as summed
+
+    counts, sums = (column.combine_chunks() for column in (rows, nets))
+    ends = np.frombuffer(counts.buffers()[1] or bytes(4), np.int32)
+    ends = ends[counts.offset : counts.offset + len(counts) + 1].astype(np.int64)
+    numbers, nets = _integers(counts.flatten(), np.int64), sums.flatten()
+    words = np.frombuffer(nets.buffers()[1] or b"", np.int64).reshape(-1, 2)
+    words = np.ascontiguousarray(words[nets.offset : nets.offset + len(nets)])
+    made = summed(numbers, words, ends - ends[0], bounds[0].as_py(), LAST)
+    fields = {name: arrow_numbers(made[name], "int64") for name in ("code", "bucket", "people")}
+    fields["total"] = arrow_strings([*map(str, made["total"])])
+    entries = pa.StructArray.from_arrays([*fields.values()], [*fields])
+    places = np.searchsorted(made["group"], np.arange(len(counts) + 1))
+    return pa.ListArray.from_arrays(arrow_numbers(places, "int32"), entries)
 
 
 def find_udf(issued: Tickets) -> Callable[..., Any]:
@@ -269,7 +271,7 @@ def _array(values: Sequence[Any], kind: str) -> Any:
     if kind in _NUMBERS:
         return arrow_numbers(values, _NUMBERS[kind])
     if kind == "VARCHAR":
-        return _arrow_strings(values)
+        return arrow_strings(values)
     if kind.endswith("[]"):
         inside: Any
         if values and isinstance(values[0], pa.Array):
@@ -285,20 +287,8 @@ def _array(values: Sequence[Any], kind: str) -> Any:
     for name, inner in fields.items():
         column = [value[name] for value in values]
         if inner == "VARCHAR":
-            columns.append(_arrow_strings(column))
+            columns.append(arrow_strings(column))
         else:
             valid = [x is not None for x in column]
             columns.append(arrow_numbers([x or 0 for x in column], _NUMBERS[inner], valid))
     return pa.StructArray.from_arrays(columns, list(fields))
-
-
-def _arrow_strings(values: Sequence[str | None]) -> Any:
-    """Strings as an arrow array; NULL where there is none."""
-    import pyarrow as pa
-
-    written = [(value or "").encode() for value in values]
-    ends = np.array([*accumulate(map(len, written), initial=0)], dtype=np.int32)
-    buffers = [bits([value is not None for value in values]), pa.py_buffer(ends.tobytes())]
-    return pa.Array.from_buffers(
-        pa.string(), len(values), [*buffers, pa.py_buffer(b"".join(written))]
-    )

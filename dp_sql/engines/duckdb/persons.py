@@ -111,19 +111,22 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
             last.result()
             last = other.submit(rows.add, piece)
         last.result()
-        found, persons = "", {}
+        found, persons, summaries = "", dict[int | None, str](), dict[int, str]()
         if isinstance(read.groups, GroupsFound):
             found = _found(read.groups, rows, engine, registered)
         for kept in read.kept:
             columns = ", ".join(["__dp_group", "__dp_privacy_unit", *kept.values])
-            name = _registered(rows.table(kept, other), engine, registered)
-            persons[kept.cap] = f"(SELECT {columns} FROM {name}) AS __dp_computed"
+            table, summed = rows.computed(kept, other)
+            if table is not None:
+                name = _registered(table, engine, registered)
+                persons[kept.cap] = f"(SELECT {columns} FROM {name}) AS __dp_computed"
+            summaries |= {i: _registered(one, engine, registered) for i, one in summed.items()}
         lists = None
         if read.lists is not None:
             made = _registered(rows.lists(read.lists.cap, n_items), engine, registered)
             lists = read.lists.select.format(made)
         engine.state.interrupts.check(before)
-        return InMemory(persons, found, lists)
+        return InMemory(persons, found, lists, summaries)
 
 
 def _n_items(lists: ListsRead, rows: Rows, engine: SqlRunner) -> int:

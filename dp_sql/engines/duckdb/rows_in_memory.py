@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dp_sql.engines.duckdb.arrow_rows import Column, Columns, arrow_numbers
+from dp_sql.engines.duckdb.arrow_rows import Column, Columns, arrow_numbers, arrow_strings
 from dp_sql.privacy.private_sql.rows_read import Kept, RowsRead
+from dp_sql.sql.shape import Summed
 from dp_sql.udfs.contributions import slots as kernels
+from dp_sql.udfs.contributions import summaries as summing
 from dp_sql.udfs.exact_sampling import secret_draws
 
 
@@ -88,10 +90,42 @@ class Rows:
         self._numbers = np.full(self.n_groups, -1)
         self._numbers[self._found[[*order]]] = np.arange(len(order))
 
-    def table(self, kept: Kept, other: Executor) -> Any:
-        """What is computed as an arrow table: a row for each person in each group."""
+    def computed(self, kept: Kept, other: Executor) -> tuple[Any, dict[int, Any]]:
+        """What is computed: a row for each person in each group, if needed, and summaries.
+
+        They are arrow tables.
+        """
         people, groups, pieces = self._placed(kept.cap)
         computed = _computed(kept, pieces, len(people), other)
+        summaries = {
+            place: self._summary(by, people, groups, computed[i])
+            for place, (i, by) in kept.summed.items()
+        }
+        return self._table(kept, people, groups, computed) if kept.values else None, summaries
+
+    def _summary(self, by: Summed, people: Any, groups: Any, computed: Mapping[str, Any]) -> Any:
+        """A summary, made from what is computed of an item."""
+        counts, n = computed["count"], max(self.n_groups, 1)
+        if by.function == "sums_by_size":
+            made = summing.sums_by_size(groups, computed["sum"], n, *by.more)
+        elif by.takes_sums:
+            ends, order = kernels.by_group(groups, n)
+            own = counts[order].astype(np.int64), computed["sum"][order], ends
+            made = summing.means(*own, *by.more)
+        else:
+            made = getattr(summing, by.function)(people, groups, counts, n, *by.more)
+        columns = {
+            name: arrow_strings([*map(str, values)])
+            if isinstance(values, list)
+            else arrow_numbers(values, "int64")
+            for name, values in made.items()
+        }
+        columns["__dp_group"] = arrow_numbers(np.asarray(made["group"]) + 1, "int64")
+        return pa.table(columns)
+
+    def _table(
+        self, kept: Kept, people: Any, groups: Any, computed: Mapping[int, Mapping[str, Any]]
+    ) -> Any:
         there = np.logical_or.reduce([made["count"] for made in computed.values()])
         present = slice(None) if there.all() else np.flatnonzero(there)
         columns = {
@@ -174,9 +208,7 @@ def _computed(
             made["vote"] = kernels.draw_items(own, values, made["count"], secret_draws())
         computed[i] = made
     for i, future in sums.items():
-        low, high = future.result().T
-        is_small = kept.items[i].scale == 0 and np.array_equal(low >> 63, high)
-        computed[i]["sum"] = low if is_small else future.result()
+        computed[i]["sum"] = future.result()
     return computed
 
 
@@ -205,6 +237,9 @@ def _sent_back(values: Any, scale: int | None) -> Any:
     """Numbers as an arrow array; a sum has two words."""
     if values.ndim == 1:
         return arrow_numbers(values, "int64")
+    low, high = values.T
+    if scale == 0 and np.array_equal(low >> 63, high):
+        return arrow_numbers(low, "int64")
     kind = pa.decimal128(38, scale)
     return pa.Array.from_buffers(
         kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))]

@@ -1,7 +1,8 @@
 """The SQL of rows that are read into memory, where the lists of a mechanism are made of them.
 
 DuckDB would draw groups, tell rows apart and number them by steps that each read all rows. Here
-people, groups and items come as numbers, or as what is soon numbered; long values stay in DuckDB.
+people, groups and items come as numbers, or as what is soon numbered; of a domain's long items,
+only codes do.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,21 +56,12 @@ def lists_read(
             codes = f"SELECT {sent_as('item', types[item])} FROM ({own}) AS o ORDER BY code ASC"
         else:
             joined, numbered = f" LEFT JOIN {items} AS __dp_coded ON {typed} = {item}", [UNIT]
-    ctes, columns = [read, groups], list[str]()
-    for name in numbered:
-        if family(types[name]) not in _MAY_BE_LONG:
-            columns.append(sent_as(name, types[name]))
-            continue
-        number = f"system.main.row_number() OVER () AS number{name}"
-        own = f"SELECT {name}, {number} FROM (SELECT DISTINCT {name} FROM __dp_read) AS p"
-        ctes.append(f"__dp_of{name} AS MATERIALIZED ({own})")
-        columns.append(f"number{name}")
-        joined += f" JOIN __dp_of{name} USING ({name})"
+    columns = [sent_as(name, types[name]) for name in numbered]
     columns += ["coalesce(code, -1) AS code"] if item not in numbered else []
     columns.insert(1, "__dp_group")
     rows = people.placed_by("__dp_read")
     return RowsRead(
-        sql=f"WITH {', '.join(ctes)} SELECT {', '.join(columns)} FROM {rows}{joined}",
+        sql=f"WITH {read}, {groups} SELECT {', '.join(columns)} FROM {rows}{joined}",
         sends=[item not in numbered],
         groups=numbers_of(people.groups()),
         n_keys=1,

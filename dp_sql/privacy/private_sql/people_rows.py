@@ -46,8 +46,9 @@ class InMemory(NamedTuple):
     """What was computed from the rows in memory, as relations of FROM."""
 
     persons: Mapping[int | None, str]  # people's values, by the cap on their groups
-    found: str = ""  # the keys of the groups that were found, if they had to be
-    lists: str | None = None  # in place of people's values, as MechanismRows.all_lists
+    found: str  # the keys of the groups that were found, if they had to be
+    lists: str | None  # in place of people's values, as MechanismRows.all_lists
+    summaries: Mapping[int, str]  # the same of some plans, by their places
 
 
 @dataclass

@@ -111,17 +111,11 @@ def private_sql(
         return f"WITH {', '.join(_score_rows(plan))}, {answer}"
     people = PeopleRows(plans, calls, computed=computed)
     if len(plans) == 1:
-        rows, ctes = rows_of(plans[0], again=again), people.shared()
-        if computed is not None and computed.lists is not None:
-            rows = rows._replace(all_lists=computed.lists)
-        else:
-            ctes += people.of(0)
-        return f"WITH {', '.join([*ctes, _answer_select(plans[0], calls[0], rows, 1)])}"
+        answer = _answer_of(people, 0, again=again)
+        return f"WITH {', '.join([*people.shared(), answer])}"
     ctes, names = people.shared(), [f"__dp_answer_{n}" for n, _ in enumerate(plans, 1)]
-    for n, (plan, call, name) in enumerate(zip(plans, calls, names, strict=True)):
-        answer = _answer_select(plan, call, rows_of(plan, again=again), n + 1)
-        answer = f"WITH {', '.join(people.of(n))}, {answer}"
-        ctes.append(f"{name} AS MATERIALIZED ({answer})")
+    for n, name in enumerate(names):
+        ctes.append(f"{name} AS MATERIALIZED (WITH {_answer_of(people, n, again=again)})")
     columns = [*(f"{names[0]}.{name}" for name, _ in _key_columns(plans[0]))]
     columns += [f"{name}.{_value_name(n)}" for n, name in enumerate(names, 1)]
     listed = f"WITH {', '.join(ctes)} SELECT {', '.join(columns)} FROM {names[0]}"
@@ -129,6 +123,19 @@ def private_sql(
         return ", ".join([listed, *names[1:]])
     joined = "".join(f" JOIN {name} USING (__dp_group)" for name in names[1:])
     return f"{listed}{joined} ORDER BY {names[0]}.__dp_group ASC"
+
+
+def _answer_of(people: PeopleRows, place: int, *, again: bool) -> str:
+    """The release of one of the plans, behind its own CTEs."""
+    plan, computed, ctes = people.plans[place], people.computed, list[str]()
+    rows = rows_of(plan, again=again)
+    if computed is not None and computed.lists is not None:
+        rows = rows._replace(all_lists=computed.lists)
+    elif computed is not None and place in computed.summaries:
+        rows = rows._replace(merged=computed.summaries[place])
+    else:
+        ctes = people.of(place)
+    return ", ".join([*ctes, _answer_select(plan, people.calls[place], rows, place + 1)])
 
 
 def merged_sql(

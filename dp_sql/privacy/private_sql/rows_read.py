@@ -16,6 +16,7 @@ from dp_sql.privacy.private_sql.group_ctes import FIND_UDF, UNIT, by_keys, keys_
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, pair
+from dp_sql.sql.shape import Summed
 from dp_sql.sql.types import INTEGERS, digits_of, family
 
 _SUMMED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
@@ -39,12 +40,14 @@ class Kept(NamedTuple):
 
     cap: in how many groups a person is kept; None: in all. items: by their numbers. values: the
     columns of these plans' `__dp_persons`, from `__dp_group`, from 1, `__dp_privacy_unit`, and what
-    is computed of the items.
+    is computed of the items. summed: by the places of other plans, the number of the item of each,
+    and how its summary is made.
     """
 
     cap: int | None
     items: Mapping[int, ItemRead]
     values: Sequence[str]
+    summed: Mapping[int, tuple[int, Summed]]
 
 
 class GroupsFound(NamedTuple):
@@ -118,11 +121,12 @@ def rows_read(
     kinds = dict(zip(people.items, types, strict=True))  # in the order of the items' numbers
     kept = [_kept(people, cap, kinds) for cap in people.caps]
     # DuckDB is slower where it draws a row for each person, groups beside values of people, or
-    # some of more groups than fit bits.
+    # some of more groups than fit bits, and where people are summed up by their rows in all groups.
     votes = any(item.votes for one in kept for item in one.items.values())
     counts_people = all(plan.parameters.counts_people for plan in people.plans)
     draws = people.caps != [None] and not (counts_people and people.n_groups <= N_BITS)
-    if not (votes or draws or finds):
+    limits = any(one.pays for each in kept for _, one in each.summed.values())
+    if not (votes or draws or finds or limits):
         return None
     sends, sent = [], []
     for i, (name, kind) in enumerate(kinds.items()):
@@ -187,22 +191,29 @@ def _groups_found(people: PeopleRows, sent_as: Callable[[str, str], str]) -> Gro
 def _kept(people: PeopleRows, cap: int | None, kinds: Mapping[str, str]) -> Kept:
     """What the plans with a cap need."""
     names, wanted, numbers = [*kinds], set[str](), set[int]()
+    summed = dict[int, tuple[int, Summed]]()
     for place, plan in enumerate(people.plans):
         if people.cap(plan) == cap:
-            numbers.add(names.index(people.items[place]))
-            wanted.update(people.values_of(place).values())
+            numbers.add(number := names.index(people.items[place]))
+            if (by := plan.parameters.summed()) is not None:
+                summed[place] = number, by
+            else:
+                wanted.update(people.values_of(place).values())
     values = [
         f"{_computed(sql, [*kinds.values()])} AS {own}"
         for sql, own in people.values.items()
         if own in wanted
     ]
-    if len(names) > 1:
+    if len(names) > 1 and wanted:
         values += [f"__dp_count_{i} AS __dp_n_{names[i]}" for i in sorted(numbers)]
     listed, items = " ".join(values), {}
     for i in sorted(numbers):
-        scale = digits_of(kinds[names[i]])[1] if f"__dp_sum_{i}" in listed else None
+        sums = f"__dp_sum_{i}" in listed or any(
+            n == i and by.takes_sums for n, by in summed.values()
+        )
+        scale = digits_of(kinds[names[i]])[1] if sums else None
         items[i] = ItemRead(scale, f"__dp_vote_{i}" in listed)
-    return Kept(cap, items, values)
+    return Kept(cap, items, values, summed)
 
 
 def _computed(sql: str, kinds: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.grid import Grid, check_written, grid_of
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
-from dp_sql.sql.shape import Function
+from dp_sql.sql.shape import Function, Summed
 from dp_sql.udfs.mechanism import FRACTION_BITS, Mechanism, PrivacyLoss
 
 REPORT_TYPE = """STRUCT(estimate DOUBLE, lower_bound DOUBLE, confidence DOUBLE, \
@@ -142,6 +142,11 @@ class Avg(Bounded):
             for name in (*self.keys, *self.sums)
         )
         return f"SELECT {rows.group}{listed} FROM ({entries}) AS entries"
+
+    def summed(self) -> Summed:
+        bound = self.bound if isinstance(self.bound, int) else 0
+        steps = 0 if self.grid is None else self.grid.n_steps
+        return Summed("means", (bound, LAST, steps), takes_sums=True)
 
     def value(self, answer: str, rows: MechanismRows) -> str:
         """NULL in the place of NaN: a UDF returns no NULL."""

@@ -11,7 +11,7 @@ from dp_sql.sql.functions.vectors import PeopleOfGroups, RowsOfGroups
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
-from dp_sql.sql.shape import Function
+from dp_sql.sql.shape import Function, Summed
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
@@ -52,6 +52,9 @@ class Count(Bounded):
         if self.bound is not None:
             n = f"system.main.least({n}, {self.bound})"
         return _by_bucket(rows.group, rows.relation, n, n)
+
+    def summed(self) -> Summed:
+        return Summed("rows_by_size", (self.bound if isinstance(self.bound, int) else 0,))
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         buckets, people, sums = lists
@@ -104,6 +107,9 @@ class RowsUnderChosenLimit(RowsOfGroups):
         )
 
     lists = Bounded.lists
+
+    def summed(self) -> Summed:
+        return Summed("rows_under_limit", pays=True)
 
     def noisy(
         self, mechanism: Mechanism, *lists: Sequence[Any]

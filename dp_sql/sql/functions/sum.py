@@ -25,7 +25,7 @@ from dp_sql.sql.functions.bounded import Bounded
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA
-from dp_sql.sql.shape import Function
+from dp_sql.sql.shape import Function, Summed
 from dp_sql.sql.types import digits_of, family
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
@@ -139,6 +139,11 @@ class Sum(Bounded):
             f"system.main.sum({high}) AS high, system.main.sum({low}) AS low "
             f"FROM ({sizes}) AS sizes GROUP BY {rows.group}side, bucket"
         )
+
+    def summed(self) -> Summed | None:
+        bound = self.bound if isinstance(self.bound, int) else 0
+        made = Summed("sums_by_size", (bound, int(self.one_sided)), takes_sums=True)
+        return None if self._is_wide else made
 
     def value(self, answer: str, rows: MechanismRows) -> str:
         return f"CAST({answer} AS {self.value_type(rows.types)})"

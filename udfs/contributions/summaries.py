@@ -1,0 +1,116 @@
+"""What mechanisms take of people's values in groups, summed up: people by what they contribute.
+
+Slots are as in slots.py, groups are numbers from 0.
+"""
+
+from collections.abc import Callable, Mapping
+from ctypes import byref, c_int64
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_sql.udfs.contributions.slots import Int64s
+from dp_sql.udfs.count_distinct.kernels import Int32s, library
+from dp_sql.udfs.mechanism import FRACTION_BITS
+
+Summary = Mapping[str, Int64s | list[int]]
+"""Columns; integers of any size are in lists."""
+
+_CELLS = 1 << 21  # of a table, unless one group has more
+_ENTRIES = 1 << 16
+_N_SIZES = 96  # as SIZES in rows.c
+
+
+def rows_under_limit(
+    owners: Int32s, groups: Int64s, counts: Int32s, n_groups: int
+) -> dict[str, Int64s]:
+    """Sum up what chosen_norm takes: a row for each group, side and bucket of rows.
+
+    counts: of each slot, its rows; slots of one person are next to each other.
+    """
+    n_sizes = int(counts.sum(dtype=np.int64)).bit_length() + 1
+
+    def add(first: int, n: int) -> NDArray[np.int64]:
+        table = np.zeros((4, n, n_sizes, 2), np.int64)
+        own = owners.astype(np.int32), groups.astype(np.int32), counts, counts.size
+        library().summarize_rows(*own, first, n, n_sizes, table.ravel())
+        return table
+
+    return _by_groups(add, 8 * n_sizes, n_groups, "total")
+
+
+def rows_by_size(
+    owners: Int32s, groups: Int64s, counts: Int32s, n_groups: int, bound: int
+) -> Summary:
+    """Sum up what bounded_count takes: a row for each group and bucket of rows.
+
+    bound: on a person's rows in a group, or 0.
+    """
+    counts = np.minimum(counts, np.int32(min(bound, 2**31 - 1))) if bound else counts
+    made = rows_under_limit(owners, groups, counts, n_groups)
+    own = made["side"] == 0
+    return {name: made[name][own] for name in ("group", "bucket", "people", "total")}
+
+
+def sums_by_size(groups: Int64s, sums: Int64s, n_groups: int, bound: int, above: int) -> Summary:
+    """Sum up what bounded_sum takes: a row for each group, side and bucket of sizes of sums.
+
+    sums: the low and the high 64 bits of each. bound: on their sizes, or 0. above: 1 if
+        those below 0 are left out, else 0.
+    """
+    high, low = divmod(bound or (1 << 127) - 1, 1 << 64)
+    halves = low - ((low >> 63) << 64), high
+
+    def add(first: int, n: int) -> NDArray[np.int64]:
+        table = np.zeros((2, n, 128, 3), np.int64)
+        own = groups.astype(np.int32), sums.ravel(), groups.size
+        library().summarize_sums(*own, first, n, *halves, table.ravel())
+        return table[: 2 - above]
+
+    made = _by_groups(add, 256 * 3, n_groups, "low", "high")
+    return {**made, "low": _whole(made["low"], made["high"]), "high": 0 * made["high"]}
+
+
+def _by_groups(
+    add: Callable[[int, int], NDArray[np.int64]], cells: int, n_groups: int, *sums: str
+) -> dict[str, Int64s]:
+    """The rows of tables by sides, groups, buckets and numbers, which are people and these sums.
+
+    add: makes the table of groups from a first one on, and of how many. cells: of one group.
+    """
+    parts, at_once = [np.empty((4 + len(sums), 0), np.int64)], max(1, _CELLS // cells)
+    for first in range(0, n_groups, at_once):
+        table = add(first, min(at_once, n_groups - first))
+        side, group, bucket = np.nonzero(table[..., 0])
+        parts.append(np.stack([group + first, side, bucket, *table[side, group, bucket].T]))
+    names = ("group", "side", "bucket", "people", *sums)
+    return dict(zip(names, np.concatenate(parts, 1), strict=True))
+
+
+def _whole(low: Int64s, high: Int64s) -> list[int]:
+    return [h << 64 | x % 2**64 for x, h in zip(low.tolist(), high.tolist(), strict=True)]
+
+
+def means(
+    counts: Int64s, sums: Int64s, ends: Int64s, bound: int, last: int, steps: int = 0
+) -> Summary:
+    """Sum up what bounded_mean takes, as sql/functions/avg.py says: by groups, codes and buckets.
+
+    counts: of people, their rows; those of group g are from ends[g] to ends[g + 1] - 1. sums: the
+        low and the high 64 bits of what their rows add up to. bound: on a person's rows, or 0.
+        last: the place of the largest bound, if there is none. steps: of a range; then rows are
+        counted from its lower end, and in the summary in halves from its middle; or 0.
+    """
+    n_codes, first = 4 * last + 5, c_int64(0)
+    places = np.zeros(n_codes * _N_SIZES, np.int32)
+    entries = np.empty((max(_ENTRIES, 2 * places.size), 6), np.int64)
+    parts = [entries[:0]]
+    while first.value < ends.size - 1:
+        n = library().summarize_means(
+            counts, sums.ravel(), ends, ends.size - 1, bound, steps, FRACTION_BITS, last,
+            byref(first), places, entries.ravel(), len(entries),
+        )  # fmt: skip
+        parts.append(entries[:n].copy())
+    groups, codes, buckets, people, low, high = np.concatenate(parts).T
+    columns = {"group": groups, "code": codes - 1, "bucket": buckets, "people": people}
+    return {**columns, "total": _whole(low, high)}
