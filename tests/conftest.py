@@ -14,12 +14,14 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from zlib import crc32
 
 import duckdb
 import pytest
 from hypothesis import settings
 
 import dp_sql
+from dp_sql.engines.duckdb import few_rows
 from dp_sql.udfs.count_distinct.kernels_build import LIBRARY, SOURCES, compile_kernels
 
 # Each run tries the same examples, so a red test is about the change at hand; `make slow` seeks new
@@ -59,6 +61,19 @@ ABSENT = {name for name in OPTIONAL if find_spec(name) is None}
 ROOT = Path(__file__).parents[1]
 
 gc.disable()  # until all tests are known: what is made until then is needed
+
+
+@pytest.fixture(autouse=True)
+def _half_by_sql(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let DuckDB make the lists of every other test, though its sources have few rows."""
+    if crc32(request.node.nodeid.encode()) % 2:
+        monkeypatch.setattr(few_rows, "FEW", 0)
+
+
+@pytest.fixture
+def by_sql(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let DuckDB make the lists: for tests that change its SQL, or watch it."""
+    monkeypatch.setattr(few_rows, "FEW", 0)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -82,7 +82,8 @@ class OwnerSession(Session):
             account = Account(ledger, None, "owner")
         super().__init__(tickets, number, ledger, account)
         self._connection = connection
-        self._frozen, self._state = FrozenAnswers(connection.execute), SessionState()
+        self._frozen = FrozenAnswers(connection.execute)
+        self._state = SessionState(number=number)
         self._planned = RememberedPlans()
         self._releases: dict[str, tuple[Release, Released]] = {}
 

@@ -165,7 +165,7 @@ _WORDS = {
     "regexp_full_match", "strlen", "disabled_optimizers", "nullif", "least", "abs", "sign", "BETWEEN",
     "INTERVAL", "VALUES", "arg_min", "arg_max", "row", "lag", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
     "json_extract", "json_extract_string", "list_slice", "avg", "count_if", "array_extract", "array_slice",
-    "struct_extract", "list_value", "list_aggregate", "time_bucket", "timezone", "try_strptime", "cardinality", "map_extract_value", "round", "floor", *FUNCTIONS,
+    "struct_extract", "list_value", "list_aggregate", "time_bucket", "timezone", "sha256", "lpad", "try_strptime", "cardinality", "map_extract_value", "round", "floor", *FUNCTIONS,
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
@@ -187,6 +187,11 @@ _FORMS = {
         r"|SELECT system\.main\.regexp_\w+\('', '"
         r"|SELECT system\.main\.timezone\('[\w+/-]+', CAST\('2000-01-01' AS "
         r'|EXPLAIN \(FORMAT json\) SELECT "__dp_person", "__dp_item" FROM \(SELECT '
+        r'|EXPLAIN \(FORMAT json\) SELECT 1 FROM "shop"\."\w+"\."\w+"$'
+        r"|EXPLAIN \(FORMAT json\) SELECT [\s\S]* AS item FROM \(SELECT [\s\S]*\) AS __dp_domain$"
+        r"|SELECT [\s\S]*__dp_\w+[\s\S]* FROM \(SELECT [\s\S]*\) AS __dp_source WHERE __dp_privacy_unit IS NOT NULL "
+        r"|SELECT [\s\S]*__dp_key_0_ FROM \(SELECT \* FROM \(SELECT [\s\S]*\) AS __dp_listed ORDER BY [\s\S]* LIMIT \d+\) AS __dp_shown$"
+        r"|SELECT [\s\S]*item FROM \(SELECT [\s\S]*\) AS __dp_domain$"
     ),
     "extract_statements": re.compile(r"SELECT .+ FROM \(WITH __dp_(read|kept) AS "),
     "sql": re.compile("SELECT "),  # bound, for names and types; a public table is read

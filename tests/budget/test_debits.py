@@ -66,6 +66,7 @@ def test_what_is_refused_costs_nothing(text: str, thrifty: AnalystSession) -> No
     assert thrifty.sql("FROM dp_ledger()").fetchall() == []
 
 
+@pytest.mark.usefixtures("by_sql")
 def test_the_loss_is_in_the_file_before_a_private_row_is_read(opened: Opened, folder: Path) -> None:
     session = opened()
     watched = watch(session, folder)
@@ -74,6 +75,7 @@ def test_the_loss_is_in_the_file_before_a_private_row_is_read(opened: Opened, fo
     assert watched.seen == [["reserved"], ["reserved", "answered", "reserved"]]
 
 
+@pytest.mark.usefixtures("by_sql")
 def test_a_failure_after_the_debit_stays_spent(opened: Opened, folder: Path) -> None:
     session = opened()
     watched = watch(session, folder)
@@ -92,6 +94,7 @@ def test_a_failure_after_the_debit_stays_spent(opened: Opened, folder: Path) -> 
     assert left(session) == Fraction(7, 10)
 
 
+@pytest.mark.usefixtures("by_sql")
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("discovers", [False, True])
 def test_what_never_ran_is_cancelled_by_an_event(
@@ -197,6 +200,7 @@ def test_a_batch_is_priced_as_a_whole(opened: Opened, folder: Path) -> None:
     assert kinds(folder) == []
 
 
+@pytest.mark.usefixtures("by_sql")
 def test_an_interrupted_query_is_spent_and_the_session_goes_on(
     opened: Opened, folder: Path
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import (
     arrow_rows,
+    few_rows,
     install,
     persons,
     release_sql,
@@ -134,6 +135,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Have each source read into memory, in small pieces; notes each reading."""
     found: list[int] = []
     real = persons._read
+    monkeypatch.setattr(few_rows, "FEW", 0)
     monkeypatch.setattr(persons, "LEAST", 0)
     monkeypatch.setattr(persons, "ROWS_EACH", 1 << 60)
     monkeypatch.setattr(arrow_rows, "ROWS", 300)
@@ -443,6 +445,7 @@ def test_people_are_grouped_in_arrays_while_a_release_runs(
                 seen.extend(*engine.run(bits).fetchall())
                 yield
 
+        monkeypatch.setattr(few_rows, "FEW", 0)
         monkeypatch.setattr(release_sql, "people_in_arrays", watched)
         monkeypatch.setattr(persons, "LEAST", 0)
         for unit in ("u", "name"):

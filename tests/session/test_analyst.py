@@ -266,6 +266,7 @@ def test_what_a_policy_does_not_allow_is_refused(
         asking.sql(text)
 
 
+@pytest.mark.usefixtures("by_sql")
 def test_a_release_that_failed_has_a_receipt(
     analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,6 +310,7 @@ def test_no_cap_is_needed_where_a_person_is_in_one_group(asking: AnalystSession)
         asking.sql("SELECT region, DP_TOPK(title, 1, epsilon := 1) FROM ratings GROUP BY region")
 
 
+@pytest.mark.usefixtures("by_sql")
 def test_an_error_after_the_debit_is_one_sentence(
     analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +323,7 @@ def test_an_error_after_the_debit_is_one_sentence(
     assert "4711" not in "".join(map(str, chain))
 
 
+@pytest.mark.usefixtures("by_sql")
 def test_an_error_of_any_kind_after_the_debit_is_the_same_sentence(
     analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import connection as duckdb_connection
-from dp_sql.engines.duckdb import mechanism_udfs, persons, rows_in_memory
+from dp_sql.engines.duckdb import few_rows, mechanism_udfs, persons, rows_in_memory
 from dp_sql.errors import SourceError
 from dp_sql.privacy.plans import groups as planned_groups
 from dp_sql.udfs.contributions import slots
@@ -121,7 +121,7 @@ def answers_of(
     """The answers of all draws, with their probabilities."""
 
     def run(path: Any) -> str:
-        for module in (mechanism_udfs, rows_in_memory):
+        for module in (few_rows, mechanism_udfs, rows_in_memory):
             patch.setattr(module, "secret_draws", lambda: path)
         return repr(session.sql(text).fetchall())
 
@@ -149,12 +149,20 @@ def expected(
     return {answer: Fraction(n, len(draws)) for answer, n in found.items()}
 
 
+def read(way: str, patch: pytest.MonkeyPatch) -> None:
+    """Have rows read in one way, however many there are."""
+    patch.setattr(few_rows, "FEW", 1 << 60 if way == "few" else 0)
+    patch.setattr(persons, "LEAST", 0 if way == "in memory" else 1 << 60)
+
+
 @pytest.mark.one_in(12)
+@pytest.mark.parametrize("way", ["few", "by DuckDB"])
 @pytest.mark.parametrize("names", SELECTS, ids=" ".join)
 @pytest.mark.parametrize("cap", [1, 2, 3])
 def test_answers_are_those_of_each_draw(
-    owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, names: list[str], cap: int
+    owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, names: list[str], cap: int, way: str
 ) -> None:
+    read(way, monkeypatch)
     found = answers_of(owner, statement(names, cap, "few"), monkeypatch)
     assert found == expected(names, cap, FEW)
 
@@ -164,7 +172,7 @@ def test_answers_are_those_of_each_draw(
 def test_rows_in_memory_are_drawn_alike(
     owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, names: list[str]
 ) -> None:
-    monkeypatch.setattr(persons, "LEAST", 0)
+    read("in memory", monkeypatch)
     found = answers_of(owner, statement(names, 1, "few"), monkeypatch)
     assert found == expected(names, 1, FEW)
 
@@ -180,14 +188,14 @@ MORE = [
 
 
 @pytest.mark.one_in(8)
-@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("way", ["few", "by DuckDB", "in memory"])
 @pytest.mark.parametrize("names", MORE, ids=" ".join)
 @pytest.mark.parametrize("cap", [1, 2])
 def test_more_groups_than_a_number_has_bits(
     owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, cap: int, names: list[str],
-    in_memory: bool,
+    way: str,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(persons, "LEAST", 0 if in_memory else 1 << 60)
+    read(way, monkeypatch)
     found = answers_of(owner, statement(names, cap, "many"), monkeypatch)
     assert found == expected(names, cap, MANY)
 
@@ -269,7 +277,7 @@ def test_wrong_draws_and_counts_are_noticed(
 def test_wrong_draws_of_many_groups_in_memory_are_noticed(
     owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr(persons, "LEAST", 0)
+    read("in memory", monkeypatch)
     monkeypatch.setattr(
         rows_in_memory, "kernels", SimpleNamespace(**{**vars(slots), "draw_slots": wrong})
     )
@@ -277,10 +285,10 @@ def test_wrong_draws_of_many_groups_in_memory_are_noticed(
     assert found != expected(["rows"], 1, MANY)
 
 
-@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("way", ["few", "by DuckDB", "in memory"])
 @pytest.mark.parametrize("cap", [1, 4])
 def test_groups_that_are_added_after_they_were_counted_are_not_answered(
-    owner: dp_sql.OwnerSession, monkeypatch: pytest.MonkeyPatch, in_memory: bool, cap: int
+    owner: dp_sql.OwnerSession, monkeypatch: pytest.MonkeyPatch, way: str, cap: int
 ) -> None:
     """People in many more groups, of which the bits of a number could not hold all."""
     real, connection = duckdb_connection.Engine.release, owner.connection
@@ -292,7 +300,7 @@ def test_groups_that_are_added_after_they_were_counted_are_not_answered(
         return real(*given)
 
     monkeypatch.setattr(duckdb_connection.Engine, "release", release)
-    monkeypatch.setattr(persons, "LEAST", 0 if in_memory else 1 << 60)
+    read(way, monkeypatch)
     answer = owner.sql(statement(["people", "rows"], cap, "growing")).fetchall()
     assert [row[:2] for row in answer] == FEW
     assert sum(row[2] for row in answer) == (3 if cap == 1 else 6)

@@ -189,6 +189,7 @@ def test_each_neighbour_moves_the_counts_by_zero_or_one(monkeypatch: pytest.Monk
     assert all(set(vector) <= {0, 1} for vector in found)
 
 
+@pytest.mark.usefixtures("by_sql")
 def test_a_person_who_enters_a_group_twice_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = "CAST(system.main.sum(__dp_contribution) AS BIGINT)"
     monkeypatch.setattr(vectors.PeopleOfGroups, "summary", lambda _, rows: rows.total(wrong))

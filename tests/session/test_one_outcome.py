@@ -191,6 +191,7 @@ def interrupted(
     return (*what, kinds), passed
 
 
+@pytest.mark.usefixtures("by_sql")
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("after", [0.01, 0.3])
 def test_an_interrupt_does_not_show_whether_the_answer_was_ready(
@@ -204,6 +205,7 @@ def test_an_interrupt_does_not_show_whether_the_answer_was_ready(
     assert min(passed, passed_slow) >= DEADLINE
 
 
+@pytest.mark.usefixtures("by_sql")
 def test_without_a_deadline_an_interrupt_stops_what_runs(folder: Path) -> None:
     slow, passed = interrupted(folder, "slow", None, True, 0.1)
     assert "The query was interrupted" in slow[1] and passed < 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import persons
+from dp_sql.engines.duckdb import few_rows, persons
 from dp_sql.engines.duckdb.function_kinds import CALLED_BARE, operators_in
 from dp_sql.errors import NotPrivate
 
@@ -81,6 +81,22 @@ def test_a_plain_call_is_refused_as_well() -> None:
     connection.execute('CREATE MACRO "-"(a, b) AS system.main."+"(a, b)')
     with pytest.raises(Exception, match='macro "-", which'):
         connection.sql(f"SELECT {_MEDIAN} FROM t").fetchall()
+
+
+def test_sql_of_few_rows_calls_no_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent, real = list[str](), few_rows._fetched
+    monkeypatch.setattr(few_rows, "FEW", 1 << 16)
+    monkeypatch.setattr(
+        few_rows, "_fetched", lambda *of, **by: (sent.append(of[0]), real(*of, **by))[1]
+    )
+    grouped = f"{_GIVEN}, groups := [0, 1], max_groups_contributed := 1"
+    with dp_sql.connect() as session:
+        session.execute(_TABLE)
+        for call in (f"DP_SUM(x, {grouped})", f"DP_COUNT_DISTINCT(x::VARCHAR, {grouped})"):
+            session.sql(f"SELECT y, {call} FROM t GROUP BY y").fetchall()
+        session.sql(f"SELECT DP_TOPK(x, 1, {_GIVEN}, domain := [1, 2]) FROM t").fetchall()
+    assert len(sent) == 6
+    assert not any(map(operators_in, sent))
 
 
 def test_sql_of_rows_in_memory_calls_no_operator(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,6 +198,7 @@ def test_a_session_ends_when_a_file_changes_and_nothing_is_spent(folder: Path, c
             assert session.sql(COUNT.format("ratings")).fetchall() == [(n,)]
 
 
+@pytest.mark.usefixtures("by_sql")
 def test_a_file_replaced_during_a_release_fails_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,7 @@ def test_an_observed_domain_is_the_whole_column_and_not_one_persons(tmp_path: Pa
             assert [place for place, _ in grouped] == ["p0", "p1", "p2"]
 
 
+@pytest.mark.usefixtures("by_sql")
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("passed", "waits"),

@@ -81,6 +81,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("by_sql")
 def test_a_handler_that_raises_does_not_show_whether_the_answer_was_ready(
     folder: Path, alarm: Callable[[float], None]
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_handler_that_raises_does_not_show_whether_the_answer_was_ready(
     assert min(passed, passed_slow) >= 1.5
 
 
+@pytest.mark.usefixtures("by_sql")
 def test_without_a_deadline_a_handler_that_raises_stops_what_runs(
     folder: Path, alarm: Callable[[float], None]
 ) -> None:

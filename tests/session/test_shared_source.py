@@ -330,6 +330,7 @@ def test_each_persons_groups_are_kept_by_chance_alone() -> None:
     assert all(abs(n - 200) < 115 for n in pairs.values())  # ten standard deviations
 
 
+@pytest.mark.usefixtures("by_sql")
 def test_sources_of_other_selects_are_released_apart(
     owner: dp_sql.Session, released: list[str]
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from dp_sql.engines.duckdb import row_estimate
+from dp_sql.engines.duckdb.few_rows import answered
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.function_kinds import (
     builtin_kinds,
@@ -227,11 +228,14 @@ class Engine(SqlRunner):
 
         def run() -> None:
             for places, some, theirs in bundled(drawn, tickets):
-                with release_sql(some, theirs, self, private_sql) as (sql, values):
-                    groups = some[0].groups
-                    n_rows = groups.size if groups is not None else None if some[0].keys else 1
-                    columns = released_columns(some)
-                    relation = frozen.insert(columns, sql, self.run_again, n_rows, values)
+                columns = released_columns(some)
+                if (rows := answered(some, theirs, self)) is not None:
+                    relation = frozen.add(columns, rows)
+                else:
+                    with release_sql(some, theirs, self, private_sql) as (sql, values):
+                        groups = some[0].groups
+                        n_rows = groups.size if groups is not None else None if some[0].keys else 1
+                        relation = frozen.insert(columns, sql, self.run_again, n_rows, values)
                 for place, released in zip(places, each_of(some, relation), strict=True):
                     releases[place] = released
 

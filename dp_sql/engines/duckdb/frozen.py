@@ -95,10 +95,11 @@ class FrozenAnswers:
 
 def exactly(columns: Columns, select: str) -> str:
     """A SELECT of these columns; values without an exact equivalent in Python are strings."""
-    return f"SELECT {', '.join(_exactly(*column) for column in columns)} FROM ({select})"
+    return f"SELECT {', '.join(exact_value(*column) for column in columns)} FROM ({select})"
 
 
-def _exactly(name: str, kind: str) -> str:
+def exact_value(name: str, kind: str) -> str:
+    """A column of a type as Python has it exactly: of another type, a string."""
     if kind == ZONED:
         return _MOMENT.format(name)
     if kind == f"{ZONED}[]":

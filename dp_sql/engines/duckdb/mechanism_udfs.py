@@ -53,19 +53,43 @@ def _udf(
         def run(plan: Plan) -> Drawn[Any]:
             return draw(plan, *(_value(x, kind) for x, kind in zip(lists, takes, strict=True)))
 
-        try:
-            return issued.redeem(ticket, execution, run)
-        except DpSqlError as error:
-            issued.record_error(ticket, error)
-            raise
-        except Exception as error:
-            message = "A mechanism failed; nothing was released."
-            failure = InternalError(message)
-            failure.__cause__ = error
-            issued.record_error(ticket, failure)
-            raise InternalError(message) from None
+        return _redeemed(issued, ticket, execution, run)
 
     return _by_rows(one, len(takes), answer)
+
+
+def answers_of(
+    issued: Tickets, ticket: str, number: int, lists: Sequence[Sequence[Any]]
+) -> Sequence[Any]:
+    """Redeem a ticket with lists of all groups, or of the one there is: an answer for each.
+
+    number: of the connection that the release is made for.
+    """
+
+    def run(plan: Plan) -> Drawn[list[Any]]:
+        if plan.keys:
+            return _draw_groups(plan, *lists)
+        drawn = _draw(plan, *(one[0] for one in lists))
+        return Drawn([drawn.value], drawn.accuracy, drawn.n_runs)
+
+    found: Sequence[Any] = _redeemed(issued, ticket, (number, 0), run)
+    return found
+
+
+def _redeemed(
+    issued: Tickets, ticket: str, execution: tuple[int, int], run: Callable[[Plan], Drawn[Any]]
+) -> Any:
+    try:
+        return issued.redeem(ticket, execution, run)
+    except DpSqlError as error:
+        issued.record_error(ticket, error)
+        raise
+    except Exception as error:
+        message = "A mechanism failed; nothing was released."
+        failure = InternalError(message)
+        failure.__cause__ = error
+        issued.record_error(ticket, failure)
+        raise InternalError(message) from None
 
 
 def _by_rows(one: Callable[..., Any], n_columns: int, answer: str) -> Callable[..., Any]:

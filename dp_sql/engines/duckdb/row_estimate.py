@@ -10,6 +10,7 @@ import duckdb
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, forget_oldest
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import read_together
+from dp_sql.sql.formatting import full_name
 
 LARGE = 1 << 18  # rows; a source of at least so many is read in pieces
 _MINUTE = 60  # seconds
@@ -21,15 +22,23 @@ def n_rows(plan: Plan, engine: SqlRunner) -> int:
 
     The estimate of a source that is below half of LARGE is reused for a minute.
     """
-    known, now = engine.state.n_rows, time.monotonic()
     read = read_together(plan)
+    if len(read.tables) == 1:  # a small table is asked for once, whatever is read of it
+        found = n_rows_of(f"SELECT 1 FROM {full_name(read.tables[0])}", engine, is_table=True)
+        if found < LARGE >> 2:
+            return found
     columns = ", ".join(read.columns[name].sql for name in ("privacy_unit", "item"))
-    select = f"SELECT {columns} FROM {read.source}"
+    return n_rows_of(f"SELECT {columns} FROM {read.source}", engine)
+
+
+def n_rows_of(select: str, engine: SqlRunner, *, is_table: bool = False) -> int:
+    """The same of a SELECT; of a whole table, any number is reused."""
+    known, now = engine.state.n_rows, time.monotonic()
     asked, found = known.get(select, (-inf, 0))
     if now - asked < _MINUTE:
         return found
     found = max(_estimates(select, engine))
-    if found < LARGE >> 1:
+    if is_table or found < LARGE >> 1:
         known[select] = (now, found)
         forget_oldest(known)
     return found

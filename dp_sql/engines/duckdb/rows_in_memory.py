@@ -65,11 +65,13 @@ class Rows:
         n_keys, (person, *columns) = self._read.n_keys, piece.columns
         groups = self._keys.numbers(columns[:n_keys]) if n_keys else None
         items = columns[n_keys:]
-        values = [_values(c) if s else None for c, s in zip(items, self._read.sends, strict=True)]
+        values = [
+            whole_numbers(c) if s else None for c, s in zip(items, self._read.sends, strict=True)
+        ]
         if self._read.lists is not None and not self._read.lists.sends_codes:
             values = [self._items.numbers(items[0])]
         owners = self._people.numbers(person)
-        self._pieces.append(_Piece(owners, groups, values, [*map(_there, items)]))
+        self._pieces.append(_Piece(owners, groups, values, [*map(not_null, items)]))
 
     def pairs(self) -> Any:
         """Who is in which group, as an arrow table; the groups are all keys in the rows."""
@@ -216,7 +218,7 @@ def _joined(arrays: Sequence[Any], kind: Any) -> Any:
     return np.concatenate([np.empty(0, kind), *arrays])
 
 
-def _there(column: Any) -> Any:
+def not_null(column: Any) -> Any:
     """Which values of an arrow array are not NULL; None: all."""
     if not column.null_count:
         return None
@@ -225,7 +227,7 @@ def _there(column: Any) -> Any:
     return there.view(bool)
 
 
-def _values(column: Any) -> Any:
+def whole_numbers(column: Any) -> Any:
     """The values of an arrow array of numbers, in units; they fit 64 bits, the lowest first."""
     width = column.type.bit_width // 8
     sign = "u" if pa.types.is_unsigned_integer(column.type) else "i"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -50,9 +50,13 @@ class SessionState:
 
     statements: SQL with parameters, parsed. meant: the tables that bare names meant.
     n_rows: of sources, when DuckDB was asked for their rows, and its estimate.
+    number: of the session's connection.
+    public: groups and items by the SQL that lists them; None: they may change.
     """
 
     interrupts: Interrupts = field(default_factory=Interrupts)
     statements: dict[str, duckdb.Statement] = field(default_factory=dict)
     meant: dict[str, Parts] = field(default_factory=dict)
     n_rows: dict[str, tuple[float, int]] = field(default_factory=dict)
+    number: int = 0
+    public: dict[Any, Any] | None = None

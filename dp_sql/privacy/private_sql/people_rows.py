@@ -255,18 +255,19 @@ class PeopleRows:
         return f"'{hashlib.sha256(f'{self.key}item/{place}'.encode()).hexdigest()}'"
 
     def _read(self, *, keeps: bool) -> str:
-        """The source's rows, without those that no call counts."""
-        person = self._first.columns["privacy_unit"]
-        listed = [f"{exact(person.sql, person.type)} AS {UNIT}"]
-        listed += [f"{sql} AS {name}" for sql, name in self._columns.items()]
-        rows = f"SELECT {', '.join([*listed, *keys_sql(self._first)])} FROM {self._first.source}\n"
-        some = " OR ".join(f"{name} IS NOT NULL" for name in self._columns.values())
-        there = [f"{name} IS NOT NULL" for name in (UNIT, *keys_of(self._first))]
-        where = " AND ".join([*there, f"({some})"])
         finds = finding_of(self._first) is not None
         kept = keeps or (self._n_readers > 1 and (finds or self._first.keep_source))
-        rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {where}"
-        return f"__dp_read AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
+        return f"__dp_read AS {'' if kept else 'NOT '}MATERIALIZED ({self.select_of_rows('*')})"
+
+    def select_of_rows(self, listed: str) -> str:
+        """The source's rows, without those that no call counts."""
+        person = self._first.columns["privacy_unit"]
+        columns = [f"{exact(person.sql, person.type)} AS {UNIT}"]
+        columns += [f"{sql} AS {name}" for sql, name in self._columns.items()]
+        rows = f"SELECT {', '.join([*columns, *keys_sql(self._first)])} FROM {self._first.source}\n"
+        some = " OR ".join(f"{name} IS NOT NULL" for name in self._columns.values())
+        there = " AND ".join(f"{name} IS NOT NULL" for name in (UNIT, *keys_of(self._first)))
+        return f"SELECT {listed} FROM ({rows}) AS __dp_source WHERE {there} AND ({some})"
 
     def groups(self) -> list[str]:
         """`__dp_groups`, numbered in the order of the keys, behind how they are found."""

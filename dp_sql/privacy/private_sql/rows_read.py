@@ -19,7 +19,7 @@ from dp_sql.sql.mechanism_rows import EMPTY_LIST, pair
 from dp_sql.sql.shape import Summed
 from dp_sql.sql.types import INTEGERS, digits_of, family
 
-_SUMMED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
+SUMMED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
 _COUNT = re.compile(r"system\.main\.count\(__dp_item_(\d+)\)")
 _SUM = re.compile(r"system\.main\.sum\(__dp_item_(\d+)\)")
 _VOTE = re.compile(rf"system\.main\.arg_min\(__dp_item_(\d+), {WORD_UDF}\(__dp_item_\1\)\)")
@@ -113,7 +113,7 @@ def rows_read(
     sent_as: the SQL of a column of `__dp_read` as it is sent, from its name and its type.
     """
     finds = finding_of(plans[0]) is not None
-    people = PeopleRows([_read_once(plan) for plan in plans], calls)
+    people = PeopleRows([read_once(plan) for plan in plans], calls)
     are_known = not people.grouped or people.n_groups or finds
     if not (are_known and all(plan.parameters.person_values() for plan in people.plans)):
         return None
@@ -132,7 +132,7 @@ def rows_read(
     for i, (name, kind) in enumerate(kinds.items()):
         made = [one.items[i] for one in kept if i in one.items]
         sums, is_decimal = any(one.scale is not None for one in made), family(kind) == "DECIMAL"
-        if sums and not (digits_of(kind)[0] <= 18 if is_decimal else family(kind) in _SUMMED):
+        if sums and not (digits_of(kind)[0] <= 18 if is_decimal else family(kind) in SUMMED):
             return None
         sends.append(sums or any(one.votes for one in made))
         one = f"CASE WHEN {name} IS NOT NULL THEN CAST(1 AS UTINYINT) END"
@@ -160,7 +160,7 @@ def numbers_of(groups: Sequence[str]) -> str:
     return f"WITH {', '.join(groups)} SELECT __dp_group FROM __dp_groups ORDER BY __dp_group ASC"
 
 
-def _read_once(plan: Plan) -> Plan:
+def read_once(plan: Plan) -> Plan:
     """The plan without what would keep its rows in DuckDB."""
     groups = plan.groups and plan.groups._replace(finding=None)
     return plan._replace(keep_source=False, groups=groups)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
 from dp_sql.sql import readers
 from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
-from dp_sql.sql.functions.vectors import PeopleOfGroups
+from dp_sql.sql.functions.vectors import PeopleOfGroups, n_people
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
-from dp_sql.sql.shape import Function, Shape, load_kernels
+from dp_sql.sql.shape import Function, People, Shape, load_kernels
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss
@@ -27,6 +27,7 @@ class CountDistinct(Bounded):
     """Takes pairs of an item and a person who has it; returns one number."""
 
     registry = "count_distinct"
+    in_memory: ClassVar[str] = "pairs"
     takes: ClassVar = {"__dp_pairs": PAIRS}
     udfs: ClassVar = {"__dp_sql_count_distinct": "BIGINT",
                       "__dp_sql_count_distinct_report": REPORT_TYPE}  # fmt: skip
@@ -104,6 +105,7 @@ class CountDistinct(Bounded):
 class CountOfCover(CountDistinct):
     """Takes how many items are covered under each bound, in the order of the bounds."""
 
+    in_memory = ""
     takes: ClassVar = {"__dp_cover": "BIGINT[]"}
     udfs: ClassVar = {f"{name}_of_cover": kind for name, kind in CountDistinct.udfs.items()}
     keys = ("place",)
@@ -124,6 +126,7 @@ class CountPeople(CountDistinct):
     """Takes the number of people; returns it with noise."""
 
     reads_rows_once = counts_people = True
+    in_memory = "counts"
     takes: ClassVar = {"__dp_number": "BIGINT"}
     sums: ClassVar = {"__dp_number": "HUGEINT"}
     udfs: ClassVar = {f"{name}_of_people": kind for name, kind in CountDistinct.udfs.items()}
@@ -157,6 +160,9 @@ class CountPeople(CountDistinct):
 
     def lists(self, rows: MechanismRows) -> list[str]:
         return [rows.totals(self)]
+
+    def lists_of(self, people: People) -> list[Sequence[Any]]:
+        return [n_people(people)]
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         found = mechanism.run(int(lists[0]), **self.mechanism_arguments(mechanism))

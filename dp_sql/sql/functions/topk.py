@@ -32,6 +32,7 @@ class TopK(Shape):
     """
 
     registry = "topk"
+    in_memory: ClassVar[str] = "items"
     finds_items = True
     columns: ClassVar = {"item": readers.read_expression, "privacy_unit": readers.read_reference}
     reads_rows_once = True
@@ -174,6 +175,13 @@ class TopK(Shape):
         keyed = f"system.main.list_sort({keyed}, 'ASC', 'NULLS LAST')"
         return f"system.main.list_transform({keyed}, lambda x: {shown})"
 
+    def shown(self, answer: Any, items: Sequence[Any], mechanism: Mechanism) -> Any:
+        if not self.detailed:
+            chosen = [items[place - 1] for place in answer]
+            return sorted(chosen) if mechanism.is_set else chosen
+        chosen = [(-x["people"], items[x["place"] - 1]) for x in answer]
+        return [{"item": str(item), "count": -n} for n, item in sorted(chosen)]
+
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[Any], str]:
         (people,) = lists
         n_items = len(people)
@@ -233,6 +241,7 @@ class TopKOfPairs(TopK):
     """Takes pairs of an item and a person who has it; returns the places of up to k items."""
 
     reads_rows_once = False
+    in_memory = ""
     keys = ()
     sums: ClassVar = {}
     takes: ClassVar = {"__dp_pairs": PAIRS}

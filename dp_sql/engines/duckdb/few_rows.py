@@ -1,0 +1,256 @@
+"""Releases from few rows: one short SELECT reads them, and lists and answers are made here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dp_sql.engines.duckdb import row_estimate
+from dp_sql.engines.duckdb.arrow_rows import LONG, comparable_in_arrow
+from dp_sql.engines.duckdb.frozen import Records, exact_value
+from dp_sql.engines.duckdb.mechanism_udfs import answers_of
+from dp_sql.engines.duckdb.sql_runner import forget_oldest
+from dp_sql.errors import SourceError
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql import few_rows
+from dp_sql.privacy.private_sql.few_rows import FewRows
+from dp_sql.sql.shape import People
+from dp_sql.udfs.exact_sampling import secret_draws
+
+if TYPE_CHECKING:
+    from dp_sql.engines.duckdb.connection import Engine
+
+FEW = 1 << 16  # rows
+_MOST = 1 << 18  # rows, if there are more than DuckDB estimated
+_MOST_ITEMS = 1 << 14  # of a domain
+_MOST_COUNTS = 1 << 22  # one for each item in each group
+_MOST_KNOWN = 20  # sets of public values
+_LARGEST = (1 << 63) - 1
+
+
+class _OnlySql(Exception):
+    """There are too many rows, or what is in them is too long or too large."""
+
+
+class _Public(NamedTuple):
+    """The keys of groups, as the rows have them and as they are shown; the items of a domain."""
+
+    keys: Sequence[Any]
+    shown: Sequence[tuple[Any, ...]]
+    domain: Any
+
+
+def read_shortly(plans: Sequence[Plan], engine: Engine) -> FewRows | None:
+    """How the rows of a bundle of plans are read here; None: they are not."""
+    if not plans[0].parameters.in_memory or row_estimate.n_rows(plans[0], engine) >= FEW:
+        return None
+    few = few_rows.few_rows(plans, comparable_in_arrow, exact_value)
+    if few and few.domain and row_estimate.n_rows_of(few.domain, engine) > _MOST_ITEMS:
+        return None
+    return few
+
+
+def answered(plans: Sequence[Plan], tickets: Sequence[str], engine: Engine) -> Records | None:
+    """Make the releases of a bundle of plans: rows as `exactly` has them; None: only SQL can.
+
+    Raises what a mechanism refused, DuckDB's errors, or a SourceError.
+    """
+    if (few := read_shortly(plans, engine)) is None:
+        return None
+    try:
+        public = public_of(few, engine)
+        lists, items = _lists(plans, few, public, _read(few, engine))
+    except _OnlySql:
+        return None
+    except (OSError, MemoryError, RuntimeError, ValueError) as error:
+        raise SourceError(f"The source cannot be counted ({type(error).__name__}).") from None
+    columns = []
+    for plan, ticket, own in zip(plans, tickets, lists, strict=True):
+        answers = answers_of(engine.tickets, ticket, engine.state.number, own)
+        columns.append([plan.parameters.shown(one, items, plan.mechanism) for one in answers])
+    values = zip(*columns, strict=True)
+    if not few.groups:
+        return [*values]
+    keyed = zip(public.shown, values, strict=True)
+    return [(n, *keys, *value) for n, (keys, value) in enumerate(keyed, 1)]
+
+
+def public_of(few: FewRows, engine: Engine) -> _Public:
+    """What is public in the plans; it is asked once where it does not change."""
+    known, asked = engine.state.public, (few.groups, few.domain)
+    if known is None or asked not in known:
+        columns = _fetched(few.groups, engine, are_plain=few.are_plain) if few.groups else []
+        domain = _fetched(few.domain, engine, are_plain=True)[0] if few.domain else None
+        rows = zip(*(column.tolist() for column in columns[few.n_keys :]), strict=True)
+        public = _Public(columns[: few.n_keys], [*rows], domain)
+        if known is None:
+            return public
+        known[asked] = public
+        forget_oldest(known, _MOST_KNOWN)
+    found: _Public = known[asked]
+    return found
+
+
+def _read(few: FewRows, engine: Engine) -> list[Any]:
+    """The columns of the rows: their people, keys and items; numbers, or objects with NULLs."""
+    interrupts = engine.state.interrupts
+    before = interrupts.n
+    columns = _fetched(f"{few.sql} LIMIT {_MOST + 1}", engine, are_plain=few.are_plain)
+    interrupts.check(before)
+    if len(columns[0]) > _MOST:
+        raise _OnlySql
+    return columns
+
+
+def _fetched(select: str, engine: Engine, *, are_plain: bool) -> list[Any]:
+    """The columns of a SELECT, which may be masked arrays.
+
+    DuckDB plans the SELECT of a relation twice, but arrow has moments and decimals as numbers.
+    """
+    if are_plain:
+        return [*engine.run(select).fetchnumpy().values()]
+    table = engine.relate(select).to_arrow_table()  # type: ignore[union-attr]
+    return [_from_arrow(column.combine_chunks()) for column in table.columns]
+
+
+def _from_arrow(column: Any) -> Any:
+    import pyarrow as pa
+
+    from dp_sql.engines.duckdb.rows_in_memory import not_null, whole_numbers
+
+    if not (pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)):
+        return np.array(column.to_pylist(), object)
+    there, values = not_null(column), whole_numbers(column)
+    return values if there is None else np.ma.array(values, mask=~there)
+
+
+def _numbered(values: Any) -> tuple[Any, list[Any]]:
+    """Numbers 0, 1, 2, … for the values of a column, and the value of each number."""
+    from dp_sql.udfs.count_distinct.dense_numbers import Numbers
+
+    if values.dtype.kind in "iu":
+        numbers = Numbers()
+        return numbers.of(values), numbers.codes.tolist()
+    listed = values.tolist()
+    known = {value: number for number, value in enumerate(dict.fromkeys(listed))}
+    return np.fromiter(map(known.__getitem__, listed), np.int32, len(listed)), [*known]
+
+
+def _groups(public: _Public, keys: Sequence[Any]) -> Any:
+    """The number of each row's group; at least the number of groups if it is in none of them."""
+    from dp_sql.udfs.count_distinct.dense_numbers import Numbers
+
+    n_rows, found = len(keys[0]) if keys else 0, None
+    for of_groups, of_rows in zip(public.keys, keys, strict=True):
+        numbers, _ = _numbered(np.concatenate([of_groups, of_rows]))
+        found = numbers if found is None else Numbers().of(found.astype(np.int64) << 32 | numbers)
+    return found[-n_rows:] if found is not None and n_rows else np.empty(0, np.int32)
+
+
+def _lists(
+    plans: Sequence[Plan], few: FewRows, public: _Public, columns: Sequence[Any]
+) -> tuple[list[list[Sequence[Any]]], Sequence[Any]]:
+    """The lists of each plan, for each column that its UDF takes; the items, if they are listed."""
+    from dp_sql.udfs.contributions import slots as kernels
+
+    if few.are_counted:
+        return _counted(public.domain, *columns)
+    owners, people = _numbered(columns[0])
+    keys, columns = columns[1 : 1 + few.n_keys], columns[1 + few.n_keys :]
+    n_groups = len(public.shown) if keys else 1  # a table of them may have lost some meanwhile
+    if not n_groups:
+        raise _OnlySql
+    rows, sizes = [(owners, _groups(public, keys))], (len(people), n_groups)
+
+    @cache  # calls with one cap share the draw
+    def placed(cap: int | None) -> tuple[Any, Any, Any, Any]:
+        """The person and the group of each slot; the rows in slots, and the slot of each."""
+        if not keys:
+            return np.arange(sizes[0]), np.zeros(sizes[0], np.int32), slice(None), owners
+        own = kernels.own_groups(rows, *sizes)
+        if cap is not None:
+            drawn = kernels.draw_slots(own[0], sizes[0], cap, secret_draws())
+            own = own[0][drawn], own[1][drawn]
+        ((there, slots),) = kernels.place_rows(rows, *own, *sizes)
+        return (*own, there, slots)
+
+    if plans[0].parameters.in_memory in {"items", "pairs"}:
+        return _of_items(plans[0], n_groups, public.domain, columns[0], placed(few.caps[0]))
+    _check_sums(columns)
+    lists = []
+    for plan, item, cap in zip(plans, few.items, few.caps, strict=True):
+        some = placed(cap)
+        column = columns[item] if few.has_items else None
+        lists.append(plan.parameters.lists_of(_people(plan, column, some, n_groups)))
+    return lists, ()
+
+
+def _counted(
+    domain: Any, items: Any, counts: Any
+) -> tuple[list[list[Sequence[Any]]], Sequence[Any]]:
+    """The same from the items and how many people have each."""
+    listed = (items if domain is None else domain).tolist()
+    _check_long(listed)
+    if domain is not None:
+        known = dict(zip(items.tolist(), counts.tolist(), strict=True))
+        counts = np.array([known.get(item, 0) for item in listed], np.int64)
+    return [[[counts]]], listed
+
+
+def _check_long(items: Sequence[Any]) -> None:
+    """Leave items to DuckDB of which only the hash was sent."""
+    if any(len(item) >= LONG for item in items if isinstance(item, str)):
+        raise _OnlySql
+
+
+def _of_items(
+    plan: Plan, n_groups: int, domain: Any, column: Any, placed: tuple[Any, Any, Any, Any]
+) -> tuple[list[list[Sequence[Any]]], Sequence[Any]]:
+    """The same for one plan that takes how many people have each item, or pairs of both."""
+    from dp_sql.udfs.contributions import slots as kernels
+
+    people, groups, there, slots = placed
+    n_listed = 0 if domain is None else len(domain)
+    values = column if domain is None else np.concatenate([domain, column])
+    numbers, items = _numbered(values)
+    codes = numbers[n_listed:][there].astype(np.int64)
+    if plan.parameters.in_memory == "pairs":
+        own = groups[slots].astype(np.int64), codes, people[slots].astype(np.int64)
+        ends, items_of, people_of = kernels.pairs_of_groups(*own, n_groups)
+        spans = [slice(*ends[i : i + 2].tolist()) for i in range(n_groups)]
+        return [[[(items_of[span], people_of[span]) for span in spans]]], ()
+    items = items[:n_listed] if domain is not None else items
+    _check_long(items)
+    if n_groups * len(items) > _MOST_COUNTS:
+        raise _OnlySql
+    order = sorted(range(len(items)), key=items.__getitem__)
+    counts = kernels.count_people(slots, codes, groups.astype(np.int64), n_groups, len(items))
+    table = counts.reshape(n_groups, len(items))[:, order]
+    return [[[*table]]], [items[i] for i in order]
+
+
+def _people(plan: Plan, column: Any, placed: tuple[Any, Any, Any, Any], n_groups: int) -> People:
+    """What people's rows come to: of those who have an item."""
+    from dp_sql.udfs.contributions import slots as kernels
+
+    people, groups, rows, slots = placed
+    if column is not None:
+        column = column[rows]
+        if (mask := np.ma.getmask(column)) is not np.ma.nomask:
+            slots, column = slots[~mask], np.ma.getdata(column)[~mask]
+    counts = kernels.count_rows(slots, people.size).astype(np.int64)
+    there, nets = np.flatnonzero(counts), None
+    if plan.parameters.in_memory == "nets":
+        nets, _ = kernels.add_items(slots, column.astype(np.int64), people.size)[there].T
+    return People(people[there], groups[there], counts[there], nets, n_groups)
+
+
+def _check_sums(columns: Sequence[Any]) -> None:
+    """Leave sums that may not fit 64 bits to DuckDB, whatever is drawn later."""
+    for column in columns:
+        values = np.ma.compressed(column)
+        if values.size * max(-int(values.min(initial=0)), int(values.max(initial=0))) > _LARGEST:
+            raise _OnlySql

@@ -1,0 +1,119 @@
+"""The SQL of a source with few rows: one short SELECT, and all else is counted in memory.
+
+DuckDB takes longer to plan the SQL of release_select.py than to run it over so few rows.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.bundles import finding_of
+from dp_sql.privacy.private_sql.group_ctes import UNIT, by_keys, keys_of
+from dp_sql.privacy.private_sql.people_rows import PeopleRows
+from dp_sql.privacy.private_sql.rows_read import SUMMED, read_once
+from dp_sql.sql.types import UP_TO_64_BITS, digits_of, family
+
+# Types of items that Python has, and orders as DuckDB does.
+_LISTED = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "VARCHAR"})
+_PLAIN = UP_TO_64_BITS | {"VARCHAR", "BOOLEAN", "ENUM"}  # which Python has as they are sent
+_SENT = Callable[[str, str], str]
+
+
+class FewRows(NamedTuple):
+    """How few rows are read.
+
+    sql: a SELECT of each row's person, its keys, and what the plans take of its items; where
+        `are_counted`, of each item and how many people have it.
+    n_keys: how many keys there are. has_items: whether items are sent; else every row has one.
+    are_plain: whether Python has all values as they are sent; else arrow has them as numbers.
+    groups: a SELECT of the keys of the public groups, in order, as the rows have them and then as
+        they are shown; "" without groups.
+    domain: a SELECT of the public items; "" if these are the items in the rows.
+    items: the places of the plans' items. caps: the plans' caps.
+    """
+
+    sql: str
+    are_counted: bool
+    n_keys: int
+    has_items: bool
+    are_plain: bool
+    groups: str
+    domain: str
+    items: Sequence[int]
+    caps: Sequence[int | None]
+
+
+def few_rows(plans: Sequence[Plan], sent_as: _SENT, shown_as: _SENT) -> FewRows | None:
+    """How to read the rows of a bundle, from which its lists can be made in memory; None: as SQL.
+
+    sent_as: as in rows_read. shown_as: the SQL of a value of a type that people read.
+    """
+    first, kinds = plans[0], {plan.parameters.in_memory for plan in plans}
+    if "" in kinds or finding_of(first) or (len(plans) > 1 and kinds & {"items", "pairs"}):
+        return None
+    people = PeopleRows([read_once(plan) for plan in plans], [""] * len(plans))
+    if people.grouped and not people.n_groups:
+        return None
+    names, sent = [*dict.fromkeys(people.items)], dict[str, tuple[str, str]]()
+    for name in names:
+        own = [plan for plan, item in zip(plans, people.items, strict=True) if item == name]
+        if (written := _item(name, own, sent_as)) is None:
+            return None
+        sent[name] = written
+    typed = {UNIT: first.columns["privacy_unit"].type}
+    typed |= {name: key.type for name, key in keys_of(first).items()}
+    has_items = kinds != {"counts"} or len(names) > 1
+    listed = [sent_as(name, kind) for name, kind in typed.items()]
+    listed += [f"{sql} AS {name}" for name, (sql, _) in sent.items() if has_items]
+    types = [*typed.values(), *(kind for _, kind in sent.values() if has_items)]
+    if any(family(kind) == "DECIMAL" and digits_of(kind)[0] > 18 for kind in types):
+        return None
+    sql, counted = people.select_of_rows(", ".join(listed)), kinds == {"items"} and len(typed) == 1
+    if counted:  # as fast as to send the items of all rows
+        (name, (item, kind)), *_ = sent.items()
+        n_people = f"system.main.count(DISTINCT {UNIT})"
+        sql = people.select_of_rows(f"{item} AS item, {n_people} AS __dp_n") + f" GROUP BY {name}"
+        types = [kind]
+    return FewRows(
+        sql=sql,
+        are_counted=counted,
+        n_keys=len(typed) - 1,
+        has_items=has_items,
+        are_plain={*map(family, types)} <= _PLAIN,
+        groups=_groups(first, people.n_groups, sent_as, shown_as) if people.grouped else "",
+        domain=_domain(first, sent_as) if "items" in kinds else "",
+        items=[names.index(name) for name in people.items],
+        caps=[*map(people.cap, people.plans)],
+    )
+
+
+def _groups(plan: Plan, n_groups: int, sent_as: _SENT, shown_as: _SENT) -> str:
+    listed = [sent_as(name, key.type) for name, key in keys_of(plan).items()]
+    listed += [f"{shown_as(name, key.type)} AS {name}_" for name, key in keys_of(plan).items()]
+    public = plan.groups.select if plan.groups else ""
+    rows = f"SELECT * FROM ({public}) AS __dp_listed ORDER BY {by_keys(plan)} LIMIT {n_groups}"
+    return f"SELECT {', '.join(listed)} FROM ({rows}) AS __dp_shown"
+
+
+def _domain(plan: Plan, sent_as: _SENT) -> str:
+    if plan.domain is None or plan.domain.select is None:
+        return ""
+    item = sent_as("item", plan.columns["item"].type)
+    return f"SELECT {item} FROM ({plan.domain.select}) AS __dp_domain"
+
+
+def _item(name: str, plans: Sequence[Plan], sent_as: _SENT) -> tuple[str, str] | None:
+    """An item as it is sent to the plans that have it, and its type; None: it cannot be."""
+    kind, of = plans[0].columns["item"].type, {plan.parameters.in_memory for plan in plans}
+    if of <= {"items", "pairs"}:
+        mechanism = plans[0].mechanism
+        if mechanism.finds_items or mechanism.ordered or mechanism.n_largest is not None:
+            return None
+        if plans[0].parameters.sample_items or ("items" in of and family(kind) not in _LISTED):
+            return None
+        return sent_as(name, kind).removesuffix(f" AS {name}"), kind
+    if "nets" not in of:
+        return f"CASE WHEN {name} IS NOT NULL THEN CAST(1 AS UTINYINT) END", "UTINYINT"
+    if family(kind) == "DECIMAL":
+        return name, kind
+    return (f"CAST({name} AS BIGINT)", "BIGINT") if family(kind) in SUMMED else None

@@ -1,0 +1,84 @@
+"""From few rows, mechanisms take what DuckDB would make for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import dp_sql
+from dp_sql.engines.duckdb import few_rows
+from tests.engines.test_persons import GROUPS, Taken, _anonymous, _run, owner, taken
+from tests.session.several_calls import priced
+
+__all__ = ["owner", "taken"]  # fixtures
+
+CALLS = [
+    ["DP_COUNT(*, {0})"], ["DP_COUNT(x, {0}, contribution_bound := 3)", "DP_SUM(x, {0})"],
+    ["DP_COUNT(nothing, {0})", "DP_COUNT(*, {0})"], ["DP_SUM(large, {0})"],
+    ["DP_SUM(price, {0}, lower := 0)", "DP_SUM(small, {0}, contribution_bound := 9)"],
+    ["DP_COUNT_DISTINCT(user_id, {0})", "DP_COUNT(half, {0})"],
+    ["DP_COUNT_DISTINCT(x, {0})"], ["DP_COUNT_DISTINCT(rent, {0})"], ["DP_COUNT_DISTINCT(long, {0})"],
+    ["DP_TOPK(x, 2, {0}, domain := observed)"], ["DP_TOPK(region, 2, {0}, domain := observed)"],
+    ["DP_TOPK(long, 2, {0}, domain := observed)"],
+    ["DP_TOPK(region, 2, {0}, domain := ['r9', 'r1', 'r0'], counts := true)"],
+    ["DP_TOPK(x, 1, {0}, domain := [-5, 77, 9])"],
+]  # fmt: skip
+VECTORS = "DP_COUNT(", "DP_COUNT_DISTINCT(user_id"
+NO_CAP = "groups := ['r3', 'none', 'r0']"
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Notes each bundle whose lists are made in memory; all sources are tried there."""
+    found: list[int] = []
+    real = few_rows._lists
+
+    def lists(*given: Any) -> Any:
+        made = real(*given)
+        found.append(1)
+        return made
+
+    monkeypatch.setattr(few_rows, "FEW", 1 << 60)
+    monkeypatch.setattr(few_rows, "_lists", lists)
+    return found
+
+
+def from_duckdb(
+    session: dp_sql.Session, statement: str, taken: Taken, patch: pytest.MonkeyPatch
+) -> Taken:
+    with patch.context() as other:
+        other.setattr(few_rows, "FEW", 0)
+        return _run(session, statement, taken)
+
+
+def same(taken: Taken) -> tuple[list[Any], Counter[Any]]:
+    """What is taken, without codes; people with numbers for all groups may stand in any of theirs."""
+    anywhere = Counter[Any]()
+    for epsilon, shape, *lists in taken:
+        if shape == "RowsUnderChosenLimit":
+            for side, bucket, people, total in lists[0]:
+                if side in {1, 3}:
+                    anywhere[epsilon, side, bucket, "people"] += people
+                    anywhere[epsilon, side, bucket, "total"] += int(total)
+            lists[0][:] = [row for row in lists[0] if row[0] in {0, 2}]
+    return [*map(_anonymous, taken)], anywhere
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("unit", ["u", "name", "id", "huge", "half"])
+@pytest.mark.parametrize("groups", [*GROUPS[:3], NO_CAP])
+@pytest.mark.parametrize("calls", CALLS)
+def test_mechanisms_take_what_duckdb_makes(
+    calls: list[str], groups: str, unit: str, owner: dp_sql.Session, taken: Taken,
+    short: list[int], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    if groups == NO_CAP and not all(one.startswith(VECTORS) for one in calls):
+        groups += ", max_groups_contributed := 1"
+    asked = [priced(one, n, groups).replace("user_id", unit) for n, one in enumerate(calls)]
+    by = "WHERE n <> 1 GROUP BY region" if groups else "WHERE n <> 1"
+    statement = f"SELECT {'region, ' if groups else ''}{', '.join(asked)} FROM seen {by}"
+    found = same(_run(owner, statement, taken))
+    assert found == same(from_duckdb(owner, statement, taken, monkeypatch)) and found[0]
+    assert len(short) == (calls not in (CALLS[3], CALLS[11]))  # large sums and long items
