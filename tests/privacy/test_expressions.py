@@ -147,7 +147,7 @@ REFUSED = {
     "EXISTS (SELECT 1)": "EXISTS is supported in WHERE, and in the list of a subquery",
     "row_number() OVER ()": "A window function is not supported",
     "count(*)": "is not supported here: it reads other rows",
-    "u[1]": "a list of strings or of integers",
+    "u[1]": "a list of strings, numbers, dates or booleans",
     "s COLLATE NOCASE": "is not supported here: dp_sql cannot prove",
     "lower(i)": "takes a string",
     "lower(s ORDER BY i)": "is not supported here: dp_sql cannot prove",
