@@ -31,7 +31,6 @@ from dp_sql.privacy.plans.other_names import (
     without_aliases,
 )  # fmt: skip
 from dp_sql.privacy.plans.plan import Column, Shared
-from dp_sql.privacy.plans.series import series_values
 from dp_sql.privacy.refusals import Refused, Unbound, exact_cast, inexact, is_time, no_amount
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.privacy.relations.row_values import with_facts
@@ -148,10 +147,6 @@ class Source(NamedTuple):
         """
         select = self.select
         try:
-            tables = self.compiler.tables
-            counted = series_values(tree_of(given.sql), tables.schema, tables.now)
-            if counted is not None:
-                return f"SELECT value AS c0 FROM ({counted.select}) AS __dp_series", [counted]
             rows = self.compiler.query(tree_of(given.sql))
             if rows.private:
                 raise select.refused(_OF_PEOPLE, given.position, _PUBLIC, NotPrivate)
@@ -245,7 +240,7 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
         raise _unreadable(select) from None
     except (Refused, Unbound) as refusal:
         raise _placed(refusal, select, _place(select, refusal, condition)) from None
-    except (NotPrivate, NotSupported, SourceError) as refusal:
+    except (ArgumentError, NotPrivate, NotSupported, SourceError) as refusal:
         raise refusal.at(select.text, select.source[0]) from None
     keys = select.keys if rows.person_type is not None else ()
     values = tuple(_exact(select, key, scope, "group") for key in keys)

@@ -44,11 +44,10 @@ _LITERALS = (
 
 
 class Series(NamedTuple):
-    """A call of range or generate_series: its name, its values as literals, and their type."""
+    """A call of range or generate_series: its name, and its values as literals."""
 
     name: str
     values: list[str]
-    type: str
 
 
 def literal_sql(node: Node) -> str | None:
@@ -73,7 +72,7 @@ def literal_sql(node: Node) -> str | None:
 def constant_rows(node: Node, schema: Schema, now: Now) -> Rows | None:
     """The rows that a part of FROM, or a SELECT without FROM, writes out; None: it is no such part.
 
-    Raises Refused where not all are literals, and as series_of.
+    Raises Refused where not all are literals, and as _series.
     """
     match node:
         case exp.Values():
@@ -83,19 +82,27 @@ def constant_rows(node: Node, schema: Schema, now: Now) -> Rows | None:
         case exp.Unnest(expressions=[exp.Array() as listed]):
             only(node, {"expressions", "alias", "joins"})
             rows, names = [[one] for one in listed.expressions], ["unnest"]
-        case exp.Table() if (series := _series(node, schema, now)) is not None:
+        case exp.Table() if (series := _series(node.this, schema, now)) is not None:
             only(node, {"this", "alias", "joins"})
             return _rows(node, [[one] for one in series.values], [series.name], schema)
+        case exp.Select() if (found := _cast_series(node)) is not None and (
+            series := _series(found[0], schema, now, found[1])
+        ) is not None:
+            return _rows(
+                node, [[one] for one in series.values], [column_name(node.expressions[0])], schema
+            )
         case exp.Select() if parts_of(node) == {"expressions"}:
             items = [one.unalias() for one in node.expressions]
             names = [column_name(one) for one in node.expressions]
-            if isinstance(items[0], exp.Explode) and isinstance(items[0].this, exp.Array):
+            rows = [items]
+            if isinstance(items[0], exp.Explode):
                 only(items[0], {"this"})
-                items = [] if len(items) > 1 else items[0].this.expressions
-                rows = [[one] for one in items]
-            else:
-                rows = [items]
-            if not items or None in map(_constant, items):
+                inner = items[0].this
+                if len(items) == 1 and (series := _series(inner, schema, now)) is not None:
+                    return _rows(node, [[one] for one in series.values], names, schema)
+                is_list = len(items) == 1 and isinstance(inner, exp.Array)
+                rows = [[one] for one in inner.expressions] if is_list else []
+            if not rows or None in map(_constant, chain(*rows)):
                 return None
         case _:
             return None
@@ -103,15 +110,6 @@ def constant_rows(node: Node, schema: Schema, now: Now) -> Rows | None:
         why = "Rows that the statement writes out hold literals only"
         raise refuse(node, why, _LITERALS)
     return _rows(node, [[str(_constant(one)) for one in row] for row in rows], names, schema)
-
-
-def _series(table: Node, schema: Schema, now: Now) -> Series | None:
-    try:
-        return series_of(table.this, schema, now)
-    except ArgumentError as error:
-        raise refuse(table, error.message.rstrip("."), error.hint) from None
-    except SourceError as error:
-        raise Unbound(table, error) from None
 
 
 def _constant(node: Node) -> str | None:
@@ -141,30 +139,51 @@ def _rows(node: Node, rows: Sequence[Sequence[str]], names: Sequence[str], schem
     return Rows(table, tuple(map(folded, names)), values, None)
 
 
-def series_of(node: Node, schema: Schema, now: Now, kind: str = "") -> Series | None:
-    """The values of a call of range or generate_series of constants, cast to a `kind` if given.
+def _cast_series(tree: exp.Select) -> tuple[Node, str] | None:
+    """The series whose values, cast to a type, are all that a SELECT lists, and the type."""
+    item, source = tree.expressions[0].unalias(), tree.args.get("from_")
+    kind = target(item) if isinstance(item, exp.Cast) and len(tree.expressions) == 1 else ""
+    if not kind:
+        return None
+    cast = item.this
+    if source is None:
+        is_plain = parts_of(tree) == {"expressions"} and isinstance(cast, exp.Explode)
+        return (cast.this, kind) if is_plain and parts_of(cast) == {"this"} else None
+    table = source.this
+    is_column = isinstance(cast, exp.Column) and not cast.table
+    is_column = is_column and [cast.name] == table.alias_column_names
+    is_table = isinstance(table, exp.Table) and parts_of(table) <= {"this", "alias"}
+    is_plain = parts_of(tree) == {"expressions", "from_"} and is_column and is_table
+    return (table.this, kind) if is_plain else None
 
-    None for anything else. Raises ArgumentError where there are too many, Refused where an interval
-    has more than one unit, and SourceError where DuckDB cannot list them.
+
+def _series(node: Node, schema: Schema, now: Now, kind: str = "") -> Series | None:
+    """A call of range or generate_series of constants, cast to a kind; None for anything else.
+
+    Raises ArgumentError where there is no value, or too many, Refused where an interval has more than
+    one unit, and Unbound where DuckDB cannot list them.
     """
     if (called := _arguments(node, schema, now)) is None:
         return None
     name, listed = called
-    value = f"TRY_CAST(s AS {kind})" if kind else "s"
-    select = (
-        f"SELECT {value} AS value FROM (SELECT s FROM system.main.{name}({', '.join(listed)}) "
-        f"AS t(s) LIMIT {MAX_GROUPS + 1})"
-    )
-    ((_, kind),) = schema.columns(select)
-    values = schema.public_values(f"SELECT CAST(value AS VARCHAR) FROM ({select})")
+    value = f"CAST(s AS {kind}) AS s" if kind else "s"
+    rows = f"SELECT s FROM system.main.{name}({', '.join(listed)}) AS t(s) LIMIT {MAX_GROUPS + 1}"
+    series = f"SELECT {value} FROM ({rows})"
+    try:
+        ((_, of),) = schema.columns(series)
+        values = schema.public_values(f"SELECT CAST(s AS VARCHAR) FROM ({series})")
+    except SourceError as error:
+        raise Unbound(node, error) from None
+    if not values:
+        raise ArgumentError("This series has no value.")
     if len(values) > MAX_GROUPS:
         message = f"A series may have up to {MAX_GROUPS} values."
         raise ArgumentError(message, hint="Use a larger step.")
-    if kind == "TIMESTAMP" and all(str(one).endswith(_MIDNIGHT) for one in values):
+    if of == "TIMESTAMP" and all(str(one).endswith(_MIDNIGHT) for one in values):
         # Whole days: DATEs, which also equal timestamps.
-        kind, values = "DATE", [str(one).removesuffix(_MIDNIGHT) for one in values]
-    casts = [f"CAST({literal(str(one))} AS {kind})" for one in values if one is not None]
-    return Series(name, casts, kind)
+        of, values = "DATE", [str(one).removesuffix(_MIDNIGHT) for one in values]
+    casts = [f"CAST({literal(str(one))} AS {of})" for one in values if one is not None]
+    return Series(name, casts)
 
 
 def _arguments(node: Node, schema: Schema, now: Now) -> tuple[str, list[str]] | None:
