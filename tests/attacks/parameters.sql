@@ -552,7 +552,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := mood) FROM ratings
 -- ArgumentError: domain must be written in the statement: a public column, a list
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := enum_range(NULL::mood)) FROM ratings
 
--- ArgumentError: title has type VARCHAR, and its domain, a series in the statement, holds
+-- ArgumentError: title has type VARCHAR, and its domain, the query in the statement, holds
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := range(5)) FROM ratings
 
 -- ArgumentError: max_contributions must be a whole number from 1 to 10000.

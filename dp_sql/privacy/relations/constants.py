@@ -166,12 +166,12 @@ def _series(node: Node, schema: Schema, now: Now, kind: str = "") -> Series | No
     if (called := _arguments(node, schema, now)) is None:
         return None
     name, listed = called
-    value = f"CAST(s AS {kind}) AS s" if kind else "s"
+    value = f"CAST(s AS {kind})" if kind else "s"
     rows = f"SELECT s FROM system.main.{name}({', '.join(listed)}) AS t(s) LIMIT {MAX_GROUPS + 1}"
-    series = f"SELECT {value} FROM ({rows})"
+    series = f"SELECT {value} AS value FROM ({rows})"
     try:
         ((_, of),) = schema.columns(series)
-        values = schema.public_values(f"SELECT CAST(s AS VARCHAR) FROM ({series})")
+        values = schema.public_values(f"SELECT CAST(value AS VARCHAR) FROM ({series})")
     except SourceError as error:
         raise Unbound(node, error) from None
     if not values:
