@@ -126,8 +126,11 @@ def _listed(tokens: Sequence[Token], index: int, select: SelectText) -> list[str
     call, listed = tokens[index : matching(tokens, index + 1) + 1], select.clause("SELECT")
     if listed is None or listed.start > index:
         return []
-    text, end = put(call, "answer"), tokens[listed.stop - 1].end
-    return [Restated(f"{text[:end]}, {text_of(call)} AS answer{text[end:]}")]
+    names, used = ("answer", "answer_1", "answer_2"), {token.folded for token in tokens}
+    if (name := next((one for one in names if one not in used), None)) is None:
+        return []
+    text, end = put(call, name), tokens[listed.stop - 1].end
+    return [Restated(f"{text[:end]}, {text_of(call)} AS {name}{text[end:]}")]
 
 
 def _with_case(tokens: Sequence[Token], index: int, at: int) -> list[str]:

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.errors import ArgumentError, NotSupported
+from dp_sql.errors import ArgumentError, NotSupported, SourceError
 from dp_sql.privacy.plans import sources
 from dp_sql.privacy.relations import source_compiler
 from dp_sql.privacy.relations.from_clause import Rows
@@ -317,9 +317,10 @@ def test_a_local_time_that_there_is_not_is_no_group() -> None:
             session.sql(text)
 
 
-def test_a_series_that_is_too_long_is_a_wrong_argument(analyst: dp_sql.Session) -> None:
-    text = f"SELECT user_id % 4 AS k, {count('(FROM range(10001))', '')} FROM seen GROUP BY k"
-    with pytest.raises(ArgumentError, match="up to 10000 values"):
+@pytest.mark.parametrize("n", [0, 10001])
+def test_a_series_has_at_least_one_value_and_not_too_many(analyst: dp_sql.Session, n: int) -> None:
+    text = f"SELECT user_id % 4 AS k, {count(f'(FROM range({n}))', '')} FROM seen GROUP BY k"
+    with pytest.raises(SourceError, match="up to 10000 values, and at least one"):
         analyst.sql(text)
 
 

@@ -81,6 +81,7 @@ SELECT upper(status) AS st, count(*) AS n, 100.0 * count(*) / sum(count(*)) OVER
 SELECT upper(status) AS st, count(*) AS n, 2 * count(*) AS k FROM orders GROUP BY 1 ORDER BY 1
 SELECT count_if(status = 'paid') - count_if(status = 'PAID') FROM orders
 SELECT dept, round(avg(salary), 1) FROM employees GROUP BY dept
+SELECT region_id, count(*) + region_id, count(*) FROM customers GROUP BY region_id
 SELECT region, count(*) FROM customers JOIN regions USING (region_id) GROUP BY region
 SELECT count(*) FROM orders AS o JOIN customers AS c ON o.customer_id = c.customer_id WHERE c.born > DATE '1950-05-01'
 FROM orders SELECT status, sum(total) GROUP BY ALL

@@ -240,7 +240,7 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
         raise _unreadable(select) from None
     except (Refused, Unbound) as refusal:
         raise _placed(refusal, select, _place(select, refusal, condition)) from None
-    except (ArgumentError, NotPrivate, NotSupported, SourceError) as refusal:
+    except (NotPrivate, NotSupported, SourceError) as refusal:
         raise refusal.at(select.text, select.source[0]) from None
     keys = select.keys if rows.person_type is not None else ()
     values = tuple(_exact(select, key, scope, "group") for key in keys)

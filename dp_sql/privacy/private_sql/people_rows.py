@@ -6,8 +6,8 @@ where any of the calls has an item. Calls with the same cap share the draw, whic
 budget/accountants.md allows under "Releases that draw first".
 
 Per-person values (sql.shape.Shape.person_values) of all calls are computed by one GROUP BY, so that
-people are grouped once. Columns of what is shared are numbered: `__dp_item_0` is the first item.
-These values may also be computed elsewhere, from rows in memory (rows_read.py).
+people are grouped once, or elsewhere, from rows in memory (rows_read.py). Columns of what is shared
+are numbered: `__dp_item_0` is the first item.
 
 Where the rows are read in parts, every draw is by a keyed hash, so that a part that is computed
 again comes out the same. For every key the promise holds; that the draws are fair rests on the hash
@@ -255,8 +255,8 @@ class PeopleRows:
         return f"'{hashlib.sha256(f'{self.key}item/{place}'.encode()).hexdigest()}'"
 
     def _read(self, *, keeps: bool) -> str:
-        finds = finding_of(self._first) is not None
-        kept = keeps or (self._n_readers > 1 and (finds or self._first.keep_source))
+        is_kept = self._first.keep_source or finding_of(self._first) is not None
+        kept = keeps or (self._n_readers > 1 and is_kept)
         return f"__dp_read AS {'' if kept else 'NOT '}MATERIALIZED ({self.select_of_rows('*')})"
 
     def select_of_rows(self, listed: str) -> str:

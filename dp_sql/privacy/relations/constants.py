@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from dp_sql.errors import ArgumentError, SourceError
+from dp_sql.errors import SourceError
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.literals import (
@@ -160,8 +160,8 @@ def _cast_series(tree: exp.Select) -> tuple[Node, str] | None:
 def _series(node: Node, schema: Schema, now: Now, kind: str = "") -> Series | None:
     """A call of range or generate_series of constants, cast to a kind; None for anything else.
 
-    Raises ArgumentError where there is no value, or too many, Refused where an interval has more than
-    one unit, and Unbound where DuckDB cannot list them.
+    Raises Refused where an interval has more than one unit, and Unbound where there is no value,
+    where there are too many, or where DuckDB cannot list them.
     """
     if (called := _arguments(node, schema, now)) is None:
         return None
@@ -174,11 +174,9 @@ def _series(node: Node, schema: Schema, now: Now, kind: str = "") -> Series | No
         values = schema.public_values(f"SELECT CAST(value AS VARCHAR) FROM ({series})")
     except SourceError as error:
         raise Unbound(node, error) from None
-    if not values:
-        raise ArgumentError("This series has no value.")
-    if len(values) > MAX_GROUPS:
-        message = f"A series may have up to {MAX_GROUPS} values."
-        raise ArgumentError(message, hint="Use a larger step.")
+    if not 0 < len(values) <= MAX_GROUPS:
+        message = f"A series may have up to {MAX_GROUPS} values, and at least one."
+        raise Unbound(node, SourceError(message, hint="Use another step or bound."))
     if of == "TIMESTAMP" and all(str(one).endswith(_MIDNIGHT) for one in values):
         # Whole days: DATEs, which also equal timestamps.
         of, values = "DATE", [str(one).removesuffix(_MIDNIGHT) for one in values]

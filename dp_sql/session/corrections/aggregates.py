@@ -13,6 +13,7 @@ from dp_sql.session.corrections.aggregate_calls import (
     OF_ROWS,
     OF_SPREADS,
     SPREADS,
+    Aggregate,
     Aggregated,
     has_aggregates,
     queries_of,
@@ -95,13 +96,7 @@ def _edits(tokens: Sequence[Token], query: Aggregated, epsilon: str) -> list[_Ed
     texts = [one.text(tokens) for one in listed]
     outside = [one for one in query.aggregates if one.clause != "SELECT"]
     items = _items(tokens, query.select)
-    whole = {
-        one.text(tokens): item
-        for one in listed
-        for item in items
-        if item[0] == one.start and one.stop >= item[1] - 2
-        and (one.stop == item[1] or tokens[item[1] - 1].name is not None)
-    }  # fmt: skip
+    whole = {one.text(tokens): item for one in listed if (item := _item(tokens, items, one))}
     is_simple = (
         len(texts) == len({*texts})
         and not any(one.in_window for one in query.aggregates)
@@ -140,6 +135,16 @@ def _items(tokens: Sequence[Token], select: SelectText) -> list[tuple[int, int]]
     return split(tokens, start, listed.stop)
 
 
+def _item(
+    tokens: Sequence[Token], items: Sequence[tuple[int, int]], one: Aggregate
+) -> tuple[int, int] | None:
+    """The item that is this aggregate, perhaps with an alias."""
+    item = next((item for item in items if item[0] == one.start), None)
+    more = [] if item is None else tokens[one.stop : item[1]]
+    is_alias = len(more) == 1 or [token.upper for token in more[:-1]] == ["AS"]
+    return item if not more or (is_alias and more[-1].name is not None) else None
+
+
 def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) -> list[_Edit]:
     """A SELECT over a subquery in which each aggregate is asked once."""
     select, items = query.select, _items(tokens, query.select)
@@ -156,10 +161,8 @@ def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) 
     names: dict[str, str] = {}
     for text in calls:
         own = next((one for one in query.aggregates if one.text(tokens) == text), None)
-        item = next(
-            (i for i in items if own and i[0] == own.start and 0 < i[1] - own.stop <= 2), None
-        )
-        alias = tokens[item[1] - 1].name if item else None
+        item = _item(tokens, items, own) if own else None
+        alias = tokens[item[1] - 1].name if item and own and item[1] > own.stop else None
         names[text] = alias or _free(tokens, len(names))
     inner_keys, outer = [], [(one.start, one.stop, names[one.text(tokens)])
                              for one in query.aggregates]  # fmt: skip
