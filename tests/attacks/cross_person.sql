@@ -381,8 +381,11 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (PA
 -- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (PARTITION BY u ORDER BY score) AS title FROM (SELECT user_id, user_id // 10 AS u, title, score FROM ratings))
 
--- NotPrivate: ROWS and RANGE are not supported in OVER.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first_value(title) OVER (PARTITION BY user_id ORDER BY score ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS title FROM ratings)
+-- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first_value(title) OVER (PARTITION BY score ORDER BY title ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS title FROM ratings)
+
+-- NotPrivate: Frames are ROWS BETWEEN rows, up to 1000 away, of aggregates, first_value and last_value.
+SELECT DP_COUNT(n, epsilon := 1) FROM (SELECT user_id, sum(score) OVER (PARTITION BY user_id ORDER BY score RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) AS n FROM ratings)
 
 -- NotPrivate: The supported window functions are row_number, rank, dense_rank, lag, lead, first_value
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) OVER (PARTITION BY user_id ORDER BY score) AS title FROM ratings)

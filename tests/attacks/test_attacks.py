@@ -163,6 +163,7 @@ _WORDS = {
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
     "TRY_CAST", "typeof", "stated", "declared", "common", "starts_with", "ends_with", "contains",
     "regexp_full_match", "strlen", "disabled_optimizers", "nullif", "least", "abs", "sign", "BETWEEN",
+    "first_value", "last_value", "ROWS", "UNBOUNDED", "PRECEDING", "CURRENT", "FOLLOWING",
     "INTERVAL", "VALUES", "arg_min", "arg_max", "row", "lag", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
     "json_extract", "json_extract_string", "list_slice", "avg", "count_if", "array_extract", "array_slice",
     "struct_extract", "list_value", "list_aggregate", "time_bucket", "timezone", "sha256", "lpad", "try_strptime", "cardinality", "map_extract_value", "round", "floor", *FUNCTIONS,

@@ -257,6 +257,7 @@ def test_wrong_draws_and_counts_are_noticed(
         assert old in sql
         return sql.replace(old, new)
 
+    read("by DuckDB", monkeypatch)
     monkeypatch.setattr(duckdb_connection, "private_sql", private_sql)
     rejected = (AssertionError, SourceError)  # a wrong place is beyond the last one, too
     with pytest.raises(rejected):

@@ -252,6 +252,7 @@ def test_control_c_once_an_answer_is_delivered_comes_after_it(folder: Path) -> N
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("by_sql")
 def test_an_interrupt_that_delivers_a_ready_answer_is_detected(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
