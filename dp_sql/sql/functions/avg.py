@@ -146,7 +146,7 @@ class Avg(Bounded):
     def summed(self) -> Summed:
         bound = self.bound if isinstance(self.bound, int) else 0
         steps = 0 if self.grid is None else self.grid.n_steps
-        return Summed("means", (bound, LAST, steps), takes_sums=True)
+        return Summed("means_by_size", (bound, LAST, steps), takes_sums=True)
 
     def value(self, answer: str, rows: MechanismRows) -> str:
         """NULL in the place of NaN: a UDF returns no NULL."""
