@@ -104,7 +104,8 @@ def _domain(plan: Plan, sent_as: _SENT) -> str:
 
 def _item(name: str, plans: Sequence[Plan], sent_as: _SENT) -> tuple[str, str] | None:
     """An item as it is sent to the plans that have it, and its type; None: it cannot be."""
-    kind, of = plans[0].columns["item"].type, {plan.parameters.in_memory for plan in plans}
+    kind = plans[0].parameters.item_type(plans[0].columns["item"].type)
+    of = {plan.parameters.in_memory for plan in plans}
     if of <= {"items", "pairs"}:
         mechanism = plans[0].mechanism
         if mechanism.finds_items or mechanism.ordered or mechanism.n_largest is not None:
