@@ -16,20 +16,6 @@ from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 
-class People(NamedTuple):
-    """Values of people in groups, from rows in memory: int64 arrays, an entry for each of both.
-
-    people, groups: their numbers, from 0; people are in order. counts: the rows that have an item,
-    at least 1. nets: what their items add up to, in units.
-    """
-
-    people: Any
-    groups: Any
-    counts: Any
-    nets: Any
-    n_groups: int
-
-
 def load_kernels(call: str) -> None:
     """Load what a call needs to read pairs; raise InternalError, before the debit, if it fails."""
     from dp_sql.udfs.count_distinct.kernels import library
@@ -73,8 +59,8 @@ class Shape(ABC):
     counts_rows: ClassVar[bool] = False  # whether it matters how often a row occurs
     # Whether a person's value in a group is 1 if any of their rows has an item.
     counts_people: ClassVar[bool] = False
-    # What its lists are made of in memory, where rows are few: each person's "counts" of rows or
-    # "nets" of items (lists_of), how many people have "items", or "pairs"; "": SQL makes them.
+    # What its lists are made of in memory, where rows are few: people's "values" (summed), how many
+    # people have "items", or "pairs"; "": SQL makes them.
     in_memory: ClassVar[str] = ""
     takes_star: ClassVar[bool] = False  # whether * is an item, which every row has
     # The named arguments that a call needs besides epsilon: what each is, and values to try.
@@ -208,8 +194,8 @@ class Shape(ABC):
     def lists(self, rows: MechanismRows) -> list[str]:
         """CTEs over the summary of the rows; the last one is `__dp_lists`."""
 
-    def lists_of(self, people: People) -> list[Sequence[Any]]:
-        """The same from values in memory: for each column that the UDF takes, one of each group."""
+    def lists_of(self, summary: Mapping[str, Any]) -> list[Sequence[Any]]:
+        """The same of all groups from a summary in memory: each column that the UDF takes."""
         raise InternalError("Only SQL makes these lists.")
 
     def shown(self, answer: Any, items: Sequence[Any], mechanism: Mechanism) -> Any:

@@ -249,6 +249,7 @@ def check_summaries() -> None:
     slots = [(p, g, n) for p, own in enumerate(people) for g, n in own.items()]
     owners, counts = int32s(*(p for p, _, _ in slots)), int32s(*(n for _, _, n in slots))
     groups = np.array([g for _, g, _ in slots])
+    values = summaries.Values(owners, groups, 6, counts)
     wanted = Counter[Any](), Counter[Any]()
     for own in people:
         whole, most = sum(own.values()), max(own.values(), default=0)
@@ -258,10 +259,10 @@ def check_summaries() -> None:
             if n:
                 wanted[0][g, side, bucket(by)] += 1
                 wanted[1][g, side, bucket(by)] += n
-    found = summed_up(summaries.rows_under_limit(owners, groups, counts, 6), 3)
+    found = summed_up(summaries.rows_under_limit(values), 3)
     assert found == {key: [wanted[0][key], wanted[1][key]] for key in wanted[0]}
     bounded = Counter((g, bucket(min(n, 3))) for _, g, n in slots if n)
-    found = summed_up(summaries.rows_by_size(owners, groups, counts, 6, 3), 2)
+    found = summed_up(summaries.rows_by_size(values, 3), 2)
     assert {key: n for key, (n, _) in found.items()} == bounded
     assert sum(total for _, total in found.values()) == sum(min(n, 3) for _, _, n in slots)
     nets = [0, 1, -1, 2**63, -(2**63) - 1, 2**70, -(2**70), 2**64 - 1, 2**70, 3, -5]
@@ -276,7 +277,9 @@ def check_summaries() -> None:
             if n and side <= 1 - above:
                 entry = sums.setdefault((g, side, bucket(n)), [0, 0, 0])
                 entry[0], entry[1] = entry[0] + 1, entry[1] + n
-        assert summed_up(summaries.sums_by_size(groups, words, 6, bound, above), 3) == sums
+        assert (
+            summed_up(summaries.sums_by_size(values._replace(sums=words), bound, above), 3) == sums
+        )
 
 
 def test_people_are_summed_up_by_what_they_contribute(monkeypatch: pytest.MonkeyPatch) -> None:

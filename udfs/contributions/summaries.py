@@ -5,11 +5,12 @@ Slots are as in slots.py, groups are numbers from 0.
 
 from collections.abc import Callable, Mapping
 from ctypes import byref, c_int64
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.udfs.contributions.slots import Int64s
+from dp_sql.udfs.contributions.slots import Int64s, by_group
 from dp_sql.udfs.count_distinct.kernels import Int32s, library
 from dp_sql.udfs.mechanism import FRACTION_BITS
 
@@ -21,13 +22,29 @@ _ENTRIES = 1 << 16
 _N_SIZES = 96  # as SIZES in rows.c
 
 
-def rows_under_limit(
-    owners: Int32s, groups: Int64s, counts: Int32s, n_groups: int
-) -> dict[str, Int64s]:
-    """Sum up what chosen_norm takes: a row for each group, side and bucket of rows.
+class Values(NamedTuple):
+    """What people's rows come to, for each slot; those of one person are next to each other.
 
-    counts: of each slot, its rows; slots of one person are next to each other.
+    counts: how many rows count. sums: the low and the high 64 bits of what their items add up to.
     """
+
+    owners: Int32s
+    groups: Any
+    n_groups: int
+    counts: Int32s
+    sums: Any = None
+
+
+def rows_in_all(values: Values, bound: int) -> Summary:
+    """Sum up what draws of one number take: the rows of each group, of a person at most `bound`."""
+    rows = np.zeros(values.n_groups, np.int64)
+    np.add.at(rows, values.groups, np.minimum(values.counts.astype(np.int64), bound))
+    return {"group": np.arange(values.n_groups), "__dp_number": rows}
+
+
+def rows_under_limit(values: Values) -> dict[str, Int64s]:
+    """Sum up what chosen_norm takes: a row for each group, side and bucket of rows."""
+    owners, groups, n_groups, counts, _ = values
     n_sizes = int(counts.sum(dtype=np.int64)).bit_length() + 1
 
     def add(first: int, n: int) -> NDArray[np.int64]:
@@ -39,25 +56,23 @@ def rows_under_limit(
     return _by_groups(add, 8 * n_sizes, n_groups, "total")
 
 
-def rows_by_size(
-    owners: Int32s, groups: Int64s, counts: Int32s, n_groups: int, bound: int
-) -> Summary:
+def rows_by_size(values: Values, bound: int) -> Summary:
     """Sum up what bounded_count takes: a row for each group and bucket of rows.
 
     bound: on a person's rows in a group, or 0.
     """
-    counts = np.minimum(counts, np.int32(min(bound, 2**31 - 1))) if bound else counts
-    made = rows_under_limit(owners, groups, counts, n_groups)
+    most = np.int32(min(bound or 2**31 - 1, 2**31 - 1))
+    made = rows_under_limit(values._replace(counts=np.minimum(values.counts, most)))
     own = made["side"] == 0
     return {name: made[name][own] for name in ("group", "bucket", "people", "total")}
 
 
-def sums_by_size(groups: Int64s, sums: Int64s, n_groups: int, bound: int, above: int) -> Summary:
+def sums_by_size(values: Values, bound: int, above: int) -> Summary:
     """Sum up what bounded_sum takes: a row for each group, side and bucket of sizes of sums.
 
-    sums: the low and the high 64 bits of each. bound: on their sizes, or 0. above: 1 if
-        those below 0 are left out, else 0.
+    bound: on their sizes, or 0. above: 1 if those below 0 are left out, else 0.
     """
+    _, groups, n_groups, _, sums = values
     high, low = divmod(bound or (1 << 127) - 1, 1 << 64)
     halves = low - ((low >> 63) << 64), high
 
@@ -91,6 +106,12 @@ def _whole(low: Int64s, high: Int64s) -> list[int]:
     return [h << 64 | x % 2**64 for x, h in zip(low.tolist(), high.tolist(), strict=True)]
 
 
+def means_by_size(values: Values, *more: int) -> Summary:
+    """The same as `means`, whose last arguments are given, from people in any order."""
+    ends, order = by_group(values.groups, values.n_groups)
+    return means(values.counts[order].astype(np.int64), values.sums[order], ends, *more)
+
+
 def means(
     counts: Int64s, sums: Int64s, ends: Int64s, bound: int, last: int, steps: int = 0
 ) -> Summary:
@@ -114,3 +135,14 @@ def means(
     groups, codes, buckets, people, low, high = np.concatenate(parts).T
     columns = {"group": groups, "code": codes - 1, "bucket": buckets, "people": people}
     return {**columns, "total": _whole(low, high)}
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Summary]] = {
+    one.__name__: one
+    for one in (rows_in_all, rows_under_limit, rows_by_size, sums_by_size, means_by_size)
+}
+
+
+def summary(function: str, values: Values, more: tuple[int, ...]) -> Summary:
+    """Sum up values by one of the functions above, by its name."""
+    return _FUNCTIONS[function](values, *more)

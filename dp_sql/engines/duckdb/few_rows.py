@@ -17,7 +17,6 @@ from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql import few_rows
 from dp_sql.privacy.private_sql.few_rows import FewRows
-from dp_sql.sql.shape import People
 from dp_sql.udfs.exact_sampling import secret_draws
 
 if TYPE_CHECKING:
@@ -28,11 +27,10 @@ _MOST = 1 << 18  # rows, if there are more than DuckDB estimated
 _MOST_ITEMS = 1 << 14  # of a domain
 _MOST_COUNTS = 1 << 22  # one for each item in each group
 _MOST_KNOWN = 20  # sets of public values
-_LARGEST = (1 << 63) - 1
 
 
 class _OnlySql(Exception):
-    """There are too many rows, or what is in them is too long or too large."""
+    """There are too many rows, or what is in them is too long."""
 
 
 class _Public(NamedTuple):
@@ -152,7 +150,7 @@ def _groups(public: _Public, keys: Sequence[Any]) -> Any:
 
 def _lists(
     plans: Sequence[Plan], few: FewRows, public: _Public, columns: Sequence[Any]
-) -> tuple[list[list[Sequence[Any]]], Sequence[Any]]:
+) -> tuple[list[list[Any]], Sequence[Any]]:
     """The lists of each plan, for each column that its UDF takes; the items, if they are listed."""
     from dp_sql.udfs.contributions import slots as kernels
 
@@ -179,18 +177,14 @@ def _lists(
 
     if plans[0].parameters.in_memory in {"items", "pairs"}:
         return _of_items(plans[0], n_groups, public.domain, columns[0], placed(few.caps[0]))
-    _check_sums(columns)
     lists = []
     for plan, item, cap in zip(plans, few.items, few.caps, strict=True):
-        some = placed(cap)
         column = columns[item] if few.has_items else None
-        lists.append(plan.parameters.lists_of(_people(plan, column, some, n_groups)))
+        lists.append(_summed(plan, column, placed(cap), n_groups))
     return lists, ()
 
 
-def _counted(
-    domain: Any, items: Any, counts: Any
-) -> tuple[list[list[Sequence[Any]]], Sequence[Any]]:
+def _counted(domain: Any, items: Any, counts: Any) -> tuple[list[list[Any]], Sequence[Any]]:
     """The same from the items and how many people have each."""
     listed = (items if domain is None else domain).tolist()
     _check_long(listed)
@@ -208,7 +202,7 @@ def _check_long(items: Sequence[Any]) -> None:
 
 def _of_items(
     plan: Plan, n_groups: int, domain: Any, column: Any, placed: tuple[Any, Any, Any, Any]
-) -> tuple[list[list[Sequence[Any]]], Sequence[Any]]:
+) -> tuple[list[list[Any]], Sequence[Any]]:
     """The same for one plan that takes how many people have each item, or pairs of both."""
     from dp_sql.udfs.contributions import slots as kernels
 
@@ -232,25 +226,23 @@ def _of_items(
     return [[[*table]]], [items[i] for i in order]
 
 
-def _people(plan: Plan, column: Any, placed: tuple[Any, Any, Any, Any], n_groups: int) -> People:
-    """What people's rows come to: of those who have an item."""
+def _summed(plan: Plan, column: Any, placed: tuple[Any, Any, Any, Any], n_groups: int) -> list[Any]:
+    """What a plan's UDF takes of people's rows that have an item."""
     from dp_sql.udfs.contributions import slots as kernels
+    from dp_sql.udfs.contributions import summaries
 
     people, groups, rows, slots = placed
+    by, sums = plan.parameters.summed(), None
+    if by is None:
+        raise _OnlySql
     if column is not None:
         column = column[rows]
         if (mask := np.ma.getmask(column)) is not np.ma.nomask:
             slots, column = slots[~mask], np.ma.getdata(column)[~mask]
-    counts = kernels.count_rows(slots, people.size).astype(np.int64)
-    there, nets = np.flatnonzero(counts), None
-    if plan.parameters.in_memory == "nets":
-        nets, _ = kernels.add_items(slots, column.astype(np.int64), people.size)[there].T
-    return People(people[there], groups[there], counts[there], nets, n_groups)
-
-
-def _check_sums(columns: Sequence[Any]) -> None:
-    """Leave sums that may not fit 64 bits to DuckDB, whatever is drawn later."""
-    for column in columns:
-        values = np.ma.compressed(column)
-        if values.size * max(-int(values.min(initial=0)), int(values.max(initial=0))) > _LARGEST:
-            raise _OnlySql
+    if by.takes_sums:
+        sums = kernels.add_items(slots, column.astype(np.int64), people.size)
+    counts = kernels.count_rows(slots, people.size)
+    values = summaries.Values(people, groups, n_groups, counts, sums)
+    made = summaries.summary(by.function, values, by.more)
+    own = plan.parameters.lists_of(made)
+    return [n_groups, np.asarray(made["group"]) + 1, *own] if plan.parameters.mixes_groups else own

@@ -58,18 +58,17 @@ def _udf(
     return _by_rows(one, len(takes), answer)
 
 
-def answers_of(
-    issued: Tickets, ticket: str, number: int, lists: Sequence[Sequence[Any]]
-) -> Sequence[Any]:
-    """Redeem a ticket with lists of all groups, or of the one there is: an answer for each.
+def answers_of(issued: Tickets, ticket: str, number: int, lists: Sequence[Any]) -> Sequence[Any]:
+    """Redeem a ticket with what the UDF takes of all groups: an answer for each of them.
 
     number: of the connection that the release is made for.
     """
 
     def run(plan: Plan) -> Drawn[list[Any]]:
+        mixes = plan.parameters.mixes_groups
         if plan.keys:
-            return _draw_groups(plan, *lists)
-        drawn = _draw(plan, *(one[0] for one in lists))
+            return (_draw_mixed if mixes else _draw_groups)(plan, *lists)
+        drawn = _draw(plan, *(lists[2:] if mixes else (one[0] for one in lists)))
         return Drawn([drawn.value], drawn.accuracy, drawn.n_runs)
 
     found: Sequence[Any] = _redeemed(issued, ticket, (number, 0), run)

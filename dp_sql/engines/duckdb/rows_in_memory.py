@@ -107,15 +107,9 @@ class Rows:
 
     def _summary(self, by: Summed, people: Any, groups: Any, computed: Mapping[str, Any]) -> Any:
         """A summary, made from what is computed of an item."""
-        counts, n = computed["count"], max(self.n_groups, 1)
-        if by.function == "sums_by_size":
-            made = summing.sums_by_size(groups, computed["sum"], n, *by.more)
-        elif by.takes_sums:
-            ends, order = kernels.by_group(groups, n)
-            own = counts[order].astype(np.int64), computed["sum"][order], ends
-            made = summing.means(*own, *by.more)
-        else:
-            made = getattr(summing, by.function)(people, groups, counts, n, *by.more)
+        n, sums = max(self.n_groups, 1), computed.get("sum")
+        values = summing.Values(people, groups, n, computed["count"], sums)
+        made = summing.summary(by.function, values, by.more)
         columns = {
             name: arrow_strings([*map(str, values)])
             if isinstance(values, list)

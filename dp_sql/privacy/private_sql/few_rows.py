@@ -62,7 +62,7 @@ def few_rows(plans: Sequence[Plan], sent_as: _SENT, shown_as: _SENT) -> FewRows 
         sent[name] = written
     typed = {UNIT: first.columns["privacy_unit"].type}
     typed |= {name: key.type for name, key in keys_of(first).items()}
-    has_items = kinds != {"counts"} or len(names) > 1
+    has_items = kinds != {"values"} or len(names) > 1 or any(map(_takes_sums, plans))
     listed = [sent_as(name, kind) for name, kind in typed.items()]
     listed += [f"{sql} AS {name}" for name, (sql, _) in sent.items() if has_items]
     types = [*typed.values(), *(kind for _, kind in sent.values() if has_items)]
@@ -104,7 +104,8 @@ def _domain(plan: Plan, sent_as: _SENT) -> str:
 
 def _item(name: str, plans: Sequence[Plan], sent_as: _SENT) -> tuple[str, str] | None:
     """An item as it is sent to the plans that have it, and its type; None: it cannot be."""
-    kind, of = plans[0].columns["item"].type, {plan.parameters.in_memory for plan in plans}
+    kind = plans[0].parameters.item_type(plans[0].columns["item"].type)
+    of = {plan.parameters.in_memory for plan in plans}
     if of <= {"items", "pairs"}:
         mechanism = plans[0].mechanism
         if mechanism.finds_items or mechanism.ordered or mechanism.n_largest is not None:
@@ -112,8 +113,13 @@ def _item(name: str, plans: Sequence[Plan], sent_as: _SENT) -> tuple[str, str] |
         if plans[0].parameters.sample_items or ("items" in of and family(kind) not in _LISTED):
             return None
         return sent_as(name, kind).removesuffix(f" AS {name}"), kind
-    if "nets" not in of:
+    if not any(map(_takes_sums, plans)):
         return f"CASE WHEN {name} IS NOT NULL THEN CAST(1 AS UTINYINT) END", "UTINYINT"
     if family(kind) == "DECIMAL":
         return name, kind
     return (f"CAST({name} AS BIGINT)", "BIGINT") if family(kind) in SUMMED else None
+
+
+def _takes_sums(plan: Plan) -> bool:
+    by = plan.parameters.summed()
+    return by is not None and by.takes_sums

@@ -383,9 +383,7 @@ class PeopleRows:
 
         People are in an order of their own, so that another reading has the same draw.
         """
-        call = next(
-            call for plan, call in zip(self.plans, self.calls, strict=True) if self.cap(plan) == cap
-        )
+        call = self.calls[[*map(self.cap, self.plans)].index(cap)]
         order = by_value(UNIT, self._first.columns["privacy_unit"].type)
         return [
             f"__dp_members{end} AS MATERIALIZED (SELECT {UNIT}, "

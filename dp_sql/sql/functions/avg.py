@@ -1,6 +1,7 @@
 """DP_AVG: the mean of rows."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -41,6 +42,7 @@ class Avg(Bounded):
     udfs: ClassVar = {"__dp_sql_avg": "DOUBLE", "__dp_sql_avg_report": REPORT_TYPE}
     macro_types: ClassVar = ("DOUBLE", REPORT_TYPE)
     macro_samples: ClassVar = ("NULL::DOUBLE", f"NULL::{REPORT_TYPE}")
+    in_memory = "values"
     keys = ("code", "bucket")
     sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     largest = open = MAX_ROWS_CONTRIBUTED
@@ -146,7 +148,12 @@ class Avg(Bounded):
     def summed(self) -> Summed:
         bound = self.bound if isinstance(self.bound, int) else 0
         steps = 0 if self.grid is None else self.grid.n_steps
-        return Summed("means", (bound, LAST, steps), takes_sums=True)
+        return Summed("means_by_size", (bound, LAST, steps), takes_sums=True)
+
+    def shown(self, answer: Any, items: Sequence[Any], mechanism: Mechanism) -> Any:
+        if self.detailed:
+            return answer
+        return None if math.isnan(answer) else repr(answer)
 
     def value(self, answer: str, rows: MechanismRows) -> str:
         """NULL in the place of NaN: a UDF returns no NULL."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -93,10 +93,17 @@ class Bounded(Shape):
         keys = ", ".join(self.keys)
         listed = f"{rows.group}{keys}, people, {self.total} AS total"
         table = f"SELECT {listed} FROM {rows.summary(self)}"
-        columns = {"__dp_sums": "total", "__dp_numbers": "people"}
-        columns |= {f"__dp_{key}s": key for key in self.keys}
-        columns |= {GROUP_OF_EACH: "__dp_group"} if rows.grouped else {}
+        columns = self._listed | ({GROUP_OF_EACH: "__dp_group"} if rows.grouped else {})
         return [rows._replace(grouped=False).lists(table, columns, "")]
+
+    def lists_of(self, summary: Mapping[str, Any]) -> list[Sequence[Any]]:
+        return [summary[self._listed.get(name, name)] for name in self.takes]
+
+    @property
+    def _listed(self) -> dict[str, str]:
+        """The columns of a summary, by the names of their lists."""
+        keys = {f"__dp_{key}s": key for key in self.keys}
+        return {"__dp_sums": "total", "__dp_numbers": "people", **keys}
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         return mechanism.accuracy(**self.mechanism_arguments(mechanism))

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, ClassVar
 
-import numpy as np
-
 from dp_sql.sql import readers
 from dp_sql.sql.functions.amount_sql import bucket
 from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded
@@ -13,7 +11,7 @@ from dp_sql.sql.functions.vectors import PeopleOfGroups, RowsOfGroups
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
-from dp_sql.sql.shape import Function, People, Summed
+from dp_sql.sql.shape import Function, Summed
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
@@ -36,7 +34,7 @@ class Count(Bounded):
     keys = ("bucket",)
     sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     largest = open = MAX_ROWS_CONTRIBUTED
-    in_memory = "counts"
+    in_memory = "values"
 
     def person_values(self) -> dict[str, str]:
         return {"__dp_contribution": "system.main.count(__dp_item)"}
@@ -58,12 +56,6 @@ class Count(Bounded):
 
     def summed(self) -> Summed:
         return Summed("rows_by_size", (self.bound if isinstance(self.bound, int) else 0,))
-
-    def lists_of(self, people: People) -> list[Sequence[Any]]:
-        from dp_sql.udfs.contributions.buckets import by_bucket
-
-        n = people.counts if self.bound is None else np.minimum(people.counts, self.bound)
-        return by_bucket(people.groups, 0, n, n, people.n_groups)[1:]
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         buckets, people, sums = lists
@@ -119,22 +111,6 @@ class RowsUnderChosenLimit(RowsOfGroups):
 
     def summed(self) -> Summed:
         return Summed("rows_under_limit", pays=True)
-
-    def lists_of(self, people: People) -> list[Sequence[Any]]:
-        from dp_sql.udfs.contributions.buckets import by_bucket
-
-        n, (owners, of_each) = people.counts, np.unique(people.people, return_inverse=True)
-        most, whole = np.zeros((2, owners.size), np.int64)
-        np.maximum.at(most, of_each, n)
-        np.add.at(whole, of_each, n)
-        all_of_them = whole[of_each]
-        one = np.zeros(owners.size, np.int64)
-        one[of_each] = people.groups  # one of their groups
-        sides = [(people.groups, n, n), (one, most, most), (people.groups, all_of_them, n),
-                 (one, whole, whole)]  # fmt: skip
-        side = np.repeat(np.arange(4), [groups.size for groups, *_ in sides])
-        groups, sizes, amounts = (np.concatenate(column) for column in zip(*sides, strict=True))
-        return by_bucket(groups, side, sizes, amounts, people.n_groups)
 
     def noisy(
         self, mechanism: Mechanism, *lists: Sequence[Any]

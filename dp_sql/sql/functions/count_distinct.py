@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
 from dp_sql.sql import readers
 from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
-from dp_sql.sql.functions.vectors import PeopleOfGroups, n_people
+from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
-from dp_sql.sql.shape import Function, People, Shape, load_kernels
+from dp_sql.sql.shape import Function, Shape, Summed, load_kernels
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss
@@ -126,7 +126,7 @@ class CountPeople(CountDistinct):
     """Takes the number of people; returns it with noise."""
 
     reads_rows_once = counts_people = True
-    in_memory = "counts"
+    in_memory = "values"
     takes: ClassVar = {"__dp_number": "BIGINT"}
     sums: ClassVar = {"__dp_number": "HUGEINT"}
     udfs: ClassVar = {f"{name}_of_people": kind for name, kind in CountDistinct.udfs.items()}
@@ -161,8 +161,8 @@ class CountPeople(CountDistinct):
     def lists(self, rows: MechanismRows) -> list[str]:
         return [rows.totals(self)]
 
-    def lists_of(self, people: People) -> list[Sequence[Any]]:
-        return [n_people(people)]
+    def summed(self) -> Summed:
+        return Summed("rows_in_all", (1,))
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         found = mechanism.run(int(lists[0]), **self.mechanism_arguments(mechanism))

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from dp_sql.sql import readers
 from dp_sql.sql.functions.amount_sql import (
     AMOUNT_TYPES,
@@ -27,7 +25,7 @@ from dp_sql.sql.functions.bounded import Bounded
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA
-from dp_sql.sql.shape import Function, People, Summed
+from dp_sql.sql.shape import Function, Summed
 from dp_sql.sql.types import digits_of, family
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
@@ -49,7 +47,7 @@ class Sum(Bounded):
     offer = "add report := true to get its noise with the answer"
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
                        "__dp_sides": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
-    in_memory = "nets"
+    in_memory = "values"
     keys = ("side", "bucket")
     sums: ClassVar = {"people": "BIGINT", "high": "HUGEINT", "low": "HUGEINT"}
     total = "system.main.concat_ws(' ', CAST(high AS VARCHAR), CAST(low AS VARCHAR))"
@@ -148,16 +146,8 @@ class Sum(Bounded):
         made = Summed("sums_by_size", (bound, int(self.one_sided)), takes_sums=True)
         return None if self._is_wide else made
 
-    def lists_of(self, people: People) -> list[Sequence[Any]]:
-        from dp_sql.udfs.contributions.buckets import by_bucket
-
-        there = np.flatnonzero(people.nets > 0 if self.one_sided else people.nets)
-        nets = people.nets[there]
-        sizes = np.minimum(np.abs(nets), min(self.bound or _MOST, (1 << 63) - 1))
-        sides, buckets, n, totals = by_bucket(
-            people.groups[there], (nets < 0).astype(np.int64), sizes, sizes, people.n_groups
-        )
-        return [buckets, n, sides, [[f"0 {total}" for total in one] for one in totals]]
+    def lists_of(self, summary: Mapping[str, Any]) -> list[Sequence[Any]]:
+        return super().lists_of({**summary, "total": [f"0 {n}" for n in summary["low"]]})
 
     def value(self, answer: str, rows: MechanismRows) -> str:
         return f"CAST({answer} AS {self.value_type(rows.types)})"

@@ -7,19 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-import numpy as np
-
 from dp_sql.sql.functions.bounded import REPORT_TYPE, WITH_NOISE, Bounded
 from dp_sql.sql.mechanism_rows import MechanismRows
-from dp_sql.sql.shape import People, Vector
+from dp_sql.sql.shape import Summed, Vector
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
-
-
-def n_people(people: People) -> list[int]:
-    """How many people are in each group."""
-    counts: list[int] = np.bincount(people.groups, minlength=people.n_groups).tolist()
-    return counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +25,7 @@ class PeopleOfGroups(Vector, Bounded):
     udfs: ClassVar = {"__dp_sql_people_vector": "BIGINT",
                       "__dp_sql_people_vector_report": REPORT_TYPE}  # fmt: skip
 
-    in_memory = "counts"
+    in_memory = "values"
 
     bound: int
 
@@ -50,8 +42,8 @@ class PeopleOfGroups(Vector, Bounded):
     def lists(self, rows: MechanismRows) -> list[str]:
         return [rows.totals(self)]
 
-    def lists_of(self, people: People) -> list[Sequence[Any]]:
-        return [n_people(people)]
+    def summed(self) -> Summed:
+        return Summed("rows_in_all", (1,))
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         values, accuracy, _ = self.draw_groups(mechanism, loss, None, *([one] for one in lists))
@@ -110,10 +102,8 @@ class RowsOfGroups(PeopleOfGroups):
     def summary(self, rows: MechanismRows) -> str:
         return rows.total(f"system.main.sum(system.main.least(__dp_contribution, {self.bound}))")
 
-    def lists_of(self, people: People) -> list[Sequence[Any]]:
-        rows = np.zeros(people.n_groups, np.int64)
-        np.add.at(rows, people.groups, np.minimum(people.counts, self.bound))
-        return [rows.tolist()]
+    def summed(self) -> Summed:
+        return Summed("rows_in_all", (self.bound,))
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         says = super().public_accuracy(mechanism, n_items)
