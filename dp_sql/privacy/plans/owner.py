@@ -284,7 +284,8 @@ class _DeclaredSets(PublicSets):
         relation = self.schema.relation(table)
         full = relation.parts if relation is not None and relation.parts else tuple(table)
         self._refuse_people(wanted, given, full)
-        return column_values(full, column, f"the column {given.text}")
+        name = ".".join(map(shown_name, given.parts))
+        return column_values(full, column, f"the column {name}")
 
     def _enum_type(self, wanted: Wanted, given: Reference) -> Values:
         """The labels of an ENUM type, or the refusal of another name without a table."""
