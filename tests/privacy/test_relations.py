@@ -161,6 +161,8 @@ MATCHED += [
     "SELECT *, lag(c.year) OVER (PARTITION BY r.user_id ORDER BY c.year, r.title) AS y FROM (SELECT DISTINCT user_id, title FROM ratings) r LEFT JOIN "
     "(SELECT DISTINCT title, year FROM catalog) c USING (title)",
     "SELECT o.person, x, count(*) OVER (PARTITION BY o.person, x) AS n FROM odd o, unnest(o.l) AS t(x)",
+    "SELECT user_id, sum(score) OVER (w ORDER BY score) AS s, count(title) OVER (v ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS n, max(title) OVER w AS m "
+    "FROM (SELECT DISTINCT user_id, score, title FROM ratings) WINDOW w AS (PARTITION BY user_id), v AS (PARTITION BY user_id ORDER BY score, title)",
     "SELECT name, lag(title) OVER (PARTITION BY name ORDER BY title) AS t, min(title) OVER (PARTITION BY name) AS m FROM accounts",
     "SELECT DISTINCT name, t FROM (SELECT name, first_value(title) OVER (PARTITION BY name ORDER BY title DESC) AS t FROM accounts)",
     "SELECT a.name, o FROM (SELECT name, lag(title) OVER (PARTITION BY name ORDER BY title) AS t FROM accounts) a JOIN (SELECT name, title AS o "

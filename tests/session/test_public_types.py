@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -110,3 +111,16 @@ def test_a_variant_has_its_fields_where_arrow_holds_them(shown: Both) -> None:
     if duckdb.__version__ < "2":
         pytest.skip("a VARIANT is a string there")
     same(shown, f"SELECT c0.a, variant_typeof(c0) FROM variant_{[*VALUES].index('VARIANT')}")
+
+
+def test_keys_of_a_json_that_differ_in_case_are_two_conditions(tmp_path: Path) -> None:
+    path, policy = tmp_path / "store.duckdb", tmp_path / "policy.toml"
+    with duckdb.connect(str(path)) as con:
+        rows = """SELECT i AS u, '{"a": "1"}'::JSON AS j FROM range(40) r(i)"""
+        con.execute(f"CREATE TABLE t AS {rows}")
+    policy.write_text('[tables.t]\nprivacy_unit = "u"\n')
+    one = "EXISTS (SELECT 1 FROM t s WHERE s.u = t.u AND (s.j ->> '{}') = '1')"
+    asked = f"{one.format('a')} AND NOT {one.format('A')}"
+    with dp_sql.connect(path, policy=policy) as session:
+        counted = f"SELECT DP_COUNT_DISTINCT(u, epsilon := 10000) FROM t WHERE {asked}"
+        assert session.sql(counted).fetchall() == [(40,)]

@@ -147,8 +147,9 @@ def _put_named_windows(tree: exp.Select) -> None:
     for node in _windows(tree):
         alias = node.args.get("alias")
         if alias is not None and (one := named.get(folded(alias.name))) is not None:
-            for key in ("partition_by", "order", "spec", "alias"):
-                node.set(key, one.copy().args.get(key))
+            node.set("alias", None)
+            for key in ("partition_by", "order", "spec", "alias"):  # (w ORDER BY …) has its own
+                node.set(key, node.args.get(key) or one.copy().args.get(key))
             used.add(folded(alias.name))
     for name in named.keys() - used:
         raise refuse(tree, f"No function uses the window {name}", _EXAMPLE)

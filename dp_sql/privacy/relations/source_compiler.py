@@ -337,8 +337,9 @@ class Compiler:
             source.where += conditions(clause.this, self._where_scope(source))
 
     def _where_scope(self, source: From) -> Scope:
-        # An expression may be compiled more than once.
-        return self.scope(source)._replace(matched=cache(partial(self._matched, source)))
+        # Some are compiled more than once. For sqlglot 28 ->> 'a' is the same as ->> 'A'.
+        known = cache(lambda _, *asked: self._matched(source, *asked))
+        return self.scope(source)._replace(matched=lambda *asked: known(repr(asked[0]), *asked))
 
     def _matched(self, source: From, query: Node, value: Value | None) -> Value | None:
         """Whether a row has a match in a query; None for a value IN public rows."""
