@@ -21,6 +21,11 @@ WINDOWS = [
     f"SELECT user_id, title FROM ratings QUALIFY row_number() {OVER} = 1",
     f"SELECT user_id, kind FROM ratings QUALIFY row_number() {OVER} = 1",
 ]
+PLAIN = "OVER (PARTITION BY user_id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
+WINDOWS += [
+    f"SELECT user_id, title, count(price) {PLAIN} AS n, max(price) {PLAIN} AS p FROM ratings",
+    "SELECT user_id, title, count(*) OVER (PARTITION BY user_id ROWS UNBOUNDED PRECEDING) AS n FROM ratings",
+]
 ARG_MIN = "SELECT user_id, arg_min(title, score) AS t, arg_max(price, score) AS p FROM ratings GROUP BY user_id"
 ROWS = [  # of person 1, with one score; and a row of another person among them
     "(1, 'Dune', 2, NULL, 'novel', 1.5, TRUE)",
@@ -85,3 +90,20 @@ def test_an_aggregate_with_a_filter_is_refused(database: Database) -> None:
     text = "SELECT user_id, count(*) FILTER (WHERE score > 3) OVER (PARTITION BY user_id) AS n FROM ratings"
     with pytest.raises(NotPrivate, match="FILTER"):
         compiled(text, database)
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        ("ROWS BETWEEN CURRENT ROW AND 1 PRECEDING", "ends before"),
+        ("ROWS 2 FOLLOWING", "ends before"),
+        ("ROWS BETWEEN UNBOUNDED FOLLOWING AND UNBOUNDED FOLLOWING", "ends before"),
+        ("ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED PRECEDING", "ends before"),
+        ("RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "equal keys"),
+        ("GROUPS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "equal keys"),
+    ],
+)
+def test_a_frame_has_rows_that_its_order_tells(frame: str, why: str, database: Database) -> None:
+    over = f"OVER (PARTITION BY user_id ORDER BY score {frame})"
+    with pytest.raises(NotPrivate, match=why):
+        compiled(f"SELECT user_id, last_value(title) {over} AS t FROM ratings", database)

@@ -123,9 +123,8 @@ def windows_sql(windows: Windows, inner: str, need: Collection[int], read: Seque
         one = windows.functions[i - n_own]
         by = ", ".join(["__dp_person", *(f"c{place}" for place in one.partition)])
         order = [f"c{place} {way}" for place, way in one.order]
-        if order:
-            order += [] if one.has_ties else ties
-            by += f" ORDER BY {', '.join(order)}"
+        order += [] if one.has_ties else ties
+        by += f" ORDER BY {', '.join(order)}" if order else ""
         call = f"system.main.{one.name}({one.arguments})"
         listed.append(f"{call} OVER (PARTITION BY {by}{one.frame}) AS c{i}")
     return f"SELECT {listed_sql(listed)} FROM ({inner}) AS t"
