@@ -113,9 +113,18 @@ def value_order(column: str, kind: str) -> str | None:
 
 
 def windows_sql(windows: Windows, inner: str, need: Collection[int], read: Sequence[int]) -> str:
-    """Needed columns of a relation with window functions; `inner` has the columns `read`."""
+    """Needed columns of a relation with window functions; `inner` has the columns `read`.
+
+    Where functions order rows differently, equal rows are numbered before: else it would depend on
+    other people's rows which of a row's values are together.
+    """
     n_own = len(windows.relation.types)
     ties = by_values({f"c{i}": windows.relation.types[i] for i in read})
+    used = (windows.functions[i - n_own] for i in need if i >= n_own)
+    if len({(one.partition, one.order) for one in used if not one.has_ties}) > 1:
+        by = ", ".join(ties)
+        number = f"system.main.row_number() OVER (PARTITION BY __dp_person ORDER BY {by})"
+        inner, ties = f"SELECT *, {number} AS __dp_tie FROM ({inner}) AS t", ["__dp_tie"]
     listed = ["__dp_person", *(f"c{i}" for i in sorted(need) if i < n_own)]
     for i in sorted(need):
         if i < n_own:
