@@ -21,6 +21,11 @@ WINDOWS = [
     f"SELECT user_id, title FROM ratings QUALIFY row_number() {OVER} = 1",
     f"SELECT user_id, kind FROM ratings QUALIFY row_number() {OVER} = 1",
 ]
+PLAIN = "OVER (PARTITION BY user_id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
+WINDOWS += [
+    f"SELECT user_id, title, count(price) {PLAIN} AS n, max(price) {PLAIN} AS p FROM ratings",
+    "SELECT user_id, title, count(*) OVER (PARTITION BY user_id ROWS UNBOUNDED PRECEDING) AS n FROM ratings",
+]
 ARG_MIN = "SELECT user_id, arg_min(title, score) AS t, arg_max(price, score) AS p FROM ratings GROUP BY user_id"
 ROWS = [  # of person 1, with one score; and a row of another person among them
     "(1, 'Dune', 2, NULL, 'novel', 1.5, TRUE)",
@@ -85,3 +90,42 @@ def test_an_aggregate_with_a_filter_is_refused(database: Database) -> None:
     text = "SELECT user_id, count(*) FILTER (WHERE score > 3) OVER (PARTITION BY user_id) AS n FROM ratings"
     with pytest.raises(NotPrivate, match="FILTER"):
         compiled(text, database)
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        ("ROWS BETWEEN CURRENT ROW AND 1 PRECEDING", "ends before"),
+        ("ROWS 2 FOLLOWING", "ends before"),
+        ("ROWS BETWEEN UNBOUNDED FOLLOWING AND UNBOUNDED FOLLOWING", "ends before"),
+        ("ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED PRECEDING", "ends before"),
+        ("RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "equal keys"),
+    ],
+)
+def test_a_frame_has_rows_that_its_order_tells(frame: str, why: str, database: Database) -> None:
+    over = f"OVER (PARTITION BY user_id ORDER BY score {frame})"
+    with pytest.raises(NotPrivate, match=why):
+        compiled(f"SELECT user_id, last_value(title) {over} AS t FROM ratings", database)
+
+
+def test_values_of_one_row_do_not_depend_on_other_people(database: Database) -> None:
+    text = (
+        "SELECT user_id, row_number() OVER (PARTITION BY user_id ORDER BY score) AS a, "
+        "row_number() OVER (PARTITION BY user_id ORDER BY score DESC) AS b, "
+        "row_number() OVER (PARTITION BY user_id, title ORDER BY score DESC) AS c FROM ratings"
+    )
+    sql = as_sql(compiled(text, database), database).sql
+    sums = (
+        f"SELECT sum(c0 * c1 * (c2 + 1)), sum(c1 * c2 * c2) FROM ({sql}) AS t WHERE __dp_person = 1"
+    )
+    database.connection.execute("SET threads = 2; TRUNCATE ratings")
+    found = []
+    for others in ("FALSE", "i % 2 = 0", "TRUE"):
+        rows = (
+            "SELECT CASE WHEN i % 2 = 0 THEN 1 ELSE 2 + i * 7919 % 30 END, chr(65 + CAST(i // 2 % 3 AS INTEGER)), i // 2 % 2, "
+            f"NULL, NULL, 0, NULL FROM range(40000) AS t(i) WHERE i % 2 = 0 OR {others}"
+        )
+        database.connection.execute(f"TRUNCATE ratings; INSERT INTO ratings {rows}")
+        found.append(database.rows(sums))
+    database.connection.execute("SET threads = 1; TRUNCATE ratings")
+    assert found[0] == found[1] == found[2]

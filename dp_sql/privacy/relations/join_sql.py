@@ -113,9 +113,18 @@ def value_order(column: str, kind: str) -> str | None:
 
 
 def windows_sql(windows: Windows, inner: str, need: Collection[int], read: Sequence[int]) -> str:
-    """Needed columns of a relation with window functions; `inner` has the columns `read`."""
+    """Needed columns of a relation with window functions; `inner` has the columns `read`.
+
+    Where functions order rows differently, equal rows are numbered before: else it would depend on
+    other people's rows which of a row's values are together.
+    """
     n_own = len(windows.relation.types)
     ties = by_values({f"c{i}": windows.relation.types[i] for i in read})
+    used = (windows.functions[i - n_own] for i in need if i >= n_own)
+    if len({(one.partition, one.order) for one in used if not one.has_ties}) > 1:
+        by = ", ".join(ties)
+        number = f"system.main.row_number() OVER (PARTITION BY __dp_person ORDER BY {by})"
+        inner, ties = f"SELECT *, {number} AS __dp_tie FROM ({inner}) AS t", ["__dp_tie"]
     listed = ["__dp_person", *(f"c{i}" for i in sorted(need) if i < n_own)]
     for i in sorted(need):
         if i < n_own:
@@ -123,9 +132,8 @@ def windows_sql(windows: Windows, inner: str, need: Collection[int], read: Seque
         one = windows.functions[i - n_own]
         by = ", ".join(["__dp_person", *(f"c{place}" for place in one.partition)])
         order = [f"c{place} {way}" for place, way in one.order]
-        if order:
-            order += [] if one.has_ties else ties
-            by += f" ORDER BY {', '.join(order)}"
+        order += [] if one.has_ties else ties
+        by += f" ORDER BY {', '.join(order)}" if order else ""
         call = f"system.main.{one.name}({one.arguments})"
         listed.append(f"{call} OVER (PARTITION BY {by}{one.frame}) AS c{i}")
     return f"SELECT {listed_sql(listed)} FROM ({inner}) AS t"

@@ -27,6 +27,8 @@ _COUNTERS = ("row_number", "rank", "dense_rank")
 _OF_A_ROW = ("lag", "lead", "first_value", "last_value")
 _AGGREGATES = ("count", "min", "max", "sum", "avg")
 _FRAME = "For example: ORDER BY ts ROWS BETWEEN 6 PRECEDING AND CURRENT ROW."
+_SIDES = ("UNBOUNDED PRECEDING", "PRECEDING", "CURRENT ROW", "FOLLOWING", "UNBOUNDED FOLLOWING")
+_CURRENT = _SIDES.index("CURRENT ROW")
 _MARK = "__dp_window_"
 _FARTHEST = 1_000  # rows that lag and lead look away
 
@@ -230,7 +232,7 @@ def _frame(node: exp.Window, name: str) -> str:
     if spec is None:
         return ""
     only(spec, {"kind", "start", "start_side", "end", "end_side"})
-    ends = []
+    ends, sides = [], []
     for end in ("start", "end"):
         bound, side = spec.args.get(end) or "CURRENT ROW", spec.args.get(f"{end}_side") or ""
         number = whole_number(bound) if isinstance(bound, exp.Expression) else None
@@ -241,6 +243,13 @@ def _frame(node: exp.Window, name: str) -> str:
             why = f"Frames are ROWS BETWEEN rows, up to {_FARTHEST} away, of aggregates, "
             raise refuse(node, f"{why}first_value and last_value", _FRAME)
         ends.append(f"{bound if number is None else number} {side}".strip())
+        sides.append(_SIDES.index(side if number is not None else ends[-1]))
+    if sides[0] > sides[1] or sides[0] == len(_SIDES) - 1 or sides[1] == 0:
+        raise refuse(node, "This frame ends before it starts", _FRAME)
+    decides = sides[0 if name == "first_value" else 1]
+    if spec.text("kind") != "ROWS" and name in _OF_A_ROW and decides == _CURRENT:
+        why = f"{name} reads any of the rows with equal keys here"
+        raise refuse(node, why, "Write ROWS, which orders these by their values.")
     return f" {spec.text('kind')} BETWEEN {ends[0]} AND {ends[1]}"
 
 
