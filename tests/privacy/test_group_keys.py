@@ -12,6 +12,7 @@ import pytest
 import dp_sql
 from dp_sql.errors import ArgumentError, NotSupported, SourceError
 from dp_sql.privacy.plans import sources
+from dp_sql.privacy.plans.example_dates import date_groups
 from dp_sql.privacy.relations import source_compiler
 from dp_sql.privacy.relations.from_clause import Rows
 from tests.conftest import SURE
@@ -358,6 +359,8 @@ def test_groups_of_a_truncated_date_are_proposed_as_a_series(
         ("year(seen.day) * 100 + month(seen.day)", "day::DATE = '2024-02-03'", "DATE '2024-02-01', DATE '2024-02-01', INTERVAL 1 MONTH) AS t(d)"),
         ("month(day + 1) + 0", "day BETWEEN '2023-12-31' AND '2024-01-31' OR region = 'north'", "DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY) AS t(d)"),
         ("time_bucket(INTERVAL '15 minutes', day::TIMESTAMP)", "day::DATE = '2024-02-03'", "TIMESTAMP '2024-02-03 00:00:00', TIMESTAMP '2024-02-03 23:59:59', INTERVAL 15 MINUTE) AS t(d)"),
+        ("time_bucket(INTERVAL '90 minutes', day::TIMESTAMP)", "day::DATE = '2024-02-03'", "TIMESTAMP '2024-02-03 00:00:00', TIMESTAMP '2024-02-03 23:59:59', INTERVAL 1 MINUTE) AS t(d)"),
+        ("time_bucket(INTERVAL '3 months', day)", "day BETWEEN '2024-02-03' AND '2024-02-04'", "DATE '2024-02-01', DATE '2024-02-01', INTERVAL 1 MONTH) AS t(d)"),
         ("day", "day > '2025-03-01' OR region = 'north'", "DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY"),
     ],
 )  # fmt: skip
@@ -370,6 +373,12 @@ def test_proposed_dates_are_those_that_where_keeps(
     is_all = "DATE '2024-01-31'" not in groups and "current_date" not in groups
     assert ("Example values to replace: groups" not in str(caught.value)) == is_all
     analyst.sql(str(caught.value.suggestion))
+
+
+@pytest.mark.parametrize("key", ["minute(ts)", "strftime(ts, '%H:%M')", "ts::TIME", "epoch(ts)"])
+def test_a_series_of_hours_is_not_proposed_for_parts_of_an_hour(key: str) -> None:
+    kept = "ts BETWEEN TIMESTAMP '2024-01-01 22:10:07' AND TIMESTAMP '2024-01-02 01:30:20'"
+    assert date_groups(key, "VARCHAR", "TIMESTAMP", kept) is None
 
 
 @pytest.mark.one_in(3)

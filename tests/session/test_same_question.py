@@ -388,6 +388,14 @@ def test_where_takes_an_alias_of_the_list_that_is_no_column(
         assert [row for row in found if row[1] > 0] == wanted
 
 
+def test_the_expression_of_an_alias_is_one_operand(owner: dp_sql.Session) -> None:
+    owner.execute("CREATE TABLE sums AS SELECT i AS user_id, i % 9 AS x FROM range(40) t(i)")
+    call = "DP_SUM(m * 2, epsilon := 1.0, privacy_unit := user_id, groups := [1, 2], max_groups_contributed := 1)"
+    with pytest.raises(dp_sql.QueryError) as caught:
+        owner.sql(f"SELECT x + 1 AS m, {call} AS n FROM sums GROUP BY m")
+    assert "DP_SUM((x + 1) * 2, " in str(caught.value.suggestion)
+
+
 def test_an_alias_is_never_taken_for_a_mistyped_column(owner: dp_sql.Session) -> None:
     statement = (
         f"SELECT status, DP_COUNT(*, epsilon := 1{UNIT}, groups := ['paid']) AS notes FROM orders "

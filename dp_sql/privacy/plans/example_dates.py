@@ -30,6 +30,9 @@ _PARTS_OF = {  # the words of parts of a time, the finest first
     "month": r"month|quarter|(?-i:%[mbB])",
     "year": r"year|(?-i:%[Yy])",
 }
+_FINER = re.compile(  # parts of an hour, of which a series of hours has few
+    r"minute|second|epoch|\btime\b|(?-i:%-?[MSfgnsXcT])", re.I
+)
 _NOW = (exp.CurrentDate, exp.CurrentTimestamp)
 _TRUNCATIONS = (exp.TimestampTrunc, exp.DateTrunc, exp.DateBin, exp.Year, exp.Extract, exp.Date)
 _PARTS = (exp.Column, exp.Identifier, exp.Cast, exp.DataType, exp.Paren, exp.Literal, exp.Var)
@@ -56,7 +59,8 @@ def date_groups(key: str, kind: str, column: str, condition: str | None) -> Date
     of_days, is_call = column == "DATE", _WHOLE.fullmatch(key)
     found, is_year = _TRUNCATED.match(key), bool(_YEAR.match(key)) and bool(is_call)
     unit = (found[1] or found[2]).lower() if found else "year" if is_year else "day"
-    if unit not in _UNITS or not (found or is_year or kind == "DATE"):
+    is_day = kind == "DATE" and not key.lower().startswith("time_bucket")
+    if unit not in _UNITS or not (found or is_year or is_day):
         return _computed(key, column, condition) if column.startswith(("DATE", "TIMES")) else None
     low, high = _bounds(key, of_days, condition)
     asked = low is not None and high is not None
@@ -94,7 +98,11 @@ def _computed(key: str, column: str, condition: str | None) -> Dates | None:
     unit = next((unit for unit in parts if re.search(_PARTS_OF[unit], expression, re.I)), "day")
     last_one, step = _UNITS[unit]
     if found := re.search(r"interval\s+'?(\d+)'?\s*(second|minute|hour)s?", key, re.I):
-        step = f"{found[1]} {found[2].upper()}"
+        # An hour has whole steps, and those of more than an hour may begin at any.
+        n = int(found[1]) if found[2].lower() != "hour" and 60 % max(int(found[1]), 1) == 0 else 1
+        step = f"{n} {found[2].upper()}"
+    elif column != "DATE" and _FINER.search(key):
+        return None
     low, high = _bounds(names.pop(), column == "DATE", condition)
     begin, end = _literal(_FIRST, unit), _literal(last_one, unit)
     is_long = unit == "hour" and not (

@@ -1,5 +1,6 @@
 """Names in a source that are not its columns: aliases, answers, those of the query around it."""
 
+import re
 from collections.abc import Mapping
 
 from sqlglot import exp
@@ -12,6 +13,7 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.restated import Restated
 from dp_sql.sql.tokens import called, folded, tokenize
 
+_ALONE = re.compile(r"[\w.]+(?:\([^()]*\))?")  # binds as a name does
 BEFORE_SOURCE, BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "  # where a source is compiled
 
 
@@ -83,6 +85,8 @@ def _of_list(
 ) -> tuple[str, str, list[str]]:
     """What to say and write of an alias of the list."""
     if (expression := select.aliases[name]) is not None:
+        if not _ALONE.fullmatch(expression):
+            expression = f"({expression})"
         before, behind = select.text[:position], select.text[position + len(written) :]
         instead: list[str] = [Restated(f"{before}{expression}{behind}")]
         return f"{written} is an alias of the list.", "Write its expression here.", instead
