@@ -206,9 +206,8 @@ def test_a_small_table_may_be_a_large_source(
     reads = n_reads(monkeypatch)
     owner.execute("CREATE OR REPLACE TABLE small AS SELECT i AS u, i AS x FROM range(300) AS r(i)")
     monkeypatch.setattr(row_estimate, "LARGE", 2000)
-    for item, n in (("x", 0), ("x + nr % 3", 1)):
-        asked = CALL.format(item, "u")
-        owner.sql(f"SELECT {asked} FROM small, range(20) AS r(nr)").fetchall()
+    for item, source, n in (("x", "small", 0), ("x + nr % 3", "small, range(20) AS r(nr)", 1)):
+        owner.sql(f"SELECT {CALL.format(item, 'u')} FROM {source}").fetchall()
         assert len(reads) == n
 
 
