@@ -9,6 +9,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import few_rows
+from dp_sql.errors import QueryError
 from tests.engines.test_persons import GROUPS, Taken, _anonymous, _run, owner, taken
 from tests.session.several_calls import priced
 
@@ -105,3 +106,19 @@ def test_mechanisms_take_what_duckdb_makes(
     found = same(_run(owner, statement, taken))
     assert found == same(from_duckdb(owner, statement, taken, monkeypatch)) and found[0]
     assert len(short) == (calls != CALLS[12])  # long items
+
+
+@pytest.mark.parametrize("call", [CALLS[0][0], CALLS[12][0]])  # in memory, and not
+def test_an_interrupt_while_lists_are_made_is_not_lost(
+    call: str, owner: dp_sql.Session, short: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = few_rows._lists
+
+    def interrupted(*given: Any) -> Any:
+        owner.interrupt()
+        return real(*given)
+
+    monkeypatch.setattr(few_rows, "_lists", interrupted)
+    with pytest.raises(QueryError, match="was interrupted"):
+        asked = priced(call, 0, "").replace("user_id", "u")
+        owner.sql(f"SELECT {asked} FROM seen").fetchall()

@@ -200,6 +200,17 @@ def test_a_small_source_is_one_statement(
     assert reads
 
 
+def test_a_small_table_may_be_a_large_source(
+    owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = n_reads(monkeypatch)
+    owner.execute("CREATE OR REPLACE TABLE small AS SELECT i AS u, i AS x FROM range(300) AS r(i)")
+    monkeypatch.setattr(row_estimate, "LARGE", 2000)
+    for item, source, n in (("x", "small", 0), ("x + nr % 3", "small, range(20) AS r(nr)", 1)):
+        owner.sql(f"SELECT {CALL.format(item, 'u')} FROM {source}").fetchall()
+        assert len(reads) == n
+
+
 @pytest.mark.usefixtures("by_sql")
 def test_a_small_source_is_not_asked_about_again_within_a_minute(
     owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch

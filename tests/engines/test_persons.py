@@ -407,6 +407,15 @@ def test_a_source_that_fails_spends_and_says_as_much_as_ever(
     assert said[0] == said[1] and reads
 
 
+@pytest.mark.parametrize("call", [CALLS[0], CALLS[5], CALLS[9], CALLS[14]])
+def test_no_group_is_found_where_no_row_is_left(
+    call: str, owner: dp_sql.Session, reads: list[int]
+) -> None:
+    asked = priced(call, 0, GROUPS[3]).replace("user_id", "u")
+    assert not owner.sql(f"SELECT region, {asked} FROM seen WHERE i < 0 GROUP BY region").fetchall()
+    assert reads
+
+
 def test_an_interrupt_while_rows_are_in_memory_is_not_lost(
     owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

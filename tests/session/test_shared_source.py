@@ -77,7 +77,10 @@ def without_codes(value: Any) -> Any:
         return tuple(sorted(Counter(pair[i] for pair in pairs).values()) for i in (0, 1))
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    return sorted(value) if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    # Totals are numbers, or strings of them.
+    return sorted(int(one) if str(one).isdecimal() else one for one in value)
 
 
 @pytest.fixture

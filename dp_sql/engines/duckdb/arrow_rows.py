@@ -126,7 +126,7 @@ class Columns:
     def size(self) -> int:
         """How many different values there are, in the column that has most."""
         columns = [one.size for one in self._columns.values()]
-        return max([*columns, *(one.size for one in self._pairs.values())])
+        return max([*columns, *(one.size for one in self._pairs.values())], default=0)
 
     def numbers(self, columns: Sequence[Any]) -> Int32s:
         """Number rows, given as arrow arrays, in the order in which they came first."""

@@ -58,14 +58,19 @@ def answered(plans: Sequence[Plan], tickets: Sequence[str], engine: Engine) -> R
     """
     if (few := read_shortly(plans, engine)) is None:
         return None
+    interrupts, made = engine.state.interrupts, None
+    before = interrupts.n
     try:
         public = public_of(few, engine)
-        lists, items = _lists(plans, few, public, _read(few, engine))
+        made = _lists(plans, few, public, _read(few, engine))
     except _OnlySql:
-        return None
+        pass
     except (OSError, MemoryError, RuntimeError, ValueError) as error:
         raise SourceError(f"The source cannot be counted ({type(error).__name__}).") from None
-    columns = []
+    interrupts.check(before)
+    if made is None:
+        return None
+    columns, (lists, items) = [], made
     for plan, ticket, own in zip(plans, tickets, lists, strict=True):
         answers = answers_of(engine.tickets, ticket, engine.state.number, own)
         columns.append([plan.parameters.shown(one, items, plan.mechanism) for one in answers])
@@ -94,10 +99,7 @@ def public_of(few: FewRows, engine: Engine) -> _Public:
 
 def _read(few: FewRows, engine: Engine) -> list[Any]:
     """The columns of the rows: their people, keys and items; numbers, or objects with NULLs."""
-    interrupts = engine.state.interrupts
-    before = interrupts.n
     columns = _fetched(f"{few.sql} LIMIT {_MOST + 1}", engine, are_plain=few.are_plain)
-    interrupts.check(before)
     if len(columns[0]) > _MOST:
         raise _OnlySql
     return columns

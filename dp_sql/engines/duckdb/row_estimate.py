@@ -14,6 +14,7 @@ from dp_sql.sql.formatting import full_name
 
 LARGE = 1 << 18  # rows; a source of at least so many is read in pieces
 _MINUTE = 60  # seconds
+_MORE_ROWS = re.compile(r"\b(?:JOIN|UNION|unnest)\b")
 _CARDINALITY = re.compile(r'"Estimated Cardinality": *"~?(\d+)"')
 
 
@@ -23,7 +24,8 @@ def n_rows(plan: Plan, engine: SqlRunner) -> int:
     The estimate of a source that is below half of LARGE is reused for a minute.
     """
     read = read_together(plan)
-    if len(read.tables) == 1:  # a small table is asked for once, whatever is read of it
+    # A small table is asked for once, whatever is read of it, unless that may be more rows.
+    if len(read.tables) == 1 and not _MORE_ROWS.search(read.source):
         found = n_rows_of(f"SELECT 1 FROM {full_name(read.tables[0])}", engine, is_table=True)
         if found < LARGE >> 2:
             return found

@@ -207,8 +207,7 @@ class PeopleRows:
             ctes = [f"__dp_rows AS ({some})"]
         values = plan.parameters.person_values()
         rows = "__dp_persons" if values else "__dp_placed" if self.grouped else "__dp_read"
-        cap = self.cap(plan)
-        rows += self._end(cap)
+        rows += self._end(cap := self.cap(plan))
         if values:
             listed = [f"{own} AS {name}" for name, own in self.values_of(place).items()]
             some = f" WHERE __dp_n_{item} > 0" if len(self._columns) > 1 else ""
@@ -256,8 +255,8 @@ class PeopleRows:
 
     def _read(self, *, keeps: bool) -> str:
         is_kept = self._first.keep_source or finding_of(self._first) is not None
-        kept = keeps or (self._n_readers > 1 and is_kept)
-        return f"__dp_read AS {'' if kept else 'NOT '}MATERIALIZED ({self.select_of_rows('*')})"
+        kept = "" if keeps or (self._n_readers > 1 and is_kept) else "NOT "
+        return f"__dp_read AS {kept}MATERIALIZED ({self.select_of_rows('*')})"
 
     def select_of_rows(self, listed: str) -> str:
         """The source's rows, without those that no call counts."""
