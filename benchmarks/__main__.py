@@ -23,9 +23,12 @@ from benchmarks.out_of_core import out_of_core
 from benchmarks.quantiles import quantiles
 from benchmarks.session_age import session_age
 from benchmarks.shared_source import shared_source
+from benchmarks.small_tables import small_tables
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-LAST = (groups, histograms, grouped_counts, quantiles, session_age, shared_source, out_of_core)
+LAST = (
+    groups, histograms, grouped_counts, quantiles, session_age, shared_source, small_tables, out_of_core,
+)  # fmt: skip
 SECTIONS = {job.__name__: job for job in (*jobs.ALL, *alone.ALL, *counts.ALL, *LAST)}
 PAGES: dict[str, Callable[[], None]] = {  # these write pages of docs/
     "contributions": contributions.main, "scale": scale.main, "many_machines": many_machines.main,

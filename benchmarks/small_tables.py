@@ -1,0 +1,107 @@
+"""What a question over a small table costs above the same question without privacy."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+
+import dp_sql
+
+N_ROWS, N_PEOPLE = 9_000, 900
+_ROUNDS, _AT_ONCE = 12, 5
+_TABLES = f"""
+CREATE TABLE seen AS SELECT i % {N_PEOPLE} AS user_id, 'item ' || (i * 7 % 77 + i % 13) AS item,
+    'group ' || (i * i % 6) AS g, CAST(i % 100 AS INTEGER) AS v FROM range({N_ROWS}) r(i);
+CREATE TABLE groups AS SELECT DISTINCT g FROM seen;
+CREATE TABLE items AS SELECT DISTINCT item FROM seen;
+"""
+_POLICY = """
+tables.seen.privacy_unit = "user_id"
+public.tables = ["groups", "items"]
+domains."seen.item" = "items.item"
+budget = { dataset = "small", epsilon = 1000000 }
+"""
+_LIST = (
+    "SELECT item, count(DISTINCT user_id) AS n FROM seen{0} GROUP BY item ORDER BY n DESC LIMIT 10"
+)
+_TOP = "SELECT DP_TOPK(item, 10, epsilon := 1{1}%s) FROM seen{0}"
+_OF_ITEMS = ", domain := items.item"
+_CASES = {  # the private question, the plain one, the goal in milliseconds
+    "DP_COUNT": ("SELECT DP_COUNT(*, epsilon := 1{1}) FROM seen{0}", "SELECT count(*) FROM seen{0}", 5),
+    "DP_COUNT_DISTINCT": (
+        "SELECT DP_COUNT_DISTINCT(item, epsilon := 1{1}) FROM seen{0}",
+        "SELECT count(DISTINCT item) FROM seen{0}", 5,
+    ),
+    "DP_TOPK": (_TOP % _OF_ITEMS, _LIST, 5),
+    "DP_TOPK with counts": (_TOP % f"{_OF_ITEMS}, counts := true", _LIST, 8),
+    "DP_COUNT, GROUP BY": (
+        "SELECT g, DP_COUNT(*, epsilon := 1{1}, groups := groups.g) FROM seen{0} GROUP BY g",
+        "SELECT g, count(*) FROM seen{0} GROUP BY g", 8,
+    ),
+    "DP_SUM, GROUP BY": (
+        "SELECT g, DP_SUM(v, epsilon := 1{1}, groups := groups.g, max_groups_contributed := 3) "
+        "FROM seen{0} GROUP BY g",
+        "SELECT g, sum(v) FROM seen{0} GROUP BY g", 8,
+    ),
+}  # fmt: skip
+
+
+def small_tables() -> list[str]:
+    """CPU milliseconds above DuckDB, as owner and as analyst, of a known text and of a new one."""
+    lines = [
+        "## A small table",
+        "",
+        f"{N_ROWS:,} rows of {N_PEOPLE} people: CPU milliseconds above DuckDB's own answer, the 10th percentile "
+        f"of {_ROUNDS * _AT_ONCE} answers, asked in turns. The analyst has a policy and a budget. A known "
+        "statement was asked before; a new one has another number in WHERE.",
+        "",
+        "| question | owner, known | owner, new | analyst, known | analyst, new | DuckDB | goal |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        database, policy = Path(folder, "small.duckdb"), Path(folder, "policy.toml")
+        policy.write_text(_POLICY, "utf-8")
+        with duckdb.connect(str(database)) as plain:
+            plain.execute(_TABLES)
+        with (
+            dp_sql.connect(str(database), policy=policy, analyst="ann") as analyst,
+            dp_sql.connect() as owner,
+        ):
+            for table in filter(str.strip, _TABLES.split(";")):
+                owner.execute(table)
+            lines += [_row(name, owner, analyst) for name in _CASES]
+    return lines
+
+
+def _row(name: str, owner: dp_sql.Session, analyst: dp_sql.Session) -> str:
+    private, plain, goal = _CASES[name]
+    asked = {  # the session, the statement with a place for a number, whether it is a new one
+        "plain": (owner, plain.format(" WHERE user_id <> {0}"), True),
+        **{
+            f"{who} {is_new}": (session, private.format(" WHERE user_id <> {0}", unit), is_new)
+            for who, session, unit in (("owner", owner, ", privacy_unit := user_id"), ("analyst", analyst, ""))
+            for is_new in (False, True)
+        },
+    }  # fmt: skip
+    times: dict[str, list[float]] = {which: [] for which in asked}
+    number = N_PEOPLE
+    for turn in range(_ROUNDS + 1):
+        for which, (session, statement, is_new) in asked.items():
+            for _ in range(_AT_ONCE):
+                number += 1
+                spent = _cpu(session, statement.format(number if is_new else 5))
+                times[which] += [spent] if turn else []
+    least = {which: statistics.quantiles(spent, n=10)[0] for which, spent in times.items()}
+    without = least.pop("plain")
+    cells = " | ".join(f"{spent - without:.1f}" for spent in least.values())
+    return f"| {name} | {cells} | {without:.1f} | {goal} |"
+
+
+def _cpu(session: dp_sql.Session, statement: str) -> float:
+    start = time.process_time()
+    session.execute(statement).fetchall()
+    return 1000 * (time.process_time() - start)
