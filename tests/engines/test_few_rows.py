@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import dp_sql
@@ -122,3 +124,28 @@ def test_an_interrupt_while_lists_are_made_is_not_lost(
     with pytest.raises(QueryError, match="was interrupted"):
         asked = priced(call, 0, "").replace("user_id", "u")
         owner.sql(f"SELECT {asked} FROM seen").fetchall()
+
+
+@pytest.mark.parametrize(("few", "most", "is_short"), [(200, 9, 1), (100, 9, 0), (200, 2, 0)])
+def test_an_analyst_s_tables_and_domains_are_few_by_their_own_size(
+    short: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    few: int,
+    most: int,
+    is_short: int,
+) -> None:
+    """Without optimizers DuckDB estimates no rows for any source but a table."""
+    database, policy = tmp_path / "shop.duckdb", tmp_path / "policy.toml"
+    with duckdb.connect(str(database)) as con:
+        con.execute("CREATE TABLE seen AS SELECT i AS u, 'x' || i % 3 AS x FROM range(150) r(i)")
+        con.execute("CREATE TABLE items AS SELECT DISTINCT x FROM seen")
+    policy.write_text(
+        'tables.seen.privacy_unit = "u"\npublic.tables = ["items"]\ndomains."seen.x" = "items.x"',
+        "utf-8",
+    )
+    monkeypatch.setattr(few_rows, "FEW", few)
+    monkeypatch.setattr(few_rows, "_MOST_ITEMS", most)
+    with dp_sql.connect(str(database), policy=policy) as analyst:
+        analyst.sql("SELECT DP_TOPK(x, 2, epsilon := 1) FROM (SELECT * FROM seen)").fetchall()
+    assert len(short) == is_short

@@ -43,10 +43,13 @@ class _Public(NamedTuple):
 
 def read_shortly(plans: Sequence[Plan], engine: Engine) -> FewRows | None:
     """How the rows of a bundle of plans are read here; None: they are not."""
-    if not plans[0].parameters.in_memory or row_estimate.n_rows(plans[0], engine) >= FEW:
+    first = plans[0]
+    if not first.parameters.in_memory or row_estimate.n_rows(first, engine) >= FEW:
+        return None
+    if not row_estimate.are_small(first, FEW, engine):
         return None
     few = few_rows.few_rows(plans, comparable_in_arrow, exact_value)
-    if few and few.domain and row_estimate.n_rows_of(few.domain, engine) > _MOST_ITEMS:
+    if few and few.domain and row_estimate.has_more(few.domain, _MOST_ITEMS, engine):
         return None
     return few
 
@@ -56,10 +59,11 @@ def answered(plans: Sequence[Plan], tickets: Sequence[str], engine: Engine) -> R
 
     Raises what a mechanism refused, DuckDB's errors, or a SourceError.
     """
-    if (few := read_shortly(plans, engine)) is None:
-        return None
     interrupts, made = engine.state.interrupts, None
     before = interrupts.n
+    if (few := read_shortly(plans, engine)) is None:
+        interrupts.check(before)
+        return None
     try:
         public = public_of(few, engine)
         made = _lists(plans, few, public, _read(few, engine))

@@ -8,12 +8,14 @@ from math import inf
 import duckdb
 
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, forget_oldest
+from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import read_together
-from dp_sql.sql.formatting import full_name
+from dp_sql.sql.formatting import full_name, literal
 
 LARGE = 1 << 18  # rows; a source of at least so many is read in pieces
 _MINUTE = 60  # seconds
+_UNKNOWN = 1 << 63
 _MORE_ROWS = re.compile(r"\b(?:JOIN|UNION|unnest)\b")
 _CARDINALITY = re.compile(r'"Estimated Cardinality": *"~?(\d+)"')
 
@@ -44,6 +46,44 @@ def n_rows_of(select: str, engine: SqlRunner, *, is_table: bool = False) -> int:
         known[select] = (now, found)
         forget_oldest(known)
     return found
+
+
+def are_small(plan: Plan, most: int, engine: SqlRunner) -> bool:
+    """Whether a plan reads tables alone, each of fewer rows.
+
+    Without its optimizers, as on an analyst's connection, DuckDB estimates no rows.
+    """
+    tables = read_together(plan).tables
+    return bool(tables) and all(_size(table, engine) < most for table in tables)
+
+
+def _size(table: Parts, engine: SqlRunner) -> int:
+    names = "database_name", "schema_name", "table_name"
+    if len(table) != len(names):  # it is a file or a dataframe
+        return _UNKNOWN
+    is_it = " AND ".join(f"{a} = {literal(b)}" for a, b in zip(names, table, strict=True))
+    select = "SELECT estimated_size FROM system.main.duckdb_tables() WHERE"
+    return _counted(f"{select} {is_it}", engine)
+
+
+def has_more(select: str, most: int, engine: SqlRunner) -> bool:
+    """Whether a SELECT over public data has more rows."""
+    some = f"SELECT 1 FROM ({select}) AS listed LIMIT {most + 1}"
+    return _counted(f"SELECT system.main.count(*) FROM ({some}) AS counted", engine) > most
+
+
+def _counted(select: str, engine: SqlRunner) -> int:
+    """The number that a SELECT finds, which is asked once a minute; a large one without any."""
+    known, now = engine.state.n_rows, time.monotonic()
+    asked, found = known.get(select, (-inf, 0))
+    if now - asked < _MINUTE:
+        return found
+    rows = []
+    with contextlib.suppress(duckdb.Error):  # the release will raise it
+        rows = engine.run(select).fetchall()
+    known[select] = (now, int(rows[0][0]) if rows else _UNKNOWN)
+    forget_oldest(known)
+    return known[select][1]
 
 
 def n_members(plan: Plan, engine: SqlRunner) -> int:
