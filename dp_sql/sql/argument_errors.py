@@ -163,9 +163,16 @@ def surplus(
     if "item" in function.positional and first.name is not None and before.name is not None:
         both = f"concat_ws('|', {text_of(tokens[start - 2 : stop])})"  # of two columns
         instead.insert(0, put(tokens[start - 2 : stop], both))
+    range_of = tokens[start : stop + 2] if "lower" in function.named else ()
+    if [token.kind for token in range_of] == ["number", "symbol", "number"]:  # DP_AVG(x, 0, 100)
+        return first.error(ArgumentError, message, None, [
+            put(range_of, f"lower := {first.text}, upper := {range_of[-1].text}")
+        ])  # fmt: skip
     if stop == start + 1 and first.kind == "number":
         has_epsilon = any(token.upper == "EPSILON" for token in tokens[stop:])
         instead.insert(has_epsilon, put([first], f"epsilon := {first.text}"))
+        if before.kind == "number" and before.text.isdecimal():  # 0,5
+            instead.insert(0, put([before, first], f"{before.text}.{first.text}"))
     return first.error(ArgumentError, message, f"For example: {function.example}", instead)
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from dp_sql.sql.formatting import literal, places_of
 from dp_sql.sql.given import Argument
 from dp_sql.sql.readers import read_number
+from dp_sql.sql.tokens import edited
 from dp_sql.sql.types import BINARY_TYPES, INTEGER_RANGES, digits_of, family
 from dp_sql.udfs.mechanism import MAX_STEPS, in_words
 
@@ -187,7 +188,7 @@ def grid_of(call: str, item: Argument, kind: str, given: GridArguments) -> Grid:
     places = _places(kind, given)
     low, high = (_bound(given[end], end, name, kind, places) for end in ("lower", "upper"))
     if low >= high:
-        raise given["lower"].refuse("lower must be below upper.")
+        raise given["lower"].refuse("lower must be below upper.", instead=_swapped(given))
     step = _step(given.get("step"), name, places)
     if step > high - low:
         message = "step is larger than upper - lower."
@@ -323,3 +324,13 @@ def _interval(given: Argument) -> Fraction:
     units = ", ".join(f"{unit.lower()}s" for unit in _INTERVALS)
     message = f"step must be a whole number of {units}."
     raise given.refuse(message, hint, [given.put("INTERVAL 1 DAY")])
+
+
+def _swapped(given: GridArguments) -> list[str]:
+    """The statement with lower and upper exchanged."""
+    ends = given["lower"], given["upper"]
+    edits = [
+        (one.tokens[0].start, one.tokens[-1].end, other.written)
+        for one, other in (ends, ends[::-1])
+    ]
+    return [edited(ends[0].tokens[0].source, edits)]

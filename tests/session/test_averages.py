@@ -235,7 +235,7 @@ def test_what_is_no_integer_or_decimal_is_refused_with_a_cast_that_works(
     [
         ("lower := 1", "together: upper is missing", "lower := 1, upper := 100"),
         ("upper := 1", "together: lower is missing", "upper := 1, lower := 0"),
-        ("lower := 9, upper := 1", "lower must be below upper", None),
+        ("lower := 9, upper := 1", "lower must be below upper", "lower := 1, upper := 9"),
         ("lower := 1, upper := 2.5", "more decimals than UTINYINT", "lower := 1, upper := 2"),
         ("lower := 1, upper := 256", "does not fit UTINYINT", "lower := 1, upper := 255"),
         ("lower := 1, upper := stars", "must be a number", None),

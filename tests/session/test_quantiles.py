@@ -279,7 +279,7 @@ REFUSED = [
     ("DP_QUANTILE(minutes, [], lower := 0, upper := 9{unit})", "a list of 1 to 20", None),
     ("DP_QUANTILE(minutes, x, lower := 0, upper := 9{unit})", "must be a number", None),
     ("DP_QUANTILE(minutes, lower := 0, upper := 9{unit})", "positional argument q", "minutes, 0.5,"),
-    ("DP_MEDIAN(minutes, lower := 9, upper := 0{unit})", "must be below", None),
+    ("DP_MEDIAN(minutes, lower := 9, upper := 0{unit})", "must be below", "lower := 0, upper := 9"),
     ("DP_MEDIAN(minutes, lower := 0, upper := 1e10{unit})", "does not fit INTEGER", "2147483647"),
     ("DP_MEDIAN(minutes, lower := 0.5, upper := 9{unit})", "more decimals", "lower := 0,"),
     ("DP_MEDIAN(minutes, lower := 0, upper := 9, step := 0{unit})", "positive", "upper := 9,"),

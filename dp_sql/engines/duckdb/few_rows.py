@@ -116,8 +116,9 @@ def _fetched(select: str, engine: Engine, *, are_plain: bool) -> list[Any]:
     """
     if are_plain:
         return [*engine.run(select).fetchnumpy().values()]
-    table = engine.relate(select).to_arrow_table()  # type: ignore[union-attr]
-    return [_from_arrow(column.combine_chunks()) for column in table.columns]
+    relation = engine.relate(select)
+    assert relation is not None
+    return [_from_arrow(one.combine_chunks()) for one in relation.to_arrow_table().columns]
 
 
 def _from_arrow(column: Any) -> Any:
