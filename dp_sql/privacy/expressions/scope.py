@@ -11,7 +11,7 @@ from sqlglot import exp
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.literals import constant, is_literal
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import refuse
+from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.sqlglot_tree import Node
 
 
@@ -58,6 +58,21 @@ class Scope(NamedTuple):
         if (found := self.compiled(node)).type == "BOOLEAN":
             return found.sql
         raise refuse(node, "A condition must be true or false")
+
+    def over_groups(self) -> Scope:
+        """The same where what is compiled for analysts only is compiled for an owner, too."""
+        if self.as_written is None:
+            return self
+
+        def either(node: Node, scope: Scope) -> Value:
+            try:
+                return self.compile(node, scope)
+            except Refused:
+                if scope.as_written is None:
+                    raise
+            return self.compile(node, scope._replace(compile=self.compile, as_written=None))
+
+        return self._replace(compile=either)
 
     def only_analysts(self, node: Node, why: str) -> None:
         """Refuse, for an owner, whose text is then taken as it is written, DuckDB's errors too."""

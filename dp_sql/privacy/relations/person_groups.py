@@ -42,6 +42,7 @@ def grouped(
         why = "A source with groups must GROUP BY the privacy unit, without DISTINCT or QUALIFY"
         raise refuse(tree, why, ALLOWED)
     only(group, {"expressions", "all"})
+    scope = scope.over_groups()
     keys = [(node, scope.compiled(node)) for node in _keys(tree, source)]
     by = {key.sql: settled(key, node) for node, key in keys}
     # Not of a subquery or LEFT JOIN: rows of several people may have NULL there.
@@ -165,7 +166,7 @@ class _Groups:
     def listed(self, item: Node) -> Value:
         """An item of the list: a key, or made of keys and aggregates."""
         node, known = item.unalias(), self._source.aliases.get(folded(item.alias))
-        if known is None and not _aggregates(node):
+        if (known is None or known.sql not in self._by) and not _aggregates(node):
             with contextlib.suppress(Refused):  # of an alias of an aggregate
                 known = self._rows.compiled(node)
         key = None if known is None else self._by.get(known.sql)
