@@ -13,7 +13,6 @@ from pathlib import Path
 import click
 
 from dp_sql.budget.model import name_of
-from dp_sql.cli.token import tell_unlisted
 from dp_sql.engines.duckdb.quack_server import (
     Address,
     QuackServer,
@@ -125,9 +124,9 @@ def command(
     try:
         start = _START.format(paste=textwrap.indent(PASTE.format(where=where), "  "))
         if analyst is not None:
+            gateway.open_session(analyst)  # before anything is written
             path = _shell_file(analyst, tokens_file, where)
             start = _START_FROM_FILE.format(name=name_of(analyst), path=shlex.quote(str(path)))
-            tell_unlisted(policy, analyst)
         gateway.check()
         server.start(where, gateway.admit, gateway.answer)
         print(_SERVING.format(database=database, where=where, start=start), flush=True)

@@ -85,4 +85,6 @@ def _path(policy: str | None, file: str | None) -> Path:
     path = tokens_beside(policy or "") if file is None else Path(file)
     if not path.name:
         raise PolicyError("The tokens are in a file: --file policy.tokens")
+    if policy is not None and not Path(policy).is_file():  # the server would read other tokens
+        raise PolicyError(f"There is no policy {policy}.")
     return path

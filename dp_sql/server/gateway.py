@@ -79,6 +79,12 @@ class Gateway:
         self._refused: set[str] = set()  # names of those who had too many connections
         self._is_open = True
 
+    def open_session(self, name: str) -> None:
+        """Open an analyst's session, which checks that the policy fits the database."""
+        analyst = self._analyst(name)
+        with analyst.lock:
+            self._session(analyst)
+
     def check(self) -> None:
         """Check that the policy fits the database, and that someone has a token.
 
@@ -91,9 +97,7 @@ class Gateway:
                 f"There is no token in {path}, so no one could query. "
                 f"dp-sql token add NAME --file {path} makes one."
             )
-        analyst = self._analyst(known[0].analyst)
-        with analyst.lock:
-            self._session(analyst)
+        self.open_session(known[0].analyst)
         capped = {} if terms is None else terms.analysts
         if free := ", ".join(one.analyst for one in known if capped and one.analyst not in capped):
             message = f"Without a cap in [budget.analysts], and may spend all that is left: {free}"

@@ -125,6 +125,21 @@ def test_the_command_refuses_a_server_that_no_one_could_ask(
     assert "There is no token" in capsys.readouterr().err
 
 
+@real
+@pytest.mark.parametrize(
+    ("database", "policy"), [("shop.duckdb", "polcy.toml"), ("shp.duckdb", "policy.toml")]
+)
+def test_a_mistyped_name_makes_no_token_and_no_file(
+    tmp_path: Path, database: str, policy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Served(tmp_path)
+    names = [str(tmp_path / database), "--policy", str(tmp_path / policy)]
+    assert main(["serve", *names, "--analyst", "ann"]) == 1
+    assert "rror: " in capsys.readouterr().err
+    assert not (tmp_path / "ann.sql").exists() and not (tmp_path / "polcy.tokens").exists()
+    assert "ann" not in {token.analyst for token in read_tokens(tmp_path / "policy.tokens")}
+
+
 def test_help_names_the_flag_and_what_it_means(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())

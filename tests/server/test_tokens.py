@@ -177,6 +177,7 @@ def test_the_command_prints_the_token_alone_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = str(tmp_path / "policy.toml")
+    Path(policy).touch()
     assert main(["token", "add", "reporting", "--policy", policy]) == 0
     printed = capsys.readouterr()
     assert (
@@ -209,7 +210,10 @@ def test_a_name_without_a_cap_beside_names_with_one_is_told(
 def test_the_command_says_what_is_wrong_and_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["token", "remove", "nobody", "--policy", str(tmp_path / "policy.toml")]) == 1
+    assert main(["token", "remove", "nobody", "--file", str(tmp_path / "policy.tokens")]) == 1
     assert "PolicyError: nobody has no token" in capsys.readouterr().err
-    assert main(["token", "add", "a", "--policy", str(tmp_path / "no" / "policy.toml")]) == 1
+    assert main(["token", "add", "a", "--file", str(tmp_path / "no" / "policy.tokens")]) == 1
     assert "cannot be written" in capsys.readouterr().err
+    assert main(["token", "add", "a", "--policy", str(tmp_path / "polcy.toml")]) == 1
+    assert "There is no policy" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
