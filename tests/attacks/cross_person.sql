@@ -99,7 +99,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings HAVING count(*) > 5
 -- NotSupported: A SELECT with DP_TOPK cannot have WINDOW.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WINDOW w AS ()
 
--- NotPrivate: A constant without a column is not supported here: dp_sql cannot prove
+-- NotPrivate: SELECT DISTINCT must list the privacy unit
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT title, 1 AS user_id FROM ratings)
 
 -- NotPrivate: DISTINCT ON is not supported in the source of a DP call, because one

@@ -193,6 +193,27 @@ def test_a_key_ends_where_it_ends_for_duckdb(
     assert analyst.sql(text).columns[0] == name
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("SELECT 'a' AS k, user_id FROM seen UNION ALL SELECT 'b', user_id FROM seen WHERE user_id > 79",
+         [("a", 84), ("b", 4)]),
+        ("SELECT 1 AS k, count(*) AS n, user_id FROM seen GROUP BY ALL", [(1, 84)]),
+        ("SELECT CASE WHEN count(*) > 1 THEN 'often' ELSE 'once' END AS k, user_id FROM seen GROUP BY user_id",
+         [("often", 0), ("once", 84)]),
+        ("SELECT quarter(day) AS k, user_id FROM seen GROUP BY k, user_id",
+         [(1, 84), (2, 0), (3, 0), (4, 0)]),
+        ("SELECT quarter(min(day)) AS k, user_id FROM seen GROUP BY user_id",
+         [(1, 84), (2, 0), (3, 0), (4, 0)]),
+    ],
+)  # fmt: skip
+def test_a_subquery_with_groups_or_literals_tells_which_values_its_columns_can_have(
+    source: str, expected: list[object], owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    text = f"SELECT k, {count()} FROM ({source}) GROUP BY k"
+    assert sorted(both(text, owner, analyst)) == sorted(expected)
+
+
 def test_groups_of_an_item_that_is_called_as_its_column(
     owner: dp_sql.Session, analyst: dp_sql.Session
 ) -> None:

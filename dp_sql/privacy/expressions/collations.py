@@ -58,12 +58,15 @@ def under(collation: str, value: Value) -> Value:
 def either(node: Node, one: Value, other: Value) -> Value:
     """A column of UNION ALL, from those of its two sides, which have the same type."""
     bounds = (one.bound, other.bound)
-    return one._replace(
+    is_known = one.has_facts and other.has_facts and one.own_values and other.own_values
+    own = tuple(dict.fromkeys(one.own_values + other.own_values)) if is_known else ()
+    return one.without_facts()._replace(
         origin=one.origin if one.origin == other.origin else None,
         is_person=one.is_person and other.is_person,
         collation=agree(node, one, other),
         bound=None if None in bounds else max(bound or 0 for bound in bounds),
-        facts_of="",
+        own_values=own,
+        facts_of=one.sql if own else "",
     )
 
 

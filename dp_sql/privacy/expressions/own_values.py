@@ -42,6 +42,8 @@ def with_own_values(value: Value, tree: Node, part_of: Callable[[Node], Value]) 
         return value._replace(own_values=BOOLEANS)
     if isinstance(tree, exp.Case | exp.If):
         return value._replace(own_values=_results(tree))
+    if isinstance(tree, exp.Literal):
+        return value._replace(own_values=(to_sql(tree),))
     if isinstance(tree, exp.Cast) and kind in INTEGER_RANGES:
         cast, (low, high) = part_of(tree.this), INTEGER_RANGES[kind]
         is_known = cast.has_facts and cast.ends

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.calls import without_query
 from dp_sql.privacy.expressions.expression_compiler import settled
+from dp_sql.privacy.expressions.literals import is_literal
 from dp_sql.privacy.expressions.predicates import boolean
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.unsupported import is_aggregate
@@ -17,6 +18,7 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, refuse
 from dp_sql.privacy.relations.aliases import over_rows, usable, used
 from dp_sql.privacy.relations.from_clause import From, FromPart, Rows, column_name, only
+from dp_sql.privacy.relations.row_values import row_wise, with_known_values
 from dp_sql.privacy.relations.tree import Group, LinkedTable, Table, relations_in
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
@@ -95,7 +97,7 @@ def _keys(tree: exp.Select, source: From) -> list[Node]:
     keys = list(group.expressions)
     if group.args.get("all"):
         pairs = zip(listed, over_rows(tree, source), strict=True)
-        keys = [node for node, is_over_rows in pairs if not is_over_rows]
+        keys = [node for node, is_over in pairs if not is_over and not is_literal(node)]
     for i, node in enumerate(keys):
         if isinstance(node, exp.Literal) and not node.is_string:
             keys[i] = places.get(node.this.lstrip("0"), node)
@@ -137,7 +139,10 @@ class _Groups:
         self._rows, self._source = scope, source
         self.named: dict[str, Value] = {}
         self._keys = list(by.values())
-        self._by = {sql: key._replace(sql=f"r0c{i}") for i, (sql, key) in enumerate(by.items())}
+        self._by = {
+            sql: key._replace(sql=f"r0c{i}", facts_of=f"r0c{i}" if key.facts_of == sql else "")
+            for i, (sql, key) in enumerate(by.items())
+        }
         self._computed: list[Value] = []
         self._counts_rows = False
         self.scope = scope._replace(column=self._column, aggregate=self._aggregate, as_written=None)
@@ -170,7 +175,8 @@ class _Groups:
             with contextlib.suppress(Refused):  # of an alias of an aggregate
                 known = self._rows.compiled(node)
         key = None if known is None else self._by.get(known.sql)
-        return self.scope.compiled(node) if key is None else key
+        value = row_wise(node, self.scope) if key is None else key
+        return with_known_values(value, node, self.scope, self._rows)
 
     def source(self, rows: From, having: list[str]) -> From:
         """The inner SELECT as a FROM clause, once all that it must compute is known."""

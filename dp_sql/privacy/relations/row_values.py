@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from sqlglot import exp
 
+from dp_sql.privacy.expressions.literals import is_literal
 from dp_sql.privacy.expressions.own_values import BOOLEANS, with_own_values
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
@@ -12,12 +13,14 @@ from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql
 
 
 def row_wise(node: Node, scope: Scope) -> Value:
-    """Compile an expression, or take it as the owner wrote it."""
+    """Compile an expression or a literal, or take it as the owner wrote it."""
     try:
         return scope.compiled(node)
     except Refused:
-        if scope.as_written is None:
+        if scope.as_written is None and (not is_literal(node) or isinstance(node, exp.Null)):
             raise
+    if scope.as_written is None:
+        return scope.argument(node)._replace(literal="")
     return scope.as_written(node)
 
 
@@ -32,6 +35,24 @@ def with_facts(tree: Node, scope: Scope) -> Value:
         value = with_own_values(value, tree, lambda part: _part_of(part, scope))
     image = _image(tree, scope) if value.origin is None else None
     return value._replace(image=image, facts_of=value.sql)
+
+
+def with_known_values(value: Value, tree: Node, groups: Scope, rows: Scope) -> Value:
+    """What a SELECT with groups lists, with the values that it can have; it has no other facts.
+
+    groups, rows: what it, and the keys, may use.
+    """
+
+    def part_of(part: Node) -> Value:
+        found = _part_of(part, groups)
+        return found if found.type else _part_of(part, rows)
+
+    if value.is_person:
+        return value.without_facts()
+    ends = value.ends if value.has_facts else None
+    own = value.own_values if value.has_facts else value.row_literals
+    value = with_own_values(value._replace(own_values=own, ends=ends), tree, part_of)
+    return value._replace(image=None, day_part=(), facts_of=value.sql)
 
 
 def _part_of(part: Node, scope: Scope) -> Value:
