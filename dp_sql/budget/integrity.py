@@ -1,5 +1,6 @@
 """Whether a ledger is the newest copy, its past unchanged: at each transaction, and in full."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -112,6 +113,8 @@ def verify(path: Path, checkpoint: Path) -> int:
     LedgerError names the first event that is wrong, or what else is.
     """
     newest = CheckpointFile(checkpoint).read()
+    if newest is None and not os.path.lexists(path):
+        raise LedgerError(f"There is no ledger {path}.")
     if newest is None:
         raise LedgerError(f"The checkpoint {checkpoint} is missing or cut off. {ADOPT}")
     return _walk(store.resolved(path), newest).number

@@ -185,6 +185,7 @@ _SENTENCES = {
     sqlite3.SQLITE_LOCKED: "is in use in this process. Try again.",
     sqlite3.SQLITE_READONLY: "cannot be written: the file or its disk is read-only.",
     sqlite3.SQLITE_FULL: "cannot be written: the disk is full.",
+    sqlite3.SQLITE_IOERR: "cannot be read or written: is its disk full? Queries are refused.",
     sqlite3.SQLITE_CONSTRAINT: "refuses an event that does not follow from those before.",
     **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), DAMAGED),
     **dict.fromkeys((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH),

@@ -19,6 +19,8 @@ def error_text(error: BaseException, connection: Any = None, statement: str = ""
         return "Interrupted."
     if isinstance(error, DpSqlError):
         return with_type(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     located = None if connection is None else _located(error, connection, statement)
     text = located or str(error) or type(error).__name__
     return text + _OF_LOCKS * ("Could not set lock on file" in text)

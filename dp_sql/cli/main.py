@@ -115,3 +115,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return 2
+    except OSError as error:  # standard output cannot take the help
+        print(error_text(error), file=sys.stderr)
+        return 1

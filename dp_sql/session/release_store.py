@@ -135,8 +135,8 @@ class ReleaseStore:
     def _unreadable(self) -> LedgerError:
         return LedgerError(
             f"The stored releases in {self._path or 'memory'} cannot be read or written. Check "
-            "the file and its permissions, or move it away: then every query is answered again, "
-            "and spends."
+            "the file, its permissions and its disk, or move it away: then every query is answered "
+            "again, and spends."
         )
 
 

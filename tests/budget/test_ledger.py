@@ -181,6 +181,8 @@ def test_a_new_ledger_without_a_name_is_called_like_its_file(tmp_path: Path) -> 
 def test_a_ledger_for_reading_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="There is no ledger"):
         Ledger(*paths(tmp_path), read_only=True)
+    with pytest.raises(LedgerError, match="There is no ledger"):
+        verify(*paths(tmp_path))
     assert not list(tmp_path.iterdir())
     with Ledger(*paths(tmp_path)) as writer:
         ticket = reserve_one(writer)

@@ -13,6 +13,7 @@ from dp_sql.budget import store
 from dp_sql.budget.checkpoint import Checkpoint, CheckpointFile
 from dp_sql.budget.integrity import adopt, verify
 from dp_sql.budget.ledger import Ledger
+from dp_sql.budget.schema import plain_errors
 from dp_sql.errors import LedgerError
 from tests.budget.ledger_checks import (
     change_by_force,
@@ -253,6 +254,14 @@ def test_a_folder_is_no_ledger(files: tuple[Path, Path]) -> None:
     files[0].unlink()
     files[0].mkdir()
     _refused(files, "cannot be|is not a ledger|is damaged")
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_WRITE])
+def test_a_disk_that_may_be_full_is_named(code: int) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = code
+    with pytest.raises(LedgerError, match="is its disk full"), plain_errors(Path("ledger.sqlite")):
+        raise error
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

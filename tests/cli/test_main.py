@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -152,6 +153,17 @@ def test_the_demo_comes_with_the_package_and_leaves_nothing_behind(tmp_path: Pat
 
 def test_the_version_is_that_of_the_package() -> None:
     assert run_process("--version").stdout == f"dp-sql {version('dp-sql')}\n"
+
+
+class Full(StringIO):
+    def write(self, _: str, /) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_help_that_cannot_be_written_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with redirect_stdout(Full()):
+        assert main(["--help"]) == 1
+    assert capsys.readouterr().err == "No space left on device\n"
 
 
 @pytest.mark.parametrize(
