@@ -5,8 +5,7 @@ from typing import Any
 
 from dp_sql.errors import DpSqlError, with_type
 
-_OF_LOCKS = """
-With dp-sql the option is --read-only. docs/locks.md says who can have a file open together."""
+_OF_LOCKS = "\ndocs/locks.md says who can have a file open together."
 
 
 class CommandError(Exception):
@@ -23,7 +22,10 @@ def error_text(error: BaseException, connection: Any = None, statement: str = ""
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     located = None if connection is None else _located(error, connection, statement)
     text = located or str(error) or type(error).__name__
-    return text + _OF_LOCKS * ("Could not set lock on file" in text)
+    if "Could not set lock on file" not in text:
+        return text
+    # DuckDB names its own option if the file can be read meanwhile.
+    return text + "\nWith dp-sql the option is --read-only." * ("-readonly" in text) + _OF_LOCKS
 
 
 def _located(error: BaseException, connection: Any, statement: str) -> str | None:

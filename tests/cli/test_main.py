@@ -17,6 +17,7 @@ import pytest
 import dp_sql
 from dp_sql.cli.main import COMMANDS, main
 from tests.conftest import READING_LOG, SURE
+from tests.databases import write_database
 
 TOP = (
     f"SELECT unnest(DP_TOPK(title, 2, {SURE}, privacy_unit := user_id, domain := catalog.title)) "
@@ -214,9 +215,11 @@ def test_bash_completes_commands(words: str, offered: str, monkeypatch: pytest.M
     assert run_process().stdout == f"plain,{offered}\n"
 
 
-def test_a_locked_database_is_said_to_be_readable(tmp_path: Path) -> None:
-    path = str(tmp_path / "shop.duckdb")
-    code = f"import duckdb; held = duckdb.connect({path!r}); print(1, flush=True); input()"
+@pytest.mark.parametrize("readable", [False, True])
+def test_a_locked_database_is_said_to_be_readable_if_it_is(tmp_path: Path, readable: bool) -> None:
+    path = write_database(tmp_path / "shop.duckdb", "SELECT 1")
+    opened = f"duckdb.connect({path!r}, read_only={readable})"
+    code = f"import duckdb; held = {opened}; print(1, flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as owner:
@@ -224,4 +227,5 @@ def test_a_locked_database_is_said_to_be_readable(tmp_path: Path) -> None:
         owner.stdout.readline()
         done = run(path, "-c", "SELECT 1")
         owner.communicate(b"\n")
-    assert "Could not set lock" in done.stderr and "the option is --read-only" in done.stderr
+    assert "Could not set lock" in done.stderr and "docs/locks.md" in done.stderr
+    assert ("the option is --read-only" in done.stderr) is readable
