@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
-from dp_sql.sql.grid import seconds_of
+from dp_sql.sql.grid import in_seconds
 from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.types import BINARY_TYPES, family
 
@@ -128,7 +128,7 @@ def no_amount(name: str, kind: str) -> ArgumentError:
     if family(kind) == "BOOLEAN":
         hint = f"To count where it is true, write CASE WHEN {name} THEN 1 ELSE 0 END."
     if family(kind) == "INTERVAL":
-        hint = seconds_of(name)
+        hint = f"Write its seconds: {in_seconds(name)}."
     elif is_time(kind):
         hint = f"Add up a number instead, such as date_diff('day', DATE '2026-01-01', {name})."
     return ArgumentError(

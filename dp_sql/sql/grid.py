@@ -13,6 +13,7 @@ from typing import NamedTuple
 from dp_sql.sql.formatting import literal, places_of
 from dp_sql.sql.given import Argument
 from dp_sql.sql.readers import read_number
+from dp_sql.sql.restated import OtherQuestion
 from dp_sql.sql.tokens import edited
 from dp_sql.sql.types import BINARY_TYPES, INTEGER_RANGES, digits_of, family
 from dp_sql.udfs.mechanism import MAX_STEPS, in_words
@@ -139,17 +140,16 @@ class Grid(NamedTuple):
         return f"CAST({literal(str(x))} AS HUGEINT)"
 
 
-def seconds_of(written: str) -> str:
-    """What to write for an interval: a number of it.
+def in_seconds(written: str) -> str:
+    """An interval as its number of seconds.
 
-    >>> seconds_of("ended - began")
-    "Write a number of it, such as date_diff('minute', began, ended)."
+    >>> in_seconds("ended - began"), in_seconds("spent")
+    ("date_diff('second', began, ended)", 'TRY_CAST(epoch(spent) AS BIGINT)')
     """
     left, minus, right = written.partition(" - ")
-    number = f"epoch({written}), its seconds"
     if minus and all(re.fullmatch(r"[\w.]+", side.strip()) for side in (left, right)):
-        number = f"date_diff('minute', {right.strip()}, {left.strip()})"
-    return f"Write a number of it, such as {number}."
+        return f"date_diff('second', {right.strip()}, {left.strip()})"
+    return f"TRY_CAST(epoch({written}) AS BIGINT)"
 
 
 def check_written(given: GridArguments) -> None:
@@ -157,7 +157,7 @@ def check_written(given: GridArguments) -> None:
     for name, argument in given.items():
         *words, last = argument.tokens
         literal_of_time = name != "step" and last.kind == "string" and len(words) <= 1
-        interval = name == "step" and argument.tokens[0].upper == "INTERVAL"
+        interval = argument.tokens[0].upper == "INTERVAL"
         if argument.tokens[0].upper in _NOW and name != "step":
             today = f"DATE '{date.today()}'"
             instead = [argument.put(today)] if argument.written.rstrip("() ").isidentifier() else []
@@ -178,8 +178,11 @@ def grid_of(call: str, item: Argument, kind: str, given: GridArguments) -> Grid:
         if name == "VARCHAR":
             cast = f"TRY_CAST({item.written} AS BIGINT)"
             raise item.refuse(message, f"If it holds numbers, write {cast}.", [item.put(cast)])
-        hint = seconds_of(item.written) if name == "INTERVAL" else None
-        raise item.refuse(message, hint)
+        if name == "INTERVAL":
+            number = in_seconds(item.written)
+            instead = [OtherQuestion(item.put(number))]
+            raise item.refuse(message, f"Write its seconds: {number}.", instead)
+        raise item.refuse(message)
     if name in BINARY_TYPES and "step" not in given:
         upper = given["upper"]
         message = f"For a {name}, {call} needs step, the distance between possible answers."

@@ -55,7 +55,7 @@ FORMS = [
     "{interval} < INTERVAL '180' DAY", "{interval} = INTERVAL 1 MONTH", "{interval} IN (INTERVAL 3 DAYS, INTERVAL (-5) YEAR)",
     "{interval} >= '1 month 2 days'", "{interval} < INTERVAL '2 days 03:00:00'", "{interval} <> CAST('720 hours' AS INTERVAL)",
     "{interval} = {interval}", "month({interval})", "date_part('second', {interval})", "{interval} IS NULL",
-    "epoch_ms({time} - {time}) > 0", "coalesce({time} - {date}, INTERVAL 0 SECONDS) <> {interval}",
+    "epoch_ms({time} - {time}) > 0", "epoch({interval})", "epoch_ms({interval})", "coalesce({time} - {date}, INTERVAL 0 SECONDS) <> {interval}",
     "CASE WHEN {bool} THEN {interval} ELSE INTERVAL 1 DAY END < INTERVAL 5 DAY", "{time}::TIME", "{bool}::BOOLEAN",
     "to_timestamp({number})", f"epoch_ms({NAMES['INTEGER']})", f"epoch_ms({NAMES['UINTEGER']})", f"make_timestamp({NAMES['INTEGER']})",
     f"make_timestamp_ms({NAMES['SMALLINT']})", f"hour(to_timestamp({NAMES['INTEGER']} * 1000))",

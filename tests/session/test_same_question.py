@@ -471,18 +471,28 @@ def test_a_refusal_says_what_is_wrong(
         assert said in told(session, statement.replace("{}", more)).message
 
 
-def test_an_interval_is_no_number(owner: dp_sql.Session) -> None:
-    bounds = f"epsilon := 1, lower := 0, upper := 9{UNIT}"
-    for item, number in (
-        ("customer_id * INTERVAL 1 DAY", "epoch(customer_id * INTERVAL 1 DAY)"),
-        ("day::TIMESTAMP - born::TIMESTAMP", "epoch(day::TIMESTAMP - born::TIMESTAMP)"),
-    ):
-        error = told(
-            owner,
-            f"SELECT DP_MEDIAN({item}, {bounds}) FROM orders JOIN customers USING (customer_id)",
-        )
-        assert error.suggestion == ""
-        assert number in str(error.hint)
+def test_an_interval_is_proposed_in_seconds(owner: dp_sql.Session) -> None:
+    bounds, source = (
+        f"epsilon := 1, lower := 0, upper := 9{UNIT}",
+        "FROM orders JOIN customers USING (customer_id)",
+    )
+    for item in ("customer_id * INTERVAL 1 DAY", "day::TIMESTAMP - born::TIMESTAMP"):
+        error = told(owner, f"SELECT DP_MEDIAN({item}, {bounds}) {source}")
+        asked = f"SELECT DP_MEDIAN(TRY_CAST(epoch({item}) AS BIGINT), {bounds}) {source}"
+        assert (error.suggestion, error.asks_other) == (asked, True)
+    times = (
+        f"(SELECT customer_id, day::TIMESTAMP AS a, a - INTERVAL 1 HOUR AS b, a - b AS c {source})"
+    )
+    error = told(owner, f"SELECT DP_AVG(a - b, epsilon := 1{UNIT}) FROM {times}")
+    assert (
+        error.suggestion
+        == f"SELECT DP_AVG(date_diff('second', b, a), epsilon := 1{UNIT}) FROM {times}"
+    )
+    error = told(
+        owner,
+        f"SELECT DP_MEDIAN(c, epsilon := 1, lower := INTERVAL 1 HOUR, upper := 9{UNIT}) FROM {times}",
+    )
+    assert error.hint == "Write its seconds: TRY_CAST(epoch(c) AS BIGINT)."
 
 
 def test_strings_are_numbers_only_if_they_hold_some(owner: dp_sql.Session) -> None:

@@ -295,7 +295,8 @@ def _column(name: str, kind: str, node: Node, value: Value) -> Value:
         return value._replace(sql=f"CAST({value.sql} AS DOUBLE)", type="DOUBLE")
     if kind not in {"date", "same", "span"}:
         return _string(name, kind, value, node)
-    if kind == "span" and value.type == "INTERVAL" and value.bound is not None:
+    fits = name != "epoch_us" or value.bound is not None  # an interval's microseconds may not
+    if kind == "span" and value.type == "INTERVAL" and fits:
         return value
     if value.type not in DATED:
         raise refuse(node, f"{name} takes a date here, not {value.type}")

@@ -15,7 +15,7 @@ class Scalar(NamedTuple):
     """One function.
 
     takes: the kinds of its arguments: a value (string, text, list, json, double, date; same: a
-        second date; span: a date, or the time between two; seconds, milliseconds, microseconds:
+        second date; span: a date, or an interval; seconds, milliseconds, microseconds:
         a number of them since 1970), or a literal.
         The last kind of a function that takes `many` arguments is repeated.
     gives: the type of its result.

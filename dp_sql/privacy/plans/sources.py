@@ -41,10 +41,11 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.given import PublicQuery, Reference
+from dp_sql.sql.grid import in_seconds
 from dp_sql.sql.group_keys import without_alias
 from dp_sql.sql.other_forms import field_of_json, other_forms
 from dp_sql.sql.readers import EVERY_ROW
-from dp_sql.sql.restated import Restated
+from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.spellings import respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, tree_of
 from dp_sql.sql.tokens import Edit, edited, folded, matching, text_of, token_at, tokenize
@@ -282,6 +283,9 @@ def _exact(
         elif family(value.type) in BINARY_TYPES or not (casts or is_time(value.type)):
             casts.insert(0, exact_cast(reference.text, value.type))
         instead = [edited(select.text, _written_as(select, reference, cast)) for cast in casts]
+        if family(value.type) == "INTERVAL" and not casts:
+            seconds = _written_as(select, reference, in_seconds(reference.text))
+            instead = [OtherQuestion(edited(select.text, seconds))]
         if what == "group":  # a cast adds no condition
             instead = [Restated(one) for one in instead]
         refusal = inexact(what, reference.text, value.type)
