@@ -259,6 +259,15 @@ def test_a_ledger_that_cannot_be_trusted_closes_the_page_and_says_nothing_of_fil
 # --- the rest -------------------------------------------------------------------------------------
 
 
+def test_a_mistyped_folder_is_not_filled_with_invented_data(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DP_DASHBOARD_FOLDER", f"{folder}s")
+    page = AppTest.from_file(str(DASHBOARD / "app.py"), default_timeout=60).run()
+    assert "Nothing can be answered now" in spoken(page)
+    assert not Path(f"{folder}s").exists()
+
+
 @pytest.mark.parametrize("name", ["answers", "questions", "shared"])
 def test_the_examples_in_the_modules_are_true(made: Path, name: str) -> None:
     found = doctest.testmod(importlib.import_module(name))
