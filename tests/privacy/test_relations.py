@@ -183,6 +183,10 @@ MATCHED += [
     "SELECT buyer, rank() OVER (PARTITION BY buyer ORDER BY cost) AS place FROM orders WHERE buyer IN (SELECT user_id FROM ratings)",
 ]
 
+MATCHED += [  # a match that compares otherwise than for equality, and that no one reads
+    "SELECT user_id FROM (SELECT user_id, EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id AND o.title < r.title) AS e FROM ratings r)",
+]
+
 MATCHED += [  # the first rows of public tables
     "SELECT title FROM ratings WHERE score IN (SELECT year FROM catalog ORDER BY user_id DESC NULLS FIRST, year, title LIMIT 2) OR score = 0",
     "SELECT * FROM ratings JOIN (SELECT title, count(*) AS n FROM catalog GROUP BY title ORDER BY n DESC, max(year), title LIMIT 3 OFFSET 1) USING (title)",

@@ -192,7 +192,8 @@ def matched_sql(
     """
     so_far, columns, word = _so_far(select, still, before), part.columns, ""
     if select.is_match(part.number):
-        columns, word = (f"r{part.number}c0",), "DISTINCT "
+        columns = tuple({*columns} & {f"r{part.number}c0"})  # none if no one reads it
+        word = "DISTINCT "
     first = listed_sql([*so_far, "system.main.row_number() OVER () AS __dp_row"])
     match = (
         f"SELECT {word}{', '.join(['__dp_row AS __dp_match', *columns])} "
