@@ -83,11 +83,18 @@ def check_free(where: Address) -> None:
                 try:
                     probe.bind(place)
                 except OSError as error:
-                    if error.errno == errno.EADDRINUSE:
+                    # Connections of a server that has ended keep the port for a minute.
+                    if error.errno == errno.EADDRINUSE and _is_answered(family, place):
                         raise NotSupported(
                             f"Cannot listen on {where}: another server does.",
                             hint=f"Stop it, or write --listen quack:{where.host}:PORT.",
                         ) from None
+
+
+def _is_answered(family: int, place: Any) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(place) != errno.ECONNREFUSED
 
 
 def fetched(relation: Any) -> Result:
