@@ -127,9 +127,9 @@ def guessed(name: str, known: Collection[str], close: float = 0.6) -> str:
     return next(iter(ended or difflib.get_close_matches(name, known, n=1, cutoff=close)), "")
 
 
-def guess(name: str, known: Collection[str]) -> str:
+def guess(name: str, known: Collection[str], close: float = 0.6) -> str:
     """' Did you mean …?' for a mistyped name; empty where no known name is close."""
-    near = guessed(name, known)
+    near = guessed(name, known, close)
     return f" Did you mean {near}?" if near else ""
 
 

@@ -1,9 +1,12 @@
 """Errors as a person at a terminal reads them."""
 
 import re
+import shutil
+import sys
+import textwrap
 from typing import Any
 
-from dp_sql.errors import DpSqlError, with_type
+from dp_sql.errors import OTHER_QUESTION, WRITE_INSTEAD, DpSqlError, with_type
 
 _OF_LOCKS = "\ndocs/locks.md says who can have a file open together."
 
@@ -26,6 +29,24 @@ def error_text(error: BaseException, connection: Any = None, statement: str = ""
         return text
     # DuckDB names its own option if the file can be read meanwhile.
     return text + "\nWith dp-sql the option is --read-only." * ("-readonly" in text) + _OF_LOCKS
+
+
+def wrapped(text: str) -> str:
+    """An error's sentences, of which a terminal would break words; its code stays as it is."""
+    paragraphs = text.split("\n\n") if sys.stderr.isatty() else []
+    for n, paragraph in enumerate(paragraphs):
+        if paragraph.startswith((WRITE_INSTEAD, OTHER_QUESTION)):
+            break  # a statement, to be copied
+        if "\n" not in paragraph:
+            paragraphs[n] = fill(paragraph)
+    return "\n\n".join(paragraphs) or text
+
+
+def fill(text: str) -> str:
+    """Lines of whole words, as long as the terminal is wide."""
+    return textwrap.fill(
+        text, shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _located(error: BaseException, connection: Any, statement: str) -> str | None:

@@ -241,6 +241,7 @@ def test_tables_and_schemas_of_the_owner(run: Run, database: str) -> None:
 def test_dot_commands_say_what_would_work(run: Run, database: str) -> None:
     for line, told in (
         (".mdoe csv", "Did you mean .mode?"),
+        (".open x.duckdb", "There is no command .open. .help lists them."),
         (".mode xml", "table, csv, json, markdown, line"),
         (".timer soon", "on or off"),
         (".explain", "there is none"),

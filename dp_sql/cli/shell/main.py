@@ -12,7 +12,7 @@ from shlex import quote
 import click
 
 from dp_sql.cli.bars import visible
-from dp_sql.cli.errors import CommandError, error_text
+from dp_sql.cli.errors import CommandError, error_text, wrapped
 from dp_sql.cli.shell.meta_commands import run_meta_command
 from dp_sql.cli.shell.run import prepare, run_statement
 from dp_sql.cli.shell.splitting import EXIT, HELP, split_input
@@ -136,7 +136,8 @@ def _run_dot(shell: Shell, line: str, depth: int) -> bool:
     except BrokenPipeError:
         raise
     except Exception as error:
-        print(error_text(error, shell.session.connection, line), file=sys.stderr, flush=True)
+        text = error_text(error, shell.session.connection, line)
+        print(wrapped(text), file=sys.stderr, flush=True)
         return False
     return more is None or _run_input(shell, more, depth + 1)
 

@@ -40,7 +40,7 @@ def run_meta_command(shell: Shell, line: str) -> str | None:
     found = [c for c in META_COMMANDS if c.name == wanted]
     found = found or [c for c in META_COMMANDS if len(wanted) > 1 and c.name.startswith(wanted)]
     if len(found) != 1:
-        near = guess(wanted, [c.name for c in META_COMMANDS])
+        near = guess(wanted, [c.name for c in META_COMMANDS], 0.75)  # .open is not .mode
         raise CommandError(f"There is no command {name}.{near} .help lists them.")
     return found[0].run(shell, argument.strip().removesuffix(";").strip())
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from dp_sql.cli.bars import bar, visible
-from dp_sql.cli.errors import error_text
+from dp_sql.cli.errors import error_text, wrapped
 from dp_sql.cli.shell.output import is_status, render
 from dp_sql.cli.shell.state import Shell
 from dp_sql.errors import ParseError
@@ -78,7 +78,7 @@ def run_statement(shell: Shell, statement: str) -> bool:
     if failure is not None:
         with contextlib.suppress(BrokenPipeError):
             shell.out.flush()
-        print(failure, file=sys.stderr, flush=True)
+        print(wrapped(failure), file=sys.stderr, flush=True)
     new = shell.session.receipts[n_receipts:]
     for receipt in new if shell.shows_receipts else ():
         print(receipt, file=sys.stderr, flush=True)

@@ -4,10 +4,10 @@ import contextlib
 import os
 import shutil
 import sys
-import textwrap
 from dataclasses import dataclass
 from typing import TextIO
 
+from dp_sql.cli.errors import fill
 from dp_sql.cli.shell.names import Names, analyst_names, owner_names
 from dp_sql.files import open_private
 from dp_sql.session.base import Session
@@ -72,5 +72,5 @@ class Shell:
         plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
         dim = sys.stderr.isatty() and not plain
         if sys.stderr.isatty():
-            text = textwrap.fill(text, shutil.get_terminal_size().columns, break_on_hyphens=False)
+            text = fill(text)
         print(f"\x1b[2m{text}\x1b[0m" if dim else text, file=sys.stderr, flush=True)
