@@ -54,7 +54,7 @@ class DefaultGroup(click.Group):
         names = self.list_commands(ctx)
         is_named = args and args[0] in {*names, *ctx.help_option_names, "--version"}
         if not (is_named or ctx.resilient_parsing):  # the user's shell asks what can come here
-            near = guessed(args[0], names) if args and args[0].isalpha() else ""
+            near = guessed(args[0], ["--help", *names]) if args and args[0].isalpha() else ""
             if near and not os.path.exists(args[0]):
                 file = f"For a file of that name, write ./{args[0]}."
                 raise click.UsageError(f"No such command {args[0]}. Did you mean {near}? {file}")

@@ -168,6 +168,22 @@ def test_help_that_cannot_be_written_is_an_error(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["a.duckdb", "SELECT 1"], "Write: dp-sql a.duckdb -c 'SELECT 1'\n"),
+        (["a.duckdb", "p.toml"], "Write: dp-sql a.duckdb --policy p.toml --as NAME\n"),
+        (["a.duckdb", "b.duckdb"], "Unexpected argument b.duckdb.\n"),
+        (["help"], "Did you mean --help?"),
+    ],
+)
+def test_an_argument_without_its_option_is_told_which(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         ["--no-such-option"],

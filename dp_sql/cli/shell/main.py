@@ -43,7 +43,7 @@ opens a file.
 _MAX_DEPTH = 10  # of files that read files
 
 
-@click.command("shell", help=_HELP)
+@click.command("shell", help=_HELP, context_settings={"allow_extra_args": True})
 @click.argument("database", metavar="[DATABASE]", default=":memory:")
 @click.option(
     "-c", "--command", "texts", metavar="SQL", multiple=True,
@@ -64,6 +64,11 @@ def command(
     ledger: str | None, mode: str | None, receipts: bool,
 ) -> int:  # fmt: skip
     """Run a shell."""
+    for stray in click.get_current_context().args:
+        option = f"--policy {quote(stray)} --as NAME" if stray.endswith(".toml") else ""
+        option = option or (f"-c {quote(stray)}" if " " in stray else "")
+        instead = f" Write: dp-sql {quote(database)} {option}" if option else ""
+        raise click.UsageError(f"Unexpected argument {quote(stray)}.{instead}")
     if analyst is not None and policy is None:
         raise click.UsageError(
             f"--as needs a policy. Draft one with dp-sql policy init {quote(database)} -o "
