@@ -135,6 +135,37 @@ def test_a_process_that_ends_at_once_leaves_no_rows_behind(tmp_path: Path) -> No
         assert not folder.exists()
 
 
+def test_the_next_session_removes_what_a_killed_process_left_and_nothing_that_is_in_use(
+    tmp_path: Path,
+) -> None:
+    spilled = tmp_path / "spilled"
+    spilled.mkdir()
+    limits = f"temp_directory = '{spilled}'"
+    opened(tmp_path, limits).close()
+    code = (
+        "import os, dp_sql\n"
+        "session = dp_sql.connect('shop.duckdb', policy='policy.toml', analyst='a')\n"
+        "print(flush=True)\ninput()\nos.kill(os.getpid(), 9)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        (theirs,) = spilled.iterdir()
+        (theirs / "rows").write_text("a person's row", encoding="utf-8")
+        with opened(tmp_path, limits) as session:  # one that is made again is in use as well
+            (ours,) = set(spilled.iterdir()) - {theirs}
+            ours.rmdir()
+            session.sql(QUERY)
+            opened_beside = [sys.executable, "-c", code.replace("input()", "raise SystemExit")]
+            subprocess.run(opened_beside, cwd=tmp_path, check=True, capture_output=True)
+            assert {*spilled.iterdir()} == {ours, theirs}
+        other.communicate(b"\n")
+    opened(tmp_path, limits).close()
+    assert list(spilled.iterdir()) == []
+
+
 QUERY = "SELECT DP_COUNT(*, epsilon := 1, contribution_bound := 1) FROM seen"
 
 

@@ -2,12 +2,14 @@
 
 DuckDB would write next to the database, up to 90 % of that disk, in files that others can read.
 Here each database file of a process has a folder of its own (0700), removed by this process when
-the last session on the file closes. If the folder is gone, DuckDB makes one that others can read,
-so it is looked for before each release. Sessions on one file share a DuckDB instance: a later one
-can only narrow its limits.
+the last session on the file closes. It is locked meanwhile: what a killed process has left, the
+next one can lock, and removes. If the folder is gone, DuckDB makes one that others can read, so it
+is looked for before each release. Sessions on one file share a DuckDB instance: a later one can
+only narrow its limits.
 """
 
 import atexit
+import fcntl
 import os
 import shutil
 import stat
@@ -26,6 +28,7 @@ from dp_sql.errors import NotSupported, PolicyError
 from dp_sql.policy.limits import Limits, size_in_bytes
 from dp_sql.sql.formatting import literal
 
+_PREFIX = "dp_sql-spill-"
 DEFAULT_SPILL = "10GB"  # what private queries may write to disk if the policy sets no limit
 
 
@@ -34,6 +37,7 @@ class _Spill:
     """The folder of one database file, how many sessions use it, and its instance's limits."""
 
     folder: Path
+    lock: int | None  # a file descriptor; None where the file system has no locks
     n_sessions: int = 0
     memory: int | None = None
     disk: int | None = None
@@ -44,6 +48,13 @@ class _Spill:
         """Remove the folder, unless it is another process's: this one is its fork."""
         if self.process == os.getpid():
             shutil.rmtree(self.folder, ignore_errors=True)
+            self.change_lock(None)
+
+    def change_lock(self, lock: int | None) -> None:
+        """Keep another lock, or none."""
+        if self.lock is not None:
+            os.close(self.lock)
+        self.lock = lock
 
 
 _lock = threading.Lock()
@@ -59,7 +70,7 @@ def limit_private(database: str, limits: Limits, run: Callable[[str], Any]) -> C
     """
     path = os.path.realpath(database)
     with _lock:
-        spill = _open.get(path) or _Spill(_folder(limits.temp_directory))
+        spill = _open.get(path) or _Spill(*_folder(limits.temp_directory))
         try:
             _limit(spill, database, limits, run)
         except BaseException:
@@ -98,13 +109,16 @@ def check_spill(path: str) -> None:
 
     NotSupported if it cannot be this user's alone.
     """
-    folder = _open[path].folder
+    spill = _open[path]
+    folder = spill.folder
     try:
         folder.mkdir(0o700, exist_ok=True)
         if (there := folder.lstat()).st_uid != os.getuid():
             raise PermissionError
         if stat.S_IMODE(there.st_mode) != 0o700:
             folder.chmod(0o700)
+        if spill.lock is None or not os.path.samestat(there, os.fstat(spill.lock)):
+            spill.change_lock(_locked(folder))
     except OSError:
         raise NotSupported("There is no folder for temporary files; nothing was spent.") from None
 
@@ -147,14 +161,35 @@ def remove_spill_folders() -> None:
 atexit.register(remove_spill_folders)  # for sessions that were not closed
 
 
-def _folder(parent: Path | None) -> Path:
+def _folder(parent: Path | None) -> tuple[Path, int | None]:
+    """Make a folder and lock it; remove those of processes that were killed."""
     try:
-        return Path(tempfile.mkdtemp(prefix="dp_sql-", dir=parent)).resolve()  # 0700
+        for left in Path(parent or tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+            if (lock := _locked(left)) is not None:
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(lock)
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent)).resolve()  # 0700
+        return folder, _locked(folder)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise PolicyError(
             f"[limits] temp_directory {parent or tempfile.gettempdir()} cannot be written: {why}."
         ) from None
+
+
+def _locked(folder: Path) -> int | None:
+    """Lock a folder of this user; None if another process has, or it is gone."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            opened = os.fstat(handle)
+            if opened.st_uid == os.getuid() and os.path.samestat(opened, folder.lstat()):
+                return handle
+        except OSError:
+            pass
+        os.close(handle)
+    return None
 
 
 def _narrower(one: int | None, other: int | None) -> int | None:
