@@ -222,6 +222,7 @@ def test_no_key_shows_an_analyst_a_hidden_name_or_leads_out(opened: Opened, tmp_
         terminal.child.sendintr()
         seen += terminal.ready().replace("FROM pay", "").replace("SELECT emp", "")
     assert "roll" not in seen and "loyee" not in seen and "ary" not in seen
+    assert "│  4711 │" in terminal.ask("SELECT \x1a4711;")  # Ctrl-Z types nothing
     for keys in ("\x1b!", "\x18\x05", "\x1bv", "!", ".shell ", ".system "):  # ways out, elsewhere
         screen = terminal.ask(f"{keys}touch owned;")
         assert "Error" in screen or "NotSupported" in screen or "no command" in screen

@@ -51,6 +51,7 @@ def prompt_function(shell: Shell, name: str, history: Path | None) -> Callable[[
     """
     prompt = f"{name}> "
     completer = ShellCompleter(shell)
+    suspends = shell.session.analyst is None  # the process behind an analyst's may be the owner's
     session: PromptSession[str] = PromptSession(
         [("class:prompt", prompt)],
         multiline=True,
@@ -61,19 +62,20 @@ def prompt_function(shell: Shell, name: str, history: Path | None) -> Callable[[
         completer=completer,
         complete_while_typing=False,
         complete_style=CompleteStyle.MULTI_COLUMN,
-        key_bindings=_keys(completer),
+        key_bindings=_keys(completer, suspends),
         history=_history(history),
-        # The process behind an analyst's shell may be the owner's.
-        enable_suspend=shell.session.analyst is None,
+        enable_suspend=suspends,
         # If results go to a file, the prompt stays on the screen.
         output=None if is_dumb_terminal() else create_output(always_prefer_tty=True),
     )
     return session.prompt
 
 
-def _keys(completer: Completer) -> KeyBindings:
+def _keys(completer: Completer, suspends: bool) -> KeyBindings:
     """Enter runs complete input and otherwise starts a new line; Tab completes at once."""
     keys = KeyBindings()
+    if not suspends:  # otherwise Ctrl-Z would be typed
+        keys.add("c-z")(lambda event: None)
 
     @keys.add("tab")
     def _tab(event: KeyPressEvent) -> None:
