@@ -105,12 +105,11 @@ def suggest(
 
     with suppress(Exception):  # the error says enough
         # Imported with the first error.
-        from dp_sql.session.corrections.duckdb_errors import without_lists
         from dp_sql.session.corrections.guessed_units import with_guessed_units
         from dp_sql.session.corrections.suggestions import propose
 
         units = with_guessed_units(text, engine.connection)
-        if propose(error, text, attempt, without_lists, units):
+        if propose(error, text, attempt, units):
             found = error.suggestion
             if not is_plain(_one_query(found), engine):
                 error.suggestion = f"FROM dp({dollar_quoted(found.strip())})"

@@ -31,7 +31,7 @@ _OURS = {
     **dict.fromkeys(OF_ROWS, "DP_TOPK"),
     "APPROX_COUNT_DISTINCT": "DP_COUNT_DISTINCT",
 }  # fmt: skip
-_ENDS = {"MIN": "0.01", "MAX": "0.99"}
+ENDS = {"MIN": "0.01", "MAX": "0.99"}
 SPREADS = {"STDDEV", "STDDEV_POP", "STDDEV_SAMP", "STD", "VARIANCE", "VAR", "VAR_POP", "VAR_SAMP"}
 OF_SPREADS = (
     "A variance is DP_AVG(x * x, …) - DP_AVG(x, …) ** 2: two releases, and each costs epsilon. "
@@ -65,9 +65,9 @@ class Aggregated:
 
 def has_aggregates(tokens: Sequence[Token], aggregates: Collection[str]) -> bool:
     """Whether a statement calls an aggregate."""
-    known = {*_OURS, *_ENDS}
+    known = {*_OURS, *ENDS}
     calls = (a for a, b in pairwise(tokens) if b.is_symbol("("))
-    return any(a.upper in known or folded(a.name or "") in aggregates for a in calls)
+    return any(a.upper in known or a.folded in aggregates for a in calls)
 
 
 def without_dp_function(tokens: Sequence[Token], aggregates: Collection[str]) -> list[str]:
@@ -75,9 +75,9 @@ def without_dp_function(tokens: Sequence[Token], aggregates: Collection[str]) ->
     found = [
         folded(a.text)
         for a, b in pairwise(tokens)
-        if b.is_symbol("(") and (folded(a.name or "") in aggregates or a.upper == "COLUMNS")
+        if b.is_symbol("(") and (a.folded in aggregates or a.upper == "COLUMNS")
     ]
-    return [name for name in dict.fromkeys(found) if name.upper() not in {*_OURS, *_ENDS}]
+    return [name for name in dict.fromkeys(found) if name.upper() not in {*_OURS, *ENDS}]
 
 
 def queries_of(
@@ -89,16 +89,15 @@ def queries_of(
     spans: list[tuple[int, int]] = []
     names = reading(tokens, private)
     for i, (token, after) in enumerate(pairwise(tokens)):
-        name = folded(token.name or "")
-        known = name in aggregates or name.upper() in {*_OURS, *_ENDS, "HISTOGRAM"}
+        name = token.folded
+        known = name in aggregates or name.upper() in {*_OURS, *ENDS, "HISTOGRAM"}
         if not (known and after.is_symbol("(")) or token_at(tokens, i - 1).is_symbol("."):
             continue
         select = enclosing_select(tokens, i)
         clause, source = select.clause_of(i), select.clause("FROM")
         if clause is None or source is None or any(a <= i < b for a, b in spans):
             continue
-        own = tokens[source.start : source.stop]
-        if not any(folded(t.name or "") in names for t in own):
+        if not any(t.folded in names for t in tokens[source.start : source.stop]):
             continue
         one = _aggregate(tokens, i, clause.keyword, windows)
         if one is None:  # a window function: what is in its brackets may be an aggregate
@@ -181,8 +180,8 @@ def _dp_call(
             listed = [one.strip() for one in item[1:-1].split(",")]
         item = listed[0] if len(listed) == 1 else f"concat_ws('|', {', '.join(listed)})"
         more = []
-    if name in _ENDS:
-        function, more = "DP_QUANTILE", [_ENDS[name]] if not more else ["-", "-"]
+    if name in ENDS:
+        function, more = "DP_QUANTILE", [ENDS[name]] if not more else ["-", "-"]
     if name == "SUM" and item == "1":  # of each row
         function = "DP_COUNT"
     if name == "MODE":

@@ -26,9 +26,11 @@ from dp_sql.sql.given import Reference
 from dp_sql.sql.group_keys import group_keys
 from dp_sql.sql.select_list import Functions
 from dp_sql.sql.tokens import (
+    Edit,
     Token,
     called,
     dotted_names,
+    edited,
     folded,
     queries_around,
     split,
@@ -56,7 +58,7 @@ def read_directly(
         why = "DP_TOPK lists the items that the most people have, and not those of the most rows. "
     if not missing and not has_aggregates(tokens, aggregates):
         why = "Rows are not released, only answers about them. "
-    at = next((t for t in tokens if t.name and folded(t.name) == folded(name)), tokens[0])
+    at = next((t for t in tokens if t.folded == folded(name)), tokens[0])
     return at.error(
         NotPrivate, f"{name} is private: it can be read only through DP functions.",
         f"{why}{THE_FUNCTIONS} DESCRIBE {name} shows the columns.", candidates,
@@ -77,19 +79,19 @@ def with_dp_functions(
     chosen += [[query] for query in queries] if len(queries) > len(depths) else []
     for some in chosen:
         if all(one.call is not None for query in some for one in query.aggregates):
-            text = tokens[0].source
             edits = [edit for query in some for edit in _edits(tokens, query, epsilon)]
-            for start, stop, new in sorted(edits, reverse=True):
-                text = text[: tokens[start].start] + new + text[tokens[stop - 1].end :]
-            yield text
+            yield edited(tokens[0].source, edits)
     if not queries:
         yield from _counted(tokens, epsilon, private)
 
 
-_Edit = tuple[int, int, str]  # tokens [start, stop), and what is written there
+def _put(tokens: Sequence[Token], place: Aggregate | tuple[int, int], new: str) -> Edit:
+    """What to write in place of an aggregate, or of tokens [start, stop)."""
+    start, stop = place if isinstance(place, tuple) else (place.start, place.stop)
+    return tokens[start].start, tokens[stop - 1].end, new
 
 
-def _edits(tokens: Sequence[Token], query: Aggregated, epsilon: str) -> list[_Edit]:
+def _edits(tokens: Sequence[Token], query: Aggregated, epsilon: str) -> list[Edit]:
     """How a SELECT asks with DP functions."""
     calls = {one.text(tokens): str(one.call).replace("{}", epsilon) for one in query.aggregates}
     listed = [one for one in query.aggregates if one.clause == "SELECT"]
@@ -105,7 +107,7 @@ def _edits(tokens: Sequence[Token], query: Aggregated, epsilon: str) -> list[_Ed
     if not is_simple:
         return _wrapped(tokens, query, calls)
     names: dict[str, str] = {}
-    edits: list[_Edit] = []
+    edits: list[Edit] = []
     used = {one.text(tokens) for one in outside}
     for one in listed:
         text = one.text(tokens)
@@ -115,14 +117,13 @@ def _edits(tokens: Sequence[Token], query: Aggregated, epsilon: str) -> list[_Ed
             alias = tokens[stop - 1].name if stop > one.stop else None
             names[text] = alias or _free(tokens, len(names))
             added = "" if alias else f" AS {names[text]}"
-        edits.append((one.start, one.stop, calls[text] + added))
-    edits += [(one.start, one.stop, names[one.text(tokens)]) for one in outside]
-    return edits
+        edits.append(_put(tokens, one, calls[text] + added))
+    return edits + [_put(tokens, one, names[one.text(tokens)]) for one in outside]
 
 
 def _free(tokens: Sequence[Token], number: int) -> str:
     """A name that the statement does not use."""
-    taken = {folded(token.name or "") for token in tokens}
+    taken = {token.folded for token in tokens}
     names = (f"n{i or ''}" for i in range(number, number + 1000))
     return next(name for name in names if name not in taken)
 
@@ -145,7 +146,7 @@ def _item(
     return item if not more or (is_alias and more[-1].name is not None) else None
 
 
-def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) -> list[_Edit]:
+def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) -> list[Edit]:
     """A SELECT over a subquery in which each aggregate is asked once."""
     select, items = query.select, _items(tokens, query.select)
     source, where, group = (select.clause(word) for word in ("FROM", "WHERE", "GROUP"))
@@ -164,8 +165,7 @@ def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) 
         item = _item(tokens, items, own) if own else None
         alias = tokens[item[1] - 1].name if item and own and item[1] > own.stop else None
         names[text] = alias or _free(tokens, len(names))
-    inner_keys, outer = [], [(one.start, one.stop, names[one.text(tokens)])
-                             for one in query.aggregates]  # fmt: skip
+    inner_keys, outer = [], [_put(tokens, a, names[a.text(tokens)]) for a in query.aggregates]
     for n, key in enumerate(keys):
         called = key.parts[-1]
         if key.is_expression and called == key.text:
@@ -176,7 +176,7 @@ def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) 
             inside_source = source.start <= start < source.stop
             in_group = group is not None and group.start <= start < group.stop
             if not inside_source and not in_group and (not is_column or "." in key.text):
-                outer.append((start, stop, called))
+                outer.append(_put(tokens, (start, stop), called))
     inner_items = [*inner_keys, *(f"{calls[text]} AS {names[text]}" for text in calls)]
     parts = [f"SELECT {', '.join(inner_items)} {text_of(tokens[source.start : source.stop])}"]
     if where is not None:
@@ -184,15 +184,15 @@ def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) 
     if group is not None and keys:
         parts.append(f"GROUP BY {', '.join(_keys(tokens, group, keys))}")
     inner = " ".join(parts)
-    pieces = [_edited(tokens, listed.start, listed.stop, outer), f"FROM ({inner})"]
+    pieces = [_edited(tokens, listed, outer), f"FROM ({inner})"]
     for clause in select.clauses:
         if clause.keyword in {"HAVING", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "WINDOW"}:
-            written = _edited(tokens, clause.start, clause.stop, outer)
+            written = _edited(tokens, clause, outer)
             if clause.keyword == "HAVING":
                 written = f"WHERE{written[6:]}"
             pieces.append(written)
-    start, stop = select.clauses[0].start, select.clauses[-1].stop
-    return [(start, stop, " ".join(pieces))]
+    whole = select.clauses[0].start, select.clauses[-1].stop
+    return [_put(tokens, whole, " ".join(pieces))]
 
 
 def _keys(tokens: Sequence[Token], group: Clause, keys: Sequence[Reference]) -> Iterator[str]:
@@ -216,23 +216,18 @@ def _same(tokens: Sequence[Token], text: str, start: int, stop: int) -> Iterator
                 yield i, j
 
 
-def _edited(tokens: Sequence[Token], start: int, stop: int, edits: Sequence[_Edit]) -> str:
-    """The text of a span with what is written in it; no edit is made inside another."""
-    own = [edit for edit in edits if start <= edit[0] and edit[1] <= stop]
+def _edited(tokens: Sequence[Token], clause: Clause, edits: Sequence[Edit]) -> str:
+    """The text of a clause with what is written in it; no edit is made inside another."""
+    start, end = tokens[clause.start].start, tokens[clause.stop - 1].end
+    own = {edit for edit in edits if start <= edit[0] and edit[1] <= end}
     outermost = [a for a in own if not any(b[0] <= a[0] and a[1] <= b[1] and a != b for b in own)]
-    text, begin = tokens[0].source, tokens[start].start
-    end = tokens[stop - 1].end
-    pieces, at = [], begin
-    for first, last, new in sorted(set(outermost)):
-        pieces += [text[at : tokens[first].start], new]
-        at = tokens[last - 1].end
-    return "".join([*pieces, text[at:end]])
+    return edited(tokens[0].source, outermost, start, end)
 
 
 def _counted(tokens: Sequence[Token], epsilon: str, private: Collection[str]) -> Iterator[str]:
     """For rows, which are not released: their number, under the same conditions."""
     names = reading(tokens, private)
-    first = next((i for i, t in enumerate(tokens) if folded(t.name or "") in private), None)
+    first = next((i for i, t in enumerate(tokens) if t.folded in private), None)
     if first is None:
         return
     for place in dict.fromkeys((len(tokens) - 1, first)):
@@ -243,7 +238,7 @@ def _counted(tokens: Sequence[Token], epsilon: str, private: Collection[str]) ->
         listed, source = select.clause("SELECT"), select.clause("FROM")
         if source is None or select.clause("GROUP") is not None:
             continue
-        if not any(folded(t.name or "") in names for t in tokens[source.start : source.stop]):
+        if not any(t.folded in names for t in tokens[source.start : source.stop]):
             continue
         clauses = [c for c in select.clauses if c.keyword in {"FROM", "WHERE"}]
         body = " ".join(text_of(tokens[c.start : c.stop]) for c in clauses)

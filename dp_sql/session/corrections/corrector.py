@@ -48,14 +48,13 @@ class Corrector:
             if self.under_policy and len(text) > MAX_BYTES:
                 return error  # what is too long to be read is not read to be corrected
             # Imported with the first error.
-            from dp_sql.session.corrections.duckdb_errors import without_lists
             from dp_sql.session.corrections.suggestions import propose
 
             told = self._told(error, text)
             if isinstance(told, QueryError):
                 # Of an owner's several statements, some have run.
                 if told.instead and (self.under_policy or len(statements(text)) == 1):
-                    propose(told, text, self._attempt, without_lists, self.expanded(text))
+                    propose(told, text, self._attempt, self.expanded(text))
                 if not told.suggestion:
                     told = self._unparsed(told, text) or told
             return told
@@ -85,14 +84,14 @@ class Corrector:
 
     def _unparsed(self, error: QueryError, text: str) -> QueryError | None:
         """What DuckDB's parser says, where that is nearer to what is wrong than an error."""
-        from dp_sql.session.corrections.duckdb_errors import is_balanced, without_lists
+        from dp_sql.session.corrections.duckdb_errors import is_balanced
         from dp_sql.session.corrections.suggestions import propose
 
         found = self.syntax_error(text) if is_balanced(text) else None
         is_general = isinstance(error, ParseError) or error.position is None
         if found is None or not (is_general or (found.position or 0) < (error.position or 0)):
             return None
-        propose(found, text, self._attempt, without_lists, self.expanded(text))
+        propose(found, text, self._attempt, self.expanded(text))
         return found
 
     def _told(self, error: QueryError | duckdb.Error, text: str) -> QueryError | duckdb.Error:

@@ -12,7 +12,7 @@ import duckdb
 
 from dp_sql.errors import NotSupported, ParseError, QueryError, SourceError, guessed
 from dp_sql.privacy.refusals import ALLOWED, WAY_OUT
-from dp_sql.session.corrections.aggregate_calls import OF_SPREADS, SPREADS
+from dp_sql.session.corrections.aggregate_calls import ENDS, OF_SPREADS, SPREADS
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
@@ -56,7 +56,6 @@ _ALSO_CALLED = {
     **dict.fromkeys(("dp_min", "dp_max", *(f"dp_{one.lower()}" for one in SPREADS)), "-"),
 }  # fmt: skip
 _COUNTED_IF = {"dp_count_if", "dp_countif"}
-_ENDS = {"MIN": "0.01", "MAX": "0.99"}
 _NOT_RELEASED = "Such a value is one person's, so it is not released."
 _each = [f"{function.name} ({function.purpose})" for function in FUNCTIONS.values()]
 THE_FUNCTIONS = f"The functions are {', '.join(_each[:-1])} and {_each[-1]}."
@@ -135,7 +134,7 @@ def unknown_function(tokens: Sequence[Token], name: str) -> QueryError | None:
     near = near if near in SYSTEM_TABLES else near.upper()
     also = f" Did you mean {near}?" if near else ""
     message, hint = f"There is no function {found.text}.{also}", THE_FUNCTIONS
-    if q := _ENDS.get(found.upper.removeprefix("DP_")):
+    if q := ENDS.get(found.upper.removeprefix("DP_")):
         hint = f"{_NOT_RELEASED} DP_QUANTILE(…, {q}, …) is close to it. {hint}"
     if found.upper.removeprefix("DP_") in SPREADS:
         hint = OF_SPREADS
@@ -222,7 +221,7 @@ def _no_table_there(database: str, tokens: Sequence[Token]) -> QueryError | None
 
 def _in_dp(tokens: Sequence[Token]) -> QueryError | None:
     """The refusal of FROM dp($$ … $$) in a session, which takes the query itself."""
-    i = next((i for i, t in enumerate(tokens) if folded(t.name or "") == "dp"), None)
+    i = next((i for i, t in enumerate(tokens) if t.folded == "dp"), None)
     if i is None:
         return None
     body = token_at(tokens, i + 2)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from dp_sql.errors import ParseError
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import Token, folded, matching, split, text_of, token_at, tokenize
+from dp_sql.sql.tokens import Token, matching, split, text_of, token_at, tokenize
 
 Given = dict[str, str]  # the named arguments of a call, and its positional numbers, as written
 
@@ -62,7 +62,8 @@ def _sentences(came: Given) -> list[str]:
     bounds = tuple(name for name in ("lower", "upper") if name in came)
     if bounds:
         replaced.insert(bool("epsilon" in came), _BOUNDS[bounds])
-    sets = [name for name in ("domain", "groups") if name in came and _is_list(came[name])]
+    sets = [n for n in ("domain", "groups") if came.get(n, "").startswith(("[", "(", "range"))]
+    sets = [name for name in sets if "observed" not in came[name]]
     replaced += [f"{name} (your own public values)" for name in sets]
     found = []
     if replaced:
@@ -75,10 +76,6 @@ def _sentences(came: Given) -> list[str]:
         unit = came["privacy_unit"]
         found.append(f"{unit} is a guess: check that it identifies the person of each row.")
     return found
-
-
-def _is_list(value: str) -> bool:
-    return value.startswith(("[", "(", "range")) and "observed" not in value
 
 
 def _calls(text: str) -> list[Given]:
@@ -99,7 +96,7 @@ def _calls(text: str) -> list[Given]:
 
 
 def _add(given: Given, part: Sequence[Token], position: str, known: Collection[str]) -> None:
-    name, mark = folded(part[0].name or "") if part else "", token_at(part, 1)
+    name, mark = token_at(part, 0).folded, token_at(part, 1)
     if mark.is_symbol(":=", "=>") and name in known:
         given[name] = text_of(part[2:])
     elif position in {"k", "q"}:

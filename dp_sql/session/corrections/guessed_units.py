@@ -14,7 +14,7 @@ from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.policy.owners_catalogue import Listed
 from dp_sql.policy.template import Proposal, proposals, speaks_of_people
 from dp_sql.sql.formatting import shown_name
-from dp_sql.sql.tokens import Token, folded, put, text_of, token_at, tokenize
+from dp_sql.sql.tokens import Token, folded, put, token_at, tokenize
 
 _EXAMPLE = "user_id"  # what the refusal of a call without a privacy unit fills in
 
@@ -46,10 +46,9 @@ def _guessed(
         if way.to is not None and not found:
             found += _joined(tokens, units, table, way.column, way.to, known)
     leads = {folded(way.column) for _, way in ways if way.to is not None}
-    if {folded(unit.name or "") for unit in units} == {_EXAMPLE}:
+    if {unit.folded for unit in units} == {_EXAMPLE}:
         return found or [candidate]
-    is_named = all(speaks_of_people(u.name or "") and folded(u.name or "") not in leads
-                   for u in units)  # fmt: skip
+    is_named = all(speaks_of_people(u.folded) and u.folded not in leads for u in units)
     return [candidate] if is_named or candidate in found else []
 
 
@@ -58,7 +57,7 @@ def _units(tokens: Sequence[Token]) -> list[Token]:
     return [
         token_at(tokens, i + 2)
         for i, (name, sign) in enumerate(pairwise(tokens))
-        if folded(name.name or "") == "privacy_unit" and sign.is_symbol(":=", "=>")
+        if name.folded == "privacy_unit" and sign.is_symbol(":=", "=>")
     ]
 
 
@@ -82,25 +81,18 @@ def _joined(
     ways = known[other].ways if other in known else ()
     if not ways or ways[0].to is not None:
         return []
-    i = next(
-        (i for i, (word, name) in enumerate(pairwise(tokens))
-         if word.upper == "FROM" and folded(name.name or "") == folded(table.parts[-1])), None,
-    )  # fmt: skip
-    if i is None:
+    name = folded(table.parts[-1])
+    behind_from = (i for i in range(1, len(tokens)) if tokens[i - 1].upper == "FROM")
+    if (i := next((i for i in behind_from if tokens[i].folded == name), None)) is None:
         return []
-    following = token_at(tokens, i + 2)
-    if following.is_symbol(".", ",") or (
-        following.name is not None and following.upper not in _AFTER_FROM
-    ):
+    after = token_at(tokens, i + 1)
+    if after.is_symbol(".", ",") or (after.name is not None and after.upper not in _AFTER_FROM):
         return []
     here, there = (shown_name(one.parts[-1]) for one in (table, other))
     same = folded(column) == folded(key)
-    condition = f"USING ({shown_name(column)})" if same else (
-        f"ON {here}.{shown_name(column)} = {there}.{shown_name(key)}"
-    )  # fmt: skip
-    joined = put(
-        tokens[i + 1 : i + 2], f"{text_of(tokens[i + 1 : i + 2])} JOIN {there} {condition}"
-    )
+    condition = f"ON {here}.{shown_name(column)} = {there}.{shown_name(key)}"
+    condition = f"USING ({shown_name(column)})" if same else condition
+    joined = put([tokens[i]], f"{tokens[i].text} JOIN {there} {condition}")
     return [_with_unit(_units(tokenize(joined)), ways[0].column)]
 
 

@@ -91,6 +91,15 @@ class _Words(NamedTuple):
     changes: Mapping[str, int]
     nothing_compared: int
 
+    def of(self, *regions: str) -> set[str]:
+        """The words of some parts together."""
+        return set().union(*(self.by_region.get(region, ()) for region in regions))
+
+
+# Where the words of a part may go: of count(*) FILTER (WHERE …), into a CASE in the call; of
+# ON x.a = y.a, into USING (a).
+_MOVED = {"call": ("condition", "list"), "condition": ("using",), "using": ("condition",)}
+
 
 def kept(before: str, after: str) -> Kept:
     """What a correction keeps of a statement's question."""
@@ -105,28 +114,21 @@ def kept(before: str, after: str) -> Kept:
     gone = {word for word in old.qualified if word in old.aliases} - new.qualified
     if gone:  # a column of another relation is meant
         return Kept.LOST
-    found = min(_of_aggregates(old, new), _of_keywords(old, new))
-    found = min(found, Kept.OTHER if isinstance(after, Narrowed) else Kept.SAME)
+    is_other = isinstance(after, Narrowed) or old.changes != new.changes
+    found = min(_of_aggregates(old, new), Kept.OTHER if is_other else Kept.SAME)
     for region, words in old.by_region.items():
-        inside = new.by_region.get(region, set())
+        inside = new.of(region, *_MOVED.get(region, ()))
         if region in {"list", "order", "source"}:
-            inside = inside | new.given
-        if region == "call":  # count(*) FILTER (WHERE …) is a CASE in the call
-            inside = (
-                inside | new.by_region.get("condition", set()) | new.by_region.get("list", set())
-            )
-        if region in {"condition", "using"}:  # JOIN … USING (a) for ON x.a = y.a
-            inside = inside | new.by_region.get("using", set())
-            inside = inside | new.by_region.get("condition", set())
-        missing = {w for w in words - inside if not _is_mistyped(w, inside, old)}
+            inside |= new.given
+        # What is another word, nearly, is mistyped, unless it names something of the statement's.
+        missing = {w for w in words - inside if w in old.aliases or not guessed(w, [*inside])}
         if missing and region not in {"list", "order"}:
             return Kept.LOST
         unlike = any(not guessed(w, [*inside], _ALIKE) for w in words - inside)
         found = min(found, Kept.OTHER if unlike else Kept.SAME)
     for region in ("condition", "group"):
-        known = old.given if region == "group" else old.by_region.get(region, set())
-        known = known | old.by_region.get("call", set()) | old.by_region.get("using", set())
-        added = new.by_region.get(region, set()) - known - new.aliases
+        known = (old.given if region == "group" else old.of(region)) | old.of("call", "using")
+        added = new.of(region) - known - new.aliases
         added = {w for w in added if not guessed(w, [*old.given - new.given])}
         found = min(found, Kept.OTHER if added else Kept.SAME)
     return found
@@ -143,16 +145,6 @@ def _of_aggregates(old: _Words, new: _Words) -> Kept:
     if added and not any(w.startswith("dp_") for w in old.called):  # DP_TOP for DP_TOPK
         return Kept.OTHER
     return Kept.SAME
-
-
-def _of_keywords(old: _Words, new: _Words) -> Kept:
-    words = old.changes.keys() | new.changes.keys()
-    return Kept.SAME if all(old.changes.get(w) == new.changes.get(w) for w in words) else Kept.OTHER
-
-
-def _is_mistyped(word: str, inside: set[str], old: _Words) -> bool:
-    """Whether a word that is gone is another, nearly, and names nothing of the statement's own."""
-    return word not in old.aliases and bool(guessed(word, [*inside]))
 
 
 @lru_cache(64)
@@ -234,7 +226,7 @@ def _regions(tokens: Sequence[Token]) -> Iterator[str]:
         if token.is_symbol("("):
             yield region
             around.append(region)
-            name = folded(before.name or "")
+            name = before.folded
             if (name in _ASKS or name.startswith("dp_")) and before.upper not in _NO_NAMES:
                 region = "call" if region in {"list", "call", "order", "condition"} else region
             if before.upper == "FILTER":  # WHERE may be left out in it
@@ -271,7 +263,7 @@ def _in_arguments(tokens: Sequence[Token]) -> set[int]:
     for opening, closing in _spans_of_calls(tokens):
         for n, (start, stop) in enumerate(split(tokens, opening + 1, closing)):
             first, sign = token_at(tokens, start), token_at(tokens, start + 1)
-            name = folded(first.name or "")
+            name = first.folded
             is_named = sign.is_symbol(":=", "=>", ":") or (
                 n > 0 and (name in _NAMED or bool(guessed(name, _NAMED)))
             )
@@ -284,7 +276,7 @@ def _spans_of_calls(tokens: Sequence[Token]) -> list[tuple[int, int]]:
     """The brackets of the calls whose names begin with dp_."""
     found = []
     for i, (name, bracket) in enumerate(pairwise(tokens)):
-        if bracket.is_symbol("(") and folded(name.name or "").startswith("dp_"):
+        if bracket.is_symbol("(") and name.folded.startswith("dp_"):
             try:
                 found.append((i + 1, matching(tokens, i + 1)))
             except ParseError:
@@ -295,7 +287,7 @@ def _spans_of_calls(tokens: Sequence[Token]) -> list[tuple[int, int]]:
 def aggregates_answers(text: str) -> bool:
     """Whether DuckDB's own aggregates are computed over the answers of a subquery."""
     tokens = tokenize(text)
-    names = [folded(a.name or "") if b.is_symbol("(") else "" for a, b in pairwise(tokens)]
+    names = [a.folded if b.is_symbol("(") else "" for a, b in pairwise(tokens)]
     calls = [queries_around(tokens, i)[0] for i, name in enumerate(names) if name[:3] == "dp_"]
     own = [queries_around(tokens, i)[0] for i, name in enumerate(names)
            if name in {*_ASKS, *_NEAR} and name[:3] != "dp_"]  # fmt: skip

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from dp_sql.errors import ArgumentError, NotPrivate, NotSupported, QueryError
 from dp_sql.privacy.refusals import PER_PERSON
-from dp_sql.session.corrections.duckdb_errors import THE_FUNCTIONS
+from dp_sql.session.corrections.duckdb_errors import THE_FUNCTIONS, without_lists
 from dp_sql.session.corrections.examples import OF_GROUPS, examples, left_out
 from dp_sql.session.corrections.same_question import Kept, aggregates_answers, kept
 
@@ -82,17 +82,8 @@ def _conditions(wrong: Exception) -> tuple[str, ...]:
     )
 
 
-def propose(
-    error: QueryError,
-    before: str,
-    attempt: Attempt,
-    hint: Callable[[str | None], str],
-    expand: Expand | None = None,
-) -> bool:
-    """Add to an error the statement that works instead, if one is known; returns whether it is.
-
-    hint: an error's own hint as it is shown beside a statement.
-    """
+def propose(error: QueryError, before: str, attempt: Attempt, expand: Expand | None = None) -> bool:
+    """Add to an error the statement that works instead, if one is known; returns whether it is."""
     reasons: list[str] = []
 
     def watched(text: str) -> Exception | None:
@@ -115,7 +106,7 @@ def propose(
         return False  # an average over example groups is none over those of the question
     error.suggestion, error.asks_other = found.text, found.kept is Kept.OTHER
     dropped = " and ".join(left_out(before, found.text))
-    own = hint(error.hint)
+    own = without_lists(error.hint)
     if _PUBLIC in said:  # it says so, too
         own = " ".join(one for one in re.split(r"(?<=\.) ", own) if not one.endswith(f"{_PUBLIC}."))
     notes = [own, *found.notes, said]
