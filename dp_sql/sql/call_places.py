@@ -100,17 +100,19 @@ def repeated(
     return next((place for place in places if written(place) == written(index)), None)
 
 
-def _condition(tokens: Sequence[Token], at: int, close: int) -> str:
-    """What FILTER (…) at a place keeps; WHERE may be left out in it."""
-    return text_of(tokens[at + 2 + (token_at(tokens, at + 2).upper == "WHERE") : close])
+def _filter(tokens: Sequence[Token], at: int) -> tuple[str, int]:
+    """What FILTER (…) at a place keeps, where WHERE may be left out; and its last token."""
+    if not token_at(tokens, at + 1).is_symbol("("):
+        return "", at
+    close = matching(tokens, at + 1)
+    return text_of(tokens[at + 2 + (token_at(tokens, at + 2).upper == "WHERE") : close]), close
 
 
 def _with_where(tokens: Sequence[Token], at: int, select: SelectText) -> list[str]:
     """The statement whose FILTER (WHERE …) at a place is in its WHERE clause instead."""
-    close = matching(tokens, at + 1) if token_at(tokens, at + 1).is_symbol("(") else at
-    source, where = select.clause("FROM"), select.clause("WHERE")
-    last = where or source
-    condition = _condition(tokens, at, close)
+    condition, close = _filter(tokens, at)
+    where = select.clause("WHERE")
+    last = where or select.clause("FROM")
     if last is None or not condition or last.start < at:
         return []
     text, end = tokens[0].source, tokens[last.stop - 1].end
@@ -135,8 +137,7 @@ def _listed(tokens: Sequence[Token], index: int, select: SelectText) -> list[str
 
 def _with_case(tokens: Sequence[Token], index: int, at: int) -> list[str]:
     """The statement with a CASE in the item of a call in place of its FILTER (WHERE …)."""
-    close = matching(tokens, at + 1) if token_at(tokens, at + 1).is_symbol("(") else at
-    condition = _condition(tokens, at, close)
+    condition, close = _filter(tokens, at)
     if not condition:
         return []
     first, stop = split(tokens, index + 2, at - 1)[0]

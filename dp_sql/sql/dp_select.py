@@ -88,11 +88,10 @@ class DpSelect(NamedTuple):
         """The expressions of the list by their aliases, folded; None: it has a DP call."""
         found: dict[str, str | None] = {}
         for item in self.items:
-            tokens = self.between(item)
-            (start, stop), name = without_alias(tokens, (0, len(tokens)))
+            expression, name = self.named(item)
             if name is not None:
                 is_answer = any(item[0] <= call.start < item[1] for call in self.calls)
-                found.setdefault(folded(name), None if is_answer else text_of(tokens[start:stop]))
+                found.setdefault(folded(name), None if is_answer else text_of(expression))
         return found
 
     @property
@@ -113,6 +112,12 @@ class DpSelect(NamedTuple):
         """The tokens in a span of the text."""
         first, last = (bisect_left(self.tokens, at, key=lambda token: token.start) for at in span)
         return self.tokens[first:last]
+
+    def named(self, item: Span) -> tuple[Sequence[Token], str | None]:
+        """The expression of an item of the list, and its alias."""
+        tokens = self.between(item)
+        (start, stop), name = without_alias(tokens, (0, len(tokens)))
+        return tokens[start:stop], name
 
     def beside_calls(self, span: Span) -> list[Token]:
         """The tokens in a span of the text, outside the DP calls."""
@@ -318,15 +323,13 @@ def _check_groups(
     for call in finding:
         _check_finding(call, finding[0], calls, grouped)
     for place, call in zip(places, calls, strict=True):
-        message = None
+        message, hint = "", "Add GROUP BY, or leave these arguments out."
         if len(written) > 1:
             message = "All DP calls of one SELECT must have the same groups."
+            hint = "Write groups in one of the calls, or the same in all."
         if not grouped and (call.groups is not None or call.max_groups_contributed is not None):
             message = "groups and max_groups_contributed need a GROUP BY clause."
-        if message is not None:
-            hint = "Add GROUP BY, or leave these arguments out."
-            if len(written) > 1:
-                hint = "Write groups in one of the calls, or the same in all."
+        if message:
             instead = [put([last], f"{last.text} GROUP BY ALL")] if last and not grouped else []
             raise tokens[place].error(NotSupported, message, hint, instead)
 

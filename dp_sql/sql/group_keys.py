@@ -14,6 +14,7 @@ from dp_sql.sql.tokens import (
     Token,
     dotted_names,
     folded,
+    left_out,
     matching,
     put,
     split,
@@ -189,15 +190,12 @@ def _without_constant(tokens: Sequence[Token], part: TokenSpan, item: TokenSpan)
 
     An alias may be a column of the source, too, and then means that.
     """
+    start, stop = part
     is_literal = item[1] - item[0] == 1 and tokens[item[0]].kind in {"number", "string"}
-    first, last = part[0], part[1] - 1
-    if not is_literal or tokens[first].kind != "number" or part[0] <= item[0] < part[1]:
+    if not is_literal or tokens[start].kind != "number" or start <= item[0] < stop:
         return []
-    if token_at(tokens, last + 1).is_symbol(","):
-        return [Restated(put(tokens[first : last + 2], ""))]
-    if tokens[first - 1].is_symbol(","):
-        return [Restated(put(tokens[first - 1 : last + 1], ""))]
-    return []
+    has_others = tokens[start - 1].is_symbol(",") or token_at(tokens, stop).is_symbol(",")
+    return [Restated(left_out(tokens, start, stop))] if has_others else []
 
 
 def _without_brackets(tokens: Sequence[Token], part: TokenSpan) -> TokenSpan:

@@ -14,7 +14,6 @@ from dp_sql.errors import NotSupported, QueryError
 from dp_sql.sql.clauses import Span, enclosing_select
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
-from dp_sql.sql.group_keys import without_alias
 from dp_sql.sql.restated import Narrowed, Restated
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.statement import Statement
@@ -192,7 +191,10 @@ def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
     So are items that name one of these. ORDER BY and LIMIT stay behind the outer SELECT.
     """
     text, items = select.text, select.items
-    names, moved = {item: _name(select.between(item)) for item in items}, [*computed]
+    parts = {item: select.named(item) for item in items}
+    # What an item is called: by its alias, or as a column; nothing if DuckDB would name it.
+    names = {i: name or (dotted_names(own) or ("",))[-1] for i, (own, name) in parts.items()}
+    moved = [*computed]
     for item in items:  # an item may name those before it
         words = {token.folded for token in select.beside_calls(item)}
         if item not in moved and words & {folded(names[one]) for one in moved} - {""}:
@@ -206,7 +208,7 @@ def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
     if not (is_first or all(names[item] for item in kept)) or not (kept or len(moved) == 1):
         return []
     named = {item: shown_name(names[item]) for item in kept if names[item]}
-    known = {_without_name(select, item): name for item, name in named.items()}
+    known = {text_of(parts[item][0]): name for item, name in named.items()}
     wanted = dict.fromkeys(text[slice(*call.span)] for call in calls)
     new = [call for call in wanted if call not in known]
     known |= {call: f"answer_{n}" if n else "answer" for n, call in enumerate(new)}
@@ -228,16 +230,3 @@ def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
     start, stop = min(a for a, _ in spans), max(b for _, b in spans)
     within = f"{text[start : items[0][0]]}{', '.join(inner)}{text[items[-1][1] : stop]}"
     return [f"{text[:start]}SELECT {', '.join(outer)} FROM ({within}){text[stop:]}"]
-
-
-def _without_name(select: DpSelect, item: Span) -> str:
-    """The text of an item of the list without its alias."""
-    tokens = select.between(item)
-    (first, last), _ = without_alias(tokens, (0, len(tokens)))
-    return text_of(tokens[first:last])
-
-
-def _name(item: Sequence[Token]) -> str:
-    """What an item is called: by its alias, or as a column; nothing if DuckDB would name it."""
-    _, alias = without_alias(item, (0, len(item)))
-    return alias or (dotted_names(item) or ("",))[-1]

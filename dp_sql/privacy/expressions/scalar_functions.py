@@ -33,6 +33,7 @@ class Scalar(NamedTuple):
 _PASS, _FIND = "one pass over the string", "one search for a fixed string"
 _RE2 = "RE2 is linear; the pattern is limited, and compiled before the query"
 _LONG = "the length of the result is limited"
+_LIST = "one pass over the list, of strings or of integers"
 _JSON, _SECONDS = "the JSON is valid", "the difference fits, even in seconds"
 _CALENDAR = "its dates are far from the ends of the calendar"
 
@@ -69,21 +70,14 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "regexp_matches": Scalar(("string", "pattern"), "BOOLEAN", _RE2),
     "regexp_full_match": Scalar(("string", "pattern"), "BOOLEAN", _RE2),
     "regexp_extract": Scalar(("string", "pattern", "group"), "VARCHAR", _RE2),
-    "list_contains": Scalar(
-        ("list", "element"), "BOOLEAN", "one pass over the list, of strings or of integers"
-    ),
+    "list_contains": Scalar(("list", "element"), "BOOLEAN", _LIST),
     "= ANY": Scalar(
-        ("list", "element"), "BOOLEAN", "one pass over the list, of strings or of integers",
+        ("list", "element"), "BOOLEAN", _LIST,
         "(CASE WHEN {0} IS NULL THEN FALSE WHEN system.main.list_contains({0}, {1}) THEN TRUE "
         "WHEN system.main.list_aggregate({0}, 'count') = system.main.len({0}) THEN FALSE END)",
     ),
-    "list_count": Scalar(
-        ("list",), "BIGINT", "one pass over the list, of strings or of integers",
-        "system.main.list_aggregate({0}, 'count')",
-    ),
-    "list_position": Scalar(
-        ("list", "element"), "INTEGER", "one pass over the list, of strings or of integers"
-    ),
+    "list_count": Scalar(("list",), "BIGINT", _LIST, "system.main.list_aggregate({0}, 'count')"),
+    "list_position": Scalar(("list", "element"), "INTEGER", _LIST),
     "regexp_replace": Scalar(
         ("string", "pattern", "characters"), "VARCHAR", "RE2 is linear, and one match is replaced"
     ),
@@ -104,12 +98,8 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "isnan": Scalar(("double",), "BOOLEAN", "one comparison"),
     "isinf": Scalar(("double",), "BOOLEAN", "one comparison"),
     "isfinite": Scalar(("double",), "BOOLEAN", "one comparison"),
-    "->>": Scalar(
-        ("json", "path"), "VARCHAR", _JSON, "system.main.json_extract_string({0}, {1})"
-    ),
-    "->": Scalar(
-        ("json", "path"), "JSON", _JSON, "system.main.json_extract({0}, {1})"
-    ),
+    "->>": Scalar(("json", "path"), "VARCHAR", _JSON, "system.main.json_extract_string({0}, {1})"),
+    "->": Scalar(("json", "path"), "JSON", _JSON, "system.main.json_extract({0}, {1})"),
     "json_keys": Scalar(("json",), "VARCHAR[]", _JSON),
     "json_array_length": Scalar(("json",), "UBIGINT", _JSON),
     "json_type": Scalar(("json",), "VARCHAR", _JSON),

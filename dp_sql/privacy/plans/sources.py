@@ -42,7 +42,6 @@ from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.grid import in_seconds
-from dp_sql.sql.group_keys import without_alias
 from dp_sql.sql.other_forms import field_of_json, other_forms
 from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion, Restated
@@ -302,11 +301,10 @@ def _written_as(select: DpSelect, key: Reference, cast: str) -> set[Edit]:
     for span in [*select.items, *(select.clauses[word] for word in clauses)]:
         found |= {(*place, cast) for place, one in select.key_places(span) if one == key}
     for item in () if key.is_expression else select.items:
-        tokens = select.between(item)
-        (first, last), name = without_alias(tokens, (0, len(tokens)))
-        if text_of(tokens[first:last]) == key.text:
+        tokens, name = select.named(item)
+        if text_of(tokens) == key.text:
             named = cast if name else f"{cast} AS {shown_name(key.parts[-1])}"
-            found.add((tokens[first].start, tokens[last - 1].end, named))
+            found.add((tokens[0].start, tokens[-1].end, named))
     return found
 
 

@@ -8,7 +8,6 @@ series may be computed from literals and the time of the statement.
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -41,13 +40,6 @@ _LITERALS = (
     "Literals are strings, plain numbers, TRUE, FALSE and NULL, and casts such as "
     "DATE '2026-01-31'."
 )
-
-
-class Series(NamedTuple):
-    """A call of range or generate_series: its name, and its values as literals."""
-
-    name: str
-    values: list[str]
 
 
 def literal_sql(node: Node) -> str | None:
@@ -84,13 +76,11 @@ def constant_rows(node: Node, schema: Schema, now: Now) -> Rows | None:
             rows, names = [[one] for one in listed.expressions], ["unnest"]
         case exp.Table() if (series := _series(node.this, schema, now)) is not None:
             only(node, {"this", "alias", "joins"})
-            return _rows(node, [[one] for one in series.values], [series.name], schema)
+            return _rows(node, series[1], [series[0]], schema)
         case exp.Select() if (found := _cast_series(node)) is not None and (
             series := _series(found[0], schema, now, found[1])
         ) is not None:
-            return _rows(
-                node, [[one] for one in series.values], [column_name(node.expressions[0])], schema
-            )
+            return _rows(node, series[1], [column_name(node.expressions[0])], schema)
         case exp.Select() if parts_of(node) == {"expressions"}:
             items = [one.unalias() for one in node.expressions]
             names = [column_name(one) for one in node.expressions]
@@ -99,7 +89,7 @@ def constant_rows(node: Node, schema: Schema, now: Now) -> Rows | None:
                 only(items[0], {"this"})
                 inner = items[0].this
                 if len(items) == 1 and (series := _series(inner, schema, now)) is not None:
-                    return _rows(node, [[one] for one in series.values], names, schema)
+                    return _rows(node, series[1], names, schema)
                 is_list = len(items) == 1 and isinstance(inner, exp.Array)
                 rows = [[one] for one in inner.expressions] if is_list else []
             if not rows or None in map(_constant, chain(*rows)):
@@ -157,8 +147,12 @@ def _cast_series(tree: exp.Select) -> tuple[Node, str] | None:
     return (table.this, kind) if is_plain else None
 
 
-def _series(node: Node, schema: Schema, now: Now, kind: str = "") -> Series | None:
+def _series(
+    node: Node, schema: Schema, now: Now, kind: str = ""
+) -> tuple[str, list[tuple[str]]] | None:
     """A call of range or generate_series of constants, cast to a kind; None for anything else.
+
+    Returns its name, and its rows as literals.
 
     Raises Refused where an interval has more than one unit, and Unbound where there is no value,
     where there are too many, or where DuckDB cannot list them.
@@ -180,8 +174,8 @@ def _series(node: Node, schema: Schema, now: Now, kind: str = "") -> Series | No
     if of == "TIMESTAMP" and all(str(one).endswith(_MIDNIGHT) for one in values):
         # Whole days: DATEs, which also equal timestamps.
         of, values = "DATE", [str(one).removesuffix(_MIDNIGHT) for one in values]
-    casts = [f"CAST({literal(str(one))} AS {of})" for one in values if one is not None]
-    return Series(name, casts)
+    casts = [(f"CAST({literal(str(one))} AS {of})",) for one in values if one is not None]
+    return name, casts
 
 
 def _arguments(node: Node, schema: Schema, now: Now) -> tuple[str, list[str]] | None:

@@ -3,40 +3,36 @@
 Under a policy alone: what an owner does not declare as people's may still be one person's.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.literals import whole_number
 from dp_sql.privacy.expressions.unsupported import is_aggregate
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
-from dp_sql.privacy.relations.from_clause import Rows, only
+from dp_sql.privacy.relations.from_clause import Rows, only, ordering
 from dp_sql.privacy.relations.tree import Table
-from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of
 from dp_sql.sql.tokens import folded
 
+if TYPE_CHECKING:
+    from dp_sql.privacy.relations.source_compiler import Compiler
 
-def first_rows(
-    tree: exp.Select,
-    query: Callable[[Node], Rows],
-    computed: Callable[[Rows], Written],
-    schema: Schema,
-    *,
-    trusted: bool,
-) -> Rows:
+
+def first_rows(tree: exp.Select, compiler: Compiler) -> Rows:
     """The first rows of a SELECT over public tables, as a table of their own."""
     plain = tree.copy()
     plain.meta["sql"] = parsed_text(tree)
     for part in ("order", "limit", "offset"):
         plain.set(part, None)
-    rows = query(plain)
+    rows = compiler.query(plain)
     at = tree.args.get("limit") or tree.args["offset"]
     if rows.private:
         only(tree, tree.args.keys() - {"limit", "offset"})
-    if trusted:
+    if compiler.tables.trusted:
         why = "LIMIT is not supported in a source, as rows that are not declared may be people's"
         hint = "If they are public, store them first, CREATE TABLE … AS …, and read that table."
         raise refuse(at, why, hint)
@@ -46,18 +42,18 @@ def first_rows(
     numbers = " ".join(_number(tree, part) for part in ("limit", "offset") if tree.args.get(part))
     ways, n_columns = [], len(rows.values)
     for one in tree.args["order"].expressions:
-        only(one, {"this", "desc", "nulls_first"})
+        way = ordering(one)
         place = _place(one.this, plain, rows)
         if place is None:
             plain.append("expressions", one.this.copy())
             place = n_columns + len(plain.expressions) - len(tree.expressions) - 1
-        nulls = "FIRST" if one.args.get("nulls_first") else "LAST"
-        ways.append(f"c{place} {'DESC' if one.args.get('desc') else 'ASC'} NULLS {nulls}")
-    found = computed(query(plain))
+        ways.append(f"c{place} {way}")
+    found = compiler.computed(compiler.query(plain))
     columns = tuple(f"c{i}" for i in range(n_columns))
     ordered = f"({found.sql}) AS __dp_ordered ORDER BY {', '.join(ways)} {numbers}"
     sql = f"SELECT {', '.join(columns)} FROM {ordered}"
-    ((name,), types) = schema.public_rows(sql, found.tables)[1], tuple(v.type for v in rows.values)
+    _, (name,) = compiler.tables.schema.public_rows(sql, found.tables)
+    types = tuple(value.type for value in rows.values)
     values = tuple(
         Value(column, value.type, collation=value.collation)
         for column, value in zip(columns, rows.values, strict=True)

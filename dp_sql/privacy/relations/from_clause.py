@@ -273,6 +273,13 @@ def only(node: Node, allowed: Collection[str]) -> None:
             )
 
 
+def ordering(node: Node) -> str:
+    """The way of a part of ORDER BY, written out: DESC NULLS LAST."""
+    only(node, {"this", "desc", "nulls_first"})
+    nulls = "FIRST" if node.args.get("nulls_first") else "LAST"
+    return f"{'DESC' if node.args.get('desc') else 'ASC'} NULLS {nulls}"
+
+
 def list_value(node: Node, scope: Scope) -> Value:
     """Compile a list that unnest makes rows of, or take it as the owner wrote it."""
     value = row_wise(node, scope)

@@ -15,7 +15,7 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.privacy.relations.as_written import span
-from dp_sql.privacy.relations.from_clause import From, FromPart, Rows, conditions, only
+from dp_sql.privacy.relations.from_clause import From, FromPart, Rows, conditions, only, ordering
 from dp_sql.privacy.relations.person_groups import total_type
 from dp_sql.privacy.relations.tree import WindowFunction, Windows
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
@@ -188,9 +188,7 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
         raise refuse(node, why, _EXAMPLE)
     order = []
     for one in node.args["order"].expressions if node.args.get("order") is not None else []:
-        only(one, {"this", "desc", "nulls_first"})
-        nulls = "FIRST" if one.args.get("nulls_first") else "LAST"
-        way = f"{'DESC' if one.args.get('desc') else 'ASC'} NULLS {nulls}"
+        way = ordering(one)
         order.append((place(scope.compiled(one.this), one), way))
     called = node.this
     if not isinstance(called, exp.Func):  # count(*) FILTER (…) OVER …

@@ -103,8 +103,7 @@ class Compiler:
                 case exp.Union():
                     return self._union(tree)
                 case exp.Select() if tree.args.get("limit") or tree.args.get("offset"):
-                    schema, trusted = self.tables.schema, self.tables.trusted
-                    return first_rows(tree, self.query, self.computed, schema, trusted=trusted)
+                    return first_rows(tree, self)
                 case exp.Select():
                     return self._select(tree)
         except RecursionError:
