@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import duckdb
 
-from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, ParseError, QueryError
+from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, QueryError
 from dp_sql.privacy.outer_sql import outer_sql
 from dp_sql.privacy.plans.plan import Released
 from dp_sql.privacy.private_sql.release_select import samples, stand_ins
-from dp_sql.session.corrections.corrector import Corrector
+from dp_sql.session.corrections.corrector import Correcting
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, SystemTableCall, casts
 from dp_sql.sql.tokens import Edit
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # imported where they are needed: a first answer waits for al
     from dp_sql.session.system_tables import SystemTable
 
 
-class Session(ABC):
+class Session(Correcting):
     """A connection that answers SQL with DP calls; `dp_sql.connect` opens one.
 
     One thread at a time may use it. For several threads, open a session for each.
@@ -49,7 +49,6 @@ class Session(ABC):
 
     # Where what only a DuckDB connection has is instead.
     _elsewhere = "Write SQL: session.sql(…), which also takes params."
-    _analyst: str | None = None  # whose session it is; None: the owner's
 
     def __init__(
         self, tickets: Tickets, number: int, ledger: Ledger | None, account: Account | None
@@ -183,7 +182,7 @@ class Session(ABC):
                     engine.finish(*self._released(statement, engine, None))
                 return run(*self._released(parsed[-1], engine, params)) if parsed else None
         except (QueryError, duckdb.Error) as error:
-            told = self._corrector(params, engine).corrected(error, text)
+            told = self._corrected(error, text, params, engine)
         raise told
 
     def _released(self, statement: Statement, engine: Engine, params: object) -> tuple[str, object]:
@@ -221,7 +220,6 @@ class Session(ABC):
                 raise
 
     def _check(self, text: str, params: object, engine: Engine) -> None:
-        """Raise what a statement would raise before anything is spent."""
         for statement in self._bound(self._parse(text, params) or [], params, engine)[0]:
             if self._without_release(statement, engine, params) is not None:
                 continue
@@ -261,7 +259,7 @@ class Session(ABC):
                             self._outer(one, found, left, engine)  # DuckDB's refusals
                         plans += found
             except (QueryError, duckdb.Error) as error:
-                told = self._corrector(params, engine).corrected(error, text)
+                told = self._corrected(error, text, params, engine)
                 raise told from None
             return self._cost(plans, engine)
 
@@ -305,34 +303,6 @@ class Session(ABC):
             return system_tables.ledger_table(events)
         return system_tables.spent_table(events)
 
-    def _corrector(self, params: object, engine: Engine) -> Corrector:
-        return Corrector(
-            self._analyst is not None, self._account,
-            lambda text: self._check(text, params, engine),
-            lambda statement: self._plan(statement, engine),
-            self._syntax_error, self._explained_error,
-            lambda error, text: self._reworded(error, text, engine),
-            lambda text: self._expanded(text, engine),
-        )  # fmt: skip
-
-    def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
-        """DuckDB's error about a statement in other words, if they are known."""
-        from dp_sql.session.corrections.duckdb_errors import explained
-
-        return explained(error, statement, [])
-
-    def _reworded(self, error: QueryError, text: str, engine: Engine) -> QueryError:
-        """An error as this kind of session says it."""
-        return error
-
-    def _expanded(self, text: str, engine: Engine) -> Callable[[str], Sequence[str]] | None:
-        """What to try in place of a correction: an owner's, with columns that may be the person."""
-        if self._analyst is not None:
-            return None
-        from dp_sql.session.corrections.guessed_units import with_guessed_units
-
-        return with_guessed_units(text, engine.connection)
-
     # --- what differs ---
 
     @abstractmethod
@@ -356,14 +326,6 @@ class Session(ABC):
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
         """What DuckDB runs for a statement of a kind that makes no release; None: it may."""
-
-    @abstractmethod
-    def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
-        """A plan for each DP call, in the order of the text, or a refusal."""
-
-    @abstractmethod
-    def _syntax_error(self, text: str) -> ParseError | None:
-        """What DuckDB's parser says of a statement, if it may be asked and cannot read it."""
 
     @abstractmethod
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -19,64 +20,60 @@ from dp_sql.sql.tokens import called, folded, statements
 
 if TYPE_CHECKING:
     from dp_sql.budget.account import Account
+    from dp_sql.engines.duckdb.connection import Engine
     from dp_sql.sql.select_list import Functions
 
 
-@dataclass(frozen=True)
-class Corrector:
-    """What correcting asks of a session.
+class Correcting(ABC):
+    """A session, as far as it corrects statements; what it asks of the rest of it comes last."""
 
-    check: raises what a statement would raise before anything is spent. plan: a plan for each DP
-        call of a statement. syntax_error: what DuckDB's parser says, if it may be asked and cannot
-        read a statement. explained: DuckDB's error in other words, if they are known. reworded: an
-        error as this kind of session says it. expanded: from a statement, what to try in place of a
-        correction of it; None: the correction itself.
-    """
+    _analyst: str | None = None  # whose session it is; None: the owner's
+    _account: Account | None
 
-    under_policy: bool
-    account: Account | None
-    check: Callable[[str], None]
-    plan: Callable[[Statement], list[Plan]]
-    syntax_error: Callable[[str], ParseError | None]
-    explained: Callable[[duckdb.Error, Statement], QueryError | None]
-    reworded: Callable[[QueryError, str], QueryError]
-    expanded: Callable[[str], Callable[[str], Sequence[str]] | None]
-
-    def corrected(self, error: QueryError | duckdb.Error, text: str) -> Exception:
+    def _corrected(
+        self, error: QueryError | duckdb.Error, text: str, params: object, engine: Engine
+    ) -> Exception:
         """An error in the user's words, with a statement that works instead if one is known."""
         with contextlib.suppress(Exception):  # the first error says enough
-            if self.under_policy and len(text) > MAX_BYTES:
+            if self._analyst is not None and len(text) > MAX_BYTES:
                 return error  # what is too long to be read is not read to be corrected
             # Imported with the first error.
             from dp_sql.session.corrections.suggestions import propose
 
-            told = self._told(error, text)
+            attempt = partial(self._attempt, params=params, engine=engine)
+            told = self._told(error, text, engine)
             if isinstance(told, QueryError):
                 # Of an owner's several statements, some have run.
-                if told.instead and (self.under_policy or len(statements(text)) == 1):
-                    propose(told, text, self._attempt, self.expanded(text))
-                if not told.suggestion:
-                    told = self._unparsed(told, text) or told
+                if told.instead and (self._analyst is not None or len(statements(text)) == 1):
+                    propose(told, text, attempt, self._expanded(text, engine))
+                found = None if told.suggestion else self._unparsed(told, text)
+                if found is not None:
+                    propose(found, text, attempt, self._expanded(text, engine))
+                    return found
             return told
         return error
 
-    def _attempt(self, other: str) -> Exception | None:
+    def _attempt(self, other: str, params: object, engine: Engine) -> Exception | None:
         try:
-            self.check(other)
+            self._check(other, params, engine)
         except (QueryError, duckdb.Error) as wrong:
-            return self._told(wrong, other)
+            return self._told(wrong, other, engine)
         except DpSqlError as wrong:
             return wrong
         return None
 
-    def _with_largest(self, error: BudgetExceeded, text: str) -> QueryError:
+    def _one_statement(self, text: str) -> Statement:
+        (statement,) = parse(text, under_policy=self._analyst is not None)
+        return statement
+
+    def _with_largest(self, error: BudgetExceeded, text: str, engine: Engine) -> QueryError:
         """The same error under the first epsilon, and the statement with what still fits."""
         from dp_sql.session.corrections.duckdb_errors import rescaled
 
-        (statement,) = parse(text, under_policy=self.under_policy)
-        plans = self.plan(statement)
+        statement = self._one_statement(text)
+        plans = self._plan(statement, engine)
         asked = sum((loss_at(plan, Fraction(1)).epsilon for plan in plans), Fraction(0))
-        largest = self.account and self.account.largest(
+        largest = self._account and self._account.largest(
             lambda factor: [loss_at(plan, factor) for plan in plans]
         )
         place = statement.selects[0].calls[0].given["epsilon"].tokens[0].start
@@ -85,33 +82,62 @@ class Corrector:
     def _unparsed(self, error: QueryError, text: str) -> QueryError | None:
         """What DuckDB's parser says, where that is nearer to what is wrong than an error."""
         from dp_sql.session.corrections.duckdb_errors import is_balanced
-        from dp_sql.session.corrections.suggestions import propose
 
-        found = self.syntax_error(text) if is_balanced(text) else None
+        found = self._syntax_error(text) if is_balanced(text) else None
         is_general = isinstance(error, ParseError) or error.position is None
         if found is None or not (is_general or (found.position or 0) < (error.position or 0)):
             return None
-        propose(found, text, self._attempt, self.expanded(text))
         return found
 
-    def _told(self, error: QueryError | duckdb.Error, text: str) -> QueryError | duckdb.Error:
+    def _told(
+        self, error: QueryError | duckdb.Error, text: str, engine: Engine
+    ) -> QueryError | duckdb.Error:
         """DuckDB's error in words that name nothing of dp_sql's own."""
         told = error if isinstance(error, QueryError) else self._in_words(error, text)
         if isinstance(told, BudgetExceeded):
-            told = self._with_largest(told, text)
-        return self.reworded(told, text) if isinstance(told, QueryError) else told
+            told = self._with_largest(told, text, engine)
+        return self._reworded(told, text, engine) if isinstance(told, QueryError) else told
 
     def _in_words(self, error: duckdb.Error, text: str) -> QueryError | duckdb.Error:
         if not isinstance(text, str):
             return error
         if isinstance(error, duckdb.ParserException):
-            is_ours = self.under_policy or "__dp" in str(error)
-            return (self.syntax_error(text) if is_ours else None) or error
+            is_ours = self._analyst is not None or "__dp" in str(error)
+            return (self._syntax_error(text) if is_ours else None) or error
         try:
-            (statement,) = parse(text, under_policy=self.under_policy)
-            return self.explained(error, statement) or error
+            return self._explained_error(error, self._one_statement(text)) or error
         except (QueryError, ValueError):
             return error
+
+    @abstractmethod
+    def _check(self, text: str, params: object, engine: Engine) -> None:
+        """Raise what a statement would raise before anything is spent."""
+
+    @abstractmethod
+    def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
+        """A plan for each DP call, in the order of the text, or a refusal."""
+
+    @abstractmethod
+    def _syntax_error(self, text: str) -> ParseError | None:
+        """What DuckDB's parser says of a statement, if it may be asked and cannot read it."""
+
+    def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
+        """DuckDB's error about a statement in other words, if they are known."""
+        from dp_sql.session.corrections.duckdb_errors import explained
+
+        return explained(error, statement, [])
+
+    def _reworded(self, error: QueryError, text: str, engine: Engine) -> QueryError:
+        """An error as this kind of session says it."""
+        return error
+
+    def _expanded(self, text: str, engine: Engine) -> Callable[[str], Sequence[str]] | None:
+        """What to try in place of a correction: an owner's, with columns that may be the person."""
+        if self._analyst is not None:
+            return None
+        from dp_sql.session.corrections.guessed_units import with_guessed_units
+
+        return with_guessed_units(text, engine.connection)
 
 
 def refuse_unknown(statement: Statement, engine: Functions) -> None:
