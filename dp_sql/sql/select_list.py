@@ -34,10 +34,14 @@ _OTHER_SCOPES = (exp.Query, exp.Lambda, exp.Comprehension)
 
 
 class Functions(Protocol):
-    """What this file may ask of an engine."""
+    """What an engine says of functions."""
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """What each name may be as a function: scalar, aggregate, macro, table, pragma."""
+        """What each name may be as a function; names that are not functions are left out.
+
+        Kinds: "scalar" (a pure function of its arguments), "volatile", "aggregate", "macro", …
+        The user's functions that replace one of the engine's are always in the answer.
+        """
 
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """The same of the engine's own functions, from memory; macros are not looked at."""
@@ -191,24 +195,21 @@ def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
     So are items that name one of these. ORDER BY and LIMIT stay behind the outer SELECT.
     """
     text, items = select.text, select.items
-    parts = {item: select.named(item) for item in items}
-    # What an item is called: by its alias, or as a column; nothing if DuckDB would name it.
-    names = {i: name or (dotted_names(own) or ("",))[-1] for i, (own, name) in parts.items()}
-    moved = [*computed]
-    for item in items:  # an item may name those before it
-        words = {token.folded for token in select.beside_calls(item)}
-        if item not in moved and words & {folded(names[one]) for one in moved} - {""}:
-            moved.append(item)
-    kept = [item for item in items if item not in moved]
-    calls = [call for call in select.calls if any(a <= call.start < b for a, b in moved)]
-    is_first = kept == [*items[: len(kept)]]
     listed = text[select.clauses["SELECT"][0] : items[0][0]].upper()
     if "DISTINCT" in listed or select.repeats:
         return []
+    parts = {item: select.named(item) for item in items}
+    # What an item is called: by its alias, or as a column; nothing if DuckDB would name it.
+    names = {i: name or (dotted_names(own) or ("",))[-1] for i, (own, name) in parts.items()}
+    moved = _with_those_that_name(select, computed, names)
+    kept = [item for item in items if item not in moved]
+    is_first = kept == [*items[: len(kept)]]
     if not (is_first or all(names[item] for item in kept)) or not (kept or len(moved) == 1):
         return []
+    # What the subquery calls each expression: those that stay in it, and the calls of the others.
     named = {item: shown_name(names[item]) for item in kept if names[item]}
     known = {text_of(parts[item][0]): name for item, name in named.items()}
+    calls = [call for call in select.calls if any(a <= call.start < b for a, b in moved)]
     wanted = dict.fromkeys(text[slice(*call.span)] for call in calls)
     new = [call for call in wanted if call not in known]
     known |= {call: f"answer_{n}" if n else "answer" for n, call in enumerate(new)}
@@ -230,3 +231,15 @@ def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
     start, stop = min(a for a, _ in spans), max(b for _, b in spans)
     within = f"{text[start : items[0][0]]}{', '.join(inner)}{text[items[-1][1] : stop]}"
     return [f"{text[:start]}SELECT {', '.join(outer)} FROM ({within}){text[stop:]}"]
+
+
+def _with_those_that_name(
+    select: DpSelect, computed: Sequence[Span], names: Mapping[Span, str]
+) -> list[Span]:
+    """Items, and those that name one of them; an item may name those before it."""
+    moved = [*computed]
+    for item in select.items:
+        words = {token.folded for token in select.beside_calls(item)}
+        if item not in moved and words & {folded(names[one]) for one in moved} - {""}:
+            moved.append(item)
+    return moved

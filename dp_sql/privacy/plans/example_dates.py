@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
@@ -33,10 +34,12 @@ _PARTS_OF = {  # the words of parts of a time, the finest first
 _FINER = re.compile(  # parts of an hour, of which a series of hours has few
     r"minute|second|epoch|\btime\b|(?-i:%-?[MSfgnsXcT])", re.I
 )
+_MONTH = timedelta(32)  # a series of hours is not longer
 _NOW = (exp.CurrentDate, exp.CurrentTimestamp)
 _TRUNCATIONS = (exp.TimestampTrunc, exp.DateTrunc, exp.DateBin, exp.Year, exp.Extract, exp.Date)
 _PARTS = (exp.Column, exp.Identifier, exp.Cast, exp.DataType, exp.Paren, exp.Literal, exp.Var)
 _SIMPLE = (*_TRUNCATIONS, *_PARTS, exp.Interval)  # what a key may have whose bounds are known
+_SIGNS: Mapping[type, str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
 _Bound = datetime | str | None  # a literal, or SQL that is computed from the current date
 
 
@@ -68,13 +71,7 @@ def date_groups(key: str, kind: str, column: str, condition: str | None) -> Date
         if isinstance(low, datetime) and isinstance(high, datetime):
             return Dates(f"range({low.year}, {high.year + 1})", asked)
         return Dates("range(2020, 2027)", asked=False, bounded=False)
-    last, step = _UNITS[unit]
-    if low is None:
-        first, end, asked = _literal(_FIRST, unit), _literal(last, unit), False
-    else:
-        first = _written(low, unit)
-        end = "current_date" if high is None else _written(high, unit)
-    return Dates(f"(FROM generate_series({first}, {end}, INTERVAL {step}))", asked, low is not None)
+    return Dates(f"(FROM {_series(low, high, unit)})", asked, low is not None)
 
 
 def _computed(key: str, column: str, condition: str | None) -> Dates | None:
@@ -96,7 +93,7 @@ def _computed(key: str, column: str, condition: str | None) -> Dates | None:
         expression = f"{expression[:start]}d{cast}{expression[stop:]}"
     parts = ("hour", "day") if is_moved else _PARTS_OF
     unit = next((unit for unit in parts if re.search(_PARTS_OF[unit], expression, re.I)), "day")
-    last_one, step = _UNITS[unit]
+    step = None
     if found := re.search(r"interval\s+'?(\d+)'?\s*(second|minute|hour)s?", key, re.I):
         # An hour has whole steps, and those of more than an hour may begin at any.
         n = int(found[1]) if found[2].lower() != "hour" and 60 % max(int(found[1]), 1) == 0 else 1
@@ -104,21 +101,23 @@ def _computed(key: str, column: str, condition: str | None) -> Dates | None:
     elif column != "DATE" and _FINER.search(key):
         return None
     low, high = _bounds(names.pop(), column == "DATE", condition)
-    begin, end = _literal(_FIRST, unit), _literal(last_one, unit)
-    is_long = unit == "hour" and not (
-        isinstance(low, datetime) and isinstance(high, datetime) and high - low < timedelta(32)
-    )
-    bounded = low is not None and not is_long
-    if low is not None and not is_long:
-        begin, end = _written(low, unit), "current_date" if high is None else _written(high, unit)
-        if unit == "hour" and isinstance(high, datetime):
+    is_short = isinstance(low, datetime) and isinstance(high, datetime) and high - low < _MONTH
+    if unit == "hour" and not is_short:
+        low = None
+    written = f"(SELECT DISTINCT {expression} FROM {_series(low, high, unit, step)} AS t(d))"
+    is_asked = low is not None and high is not None and not is_moved
+    return Dates(written, is_asked, low is not None)
+
+
+def _series(low: _Bound, high: _Bound, unit: str, step: str | None = None) -> str:
+    """Moments between bounds, or of an example, at each unit or by a step within it."""
+    last, whole = _UNITS[unit]
+    first, end = _literal(_FIRST, unit), _literal(last, unit)
+    if low is not None:
+        first, end = _written(low, unit), "current_date" if high is None else _written(high, unit)
+        if step and unit == "hour" and isinstance(high, datetime):
             end = f"TIMESTAMP '{high:%Y-%m-%d %H:%M:%S}'"
-    series = f"generate_series({begin}, {end}, INTERVAL {step})"
-    return Dates(
-        f"(SELECT DISTINCT {expression} FROM {series} AS t(d))",
-        bounded and high is not None and not is_moved,
-        bounded,
-    )
+    return f"generate_series({first}, {end}, INTERVAL {step or whole})"
 
 
 def _written(bound: datetime | str, unit: str) -> str:
@@ -169,19 +168,14 @@ def _bounds(key: str, of_days: bool, condition: str | None) -> tuple[_Bound, _Bo
 
 def _comparisons(term: Node) -> list[tuple[Node, str, Node]]:
     """A comparison as its column, sign and bound, whichever is on the left; of BETWEEN two."""
-    signs: dict[type, tuple[str, str]] = {
-        exp.GT: (">", "<"),
-        exp.GTE: (">=", "<="),
-        exp.LT: ("<", ">"),
-        exp.LTE: ("<=", ">="),
-    }
     if isinstance(term, exp.Between):
         return [(term.this, ">=", term.args["low"]), (term.this, "<=", term.args["high"])]
     if isinstance(term, exp.EQ):
         return [(term.this, sign, term.expression) for sign in (">=", "<=")]
-    if type(term) not in signs:
+    sign = _SIGNS.get(type(term))
+    if sign is None:
         return []
-    sign, turned = signs[type(term)]
+    turned = sign.translate(str.maketrans("<>", "><"))
     return [(term.this, sign, term.expression), (term.expression, turned, term.this)]
 
 

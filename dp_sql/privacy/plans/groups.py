@@ -91,9 +91,8 @@ class PublicSets(ABC):
         assert source.person_type is not None  # both callers have refused a public source
         person = Column('"__dp_person"', source.person_type)
         for key, value in zip(source.select.keys, source.values, strict=False):
-            is_stated = source.select.groups is not None or source.select.delta is not None
-            if value.is_person and not is_stated and self.declared(value) is None:
-                raise source.select.refused(_OF_ONE.format(key.text), key.position, PER_PERSON)
+            if source.select.groups is None and source.select.delta is None:
+                self._refuse_person(value, key)
         is_open = bool(source.values) and not self.is_single
         finds, found = source.select.delta is not None, self._found_groups(reads, n_sources)
         for rows, shared in zip(reads, shares, strict=True):
@@ -101,10 +100,8 @@ class PublicSets(ABC):
             needs_cap = is_open and not finds and call.parameters.vector() is None
             if needs_cap and call.max_groups_contributed is None:
                 call = replace(call, max_groups_contributed=source.select.cap)
-            is_stated = call.domain is not None or not call.takes_domain
-            if rows.item.is_person and not is_stated and self.declared(rows.item) is None:
-                item = call.item
-                raise source.select.refused(_OF_ONE.format(item.text), item.position, PER_PERSON)
+            if call.takes_domain and call.domain is None:
+                self._refuse_person(rows.item, call.item)
             try:
                 self.refuse_missing(call, rows.item, needs_cap)
             except ArgumentError as refusal:
@@ -129,6 +126,12 @@ class PublicSets(ABC):
             )  # fmt: skip
             plans.append(plan)
         return plans
+
+    def _refuse_person(self, value: Value, written: Reference) -> None:
+        """Refuse who people are as an item or a key whose values nobody states."""
+        if value.is_person and self.declared(value) is None:
+            why = _OF_ONE.format(written.text)
+            raise self.source.select.refused(why, written.position, PER_PERSON)
 
     def _with_one_cap(self, refusal: ArgumentError, call: DpCall) -> None:
         """Beside counts of all groups of a person, let a sum be of all of them, too, or say so.
@@ -202,22 +205,7 @@ class PublicSets(ABC):
             query = self._combinations(given, of)
             count = f"SELECT system.main.count(*) FROM ({query}) AS t"
             return Groups(query, cap, self.schema.public_number(count), factors=[query])
-        sets: Sequence[PublicSet | None] = [None] * len(keys)
-        if given is not None:
-            is_for_all = len(keys) if is_observed(given) else 1
-            sets = given.sets if isinstance(given, SetPerKey) else [given] * is_for_all
-        if given is not None and len(sets) != len(keys):
-            names = ", ".join(
-                "[…]" if key.is_expression else f"{key.parts[-1]}s.{key.parts[-1]}"
-                for key in select.keys
-            )
-            why = f"GROUP BY has {len(keys)} keys, but groups has a set for {len(sets)}."
-            hint = (
-                f"Write a public set for each key, in order, groups := ({names}), each a "
-                "column or a list, or a query that lists the combinations, "
-                "groups := (SELECT … FROM a public table)."
-            )
-            raise select.refused(why, given.position, hint)
+        sets = [None] * len(keys) if given is None else self._set_per_key(given)
         found = [self.values(*one, "groups") for one in zip(of, sets, keys, strict=True)]
         factors = [str(one.select) for one in found]
         sizes = [one.size for one in found if one.size is not None]
@@ -231,6 +219,26 @@ class PublicSets(ABC):
             message = f"These are {size} groups; at most {self.max_groups} are allowed."
             raise select.refused(message, call.start)
         return Groups(listed, cap, size, factors=factors)
+
+    def _set_per_key(self, given: PublicSet | SetPerKey) -> Sequence[PublicSet]:
+        """The public sets that the statement gives, one for each key."""
+        keys = self.source.select.keys
+        if isinstance(given, SetPerKey):
+            sets: Sequence[PublicSet] = given.sets
+        else:
+            sets = [given] * (len(keys) if is_observed(given) else 1)
+        if len(sets) != len(keys):
+            names = ", ".join(
+                "[…]" if key.is_expression else f"{key.parts[-1]}s.{key.parts[-1]}" for key in keys
+            )
+            why = f"GROUP BY has {len(keys)} keys, but groups has a set for {len(sets)}."
+            hint = (
+                f"Write a public set for each key, in order, groups := ({names}), each a "
+                "column or a list, or a query that lists the combinations, "
+                "groups := (SELECT … FROM a public table)."
+            )
+            raise self.source.select.refused(why, given.position, hint)
+        return sets
 
     def _combinations(self, given: PublicQuery, of: Sequence[DpCall]) -> str:
         """The groups that a query lists; `of` has each key as the item of the call."""

@@ -169,36 +169,47 @@ def _dp_call(
 ) -> str | None:
     """The DP call for an aggregate, with {} for its epsilon; None: there is none."""
     function, item, more = _OURS.get(name), parts[0] if parts else "*", [*parts[1:]]
-    if name in {"COUNT_IF", "COUNTIF"} and not is_distinct:
-        condition, item = " AND ".join(f"({p})" for p in filter(None, [condition, item])), "*"
-        condition = condition if "AND" in condition else condition[1:-1]
-    if is_distinct:
-        if name != "COUNT":
+    match name:
+        case "COUNT" if is_distinct:
+            function, item, more = "DP_COUNT_DISTINCT", _as_one([item, *more]), []
+        case _ if is_distinct:
             return None
-        function, listed = "DP_COUNT_DISTINCT", [item, *more]
-        if len(listed) == 1 and item.startswith("(") and "," in item and item.endswith(")"):
-            listed = [one.strip() for one in item[1:-1].split(",")]
-        item = listed[0] if len(listed) == 1 else f"concat_ws('|', {', '.join(listed)})"
-        more = []
-    if name in ENDS:
-        function, more = "DP_QUANTILE", [ENDS[name]] if not more else ["-", "-"]
-    if name == "SUM" and item == "1":  # of each row
-        function = "DP_COUNT"
-    if name == "MODE":
-        more = ["1"]
-    if name.startswith("PERCENTILE_"):
-        words, by = order.split(), item
-        is_falling = bool(words) and words[-1].upper() == "DESC"
-        item = " ".join(words[:-1]) if words and words[-1].upper() in {"ASC", "DESC"} else order
-        more = [_from_above(by) if is_falling else by]
-    expected = len(FUNCTIONS[function].positional) if function else 0
-    if not item or len(more) != expected - 1 or (order and not name.startswith("PERCENTILE_")):
+        case "COUNT_IF" | "COUNTIF":
+            condition, item = f"({condition}) AND ({item})" if condition else item, "*"
+        case "SUM" if item == "1":  # of each row
+            function = "DP_COUNT"
+        case "MODE":
+            more = ["1"]
+        case "MIN" | "MAX" if not more:
+            function, more = "DP_QUANTILE", [ENDS[name]]
+        case "PERCENTILE_CONT" | "PERCENTILE_DISC":
+            item, place = _within_group(order, item)
+            order, more = "", [place]
+    if function is None or not item or order:
+        return None
+    if len(more) != len(FUNCTIONS[function].positional) - 1:
         return None
     if condition:
         item = f"CASE WHEN {condition} THEN {1 if item == '*' else item} END"
     if item == "*" and function != "DP_COUNT":
         return None
     return f"{function}({', '.join([item, *more])}, epsilon := {{}})"
+
+
+def _as_one(items: Sequence[str]) -> str:
+    """What tells as much apart as some items do, which may be the parts of one row."""
+    match items:
+        case [row] if row.startswith("(") and "," in row and row.endswith(")"):
+            items = [item.strip() for item in row[1:-1].split(",")]
+    return items[0] if len(items) == 1 else f"concat_ws('|', {', '.join(items)})"
+
+
+def _within_group(order: str, q: str) -> tuple[str, str]:
+    """The item of WITHIN GROUP (ORDER BY …), and the quantile that is asked of it."""
+    match order.split():
+        case [*words, last] if last.upper() in {"ASC", "DESC"}:
+            return " ".join(words), _from_above(q) if last.upper() == "DESC" else q
+    return order, q
 
 
 def _from_above(q: str) -> str:

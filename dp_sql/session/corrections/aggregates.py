@@ -7,6 +7,7 @@ within a window function, it is asked once in a subquery and named outside: one 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import count
 
 from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.session.corrections.aggregate_calls import (
@@ -106,26 +107,30 @@ def _edits(tokens: Sequence[Token], query: Aggregated, epsilon: str) -> list[Edi
     )
     if not is_simple:
         return _wrapped(tokens, query, calls)
-    names: dict[str, str] = {}
-    edits: list[Edit] = []
     used = {one.text(tokens) for one in outside}
+    names = _names(tokens, [one for one in listed if one.text(tokens) in used], items)
+    edits = [_put(tokens, one, names[one.text(tokens)]) for one in outside]
     for one in listed:
         text = one.text(tokens)
-        added = ""
-        if text in whole and text in used:
-            _, stop = whole[text]
-            alias = tokens[stop - 1].name if stop > one.stop else None
-            names[text] = alias or _free(tokens, len(names))
-            added = "" if alias else f" AS {names[text]}"
-        edits.append(_put(tokens, one, calls[text] + added))
-    return edits + [_put(tokens, one, names[one.text(tokens)]) for one in outside]
+        call = calls[text]
+        if text in names and whole[text][1] == one.stop:  # Its item has no alias.
+            call += f" AS {names[text]}"
+        edits.append(_put(tokens, one, call))
+    return edits
 
 
-def _free(tokens: Sequence[Token], number: int) -> str:
-    """A name that the statement does not use."""
-    taken = {token.folded for token in tokens}
-    names = (f"n{i or ''}" for i in range(number, number + 1000))
-    return next(name for name in names if name not in taken)
+def _names(
+    tokens: Sequence[Token], some: Sequence[Aggregate], items: Sequence[tuple[int, int]]
+) -> dict[str, str]:
+    """What aggregates are called: by the aliases of their items, or else by names that are free."""
+    taken, names = {token.folded for token in tokens}, dict[str, str]()
+    free = (name for i in count() if (name := f"n{i or ''}") not in taken)
+    for one in some:
+        item = _item(tokens, items, one)
+        alias = tokens[item[1] - 1].name if item and item[1] > one.stop else None
+        if (text := one.text(tokens)) not in names:
+            names[text] = alias or next(free)
+    return names
 
 
 def _items(tokens: Sequence[Token], select: SelectText) -> list[tuple[int, int]]:
@@ -159,40 +164,38 @@ def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) 
         keys = group_keys(tokens, group, tuple(items), places) if group is not None else ()
     except QueryError:
         return []
-    names: dict[str, str] = {}
-    for text in calls:
-        own = next((one for one in query.aggregates if one.text(tokens) == text), None)
-        item = _item(tokens, items, own) if own else None
-        alias = tokens[item[1] - 1].name if item and own and item[1] > own.stop else None
-        names[text] = alias or _free(tokens, len(names))
-    inner_keys, outer = [], [_put(tokens, a, names[a.text(tokens)]) for a in query.aggregates]
+    names = _names(tokens, query.aggregates, items)
+    outer = [_put(tokens, one, names[one.text(tokens)]) for one in query.aggregates]
+    inner_items = []
     for n, key in enumerate(keys):
-        called = key.parts[-1]
-        if key.is_expression and called == key.text:
-            called = f"k{n or ''}"
-        is_column = not key.is_expression
-        inner_keys.append(key.text if is_column else f"{key.text} AS {called}")
-        for start, stop in _same(tokens, key.text, listed.start, query.select.clauses[-1].stop):
-            inside_source = source.start <= start < source.stop
-            in_group = group is not None and group.start <= start < group.stop
-            if not inside_source and not in_group and (not is_column or "." in key.text):
-                outer.append(_put(tokens, (start, stop), called))
-    inner_items = [*inner_keys, *(f"{calls[text]} AS {names[text]}" for text in calls)]
+        has_no_name = key.is_expression and key.parts[-1] == key.text
+        name = f"k{n or ''}" if has_no_name else key.parts[-1]
+        inner_items.append(f"{key.text} AS {name}" if key.is_expression else key.text)
+        if key.is_expression or "." in key.text:
+            outer += [_put(tokens, place, name) for place in _outside(tokens, select, key)]
+    inner_items += [f"{calls[text]} AS {names[text]}" for text in calls]
     parts = [f"SELECT {', '.join(inner_items)} {text_of(tokens[source.start : source.stop])}"]
     if where is not None:
         parts.append(text_of(tokens[where.start : where.stop]))
     if group is not None and keys:
         parts.append(f"GROUP BY {', '.join(_keys(tokens, group, keys))}")
-    inner = " ".join(parts)
-    pieces = [_edited(tokens, listed, outer), f"FROM ({inner})"]
+    pieces = [_edited(tokens, listed, outer), f"FROM ({' '.join(parts)})"]
     for clause in select.clauses:
-        if clause.keyword in {"HAVING", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "WINDOW"}:
-            written = _edited(tokens, clause, outer)
-            if clause.keyword == "HAVING":
-                written = f"WHERE{written[6:]}"
-            pieces.append(written)
+        if clause.keyword == "HAVING":
+            pieces.append(f"WHERE{_edited(tokens, clause, outer)[len('HAVING') :]}")
+        elif clause.keyword in {"QUALIFY", "ORDER", "LIMIT", "OFFSET", "WINDOW"}:
+            pieces.append(_edited(tokens, clause, outer))
     whole = select.clauses[0].start, select.clauses[-1].stop
     return [_put(tokens, whole, " ".join(pieces))]
+
+
+def _outside(
+    tokens: Sequence[Token], select: SelectText, key: Reference
+) -> Iterator[tuple[int, int]]:
+    """Where a key is written in the clauses that a subquery does not take."""
+    for clause in select.clauses:
+        if clause.keyword not in {"FROM", "WHERE", "GROUP"}:
+            yield from _same(tokens, key.text, clause.start, clause.stop)
 
 
 def _keys(tokens: Sequence[Token], group: Clause, keys: Sequence[Reference]) -> Iterator[str]:
