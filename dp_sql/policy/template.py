@@ -275,10 +275,8 @@ def _section(table: Listed, proposal: Proposal, names: _Names) -> str:
         ways += ['{ link = "order_id", to = "orders.order_id" }'] * (not proposal.ways)
     lines.append("\n# ".join(f"privacy_unit = {way}" for way in ways))
     items = _items(table, proposal)
-    if not proposal.asks and (proposal.ways[0].column, proposal.ways[0].to) == (
-        key_of(table),
-        None,
-    ):
+    first = None if proposal.asks else proposal.ways[0]
+    if first is not None and first.to is None and first.column == key_of(table):
         own = [name for name, kind in table.columns if family(kind) in EXACT_TYPES]
         same = ", ".join(_toml(dotted([n])) for n in own if n not in table.primary_key)
         lines.append("# A person has one row here, by the primary key.")

@@ -190,11 +190,9 @@ class _Around:
         return False
 
     def _reads_view(self, sources: Mapping[str, Sequence[exp.Table]]) -> bool:
-        for node in (table for tables in sources.values() for table in tables):
-            found = self._engine.relation(tuple(part.name for part in node.parts))
-            if found is not None and not found.is_table:
-                return True
-        return False
+        names = (tuple(p.name for p in node.parts) for some in sources.values() for node in some)
+        found = map(self._engine.relation, names)
+        return any(one is not None and not one.is_table for one in found)
 
     def _check_functions(self, outside: Sequence[Node]) -> None:
         """Refuse macros and unknown functions: a call may hide in them."""

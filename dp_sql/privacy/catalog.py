@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from dp_sql.errors import SourceError
 from dp_sql.sql.formatting import literal
+from dp_sql.sql.select_list import Functions
 from dp_sql.sql.tokens import tokenize
 
 Parts = tuple[str, ...]  # a relation's full name as DuckDB spells it: database, schema, name
@@ -90,7 +91,7 @@ class NamedRelation(NamedTuple):
     is_table: bool = False
 
 
-class OwnersEngine(PublicData, Protocol):
+class OwnersEngine(PublicData, Functions, Protocol):
     """An owner's connection."""
 
     def relation(self, parts: Parts, within: SchemaName | None = None) -> NamedRelation | None:
@@ -98,13 +99,6 @@ class OwnersEngine(PublicData, Protocol):
 
         None where it is not a table or view (a file, a dataframe, or nothing). Raises NotPrivate
         where it could mean more than one.
-        """
-
-    def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """What each name may be as a function; names that are not functions are left out.
-
-        Kinds: "scalar" (a pure function of its arguments), "volatile", "aggregate", "macro", …
-        The user's functions that replace one of the engine's are always in the answer.
         """
 
     def are_own_scalars(self, names: frozenset[str]) -> bool:

@@ -62,7 +62,7 @@ def budget_table(budget: Iterable[BudgetRow]) -> SystemTable:
         if row.delta_total or row.delta_spent:
             numbers["delta"] = (row.delta_spent, row.delta_left, row.delta_total)
         for loss, of in numbers.items():
-            shown = [_decimal(x, 18) for x in of]
+            shown = [None if x is None else decimal(x, 18) for x in of]
             rows.append((row.analyst, loss, *shown, row.accountant))
     return _BUDGET, rows
 
@@ -86,16 +86,11 @@ def spent_table(events: Iterable[Event]) -> SystemTable:
 def _ledger_row(event: Event, number: int, kind: str) -> tuple[object, ...]:
     losses: list[str | None] = [None] * 3
     if (amount := event.amount) is not None:
-        rho = None if amount.rho is None else Fraction(amount.rho, PICO)
+        rho = None if amount.rho is None else decimal(Fraction(amount.rho, PICO), 12)
         epsilon, delta = Fraction(amount.epsilon, NANO), Fraction(amount.delta, ATTO)
-        losses = [decimal(epsilon, 9), decimal(delta, 18), _decimal(rho, 12)]
+        losses = [decimal(epsilon, 9), decimal(delta, 18), rho]
     return (str(number), _timestamp(event.time), kind, event.ticket, event.analyst, *losses)
 
 
 def _timestamp(time: str) -> str:
     return time.replace("T", " ").rstrip("Z")
-
-
-def _decimal(x: Fraction | None, places: int) -> str | None:
-    """A number rounded towards zero; no number in a ledger has more places."""
-    return None if x is None else decimal(x, places)

@@ -34,7 +34,10 @@ def bracket(node: Node, scope: Scope) -> Value:
     if isinstance(place, exp.Slice):
         if place.args.get("step") is not None:
             raise refuse(place, "A slice with a step is not supported here")
-        return _slice(node, value, _place(place.this, 1), _place(place.expression, -1))
+        low, high = _place(place.this, 1), _place(place.expression, -1)
+        text = value.type == "VARCHAR"
+        value = bounded(value) if text else bounded_list("A slice", value, node)
+        return value.computed(f"system.main.array_slice({value.sql}, {low}, {high})")
     return _element(node, value, _place(place, 0))
 
 
@@ -69,11 +72,6 @@ def _place(node: Node | None, missing: int) -> int:
     if number is None or is_double(node) or abs(number) > _FARTHEST:
         raise refuse(node, "A position is a literal whole number of up to a million here")
     return number
-
-
-def _slice(node: Node, value: Value, low: int, high: int) -> Value:
-    value = bounded(value) if value.type == "VARCHAR" else bounded_list("A slice", value, node)
-    return value.computed(f"system.main.array_slice({value.sql}, {low}, {high})")
 
 
 def _element(node: Node, value: Value, place: int) -> Value:

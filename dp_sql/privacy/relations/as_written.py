@@ -65,6 +65,7 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
     _name_columns(node)
     _check_row_wise(node)
     edits, used = [], {}
+    every = [part.value(i) for part in source.parts for i in range(len(part.rows.values))]
     for column in node.find_all(exp.Column):
         value, n_parts = source.found(column)
         if n_parts < len(column.parts) and not has_fields(value.type):
@@ -76,7 +77,8 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
             why = f"dp_sql cannot find {to_sql(column)} in the text of the statement"
             raise refuse(column, why, STORE_IT)
         edits.append((first["start"], last["end"] + 1, value.sql))
-        for one in _columns_in(source, value.sql):  # an alias may stand for several
+        named = columns_in([value.sql])  # an alias may stand for several
+        for one in (one for one in every if one.sql in named):
             used[column.name if one.sql == value.sql else one.sql, one.sql] = one.type
     sql = f"({_edited(node, edits)}\n)"
     _check_functions(node, engine)
@@ -89,13 +91,6 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
             message = message.replace(name, own)
         raise Unbound(node, error, message) from None
     return Value(sql, kind)
-
-
-def _columns_in(source: From, sql: str) -> list[Value]:
-    """The columns that some SQL names."""
-    columns = [part.value(i) for part in source.parts for i in range(len(part.rows.values))]
-    named = columns_in([sql])
-    return [column for column in columns if column.sql in named]
 
 
 def _name_columns(tree: Node) -> None:

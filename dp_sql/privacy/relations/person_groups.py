@@ -27,6 +27,11 @@ from dp_sql.sql.types import UP_TO_64_BITS, can_have_same_bits, digits_of, famil
 
 _MOST_DIGITS = 18  # of a DECIMAL: 10^20 rows of them fit DECIMAL(38), which no table has
 _OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue)
+_WORDS: Mapping[type, str] = {
+    exp.Min: "min", exp.Max: "max", exp.ArgMin: "arg_min", exp.ArgMax: "arg_max", exp.Sum: "sum",
+    exp.Avg: "avg", exp.CountIf: "count_if", exp.LogicalOr: "bool_or", exp.LogicalAnd: "bool_and",
+    exp.Count: "count", exp.Anonymous: "count",
+}  # fmt: skip
 
 
 def grouped(
@@ -171,7 +176,8 @@ class _Groups:
     def listed(self, item: Node) -> Value:
         """An item of the list: a key, or made of keys and aggregates."""
         node, known = item.unalias(), self._source.aliases.get(folded(item.alias))
-        if (known is None or known.sql not in self._by) and not _aggregates(node):
+        is_over = any(map(is_aggregate, node.walk()))
+        if (known is None or known.sql not in self._by) and not is_over:
             with contextlib.suppress(Refused):  # of an alias of an aggregate
                 known = self._rows.compiled(node)
         key = None if known is None else self._by.get(known.sql)
@@ -189,10 +195,6 @@ class _Groups:
         relation = rows.select(values, group=group)
         inner = Rows(relation, ("",) * len(values), values, rows.person_type)
         return From([FromPart((), 0, inner)], where=having)
-
-
-def _aggregates(node: Node) -> bool:
-    return any(is_aggregate(inner) for inner in node.walk())
 
 
 def _counts_rows(node: Node) -> bool:
@@ -224,35 +226,31 @@ def total_type(kind: str) -> str:
 
 
 def _whole(node: Node, scope: Scope) -> Value:
-    inner, counted = node.this, "*"
-    if isinstance(node, exp.Min | exp.Max) and inner is not None:
-        only(node, {"this"})
-        value = settled(scope.compiled(inner), node)
-        value = without_query(value, node) if family(value.type) == "VARCHAR" else value
-        word = "min" if isinstance(node, exp.Min) else "max"
-        return Value(f"system.main.{word}({value.sql})", value.type)
-    if isinstance(node, exp.ArgMin | exp.ArgMax) and inner is not None:
-        only(node, {"this", "expression"})
-        value, key = (settled(scope.compiled(one), node) for one in (inner, node.expression))
-        # Of rows with equal keys, the least or the largest value: not the one that is stored first.
-        both = f"system.main.row({key.sql}, {value.sql})"
-        word = "arg_min" if isinstance(node, exp.ArgMin) else "arg_max"
-        found = f"CASE WHEN {key.sql} IS NULL THEN NULL ELSE {both} END"
-        return Value(f"system.main.{word}({value.sql}, {found})", value.type)
-    if isinstance(node, exp.Sum | exp.Avg) and inner is not None:
-        only(node, {"this"})
-        value = scope.compiled(inner)
-        if kind := total_type(value.type):
-            word, kind = ("avg", "DOUBLE") if isinstance(node, exp.Avg) else ("sum", kind)
-            return Value(f"system.main.{word}({value.sql})", kind)
-    if isinstance(node, exp.CountIf):
-        only(node, {"this"})
-        return Value(f"system.main.count_if({scope.condition(inner)})", "HUGEINT")
-    if isinstance(node, exp.LogicalOr | exp.LogicalAnd):
-        only(node, {"this"})
-        word = "bool_or" if isinstance(node, exp.LogicalOr) else "bool_and"
-        return Value(f"system.main.{word}({scope.condition(inner)})", "BOOLEAN")
-    if not isinstance(node, exp.Count | exp.Anonymous):
+    inner, counted, word = node.this, "*", _WORDS.get(type(node), "")
+    match word:
+        case "min" | "max" if inner is not None:
+            only(node, {"this"})
+            value = settled(scope.compiled(inner), node)
+            value = without_query(value, node) if family(value.type) == "VARCHAR" else value
+            return Value(f"system.main.{word}({value.sql})", value.type)
+        case "arg_min" | "arg_max" if inner is not None:
+            only(node, {"this", "expression"})
+            value, key = (settled(scope.compiled(one), node) for one in (inner, node.expression))
+            # Of rows with equal keys, the least or the largest value: not what is stored first.
+            both = f"system.main.row({key.sql}, {value.sql})"
+            found = f"CASE WHEN {key.sql} IS NULL THEN NULL ELSE {both} END"
+            return Value(f"system.main.{word}({value.sql}, {found})", value.type)
+        case "sum" | "avg" if inner is not None:
+            only(node, {"this"})
+            value = scope.compiled(inner)
+            if kind := total_type(value.type):
+                kind = "DOUBLE" if word == "avg" else kind
+                return Value(f"system.main.{word}({value.sql})", kind)
+        case "count_if" | "bool_or" | "bool_and":
+            only(node, {"this"})
+            kind = "HUGEINT" if word == "count_if" else "BOOLEAN"
+            return Value(f"system.main.{word}({scope.condition(inner)})", kind)
+    if word != "count":
         why = (
             "A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum "
             "and avg of integers up to 64 bits and of decimals up to 18 digits"

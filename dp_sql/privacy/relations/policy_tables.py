@@ -110,10 +110,8 @@ class PolicyTables(Tables):
         """The column where the link ends that begins in this one; None where none does."""
         for table in self.policy.tables.values():
             link = table.privacy_unit
-            if isinstance(link, Link) and value.origin == (
-                self.schema.table(table.name),
-                link.column,
-            ):
+            begin = self.schema.table(table.name)
+            if isinstance(link, Link) and value.origin == (begin, link.column):
                 owner = self.schema.table(link.table)
                 return None if owner is None else (owner, link.key)
         return None

@@ -11,7 +11,7 @@ from dp_sql.sql import readers
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import GROUP_OF_EACH, MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
-from dp_sql.sql.shape import Shape
+from dp_sql.sql.shape import Shape, Summed
 from dp_sql.udfs.mechanism import DIFFERENCE, Mechanism, PrivacyLoss
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
@@ -107,3 +107,24 @@ class Bounded(Shape):
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         return mechanism.accuracy(**self.mechanism_arguments(mechanism))
+
+
+class People(Bounded):
+    """Takes the number of people."""
+
+    counts_people = True
+    in_memory = "values"
+    takes: ClassVar = {"__dp_number": "BIGINT"}
+    sums: ClassVar = {"__dp_number": "HUGEINT"}
+
+    def person_values(self) -> dict[str, str]:
+        return {"__dp_contribution": "system.main.count(__dp_item)"}
+
+    def summary(self, rows: MechanismRows) -> str:
+        return rows.total("system.main.count(*)")
+
+    def lists(self, rows: MechanismRows) -> list[str]:
+        return [rows.totals(self)]
+
+    def summed(self) -> Summed:
+        return Summed("rows_in_all", (1,))

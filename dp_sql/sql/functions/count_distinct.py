@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
 from dp_sql.sql import readers
-from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
+from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded, People
 from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
-from dp_sql.sql.shape import Function, Shape, Summed, load_kernels
+from dp_sql.sql.shape import Function, Shape, load_kernels
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss
@@ -122,13 +122,10 @@ class CountOfCover(CountDistinct):
         return self.answer(found, loss), self.public_accuracy(mechanism, None)
 
 
-class CountPeople(CountDistinct):
+class CountPeople(People, CountDistinct):
     """Takes the number of people; returns it with noise."""
 
-    reads_rows_once = counts_people = True
-    in_memory = "values"
-    takes: ClassVar = {"__dp_number": "BIGINT"}
-    sums: ClassVar = {"__dp_number": "HUGEINT"}
+    reads_rows_once = True
     udfs: ClassVar = {f"{name}_of_people": kind for name, kind in CountDistinct.udfs.items()}
 
     def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
@@ -144,9 +141,6 @@ class CountPeople(CountDistinct):
                 )
         return self
 
-    def person_values(self) -> dict[str, str]:
-        return {"__dp_rows": "system.main.count(__dp_item)"}
-
     def vector(self) -> PeopleOfGroups:
         return PeopleOfGroups(**vars(self))
 
@@ -154,15 +148,6 @@ class CountPeople(CountDistinct):
         from dp_sql.udfs.contributions import laplace
 
         return laplace.within(self.epsilon, self.beta)
-
-    def summary(self, rows: MechanismRows) -> str:
-        return rows.total("system.main.count(*)")
-
-    def lists(self, rows: MechanismRows) -> list[str]:
-        return [rows.totals(self)]
-
-    def summed(self) -> Summed:
-        return Summed("rows_in_all", (1,))
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         found = mechanism.run(int(lists[0]), **self.mechanism_arguments(mechanism))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from dp_sql.sql.functions.bounded import REPORT_TYPE, WITH_NOISE, Bounded
+from dp_sql.sql.functions.bounded import REPORT_TYPE, WITH_NOISE, People
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.shape import Summed, Vector
 from dp_sql.udfs import REGISTRY
@@ -15,35 +15,18 @@ from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 
 @dataclass(frozen=True, kw_only=True)
-class PeopleOfGroups(Vector, Bounded):
+class PeopleOfGroups(Vector, People):
     """Takes the number of people of each group; returns all of them with one vector of noise."""
 
     registry = "histogram"
-    counts_people = True
-    takes: ClassVar = {"__dp_number": "BIGINT"}
-    sums: ClassVar = {"__dp_number": "HUGEINT"}
     udfs: ClassVar = {"__dp_sql_people_vector": "BIGINT",
                       "__dp_sql_people_vector_report": REPORT_TYPE}  # fmt: skip
-
-    in_memory = "values"
 
     bound: int
 
     @property
     def mechanism(self) -> Mechanism:
         return REGISTRY["histogram"]["k_norm"]
-
-    def person_values(self) -> dict[str, str]:
-        return {"__dp_contribution": "system.main.count(__dp_item)"}
-
-    def summary(self, rows: MechanismRows) -> str:
-        return rows.total("system.main.count(*)")
-
-    def lists(self, rows: MechanismRows) -> list[str]:
-        return [rows.totals(self)]
-
-    def summed(self) -> Summed:
-        return Summed("rows_in_all", (1,))
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         values, accuracy, _ = self.draw_groups(mechanism, loss, None, *([one] for one in lists))
