@@ -67,6 +67,7 @@ SELECT (SELECT count(*) FROM orders) / (SELECT count(*) FROM customers)
 SELECT count(*) FROM orders UNION ALL SELECT count(*) FROM customers
 SELECT status, rank() OVER (ORDER BY count(*) DESC), count(*) FROM orders GROUP BY status
 SELECT status, count(*) * 100.0 / sum(count(*)) OVER () AS share FROM orders GROUP BY status
+SELECT status, count(*) / sum(count(*)) OVER () AS a, sum(total) / sum(sum(total)) OVER () AS b FROM orders AS n GROUP BY status
 SELECT status, count(*) AS n, round(100 * n / sum(n) OVER (), 1) AS share FROM orders GROUP BY status ORDER BY share DESC LIMIT 2
 SELECT status, count(*) AS n, lag(n) OVER (ORDER BY status) AS prev, n - prev AS diff FROM orders GROUP BY status
 SELECT rank() OVER (ORDER BY count(*)) AS place, status, count(*) AS n, sum(n) OVER () AS s FROM orders GROUP BY status ORDER BY 3 LIMIT 1
