@@ -163,7 +163,6 @@ _WORDS = {
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
     "TRY_CAST", "typeof", "stated", "declared", "common", "starts_with", "ends_with", "contains",
     "regexp_full_match", "strlen", "disabled_optimizers", "nullif", "least", "abs", "sign", "BETWEEN",
-    "estimated_size", "duckdb_tables", "table_name",
     "first_value", "last_value", "ROWS", "UNBOUNDED", "PRECEDING", "CURRENT", "FOLLOWING",
     "INTERVAL", "VALUES", "arg_min", "arg_max", "row", "lag", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
     "json_extract", "json_extract_string", "list_slice", "avg", "count_if", "array_extract", "array_slice",
@@ -188,10 +187,9 @@ _FORMS = {
         r"|SELECT 1 FROM \(SELECT DISTINCT "
         r"|SELECT system\.main\.regexp_\w+\('', '"
         r"|SELECT system\.main\.timezone\('[\w+/-]+', CAST\('2000-01-01' AS "
-        r'|EXPLAIN \(FORMAT json\) SELECT "__dp_person", "__dp_item" FROM \(SELECT '
-        r'|EXPLAIN \(FORMAT json\) SELECT 1 FROM "shop"\."\w+"\."\w+"$'
-        r"|SELECT estimated_size FROM system\.main\.duckdb_tables\(\) WHERE database_name = '(shop|temp)' AND "
-        r"schema_name = '\w+' AND table_name = '\w+'$"
+        r"|EXPLAIN \(FORMAT json\) SELECT system\.main\.row_number\(\) OVER \(\) FROM \(SELECT "
+        r'("__dp_person", "__dp_item" FROM \(SELECT [\s\S]*|1 FROM "(shop|temp)"\."\w+"\."\w+"'
+        r"|[\s\S]*item FROM \(SELECT [\s\S]*\) AS __dp_domain)\) AS counted$"
         r"|SELECT [\s\S]*__dp_\w+[\s\S]* FROM \(SELECT [\s\S]*\) AS __dp_source WHERE __dp_privacy_unit IS NOT NULL "
         r"|SELECT [\s\S]*__dp_key_0_ FROM \(SELECT \* FROM \(SELECT [\s\S]*\) AS __dp_listed ORDER BY [\s\S]* LIMIT \d+\) AS __dp_shown$"
         r"|SELECT [\s\S]*item FROM \(SELECT [\s\S]*\) AS __dp_domain$"

@@ -43,13 +43,10 @@ class _Public(NamedTuple):
 
 def read_shortly(plans: Sequence[Plan], engine: Engine) -> FewRows | None:
     """How the rows of a bundle of plans are read here; None: they are not."""
-    first = plans[0]
-    if not first.parameters.in_memory or row_estimate.n_rows(first, engine) >= FEW:
-        return None
-    if not row_estimate.are_small(first, FEW, engine):
+    if not plans[0].parameters.in_memory or row_estimate.n_rows(plans[0], engine) >= FEW:
         return None
     few = few_rows.few_rows(plans, comparable_in_arrow, exact_value)
-    if few and few.domain and row_estimate.has_more(few.domain, _MOST_ITEMS, engine):
+    if few and few.domain and row_estimate.n_rows_of(few.domain, engine) > _MOST_ITEMS:
         return None
     return few
 

@@ -34,7 +34,7 @@ BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 
 
 class _TooMany(Exception):
-    """There are more rows than are kept in memory."""
+    """There are more rows than are kept in memory, or more of each person."""
 
 
 @contextlib.contextmanager
@@ -52,9 +52,10 @@ def computed_from(
         asked = (plans, calls, comparable_in_arrow)
         read = lists_read(*asked) or rows_read(*asked)
     with contextlib.ExitStack() as registered:
-        if read is not None and _is_for_memory(plans[0], read, engine):
+        n_rows = 0 if read is None else row_estimate.n_rows(plans[0], engine)
+        if read is not None and LEAST <= n_rows <= _most_rows(engine):
             try:
-                computed = _read(read, engine, registered)
+                computed = _read(read, n_rows, engine, registered)
             except _TooMany:
                 pass
             except (OSError, MemoryError, RuntimeError, ValueError) as error:
@@ -63,17 +64,10 @@ def computed_from(
         yield computed
 
 
-def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
-    """Whether a source has, by DuckDB's estimates, neither too few rows nor too many.
-
-    Where people have many rows in each group, DuckDB adds them up faster if it draws no row.
-    """
-    if not LEAST <= (n_rows := row_estimate.n_rows(plan, engine)) <= MOST:
-        return False
-    if read.adds_up and ROWS_EACH * row_estimate.n_members(plan, engine) < n_rows:
-        return False
+def _most_rows(engine: SqlRunner) -> int:
+    """How many rows fit into memory."""
     (limit,) = settings(engine, "memory_limit")
-    return n_rows * BYTES <= (in_bytes(limit) or 0)
+    return min(MOST, (in_bytes(limit) or 0) // BYTES)
 
 
 def _registered(table: Any, engine: SqlRunner, until: contextlib.ExitStack) -> str:
@@ -89,13 +83,17 @@ def _forget(name: str, engine: SqlRunner) -> None:
         engine.connection.unregister(name)
 
 
-def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -> InMemory:
+def _read(
+    read: RowsRead, n_rows: int, engine: SqlRunner, registered: contextlib.ExitStack
+) -> InMemory:
     """Read all rows, and compute what is computed of people."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from dp_sql.engines.duckdb.rows_in_memory import Rows
 
-    before, rows = engine.state.interrupts.n, Rows(read)
+    before, rows, most = engine.state.interrupts.n, Rows(read), _most_rows(engine)
+    # Where people have many rows in each group, DuckDB adds them up faster.
+    some = n_rows // ROWS_EACH if read.adds_up else most
     for name, select in read.tables.items():
         _create(name, select, engine, registered)
     if isinstance(read.groups, str) and read.groups:
@@ -106,9 +104,13 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
     with contextlib.closing(pieces), ThreadPoolExecutor(1) as other:
         last: Future[None] = other.submit(lambda: None)
         for piece in pieces:
-            if rows.n_rows + len(piece) > MOST:
-                raise _TooMany
             last.result()
+            if rows.n_rows + len(piece) > most:
+                raise _TooMany
+            if rows.n_rows > some:
+                if ROWS_EACH * rows.n_members < n_rows:
+                    raise _TooMany
+                some = most
             last = other.submit(rows.add, piece)
         last.result()
         found, persons, summaries = "", dict[int | None, str](), dict[int, str]()
