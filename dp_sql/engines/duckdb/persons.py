@@ -34,7 +34,7 @@ BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 
 
 class _TooMany(Exception):
-    """There are more rows than are kept in memory, or more of each person."""
+    """There are more rows than are kept in memory."""
 
 
 @contextlib.contextmanager
@@ -52,16 +52,25 @@ def computed_from(
         asked = (plans, calls, comparable_in_arrow)
         read = lists_read(*asked) or rows_read(*asked)
     with contextlib.ExitStack() as registered:
-        n_rows = 0 if read is None else row_estimate.n_rows(plans[0], engine)
-        if read is not None and LEAST <= n_rows <= _most_rows(engine):
+        if read is not None and _is_for_memory(plans[0], read, engine):
             try:
-                computed = _read(read, n_rows, engine, registered)
+                computed = _read(read, engine, registered)
             except _TooMany:
                 pass
             except (OSError, MemoryError, RuntimeError, ValueError) as error:
                 message = f"The source cannot be counted ({type(error).__name__})."
                 raise SourceError(message) from None
         yield computed
+
+
+def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
+    """Whether a source has, by DuckDB's estimates, neither too few rows nor too many.
+
+    Where people have many rows in each group, DuckDB adds them up faster if it draws no row.
+    """
+    if not LEAST <= (n_rows := row_estimate.n_rows(plan, engine)) <= _most_rows(engine):
+        return False
+    return not read.adds_up or ROWS_EACH * row_estimate.n_members(plan, engine) >= n_rows
 
 
 def _most_rows(engine: SqlRunner) -> int:
@@ -83,17 +92,13 @@ def _forget(name: str, engine: SqlRunner) -> None:
         engine.connection.unregister(name)
 
 
-def _read(
-    read: RowsRead, n_rows: int, engine: SqlRunner, registered: contextlib.ExitStack
-) -> InMemory:
+def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -> InMemory:
     """Read all rows, and compute what is computed of people."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from dp_sql.engines.duckdb.rows_in_memory import Rows
 
     before, rows, most = engine.state.interrupts.n, Rows(read), _most_rows(engine)
-    # Where people have many rows in each group, DuckDB adds them up faster.
-    some = n_rows // ROWS_EACH if read.adds_up else most
     for name, select in read.tables.items():
         _create(name, select, engine, registered)
     if isinstance(read.groups, str) and read.groups:
@@ -107,10 +112,6 @@ def _read(
             last.result()
             if rows.n_rows + len(piece) > most:
                 raise _TooMany
-            if rows.n_rows > some:
-                if ROWS_EACH * rows.n_members < n_rows:
-                    raise _TooMany
-                some = most
             last = other.submit(rows.add, piece)
         last.result()
         found, persons, summaries = "", dict[int | None, str](), dict[int, str]()

@@ -36,20 +36,33 @@ def n_rows(plan: Plan, engine: SqlRunner) -> int:
 
 
 def n_rows_of(select: str, engine: SqlRunner) -> int:
-    """The same of a SELECT, which is asked once a minute.
-
-    Without its optimizers, as on an analyst's connection, DuckDB estimates tables and files only
-    under a step like a window, and takes all of their rows for read.
-    """
+    """The same of a SELECT, which is asked once a minute."""
     known, now = engine.state.n_rows, time.monotonic()
     asked, found = known.get(select, (-inf, 0))
     if now - asked < _MINUTE:
         return found
+    found = max(_estimates(select, engine))
+    known[select] = (now, found)
+    forget_oldest(known)
+    return found
+
+
+def n_members(plan: Plan, engine: SqlRunner) -> int:
+    """DuckDB's estimate of how many people are in groups, counting them in each."""
+    read = read_together(plan)
+    columns = ", ".join(column.sql for column in (read.columns["privacy_unit"], *read.keys))
+    return _estimates(f"SELECT {columns} FROM {read.source} GROUP BY ALL", engine)[-1]
+
+
+def _estimates(select: str, engine: SqlRunner) -> list[int]:
+    """DuckDB's estimates of the rows of each step of a SELECT, the last step last.
+
+    Without its optimizers, as on an analyst's connection, DuckDB has them only below a step like a
+    window, and takes all rows of tables and files to be in each step.
+    """
+    explained = ""
     numbered = f"SELECT system.main.row_number() OVER () FROM ({select}) AS counted"
     with contextlib.suppress(duckdb.Error):  # the release will raise it
         # A setting adds the plans before the last one.
         *_, (_, explained) = engine.run(f"EXPLAIN (FORMAT json) {numbered}").fetchall()
-        found = max(map(int, _CARDINALITY.findall(explained)), default=0)
-        known[select] = (now, found)
-        forget_oldest(known)
-    return found
+    return [*filter(None, map(int, _CARDINALITY.findall(explained)))] or [0]

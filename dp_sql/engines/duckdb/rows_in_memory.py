@@ -73,11 +73,6 @@ class Rows:
         owners = self._people.numbers(person)
         self._pieces.append(_Piece(owners, groups, values, [*map(not_null, items)]))
 
-    @property
-    def n_members(self) -> int:
-        """How many people there are in groups, at most, counting them in each."""
-        return self._people.size * self.n_groups
-
     def pairs(self) -> Any:
         """Who is in which group, as an arrow table; the groups are all keys in the rows."""
         self.n_groups = self._keys.size
