@@ -286,10 +286,9 @@ def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:
             floors[term], ceilings[term] = low >> scale - e, -(-high >> scale - e)
         else:
             floors[term], ceilings[term] = low << e - scale, high << e - scale
-    lows = {weight: max(0, sum(floors[term] for term in weight)) for weight in weights}
-    highs = {weight: sum(ceilings[term] for term in weight) for weight in weights}
+    lows = {weight: max(0, sum(map(floors.__getitem__, weight))) for weight in weights}
+    highs = {weight: sum(map(ceilings.__getitem__, weight)) for weight in weights}
     if min(highs.values()) < 0:
         raise ValueError("a choice needs weights that are not negative")
-    of_each = ((side[weight] for weight in odds.weights) for side in (lows, highs))
-    lowest, highest = ([*accumulate(side)] for side in of_each)
+    lowest, highest = ([*accumulate(map(side.__getitem__, odds.weights))] for side in (lows, highs))
     return lowest, highest

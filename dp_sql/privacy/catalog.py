@@ -50,6 +50,13 @@ class Schema(PublicData, Protocol):
     def public_number(self, select: str) -> int:
         """The number that a SELECT over public tables answers."""
 
+    def public_size(self, items: str, kind: str, most: int | None = None) -> int:
+        """How many items of a type a SELECT lists; if there are more than `most`, any such number.
+
+        The SELECT lists each item once, and LIMIT may follow it.
+        """
+        return self.public_number(size_sql(items, most))
+
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
         """A relation with the rows of a SELECT over these public tables, and what it reads."""
 
@@ -101,6 +108,9 @@ class OwnersEngine(PublicData, Functions, Protocol):
         where it could mean more than one.
         """
 
+    def public_size(self, items: str, kind: str, most: int | None = None) -> int:
+        """The same as `Schema.public_size`."""
+
     def are_own_scalars(self, names: frozenset[str]) -> bool:
         """Whether each name means a pure function of the engine's own, which no user's replaces."""
 
@@ -108,6 +118,12 @@ class OwnersEngine(PublicData, Functions, Protocol):
         self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
     ) -> bool:
         """The same as `Schema.agrees`; `functions` are calls in it that read files."""
+
+
+def size_sql(items: str, most: int | None) -> str:
+    """A SELECT of how many items another one lists, or of `most` if there are more."""
+    some = "" if most is None else f" LIMIT {most}"
+    return f"SELECT system.main.count(*) FROM ({items}{some}) AS t"
 
 
 def view_body(sql: str) -> str | None:

@@ -4,6 +4,7 @@ Each DP call becomes a column of its release, the source the releases; all else 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 
 from sqlglot import exp
@@ -39,23 +40,29 @@ def _edits(select: DpSelect, releases: Sequence[tuple[Released, str]]) -> list[E
 
     A relation that has several of them is read once, under the name of the first.
     """
-    edits, aliases = _key_edits(select) if select.keys else [], dict[str, str]()
+    edits, aliases = [*_same_edits(select)], dict[str, str]()
     for (relation, _), name in releases:
         aliases.setdefault(relation, name)
     values = {name: f"{aliases[relation]}.{value}" for (relation, value), name in releases}
     relations = ", ".join(f"{relation} AS {alias}" for relation, alias in aliases.items())
     source = _side_by_side(select, aliases, values) if select.keys else relations
-    clauses = select.clauses
-    edits.append((*clauses["FROM"], f"FROM {source}"))
-    edits += [(*clauses[word], "") for word in ("WHERE", "GROUP") if word in clauses]
-    if "HAVING" in clauses:  # over released columns, which are not groups any more
-        start, _ = clauses["HAVING"]
-        edits.append((start, start + len("HAVING"), "WHERE"))
+    edits.append((*select.clauses["FROM"], f"FROM {source}"))
     columns = [
         f"(__dp_groups.{name})" if select.keys else f"({value})" for name, value in values.items()
     ]
     edits += [(*call.span, column) for call, column in zip(select.calls, columns, strict=True)]
     edits += [(*span, columns[number]) for span, number in select.repeats]
+    return edits
+
+
+@lru_cache(256)
+def _same_edits(select: DpSelect) -> list[Edit]:
+    """Those that are the same for all releases."""
+    edits, clauses = _key_edits(select) if select.keys else [], select.clauses
+    edits += [(*clauses[word], "") for word in ("WHERE", "GROUP") if word in clauses]
+    if "HAVING" in clauses:  # over released columns, which are not groups any more
+        start, _ = clauses["HAVING"]
+        edits.append((start, start + len("HAVING"), "WHERE"))
     return edits + _alias_edits(select)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from dp_sql.errors import NotSupported
 from dp_sql.policy.model import Policy
@@ -10,7 +11,7 @@ from dp_sql.privacy.refusals import BY_PARAMETER, OF_PIVOT
 from dp_sql.session.describe import described_name
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.statement import SHORT, Statement, parse
 from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.tokens import QUERY, Token, matching, put, text_of
 
@@ -54,6 +55,11 @@ def analyst_statement(text: str, params: object, policy: Policy) -> Statement:
 
 def one_statement(text: str) -> Statement:
     """The one statement of a string of SQL, which no parser has seen before its size is checked."""
+    return (_one_statement if len(text) <= SHORT else _one_statement.__wrapped__)(text)
+
+
+@lru_cache(256)
+def _one_statement(text: str) -> Statement:
     check_bytes(text)
     if "\0" in text:  # DuckDB would read the text up to there
         raise NotSupported(

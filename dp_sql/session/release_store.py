@@ -74,7 +74,7 @@ class ReleaseStore:
     ) -> None:
         """Store one release, with a new id."""
         release = new_release(receipt, columns)
-        key = question_key(plan, self._database)
+        key = question_key(plan, self._database) if self._path else ""  # no one asks for it
         with self._access():
             self._file.execute(
                 "INSERT INTO releases (id, analyst, question, release) VALUES (?, ?, ?, ?)",
@@ -83,7 +83,7 @@ class ReleaseStore:
 
     def answer(self, plan: Plan) -> Stored | None:
         """The first release in the file that answers the same question."""
-        return self._answer(question_key(plan, self._database), 0)
+        return self.answers([plan])[0]
 
     def answers(self, plans: Sequence[Plan]) -> list[Stored | None]:
         """The same for each plan of a statement; equal calls have a release each, in their order.
@@ -91,6 +91,8 @@ class ReleaseStore:
         Where there are fewer, the others have the last one. Calls that share their groups have all
         or none.
         """
+        if self._path is None:
+            return [None] * len(plans)
         keys = [question_key(plan, self._database) for plan in plans]
         stored = [self._answer(key, keys[:place].count(key)) for place, key in enumerate(keys)]
         shared = [plan.groups and plan.groups.finding and id(plan.groups.finding) for plan in plans]
@@ -107,8 +109,6 @@ class ReleaseStore:
 
     def _answer(self, key: str, number: int) -> Stored | None:
         """The release of this number that answers a question, or the last one before it."""
-        if self._path is None:
-            return None
         found = [*self._read("question = ? ORDER BY number LIMIT ?", key, number + 1)]
         return found[-1] if found else None
 

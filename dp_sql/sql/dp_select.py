@@ -2,9 +2,9 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import NamedTuple
 
 from dp_sql.errors import ArgumentError, NotSupported, QueryError
 from dp_sql.sql.arguments import DpCall, read_call, stated
@@ -30,7 +30,8 @@ from dp_sql.sql.tokens import (
 _OF_KEYS = {"SELECT", "GROUP", "HAVING", "ORDER"}
 
 
-class DpSelect(NamedTuple):
+@dataclass(frozen=True, eq=False)  # two are never the same
+class DpSelect:
     """One SELECT with DP calls in its list. All spans are offsets in `text`, None if absent.
 
     `text` is the whole text, `tokens` are those of the statement.

@@ -13,7 +13,7 @@ from dp_sql.sql.dp_select import DpSelect, read_selects
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.tokens import QUERY, Token, outside, statements, token_at
 
-_SHORT = 4000  # characters; what was read of such texts is remembered
+SHORT = 4000  # characters; what was read of such texts is remembered
 SYSTEM_TABLES = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")  # functions of dp_sql
 
 
@@ -117,7 +117,7 @@ def casts(statement: Statement) -> bool:
 
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:
     """The statements of a string of SQL, cut at semicolons; ParseError for an open quote."""
-    read = _parsed if len(text) <= _SHORT else _parsed.__wrapped__
+    read = _parsed if len(text) <= SHORT else _parsed.__wrapped__
     return [*read(text, under_policy)]
 
 

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import few_rows
+from dp_sql.engines.duckdb import few_rows, private_connection
 from dp_sql.errors import QueryError
 from tests.engines.test_persons import GROUPS, Taken, _anonymous, _run, owner, taken
 from tests.session.several_calls import priced
@@ -146,6 +146,34 @@ def test_an_analyst_s_tables_and_domains_are_few_by_their_own_size(
     )
     monkeypatch.setattr(few_rows, "FEW", few)
     monkeypatch.setattr(few_rows, "_MOST_ITEMS", most)
+    monkeypatch.setattr(private_connection, "SHORT", most)
     with dp_sql.connect(str(database), policy=policy) as analyst:
         analyst.sql("SELECT DP_TOPK(x, 2, epsilon := 1) FROM (SELECT * FROM seen)").fetchall()
     assert len(short) == is_short
+
+
+KEYS = [["it's", "A", "a", "\u00e4", ""], [-5, 0, 77], ["x" * 300, "y"], ["\0", "b"], [*range(99)]]
+
+
+@pytest.mark.parametrize("collation", ["", "NOCASE.NOACCENT"])
+@pytest.mark.parametrize("keys", KEYS)
+def test_groups_of_tables_are_counted_as_these_are_now(
+    keys: list[Any], collation: str, short: list[int]
+) -> None:
+    asked = (
+        "SELECT k, h, DP_COUNT(*, epsilon := 9999, privacy_unit := u, groups := (listed.k, halves.h)) "
+        "FROM seen GROUP BY k, h"
+    )
+    with dp_sql.connect() as session:
+        session.execute("CREATE TABLE halves(h TINYINT); INSERT INTO halves VALUES (1), (0)")
+        session.execute("CREATE TABLE listed AS SELECT unnest(?) AS k LIMIT 1", [keys])
+        session.execute(
+            "CREATE TABLE seen AS SELECT u, k, CAST(u % 3 AS TINYINT) AS h "
+            "FROM (SELECT unnest(?) AS k), range(9) AS r(u)", [keys],
+        )  # fmt: skip
+        session.execute(f"SET default_collation = '{collation}'")
+        for n in (1, len(keys)):
+            answer = session.execute(asked).fetchall()
+            assert answer == [(key, half, 3) for key in sorted(keys[:n]) for half in (0, 1)]
+            session.execute("INSERT INTO listed SELECT unnest(?) AS k OFFSET 1", [keys])
+    assert len(short) == 2

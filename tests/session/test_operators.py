@@ -95,7 +95,13 @@ def test_sql_of_few_rows_calls_no_operator(monkeypatch: pytest.MonkeyPatch) -> N
         for call in (f"DP_SUM(x, {grouped})", f"DP_COUNT_DISTINCT(x::VARCHAR, {grouped})"):
             session.sql(f"SELECT y, {call} FROM t GROUP BY y").fetchall()
         session.sql(f"SELECT DP_TOPK(x, 1, {_GIVEN}, domain := [1, 2]) FROM t").fetchall()
-    assert len(sent) == 6
+        session.execute(
+            "CREATE TABLE listed AS SELECT unnest([-1, 0]) AS y, unnest(['a', 'b']) AS z"
+        )
+        call = f"DP_COUNT(*, {_GIVEN}, groups := (listed.y, listed.z), max_groups_contributed := 1)"
+        by = "FROM (SELECT *, y::VARCHAR AS z FROM t) AS u GROUP BY y, z"
+        session.sql(f"SELECT y, z, {call} {by}").fetchall()
+    assert len(sent) == 7 and "list_position" in sent[6]
     assert not any(map(operators_in, sent))
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from dp_sql.engines.duckdb import row_estimate
+from dp_sql.engines.duckdb.arrow_rows import LONG
 from dp_sql.engines.duckdb.few_rows import answered
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.function_kinds import (
@@ -23,13 +24,19 @@ from dp_sql.engines.duckdb.function_kinds import (
 from dp_sql.engines.duckdb.relation_names import Names
 from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.session_state import SessionState
-from dp_sql.engines.duckdb.sql_runner import Connection, SqlRunner, local_names
+from dp_sql.engines.duckdb.sql_runner import (
+    Connection,
+    SqlRunner,
+    forget_oldest,
+    local_names,
+)
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, SourceError
-from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
+from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName, size_sql
 from dp_sql.privacy.expressions.collations import without_collations
 from dp_sql.privacy.plans.plan import Plan, Released, drawn_from
 from dp_sql.privacy.private_sql.bundles import bundled
+from dp_sql.privacy.private_sql.few_rows import PLAIN_ITEMS
 from dp_sql.privacy.private_sql.release_select import (
     each_of,
     merged_sql,
@@ -49,6 +56,7 @@ _DEFAULTS = (
     "Calendar = 'gregorian'",
 )  # fmt: skip
 _BY_STATISTICS = "statistics_propagation"  # the optimizer that chooses by a column's values
+SHORT = 1 << 10  # items
 _KIND = re.compile(r"^(Binder|Catalog|Parser|Conversion) Error: ")
 _OFFERED = re.compile(r'"([^"\s]+)"')
 
@@ -105,6 +113,7 @@ class Engine(SqlRunner):
     ) -> None:
         super().__init__(connection, frame, state)
         self.tickets = tickets
+        self.listed: dict[str, list[Any]] = {}  # public items, by the SQL that was asked for them
         self._runs_all = frame is not None and state is not None  # a session's engine
         self._names = Names(connection, self.state.meant)
         self._called: frozenset[str] = frozenset()
@@ -187,6 +196,23 @@ class Engine(SqlRunner):
             return [row[0] for row in self.run(select).fetchall()]
         except duckdb.Error as error:
             raise source_error(error) from None
+
+    def public_size(self, items: str, kind: str, most: int | None = None) -> int:
+        """How many items a SELECT lists; a short list is kept for the release."""
+        self.listed.pop(items, None)  # of an earlier statement
+        values = self.public_values(f"{items} LIMIT {SHORT + 1}") if kind in PLAIN_ITEMS else []
+        if values and len(values) <= SHORT:
+            self.keep_listed(items, values)
+            return len(values)
+        (number,) = self.public_values(size_sql(items, most))
+        return int(str(number))
+
+    def keep_listed(self, items: str, values: list[Any]) -> None:
+        """Keep a short list of plain items for releases, unless rows have a hash of one."""
+        written = [value for value in values if isinstance(value, str)]
+        if not any(len(one.encode()) >= LONG or "\0" in one for one in written):
+            self.listed[items] = values
+            forget_oldest(self.listed)
 
     def parameter_names(self, sql: str) -> frozenset[str]:
         """The parameters that DuckDB's parser finds in one statement; raises its errors."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ def read_shortly(plans: Sequence[Plan], engine: Engine) -> FewRows | None:
     """How the rows of a bundle of plans are read here; None: they are not."""
     if not plans[0].parameters.in_memory or row_estimate.n_rows(plans[0], engine) >= FEW:
         return None
-    few = few_rows.few_rows(plans, comparable_in_arrow, exact_value)
+    few = few_rows.few_rows(plans, comparable_in_arrow, exact_value, engine.listed)
     if few and few.domain and row_estimate.n_rows_of(few.domain, engine) > _MOST_ITEMS:
         return None
     return few
@@ -76,7 +77,7 @@ def answered(plans: Sequence[Plan], tickets: Sequence[str], engine: Engine) -> R
         answers = answers_of(engine.tickets, ticket, engine.state.number, own)
         columns.append([plan.parameters.shown(one, items, plan.mechanism) for one in answers])
     values = zip(*columns, strict=True)
-    if not few.groups:
+    if not few.n_keys:
         return [*values]
     keyed = zip(public.shown, values, strict=True)
     return [(n, *keys, *value) for n, (keys, value) in enumerate(keyed, 1)]
@@ -85,17 +86,24 @@ def answered(plans: Sequence[Plan], tickets: Sequence[str], engine: Engine) -> R
 def public_of(few: FewRows, engine: Engine) -> _Public:
     """What is public in the plans; it is asked once where it does not change."""
     known, asked = engine.state.public, (few.groups, few.domain)
-    if known is None or asked not in known:
+    found = known.get(asked) if known is not None else None
+    if found is None:
         columns = _fetched(few.groups, engine, are_plain=few.are_plain) if few.groups else []
         domain = _fetched(few.domain, engine, are_plain=True)[0] if few.domain else None
         rows = zip(*(column.tolist() for column in columns[few.n_keys :]), strict=True)
-        public = _Public(columns[: few.n_keys], [*rows], domain)
-        if known is None:
-            return public
-        known[asked] = public
-        forget_oldest(known, _MOST_KNOWN)
-    found: _Public = known[asked]
-    return found
+        found = _Public(columns[: few.n_keys], [*rows], domain)
+        if known is not None:
+            known[asked] = found
+            forget_oldest(known, _MOST_KNOWN)
+    if few.lists:
+        shown = [*product(*few.lists)]
+        keys = [_plain_array(key) for key in zip(*shown, strict=True)]
+        found = found._replace(keys=keys, shown=shown)
+    return found if few.known is None else found._replace(domain=_plain_array(few.known))
+
+
+def _plain_array(values: Sequence[Any]) -> Any:
+    return np.array(values, object if isinstance(values[0], str) else np.int64)
 
 
 def _read(few: FewRows, engine: Engine) -> list[Any]:
@@ -141,8 +149,13 @@ def _numbered(values: Any) -> tuple[Any, list[Any]]:
     return np.fromiter(map(known.__getitem__, listed), np.int32, len(listed)), [*known]
 
 
-def _groups(public: _Public, keys: Sequence[Any]) -> Any:
+def _groups(few: FewRows, public: _Public, keys: Sequence[Any]) -> Any:
     """The number of each row's group; at least the number of groups if it is in none of them."""
+    if few.has_places:
+        number, there = np.int64(0), np.True_
+        for values, places in zip(few.lists, keys, strict=True):
+            number, there = number * len(values) + places - 1, there & (places > 0)
+        return np.where(there, number, len(public.shown)).astype(np.int32)
     from dp_sql.udfs.count_distinct.dense_numbers import Numbers
 
     n_rows, found = len(keys[0]) if keys else 0, None
@@ -165,7 +178,7 @@ def _lists(
     n_groups = len(public.shown) if keys else 1  # a table of them may have lost some meanwhile
     if not n_groups:
         raise _OnlySql
-    rows, sizes = [(owners, _groups(public, keys))], (len(people), n_groups)
+    rows, sizes = [(owners, _groups(few, public, keys))], (len(people), n_groups)
 
     @cache  # calls with one cap share the draw
     def placed(cap: int | None) -> tuple[Any, Any, Any, Any]:

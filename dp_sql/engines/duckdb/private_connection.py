@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.duckdb.connection import (
+    SHORT,
     Engine,
     columns_of,
     open_database,
@@ -32,9 +33,10 @@ from dp_sql.engines.protocol import OPTIMIZERS, OPTIMIZERS_FOR_FILES
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.limits import Limits
 from dp_sql.policy.owners_catalogue import Catalogue, Listed
-from dp_sql.privacy.catalog import Columns, Parts, Schema, SchemaName, view_body
+from dp_sql.privacy.catalog import Columns, Parts, Schema, SchemaName, size_sql, view_body
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundled
+from dp_sql.privacy.private_sql.few_rows import PLAIN_ITEMS
 from dp_sql.privacy.private_sql.release_select import private_sql, released_columns
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import dotted_names, folded, tokenize
@@ -179,6 +181,13 @@ class PrivateConnection(Schema):
             self._numbers[select] = int(str(number))
             forget_oldest(self._numbers)
         return self._numbers[select]
+
+    def public_size(self, items: str, kind: str, most: int | None = None) -> int:
+        """How many items a SELECT over public tables lists; a short list is kept for releases."""
+        is_new = kind in PLAIN_ITEMS and items not in self._engine.listed
+        if is_new and self.public_number(size_sql(items, SHORT + 1)) <= SHORT:
+            self._engine.keep_listed(items, self.public_values(items))
+        return self.public_number(size_sql(items, most))
 
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
         """A temporary table that holds the rows of a SELECT over just these public tables.

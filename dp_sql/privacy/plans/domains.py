@@ -159,9 +159,8 @@ class Wanted(NamedTuple):
         try:
             self._check_type(values, way_out)
             # At most k items, as a large domain need not be counted here; all groups.
-            some = f" LIMIT {k}" if self.what == "domain" else ""
-            count = f"SELECT system.main.count(*) FROM ({listed}{some}) AS t"
-            size = self.schema.public_number(count)
+            some = k if self.what == "domain" else None
+            size = self.schema.public_size(listed, kind, some)
         except SourceError as error:
             why = f"cannot be read as {shown_type(kind)}: {error.message}"
             *table, column = getattr(self.given, "parts", ("", ""))

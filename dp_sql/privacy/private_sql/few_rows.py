@@ -3,18 +3,21 @@
 DuckDB takes longer to plan the SQL of release_select.py than to run it over so few rows.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_ctes import UNIT, by_keys, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.privacy.private_sql.rows_read import SUMMED, read_once
-from dp_sql.sql.types import UP_TO_64_BITS, digits_of, family
+from dp_sql.sql.formatting import literal
+from dp_sql.sql.types import UP_TO_64_BITS, digits_of, exact, family
 
 # Types of items that Python has, and orders as DuckDB does.
-_LISTED = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "VARCHAR"})
+PLAIN_ITEMS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "VARCHAR"})
+_MOST_PLACES = 1 << 6  # a longer list takes DuckDB longer than it takes to send keys
 _PLAIN = UP_TO_64_BITS | {"VARCHAR", "BOOLEAN", "ENUM"}  # which Python has as they are sent
 _SENT = Callable[[str, str], str]
 
@@ -26,9 +29,12 @@ class FewRows(NamedTuple):
         `are_counted`, of each item and how many people have it.
     n_keys: how many keys there are. has_items: whether items are sent; else every row has one.
     are_plain: whether Python has all values as they are sent; else arrow has them as numbers.
+    lists: of each key of public groups all values, in order, if they are known; else it is empty.
+    has_places: whether rows have the places of their keys in `lists`, from 1, or 0.
     groups: a SELECT of the keys of the public groups, in order, as the rows have them and then as
-        they are shown; "" without groups.
-    domain: a SELECT of the public items; "" if these are the items in the rows.
+        they are shown; "" without groups, or if there are lists.
+    known: the public items, if they are known.
+    domain: a SELECT of the public items; "" if these are known, or the items in the rows.
     items: the places of the plans' items. caps: the plans' caps.
     """
 
@@ -37,16 +43,22 @@ class FewRows(NamedTuple):
     n_keys: int
     has_items: bool
     are_plain: bool
+    lists: Sequence[Sequence[Any]]
+    has_places: bool
     groups: str
+    known: Sequence[Any] | None
     domain: str
     items: Sequence[int]
     caps: Sequence[int | None]
 
 
-def few_rows(plans: Sequence[Plan], sent_as: _SENT, shown_as: _SENT) -> FewRows | None:
+def few_rows(
+    plans: Sequence[Plan], sent_as: _SENT, shown_as: _SENT, known: Mapping[str, Sequence[Any]]
+) -> FewRows | None:
     """How to read the rows of a bundle, from which its lists can be made in memory; None: as SQL.
 
-    sent_as: as in rows_read. shown_as: the SQL of a value of a type that people read.
+    sent_as: as in rows_read. shown_as: the SQL of a value of a type that people read. known: plain
+        public items, by the SQL that lists them.
     """
     first, kinds = plans[0], {plan.parameters.in_memory for plan in plans}
     if "" in kinds or finding_of(first) or (len(plans) > 1 and kinds & {"items", "pairs"}):
@@ -60,10 +72,15 @@ def few_rows(plans: Sequence[Plan], sent_as: _SENT, shown_as: _SENT) -> FewRows 
         if (written := _item(name, own, sent_as)) is None:
             return None
         sent[name] = written
+    keys, lists = keys_of(first), _lists(first, known)
+    are_short = max(map(len, lists), default=0) <= _MOST_PLACES
+    has_places = are_short and any(isinstance(one[0], str) for one in lists)  # numbers are sent
     typed = {UNIT: first.columns["privacy_unit"].type}
-    typed |= {name: key.type for name, key in keys_of(first).items()}
+    typed |= {name: "INTEGER" if has_places else key.type for name, key in keys.items()}
     has_items = kinds != {"values"} or len(names) > 1 or any(map(_takes_sums, plans))
     listed = [sent_as(name, kind) for name, kind in typed.items()]
+    if has_places:
+        listed[1:] = [*map(_place, keys, lists)]
     listed += [f"{sql} AS {name}" for name, (sql, _) in sent.items() if has_items]
     types = [*typed.values(), *(kind for _, kind in sent.values() if has_items)]
     if any(family(kind) == "DECIMAL" and digits_of(kind)[0] > 18 for kind in types):
@@ -80,8 +97,11 @@ def few_rows(plans: Sequence[Plan], sent_as: _SENT, shown_as: _SENT) -> FewRows 
         n_keys=len(typed) - 1,
         has_items=has_items,
         are_plain={*map(family, types)} <= _PLAIN,
-        groups=_groups(first, people.n_groups, sent_as, shown_as) if people.grouped else "",
-        domain=_domain(first, sent_as) if "items" in kinds else "",
+        lists=lists,
+        has_places=has_places,
+        groups=_groups(first, people.n_groups, sent_as, shown_as) if keys and not lists else "",
+        known=(items := known.get(_domain(first)) if "items" in kinds else None),
+        domain=_sent_domain(first, sent_as) if "items" in kinds and items is None else "",
         items=[names.index(name) for name in people.items],
         caps=[*map(people.cap, people.plans)],
     )
@@ -95,11 +115,27 @@ def _groups(plan: Plan, n_groups: int, sent_as: _SENT, shown_as: _SENT) -> str:
     return f"SELECT {', '.join(listed)} FROM ({rows}) AS __dp_shown"
 
 
-def _domain(plan: Plan, sent_as: _SENT) -> str:
-    if plan.domain is None or plan.domain.select is None:
-        return ""
+def _lists(plan: Plan, known: Mapping[str, Sequence[Any]]) -> list[list[Any]]:
+    factors, size = (plan.groups.factors, plan.groups.size) if plan.groups else ((), None)
+    lists = [sorted(known[factor]) for factor in factors if factor in known]
+    are_all = len(lists) == len(plan.keys) and prod(map(len, lists)) == size
+    return lists if are_all else []
+
+
+def _place(name: str, values: Sequence[Any]) -> str:
+    """The place of a key among plain values, compared as strings are written."""
+    listed, own = (literal(str(value)) for value in values), f"CAST({name} AS VARCHAR)"
+    written = f"system.main.list_value({', '.join(listed)}), {exact(own, 'VARCHAR')}"
+    return f"coalesce(system.main.list_position({written}), 0) AS {name}"
+
+
+def _domain(plan: Plan) -> str:
+    return (plan.domain and plan.domain.select) or ""
+
+
+def _sent_domain(plan: Plan, sent_as: _SENT) -> str:
     item = sent_as("item", plan.columns["item"].type)
-    return f"SELECT {item} FROM ({plan.domain.select}) AS __dp_domain"
+    return f"SELECT {item} FROM ({_domain(plan)}) AS __dp_domain" if _domain(plan) else ""
 
 
 def _item(name: str, plans: Sequence[Plan], sent_as: _SENT) -> tuple[str, str] | None:
@@ -110,7 +146,7 @@ def _item(name: str, plans: Sequence[Plan], sent_as: _SENT) -> tuple[str, str] |
         mechanism = plans[0].mechanism
         if mechanism.finds_items or mechanism.ordered or mechanism.n_largest is not None:
             return None
-        if plans[0].parameters.sample_items or ("items" in of and family(kind) not in _LISTED):
+        if plans[0].parameters.sample_items or ("items" in of and family(kind) not in PLAIN_ITEMS):
             return None
         return sent_as(name, kind).removesuffix(f" AS {name}"), kind
     if not any(map(_takes_sums, plans)):

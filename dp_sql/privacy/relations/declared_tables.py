@@ -96,6 +96,9 @@ class OwnersSchema(Schema):
         (number,) = self.engine.public_values(select) if self.counts else [1]
         return int(str(number))
 
+    def public_size(self, items: str, kind: str, most: int | None = None) -> int:
+        return self.engine.public_size(items, kind, most) if self.counts else 1
+
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
         """The SELECT itself: nothing is made on the owner's connection."""
         return f"({select})", tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -76,7 +76,7 @@ class Bounded(Shape):
 
     def answer(self, found: CountRelease | BoundedRelease, loss: PrivacyLoss) -> Any:
         """What the UDF returns for a release of the mechanism."""
-        numbers = {n: x if x is None else self.number(x) for n, x in asdict(found).items()}
+        numbers = {n: x if x is None else self.number(x) for n, x in vars(found).items()}
         if not self.detailed:
             return numbers["estimate"]
         return numbers | {"confidence": float(1 - self.beta), "epsilon": float(loss.epsilon)}
