@@ -17,7 +17,7 @@ from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.macros import create_macros
 from dp_sql.engines.duckdb.session_state import SessionState
-from dp_sql.engines.duckdb.sql_runner import Connection
+from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.plans.plan import Released
 from dp_sql.privacy.private_sql.bundles import bundles
@@ -85,6 +85,7 @@ class OwnerSession(Session):
         self._frozen = FrozenAnswers(connection.execute)
         self._state = SessionState(number=number)
         self._planned = RememberedPlans()
+        self._bindable: dict[str, None] = {}  # SQL that DuckDB can bind here, whatever else changes
         self._releases: dict[str, tuple[Release, Released]] = {}
 
     @property
@@ -159,8 +160,12 @@ class OwnerSession(Session):
         return explanation(plan, None, engine, EXAMPLE_DELTA, _n_runs(plan, engine))
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
-        if statement.selects:
-            engine.bind(empty, params, statement.tokens[0].upper)
+        if not statement.selects or empty in self._bindable:
+            return
+        engine.bind(empty, params, statement.tokens[0].upper)
+        if params is None and statement.is_plain:
+            self._bindable[empty] = None
+            forget_oldest(self._bindable)
 
     def _release(
         self, statement: Statement, plans: Sequence[Plan], engine: Engine

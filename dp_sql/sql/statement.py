@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from dp_sql.errors import ArgumentError
 from dp_sql.sql.clauses import Span, ctes
 from dp_sql.sql.dp_select import DpSelect, read_selects
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import QUERY, Token, outside, statements, token_at
+from dp_sql.sql.tokens import QUERY, Token, folded, outside, statements, token_at
 
 SHORT = 4000  # characters; what was read of such texts is remembered
+_PLAIN = {"SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "LIMIT", "OFFSET", "AS", "ASC", "DESC",
+          "NULLS", "FIRST", "LAST", "ALL"}  # fmt: skip
 SYSTEM_TABLES = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")  # functions of dp_sql
 
 
@@ -81,6 +84,24 @@ class Statement:
         """Its tokens outside its DP calls and their sources."""
         spans = [select.source for select in self.selects]
         return outside(self.tokens, spans + [span for s in self.selects for span in s.call_spans])
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether it has only columns and numbers outside its DP calls, sources and conditions.
+
+        These mean the same later; a function, an operator, a type or another relation may not.
+        """
+        conditions = [one.condition for one in self.selects if one.condition is not None]
+        words = outside(self.around_calls(), conditions)
+        names = {folded(key.parts[-1]) for one in self.selects for key in one.keys}
+        names |= {b.folded for a, b in pairwise(words) if a.upper == "AS"}
+        return all(
+            word.upper in _PLAIN
+            or (word.name is not None and word.folded in names)
+            or word.kind == "number"
+            or word.is_symbol(",", ".", ";")
+            for word in words
+        )
 
     @property
     def span(self) -> Span:

@@ -11,6 +11,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import private_connection
+from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.session import analyst as analysts
 from dp_sql.session.analyst import AnalystSession
 from tests.conftest import SURE
@@ -97,3 +98,28 @@ def test_kept_private_sql_sees_what_another_connection_changes(change: str, answ
         with session.connection.cursor() as other:
             other.execute(change)
         assert [session.sql(count).fetchall() for _ in range(2)] == [[(answer,)]] * 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "n"),
+    [
+        ('{0} AS n FROM t WHERE g < 9 GROUP BY g ORDER BY n DESC, "g" LIMIT 3', 1),
+        ("{0} + 1 FROM t GROUP BY g", 2),
+        ("{0}::DOUBLE FROM t GROUP BY g", 2),
+        ("twice({0}) FROM t GROUP BY g", 2),
+        ("{0} FROM t GROUP BY g LIMIT (FROM one)", 2),
+        ("{0} FROM t GROUP BY g UNION ALL SELECT g, 1 FROM one AS r(g)", 2),
+    ],
+)
+def test_what_may_come_to_mean_something_else_is_bound_each_time(
+    monkeypatch: pytest.MonkeyPatch, asked: str, n: int
+) -> None:
+    bound, real = list[str](), Engine.bind
+    monkeypatch.setattr(Engine, "bind", lambda *given: (bound.append(given[1]), real(*given))[1])
+    call = "DP_COUNT(*, epsilon := 1, privacy_unit := u, groups := [0, 1], max_groups_contributed := 1)"
+    with dp_sql.connect() as session:
+        session.execute("CREATE TABLE t AS SELECT i % 9 AS u, i % 2 AS g FROM range(90) AS r(i)")
+        session.execute("CREATE TABLE one AS SELECT 1 AS g; CREATE MACRO twice(x) AS 2 * x")
+        for _ in range(2):
+            assert session.execute(f"SELECT g, {asked.format(call)}").fetchall()
+    assert len(bound) == n
