@@ -121,7 +121,7 @@ def answers_of(
     """The answers of all draws, with their probabilities."""
 
     def run(path: Any) -> str:
-        for module in (few_rows, mechanism_udfs, rows_in_memory):
+        for module in (mechanism_udfs, rows_in_memory):
             patch.setattr(module, "secret_draws", lambda: path)
         return repr(session.sql(text).fetchall())
 

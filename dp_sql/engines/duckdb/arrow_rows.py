@@ -152,6 +152,25 @@ def buffer(values: Any, place: int, kind: str, more: int) -> Any:
     return found[values.offset : values.offset + len(values) + more]
 
 
+def not_null(column: Any) -> Any:
+    """Which values of an arrow array are not NULL; None: all."""
+    if not column.null_count:
+        return None
+    bits = np.frombuffer(column.buffers()[0], np.uint8)
+    there = np.unpackbits(bits, bitorder="little")[column.offset : column.offset + len(column)]
+    return there.view(bool)
+
+
+def whole_numbers(column: Any) -> Any:
+    """The values of an arrow array of numbers, in units; they fit 64 bits, the lowest first."""
+    import pyarrow as pa
+
+    width = column.type.bit_width // 8
+    sign = "u" if pa.types.is_unsigned_integer(column.type) else "i"
+    found = np.frombuffer(column.buffers()[1] or b"", f"{sign}{min(width, 8)}")
+    return found.reshape(-1, max(width // 8, 1))[column.offset : column.offset + len(column), 0]
+
+
 def bits(valid: Sequence[bool]) -> Any:
     """What is valid, as arrow's bitmap."""
     import pyarrow as pa

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from dp_sql.engines.duckdb import row_estimate
-from dp_sql.engines.duckdb.arrow_rows import LONG, comparable_in_arrow
+from dp_sql.engines.duckdb.arrow_rows import (
+    LONG,
+    comparable_in_arrow,
+    not_null,
+    whole_numbers,
+)
 from dp_sql.engines.duckdb.frozen import Records, exact_value
 from dp_sql.engines.duckdb.mechanism_udfs import answers_of
 from dp_sql.engines.duckdb.sql_runner import forget_oldest
@@ -18,10 +22,10 @@ from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql import few_rows
 from dp_sql.privacy.private_sql.few_rows import FewRows
-from dp_sql.udfs.exact_sampling import secret_draws
 
 if TYPE_CHECKING:
     from dp_sql.engines.duckdb.connection import Engine
+    from dp_sql.engines.duckdb.rows_in_memory import Rows
 
 FEW = 1 << 16  # rows
 _MOST = 1 << 18  # rows, if there are more than DuckDB estimated
@@ -129,8 +133,6 @@ def _fetched(select: str, engine: Engine, *, are_plain: bool) -> list[Any]:
 def _from_arrow(column: Any) -> Any:
     import pyarrow as pa
 
-    from dp_sql.engines.duckdb.rows_in_memory import not_null, whole_numbers
-
     if not (pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)):
         return np.array(column.to_pylist(), object)
     there, values = not_null(column), whole_numbers(column)
@@ -149,56 +151,71 @@ def _numbered(values: Any) -> tuple[Any, list[Any]]:
     return np.fromiter(map(known.__getitem__, listed), np.int32, len(listed)), [*known]
 
 
+def _rows(few: FewRows, public: _Public, columns: Sequence[Any]) -> tuple[Rows, list[Any]]:
+    """The rows as numbers; and the item of each number, those of the domain first."""
+    from dp_sql.engines.duckdb.rows_in_memory import Piece, Rows
+
+    owners, people = _numbered(columns[0])
+    keys, values, items = columns[1 : 1 + few.n_keys], columns[1 + few.n_keys :], list[Any]()
+    if not few.kept:
+        n_listed = 0 if public.domain is None else len(public.domain)
+        if n_listed:
+            values = [np.concatenate([public.domain, *values])]
+        numbers, items = _numbered(values[0])
+        values = [numbers[n_listed:]]
+    nulls = [np.ma.getmask(one) for one in values]
+    there = [None if mask is np.ma.nomask else ~mask for mask in nulls]
+    rows = Rows()
+    rows.has_groups, rows.n_people, rows.n_groups = bool(keys), len(people), len(public.shown)
+    groups = _groups(few, public, keys) if keys else None
+    rows.pieces.append(
+        Piece(owners, groups, [*map(np.ma.getdata, values)] or [None], there or [None])
+    )
+    return rows, items
+
+
 def _groups(few: FewRows, public: _Public, keys: Sequence[Any]) -> Any:
     """The number of each row's group; at least the number of groups if it is in none of them."""
+    number, there = cast("Any", 0), cast("Any", True)
     if few.has_places:
-        number, there = np.int64(0), np.True_
         for values, places in zip(few.lists, keys, strict=True):
             number, there = number * len(values) + places - 1, there & (places > 0)
         return np.where(there, number, len(public.shown)).astype(np.int32)
     from dp_sql.udfs.count_distinct.dense_numbers import Numbers
 
-    n_rows, found = len(keys[0]) if keys else 0, None
     for of_groups, of_rows in zip(public.keys, keys, strict=True):
         numbers, _ = _numbered(np.concatenate([of_groups, of_rows]))
-        found = numbers if found is None else Numbers().of(found.astype(np.int64) << 32 | numbers)
-    return found[-n_rows:] if found is not None and n_rows else np.empty(0, np.int32)
+        number = Numbers().of(number << 32 | numbers).astype(np.int64)
+    return number[len(public.shown) :].astype(np.int32)
 
 
 def _lists(
     plans: Sequence[Plan], few: FewRows, public: _Public, columns: Sequence[Any]
 ) -> tuple[list[list[Any]], Sequence[Any]]:
     """The lists of each plan, for each column that its UDF takes; the items, if they are listed."""
-    from dp_sql.udfs.contributions import slots as kernels
-
     if few.are_counted:
         return _counted(public.domain, *columns)
-    owners, people = _numbered(columns[0])
-    keys, columns = columns[1 : 1 + few.n_keys], columns[1 + few.n_keys :]
-    n_groups = len(public.shown) if keys else 1  # a table of them may have lost some meanwhile
-    if not n_groups:
+    if few.n_keys and not public.shown:  # a table of them has lost all meanwhile
         raise _OnlySql
-    rows, sizes = [(owners, _groups(few, public, keys))], (len(people), n_groups)
-
-    @cache  # calls with one cap share the draw
-    def placed(cap: int | None) -> tuple[Any, Any, Any, Any]:
-        """The person and the group of each slot; the rows in slots, and the slot of each."""
-        if not keys:
-            return np.arange(sizes[0]), np.zeros(sizes[0], np.int32), slice(None), owners
-        own = kernels.own_groups(rows, *sizes)
-        if cap is not None:
-            drawn = kernels.draw_slots(own[0], sizes[0], cap, secret_draws())
-            own = own[0][drawn], own[1][drawn]
-        ((there, slots),) = kernels.place_rows(rows, *own, *sizes)
-        return (*own, there, slots)
-
-    if plans[0].parameters.in_memory in {"items", "pairs"}:
-        return _of_items(plans[0], n_groups, public.domain, columns[0], placed(few.caps[0]))
-    lists = []
-    for plan, item, cap in zip(plans, few.items, few.caps, strict=True):
-        column = columns[item] if few.has_items else None
-        lists.append(_summed(plan, column, placed(cap), n_groups))
-    return lists, ()
+    rows, items = _rows(few, public, columns)
+    n_groups, lists = max(rows.n_groups, 1), dict[int, list[Any]]()
+    for kept in few.kept:  # calls with one cap share the draw
+        for i, made in rows.summaries(kept, *rows.computed(kept)):
+            own, is_mixed = plans[i].parameters.lists_of(made), plans[i].parameters.mixes_groups
+            lists[i] = [n_groups, np.asarray(made["group"]) + 1, *own] if is_mixed else own
+    if lists:
+        return [lists[i] for i in range(len(plans))], ()
+    if plans[0].parameters.in_memory == "pairs":
+        ends, codes, people = rows.pairs(few.cap)
+        spans = [slice(*ends[i : i + 2].tolist()) for i in range(n_groups)]
+        return [[[(codes[span], people[span]) for span in spans]]], ()
+    items = items if public.domain is None else items[: len(public.domain)]
+    _check_long(items)
+    if n_groups * len(items) > _MOST_COUNTS:
+        raise _OnlySql
+    order = sorted(range(len(items)), key=items.__getitem__)
+    counts = rows.counts(few.cap, len(items)).reshape(n_groups, len(items))[:, order]
+    return [[[*counts]]], [items[i] for i in order]
 
 
 def _counted(domain: Any, items: Any, counts: Any) -> tuple[list[list[Any]], Sequence[Any]]:
@@ -215,51 +232,3 @@ def _check_long(items: Sequence[Any]) -> None:
     """Leave items to DuckDB of which only the hash was sent."""
     if any(len(item) >= LONG for item in items if isinstance(item, str)):
         raise _OnlySql
-
-
-def _of_items(
-    plan: Plan, n_groups: int, domain: Any, column: Any, placed: tuple[Any, Any, Any, Any]
-) -> tuple[list[list[Any]], Sequence[Any]]:
-    """The same for one plan that takes how many people have each item, or pairs of both."""
-    from dp_sql.udfs.contributions import slots as kernels
-
-    people, groups, there, slots = placed
-    n_listed = 0 if domain is None else len(domain)
-    values = column if domain is None else np.concatenate([domain, column])
-    numbers, items = _numbered(values)
-    codes = numbers[n_listed:][there].astype(np.int64)
-    if plan.parameters.in_memory == "pairs":
-        own = groups[slots].astype(np.int64), codes, people[slots].astype(np.int64)
-        ends, items_of, people_of = kernels.pairs_of_groups(*own, n_groups)
-        spans = [slice(*ends[i : i + 2].tolist()) for i in range(n_groups)]
-        return [[[(items_of[span], people_of[span]) for span in spans]]], ()
-    items = items[:n_listed] if domain is not None else items
-    _check_long(items)
-    if n_groups * len(items) > _MOST_COUNTS:
-        raise _OnlySql
-    order = sorted(range(len(items)), key=items.__getitem__)
-    counts = kernels.count_people(slots, codes, groups.astype(np.int64), n_groups, len(items))
-    table = counts.reshape(n_groups, len(items))[:, order]
-    return [[[*table]]], [items[i] for i in order]
-
-
-def _summed(plan: Plan, column: Any, placed: tuple[Any, Any, Any, Any], n_groups: int) -> list[Any]:
-    """What a plan's UDF takes of people's rows that have an item."""
-    from dp_sql.udfs.contributions import slots as kernels
-    from dp_sql.udfs.contributions import summaries
-
-    people, groups, rows, slots = placed
-    by, sums = plan.parameters.summed(), None
-    if by is None:
-        raise _OnlySql
-    if column is not None:
-        column = column[rows]
-        if (mask := np.ma.getmask(column)) is not np.ma.nomask:
-            slots, column = slots[~mask], np.ma.getdata(column)[~mask]
-    if by.takes_sums:
-        sums = kernels.add_items(slots, column.astype(np.int64), people.size)
-    counts = kernels.count_rows(slots, people.size)
-    values = summaries.Values(people, groups, n_groups, counts, sums)
-    made = summaries.summary(by.function, values, by.more)
-    own = plan.parameters.lists_of(made)
-    return [n_groups, np.asarray(made["group"]) + 1, *own] if plan.parameters.mixes_groups else own

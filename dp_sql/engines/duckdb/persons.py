@@ -25,7 +25,7 @@ from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import family
 
 if TYPE_CHECKING:
-    from dp_sql.engines.duckdb.rows_in_memory import Rows
+    from dp_sql.engines.duckdb.arrow_people import ArrowPeople
 
 LEAST, MOST = 1 << 16, 1 << 24  # rows
 ROWS_EACH = 1 << 4  # of a person in a group
@@ -96,9 +96,9 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
     """Read all rows, and compute what is computed of people."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from dp_sql.engines.duckdb.rows_in_memory import Rows
+    from dp_sql.engines.duckdb.arrow_people import ArrowPeople
 
-    before, rows, most = engine.state.interrupts.n, Rows(read), _most_rows(engine)
+    before, rows, most = engine.state.interrupts.n, ArrowPeople(read), _most_rows(engine)
     for name, select in read.tables.items():
         _create(name, select, engine, registered)
     if isinstance(read.groups, str) and read.groups:
@@ -132,7 +132,7 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
         return InMemory(persons, found, lists, summaries)
 
 
-def _n_items(lists: ListsRead, rows: Rows, engine: SqlRunner) -> int:
+def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:
     """How many items people are counted by; those that rows have as values are added to `rows`."""
     ((n_items,),) = engine.run(f"SELECT system.main.count(*) FROM {lists.items}").fetchall()
     (limit,) = settings(engine, "memory_limit")
@@ -155,7 +155,7 @@ def _drop(table: str, engine: SqlRunner) -> None:
 
 
 def _found(
-    groups: GroupsFound, rows: Rows, engine: SqlRunner, registered: contextlib.ExitStack
+    groups: GroupsFound, rows: ArrowPeople, engine: SqlRunner, registered: contextlib.ExitStack
 ) -> str:
     """Find groups by who is in them; returns a relation of their keys."""
     pairs = _registered(rows.pairs(), engine, registered)

@@ -11,7 +11,7 @@ from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_ctes import UNIT, by_keys, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.privacy.private_sql.rows_read import SUMMED, read_once
+from dp_sql.privacy.private_sql.rows_read import SUMMED, Kept, kept_of, read_once
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.types import UP_TO_64_BITS, digits_of, exact, family
 
@@ -35,7 +35,7 @@ class FewRows(NamedTuple):
         they are shown; "" without groups, or if there are lists.
     known: the public items, if they are known.
     domain: a SELECT of the public items; "" if these are known, or the items in the rows.
-    items: the places of the plans' items. caps: the plans' caps.
+    kept: what is computed for the plans, unless `cap` is one plan's, whose lists are made of rows.
     """
 
     sql: str
@@ -48,8 +48,8 @@ class FewRows(NamedTuple):
     groups: str
     known: Sequence[Any] | None
     domain: str
-    items: Sequence[int]
-    caps: Sequence[int | None]
+    kept: Sequence[Kept]
+    cap: int | None
 
 
 def few_rows(
@@ -61,7 +61,10 @@ def few_rows(
         public items, by the SQL that lists them.
     """
     first, kinds = plans[0], {plan.parameters.in_memory for plan in plans}
-    if "" in kinds or finding_of(first) or (len(plans) > 1 and kinds & {"items", "pairs"}):
+    takes_lists = kinds != {"values"}
+    if "" in kinds or finding_of(first) or (takes_lists and len(plans) > 1):
+        return None
+    if not (takes_lists or all(plan.parameters.summed() for plan in plans)):
         return None
     people = PeopleRows([read_once(plan) for plan in plans], [""] * len(plans))
     if people.grouped and not people.n_groups:
@@ -77,12 +80,13 @@ def few_rows(
     has_places = are_short and any(isinstance(one[0], str) for one in lists)  # numbers are sent
     typed = {UNIT: first.columns["privacy_unit"].type}
     typed |= {name: "INTEGER" if has_places else key.type for name, key in keys.items()}
-    has_items = kinds != {"values"} or len(names) > 1 or any(map(_takes_sums, plans))
+    has_items = takes_lists or len(names) > 1 or any(map(_takes_sums, plans))
     listed = [sent_as(name, kind) for name, kind in typed.items()]
     if has_places:
         listed[1:] = [*map(_place, keys, lists)]
     listed += [f"{sql} AS {name}" for name, (sql, _) in sent.items() if has_items]
-    types = [*typed.values(), *(kind for _, kind in sent.values() if has_items)]
+    item_types = {name: kind for name, (_, kind) in sent.items()}
+    types = [*typed.values(), *(item_types.values() if has_items else ())]
     if any(family(kind) == "DECIMAL" and digits_of(kind)[0] > 18 for kind in types):
         return None
     sql, counted = people.select_of_rows(", ".join(listed)), kinds == {"items"} and len(typed) == 1
@@ -102,8 +106,8 @@ def few_rows(
         groups=_groups(first, people.n_groups, sent_as, shown_as) if keys and not lists else "",
         known=(items := known.get(_domain(first)) if "items" in kinds else None),
         domain=_sent_domain(first, sent_as) if "items" in kinds and items is None else "",
-        items=[names.index(name) for name in people.items],
-        caps=[*map(people.cap, people.plans)],
+        kept=[] if takes_lists else [kept_of(people, cap, item_types) for cap in people.caps],
+        cap=people.cap(people.plans[0]),
     )
 
 

@@ -119,7 +119,7 @@ def rows_read(
         return None
     types = [plan.parameters.item_type(plan.columns["item"].type) for plan in people.plans]
     kinds = dict(zip(people.items, types, strict=True))  # in the order of the items' numbers
-    kept = [_kept(people, cap, kinds) for cap in people.caps]
+    kept = [kept_of(people, cap, kinds) for cap in people.caps]
     # DuckDB is slower where it draws a row for each person, groups beside values of people, or
     # some of more groups than fit bits, and where people are summed up by their rows in all groups.
     votes = any(item.votes for one in kept for item in one.items.values())
@@ -188,7 +188,7 @@ def _groups_found(people: PeopleRows, sent_as: Callable[[str, str], str]) -> Gro
     )
 
 
-def _kept(people: PeopleRows, cap: int | None, kinds: Mapping[str, str]) -> Kept:
+def kept_of(people: PeopleRows, cap: int | None, kinds: Mapping[str, str]) -> Kept:
     """What the plans with a cap need."""
     names, wanted, numbers = [*kinds], set[str](), set[int]()
     summed = dict[int, tuple[int, Summed]]()
