@@ -56,7 +56,7 @@ _DEFAULTS = (
     "Calendar = 'gregorian'",
 )  # fmt: skip
 _BY_STATISTICS = "statistics_propagation"  # the optimizer that chooses by a column's values
-SHORT = 1 << 10  # items
+SHORT, _MOST_LISTS = 1 << 10, 50  # items of a list that is kept, and lists
 _KIND = re.compile(r"^(Binder|Catalog|Parser|Conversion) Error: ")
 _OFFERED = re.compile(r'"([^"\s]+)"')
 
@@ -212,7 +212,7 @@ class Engine(SqlRunner):
         written = [value for value in values if isinstance(value, str)]
         if not any(len(one.encode()) >= LONG or "\0" in one for one in written):
             self.listed[items] = values
-            forget_oldest(self.listed)
+            forget_oldest(self.listed, _MOST_LISTS)
 
     def parameter_names(self, sql: str) -> frozenset[str]:
         """The parameters that DuckDB's parser finds in one statement; raises its errors."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from itertools import product
+from itertools import count, product
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -146,9 +147,8 @@ def _numbered(values: Any) -> tuple[Any, list[Any]]:
     if values.dtype.kind in "iu":
         numbers = Numbers()
         return numbers.of(values), numbers.codes.tolist()
-    listed = values.tolist()
-    known = {value: number for number, value in enumerate(dict.fromkeys(listed))}
-    return np.fromiter(map(known.__getitem__, listed), np.int32, len(listed)), [*known]
+    known = defaultdict[Any, int](count().__next__)
+    return np.fromiter(map(known.__getitem__, values.tolist()), np.int32, len(values)), [*known]
 
 
 def _rows(few: FewRows, public: _Public, columns: Sequence[Any]) -> tuple[Rows, list[Any]]:

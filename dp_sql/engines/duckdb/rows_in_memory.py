@@ -105,6 +105,8 @@ class Rows:
     def pairs(self, cap: int | None) -> tuple[Any, Any, Any]:
         """Pairs of items and people, group by group: where each group ends, items, and people."""
         owners, groups, slots, items = self._listed(cap)
+        if not self.has_groups:  # slots are people, and items are numbered as they came
+            return np.array([0, items.size]), items.astype(np.int32), slots.astype(np.int64)
         rows = groups[slots].astype(np.int64), items, owners[slots].astype(np.int64)
         return kernels.pairs_of_groups(*rows, max(self.n_groups, 1))
 
