@@ -166,7 +166,7 @@ _WORDS = {
     "first_value", "last_value", "ROWS", "UNBOUNDED", "PRECEDING", "CURRENT", "FOLLOWING",
     "INTERVAL", "VALUES", "arg_min", "arg_max", "row", "lag", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
     "json_extract", "json_extract_string", "list_slice", "avg", "count_if", "array_extract", "array_slice",
-    "struct_extract", "list_value", "list_aggregate", "time_bucket", "timezone", "sha256", "lpad", "try_strptime", "cardinality", "map_extract_value", "round", "floor", *FUNCTIONS,
+    "struct_extract", "list_value", "list_position", "list_aggregate", "time_bucket", "timezone", "sha256", "lpad", "try_strptime", "cardinality", "map_extract_value", "round", "floor", *FUNCTIONS,
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
@@ -193,6 +193,7 @@ _FORMS = {
         r"|SELECT [\s\S]*__dp_\w+[\s\S]* FROM \(SELECT [\s\S]*\) AS __dp_source WHERE __dp_privacy_unit IS NOT NULL "
         r"|SELECT [\s\S]*__dp_key_0_ FROM \(SELECT \* FROM \(SELECT [\s\S]*\) AS __dp_listed ORDER BY [\s\S]* LIMIT \d+\) AS __dp_shown$"
         r"|SELECT [\s\S]*item FROM \(SELECT [\s\S]*\) AS __dp_domain$"
+        r"|SELECT DISTINCT (\(CAST\(value AS VARCHAR\)\) COLLATE \"binary\"|CAST\(value AS \w+\)) AS item FROM \("
     ),
     "extract_statements": re.compile(r"SELECT .+ FROM \(WITH __dp_(read|kept) AS "),
     "sql": re.compile("SELECT "),  # bound, for names and types; a public table is read

@@ -101,9 +101,12 @@ def public_of(few: FewRows, engine: Engine) -> _Public:
             known[asked] = found
             forget_oldest(known, _MOST_KNOWN)
     if few.lists:
-        shown = [*product(*few.lists)]
-        keys = [_plain_array(key) for key in zip(*shown, strict=True)]
-        found = found._replace(keys=keys, shown=shown)
+        keys = [_plain_array(key) for key in zip(*product(*few.lists), strict=True)]
+        shown = [  # as exact_value has them
+            values if kind == "BIGINT" else [*map(str, values)]
+            for values, kind in zip(few.lists, few.kinds, strict=True)
+        ]
+        found = found._replace(keys=keys, shown=[*product(*shown)])
     return found if few.known is None else found._replace(domain=_plain_array(few.known))
 
 

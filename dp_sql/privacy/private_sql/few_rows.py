@@ -30,6 +30,7 @@ class FewRows(NamedTuple):
     n_keys: how many keys there are. has_items: whether items are sent; else every row has one.
     are_plain: whether Python has all values as they are sent; else arrow has them as numbers.
     lists: of each key of public groups all values, in order, if they are known; else it is empty.
+    kinds: the types of the keys.
     has_places: whether rows have the places of their keys in `lists`, from 1, or 0.
     groups: a SELECT of the keys of the public groups, in order, as the rows have them and then as
         they are shown; "" without groups, or if there are lists.
@@ -44,6 +45,7 @@ class FewRows(NamedTuple):
     has_items: bool
     are_plain: bool
     lists: Sequence[Sequence[Any]]
+    kinds: Sequence[str]
     has_places: bool
     groups: str
     known: Sequence[Any] | None
@@ -102,6 +104,7 @@ def few_rows(
         has_items=has_items,
         are_plain={*map(family, types)} <= _PLAIN,
         lists=lists,
+        kinds=[key.type for key in keys.values()],
         has_places=has_places,
         groups=_groups(first, people.n_groups, sent_as, shown_as) if keys and not lists else "",
         known=(items := known.get(_domain(first)) if "items" in kinds else None),
