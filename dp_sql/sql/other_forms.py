@@ -11,10 +11,6 @@ from dp_sql.sql.restated import OtherQuestion, Restated
 
 _ONE = r"((?:[^(),]|\([^()]*\))+?)"  # one argument, with calls in it
 _IS = r"\s*,\s*(?:lambda\s+)?(\w+)\s*(?:->|:)\s*\2\s*=\s*('[^']*'|\d+)\s*\)"
-_FIRST = (
-    r"FROM \g<table> SEMI JOIN (SELECT \g<unit>, min(\g<time>) AS \g<time> FROM \g<table> "
-    r"GROUP BY \g<unit>) AS first_rows USING (\g<unit>, \g<time>)"
-)
 _FORMS = (  # compiled with the first error
     # The beginning of a month.
     (rf"\bmake_date\(year\({_ONE}\),\s*month\(\1\),\s*1\)", r"date_trunc('month', \1)"),
@@ -35,11 +31,8 @@ _FORMS = (  # compiled with the first error
     (rf"\b(?:len|length|array_length)\(list_filter\({_ONE}{_IS}\)\s*(?:>\s*0|>=\s*1|<>\s*0)",
      r"list_contains(\1, \3)"),
     (rf"\blist_filter\({_ONE}{_IS}\s*(?:<>|!=)\s*\[\]", r"list_contains(\1, \3)"),
-    # Each person's first row; different values; all rows in place of a sample.
-    (r"\bSELECT\s+DISTINCT\s+ON\s*\((?P<unit>\w+)\)\s+(?P<list>\*|\w[\w ,]*?)\s+FROM\s+"
-     r"(?P<table>\w+)\s+ORDER\s+BY\s+(?:(?P=unit),\s*)?(?P<time>\w+)\b(?!\s+DESC)",
-     rf"SELECT \g<list> {_FIRST}"),
-    (r"\bSELECT\s+DISTINCT\s+ON\s*\(([\w, ]+)\)\s+\1\b", r"SELECT DISTINCT \1"),
+    # Different values; all rows in place of a sample.
+    (r"\bSELECT\s+DISTINCT\s+ON\s*\(([\w, ]+)\)\s+\1(?=\s+FROM\b)", r"SELECT DISTINCT \1"),
     (r"\s+TABLESAMPLE\s+(?:\w+\s*\([^()]*\)|\([^()]*\)|\d+\s*(?:%|PERCENT|ROWS)?)", ""),
     # All rows, as DP_COUNT counts them; two columns in a list of two.
     (r"\(\s*(?:COLUMNS\(\*\)|\*\s+EXCLUDE\s*(?:\([^()]*\)|\w+))", "(*"),

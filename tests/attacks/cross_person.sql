@@ -102,10 +102,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WINDOW w AS ()
 -- NotPrivate: SELECT DISTINCT must list the privacy unit
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT title, 1 AS user_id FROM ratings)
 
--- NotPrivate: DISTINCT ON is not supported in the source of a DP call, because one
+-- NotPrivate: DISTINCT ON in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT ON (title) * FROM ratings)
 
--- NotPrivate: DISTINCT ON is not supported in the source of a DP call, because one
+-- NotPrivate: DISTINCT ON in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT ON (title) user_id, title FROM ratings ORDER BY score)
 
 -- NotPrivate: SELECT DISTINCT must list the privacy unit.

@@ -107,6 +107,8 @@ CASES = [
     "t|user_id|(SELECT user_id, reverse(title) AS t, t || year AS u FROM ratings WHERE reverse(u || t) <> '0' AND year > 1900)",
     "t|user_id|(SELECT t: reverse(title), user_id, u: t || '!' FROM ratings WHERE reverse(u) LIKE '!%')",
     "t|user_id|(SELECT user_id, reverse(title) AS t, count(*) AS n, CASE WHEN n > 1 THEN 'b' END AS c FROM ratings GROUP BY user_id, t HAVING n > 0)",
+    "title|user_id|(SELECT DISTINCT ON (user_id) user_id, title FROM ratings ORDER BY user_id, year DESC, title)",
+    "title|user_id|(SELECT user_id, title, sum(CASE WHEN year > 2003 THEN 1 END) OVER (PARTITION BY user_id) AS n FROM ratings) WHERE n > 1",
     "n|user_id|(SELECT user_id, sum(CASE WHEN year > 2003 THEN year // 2 ELSE 0 END) AS n FROM ratings GROUP BY user_id)",
     "t|user_id|(SELECT user_id, left(title, 2) AS t, max(day::TIMESTAMP)::DATE AS d FROM ratings GROUP BY ALL HAVING t > 'E')",
 ]

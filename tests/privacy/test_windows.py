@@ -20,6 +20,7 @@ WINDOWS = [
     f"SELECT user_id, first_value(title) {OVER} AS t FROM ratings",
     f"SELECT user_id, title FROM ratings QUALIFY row_number() {OVER} = 1",
     f"SELECT user_id, kind FROM ratings QUALIFY row_number() {OVER} = 1",
+    "SELECT DISTINCT ON (user_id) user_id, title FROM ratings ORDER BY user_id, score DESC",
 ]
 PLAIN = "OVER (PARTITION BY user_id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
 WINDOWS += [
@@ -64,6 +65,12 @@ def run(sql: str, database: Database) -> list[list[tuple[str | None, ...]]]:
 def test_rows_with_equal_keys_are_ordered_by_their_values(text: str, database: Database) -> None:
     found = answers(text, database)
     assert found[0] and all(one == found[0] for one in found)
+
+
+def test_distinct_on_is_refused_where_order_by_names_an_alias(database: Database) -> None:
+    text = "SELECT DISTINCT ON (user_id) user_id, lower(title) AS title FROM ratings ORDER BY title"
+    with pytest.raises(NotPrivate, match="DISTINCT ON"):
+        compiled(text, database)
 
 
 def test_rows_with_equal_keys_are_counted_together(database: Database) -> None:

@@ -33,9 +33,41 @@ _MARK = "__dp_window_"
 _FARTHEST = 1_000  # rows that lag and lead look away
 
 
-def has_windows(tree: exp.Select) -> bool:
-    """Whether a SELECT has QUALIFY, or window functions in its list, subqueries aside."""
-    return any(map(tree.args.get, ("qualify", "windows"))) or bool(_windows(tree))
+def has_windows(tree: exp.Select, source: From) -> bool:
+    """Whether a SELECT has QUALIFY or DISTINCT ON, or window functions in its list, not inside."""
+    of_rows = any(map(tree.args.get, ("qualify", "windows"))) or bool(_windows(tree))
+    return of_rows or _first_rows(tree, source) is not None
+
+
+def _first_rows(tree: exp.Select, source: From) -> exp.Qualify | None:
+    """DISTINCT ON (…) as QUALIFY row_number() OVER (…) = 1; None where it is not surely the same.
+
+    Which row is the first of several that ORDER BY does not tell apart is free.
+    """
+    on = (tree.args.get("distinct") or tree).args.get("on")
+    if not isinstance(on, exp.Tuple) or tree.args.get("qualify") or source.private is None:
+        return None
+    order = tree.args["order"].expressions if tree.args.get("order") else []
+    keys = [*on.expressions, *(one.this for one in order)]
+    named = {folded(one.alias): one.this for one in tree.expressions if isinstance(one, exp.Alias)}
+    for key in keys:
+        columns = [*key.find_all(exp.Column)]
+        for column in columns:  # in these clauses an alias comes before a column
+            meant = column if column.table else named.get(folded(column.name), column)
+            if meant != column and source.has(column):
+                return None
+        if not columns:  # a number of the list
+            return None
+    order = [one for one in order if one.this not in on.expressions]
+    window = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[key.copy() for key in on.expressions],
+        order=exp.Order(
+            expressions=[one.copy() for one in order] or [exp.Ordered(this=keys[0].copy())]
+        ),
+    )
+    window.meta["distinct_on"] = True
+    return exp.Qualify(this=exp.EQ(this=window, expression=exp.Literal.number(1)))
 
 
 def _windows(tree: exp.Select) -> list[exp.Window]:
@@ -55,6 +87,9 @@ def windowed(
         raise _not_here(tree, scope_of(source))
     text, tree = parsed_text(tree), tree.copy()
     tree.meta["sql"] = text
+    if (first_rows := _first_rows(tree, source)) is not None:
+        tree.set("qualify", first_rows)
+        tree.set("distinct", None)
     _put_named_windows(tree)
     qualify = tree.args.get("qualify")
     if qualify is not None:
@@ -62,7 +97,7 @@ def windowed(
     # The relation of each column, and its place there; IN and EXISTS read no column with a name.
     own = [(part, i) for part in source.parts for i in range(len(part.rows.names))]
     scope, columns = scope_of(source), [part.value(i) for part, i in own]
-    found, functions = _marked(tree, scope, columns)
+    found, functions = _marked(tree, scope.over_groups(), columns)
     marks = [f"{_MARK}{i}" for i in range(len(found))]
     types = (*(one.type for one in columns), *(one.type for one in found))
     relation = Windows(source.select(columns), functions, types)
@@ -185,6 +220,8 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
     partition = tuple(place(scope.compiled(key), key) for key in keys)
     if not any(columns[i].is_person for i in partition):
         why = "A window function in a source must have the privacy unit in PARTITION BY"
+        if node.meta.get("distinct_on"):
+            raise refuse(node, "DISTINCT ON in a source must list the privacy unit", "")
         raise refuse(node, why, _EXAMPLE)
     order = []
     for one in node.args["order"].expressions if node.args.get("order") is not None else []:

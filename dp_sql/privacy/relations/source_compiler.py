@@ -144,7 +144,7 @@ class Compiler:
         compiler.where(tree, source)
         if tree.args.get("group") is not None or tree.args.get("having") is not None:
             return grouped(tree, source, scope, self.tables.is_of_one_person)
-        if has_windows(tree):
+        if has_windows(tree, source):
             tree, source, scope = windowed(tree, source, compiler.scope)
             put_aliases(tree, source, scope)
         else:
