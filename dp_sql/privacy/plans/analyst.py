@@ -133,7 +133,8 @@ class _PublicSets(PublicSets):
         if item.image is None or item.type == "BOOLEAN":
             return own
         declared = self.declared(item.image[0])
-        known = isinstance(declared, tuple) and _suits_days(declared, item.image, self.schema)
+        known = declared == "observed" or isinstance(declared, tuple)
+        known = known and _suits_days(declared, item.image, self.schema)
         return declared if known or declared == "enum" else own
 
     def related(self, keys: Sequence[Value]) -> list[Related]:
@@ -184,7 +185,7 @@ class _PublicSets(PublicSets):
 
     def unwritten(self, wanted: Wanted, *, observed: bool) -> Domain:
         declared, what = self.declared(wanted.item), wanted.what
-        if observed and (declared != "observed" or wanted.item.origin is None):
+        if observed and (declared != "observed" or _read(wanted.item)[0].origin is None):
             why = f"Under a policy {what} := observed is allowed only if the policy declares it."
             hint = f"Write {what} := catalog.title (a public table's column) or {what} := "
             raise wanted.refused(why, f"{hint}['a', 'b'].")

@@ -44,7 +44,8 @@ def refuse_missing(
 
     def known(value: Value) -> object:
         found = declared(value)
-        return None if value.image and not isinstance(found, OwnValues) else found
+        is_known = not value.image or found == "observed" or isinstance(found, OwnValues)
+        return found if is_known else None
 
     def public_set(key: Reference, value: Value, declared: object, size: int) -> str:
         found = _public_set(source, key, value, policy, declared)
