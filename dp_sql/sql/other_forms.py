@@ -27,6 +27,9 @@ _FORMS = (  # compiled with the first error
     (rf"\bjson_extract\({_ONE},\s*('[^']*')\)\s*::\s*(\w+)",
      r"TRY_CAST(json_extract_string(\1, \2) AS \3)"),
     (r"\b(?:TRY_)?CAST\(\s*([\w.]+)\s*->\s*('[^']*')\s+AS\b", r"TRY_CAST(\1 ->> \2 AS"),
+    # The elements of a list as rows.
+    (rf"\bunnest\({_ONE}\)\s+(?:AS\s+)?(\w+)\b((?:[^()]|\((?:[^()]|\([^()]*\))*\))*?)\bFROM\s+"
+     r"(\w+)(?=\s+(?:WHERE|GROUP)\b)", r"\2\3FROM \4, unnest(\1) AS u(\2)"),
     # Whether a list has an element.
     (rf"\b(?:len|length|array_length)\(list_filter\({_ONE}{_IS}\)\s*(?:>\s*0|>=\s*1|<>\s*0)",
      r"list_contains(\1, \3)"),

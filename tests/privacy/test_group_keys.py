@@ -402,6 +402,14 @@ def test_a_series_of_hours_is_not_proposed_for_parts_of_an_hour(key: str) -> Non
     assert date_groups(key, "VARCHAR", "TIMESTAMP", kept) is None
 
 
+@pytest.mark.parametrize("key", ["date_part('year', age(day))", "date_diff('year', day, now())"])
+def test_ages_up_to_100_are_an_example_of_groups(key: str) -> None:
+    found, of_d = date_groups(key, "BIGINT", "DATE", None), key.replace("day", "d::DATE")
+    series = "generate_series(current_date - INTERVAL 100 YEAR, current_date, INTERVAL 1 YEAR)"
+    assert found is not None and not found.asked
+    assert found.written == f"(SELECT DISTINCT {of_d} FROM {series} AS t(d))"
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("groups", "expected"),
@@ -504,7 +512,9 @@ def test_of_other_expressions_nothing_is_known(key: str, declaring: dp_sql.Sessi
 def test_groups_of_an_expression_follow_from_observed_values(
     groups: str, declaring: dp_sql.Session
 ) -> None:
-    text = f"SELECT right(title, 1) AS k, {count(groups)} FROM seen WHERE title <> 'book 2' GROUP BY k"
+    text = (
+        f"SELECT right(title, 1) AS k, {count(groups)} FROM seen WHERE title <> 'book 2' GROUP BY k"
+    )
     assert declaring.sql(text).fetchall() == [("0", 28), ("1", 28), ("2", 0)]
     with pytest.raises(dp_sql.QueryError, match="only if the policy declares it"):
         declaring.sql(f"SELECT user_id + 1 AS k, {count('observed')} FROM seen GROUP BY k")

@@ -146,6 +146,16 @@ def test_another_form_is_proposed_and_counts_the_same_rows(
     assert answer == wanted
 
 
+def test_elements_that_the_list_unnests_are_proposed_as_rows_of_from(
+    session: dp_sql.AnalystSession,
+) -> None:
+    count = "DP_COUNT(*, epsilon := 10000, max_contributions := 5, groups := ['blue']) AS n"
+    with pytest.raises(QueryError) as refused:
+        session.sql(f"SELECT unnest(tags) AS tag, {count} FROM events GROUP BY tag")
+    wanted = f"SELECT tag, {count} FROM events, unnest(tags) AS u(tag) GROUP BY tag"
+    assert (refused.value.suggestion, refused.value.asks_other) == (wanted, False)
+
+
 @pytest.mark.parametrize("item", ["COLUMNS(*)", "* EXCLUDE (ts)"])
 def test_all_rows_are_counted_in_place_of_columns(
     session: dp_sql.AnalystSession, item: str

@@ -35,6 +35,8 @@ _FINER = re.compile(  # parts of an hour, of which a series of hours has few
     r"minute|second|epoch|\btime\b|(?-i:%-?[MSfgnsXcT])", re.I
 )
 _MONTH = timedelta(32)  # a series of hours is not longer
+_SINCE = re.compile(r"\b(?:current_(?:date|timestamp)|now\s*\(|today\s*\(|age\s*\([^,()]*\))", re.I)
+_AGO = {"year": "100 YEAR", "month": "24 MONTH", "day": "30 DAY"}  # of the time until now
 _NOW = (exp.CurrentDate, exp.CurrentTimestamp)
 _TRUNCATIONS = (exp.TimestampTrunc, exp.DateTrunc, exp.DateBin, exp.Year, exp.Extract, exp.Date)
 _PARTS = (exp.Column, exp.Identifier, exp.Cast, exp.DataType, exp.Paren, exp.Literal, exp.Var)
@@ -104,15 +106,24 @@ def _computed(key: str, column: str, condition: str | None) -> Dates | None:
     is_short = isinstance(low, datetime) and isinstance(high, datetime) and high - low < _MONTH
     if unit == "hour" and not is_short:
         low = None
-    written = f"(SELECT DISTINCT {expression} FROM {_series(low, high, unit, step)} AS t(d))"
+    ago = _AGO.get(unit) if _SINCE.search(key) else None
+    series = _series(low, high, unit, step, ago)
+    written = f"(SELECT DISTINCT {expression} FROM {series} AS t(d))"
     is_asked = low is not None and high is not None and not is_moved
     return Dates(written, is_asked, low is not None)
 
 
-def _series(low: _Bound, high: _Bound, unit: str, step: str | None = None) -> str:
-    """Moments between bounds, or of an example, at each unit or by a step within it."""
+def _series(
+    low: _Bound, high: _Bound, unit: str, step: str | None = None, ago: str | None = None
+) -> str:
+    """Moments between bounds, or of an example, at each unit or by a step within it.
+
+    ago: how long before today an example begins.
+    """
     last, whole = _UNITS[unit]
     first, end = _literal(_FIRST, unit), _literal(last, unit)
+    if ago:
+        first, end = f"current_date - INTERVAL {ago}", "current_date"
     if low is not None:
         first, end = _written(low, unit), "current_date" if high is None else _written(high, unit)
         if step and unit == "hour" and isinstance(high, datetime):
