@@ -46,6 +46,8 @@ def group_keys(
     beside = tuple((a, b) for a, b in items if not any(a <= place < b for place in places))
     if [tokens[a].upper for a, b in parts if b - a == 1] == ["ALL"]:
         listed = [without_alias(tokens, item)[0] for item in beside]
+        # A window function is computed over the groups.
+        listed = [(a, b) for a, b in listed if all(t.upper != "OVER" for t in tokens[a:b])]
         parts = [part for part in listed if _has_column(tokens, part)]
     found: dict[tuple[str, ...], tuple[int, Reference]] = {}
     for part in parts:

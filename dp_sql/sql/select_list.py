@@ -6,6 +6,7 @@ would not be found there, and an aggregate such as count(*) would silently count
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from itertools import pairwise
 from typing import Protocol, TypeVar
 
 from sqlglot import exp
@@ -178,8 +179,13 @@ def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
 
 
 def _computed(select: DpSelect, item: Span, functions: Functions) -> Iterator[tuple[str, Token]]:
-    """Window functions, as OVER, and aggregates of an item beside its calls."""
+    """Window functions, as OVER, and aggregates of an item beside its calls.
+
+    Beside groups, windows are over these, as in SQL; those with calls would draw them once more.
+    """
     outside = outside_queries(select.beside_calls(item))
+    if select.keys and not any(item[0] <= call.start < item[1] for call in select.calls):
+        outside = _without_windows(outside)
     names = called(outside)
     kinds = dict(functions.builtin_kinds(frozenset(names)))
     unknown = frozenset(names.keys() - kinds.keys())
@@ -187,6 +193,15 @@ def _computed(select: DpSelect, item: Span, functions: Functions) -> Iterator[tu
         kinds.update(functions.function_kinds(unknown))
     yield from (("OVER", token) for token in outside if token.upper == "OVER")
     yield from ((name, at) for name, at in names.items() if "aggregate" in kinds.get(name, ()))
+
+
+def _without_windows(tokens: Sequence[Token]) -> list[Token]:
+    """Some tokens without OVER and the names of the functions before it."""
+    over = {i for i, token in enumerate(tokens) if token.upper == "OVER"}
+    for i, (token, after) in enumerate(pairwise(tokens)):
+        if token.name is not None and after.is_symbol("(") and matching(tokens, i + 1) + 1 in over:
+            over.add(i)
+    return [token for i, token in enumerate(tokens) if i not in over]
 
 
 def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:

@@ -508,6 +508,19 @@ def test_of_other_expressions_nothing_is_known(key: str, declaring: dp_sql.Sessi
         declaring.sql(f"SELECT {key} AS k, {count()} FROM seen GROUP BY k")
 
 
+def test_window_functions_are_computed_over_the_groups(
+    owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    call = count("([DATE '2024-01-01'], regions.name)")
+    more = "100 * n / sum(n) OVER () AS pct, rank() OVER (PARTITION BY day ORDER BY n DESC) AS r"
+    text = f"SELECT day, region, {call}, {more} FROM seen GROUP BY ALL ORDER BY n DESC"
+    assert [row[2:] for row in both(text, owner, analyst)] == [(6, 100, 1), (0, 0, 2)]
+    again = count().removesuffix(" AS n")
+    for item in ("sum(n) OVER () / sum(n)", "max(title) OVER ()", f"sum({again}) OVER ()"):
+        with pytest.raises(NotSupported, match="next to "):
+            analyst.sql(f"SELECT region, {count()}, {item} FROM seen GROUP BY region")
+
+
 @pytest.mark.parametrize("groups", ["", "observed"])
 def test_groups_of_an_expression_follow_from_observed_values(
     groups: str, declaring: dp_sql.Session
