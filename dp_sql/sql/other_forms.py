@@ -30,6 +30,8 @@ _FORMS = (  # compiled with the first error
     # The elements of a list as rows.
     (rf"\bunnest\({_ONE}\)\s+(?:AS\s+)?(\w+)\b((?:[^()]|\((?:[^()]|\([^()]*\))*\))*?)\bFROM\s+"
      r"(\w+)(?=\s+(?:WHERE|GROUP)\b)", r"\2\3FROM \4, unnest(\1) AS u(\2)"),
+    # The one value of a public query.
+    (r"(?<![<>!=])\s*=\s*\(\s*(SELECT\s[^()]+)\)", r" IN (\1)"),
     # Whether a list has an element.
     (rf"\b(?:len|length|array_length)\(list_filter\({_ONE}{_IS}\)\s*(?:>\s*0|>=\s*1|<>\s*0)",
      r"list_contains(\1, \3)"),

@@ -146,6 +146,20 @@ def test_another_form_is_proposed_and_counts_the_same_rows(
     assert answer == wanted
 
 
+def test_an_owner_compares_with_one_value_of_a_table_by_in() -> None:
+    with dp_sql.connect() as owner:
+        owner.execute(TABLES)
+        call = "DP_COUNT(*, epsilon := 10000, max_contributions := 5, privacy_unit := user_id)"
+        asked = (
+            "SELECT {} FROM events WHERE size > 0 AND kind{}(SELECT kind FROM kinds WHERE kind = 1)"
+        )
+        with pytest.raises(QueryError) as refused:
+            owner.sql(asked.format(call, "="))
+        assert refused.value.suggestion == asked.format(call, " IN ")
+        wanted = owner.sql(asked.format("count(*)", "=")).fetchall()
+        assert owner.sql(refused.value.suggestion).fetchall() == wanted
+
+
 def test_elements_that_the_list_unnests_are_proposed_as_rows_of_from(
     session: dp_sql.AnalystSession,
 ) -> None:
