@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.bounds import EPSILONS, MEASURES, OTHER_FUNCTIONS, Errors, of_draws, of_mixture
 from benchmarks.measure import file_of, present
-from dp_sql.udfs.contributions.bound import odds_of_bounds
+from dp_sql.udfs.contributions import bound
 from dp_sql.udfs.count_distinct import difference
 from dp_sql.udfs.exact_sampling import Odds
 
@@ -114,6 +114,12 @@ def _errors(of: Contributions, bounds: np.ndarray, odds: Odds, epsilon: Fraction
     weights = np.where(weights > RARE, weights, 0)
     scales = 2 * bounds / float(epsilon)
     return of_mixture(of.under(bounds) - of.total, scales, weights / weights.sum())
+
+
+def odds_of_bounds(above: list[int], epsilon: Fraction) -> Odds:
+    """The shipped choice of a bound."""
+    shortfalls = bound.shortfalls_of_bounds(np.array([above]), bound.support_of(epsilon))
+    return Odds([((1, s),) for s in shortfalls[0].tolist()], epsilon / 2)
 
 
 def people_above(of: Contributions, epsilon: Fraction) -> Errors:

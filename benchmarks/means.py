@@ -13,9 +13,9 @@ import duckdb
 import numpy as np
 
 from benchmarks.bounds import EPSILONS, MEASURES
+from benchmarks.contributions import odds_of_bounds
 from benchmarks.measure import file_of, present
 from dp_sql.udfs.contributions import bounded_mean
-from dp_sql.udfs.contributions.bound import odds_of_bounds
 
 N_DRAWS = 3_000
 PEOPLE = (24, 49, 100, 1_000, 100_000)

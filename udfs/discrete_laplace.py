@@ -4,10 +4,11 @@ The noise X has P(X = x) proportional to q**|x|, q = exp(-rate), over all intege
 is 1/rate. Proofs are in exact_sampling.md.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
+from dp_sql.udfs.exact_sampling import Coins, Draws, Odds, by_rate, geometrics
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
 
 
@@ -17,9 +18,23 @@ def discrete_laplace(rate: Fraction, draws: Draws) -> int:
     Privacy: added to an integer of sensitivity L, a draw at rate epsilon / L is epsilon-DP.
     Source: Ghosh, Roughgarden and Sundararajan 2009; without rejection, see exact_sampling.md.
     """
-    negative = draws.choose(Odds((((1, 0),), ((1, 1),)), rate))
-    size = geometric(draws, rate)
-    return -1 - size if negative else size
+    return discrete_laplaces([rate], draws)[0]
+
+
+def discrete_laplaces(rates: Sequence[Fraction], draws: Draws) -> list[int]:
+    """Draw the noise at each of these rates, independently."""
+
+    def at(rate: Fraction, n: int) -> list[int]:
+        negative = draws.flip_each(_sign(rate), n)[:, 0].tolist()
+        sizes = geometrics(draws, rate, n)
+        return [-1 - x if below else x for below, x in zip(negative, sizes, strict=True)]
+
+    return by_rate(rates, at)
+
+
+@lru_cache(maxsize=64)
+def _sign(rate: Fraction) -> Coins:
+    return Coins([Odds((((1, 0),), ((1, 1),)), rate)])
 
 
 def noise_rate(share: Fraction, at: int) -> Fraction:

@@ -8,10 +8,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,14 @@ Chances = Callable[[int], tuple[Sequence[int], Sequence[int]]]
 _Int64s = NDArray[np.int64]
 _Words = NDArray[np.uint64]
 _Booleans = NDArray[np.bool_]
+_Drawn = TypeVar("_Drawn")
 
-_FIRST_BITS = 96
 _GUARD_BITS = 32
 _WORD_BITS = 64
-_SPACE = 1 << _WORD_BITS // 2
+_HALF_BITS = 32
+_SPACE = 1 << _HALF_BITS
+_TABLE_BITS = 30  # of powers in a table, whose products fit 64 bits
+_DIGIT_BITS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +80,26 @@ class Odds:
         ]
 
 
+@dataclass(frozen=True, eq=False)
+class Coins:
+    """Coins that are flipped often: of the two outcomes of each of these odds, 1 is heads."""
+
+    odds: Sequence[Odds]
+
+    @cached_property
+    def edges(self) -> tuple[_Words, _Words]:
+        """Part the first words of tapes: tails below the first number, heads above the second."""
+        powers = (a for one in self.odds for weight in one.weights for _, a in weight)
+        bits = _WORD_BITS + _GUARD_BITS + max(powers, default=0).bit_length()
+        sums = [_cumulative_sums(one, bits) for one in self.odds]
+        starts = [(lows[0] << _WORD_BITS) // highs[1] for lows, highs in sums]
+        ends = [-((-highs[0] << _WORD_BITS) // max(lows[1], 1)) for lows, highs in sums]
+        lasts = [min(end, 1 << _WORD_BITS) - 1 for end in ends]
+        return np.array(starts, np.uint64), np.array(lasts, np.uint64)
+
+
 class Draws:
-    """The seven ways in which a mechanism may be random, each with the exact distribution.
+    """The eight ways in which a mechanism may be random, each with the exact distribution.
 
     bits(n) returns n fresh fair bits, as an integer in [0, 2**n).
     """
@@ -99,17 +120,36 @@ class Draws:
 
     def choose(self, odds: Odds) -> int:
         """Draw outcome j with probability proportional to its weight, exactly."""
-        return self._chosen(odds, self._bits(_FIRST_BITS))
+        return self._chosen(odds, self._bits(_WORD_BITS))
 
-    def choose_each(self, odds: Sequence[Odds]) -> list[int]:
-        """Draw as choose does from each of these, independently; it takes less time."""
-        bits = self._bits(_FIRST_BITS * len(odds))
-        mask = (1 << _FIRST_BITS) - 1
-        return [self._chosen(one, bits >> _FIRST_BITS * i & mask) for i, one in enumerate(odds)]
+    def choose_powers(self, exponents: _Int64s, rate: Fraction) -> _Int64s:
+        """Draw in each row outcome j with probability proportional to exp(-rate * exponents[j]).
 
-    def _chosen(self, odds: Odds, prefix: int) -> int:
+        All rows are independent. Shape (rows, outcomes) in, (rows,) out; entries are >= 0.
+        """
+        lows, highs = _running_powers(exponents, rate)
+        words = self._half_words(len(exponents))
+        # The tape times the total weight lies in [at_least, at_most].
+        at_least = words * lows[:, -1] >> _HALF_BITS
+        at_most = ((words + 1) * highs[:, -1] >> _HALF_BITS) + 1
+        chosen: _Int64s = (highs[:, :-1] <= at_least[:, None]).sum(axis=1)
+        lows[:, -1] = _SPACE  # the last outcome has no end
+        for i in np.flatnonzero(at_most > lows[np.arange(len(lows)), chosen]):
+            odds = Odds([((1, a),) for a in exponents[i].tolist()], rate)
+            chosen[i] = self._chosen(odds, int(words[i]), _HALF_BITS)
+        return chosen
+
+    def flip_each(self, coins: "Coins", n: int) -> _Booleans:
+        """Flip each coin n times, all independently. Returns which show heads, shape (n, coins)."""
+        starts, lasts = coins.edges
+        words = self._words(n * starts.size).reshape(n, starts.size)
+        heads: _Booleans = words > lasts
+        for i, j in np.argwhere((words >= starts) & ~heads).tolist():
+            heads[i, j] = self._chosen(coins.odds[j], int(words[i, j])) == 1
+        return heads
+
+    def _chosen(self, odds: Odds, prefix: int, width: int = _WORD_BITS) -> int:
         """Find the outcome of a tape that begins with these bits."""
-        width = _FIRST_BITS
         while (outcome := odds.decide(prefix, width)) is None:
             prefix = prefix << width | self._bits(width)
             width *= 2
@@ -245,21 +285,74 @@ def geometric(draws: Draws, rate: Fraction, cap: int | None = None) -> int:
     """Draw min(G, cap), where P(G = g) = (1 - q) q**g for g >= 0 and q = exp(-rate), rate > 0."""
     if cap == 0:
         return 0
-    digits, carry = _coins(rate)
-    value = sum(bit << i for i, bit in enumerate(draws.choose_each(digits)))
-    place = 1 << len(digits)
-    while (cap is None or value < cap) and draws.choose(carry):
-        value += place
-    return value if cap is None else min(value, cap)
+    return geometrics(draws, rate, 1, cap)[0]
+
+
+def geometrics(draws: Draws, rate: Fraction, n: int, cap: int | None = None) -> list[int]:
+    """Draw n such numbers, independently, with a cap >= 1 if there is one."""
+    coins, carry = _coins(rate)
+    heads = draws.flip_each(coins, n)
+    bits = np.packbits(heads[:, :-1], axis=1, bitorder="little")
+    values = [int.from_bytes(one, "little") for one in bits]
+    place, growing = 1 << heads.shape[1] - 1, np.flatnonzero(heads[:, -1]).tolist()
+    while growing:
+        for i in growing:
+            values[i] += place
+        growing = [i for i in growing if cap is None or values[i] < cap]
+        heads = draws.flip_each(carry, len(growing))[:, 0].tolist()
+        growing = [i for i, goes_on in zip(growing, heads, strict=True) if goes_on]
+    return values if cap is None else [min(value, cap) for value in values]
+
+
+def by_rate(
+    rates: Sequence[Fraction], draw: Callable[[Fraction, int], Sequence[_Drawn]]
+) -> list[_Drawn]:
+    """Draw something at each of these rates; draw(rate, n) draws n at one rate."""
+    places = dict[Fraction, list[int]]()
+    for i, rate in enumerate(rates):
+        places.setdefault(rate, []).append(i)
+    drawn = dict[int, _Drawn]()
+    for rate, at in places.items():
+        drawn.update(zip(at, draw(rate, len(at)), strict=True))
+    return [drawn[i] for i in range(len(rates))]
 
 
 @lru_cache(maxsize=64)
-def _coins(rate: Fraction) -> tuple[tuple[Odds, ...], Odds]:
-    """Return coins for the binary digits of a geometric number, and one to go beyond them."""
+def _coins(rate: Fraction) -> tuple[Coins, Coins]:
+    """Return coins for binary digits of a geometric number and, the last, for going beyond them."""
     n_digits = (rate.denominator // rate.numerator).bit_length()
-    digits = tuple(Odds((((1, 0),), ((1, 1 << i),)), rate) for i in range(n_digits))
+    digits = [Odds((((1, 0),), ((1, 1 << i),)), rate) for i in range(n_digits)]
     place = 1 << n_digits
-    return digits, Odds((((1, 0), (-1, place)), ((1, place),)), rate)
+    carry = Odds((((1, 0), (-1, place)), ((1, place),)), rate)
+    return Coins([*digits, carry]), Coins([carry])
+
+
+def _running_powers(exponents: _Int64s, rate: Fraction) -> tuple[_Int64s, _Int64s]:
+    """Enclose the running sums of q**a over each row; the largest power of a row counts as 1.
+
+    Products with 32-bit words fit 64 bits, because sums stay below 2**31.
+    """
+    left = exponents - exponents.min(axis=1, keepdims=True)
+    lows = np.full(left.shape, 1 << _HALF_BITS - 2 - left.shape[1].bit_length(), np.int64)
+    highs, place = lows.copy(), 0
+    while left.any():
+        digits = left & (1 << _DIGIT_BITS) - 1
+        floors, ceilings = _table(rate, place)
+        lows = lows * floors[digits] >> _TABLE_BITS
+        highs = -(-highs * ceilings[digits] >> _TABLE_BITS)
+        left, place = left >> _DIGIT_BITS, place + 1
+    return lows.cumsum(axis=1), highs.cumsum(axis=1)
+
+
+@lru_cache(maxsize=64)
+def _table(rate: Fraction, place: int) -> tuple[_Int64s, _Int64s]:
+    """Enclose 2**_TABLE_BITS * q**a, where a has one digit, at this place."""
+    powers = powers_of(rate, _WORD_BITS)
+    found = [powers.of(digit << _DIGIT_BITS * place) for digit in range(1 << _DIGIT_BITS)]
+    shifts = [(low, high, -e - _TABLE_BITS) for low, high, e in found]
+    floors = [low << -by if by < 0 else low >> by for low, _, by in shifts]
+    ceilings = [high << -by if by < 0 else -(-high >> by) for _, high, by in shifts]
+    return np.array(floors, np.int64), np.array(ceilings, np.int64)
 
 
 def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:
@@ -270,6 +363,9 @@ def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:
     for n, a in sorted({*chain.from_iterable(weights)}, key=itemgetter(1)):
         if a != at:
             power, at = times(power, powers.of(a - at), bits), a
+        if n == 1:
+            terms[n, a] = power
+            continue
         low, high, e = power
         size, excess = abs(n), n.bit_length() - bits
         if excess > 0:
@@ -286,9 +382,12 @@ def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:
             floors[term], ceilings[term] = low >> scale - e, -(-high >> scale - e)
         else:
             floors[term], ceilings[term] = low << e - scale, high << e - scale
-    lows = {weight: max(0, sum(map(floors.__getitem__, weight))) for weight in weights}
-    highs = {weight: sum(map(ceilings.__getitem__, weight)) for weight in weights}
+    lows, highs = dict[Weight, int](), dict[Weight, int]()
+    for weight in weights:
+        lows[weight] = max(0, sum([floors[term] for term in weight]))
+        highs[weight] = sum([ceilings[term] for term in weight])
     if min(highs.values()) < 0:
         raise ValueError("a choice needs weights that are not negative")
-    lowest, highest = ([*accumulate(map(side.__getitem__, odds.weights))] for side in (lows, highs))
+    of_each = (map(side.__getitem__, odds.weights) for side in (lows, highs))
+    lowest, highest = ([*accumulate(side)] for side in of_each)
     return lowest, highest

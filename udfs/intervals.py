@@ -84,26 +84,35 @@ def times(a: Interval, b: Interval, bits: int) -> Interval:
 
 
 class Powers:
-    """Intervals around the powers of one number, built from a table of its 2**i-th powers."""
+    """Intervals around the powers of one number, by the digits of the exponent in base 16."""
 
     def __init__(self, number: Interval, bits: int) -> None:
         self._bits = bits
-        # The table is replaced, never changed, so threads may share it.
-        self._squares: tuple[Interval, ...] = (number,)
+        # For the i-th digit, the powers of the number's 16**i-th power. The tables are replaced,
+        # never changed, so threads may share them.
+        self._tables: tuple[tuple[Interval, ...], ...] = (self._table(number),)
 
     def of(self, a: int) -> Interval:
         """Enclose the number to the power of a, a >= 0."""
-        squares = self._squares
-        while len(squares) < a.bit_length():
-            squares += (times(squares[-1], squares[-1], self._bits),)
-            self._squares = squares
+        tables = self._tables
+        while 16 ** len(tables) <= a:
+            eighth = tables[-1][8]
+            tables += (self._table(times(eighth, eighth, self._bits)),)
+            self._tables = tables
         product, i = ONE, 0
         while a:
-            if a & 1:
-                product = squares[i] if product is ONE else times(product, squares[i], self._bits)
-            a >>= 1
+            if a & 15:
+                power = tables[i][a & 15]
+                product = power if product is ONE else times(product, power, self._bits)
+            a >>= 4
             i += 1
         return product
+
+    def _table(self, number: Interval) -> tuple[Interval, ...]:
+        powers = [ONE, number]
+        while len(powers) < 16:
+            powers.append(times(powers[-1], number, self._bits))
+        return tuple(powers)
 
 
 def powers_of(rate: Fraction, bits: int) -> Powers:

@@ -108,6 +108,9 @@ class Mechanism:
         run_on_counts: run_on_counts(counts, **parameters) is `run` from these flows.
         bound_selections: how a mechanism of count_distinct may choose its contribution bound, the
             default first.
+        run_each: run_each(data_sets, **parameters) is `run` for each of several data sets, all
+            independent, in less time: each as the tuple of what `run` takes of data. None: there
+            is none.
     """
 
     name: str  # what `mechanism :=` calls it
@@ -127,6 +130,7 @@ class Mechanism:
     bound_selections: tuple[str, ...] = ()
     bounds: Callable[..., Sequence[int]] | None = None
     run_on_counts: Callable[..., Any] | None = None
+    run_each: Callable[..., list[Any]] | None = None
 
 
 def in_words(x: Fraction) -> str:

@@ -214,6 +214,13 @@ class Shape(ABC):
         for PAIRS two arrays (items, people).
         """
 
+    def draw_each(
+        self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
+    ) -> tuple[list[Any], str]:
+        """Run the mechanism for each group: the answers, and the sentence on the first one."""
+        drawn = [self.draw(mechanism, loss, *lists) for lists in groups]
+        return [value for value, _ in drawn], drawn[0][1]
+
     def draw_groups(
         self, mechanism: Mechanism, loss: PrivacyLoss, cap: int | None, *lists: Sequence[Any]
     ) -> tuple[list[Any], str, int]:
@@ -221,9 +228,9 @@ class Shape(ABC):
 
         Returns them with one sentence, and how many runs of a loss of their own they took.
         """
-        drawn = [self.draw(mechanism, loss, *group) for group in zip(*lists, strict=True)]
-        values, n = [value for value, _ in drawn], len(drawn)
-        accuracy = drawn[0][1] if drawn else ""
+        groups = [*zip(*lists, strict=True)]
+        values, accuracy = self.draw_each(mechanism, loss, groups) if groups else ([], "")
+        n = len(groups)
         if self.reads_people:
             scope = f"for each of {n} groups, of which a person counts in at most {cap or 1}: "
             return values, scope + accuracy, 1

@@ -251,9 +251,13 @@ class Scripted(Draws):
         self.log.append((tuple(odds.weights), odds.rate))
         return super().choose(odds)
 
-    def choose_each(self, odds: Any) -> list[int]:
-        self.log += [(tuple(one.weights), one.rate) for one in odds]
-        return super().choose_each(odds)
+    def choose_powers(self, exponents: Any, rate: Any) -> Any:
+        self.log.append((exponents.tolist(), rate))
+        return super().choose_powers(exponents, rate)
+
+    def flip_each(self, coins: Any, n: int) -> Any:
+        self.log += [(tuple(one.weights), one.rate) for one in n * [*coins.odds]]
+        return super().flip_each(coins, n)
 
     def hits(self, which: Any, chances: Any) -> Any:
         self.log.append((tuple(which.tolist()), *map(tuple, chances(64))))

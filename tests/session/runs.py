@@ -18,14 +18,19 @@ def noted_runs(
 ) -> list[Note]:
     """Return what `note` makes of the arguments of each run, in the order of the runs."""
     found: list[Note] = []
-    right: Any = shape.draw
+    right: Any = shape.draw_each
 
-    def draw(self: Shape, mechanism: Any, *given: Any) -> Any:
+    def draw_each(self: Shape, mechanism: Any, *given: Any) -> Any:
         def run(*data: Any, **public: Any) -> Any:
             found.append(note(*data, **public))
             return mechanism.run(*data, **public)
 
-        return right(self, replace(mechanism, run=run), *given)
+        def run_each(data: Any, **public: Any) -> Any:
+            found.extend(note(*one, **public) for one in data)
+            return mechanism.run_each(data, **public)
 
-    monkeypatch.setattr(shape, "draw", draw)
+        noting = replace(mechanism, run=run, run_each=mechanism.run_each and run_each)
+        return right(self, noting, *given)
+
+    monkeypatch.setattr(shape, "draw_each", draw_each)
     return found

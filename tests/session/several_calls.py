@@ -31,6 +31,16 @@ def wrap_draws(monkeypatch: pytest.MonkeyPatch, before: Callable[[Shape, Any], N
     """Have `before` called with what each mechanism takes."""
     shapes = [shape for one in FUNCTIONS.values() for shape in one.shapes]
     for cls in dict.fromkeys(base for shape in shapes for base in shape.__mro__):
+        if "draw_each" in vars(cls) and cls is not Shape:
+            real_each: Any = vars(cls)["draw_each"]
+
+            def draw_each(self: Shape, *given: Any, real: Any = real_each) -> Any:
+                for lists in given[2]:
+                    before(self, lists)
+                return real(self, *given)
+
+            monkeypatch.setattr(cls, "draw_each", draw_each)
+            continue
         if "draw" not in vars(cls) or cls is Shape:
             continue
 

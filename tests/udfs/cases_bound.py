@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import chain
 
+import numpy as np
 import pytest
 
 from dp_sql.udfs.contributions import bound, histogram
@@ -58,9 +59,10 @@ def chosen(data, support, doublings, n_bounds):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bound, "_SUPPORT", Fraction(support, 2))
         patch.setattr(bound, "_DOUBLINGS", doublings)
-        above = histogram.read_histogram(*columns(data, 3)).above(n_bounds)
+        above = histogram.above_each([histogram.read_histogram(*columns(data, 3))], n_bounds)
         distribution, unfinished = distribution_of(
-            lambda draws: bound.choose_bound(above, EPSILON / 2, draws), PowersOf(HALF, EPSILON / 4)
+            lambda draws: bound.choose_bounds(above, EPSILON / 2, draws)[0],
+            PowersOf(HALF, EPSILON / 4),
         )
     assert unfinished == 0
     return distribution
@@ -101,13 +103,14 @@ CHOICES = {
 
 
 def summed_above(these, n):
-    return [sum(its for at, its in these.sums.items() if at > i) for i in range(n)]
+    each = [[sum(its for at, its in one.sums.items() if at > i) for i in range(n)] for one in these]
+    return np.array(each, np.int64)
 
 
 WRONG_CHOICES = {
     "a bound at twice its rate": Mutant(AFRESH, times_two(bound, "_rate")),
     "a bound by what is above instead of who": Mutant(
-        AFRESH, changed(histogram.Histogram, "above", summed_above)
+        AFRESH, changed(histogram, "above_each", summed_above)
     ),
     "a bound for one person less": Mutant(
         AFRESH,

@@ -42,8 +42,9 @@ class Recorder:
         self.rates.append(odds.rate)
         return 0
 
-    def choose_each(self, odds):
-        return [*map(self.choose, odds)]
+    def flip_each(self, coins, n):
+        assert n == 0 or [*map(self.choose, coins.odds)]
+        return np.zeros((n, len(coins.odds)), bool)
 
 
 def runs_by_value(data):

@@ -57,20 +57,20 @@ def released(mechanism, data, given=None):
     }[mechanism]
     rates = {}
 
-    def no_noise(rate, draws):
-        rates["last"] = rate
-        return 0
+    def no_noise(of, draws):
+        (rates["last"],) = of
+        return [0]
 
     def run(draws):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "secret_draws", lambda: draws)
+            patch.setattr(release, "secret_draws", lambda: draws)
             found = module.run(*called_with)
         return found.estimate, found.contribution_bound, rates["last"]
 
     q_of = PowersOf(HALF, EPSILON / 4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bound, "_SUPPORT", HALF)
-        patch.setattr(release, "discrete_laplace", no_noise)
+        patch.setattr(release, "discrete_laplaces", no_noise)
         exact, unfinished = distribution_of(run, q_of)
     assert unfinished == 0
     return {

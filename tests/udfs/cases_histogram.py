@@ -186,6 +186,9 @@ def chosen(data, **wrong):
         rates["last"] = rate
         return 0
 
+    def none_each(of, draws):
+        return [no_noise(rate, draws) for rate in of]
+
     def run(draws):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(chosen_norm, "secret_draws", lambda: draws)
@@ -197,7 +200,7 @@ def chosen(data, **wrong):
         patch.setattr(bound, "_SUPPORT", HALF)
         patch.setattr(chosen_norm, "_FINE_BITS", 1)
         patch.setattr(chosen_norm, "_rounded", lambda fine: fine)
-        patch.setattr(chosen_norm, "discrete_laplace", no_noise)
+        patch.setattr(chosen_norm, "discrete_laplaces", none_each)
         patch.setattr(
             k_norm, "range_norm_noise", lambda k, rate, draws: [no_noise(rate, draws)] * k
         )
@@ -294,7 +297,7 @@ CHOSEN_NORM = Case(
         ),
         "a limit at twice its rate": Mutant(AFRESH, times_two(bound, "_rate")),
         "a limit by rows instead of people": Mutant(
-            AFRESH, changed(histogram.Histogram, "above", summed_above)
+            AFRESH, changed(chosen_norm, "above_each", summed_above)
         ),
         "rows beyond the limit": Mutant(
             AFRESH, changed(histogram.Histogram, "clipped", lambda these, i: these.total)

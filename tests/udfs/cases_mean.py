@@ -89,9 +89,9 @@ def noisy(data, ends):
     """
     rates, q_of = {}, PowersOf(HALF, EPSILON / (2 * sum(PARTS[ends])))
 
-    def no_noise(rate, draws):
-        rates["last"] = rate
-        return 0, 0
+    def no_noise(of, draws):
+        (rates["last"],) = of
+        return [(0, 0)]
 
     def run(draws):
         with pytest.MonkeyPatch.context() as patch:
@@ -158,17 +158,17 @@ def whole(ends, remember=True):
 MOST = 5
 
 
-def short_geometric(draws, rate):
-    """A geometric number up to MOST, or one that is far too large."""
+def short_geometrics(draws, rate, n):
+    """Geometric numbers up to MOST, or far too large."""
     odds = Odds([*(((1, g), (-1, g + 1)) for g in range(MOST + 1)), ((1, MOST + 1),)], rate)
-    return [*range(MOST + 1), 10**6][draws.choose(odds)]
+    return [[*range(MOST + 1), 10**6][draws.choose(odds)] for _ in range(n)]
 
 
 def radius(rate):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pair_noise, "geometric", short_geometric)
+        patch.setattr(pair_noise, "geometrics", short_geometrics)
         distribution, unfinished = distribution_of(
-            lambda draws: pair_noise._radius(Fraction(rate), draws), {rate: HALF**rate}
+            lambda draws: pair_noise._radii(Fraction(rate), 1, draws)[0], {rate: HALF**rate}
         )
     assert unfinished == 0
     return {r: distribution[r] for r in range(MOST + 1)}
@@ -213,8 +213,9 @@ def only_whole(place, entries, right=bounded_mean._sums_at):
     return right(9, entries)
 
 
-def no_shift(rate, draws):
-    return sum(pair_noise.geometric(draws, rate) for _ in range(3))
+def no_shift(rate, n, draws):
+    parts = [pair_noise.geometrics(draws, rate, n) for _ in range(3)]
+    return [*map(sum, zip(*parts, strict=True))]
 
 
 CASES = [
@@ -242,7 +243,7 @@ CASES = [
                 AFRESH, changed(histogram.Histogram, "clipped", lambda these, _: these.total)
             ),
             "noise without its shift": Mutant(
-                RADIUS, changed(pair_noise, "_radius", no_shift), check=check_distribution
+                RADIUS, changed(pair_noise, "_radii", no_shift), check=check_distribution
             ),
         },
         loss=PrivacyLoss(

@@ -3,6 +3,8 @@
 import math
 from fractions import Fraction
 
+import pytest
+
 from dp_sql.udfs.contributions import laplace
 from dp_sql.udfs.contributions.release import BoundedRelease
 from dp_sql.udfs.mechanism import PrivacyLoss
@@ -19,11 +21,12 @@ def shipped(rate):
     """What is released if the noise has this rate, and exp(-1) is a half."""
 
     def of(people):
-        found, unfinished = distribution_of(
-            lambda draws: laplace.release(people, EPSILON, BETA, draws),
-            {rate: HALF**rate},
-            limit=14,
-        )
+        def run(draws):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(laplace, "secret_draws", lambda: draws)
+                return laplace.run(people, EPSILON, BETA)
+
+        found, unfinished = distribution_of(run, {rate: HALF**rate}, limit=14)
         assert unfinished < Fraction(1, 100)
         return {one: p for one, p in found.items() if one.estimate in REACH}
 
@@ -47,7 +50,13 @@ def noise_fits(tenths, _):
     return draws_fit(lambda: laplace.run(7, epsilon, BETA).estimate - 7, 6_000, distribution)
 
 
-right = laplace.discrete_laplace
+right = laplace.discrete_laplaces
+
+
+def at_twice_the_rates(rates, draws):
+    return right([2 * rate for rate in rates], draws)
+
+
 CASES = [
     Case(
         mechanism=laplace.LAPLACE,
@@ -55,7 +64,7 @@ CASES = [
         mutants={
             "noise for twice epsilon": Mutant(
                 PEOPLE,
-                changed(laplace, "discrete_laplace", lambda rate, draws: right(2 * rate, draws)),
+                changed(laplace, "discrete_laplaces", at_twice_the_rates),
                 distribution=shipped(2),
             ),
         },

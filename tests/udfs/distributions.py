@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dp_sql.udfs.exact_sampling import Odds
+from dp_sql.udfs.exact_sampling import Coins, Odds
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Distribution = dict[Any, Fraction]
@@ -54,8 +54,13 @@ class _Path:
     def choose(self, odds: Odds) -> int:
         return self._step(*self.weights_of(odds))
 
-    def choose_each(self, odds: Sequence[Odds]) -> list[int]:
-        return [*map(self.choose, odds)]
+    def choose_powers(self, exponents: Any, rate: Fraction) -> Any:
+        weights = [[((1, a),) for a in row] for row in exponents.tolist()]
+        return np.array([self.choose(Odds(row, rate)) for row in weights], dtype=np.int64)
+
+    def flip_each(self, coins: Coins, n: int) -> Any:
+        heads = [[self.choose(odds) == 1 for odds in coins.odds] for _ in range(n)]
+        return np.array(heads, dtype=bool).reshape(n, len(coins.odds))
 
     def orders(self, sizes: Any) -> Any:
         choices = list(product(*(permutations(range(n)) for n in sizes)))

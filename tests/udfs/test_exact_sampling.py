@@ -3,13 +3,15 @@ from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import product
+from math import prod
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dp_sql.udfs import exact_sampling as exact
 from dp_sql.udfs import intervals
-from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
+from dp_sql.udfs.discrete_laplace import discrete_laplace, discrete_laplaces, laplace_quantile
 from dp_sql.udfs.exact_sampling import (
     Draws,
     Odds,
@@ -136,8 +138,8 @@ def test_a_tape_that_follows_a_boundary_is_read_until_it_leaves_it(odds):
 
 def test_more_bits_are_drawn_only_when_the_first_straddle_a_boundary():
     (edge,) = boundaries(ODDS[0])
-    for shift, expected in ((0, [96, 96]), (5, [96]), (-5, [96])):
-        numbers = [int(edge * 2**96) + shift, 0]
+    for shift, expected in ((0, [64, 64]), (5, [64]), (-5, [64])):
+        numbers = [int(edge * 2**64) + shift, 0]
         asked = []
 
         def bits(n, numbers=numbers, asked=asked):
@@ -148,17 +150,108 @@ def test_more_bits_are_drawn_only_when_the_first_straddle_a_boundary():
         assert asked == expected
 
 
-def test_choices_at_once_have_tapes_of_their_own():
-    """Each is decided by its own 96 bits, whatever those of the others are."""
-    for seed in range(20):
-        prefixes = [secret_draws().below(1 << 96) for _ in ODDS]
-        edge = int(next(iter(boundaries(ODDS[0]))) * 2**96)
-        prefixes[0] = edge - seed % 3  # at times further bits are needed, which are all 0
-        bits = [sum(prefix << 96 * i for i, prefix in enumerate(prefixes)), 0, 0, 0]
-        drawn = Draws(lambda _, bits=bits: bits.pop(0)).choose_each(ODDS)
-        assert drawn == [
-            tape(f"{p:096b}", "0").choose(o) for p, o in zip(prefixes, ODDS, strict=True)
-        ]
+EXPONENTS = [
+    ([0, 1], Fraction(1, 3)),
+    ([2, 0, 0, 9, 300], Fraction(2, 7)),
+    ([70_000, 5], Fraction(1, 10**5)),
+    ([2**40, 2**40 + 3, 2**62], Fraction(1)),
+    ([7], Fraction(1)),
+    ([*range(40, 0, -1)], Fraction(1, 50)),
+]
+
+
+def powers_follow_the_tape(exponents, rate, bits, then):
+    """Whether all tapes of so many bits that go on with zeros or ones lead where they should."""
+
+    class Every(Draws):
+        def _half_words(self, n):
+            return np.arange(n, dtype=np.int64)
+
+    n = 1 << bits
+    draws = Every(lambda width: (1 << width) - 1 if then else 0)
+    chosen = draws.choose_powers(np.tile(np.array(exponents, np.int64), (n, 1)), rate)
+    edges = boundaries(Odds([((1, a - min(exponents)),) for a in exponents], rate))
+    tiny = Fraction(then, 2**300)
+    places = [Fraction(word + then, n) - tiny for word in range(n)]
+    return chosen.tolist() == [bisect_right(edges, place) for place in places]
+
+
+@pytest.fixture
+def short_words(monkeypatch):
+    monkeypatch.setattr(exact, "_HALF_BITS", 12)
+    exact._table.cache_clear()
+    yield
+    exact._table.cache_clear()
+
+
+@pytest.mark.parametrize("then", [0, 1])
+@pytest.mark.parametrize(("exponents", "rate"), EXPONENTS)
+def test_a_choice_among_powers_is_a_function_of_the_tape(exponents, rate, then, short_words):
+    assert powers_follow_the_tape(exponents, rate, 12, then)
+
+
+@pytest.mark.pure
+def test_powers_that_are_too_small_would_be_noticed(short_words, monkeypatch):
+    right = exact._table
+    monkeypatch.setattr(exact, "_table", lambda rate, place: [right(rate, place)[0] // 2] * 2)
+    assert not all(powers_follow_the_tape(*one, 12, 0) for one in EXPONENTS)
+
+
+def test_rows_are_chosen_by_words_of_their_own():
+    tape = iter([0x_0000_0000_FFFF_FFFF_0000_0000])  # the least word comes first
+    rows = np.array([[0, 1], [0, 1], [0, 1]])
+    assert Draws(lambda _: next(tape)).choose_powers(rows, Fraction(1)).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("places", [1, 2, 4])
+def test_tables_of_powers_are_enclosures(places):
+    for place in range(places):
+        lows, highs = exact._table(Fraction(1, 1000), place)
+        for digit in (0, 1, 7, 255):
+            power = 2**30 * real_exp(Fraction(digit << 8 * place, 1000))
+            assert lows[digit] <= power <= highs[digit] <= lows[digit] + 1
+
+
+TOSSES = [odds for odds in ODDS if len(odds.weights) == 2]
+
+
+def heads_follow_the_tape():
+    """Whether coins fall as the true boundaries say, for words near those."""
+    for odds in TOSSES:
+        (edge,) = boundaries(odds)
+        near = min(int(edge * 2**64), 2**64 - 3)
+        for word, then in product({0, 2**64 - 1, *range(near - 2, near + 3)} - {-1, -2}, (0, 1)):
+            bits = iter([word])
+            draws = Draws(lambda n, bits=bits, then=then: next(bits, ((1 << n) - 1) * then))
+            place = Fraction(word + then, 2**64) - Fraction(then, 2**300)
+            if draws.flip_each(exact.Coins([odds]), 1)[0, 0] != (edge <= place):
+                return False
+    return True
+
+
+def test_a_flip_is_a_function_of_the_tape():
+    assert heads_follow_the_tape()
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("side", [0, 1])
+def test_edges_on_the_wrong_side_would_be_noticed(side, monkeypatch):
+    right = exact.Coins.edges.func
+
+    def wrong(coins):
+        edges = [*right(coins)]
+        edges[side] = edges[1] + np.uint64(1) if side == 0 else edges[0] - np.uint64(1)
+        return edges
+
+    monkeypatch.setattr(exact.Coins, "edges", property(wrong))
+    assert not heads_follow_the_tape()
+
+
+def test_flips_have_words_of_their_own():
+    coins = exact.Coins([ODDS[0], ODDS[0]])
+    words = sum(word << 64 * i for i, word in enumerate([0, 2**64 - 1, 2**64 - 1, 0]))
+    heads = Draws(lambda _: words).flip_each(coins, 2)
+    assert heads.tolist() == [[False, True], [True, False]]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13])
@@ -244,6 +337,24 @@ def test_the_noise_distribution_is_exact(rate):
     assert len(distribution) > 8
     for x, p in distribution.items():
         assert p == (1 - q) / (1 + q) * q ** abs(x)
+
+
+def test_numbers_at_several_rates_are_independent():
+    """Two at once have the product of their distributions, each at its own rate, in this order."""
+    q_of = {Fraction(2): Fraction(1, 4), Fraction(3): Fraction(1, 8)}
+    distribution, unfinished = distribution_of(
+        lambda draws: tuple(discrete_laplaces([Fraction(3), Fraction(2), Fraction(3)], draws)),
+        q_of,
+        limit=9,
+    )
+    assert unfinished <= Fraction(1, 8)
+    assert len(distribution) > 20
+    for pair, p in distribution.items():
+        each = [
+            (1 - q) / (1 + q) * q ** abs(x)
+            for q, x in zip((q_of[3], q_of[2], q_of[3]), pair, strict=True)
+        ]
+        assert p == prod(each)
 
 
 @pytest.mark.parametrize("beta", [Fraction(1, 20), Fraction(49, 100), Fraction(1, 10**12)])

@@ -10,21 +10,27 @@ from fractions import Fraction
 from functools import lru_cache
 from operator import sub
 
+import numpy as np
+
+from dp_sql.udfs.contributions.histogram import Ints
 from dp_sql.udfs.exact_sampling import Draws, Odds
 
 # Privacy holds for any values of these.
 _SUPPORT = Fraction(9, 2)  # a doubling of the bound needs so many people above it, by epsilon
+_MOST_SUPPORT = 1 << 58  # people; shortfalls are 64-bit numbers
 _DOUBLINGS = 10  # a larger jump between bounds needs no more people than this one
 
 
-def choose_bound(above: Sequence[int], epsilon: Fraction, draws: Draws) -> int:
-    """Choose a place i, for the bound 2**i; above[i] people contribute more than 2**i.
+def choose_bounds(above: Ints, epsilon: Fraction, draws: Draws) -> list[int]:
+    """Choose a place i in each row, for the bound 2**i; above[:, i] people contribute more.
 
-    Privacy: epsilon-DP with losses in a range of epsilon, if a person who is added moves some of
-        `above` up by 1 and leaves the others as they are.
+    Privacy: of one row, epsilon-DP with losses in a range of epsilon, if a person who is added
+        moves some of the row up by 1 and leaves the others as they are.
     Source: the exponential mechanism of McSherry and Talwar 2007, on a score of our own.
     """
-    return draws.choose(odds_of_bounds(above, epsilon))
+    shortfalls, rate = shortfalls_of_bounds(above, support_of(epsilon)), _rate(epsilon)
+    places: list[int] = draws.choose_powers(shortfalls, rate).tolist()
+    return places
 
 
 def choose_among(
@@ -35,8 +41,8 @@ def choose_among(
     weights: of the noise that each takes, the least first. support: so many people more than a
         limit leaves out make it too small, for each doubling of the noise.
 
-    Privacy: as choose_bound.
-    Source: as choose_bound, for limits that need not lie within each other.
+    Privacy: as choose_bounds.
+    Source: as choose_bounds, for limits that need not lie within each other.
     """
     needed = _needed_between(weights, support)
     shortfalls = (max(0, n - support, *map(sub, needed[i], above)) for i, n in enumerate(above))
@@ -52,32 +58,23 @@ def _needed_between(weights: tuple[int, ...], support: int) -> list[list[int]]:
     return [[support * min(n, 2 * _DOUBLINGS) // 2 for n in row] for row in halves]
 
 
-def odds_of_bounds(above: Sequence[int], epsilon: Fraction) -> Odds:
-    """Weigh each bound."""
-    shortfalls = shortfalls_of_bounds(above, support_of(epsilon))
-    return Odds([((1, s),) for s in shortfalls], _rate(epsilon))
-
-
 def people_needed(epsilon: Fraction) -> int:
     """So many people who contribute alike lead to a bound near to what they contribute."""
     return _needed(_DOUBLINGS, support_of(epsilon))
 
 
-def shortfalls_of_bounds(above: Sequence[int], support: int) -> list[int]:
+def shortfalls_of_bounds(above: Ints, support: int) -> Ints:
     """Compute how many people each bound is from being the right one; one person moves it by 1."""
+    found = np.maximum(above - support, 0)
     # Bounds further below need no more people, and have no fewer above them.
-    needed = [_needed(n, support) for n in range(_DOUBLINGS, 0, -1)]
-    last = next((i for i in range(len(above), 0, -1) if above[i - 1]), 0)  # no one is beyond it
-    found = [
-        max(0, n - support, *map(sub, needed[-i:], above[max(0, i - _DOUBLINGS) : i]))
-        for i, n in enumerate(above[: last + _DOUBLINGS + 1])
-    ]
-    return found + found[-1:] * (len(above) - len(found))
+    for n in range(1, min(_DOUBLINGS + 1, above.shape[1])):
+        np.maximum(found[:, n:], _needed(n, support) - above[:, :-n], out=found[:, n:])
+    return found
 
 
 def support_of(epsilon: Fraction) -> int:
     """Return how many people more than a bound leave out make it too small."""
-    return -(-_SUPPORT // epsilon)
+    return min(-(-_SUPPORT // epsilon), _MOST_SUPPORT)
 
 
 def _needed(doublings: int, support: int) -> int:

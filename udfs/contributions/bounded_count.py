@@ -8,7 +8,6 @@ from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.histogram import read_histogram
 from dp_sql.udfs.contributions.release import BoundedRelease
 from dp_sql.udfs.discrete_laplace import laplace_quantile, noise_rate
-from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, in_words, with_probability
 
 
@@ -33,14 +32,24 @@ def run(
         the noise where the bound is given.
     Source: contribution bounding, as in Wilson et al. 2020; the choice of the bound, see bound.md.
     """
+    return run_each([(buckets, people, sums)], epsilon, beta, max_contributions, bound)[0]
+
+
+def run_each(
+    data: Sequence[Sequence[Sequence[int]]],
+    epsilon: Fraction,
+    beta: Fraction,
+    max_contributions: int,
+    bound: int | None,
+) -> list[BoundedRelease]:
+    """Do as `run` does for each of several data sets, independently; it takes less time."""
     release.check_public(epsilon, beta, max_contributions, bound)
-    rows = read_histogram(buckets, people, sums)
+    rows = [read_histogram(*columns) for columns in data]
 
-    def kept(place: int | None) -> int:
-        return rows.total if place is None else rows.clipped(place)
+    def kept(i: int, place: int | None) -> int:
+        return rows[i].total if place is None else rows[i].clipped(place)
 
-    draws = secret_draws()
-    return release.release(rows, kept, epsilon, beta, max_contributions, bound, draws)
+    return release.release_each(rows, kept, epsilon, beta, max_contributions, bound)
 
 
 @lru_cache(maxsize=64, typed=True)
@@ -66,4 +75,5 @@ BOUNDED_COUNT = Mechanism(
     release.loss,
     run,
     accuracy,
+    run_each=run_each,
 )

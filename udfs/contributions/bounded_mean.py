@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from dp_sql.udfs.checks import check_int, check_positive_int
 from dp_sql.udfs.contributions import release
-from dp_sql.udfs.contributions.bound import choose_bound, people_needed
+from dp_sql.udfs.contributions.bound import choose_bounds, people_needed
 from dp_sql.udfs.contributions.bounded_sum import signed_histograms
-from dp_sql.udfs.contributions.histogram import Histogram, read_histogram
+from dp_sql.udfs.contributions.histogram import Histogram, above_each, read_histogram
 from dp_sql.udfs.contributions.pair_noise import pair_noise, pair_reach, scales_of
 from dp_sql.udfs.discrete_laplace import noise_rate
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
@@ -73,40 +73,65 @@ def run(
         falls away leaves its part to the others.
     Source: sum and count with joint noise, see bounded_mean.md.
     """
+    columns = [(buckets, people, sums, entries)]
+    return run_each(columns, epsilon, beta, max_contributions, bound, unit, ends)[0]
+
+
+def run_each(
+    data: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[Entry]]],
+    epsilon: Fraction,
+    beta: Fraction,
+    max_contributions: int,
+    bound: int | None,
+    unit: int,
+    ends: Ends,
+) -> list[MeanRelease]:
+    """Do as `run` does for each of several data sets, independently; it takes less time."""
     check_public(epsilon, beta, max_contributions, bound, unit, ends)
-    rows = read_histogram(buckets, people, sums)
+    rows = [read_histogram(*columns[:3]) for columns in data]
     shares, draws = _shares(epsilon, bound, ends), secret_draws()
     if bound is None:
-        place = choose_bound(rows.above(max_contributions.bit_length()), shares[0], draws)
-        most, n_rows, at = 1 << place, rows.clipped(place), place
+        above = above_each(rows, max_contributions.bit_length())
+        places = choose_bounds(above, shares[0], draws)
+        n_rows = [one.clipped(place) for one, place in zip(rows, places, strict=True)]
     else:
-        release.check_within(rows, bound)
-        most, n_rows, at = bound, rows.total, 0
-    limit, total, count = _noisy(entries, at, most, n_rows, shares, ends, draws)
-    reach = pair_reach(_rate(shares, most, limit), beta)
-    return _quotient(total, count, reach, most, limit, unit, ends)
+        for one in rows:
+            release.check_within(one, bound)
+        places, n_rows = [0] * len(rows), [one.total for one in rows]
+    mosts = [1 << place for place in places] if bound is None else [bound] * len(rows)
+    sides = [_sums_at(place, one[3]) for place, one in zip(places, data, strict=True)]
+    limited = _limited(sides, mosts, shares[1], ends, draws)
+    limits = [(most, limit) for most, (limit, _) in zip(mosts, limited, strict=True)]
+    rates = {both: _rate(shares, *both) for both in set(limits)}
+    reaches = {both: pair_reach(rate, beta) for both, rate in rates.items()}
+    noise = pair_noise([rates[both] for both in limits], draws)
+    return [
+        _quotient(total * both[0] + x, n * limit + y, reaches[both], *both, unit, ends)
+        for both, n, (limit, total), (x, y) in zip(limits, n_rows, limited, noise, strict=True)
+    ]
 
 
-def _noisy(
-    entries: Sequence[Entry],
-    at: int,
-    most: int,
-    n_rows: int,
-    shares: Sequence[Fraction],
+def _limited(
+    sides: Sequence[tuple[tuple[Histogram, Histogram], Histogram]],
+    mosts: Sequence[int],
+    share: Fraction,
     ends: Ends,
     draws: Draws,
-) -> tuple[int, int, int]:
-    """Limit sums; add noise to their sum, in 1/most, and to the rows, in 1/limit."""
-    (up, down), sizes = _sums_at(at, entries)
+) -> list[tuple[int, int]]:
+    """Limit the sums of each data set: the limit, and what they add up to."""
     if ends is None:
-        above = sizes.above(_N_SUM_BOUNDS)[FRACTION_BITS:]
-        place = FRACTION_BITS + choose_bound(above, shares[1], draws)
-        limit, total = 1 << place, up.clipped(place) - down.clipped(place)
-    else:
-        limit, total = most * (ends[1] - ends[0]) << FRACTION_BITS, up.total - down.total
+        above = above_each([sizes for _, sizes in sides], _N_SUM_BOUNDS)[:, FRACTION_BITS:]
+        places = [FRACTION_BITS + place for place in choose_bounds(above, share, draws)]
+        return [
+            (1 << place, up.clipped(place) - down.clipped(place))
+            for place, ((up, down), _) in zip(places, sides, strict=True)
+        ]
+    limits = [most * (ends[1] - ends[0]) << FRACTION_BITS for most in mosts]
+    for limit, (_, sizes) in zip(limits, sides, strict=True):
         release.check_within(sizes, limit)
-    noise = pair_noise(_rate(shares, most, limit), draws)
-    return limit, total * most + noise[0], n_rows * limit + noise[1]
+    return [
+        (limit, up.total - down.total) for limit, ((up, down), _) in zip(limits, sides, strict=True)
+    ]
 
 
 def _rate(shares: Sequence[Fraction], most: int, limit: int) -> Fraction:
@@ -231,4 +256,5 @@ BOUNDED_MEAN = Mechanism(
     loss,
     run,
     accuracy,
+    run_each=run_each,
 )

@@ -4,7 +4,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dp_sql.udfs.checks import check_int
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -19,14 +24,19 @@ class Histogram:
         """The sum of all contributions."""
         return sum(self.sums.values())
 
-    def above(self, n: int) -> list[int]:
-        """Count the people who contribute more than 1, 2, 4, ..., 2**(n-1)."""
-        left = sum(self.people.values())
-        return [left := left - self.people.get(i, 0) for i in range(n)]
-
     def clipped(self, i: int) -> int:
         """Add up the contributions, each counted up to 2**i."""
         return sum(self.people[at] << i if at > i else its for at, its in self.sums.items())
+
+
+def above_each(these: Sequence[Histogram], n: int) -> Ints:
+    """Count the people of each who contribute more than 1, 2, 4, ..., 2**(n-1): a row for each."""
+    found = np.zeros((len(these), n), np.int64)
+    entries = [(i, at, k) for i, one in enumerate(these) for at, k in one.people.items() if at]
+    if n and entries:
+        rows, buckets, people = np.array(entries, np.int64).T
+        np.add.at(found, (rows, np.minimum(buckets, n) - 1), people)
+    return np.ascontiguousarray(found[:, ::-1].cumsum(axis=1)[:, ::-1])
 
 
 def read_histogram(buckets: Sequence[int], people: Sequence[int], sums: Sequence[int]) -> Histogram:

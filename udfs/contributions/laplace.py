@@ -1,11 +1,13 @@
 """The number of people with discrete Laplace noise. The proof is in laplace.md."""
 
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 from dp_sql.udfs.checks import check_epsilon, check_int, check_probability
 from dp_sql.udfs.contributions.release import BoundedRelease
-from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
-from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from dp_sql.udfs.discrete_laplace import discrete_laplaces, laplace_quantile
+from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
 
 
@@ -15,18 +17,20 @@ def run(people: int, epsilon: Fraction, beta: Fraction) -> BoundedRelease:
     Privacy: epsilon-DP under adding or removing one person.
     Source: Ghosh, Roughgarden and Sundararajan 2012, the geometric mechanism.
     """
+    return run_each([(people,)], epsilon, beta)[0]
+
+
+def run_each(data: Sequence[tuple[int]], epsilon: Fraction, beta: Fraction) -> list[BoundedRelease]:
+    """Do as `run` does for each of several data sets, independently; it takes less time."""
     _check(epsilon, beta)
-    check_int("people", people)
-    if people < 0:
-        raise ValueError("people must be at least 0")
-    return release(people, epsilon, beta, secret_draws())
-
-
-def release(people: int, epsilon: Fraction, beta: Fraction, draws: Draws) -> BoundedRelease:
-    """Add noise, release."""
-    estimate = people + discrete_laplace(epsilon, draws)
-    lower_bound = estimate - (laplace_quantile(epsilon, beta) - 1)
-    return BoundedRelease(estimate, lower_bound, within(epsilon, beta), 1)
+    for (people,) in data:
+        check_int("people", people)
+        if people < 0:
+            raise ValueError("people must be at least 0")
+    noise = discrete_laplaces([epsilon] * len(data), secret_draws())
+    below, around = laplace_quantile(epsilon, beta) - 1, within(epsilon, beta)
+    estimates = (people + x for (people,), x in zip(data, noise, strict=True))
+    return [BoundedRelease(n, n - below, around, 1) for n in estimates]
 
 
 def loss(epsilon: Fraction, beta: Fraction) -> PrivacyLoss:
@@ -34,6 +38,7 @@ def loss(epsilon: Fraction, beta: Fraction) -> PrivacyLoss:
     return PrivacyLoss(epsilon)
 
 
+@lru_cache(maxsize=64, typed=True)
 def accuracy(epsilon: Fraction, beta: Fraction) -> str:
     """State how far the estimate is from the number of people, from public numbers only."""
     _check(epsilon, beta)
@@ -53,5 +58,5 @@ def _check(epsilon: Fraction, beta: Fraction) -> None:
 
 LAPLACE = Mechanism(
     "laplace", "people", "integer noise on the number of people", ("epsilon", "beta"), loss, run,
-    accuracy,
+    accuracy, run_each=run_each,
 )  # fmt: skip

@@ -3,31 +3,38 @@
 A pair z of integers has probability proportional to q**max(|z_1|, |z_2|), q = exp(-rate).
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
+from dp_sql.udfs.exact_sampling import Draws, Odds, by_rate, geometrics
 from dp_sql.udfs.intervals import exp_enclosure
 
 _STEPS = 1024
 
 
-def pair_noise(rate: Fraction, draws: Draws) -> tuple[int, int]:
-    """Draw the noise, at a positive rate.
+def pair_noise(rates: Sequence[Fraction], draws: Draws) -> list[tuple[int, int]]:
+    """Draw the noise at each of these positive rates, independently.
 
     Privacy: added to two integers each of which one person moves by at most L, in any direction,
         a draw at rate epsilon / L is epsilon-DP for both together.
     Source: Steinke and Ullman 2017, theorem 4.1, in the integers; see bounded_mean.md.
     """
-    radius = _radius(rate, draws)
-    first, second = (draws.below(2 * radius + 1) - radius for _ in range(2))
-    return first, second
+    radii = by_rate(rates, partial(_radii, draws=draws))
+    return [(draws.below(2 * r + 1) - r, draws.below(2 * r + 1) - r) for r in radii]
 
 
-def _radius(rate: Fraction, draws: Draws) -> int:
-    """Draw r >= 0 with probability proportional to (2 r + 1)**2 * q**r."""
-    shift = draws.choose(Odds((((1, 0),), ((6, 1),), ((1, 2),)), rate))
-    return shift + sum(geometric(draws, rate) for _ in range(3))
+def _radii(rate: Fraction, n: int, draws: Draws) -> list[int]:
+    """Draw n numbers r >= 0 with probability proportional to (2 r + 1)**2 * q**r."""
+    odds = _shifts(rate)
+    parts = [[draws.choose(odds) for _ in range(n)]]
+    parts += [geometrics(draws, rate, n) for _ in range(3)]
+    return [*map(sum, zip(*parts, strict=True))]
+
+
+@lru_cache(maxsize=64)
+def _shifts(rate: Fraction) -> Odds:
+    return Odds((((1, 0),), ((6, 1),), ((1, 2),)), rate)
 
 
 def pair_reach(rate: Fraction, beta: Fraction) -> int:

@@ -1,14 +1,16 @@
 """From contributions to one noisy number: what counts and sums share. See bounded_count.md."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import count
+from operator import add
 
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
-from dp_sql.udfs.contributions.bound import choose_bound
-from dp_sql.udfs.contributions.histogram import Histogram
-from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile, noise_rate
-from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.contributions.bound import choose_bounds
+from dp_sql.udfs.contributions.histogram import Histogram, above_each
+from dp_sql.udfs.discrete_laplace import discrete_laplaces, laplace_quantile, noise_rate
+from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.intervals import ln_enclosure
 from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss
 from dp_sql.udfs.select.selection import rounded_up
@@ -26,32 +28,42 @@ class BoundedRelease:
     contribution_bound: int
 
 
-def release(
-    contributions: Histogram,
-    kept: Callable[[int | None], int],
+def release_each(
+    contributions: Sequence[Histogram],
+    kept: Callable[[int, int | None], int],
     epsilon: Fraction,
     beta: Fraction,
     max_contributions: int,
     bound: int | None,
-    draws: Draws,
-) -> BoundedRelease:
-    """Choose a bound where none is given, add noise in proportion to it, release.
+) -> list[BoundedRelease]:
+    """For each data set choose a bound where none is given, add noise in proportion to it, release.
 
-    kept(i) is the count or sum if each person contributes at most 2**i; kept(None) that of all
-    contributions, which are within the given bound.
+    kept(i, place) is the count or sum of data set i if each person contributes at most 2**place;
+    kept(i, None) that of all contributions, which are within the given bound.
     """
-    share = noise_share(epsilon, bound)
+    share, draws = noise_share(epsilon, bound), secret_draws()
     if bound is None:
-        above = contributions.above(max_contributions.bit_length())
-        place = choose_bound(above, epsilon - share, draws)
-        exact, bound = kept(place), 1 << place
+        above = above_each(contributions, max_contributions.bit_length())
+        places = choose_bounds(above, epsilon - share, draws)
+        exact, bounds = [*map(kept, count(), places)], [1 << place for place in places]
     else:
-        check_within(contributions, bound)
-        exact = kept(None)
-    rate = noise_rate(share, bound)
-    estimate = exact + discrete_laplace(rate, draws)
-    below, around = laplace_quantile(rate, beta) - 1, laplace_quantile(rate, beta * _HALF) - 1
-    return BoundedRelease(estimate, estimate - below, around, bound)
+        for one in contributions:
+            check_within(one, bound)
+        exact, bounds = (
+            [kept(i, None) for i in range(len(contributions))],
+            [bound] * len(contributions),
+        )
+    of = {at: _noise_at(noise_rate(share, at), beta) for at in set(bounds)}
+    noise = discrete_laplaces([of[at][0] for at in bounds], draws)
+    return [
+        BoundedRelease(n, n - of[at][1], of[at][2], at)
+        for n, at in zip(map(add, exact, noise), bounds, strict=True)
+    ]
+
+
+def _noise_at(rate: Fraction, beta: Fraction) -> tuple[Fraction, int, int]:
+    """A rate, and which numbers the noise and its size exceed with probability at most beta."""
+    return rate, laplace_quantile(rate, beta) - 1, laplace_quantile(rate, beta * _HALF) - 1
 
 
 def noise_share(epsilon: Fraction, bound: int | None) -> Fraction:

@@ -11,8 +11,8 @@ from operator import attrgetter
 
 from dp_sql.udfs.checks import check_epsilon, check_int, check_positive_int, check_probability
 from dp_sql.udfs.contributions.bound import choose_among, support_of
-from dp_sql.udfs.contributions.histogram import read_histogram
-from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile, noise_rate
+from dp_sql.udfs.contributions.histogram import above_each, read_histogram
+from dp_sql.udfs.discrete_laplace import discrete_laplaces, laplace_quantile, noise_rate
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.histogram import k_norm
 from dp_sql.udfs.mechanism import (
@@ -104,7 +104,7 @@ def chosen_norm(
     each, parts = [read_histogram(*one) for one in groups], [_parts(*g) for g in groups_by_total]
     candidates = limits(len(each), max_contributions)
     n_places = max(one.place for one in candidates) + 1
-    people = [read_histogram(*columns).above(n_places) for columns in (most, totals)]
+    people = above_each([read_histogram(*one) for one in (most, totals)], n_places).tolist()
     limit = candidates[
         choose_among(
             [people[one.is_of_all][one.place] for one in candidates],
@@ -138,10 +138,10 @@ def _laplace(
     parts: Sequence[Sequence[tuple[int, int]]], place: int, share: Fraction, draws: Draws
 ) -> Iterator[int]:
     """Count rows in parts of 2**_FINE_BITS, with noise of its own for each group; round."""
-    one, rate = 1 << _FINE_BITS, _rate(share, place)
-    for rows in parts:
-        kept = sum(n * one >> max(0, at - place) for at, n in rows if at <= place + _FINE_BITS)
-        yield _rounded(kept + discrete_laplace(rate, draws))
+    one, noise = 1 << _FINE_BITS, discrete_laplaces([_rate(share, place)] * len(parts), draws)
+    for rows, added in zip(parts, noise, strict=True):
+        kept = sum([n * one >> max(0, at - place) for at, n in rows if at <= place + _FINE_BITS])
+        yield _rounded(kept + added)
 
 
 def _rounded(fine: int) -> int:

@@ -136,8 +136,8 @@ def _draw_mixed(plan: Plan, n_groups: int, group_of_each: Any, *lists: Any) -> D
     """The same from lists that hold the entries of all groups; these have the numbers 1, 2, …."""
     order = np.argsort(group_of_each, kind="stable")
     ends = np.searchsorted(group_of_each[order], np.arange(1, n_groups + 2))
-    own = [order[start:stop] for start, stop in pairwise(ends.tolist())]
-    arrays = [np.array(one, object) if isinstance(one, list) else one for one in lists]
+    arrays = [(np.array(one, object) if isinstance(one, list) else one)[order] for one in lists]
+    own = [slice(start, stop) for start, stop in pairwise(ends.tolist())]
     return _draw_groups(plan, *([one[places] for places in own] for one in arrays))
 
 

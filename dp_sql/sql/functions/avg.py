@@ -159,7 +159,7 @@ class Avg(Bounded):
         """NULL in the place of NaN: a UDF returns no NULL."""
         return answer if self.detailed else f"system.main.nullif({answer}, CAST('nan' AS DOUBLE))"
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+    def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
         columns = [*(one.tolist() for one in lists[:3]), [*map(int, lists[3])]]
         table = [*zip(*columns, strict=True)]
         rows = [[one[i] for one in table if one[0] < 0] for i in (1, 2, 3)]
@@ -168,10 +168,11 @@ class Avg(Bounded):
             for code, at, people, total in table
             if code >= 0
         ]
-        found = mechanism.run(*rows, entries, **self.mechanism_arguments(mechanism))
-        accuracy = mechanism.accuracy(**self.mechanism_arguments(mechanism))
+        return *rows, entries
+
+    def answer(self, found: Any, loss: PrivacyLoss) -> Any:
         if not self.detailed:
-            return float("nan") if found.estimate is None else float(found.estimate), accuracy
+            return float("nan") if found.estimate is None else float(found.estimate)
         return {
             "estimate": None if found.estimate is None else float(found.estimate),
             "lower_bound": None,
@@ -179,7 +180,7 @@ class Avg(Bounded):
             "contribution_bound": found.contribution_bound,
             "epsilon": float(loss.epsilon),
             "noise": None if found.noise is None else float(found.noise),
-        }, accuracy
+        }
 
 
 _ENDS = {"lower": "0", "upper": "100"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from dp_sql.errors import InternalError
 from dp_sql.sql import readers
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import GROUP_OF_EACH, MechanismRows
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # imported where they are needed: a first answer waits for al
 REPORT_TYPE = """STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, \
 contribution_bound INTEGER, epsilon DOUBLE)"""
 WITH_NOISE = REPORT_TYPE[:-1] + ", noise BIGINT)"
+_AT_ONCE = 1 << 14  # groups
 _BIGINT = (-(1 << 63), (1 << 63) - 1)
 
 
@@ -74,11 +76,37 @@ class Bounded(Shape):
     def value_type(self, types: Mapping[str, str]) -> str:
         return self.udfs[self.udf]
 
+    def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
+        """What the mechanism takes of what the UDF takes."""
+        raise InternalError("A vector is drawn at once.")
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+        (value,), accuracy = self.draw_each(mechanism, loss, [lists])
+        return value, accuracy
+
+    def draw_each(
+        self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
+    ) -> tuple[list[Any], str]:
+        values = []
+        for start in range(0, len(groups), _AT_ONCE):
+            data = [self.data(mechanism, *lists) for lists in groups[start : start + _AT_ONCE]]
+            values += [self.answer(found, loss) for found in self.releases(mechanism, data)]
+        return values, str(self.public_accuracy(mechanism, None))
+
+    def releases(
+        self, mechanism: Mechanism, data: Sequence[tuple[Any, ...]]
+    ) -> Sequence[CountRelease | BoundedRelease]:
+        """Run the mechanism on each of these."""
+        given = self.mechanism_arguments(mechanism)
+        if mechanism.run_each is None:
+            return [mechanism.run(*one, **given) for one in data]
+        return mechanism.run_each(data, **given)
+
     def answer(self, found: CountRelease | BoundedRelease, loss: PrivacyLoss) -> Any:
         """What the UDF returns for a release of the mechanism."""
-        numbers = {n: x if x is None else self.number(x) for n, x in vars(found).items()}
         if not self.detailed:
-            return numbers["estimate"]
+            return self.number(found.estimate)
+        numbers = {n: x if x is None else self.number(x) for n, x in vars(found).items()}
         return numbers | {"confidence": float(1 - self.beta), "epsilon": float(loss.epsilon)}
 
     def number(self, x: int) -> Any:

@@ -13,7 +13,7 @@ from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
 from dp_sql.sql.shape import Function, Summed
 from dp_sql.udfs import REGISTRY
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+from dp_sql.udfs.mechanism import Mechanism
 
 
 class Count(Bounded):
@@ -57,11 +57,9 @@ class Count(Bounded):
     def summed(self) -> Summed:
         return Summed("rows_by_size", (self.bound if isinstance(self.bound, int) else 0,))
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+    def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
         buckets, people, sums = lists
-        listed = buckets.tolist(), people.tolist(), [*map(int, sums)]
-        found = mechanism.run(*listed, **self.mechanism_arguments(mechanism))
-        return self.answer(found, loss), mechanism.accuracy(**self.mechanism_arguments(mechanism))
+        return buckets.tolist(), people.tolist(), [*map(int, sums)]
 
 
 class RowsUnderChosenLimit(RowsOfGroups):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -93,13 +93,11 @@ class CountDistinct(Bounded):
     def lists(self, rows: MechanismRows) -> list[str]:
         return rows.pairs(ordered=rows.mechanism.ordered)
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+    def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
         from dp_sql.udfs.count_distinct.pairs import runs_of_items
 
         ((items, people),) = lists
-        offsets, people = runs_of_items(items, people, numbered=mechanism.ordered)
-        found = mechanism.run(offsets, people, **self.mechanism_arguments(mechanism))
-        return self.answer(found, loss), self.public_accuracy(mechanism, None)
+        return runs_of_items(items, people, numbered=mechanism.ordered)
 
 
 class CountOfCover(CountDistinct):
@@ -115,11 +113,16 @@ class CountOfCover(CountDistinct):
         cover = f"SELECT {rows.group}place, n FROM {rows.summary(self)}"
         return [rows.lists(cover, {"__dp_cover": "n"}, " ORDER BY place ASC")]
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+    def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
+        return (lists[0].tolist(),)
+
+    def releases(
+        self, mechanism: Mechanism, data: Sequence[tuple[Any, ...]]
+    ) -> Sequence[CountRelease]:
         if mechanism.run_on_counts is None:
             raise InternalError("This mechanism needs pairs.")
-        found = mechanism.run_on_counts(lists[0].tolist(), **self.mechanism_arguments(mechanism))
-        return self.answer(found, loss), self.public_accuracy(mechanism, None)
+        given = self.mechanism_arguments(mechanism)
+        return [mechanism.run_on_counts(*one, **given) for one in data]
 
 
 class CountPeople(People, CountDistinct):
@@ -149,9 +152,8 @@ class CountPeople(People, CountDistinct):
 
         return laplace.within(self.epsilon, self.beta)
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        found = mechanism.run(int(lists[0]), **self.mechanism_arguments(mechanism))
-        return self.answer(found, loss), mechanism.accuracy(**self.mechanism_arguments(mechanism))
+    def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
+        return (int(lists[0]),)
 
 
 DP_COUNT_DISTINCT = Function(

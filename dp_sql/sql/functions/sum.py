@@ -27,7 +27,7 @@ from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA
 from dp_sql.sql.shape import Function, Summed
 from dp_sql.sql.types import digits_of, family
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
+from dp_sql.udfs.mechanism import Mechanism, in_words
 
 _MOST = 1 << 126  # of one person, in units
 _NEAR = 10**18  # units: so many times 10^19 rows fit a DECIMAL of 38 digits
@@ -152,15 +152,13 @@ class Sum(Bounded):
     def value(self, answer: str, rows: MechanismRows) -> str:
         return f"CAST({answer} AS {self.value_type(rows.types)})"
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+    def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
         buckets, people, sides, texts = lists
         sums = []
         for text in texts:
             high, low = map(int, text.split(" "))
             sums.append((high << 64) + low)
-        listed = buckets.tolist(), people.tolist(), sums, sides.tolist()
-        found = mechanism.run(*listed, **self.mechanism_arguments(mechanism))
-        return self.answer(found, loss), mechanism.accuracy(**self.mechanism_arguments(mechanism))
+        return buckets.tolist(), people.tolist(), sums, sides.tolist()
 
     def number(self, x: int) -> str:
         """Units of the last decimal place as a decimal that the type of the answer holds."""
