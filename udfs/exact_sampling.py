@@ -359,10 +359,12 @@ def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:
     """Enclose the running sums of the weights, on one common binary scale."""
     powers, weights = powers_of(odds.rate, bits), {*odds.weights}
     terms = dict[tuple[int, int], tuple[int, int, int]]()  # each once, in the order of powers
-    at, power = 0, ONE
+    at, power, gap, step = 0, ONE, 0, ONE
     for n, a in sorted({*chain.from_iterable(weights)}, key=itemgetter(1)):
         if a != at:
-            power, at = times(power, powers.of(a - at), bits), a
+            if a - at != gap:  # blocks have equal gaps
+                gap, step = a - at, powers.of(a - at)
+            power, at = times(power, step, bits), a
         if n == 1:
             terms[n, a] = power
             continue

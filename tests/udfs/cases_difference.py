@@ -76,6 +76,10 @@ def defined_distribution(cover, cost):
     return normalized(weights)
 
 
+def table_of(sensitivity):
+    return lambda bounds, unit: [[unit * sensitivity(at, its) for its in bounds] for at in bounds]
+
+
 def cases(shipped_cover):
     """The domains and the mutants of the choice, on the covers that are shipped."""
 
@@ -107,10 +111,11 @@ def cases(shipped_cover):
     afresh = choice(1, remember=False)
     mutants = {
         "differences that move by their distance": Mutant(
-            afresh, changed(difference, "_sensitivity", lambda at, its: abs(at - its) or 1)
+            afresh,
+            changed(difference, "_sensitivities", table_of(lambda at, its: abs(at - its) or 1)),
         ),
         "differences that move by the smaller bound": Mutant(
-            afresh, changed(difference, "_sensitivity", min)
+            afresh, changed(difference, "_sensitivities", table_of(min))
         ),
         "a choice by differences at twice its rate": Mutant(afresh, times_two(difference, "_rate")),
     }

@@ -9,7 +9,12 @@ from dp_sql.udfs.checks import check_int, check_positive_int
 from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.bound import choose_bounds, people_needed
 from dp_sql.udfs.contributions.bounded_sum import signed_histograms
-from dp_sql.udfs.contributions.histogram import Histogram, above_each, read_histogram
+from dp_sql.udfs.contributions.histogram import (
+    Histogram,
+    above_each,
+    read_histogram,
+    together,
+)
 from dp_sql.udfs.contributions.pair_noise import pair_noise, pair_reach, scales_of
 from dp_sql.udfs.discrete_laplace import noise_rate
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
@@ -142,8 +147,8 @@ def _rate(shares: Sequence[Fraction], most: int, limit: int) -> Fraction:
 def _sums_at(place: int, entries: Sequence[Entry]) -> tuple[tuple[Histogram, Histogram], Histogram]:
     """Collect the sums, by their signs and by their sizes, if each person has 2**place rows."""
     used = [one for one in entries if (one[0] <= place if one[1] else one[0] == place)]
-    columns = [[one[i] for one in used] for i in range(2, 6)]
-    return signed_histograms(*columns), read_histogram(*columns[:3])
+    sides = signed_histograms(*([one[i] for one in used] for i in range(2, 6)))
+    return sides, together(*sides)
 
 
 def _quotient(
@@ -152,21 +157,26 @@ def _quotient(
     """Divide; `reach` is how far the noise may move the quotient, as a square around it."""
     if count < limit:
         return MeanRelease(None, None, most)
-    low, high = (Fraction(end, unit) for end in ends or (0, 0))
-    scale = Fraction(limit, (unit if ends is None else 2 * unit) * most << FRACTION_BITS)
+    # A unit has so many parts in total * limit / count; with ends, sums are of twice the values.
+    parts = most << FRACTION_BITS + (ends is not None)
 
     def mean(total: int, count: int) -> Fraction:
-        value = Fraction(total, count) * scale
-        return value if ends is None else max(low, min(high, value + (low + high) * Fraction(1, 2)))
+        value = total * limit
+        if ends is not None:
+            low, high = (end * parts * count for end in ends)
+            value = max(low, min(high, value + (low + high) // 2))
+        return Fraction(value, count * unit * parts)
 
     estimate = mean(total, count)
-    if count > reach:
-        furthest = [mean(total + x, count + y) for x in (-reach, reach) for y in (-reach, reach)]
+    if count > reach:  # the quotient is largest, and least, at a corner
+        most_of, least_of = total + reach, total - reach
+        high = mean(most_of, count + (-reach if most_of > 0 else reach))
+        low = mean(least_of, count + (-reach if least_of < 0 else reach))
     elif ends is not None:
-        furthest = [low, high]
+        low, high = (Fraction(end, unit) for end in ends)
     else:
         return MeanRelease(estimate, None, most)
-    return MeanRelease(estimate, max(abs(one - estimate) for one in furthest), most)
+    return MeanRelease(estimate, max(high - estimate, estimate - low), most)
 
 
 def _shares(epsilon: Fraction, bound: int | None, ends: Ends) -> list[Fraction]:

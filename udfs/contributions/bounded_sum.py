@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.bound import people_needed
-from dp_sql.udfs.contributions.histogram import Histogram, read_histogram
+from dp_sql.udfs.contributions.histogram import Histogram, read_histogram, together
 from dp_sql.udfs.contributions.release import BoundedRelease
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
 
@@ -52,10 +52,11 @@ def run_each(
 ) -> list[BoundedRelease]:
     """Do as `run` does for each of several data sets, independently; it takes less time."""
     check_public(epsilon, beta, max_contributions, bound, one_sided)
-    sizes = [read_histogram(*columns[:3]) for columns in data]
     sides = [signed_histograms(*columns) for columns in data]
     if one_sided and any(down.people for _, down in sides):
         raise ValueError("negative must be 0 where the sum is one-sided")
+
+    sizes = [together(*both) for both in sides]
 
     def kept(i: int, place: int | None) -> int:
         up, down = (one.total if place is None else one.clipped(place) for one in sides[i])

@@ -29,6 +29,15 @@ class Histogram:
         return sum(self.people[at] << i if at > i else its for at, its in self.sums.items())
 
 
+def together(one: Histogram, other: Histogram) -> Histogram:
+    """Add two histograms up."""
+    found = Histogram(defaultdict(int, one.people), defaultdict(int, one.sums))
+    for at, n in other.people.items():
+        found.people[at] += n
+        found.sums[at] += other.sums[at]
+    return found
+
+
 def above_each(these: Sequence[Histogram], n: int) -> Ints:
     """Count the people of each who contribute more than 1, 2, 4, ..., 2**(n-1): a row for each."""
     found = np.zeros((len(these), n), np.int64)
@@ -45,8 +54,9 @@ def read_histogram(buckets: Sequence[int], people: Sequence[int], sums: Sequence
         raise ValueError("buckets, people and sums must have the same length")
     found = Histogram(defaultdict(int), defaultdict(int))
     for at, n, its in zip(buckets, people, sums, strict=True):
-        for name, number in (("buckets", at), ("people", n), ("sums", its)):
-            check_int(name, number)
+        if not type(at) is type(n) is type(its) is int:
+            for name, number in (("buckets", at), ("people", n), ("sums", its)):
+                check_int(name, number)
         if at < 0 or n < 1:
             raise ValueError("buckets must not be negative, and people must be positive")
         if not n * ((1 << at >> 1) + 1) <= its <= n << at:

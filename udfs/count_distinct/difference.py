@@ -8,6 +8,7 @@ distance, not of their sum.
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from operator import floordiv
 
 from dp_sql.udfs.exact_sampling import Odds
 from dp_sql.udfs.select.normalized import grid_of
@@ -35,7 +36,7 @@ def odds_of_bounds(cover: Sequence[int], bounds: Sequence[int], epsilon: Fractio
         difference, and public prior weights.
     """
     grid = grid_of(epsilon)
-    weights = [_prior(i, len(bounds)) for i in range(len(bounds))]
+    weights = _priors(len(bounds))
     scores = normalized_by_difference(cover, bounds, Fraction(_COST, epsilon), grid)
     return Odds([((w, s),) for w, s in zip(weights, scores, strict=True)], _rate(epsilon, grid))
 
@@ -46,19 +47,29 @@ def normalized_by_difference(
     """Compute floor(grid * s) for how far each bound is behind, >= 0; a person moves s by 1."""
     unit = cost.denominator
     behind = [grid * (cost.numerator * at - unit * n) for at, n in zip(bounds, cover, strict=True)]
+    moves = _sensitivities(tuple(bounds), unit)
     return [
-        max(
-            (a - other) // (unit * _sensitivity(at, its))
-            for other, its in zip(behind, bounds, strict=True)
-        )
-        for a, at in zip(behind, bounds, strict=True)
+        max(map(floordiv, map(a.__sub__, behind), each))
+        for a, each in zip(behind, moves, strict=True)
     ]
+
+
+@lru_cache(maxsize=64)
+def _sensitivities(bounds: tuple[int, ...], unit: int) -> list[list[int]]:
+    """Bound how far one person moves the difference under each two bounds, times `unit`."""
+    return [[unit * _sensitivity(at, its) for its in bounds] for at in bounds]
 
 
 @lru_cache(maxsize=1024)
 def _sensitivity(bound: int, other: int) -> int:
     """Bound how far one person moves the difference of the counts under two bounds."""
     return max(min(bound, other), abs(bound - other))
+
+
+@lru_cache(maxsize=64)
+def _priors(n: int) -> list[int]:
+    """Weigh n bounds in advance."""
+    return [_prior(i, n) for i in range(n)]
 
 
 def _prior(i: int, n: int) -> int:

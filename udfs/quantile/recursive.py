@@ -6,9 +6,9 @@ bisection costs one part of epsilon. One quantile is the exponential mechanism i
 are in recursive.md.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def recursive(
     m, ranks = len(ordered), Ranks(_sorted(votes, n_steps), PARTS)
     points = {-1: 0, m: (n_steps + 1) * PARTS}
     steps = {}
-    for split in splits(ordered):
+    for split in splits(tuple(ordered)):
         size = PARTS if split.is_last else 1
         stretch = Stretch(ranks, points[split.low], points[split.high], size, split.share)
         outcome = choose(stretch, _rate(split.share, m, epsilon) * Fraction(1, PARTS), draws)
@@ -75,8 +75,10 @@ def _sorted(votes: Ints, n_steps: int) -> Ints:
     return np.sort(votes.astype(kind), kind="stable").astype(np.int64)
 
 
-def splits(ordered: list[Fraction]) -> Iterator[Split]:
+@lru_cache(maxsize=64)
+def splits(ordered: Quantiles) -> tuple[Split, ...]:
     """List the quantiles in the order in which they are drawn."""
+    found = []
     marks = [*ordered, Fraction(1), Fraction(0)]  # those at m and at -1 are the ends
     waiting = [(-1, len(ordered))]
     while waiting:
@@ -84,8 +86,9 @@ def splits(ordered: list[Fraction]) -> Iterator[Split]:
         if high - low > 1:
             middle = (low + high) // 2
             share = Fraction(marks[middle] - marks[low], marks[high] - marks[low])
-            yield Split(low, middle, high, share)
+            found.append(Split(low, middle, high, share))
             waiting += [(middle, high), (low, middle)]
+    return tuple(found)
 
 
 def n_levels(m: int) -> int:
@@ -112,7 +115,7 @@ def error_bound(quantiles: Quantiles, n_steps: int, epsilon: Fraction, beta: Fra
     ordered = sorted(set(quantiles))
     m = len(ordered)
     points, worst = {-1: Fraction(0), m: Fraction(0)}, Fraction(0)
-    for split in splits(ordered):
+    for split in splits(tuple(ordered)):
         n_outcomes = (n_steps + 1) * (1 if split.is_last else PARTS)
         _, log = ln_enclosure(Fraction(n_outcomes * m, beta), 64)
         own = Fraction(log, _rate(split.share, m, epsilon) * split.share.denominator)
@@ -122,6 +125,7 @@ def error_bound(quantiles: Quantiles, n_steps: int, epsilon: Fraction, beta: Fra
     return -(-worst // 1)
 
 
+@lru_cache(maxsize=64, typed=True)
 def accuracy(quantiles: Quantiles, n_steps: int, epsilon: Fraction, beta: Fraction) -> str:
     """State the error bound."""
     _check_public(quantiles, n_steps, epsilon)

@@ -7,8 +7,10 @@ The outcomes are the intervals of `size` parts that the stretch meets. An outcom
 distance from the wanted rank to the ranks in it. The proofs are in recursive.md.
 """
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -38,22 +40,25 @@ class Ranks:
         i = rank // self.parts
         if i >= self.votes.size:
             return high
-        step = int(self.votes[i])
+        step = self._view[i]
         before, here = self._of_step(step)
         return min(step * self.parts + (rank - before * self.parts) // here, high)
 
-    def first_from(self, rank: int, low: int) -> int:
-        """Find the first point from `low` on with at least this rank, which some point has."""
-        if rank <= self.at(low):
-            return low
-        step = int(self.votes[-(-rank // self.parts) - 1])
+    def first_from(self, rank: int) -> int:
+        """Find the first point with at least this rank, which is positive and some point has."""
+        step = self._view[-(-rank // self.parts) - 1]
         before, here = self._of_step(step)
         return step * self.parts - (before * self.parts - rank) // here
 
     def _of_step(self, step: int) -> tuple[int, int]:
         """Count the votes before a step, and those in it."""
-        before = int(self.votes.searchsorted(step, "left"))
-        return before, int(self.votes.searchsorted(step, "right")) - before
+        before = bisect_left(self._view, step)
+        return before, bisect_right(self._view, step, before) - before
+
+    @cached_property
+    def _view(self) -> memoryview:
+        """The votes as Python reads them one by one, which takes longer from an array."""
+        return self.votes.data
 
 
 @dataclass(frozen=True)
@@ -66,12 +71,12 @@ class Stretch:
     size: int
     share: Fraction  # the wanted rank, from 0 at `low` to 1 at `high`
 
-    @property
+    @cached_property
     def first(self) -> int:
         """The first outcome: outcome i holds the points from i * size to (i + 1) * size."""
         return self.low // self.size
 
-    @property
+    @cached_property
     def last(self) -> int:
         """The last outcome, which begins before `high`."""
         return max(-(-self.high // self.size) - 1, self.first)
@@ -87,14 +92,19 @@ class Stretch:
         """Return the first and the last outcome with at most this error."""
         b = self.share.denominator
         end = self.ranks.last_up_to((self._wanted + error) // b, self.high)
-        start = self.ranks.first_from(-((error - self._wanted) // b), self.low)
+        rank = -((error - self._wanted) // b)
+        start = self.low if rank <= self._low_rank else self.ranks.first_from(rank)
         first = max(-(-start // self.size) - 1, self.first)
         return first, min(end // self.size, self.last)
 
-    @property
+    @cached_property
+    def _low_rank(self) -> int:
+        return self.ranks.at(self.low)
+
+    @cached_property
     def _wanted(self) -> int:
         a, b = self.share.numerator, self.share.denominator
-        return (b - a) * self.ranks.at(self.low) + a * self.ranks.at(self.high)
+        return (b - a) * self._low_rank + a * self.ranks.at(self.high)
 
 
 @dataclass(frozen=True)
