@@ -25,6 +25,10 @@ MOST_DIGITS = 38  # of a DECIMAL
 ZONED = "TIMESTAMP WITH TIME ZONE"
 TIMES = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", ZONED})
 DATED = frozenset({"DATE", "TIMESTAMP", ZONED})
+_FIRST = {  # of their calendars
+    "DATE": "5877642-06-25 (BC)", "TIMESTAMP": "290309-12-22 (BC)", "TIMESTAMP_NS": "1677-09-22",
+    ZONED: "290309-12-22 (BC) 00:00:00+00",
+}  # fmt: skip
 UNSHOWN = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS"})  # they hold times that DuckDB cannot show
 TYPE_ALIASES = {
     "TEXT": "VARCHAR", "TIMESTAMPTZ": ZONED, "INT": "INTEGER", "REAL": "FLOAT",
@@ -154,6 +158,22 @@ def in_type(expression: str, type_name: str) -> str:
     low, high = (f"CAST('{end}' AS {type_name})" for end in (least, most))
     fits = f"{expression} BETWEEN {low} AND {high}"
     return f"(CASE WHEN {fits} THEN {expression} END)" if most else expression
+
+
+def writable(expression: str, type_name: str) -> str:
+    """A column of dates or times as DuckDB can write them; NULL for one before its calendar.
+
+    Files may hold such values. DuckDB 1.5 does not write them as strings, and none is read back.
+
+    >>> print(writable("title", "VARCHAR"), writable("day", "DATE")[:46])
+    title (CASE WHEN day >= CAST('5877642-06-25 (BC)' AS
+    """
+    kind = family(type_name)
+    if kind not in _FIRST:
+        return expression
+    first, before_all = (f"CAST('{time}' AS {kind})" for time in (_FIRST[kind], "-infinity"))
+    there = f"{expression} >= {first} OR {expression} = {before_all}"
+    return f"(CASE WHEN {there} THEN {expression} END)"
 
 
 def wider(a: str, b: str) -> str:

@@ -376,6 +376,7 @@ def test_no_query_fails_by_a_value_that_cannot_be_read(folder: Path, who: str) -
         (pyarrow.timestamp("us"), -(2**63), "CAST({} AS VARCHAR) > ''"),
         (pyarrow.timestamp("ns"), -(2**63), "{} || 'a' > ''"),
         (pyarrow.time64("us"), -(2**63), "CAST({} AS VARCHAR) > ''"),
+        (pyarrow.date32(), -(2**31), "CAST({} AS VARCHAR) > ''"),
     ],
     ids=str,
 )
@@ -383,10 +384,10 @@ def test_no_query_fails_by_a_value_that_is_none_of_its_type(
     tmp_path: Path, kind: Any, wrong: int, asked: str, is_native: bool
 ) -> None:
     size = kind.bit_width // 8
-    raw = b"".join(n.to_bytes(size, "little", signed=True) for n in [wrong, 1000, 1000, 1000])
-    column = pyarrow.Array.from_buffers(kind, 4, [None, pyarrow.py_buffer(raw)])
+    raw = b"".join(n.to_bytes(size, "little", signed=True) for n in [wrong] * 9 + [1000] * 9)
+    column = pyarrow.Array.from_buffers(kind, 18, [None, pyarrow.py_buffer(raw)])
     inside = pyarrow.StructArray.from_arrays([column], ["x"])
-    rows = pyarrow.table({"user_id": [1, 2, 3, 4], "x": column, "s": inside})
+    rows = pyarrow.table({"user_id": range(18), "x": column, "s": inside})
     (shop := tmp_path / "shop").mkdir()
     if is_native:
         with duckdb.connect(str(shop := tmp_path / "shop.duckdb")) as connection:
@@ -397,12 +398,21 @@ def test_no_query_fails_by_a_value_that_is_none_of_its_type(
         if "time64" in str(kind):  # of a file DuckDB checks the times of a day
             return
     (tmp_path / "policy.toml").write_text(
-        "[tables]\nratings = { privacy_unit = 'user_id' }", "utf-8"
+        "[tables]\nratings = { privacy_unit = 'user_id' }\n[domains]\n'ratings.x' = 'observed'\n"
+        "[limits]\nmax_delta_per_query = 1e-6",
+        "utf-8",
     )
     count = f"SELECT DP_COUNT(*, {SURE}, max_contributions := 1) FROM ratings WHERE "
+    item, group = f"DP_TOPK(x, 1, {SURE}", f"{SURE}, delta := 1e-6, max_groups_contributed := 1"
     with dp_sql.connect(str(shop), policy=tmp_path / "policy.toml") as session:
         for name in ("x", "s.x"):
-            assert session.sql(count + asked.format(name)).fetchall() == [(3,)]
+            assert session.sql(count + asked.format(name)).fetchall() == [(9,)]
+        # As an item that is found, and as one of the values that are no secret.
+        for more in (", delta := 1e-6)", ")"):
+            ((listed,),) = session.sql(f"SELECT {item}{more} FROM ratings").fetchall()
+            assert len(listed) == 1
+        found = f"SELECT x, DP_COUNT(*, {group}) FROM ratings GROUP BY x"
+        assert len(session.sql(found).fetchall()) == 1
 
 
 def test_files_are_read_to_their_end_once_in_a_process(folder: Path) -> None:

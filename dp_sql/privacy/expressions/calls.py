@@ -37,6 +37,7 @@ from dp_sql.sql.types import (
     UP_TO_64_BITS,
     ZONED,
     family,
+    writable,
 )
 
 DATE_PARTS = frozenset(
@@ -50,8 +51,6 @@ _PART_ENDS = (0, 60)  # of all others
 _LENGTHS, _LENGTH_ENDS = {"length", "strlen", "strpos"}, (0, MAX_STRING)
 _OF_INTERVALS = {"YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
 _FARTHEST = 10**6
-# Files may hold times before these, which DuckDB 1.5 does not write.
-_FIRST = {"TIMESTAMP": "290309-12-22 (BC)", "TIMESTAMP_NS": "1677-09-22"}
 _LONG_TEXT = 100  # no number, date, time, UUID or boolean is longer as a string
 _ARROWS = (exp.JSONExtract, exp.JSONExtractScalar)
 # DuckDB 1 reads ('1' = json) ->> 'a', and sqlglot '1' = (json ->> 'a').
@@ -76,10 +75,7 @@ def text(node: Node, value: Value) -> Value:
     if kind not in EXACT_TYPES - UNSHOWN | {"FLOAT", "DOUBLE", "JSON"}:
         raise refuse(node, f"A cast of {value.type} to VARCHAR is not supported here")
     bound = None if kind in {"BLOB", "ENUM", "JSON"} else _LONG_TEXT
-    sql = value.sql
-    if kind in _FIRST and value.bound is None:
-        first, before_all = (f"CAST('{time}' AS {kind})" for time in (_FIRST[kind], "-infinity"))
-        sql = f"(CASE WHEN {sql} >= {first} OR {sql} = {before_all} THEN {sql} END)"
+    sql = writable(value.sql, kind) if value.bound is None else value.sql
     return Value(f"CAST({sql} AS VARCHAR)", "VARCHAR", bound=bound)
 
 

@@ -28,7 +28,9 @@ from dp_sql.sql.types import (
     can_be_written,
     exact,
     family,
+    in_type,
     lost,
+    writable,
 )
 
 _STRING, _INTEGER = re.compile(r"'(?:[^'\0]|'')*'"), re.compile(r"-?[0-9]{1,39}", re.ASCII)
@@ -94,8 +96,10 @@ def items_sql(values: Values, item_type: str) -> str:
     if plain := _plain(values.literals, item_type):
         values_sql = f"SELECT unnest(system.main.list_value({', '.join(plain)})) AS value"
         return f"SELECT {cast} AS item FROM ({values_sql}) AS listed"
-    source = f"(\n{values.select}\n) AS listed"
-    return f"SELECT DISTINCT {cast} AS item FROM {source} WHERE value IS NOT NULL"
+    source, there = f"(\n{values.select}\n) AS listed", "value"
+    if values.column is not None:
+        there = writable(in_type("value", item_type), item_type)
+    return f"SELECT DISTINCT {cast} AS item FROM {source} WHERE {there} IS NOT NULL"
 
 
 def _plain(literals: Sequence[str], item_type: str) -> list[str]:

@@ -3,7 +3,7 @@
 from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.plan import Column, Plan
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, from_zero, pair, people_codes
-from dp_sql.sql.types import by_value, exact
+from dp_sql.sql.types import by_value, exact, writable
 
 FIND_UDF = "__dp_sql_find"
 UNIT = "__dp_privacy_unit"
@@ -16,7 +16,10 @@ def keys_of(plan: Plan) -> dict[str, Column]:
 
 def keys_sql(plan: Plan) -> list[str]:
     """The columns of GROUP BY, read from the source."""
-    return [f"{exact(key.sql, key.type)} AS {name}" for name, key in keys_of(plan).items()]
+    return [
+        f"{exact(writable(key.sql, key.type), key.type)} AS {name}"
+        for name, key in keys_of(plan).items()
+    ]
 
 
 def by_keys(plan: Plan) -> str:

@@ -13,7 +13,7 @@ from dp_sql.sql.functions.count_distinct import CountDistinct
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, PAIRS, MechanismRows, coded, pair
 from dp_sql.sql.shape import Function, Shape, load_kernels
-from dp_sql.sql.types import as_key
+from dp_sql.sql.types import as_key, writable
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 from dp_sql.udfs.topk import counts
@@ -137,6 +137,9 @@ class TopK(Shape):
             f"SELECT {rows.group}__dp_item, system.main.{n} AS n FROM {rows.relation} "
             f"GROUP BY {rows.group}__dp_item"
         )
+
+    def column(self, name: str, sql: str, kind: str) -> str:
+        return super().column(name, writable(sql, kind) if name == "item" else sql, kind)
 
     def lists(self, rows: MechanismRows) -> list[str]:
         people = f"SELECT * FROM {rows.merged}" if rows.merged else self.summary(rows)
