@@ -271,7 +271,7 @@ class Engine(SqlRunner):
     def as_drawn(self, plan: Plan) -> Plan:
         """The plan that a ticket stands for: from counts of covered items if it reads much."""
         of_cover = drawn_from(plan)
-        if of_cover is plan or plan.keys or row_estimate.n_rows(plan, self) < row_estimate.LARGE:
+        if of_cover is plan or plan.keys or not row_estimate.is_large(plan, self):
             return plan
         return of_cover
 

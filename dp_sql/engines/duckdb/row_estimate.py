@@ -19,10 +19,7 @@ _CARDINALITY = re.compile(r'"Estimated Cardinality": *"~?(\d+)"')
 
 
 def n_rows(plan: Plan, engine: SqlRunner) -> int:
-    """DuckDB's estimate of the rows of the largest step of a plan.
-
-    Where it does not know how many rows come of one, it is at least LARGE.
-    """
+    """DuckDB's estimate of the rows of the largest step of a plan."""
     read = read_together(plan)
     # A small table is asked for once, whatever is read of it, unless that may be more rows.
     if len(read.tables) == 1 and not _MORE_ROWS.search(read.source):
@@ -30,9 +27,14 @@ def n_rows(plan: Plan, engine: SqlRunner) -> int:
         if found < LARGE >> 2:
             return found
     columns = ", ".join(read.columns[name].sql for name in ("privacy_unit", "item"))
-    found = n_rows_of(f"SELECT {columns} FROM {read.source}", engine)
+    return n_rows_of(f"SELECT {columns} FROM {read.source}", engine)
+
+
+def is_large(plan: Plan, engine: SqlRunner) -> bool:
+    """Whether a plan may read as many rows as LARGE: any number may come of a list or a join."""
+    read = read_together(plan)
     multiplies = read.work is not None and read.work.joined_rows_per_person is not None
-    return max(found, LARGE) if multiplies or "unnest(" in read.source else found
+    return multiplies or "unnest(" in read.source or n_rows(plan, engine) >= LARGE
 
 
 def n_rows_of(select: str, engine: SqlRunner) -> int:
