@@ -208,6 +208,9 @@ def _respelled(text: str) -> str:
         elif words[:4] == ("MAIN", ".", "LIST_VALUE", "("):
             end = tokens[matching(tokens, i + 3)]
             edits += [(token.start, tokens[i + 3].end, "["), (end.start, end.end, "]")]
+        elif words[:2] == ("MAIN", ".") and words[3:4] == ("(",) and words[2][:3] != "DP_":
+            if not (i and tokens[i - 1].is_symbol(".")):  # as of extract(epoch FROM day)
+                edits.append((token.start, tokens[i + 2].start, ""))
     return edited(text, edits)
 
 
