@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import accumulate, chain
-from operator import itemgetter
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -357,39 +356,35 @@ def _table(rate: Fraction, place: int) -> tuple[_Int64s, _Int64s]:
 
 def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:
     """Enclose the running sums of the weights, on one common binary scale."""
-    powers, weights = powers_of(odds.rate, bits), {*odds.weights}
-    terms = dict[tuple[int, int], tuple[int, int, int]]()  # each once, in the order of powers
+    powers, weights = powers_of(odds.rate, bits), odds.weights
+    terms = sorted([(a, n, j) for j, weight in enumerate(weights) for n, a in weight if n])
+    if not any(n > 0 for _, n, _ in terms):
+        raise ValueError("a choice needs a positive weight")
+    found = []
     at, power, gap, step = 0, ONE, 0, ONE
-    for n, a in sorted({*chain.from_iterable(weights)}, key=itemgetter(1)):
+    for a, n, j in terms:
         if a != at:
             if a - at != gap:  # blocks have equal gaps
                 gap, step = a - at, powers.of(a - at)
             power, at = times(power, step, bits), a
-        if n == 1:
-            terms[n, a] = power
-            continue
         low, high, e = power
-        size, excess = abs(n), n.bit_length() - bits
-        if excess > 0:
-            low, high, e = low * (size >> excess), high * -(-size >> excess), e + excess
-        else:
-            low, high = low * size, high * size
-        terms[n, a] = (low, high, e) if n >= 0 else (-high, -low, e)
-    if not any(n > 0 for n, _ in terms):
-        raise ValueError("a choice needs a positive weight")
-    scale = max(high.bit_length() + e for (n, _), (_, high, e) in terms.items() if n) - bits
-    floors, ceilings = {}, {}
-    for term, (low, high, e) in terms.items():
+        if n != 1:
+            size, excess = abs(n), n.bit_length() - bits
+            if excess > 0:
+                low, high, e = low * (size >> excess), high * -(-size >> excess), e + excess
+            else:
+                low, high = low * size, high * size
+            low, high = (low, high) if n > 0 else (-high, -low)
+        found.append((low, high, e, j))
+    scale = max([high.bit_length() + e for _, high, e, _ in found]) - bits
+    lows, highs = [0] * len(weights), [0] * len(weights)
+    for low, high, e, j in found:
         if e < scale:
-            floors[term], ceilings[term] = low >> scale - e, -(-high >> scale - e)
+            lows[j] += low >> scale - e
+            highs[j] -= -high >> scale - e
         else:
-            floors[term], ceilings[term] = low << e - scale, high << e - scale
-    lows, highs = dict[Weight, int](), dict[Weight, int]()
-    for weight in weights:
-        lows[weight] = max(0, sum([floors[term] for term in weight]))
-        highs[weight] = sum([ceilings[term] for term in weight])
-    if min(highs.values()) < 0:
+            lows[j] += low << e - scale
+            highs[j] += high << e - scale
+    if min(highs) < 0:
         raise ValueError("a choice needs weights that are not negative")
-    of_each = (map(side.__getitem__, odds.weights) for side in (lows, highs))
-    lowest, highest = ([*accumulate(side)] for side in of_each)
-    return lowest, highest
+    return [*accumulate([max(low, 0) for low in lows])], [*accumulate(highs)]
