@@ -11,7 +11,14 @@ from sqlglot import exp
 from dp_sql.privacy.expressions import expression_compiler as expressions
 from dp_sql.privacy.expressions import predicates
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.relations import join_sql, joins, person_groups, source_compiler, tree_sql
+from dp_sql.privacy.relations import (
+    from_sql,
+    join_sql,
+    joins,
+    person_groups,
+    source_compiler,
+    tree_sql,
+)
 from dp_sql.privacy.relations.source_compiler import Compiler, Rows
 from dp_sql.privacy.relations.tree import UnionAll
 from tests.people import Data, Database
@@ -29,11 +36,11 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 Listed = tuple[list[str], list[Value]]
 
 
-def changed(*pairs: tuple[str, str], of: str = "_select") -> Plant:
+def changed(*pairs: tuple[str, str], of: str = "_select", by: type[Any] = tree_sql.Writer) -> Plant:
     """Every SELECT that is written has something else in it."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        right = getattr(tree_sql._Writer, of)
+        right = getattr(by, of)
 
         def wrong(self: Any, *given: Any) -> Any:
             found = right(self, *given)
@@ -42,7 +49,7 @@ def changed(*pairs: tuple[str, str], of: str = "_select") -> Plant:
                 sql = sql.replace(find, put)
             return found._replace(sql=sql)
 
-        patch.setattr(tree_sql._Writer, of, wrong)
+        patch.setattr(by, of, wrong)
 
     return plant
 
@@ -51,13 +58,12 @@ def kept(key: str, words: str) -> Plant:
     """A part of a SELECT is let through, and follows what is written."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        def as_any_other(tree: Any, query: Any, *_: object, **__: object) -> Rows:
-            rows: Rows = query.__self__._select(tree)
-            return rows
+        def as_any_other(tree: Any, compiler: Compiler) -> Rows:
+            return compiler._select(tree)
 
         patch.setattr(source_compiler, "first_rows", as_any_other)
         right_only, right_select = source_compiler.only, Compiler._select
-        right_write = tree_sql._Writer._select
+        right_write = tree_sql.Writer._select
         marked: list[object] = []
 
         def select(self: Compiler, tree: Any) -> Rows:
@@ -74,7 +80,7 @@ def kept(key: str, words: str) -> Plant:
         for module in (source_compiler, person_groups):
             patch.setattr(module, "only", lambda node, allowed: right_only(node, allowed | {key}))
         patch.setattr(Compiler, "_select", select)
-        patch.setattr(tree_sql._Writer, "_select", write)
+        patch.setattr(tree_sql.Writer, "_select", write)
 
     return plant
 
@@ -135,7 +141,7 @@ def united(patch: pytest.MonkeyPatch) -> None:
         return sides[0]._replace(sql=sql)
 
     patch.setattr(Compiler, "_union", compile_both)
-    patch.setattr(tree_sql._Writer, "_union", write)
+    patch.setattr(tree_sql.Writer, "_union", write)
 
 
 def private_lists(patch: pytest.MonkeyPatch) -> None:
@@ -214,7 +220,7 @@ MUTANTS: dict[str, tuple[tuple[Plant, ...], str]] = {
         "SELECT title FROM ratings ANTI JOIN orders USING (title)",
     ),
     "rows that are matched more than once": (
-        (any_join, changed(("SELECT DISTINCT r1p", "SELECT r1p"), of="_with_fan")),
+        (any_join, changed(("SELECT DISTINCT r1p", "SELECT r1p"), of="_with_fan", by=from_sql.FromWriter)),
         "SELECT user_id, title FROM ratings WHERE user_id IN (SELECT buyer FROM orders)",
     ),
     "a person found by its column's name": (

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from dp_sql.errors import DpSqlError, NotSupported
 from dp_sql.policy.limits import WorkLimits
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.relations import join_bounds, join_sql, tree_sql
+from dp_sql.privacy.relations import from_sql, join_bounds, join_sql, tree_sql
 from dp_sql.session.analyst import AnalystSession
 from tests.attacks.attack_bench import Side, attacks, both_sides
 from tests.privacy.source_texts import multiplied
@@ -276,13 +276,13 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def keeps_multiplicity(patch: pytest.MonkeyPatch) -> None:
     """Public sides are not reduced, and every fan is said to be 1."""
-    patch.setattr(tree_sql._Writer, "_largest", lambda *_: 1)
+    patch.setattr(from_sql.FromWriter, "_largest", lambda *_: 1)
 
 
 def not_reduced(patch: pytest.MonkeyPatch) -> None:
     """Nothing is made distinct, and fans are counted as if it were."""
-    right_distinct, right_reduced = tree_sql.distinct_sql, tree_sql.reduced_sql
-    counted = tree_sql._Writer._largest
+    right_distinct, right_reduced = from_sql.distinct_sql, from_sql.reduced_sql
+    counted = from_sql.FromWriter._largest
 
     def bare(found: Any) -> Any:
         return found._replace(sql=found.sql.replace("SELECT DISTINCT", "SELECT"))
@@ -290,14 +290,14 @@ def not_reduced(patch: pytest.MonkeyPatch) -> None:
     def largest(self: Any, sql: str, *given: Any) -> int:
         return counted(self, sql.replace("SELECT ", "SELECT DISTINCT ", 1), *given)
 
-    patch.setattr(tree_sql, "distinct_sql", lambda *a: right_distinct(*a).replace("DISTINCT ", ""))
-    patch.setattr(tree_sql, "reduced_sql", lambda *a: bare(right_reduced(*a)))
-    patch.setattr(tree_sql._Writer, "_largest", largest)
+    patch.setattr(from_sql, "distinct_sql", lambda *a: right_distinct(*a).replace("DISTINCT ", ""))
+    patch.setattr(from_sql, "reduced_sql", lambda *a: bare(right_reduced(*a)))
+    patch.setattr(from_sql.FromWriter, "_largest", largest)
 
 
 def capped_afterwards(patch: pytest.MonkeyPatch) -> None:
     """The rows of each person are capped after the join, and not before it."""
-    right = tree_sql._Writer._select
+    right = tree_sql.Writer._select
 
     def select(self: Any, *given: Any) -> Any:
         found = right(self, *given)
@@ -306,21 +306,21 @@ def capped_afterwards(patch: pytest.MonkeyPatch) -> None:
         number = "system.main.row_number() OVER (PARTITION BY r0p)"
         return found._replace(sql=f"{found.sql} QUALIFY {number} <= {self.limits.rows_per_person}")
 
-    patch.setattr(tree_sql._Writer, "_select", select)
-    patch.setattr(tree_sql, "capped_sql", lambda select, part, sql, cap: sql)
+    patch.setattr(tree_sql.Writer, "_select", select)
+    patch.setattr(from_sql, "capped_sql", lambda select, part, sql, cap: sql)
 
 
 def not_checked(patch: pytest.MonkeyPatch) -> None:
     """A join that multiplies rows without end is promised to make five."""
-    right = tree_sql._Writer._from
+    right = from_sql.FromWriter.written
 
-    def promised(self: Any, *given: Any) -> Any:
-        source = right(self, *given)
-        self.made = None if self.made is None else 5
+    def promised(self: Any) -> Any:
+        source = right(self)
+        self.writer.made = None if self.writer.made is None else 5
         return source
 
-    patch.setattr(tree_sql._Writer, "_check", lambda *_: None)
-    patch.setattr(tree_sql._Writer, "_from", promised)
+    patch.setattr(from_sql.FromWriter, "_check", lambda *_: None)
+    patch.setattr(from_sql.FromWriter, "written", promised)
 
 
 def inner_joins(patch: pytest.MonkeyPatch) -> None:
@@ -335,20 +335,20 @@ def whole_lists(patch: pytest.MonkeyPatch) -> None:
 
 def every_match(patch: pytest.MonkeyPatch) -> None:
     """A row is joined with each of its matches."""
-    right = tree_sql.distinct_sql
-    patch.setattr(tree_sql, "distinct_sql", lambda *a: right(*a).replace("DISTINCT ", ""))
+    right = from_sql.distinct_sql
+    patch.setattr(from_sql, "distinct_sql", lambda *a: right(*a).replace("DISTINCT ", ""))
 
 
 def every_key(patch: pytest.MonkeyPatch) -> None:
     """Each person is said to have one row."""
-    patch.setattr(tree_sql, "key_columns", lambda relation: frozenset())
+    patch.setattr(from_sql, "key_columns", lambda relation: frozenset())
 
 
 def half_a_key(patch: pytest.MonkeyPatch) -> None:
     """The first column of a primary key is said to be enough."""
-    right = tree_sql.key_columns
+    right = from_sql.key_columns
     patch.setattr(
-        tree_sql, "key_columns", lambda one: (key := right(one)) and frozenset({min(key)})
+        from_sql, "key_columns", lambda one: (key := right(one)) and frozenset({min(key)})
     )
 
 
@@ -393,8 +393,8 @@ def test_the_oracle_rejects_a_writer_that(
 def test_the_oracle_rejects_a_join_that_compares_each_row_with_each(
     shops: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree_sql, "matched_sql", lambda select, source, part, still, before: (
-        tree_sql.joined_sql(select, source, part, select.on_terms(part.number, before))
+    monkeypatch.setattr(from_sql, "matched_sql", lambda select, source, part, still, before: (
+        from_sql.joined_sql(select, source, part, select.on_terms(part.number, before))
     ))  # fmt: skip
     with pytest.raises(AssertionError, match="each row is compared with each"):
         check(SOURCES["a LEFT JOIN whose ON says OR"], shops)

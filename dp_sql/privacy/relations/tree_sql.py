@@ -17,35 +17,19 @@ Writes SQL and asks about public rows. It must never ask about a private row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import Parts
-from dp_sql.privacy.relations.join_bounds import (
-    JoinBound,
-    compared_columns,
-    join_bounds,
-    key_columns,
-)
+from dp_sql.privacy.relations.from_sql import FromWriter
 from dp_sql.privacy.relations.join_sql import (
     PATTERN,
-    FromPartSql,
-    FromSql,
     can_be_reduced,
-    capped_sql,
-    count_sql,
-    distinct_sql,
     is_found,
-    joined_sql,
-    largest_group_sql,
     listed_sql,
-    matched_sql,
-    reduced_sql,
     refuse_costly,
-    refuse_irreducible,
-    too_much,
     value_order,
     where_sql,
     windows_sql,
@@ -59,8 +43,6 @@ from dp_sql.privacy.relations.tree import (
     Unnest,
     Windows,
     columns_in,
-    is_plain,
-    relations_in,
 )
 from dp_sql.sql.types import as_key, in_type, same_bits, wider
 
@@ -69,7 +51,6 @@ if TYPE_CHECKING:
     from dp_sql.privacy.catalog import Schema
 
 MAX_SCANS = 64  # tables that one source may read; a CTE counts each time it is read
-MAX_PUBLIC_JOIN_ROWS = 10_000_000  # of a join of public tables
 MAX_LENGTH = 200_000  # of the SQL that is written for a source
 MAX_ELEMENTS = 1_000  # of a list that is unnested: the first ones
 MAX_PATTERNS = 5  # that are regular expressions: one row is matched with each
@@ -103,7 +84,7 @@ def written(
     limits: None: no row is capped, and nothing is refused for the work that it causes.
     every_row: keep how often each row occurs.
     """
-    writer = _Writer(facts, limits)
+    writer = Writer(facts, limits)
     try:
         sql = writer.relation(relation, range(len(relation.types)), every_row).sql
     except RecursionError:
@@ -126,7 +107,7 @@ class _Sql(NamedTuple):
 
 
 @dataclass
-class _Writer:
+class Writer:
     """Writes one source.
 
     read: what was read so far, as SQL and as tables.
@@ -144,7 +125,7 @@ class _Writer:
         """A SELECT of the needed columns."""
         match relation:
             case Table():
-                found = self._table(relation, need)
+                found = self.table(relation, need)
             case LinkedTable():
                 found = self._linked(relation, need)
             case Unnest():
@@ -159,7 +140,7 @@ class _Writer:
             raise NotSupported("This source is too long when its CTEs are written out.")
         return found
 
-    def _table(self, table: Table, need: Collection[int], names: str = "") -> _Sql:
+    def table(self, table: Table, need: Collection[int], names: str = "") -> _Sql:
         """The needed columns of a table; in a FROM clause they are named by its place, `names`."""
         self.n_scans += 1
         if self.n_scans > MAX_SCANS:
@@ -183,7 +164,7 @@ class _Writer:
         there, _ = as_key(f"c{linked.key}", kinds[1])
         if kinds[0] != kinds[1] and (wide := wider(*kinds)) == wider(*kinds[::-1]):
             here, there = (f"CAST({key} AS {wide})" for key in (here, there))
-        rows = self._table(linked.table, {*need, linked.column}).sql
+        rows = self.table(linked.table, {*need, linked.column}).sql
         owners = self.relation(linked.owner, {linked.key}, False).sql
         listed = "".join(f", w.c{i} AS c{i}" for i in sorted(need))
         return _Sql(
@@ -194,15 +175,15 @@ class _Writer:
         )
 
     @property
-    def _multiplied(self) -> tuple[object, ...]:
+    def multiplied(self) -> tuple[object, ...]:
         """What changes when lists, or joins that multiply rows, are written."""
         return self.n_lists, self.made
 
     def _unnest(self, unnest: Unnest, need: Collection[int], every_row: bool) -> _Sql:
-        before, column = self._multiplied, unnest.column
+        before, column = self.multiplied, unnest.column
         need = sorted({*need, column})
         inner = self.relation(unnest.relation, need, every_row)
-        if self.limits is not None and self._multiplied != before:
+        if self.limits is not None and self.multiplied != before:
             why = "A list is unnested here after another one, or after a join that multiplies rows."
             hint = "Unnest one list, and before the join: FROM (SELECT …, unnest(…) …) JOIN …"
             raise NotSupported(why, hint=hint)
@@ -245,14 +226,15 @@ class _Writer:
         group, values = select.group, {i: select.values[i] for i in sorted(need)}
         keys = () if group is None else group.keys
         used = columns_in([*values.values(), *keys])
-        before = self._multiplied
-        source = self._from(select, used, every_row if group is None else group.counts_rows)
+        counts_rows = every_row if group is None else group.counts_rows
+        before = self.multiplied
+        source = FromWriter(self, select, used, counts_rows).written()
         person = [f"r{select.owner}p"] if select.is_private else []
         most, tail = source.most, where_sql(source.conditions)
         if group is not None:
             tail += f" GROUP BY {', '.join([*person, *keys])}"
             most = 1 if group.is_whole else most
-        if self._multiplied != before and self.limits is not None:
+        if self.multiplied != before and self.limits is not None:
             refuse_costly([*values.values(), *keys])
         reduced = source.multiplies and group is None and not every_row
         reduced &= not select.is_private or can_be_reduced(select.types[i] for i in values)
@@ -262,138 +244,6 @@ class _Writer:
         listed += [f"{sql} AS c{i}" for i, sql in values.items()]
         word = "DISTINCT " if select.distinct or reduced else ""
         return _Sql(f"SELECT {word}{listed_sql(listed)} FROM {source.sql}{tail}", most)
-
-    def _from(self, select: Select, used: Collection[str], every_row: bool) -> FromSql:
-        """FROM and WHERE of a SELECT; `used` are the columns that its other clauses name."""
-        own, rest = select.split_conditions()
-        before = self._multiplied
-        order = select.join_order()
-        on = {n: select.on_terms(n, order[:place]) for place, n in enumerate(order)}
-        later = {*used, *columns_in(rest)}.union(*map(columns_in, on.values()))
-        parts = [self._part(select, n, own.get(n, []), later, every_row) for n in order]
-        if self._multiplied != before and self.limits is not None:
-            refuse_costly([*rest, *(term for terms in own.values() for term in terms)])
-        if len(parts) == 1:
-            return FromSql(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, False, rest)
-        for place, part in enumerate(parts):
-            parts[place] = self._with_fan(select, part, order[:place], every_row)
-        bounds = join_bounds(select, parts)
-        multiplies = any(bound.multiplies for bound in bounds)
-        many = {n for bound in bounds if bound.multiplies for n in bound.apart}
-        parts = [self._kept(select, p, every_row) if p.number in many else p for p in parts]
-        most = {part.number: part.most for part in parts}
-        source = FromSql(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, multiplies)
-        # One row alone is limited, too, also of a person who is known to have few rows.
-        least = 1 if self.limits is None else self.limits.rows_per_person
-        if not select.is_private:
-            least = self.facts.public_number(count_sql(parts[0].sql))
-        elif multiplies and self.limits is not None:
-            refuse_costly([*rest, *(term for n in order for term in select.on_beside(n))])
-        for place, part in enumerate(parts[1:], 1):
-            behind = [term for n in order[place + 1 :] for term in on[n]]
-            if select.on_beside(part.number):
-                still = columns_in([*used, *rest, *behind, *on[part.number]])
-                source = matched_sql(select, source, part, still, order[:place])
-            else:
-                source = joined_sql(select, source, part, on[part.number])
-            bound = bounds[place]
-            source.most = bound.rows(most, least)
-            self._check(select, source, bound, parts[1 : place + 1])
-            ready = [c for c in rest if relations_in(c) <= set(order[: place + 1])]
-            source.conditions += ready
-            rest = [c for c in rest if c not in ready]
-            if behind and bound != bounds[place - 1] and bound.multiplies and not every_row:
-                still = columns_in([*used, *rest, *behind])
-                if not select.is_private or can_be_reduced(map(select.type_of, still)):
-                    source = reduced_sql(select, source, still, order[: place + 1])
-        source.conditions += rest
-        if multiplies and select.is_private and source.most is not None:
-            self.made = (self.made or 0) + source.most
-        source.most = bounds[-1].rows(most) if select.is_private else source.most
-        return source
-
-    def _part(
-        self, select: Select, number: int, own: list[str], later: Collection[str], every_row: bool
-    ) -> FromPartSql:
-        """One relation of FROM: its columns that are named outside, and its own conditions."""
-        relation = select.relations[number]
-        kept = select.columns_of(number, later)
-        need = sorted({*kept, *select.columns_of(number, columns_in(own))})
-        person = [f"r{number}p"] if relation.is_private else []
-        columns = tuple(f"r{number}c{i}" for i in kept)
-        if isinstance(relation, Table):
-            inner = self._table(relation, need, f"r{number}")
-            sql = inner.sql
-        else:
-            inner = self.relation(relation, need, every_row and not select.is_match(number))
-            renamed = [f"__dp_person AS {p}" for p in person]
-            renamed += [f"c{i} AS r{number}c{i}" for i in need]
-            sql = f"SELECT {listed_sql(renamed)} FROM ({inner.sql}) AS t"
-        if own:
-            sql = f"SELECT {listed_sql([*person, *columns])} FROM ({sql}) AS t{where_sql(own)}"
-        return FromPartSql(number, sql, columns, inner.most, is_plain(relation) and not own)
-
-    def _with_fan(
-        self, select: Select, part: FromPartSql, before: Collection[int], every_row: bool
-    ) -> FromPartSql:
-        """A relation to be joined, with how many of its rows one row before it matches."""
-        keys = [own for _, own in select.equal_pairs(part.number, before)]
-        every_row = every_row and not select.is_match(part.number)
-        is_keyed = not every_row and set(part.columns) <= set(keys)
-        is_keyed |= select.is_match(part.number) and not select.is_compared(part.number)
-        if select.relations[part.number].is_private:
-            key = key_columns(select.relations[part.number])
-            columns = None if key is None else {f"r{part.number}c{i}" for i in key}
-            if part.most == 1:
-                columns = set()
-            elif is_keyed and before:
-                compared = compared_columns(select, part.number, before)
-                is_told_apart = columns is not None and columns <= compared
-                if not is_told_apart and can_be_reduced(map(select.type_of, part.columns)):
-                    # With the person, its columns tell its distinct rows apart.
-                    part, columns = part._replace(sql=distinct_sql(select, part)), {*keys}
-            return part._replace(key=None if columns is None else frozenset(columns))
-        if not before:
-            return part
-        if part.is_table:  # a public table is read as it is; anything else is computed now
-            fan = self._largest(part.sql, select, keys)
-            if fan == 1 or every_row:
-                return part._replace(fan=fan)
-        sql = part.sql if every_row else distinct_sql(select, part)
-        rows, tables = self.facts.public_rows(sql, self.tables(sql))
-        self.read.append((rows, tables))
-        sql = f"SELECT {listed_sql(part.columns)} FROM {rows}"
-        return part._replace(sql=sql, fan=1 if is_keyed else self._largest(sql, select, keys))
-
-    def _largest(self, sql: str, select: Select, keys: Sequence[str]) -> int:
-        """The most rows with the same keys; at least 1."""
-        return self.facts.public_number(largest_group_sql(select, sql, keys))
-
-    def _kept(self, select: Select, part: FromPartSql, every_row: bool) -> FromPartSql:
-        """A private relation in a join that multiplies rows: capped, and reduced first."""
-        cap = None if self.limits is None else self.limits.rows_per_person
-        if cap is not None and part.most is not None and part.most <= cap:
-            return part
-        kinds = [select.type_of(column) for column in part.columns]
-        if cap is None and not can_be_reduced(kinds):
-            return part
-        refuse_irreducible(kinds)
-        sql = part.sql if every_row else distinct_sql(select, part)
-        capped = sql if cap is None else capped_sql(select, part, sql, cap)
-        return part._replace(sql=capped, most=part.most if cap is None else cap)
-
-    def _check(
-        self, select: Select, source: FromSql, bound: JoinBound, joined: Sequence[FromPartSql]
-    ) -> None:
-        """Refuse a join that could make more rows of one person than the limits allow."""
-        if not bound.multiplies or source.most is None or self.limits is None:
-            return
-        joined = [part for part in joined if part.number in bound.apart or (part.fan or 1) > 1]
-        rows, most = source.most, MAX_PUBLIC_JOIN_ROWS
-        if select.is_private:
-            rows, most = rows + (self.made or 0), self.limits.joined_rows_per_person
-        if rows > most:
-            raise too_much(select, rows, most, joined)
 
     def tables(self, sql: str) -> frozenset[Parts]:
         """What was read for a part of the SQL."""
