@@ -208,9 +208,12 @@ def _respelled(text: str) -> str:
         elif words[:4] == ("MAIN", ".", "LIST_VALUE", "("):
             end = tokens[matching(tokens, i + 3)]
             edits += [(token.start, tokens[i + 3].end, "["), (end.start, end.end, "]")]
-        elif words[:2] == ("MAIN", ".") and words[3:4] == ("(",) and words[2][:3] != "DP_":
-            if not (i and tokens[i - 1].is_symbol(".")):  # as of extract(epoch FROM day)
-                edits.append((token.start, tokens[i + 2].start, ""))
+        elif (
+            (words[:2], words[3:4]) == (("MAIN", "."), ("(",))  # as of extract(epoch FROM day)
+            and words[2][:3] != "DP_"
+            and not (i and tokens[i - 1].is_symbol("."))
+        ):
+            edits.append((token.start, tokens[i + 2].start, ""))
     return edited(text, edits)
 
 
