@@ -7,7 +7,12 @@ from functools import lru_cache
 
 from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.bound import people_needed
-from dp_sql.udfs.contributions.histogram import Histogram, read_histogram, together
+from dp_sql.udfs.contributions.histogram import (
+    Histogram,
+    check_lengths,
+    read_histogram,
+    together,
+)
 from dp_sql.udfs.contributions.release import BoundedRelease
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
 
@@ -72,6 +77,7 @@ def signed_histograms(
     """Part the entries into those of net sums above 0 and below 0."""
     if len(negative) != len(buckets) or not all(side in (0, 1) for side in negative):
         raise ValueError("negative must be 0 or 1, as often as there are buckets")
+    check_lengths(buckets, people, sums)
     entries = [*zip(buckets, people, sums, negative, strict=True)]
     up, down = ([entry[:3] for entry in entries if entry[3] == side] for side in (0, 1))
     return read_histogram(*_columns(up)), read_histogram(*_columns(down))

@@ -48,10 +48,15 @@ def above_each(these: Sequence[Histogram], n: int) -> Ints:
     return np.ascontiguousarray(found[:, ::-1].cumsum(axis=1)[:, ::-1])
 
 
-def read_histogram(buckets: Sequence[int], people: Sequence[int], sums: Sequence[int]) -> Histogram:
-    """Check and add up entries; a bucket may occur several times."""
+def check_lengths(buckets: Sequence[int], people: Sequence[int], sums: Sequence[int]) -> None:
+    """Refuse columns that do not have an entry each."""
     if not len(buckets) == len(people) == len(sums):
         raise ValueError("buckets, people and sums must have the same length")
+
+
+def read_histogram(buckets: Sequence[int], people: Sequence[int], sums: Sequence[int]) -> Histogram:
+    """Check and add up entries; a bucket may occur several times."""
+    check_lengths(buckets, people, sums)
     found = Histogram(defaultdict(int), defaultdict(int))
     for at, n, its in zip(buckets, people, sums, strict=True):
         if not type(at) is type(n) is type(its) is int:

@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from dp_sql.udfs.checks import check_epsilon, check_int, check_positive_int, check_probability
 from dp_sql.udfs.contributions.bound import choose_among, support_of
-from dp_sql.udfs.contributions.histogram import above_each, read_histogram
+from dp_sql.udfs.contributions.histogram import above_each, check_lengths, read_histogram
 from dp_sql.udfs.discrete_laplace import discrete_laplaces, laplace_quantile, noise_rate
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.histogram import k_norm
@@ -124,8 +124,7 @@ def _parts(
     buckets: Sequence[int], people: Sequence[int], sums: Sequence[int]
 ) -> list[tuple[int, int]]:
     """The rows in a group, by the bucket of their person's total."""
-    if not len(buckets) == len(people) == len(sums):
-        raise ValueError("buckets, people and sums must have the same length")
+    check_lengths(buckets, people, sums)
     for at, n, its in zip(buckets, people, sums, strict=True):
         for name, number in (("buckets", at), ("people", n), ("sums", its)):
             check_int(name, number)
