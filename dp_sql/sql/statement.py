@@ -87,9 +87,10 @@ class Statement:
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether it has only columns and numbers outside its DP calls, sources and conditions.
+        """Whether it has only columns and integers outside its DP calls, sources and conditions.
 
-        These mean the same later; a function, an operator, a type or another relation may not.
+        These mean the same later; a function, an operator, a type or another relation may not, and
+        a setting says whether DuckDB sorts by 1.5.
         """
         conditions = [one.condition for one in self.selects if one.condition is not None]
         words = outside(self.around_calls(), conditions)
@@ -98,7 +99,7 @@ class Statement:
         return all(
             word.upper in _PLAIN
             or (word.name is not None and word.folded in names)
-            or word.kind == "number"
+            or (word.kind == "number" and word.text.isdecimal())
             or word.is_symbol(",", ".", ";")
             for word in words
         )

@@ -109,6 +109,7 @@ def test_kept_private_sql_sees_what_another_connection_changes(change: str, answ
         ("twice({0}) FROM t GROUP BY g", 2),
         ("{0} FROM t GROUP BY g LIMIT (FROM one)", 2),
         ("{0} FROM t GROUP BY g UNION ALL SELECT g, 1 FROM one AS r(g)", 2),
+        ("{0} FROM t GROUP BY g ORDER BY 1.5", 2),
     ],
 )
 def test_what_may_come_to_mean_something_else_is_bound_each_time(
@@ -120,6 +121,7 @@ def test_what_may_come_to_mean_something_else_is_bound_each_time(
     with dp_sql.connect() as session:
         session.execute("CREATE TABLE t AS SELECT i % 9 AS u, i % 2 AS g FROM range(90) AS r(i)")
         session.execute("CREATE TABLE one AS SELECT 1 AS g; CREATE MACRO twice(x) AS 2 * x")
+        session.execute("SET order_by_non_integer_literal = true")
         for _ in range(2):
             assert session.execute(f"SELECT g, {asked.format(call)}").fetchall()
     assert len(bound) == n
