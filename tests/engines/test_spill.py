@@ -6,6 +6,8 @@ import os
 import stat
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -164,6 +166,27 @@ def test_the_next_session_removes_what_a_killed_process_left_and_nothing_that_is
         other.communicate(b"\n")
     opened(tmp_path, limits).close()
     assert list(spilled.iterdir()) == []
+
+
+def test_threads_do_not_close_each_other_s_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, taken = spill._locked, []
+
+    def slowly(folder: Path) -> int | None:
+        taken.append(folder)
+        time.sleep(0.05)
+        return right(folder)
+
+    (tmp_path / "spilled").mkdir()
+    with opened(tmp_path, f"temp_directory = '{tmp_path / 'spilled'}'"):
+        (ours,) = (tmp_path / "spilled").iterdir()
+        ours.rmdir()
+        monkeypatch.setattr(spill, "_locked", slowly)
+        path = os.path.realpath(tmp_path / "shop.duckdb")
+        with ThreadPoolExecutor(3) as threads:
+            list(threads.map(spill.check_spill, 3 * [path]))
+        assert taken == [ours] and right(ours) is None
 
 
 QUERY = "SELECT DP_COUNT(*, epsilon := 1, contribution_bound := 1) FROM seen"

@@ -2,10 +2,10 @@
 
 DuckDB would write next to the database, up to 90 % of that disk, in files that others can read.
 Here each database file of a process has a folder of its own (0700), removed by this process when
-the last session on the file closes. It is locked meanwhile: what a killed process has left, the
-next one can lock, and removes. If the folder is gone, DuckDB makes one that others can read, so it
-is looked for before each release. Sessions on one file share a DuckDB instance: a later one can
-only narrow its limits.
+the last session on the file closes. It is locked while it is in use: a folder that can be locked is
+what a killed process has left, and is removed. If the folder is gone, DuckDB makes one that others
+can read, so it is looked for before each release. Sessions on one file share a DuckDB instance: a
+later one can only narrow its limits.
 """
 
 import atexit
@@ -109,18 +109,20 @@ def check_spill(path: str) -> None:
 
     NotSupported if it cannot be this user's alone.
     """
-    spill = _open[path]
-    folder = spill.folder
-    try:
-        folder.mkdir(0o700, exist_ok=True)
-        if (there := folder.lstat()).st_uid != os.getuid():
-            raise PermissionError
-        if stat.S_IMODE(there.st_mode) != 0o700:
-            folder.chmod(0o700)
-        if spill.lock is None or not os.path.samestat(there, os.fstat(spill.lock)):
-            spill.change_lock(_locked(folder))
-    except OSError:
-        raise NotSupported("There is no folder for temporary files; nothing was spent.") from None
+    with _lock:  # of two threads, one would close the other's lock
+        spill = _open[path]
+        folder = spill.folder
+        try:
+            folder.mkdir(0o700, exist_ok=True)
+            if (there := folder.lstat()).st_uid != os.getuid():
+                raise PermissionError
+            if stat.S_IMODE(there.st_mode) != 0o700:
+                folder.chmod(0o700)
+            if spill.lock is None or not os.path.samestat(there, os.fstat(spill.lock)):
+                spill.change_lock(_locked(folder))
+        except OSError:
+            message = "There is no folder for temporary files; nothing was spent."
+            raise NotSupported(message) from None
 
 
 def _let_go(path: str) -> None:
