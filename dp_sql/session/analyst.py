@@ -222,9 +222,10 @@ class AnalystSession(Session):
     def _reworded(self, error: QueryError, text: str, engine: Engine) -> QueryError:
         if error.hint:  # the policy names the privacy unit
             error.hint = re.sub(r", privacy_unit := \w+(?=\))", "", error.hint)
-        if isinstance(error, NotPrivate) and error.position is not None and not error.instead:
+        if isinstance(error, NotPrivate) and error.position is not None:
             constant = constant_at(tokenize(text), error.position)
-            error.instead = tuple(self._with_value(constant, engine)) if constant else ()
+            values = self._with_value(constant, engine) if constant else []
+            error.instead = (*values, *error.instead)
         return error
 
     def _with_value(self, constant: Sequence[Token], engine: Engine) -> list[str]:

@@ -11,6 +11,8 @@ from dp_sql.sql.restated import OtherQuestion, Restated
 
 _ONE = r"((?:[^(),]|\([^()]*\))+?)"  # one argument, with calls in it
 _IS = r"\s*,\s*(?:lambda\s+)?(\w+)\s*(?:->|:)\s*\2\s*=\s*('[^']*'|\d+)\s*\)"
+_NAME = r'((?!AS\b)\w+\b|"[^"]+")'
+_TELLS_NULL = r"(?s:.*)(?:\bNOT\b(?!\s+(?:NULL|IN|I?LIKE|BETWEEN)\b)|\)\s*IS\b)"
 _FORMS = (  # compiled with the first error
     # The beginning of a month.
     (rf"\bmake_date\(year\({_ONE}\),\s*month\(\1\),\s*1\)", r"date_trunc('month', \1)"),
@@ -28,10 +30,11 @@ _FORMS = (  # compiled with the first error
      r"TRY_CAST(json_extract_string(\1, \2) AS \3)"),
     (r"\b(?:TRY_)?CAST\(\s*([\w.]+)\s*->\s*('[^']*')\s+AS\b", r"TRY_CAST(\1 ->> \2 AS"),
     # The elements of a list as rows.
-    (rf"\bunnest\({_ONE}\)\s+(?:AS\s+)?(\w+)\b((?:[^()]|\((?:[^()]|\([^()]*\))*\))*?)\bFROM\s+"
+    (rf"\bunnest\({_ONE}\)\s+(?:AS\s+)?{_NAME}(\W(?:[^()]|\((?:[^()]|\([^()]*\))*\))*?)\bFROM\s+"
      r"(\w+)(?=\s+(?:WHERE|GROUP)\b)", r"\2\3FROM \4, unnest(\1) AS u(\2)"),
-    # The one value of a public query.
-    (r"(?<![<>!=])\s*=\s*\(\s*(SELECT\s[^()]+)\)", r" IN (\1)"),
+    # The one value of a public query: NULL if it has no row, where IN is FALSE.
+    (rf"\A(?!{_TELLS_NULL})((?s:.*)[^<>!=:\s])\s*=\s*\(\s*(SELECT\s[^()]+)\)(?!\s*[^\s\w),;])",
+     r"\1 IN (\2)"),
     # Whether a list has an element.
     (rf"\b(?:len|length|array_length)\(list_filter\({_ONE}{_IS}\)\s*(?:>\s*0|>=\s*1|<>\s*0)",
      r"list_contains(\1, \3)"),

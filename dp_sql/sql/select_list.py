@@ -75,6 +75,8 @@ def check_list(select: DpSelect, functions: Functions) -> None:
         if tree is None:
             continue  # DuckDB reads it; without the source's rows in scope it can take none
         for node in tree.walk(prune=lambda n: isinstance(n, _OTHER_SCOPES)):
+            if isinstance(node, exp.Star) and isinstance(node.parent, exp.Count):
+                continue  # count(*) OVER (…), of the groups
             if isinstance(node, exp.Star | exp.Columns) or (
                 isinstance(node, exp.Column) and node.name.lower() not in aliases
             ):

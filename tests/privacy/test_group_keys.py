@@ -402,9 +402,16 @@ def test_a_series_of_hours_is_not_proposed_for_parts_of_an_hour(key: str) -> Non
     assert date_groups(key, "VARCHAR", "TIMESTAMP", kept) is None
 
 
-@pytest.mark.parametrize("key", ["date_part('year', age(day))", "date_diff('year', day, now())"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "date_part('year', age(born))",
+        "date_diff('year', born, now())",
+        "year(today()) - year(born)",
+    ],
+)
 def test_ages_up_to_100_are_an_example_of_groups(key: str) -> None:
-    found, of_d = date_groups(key, "BIGINT", "DATE", None), key.replace("day", "d::DATE")
+    found, of_d = date_groups(key, "BIGINT", "DATE", None), key.replace("born", "d::DATE")
     series = "generate_series(current_date - INTERVAL 100 YEAR, current_date, INTERVAL 1 YEAR)"
     assert found is not None and not found.asked
     assert found.written == f"(SELECT DISTINCT {of_d} FROM {series} AS t(d))"
@@ -512,9 +519,9 @@ def test_window_functions_are_computed_over_the_groups(
     owner: dp_sql.Session, analyst: dp_sql.Session
 ) -> None:
     call = count("([DATE '2024-01-01'], regions.name)")
-    more = "100 * n / sum(n) OVER () AS pct, rank() OVER (PARTITION BY day ORDER BY n DESC) AS r"
+    more = "100 * n / sum(n) OVER () AS pct, rank() OVER (PARTITION BY day ORDER BY n DESC) AS r, count(*) OVER () AS k"
     text = f"SELECT day, region, {call}, {more} FROM seen GROUP BY ALL ORDER BY n DESC"
-    assert [row[2:] for row in both(text, owner, analyst)] == [(6, 100, 1), (0, 0, 2)]
+    assert [row[2:] for row in both(text, owner, analyst)] == [(6, 100, 1, 2), (0, 0, 2, 2)]
     again = count().removesuffix(" AS n")
     for item in ("sum(n) OVER () / sum(n)", "max(title) OVER ()", f"sum({again}) OVER ()"):
         with pytest.raises(NotSupported, match="next to "):

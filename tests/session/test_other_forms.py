@@ -158,15 +158,37 @@ def test_an_owner_compares_with_one_value_of_a_table_by_in() -> None:
         assert refused.value.suggestion == asked.format(call, " IN ")
         wanted = owner.sql(asked.format("count(*)", "=")).fetchall()
         assert owner.sql(refused.value.suggestion).fetchall() == wanted
+        # Without a row, = is NULL and IN is FALSE, which NOT tells apart.
+        none = (
+            asked.format(call, "=").replace("kind = 1", "kind = 9").replace("size > 0", "NOT (TRUE")
+        )
+        with pytest.raises(QueryError) as refused:
+            owner.sql(none + ")")
+        assert not refused.value.suggestion
 
 
+@pytest.mark.parametrize("form", ["{}", "{} + 1", "{} OR kind = (SELECT max(kind) FROM kinds)"])
+def test_an_analyst_gets_the_value_that_a_public_table_has(
+    form: str, session: dp_sql.AnalystSession
+) -> None:
+    asked = COUNT.format("*", "events WHERE kind = " + form.format("(SELECT min(kind) FROM kinds)"))
+    with pytest.raises(QueryError) as refused:
+        session.sql(asked)
+    wanted = asked.replace("(SELECT min(kind) FROM kinds)", "0")
+    wanted = wanted.replace("(SELECT max(kind) FROM kinds)", "1")
+    assert (refused.value.suggestion, refused.value.asks_other) == (wanted, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("tag", "tag"), ('"The Tag"', '"The Tag"'), ("kind", "u.kind")]
+)
 def test_elements_that_the_list_unnests_are_proposed_as_rows_of_from(
-    session: dp_sql.AnalystSession,
+    name: str, shown: str, session: dp_sql.AnalystSession
 ) -> None:
     count = "DP_COUNT(*, epsilon := 10000, max_contributions := 5, groups := ['blue']) AS n"
     with pytest.raises(QueryError) as refused:
-        session.sql(f"SELECT unnest(tags) AS tag, {count} FROM events GROUP BY tag")
-    wanted = f"SELECT tag, {count} FROM events, unnest(tags) AS u(tag) GROUP BY tag"
+        session.sql(f"SELECT unnest(tags) AS {name}, {count} FROM events GROUP BY {name}")
+    wanted = f"SELECT {shown}, {count} FROM events, unnest(tags) AS u({name}) GROUP BY {shown}"
     assert (refused.value.suggestion, refused.value.asks_other) == (wanted, False)
 
 

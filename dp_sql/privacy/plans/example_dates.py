@@ -27,7 +27,7 @@ _YEAR = re.compile(r"(?:date_?part\s*\(\s*'|extract\s*\(\s*)?year\b", re.I)
 _WHOLE = re.compile(r"(?:cast\s*\()?\w+\s*\([^()]*\)(?:\s+as\s+\w+\s*\))?(?:\s*::\s*\w+)?", re.I)
 _PARTS_OF = {  # the words of parts of a time, the finest first
     "hour": r"hour|minute|second|epoch|(?-i:%[HIMSp])",
-    "day": r"day|dow|doy|week|(?-i:%[aAdejuwUVWGx])",
+    "day": r"(?<!to)day|dow|doy|week|(?-i:%[aAdejuwUVWGx])",
     "month": r"month|quarter|(?-i:%[mbB])",
     "year": r"year|(?-i:%[Yy])",
 }

@@ -188,8 +188,10 @@ class From:
                 shown = to_sql(node)
                 hint = "Write the table before the column, as in r.title."
                 refusal = refuse(node, f"{shown} is more than one column of the source", hint)
-                scopes = (shown_name(part.name) for part in self.parts if part.name)
-                refusal.names = [f"{scope}.{shown_name(node.name)}" for scope in scopes]
+                # The elements of a list come first: they are named to be read.
+                scopes = [at for _, path, own, _ in self.elements if [own] == names for at in path[-1:]]
+                scopes += [part.name for part in self.parts if part.name]
+                refusal.names = [f"{shown_name(one)}.{shown_name(node.name)}" for one in scopes]
                 raise refusal
             if found:
                 return found[0], n_parts

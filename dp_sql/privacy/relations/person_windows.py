@@ -221,7 +221,8 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
     if not any(columns[i].is_person for i in partition):
         why = "A window function in a source must have the privacy unit in PARTITION BY"
         if node.meta.get("distinct_on"):
-            raise refuse(node, "DISTINCT ON in a source must list the privacy unit", "")
+            hint = "DISTINCT ON (user_id) keeps the first row of each person."
+            raise refuse(node, "DISTINCT ON in a source must list the privacy unit", hint)
         raise refuse(node, why, _EXAMPLE)
     order = []
     for one in node.args["order"].expressions if node.args.get("order") is not None else []:
