@@ -393,17 +393,20 @@ def test_no_query_fails_by_a_value_that_is_none_of_its_type(
         with duckdb.connect(str(shop := tmp_path / "shop.duckdb")) as connection:
             connection.register("rows", rows)
             connection.execute("CREATE TABLE ratings AS FROM rows")
+            connection.execute("CREATE TABLE listed AS SELECT x FROM rows")
     else:
         pyarrow.parquet.write_table(rows, shop / "ratings.parquet")
+        pyarrow.parquet.write_table(rows.select(["x"]), shop / "listed.parquet")
         if "time64" in str(kind):  # of a file DuckDB checks the times of a day
             return
     (tmp_path / "policy.toml").write_text(
         "[tables]\nratings = { privacy_unit = 'user_id' }\n[domains]\n'ratings.x' = 'observed'\n"
-        "[limits]\nmax_delta_per_query = 1e-6",
+        "[limits]\nmax_delta_per_query = 1e-6\n[public]\ntables = ['listed']",
         "utf-8",
     )
     count = f"SELECT DP_COUNT(*, {SURE}, max_contributions := 1) FROM ratings WHERE "
-    item, group = f"DP_TOPK(x, 1, {SURE}", f"{SURE}, delta := 1e-6, max_groups_contributed := 1"
+    item, group = f"DP_TOPK(x, 1, {SURE}", f"{SURE}, max_groups_contributed := 1"
+    found = f"SELECT x, DP_COUNT(*, {group}, {{}}) FROM ratings GROUP BY x"
     with dp_sql.connect(str(shop), policy=tmp_path / "policy.toml") as session:
         for name in ("x", "s.x"):
             assert session.sql(count + asked.format(name)).fetchall() == [(9,)]
@@ -411,8 +414,11 @@ def test_no_query_fails_by_a_value_that_is_none_of_its_type(
         for more in (", delta := 1e-6)", ")"):
             ((listed,),) = session.sql(f"SELECT {item}{more} FROM ratings").fetchall()
             assert len(listed) == 1
-        found = f"SELECT x, DP_COUNT(*, {group}) FROM ratings GROUP BY x"
-        assert len(session.sql(found).fetchall()) == 1
+        for more in ("delta := 1e-6", "groups := listed.x", "groups := (SELECT x FROM listed)"):
+            assert len(session.sql(found.format(more)).fetchall()) == 1
+    with dp_sql.connect(str(shop)) as owner:
+        more = "groups := observed, privacy_unit := user_id"
+        assert len(owner.sql(found.format(more)).fetchall()) == 1
 
 
 def test_files_are_read_to_their_end_once_in_a_process(folder: Path) -> None:

@@ -92,13 +92,13 @@ def label_values(type_name: str, name: str) -> Values:
 
 def items_sql(values: Values, item_type: str) -> str:
     """SQL that lists values once each as `item`, of the item's type, without NULL."""
-    cast = exact(f"CAST(value AS {item_type})", item_type)
+    value = f"CAST(value AS {item_type})"
+    cast = exact(value, item_type)
     if plain := _plain(values.literals, item_type):
         values_sql = f"SELECT unnest(system.main.list_value({', '.join(plain)})) AS value"
         return f"SELECT {cast} AS item FROM ({values_sql}) AS listed"
-    source, there = f"(\n{values.select}\n) AS listed", "value"
-    if values.column is not None:
-        there = writable(in_type("value", item_type), item_type)
+    source, value = f"(\n{values.select}\n) AS listed", "value" if values.column else value
+    there = writable(in_type(value, item_type), item_type)
     return f"SELECT DISTINCT {cast} AS item FROM {source} WHERE {there} IS NOT NULL"
 
 

@@ -39,7 +39,7 @@ from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, quote, shown_name
 from dp_sql.sql.given import ListLiteral, PublicQuery, Reference, SetPerKey
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import exact, family
+from dp_sql.sql.types import exact, family, in_type, writable
 
 _MISTYPED = 0.8  # of user_id and usr_id: 0.92; of customer_id and order_id: 0.63
 _A_UNIT = (
@@ -244,8 +244,9 @@ class _DeclaredSets(PublicSets):
         if wanted.what == "domain":
             return OBSERVED
         sql = self.source.written(self.source.unfiltered.select([wanted.item])).sql
-        key = exact("c0", wanted.item.type)
-        select = f"SELECT DISTINCT {key} AS item FROM ({sql}) AS t WHERE c0 IS NOT NULL"
+        kind = wanted.item.type
+        key, there = exact("c0", kind), writable(in_type("c0", kind), kind)
+        select = f"SELECT DISTINCT {key} AS item FROM ({sql}) AS t WHERE {there} IS NOT NULL"
         return OBSERVED._replace(select=select)
 
     def checked(self, wanted: Wanted, values: Values) -> Domain:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.plan import Column
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.types import exact
+from dp_sql.sql.types import exact, in_type, writable
 
 # The calendar repeats after 400 years, which are whole weeks.
 _CALENDAR = (
@@ -48,13 +48,18 @@ def of_days(keys: Sequence[Value], places: Sequence[int]) -> Related:
 
 def combined(keys: Sequence[Column], related: Related) -> str:
     """SQL of the combinations, each once and without NULL, named as keys: __dp_key_0."""
-    casts = (
-        f"{exact(f'CAST(c{i} AS {keys[place].type})', keys[place].type)} AS __dp_key_{place}"
-        for i, place in enumerate(related.places)
+    kinds = [keys[place].type for place in related.places]
+    casts = [f"CAST(c{i} AS {kind})" for i, kind in enumerate(kinds)]
+    named = (
+        f"{exact(cast, kind)} AS __dp_key_{place}"
+        for cast, kind, place in zip(casts, kinds, related.places, strict=True)
     )
-    there = " AND ".join(f"c{i} IS NOT NULL" for i in range(len(related.places)))
+    there = " AND ".join(
+        f"{writable(in_type(cast, kind), kind)} IS NOT NULL"
+        for cast, kind in zip(casts, kinds, strict=True)
+    )
     listed = f"({related.select}) AS __dp_query"
-    return f"SELECT DISTINCT {', '.join(casts)} FROM {listed} WHERE {there}"
+    return f"SELECT DISTINCT {', '.join(named)} FROM {listed} WHERE {there}"
 
 
 def crossed(factors: Sequence[str], combinations: Sequence[tuple[Related, str]] = ()) -> str:
