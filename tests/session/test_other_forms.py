@@ -167,15 +167,19 @@ def test_an_owner_compares_with_one_value_of_a_table_by_in() -> None:
         assert not refused.value.suggestion
 
 
-@pytest.mark.parametrize("form", ["{}", "{} + 1", "{} OR kind = (SELECT max(kind) FROM kinds)"])
+@pytest.mark.parametrize(
+    "form", ["{}", "{} + 1", "{} OR kind = (SELECT kind FROM kinds WHERE kind = 1)"]
+)
 def test_an_analyst_gets_the_value_that_a_public_table_has(
     form: str, session: dp_sql.AnalystSession
 ) -> None:
-    asked = COUNT.format("*", "events WHERE kind = " + form.format("(SELECT min(kind) FROM kinds)"))
+    asked = COUNT.format(
+        "*", "events WHERE kind = " + form.format("(SELECT kind FROM kinds WHERE kind = 0)")
+    )
     with pytest.raises(QueryError) as refused:
         session.sql(asked)
-    wanted = asked.replace("(SELECT min(kind) FROM kinds)", "0")
-    wanted = wanted.replace("(SELECT max(kind) FROM kinds)", "1")
+    wanted = asked.replace("(SELECT kind FROM kinds WHERE kind = 0)", "0")
+    wanted = wanted.replace("(SELECT kind FROM kinds WHERE kind = 1)", "1")
     assert (refused.value.suggestion, refused.value.asks_other) == (wanted, False)
 
 

@@ -185,11 +185,11 @@ class From:
         for n_parts in range(len(names), 0, -1):
             found = list(self._called(tuple(names[: n_parts - 1]), names[n_parts - 1]))
             if len(found) > 1:
-                shown = to_sql(node)
-                hint = "Write the table before the column, as in r.title."
-                refusal = refuse(node, f"{shown} is more than one column of the source", hint)
+                why = f"{to_sql(node)} is more than one column of the source"
+                refusal = refuse(node, why, "Write the table before the column, as in r.title.")
                 # The elements of a list come first: they are named to be read.
-                scopes = [at for _, path, own, _ in self.elements if [own] == names for at in path[-1:]]
+                paths = [path for _, path, own, _ in self.elements if path and [own] == names]
+                scopes = [path[-1] for path in paths]
                 scopes += [part.name for part in self.parts if part.name]
                 refusal.names = [f"{shown_name(one)}.{shown_name(node.name)}" for one in scopes]
                 raise refusal
