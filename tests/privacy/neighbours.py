@@ -93,6 +93,13 @@ def _pairs(_: Plan, some: Sequence[Any], others: Sequence[Any]) -> None:
         assert 0 <= covered(ours, bound) - covered(theirs, bound) <= bound
 
 
+def _cover(plan: Plan, some: Sequence[Any], others: Sequence[Any]) -> None:
+    given, of_bounds = plan.parameters.mechanism_arguments(plan.mechanism), plan.mechanism.bounds
+    assert of_bounds is not None
+    for bound, ours, theirs in zip(of_bounds(**given), some[0], others[0], strict=True):
+        assert 0 <= ours - theirs <= bound
+
+
 def covered(pairs: Iterable[tuple[int, int]], bound: int) -> int:
     """How many items are covered if each person covers so many, by augmenting paths."""
     items, owner = defaultdict[int, set[int]](set), dict[int, int]()
@@ -113,7 +120,7 @@ def covered(pairs: Iterable[tuple[int, int]], bound: int) -> int:
 _CHECKS: Mapping[str, Callable[[Plan, Sequence[Any], Sequence[Any]], None]] = {
     "Count": _count, "Sum": _sum, "Avg": _mean, "CountPeople": _number, "PeopleOfGroups": _number,
     "RowsOfGroups": _number, "Median": _votes, "TopK": _items, "TopKOfPairs": _pairs,
-    "CountDistinct": _pairs,
+    "CountDistinct": _pairs, "CountOfCover": _cover,
 }  # fmt: skip
 
 

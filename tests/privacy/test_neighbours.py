@@ -95,7 +95,7 @@ def draws() -> Iterator[Draws]:
         for is_grouped, name in enumerate(_DRAWS):
             real = noted.noting(getattr(mechanism_udfs, name), bool(is_grouped))
             patch.setattr(mechanism_udfs, name, real)
-        for module in (mechanism_udfs, rows_in_memory, few_rows):
+        for module in (mechanism_udfs, rows_in_memory):
             patch.setattr(module, "secret_draws", First)
         patch.setattr(install, "words_of_rows", lambda rows: rows)
         patch.setattr(slots, "draw_items", smallest)
