@@ -193,7 +193,7 @@ _FORMS = {
         r"|SELECT [\s\S]*__dp_\w+[\s\S]* FROM \(SELECT [\s\S]*\) AS __dp_source WHERE __dp_privacy_unit IS NOT NULL "
         r"|SELECT [\s\S]*__dp_key_0_ FROM \(SELECT \* FROM \(SELECT [\s\S]*\) AS __dp_listed ORDER BY [\s\S]* LIMIT \d+\) AS __dp_shown$"
         r"|SELECT [\s\S]*item FROM \(SELECT [\s\S]*\) AS __dp_domain$"
-        r"|SELECT DISTINCT (\(CAST\(value AS VARCHAR\)\) COLLATE \"binary\"|CAST\(value AS \w+\)) AS item FROM \("
+        r"|SELECT (DISTINCT )?(\(CAST\(value AS VARCHAR\)\) COLLATE \"binary\"|CAST\(value AS \w+\)) AS item FROM \("
     ),
     "extract_statements": re.compile(r"SELECT .+ FROM \(WITH __dp_(read|kept) AS "),
     "sql": re.compile("SELECT "),  # bound, for names and types; a public table is read
