@@ -83,6 +83,16 @@ def times(a: Interval, b: Interval, bits: int) -> Interval:
     return low, high, e
 
 
+def power(number: Interval, a: int, bits: int) -> Interval:
+    """Enclose one power of a number, a >= 0; of several, `Powers` is quicker."""
+    product = ONE
+    for digit in f"{a:b}":
+        product = times(product, product, bits)
+        if digit == "1":
+            product = times(product, number, bits)
+    return product
+
+
 class Powers:
     """Intervals around the powers of one number, by the digits of the exponent in base 16."""
 

@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
-from dp_sql.udfs.intervals import Powers, exp_enclosure, powers_of, times
+from dp_sql.udfs.intervals import exp_enclosure, power, powers_of, times
 
 # These decide the speed, never the distribution.
 _STEPS = 8
@@ -53,9 +53,9 @@ def _attempt(n: int, rate: Fraction, draws: Draws) -> int | None:
     height, shift = _power_up(at, n)
     # Both weights are divided by a power of q, the smaller one.
     least = min(at, width)
-    power = width - least if stop is None else 2 * (at - least)
+    above = width - least if stop is None else 2 * (at - least)
     exact, below = width**n, 2 * (width - least)
-    missed = (height << shift, power), (-exact, below)
+    missed = (height << shift, above), (-exact, below)
     return width if draws.choose(Odds((missed, ((exact, below),)), odds.rate)) else None
 
 
@@ -87,7 +87,7 @@ def _hats(n: int, rate: Fraction) -> tuple[tuple[_Hat, ...], Odds]:
 
 def _power_up(base: int, n: int) -> tuple[int, int]:
     """Round base**n up, at most in the last of _HAT_BITS bits or so: to high * 2**shift."""
-    _, high, shift = Powers((base, base, 0), _HAT_BITS).of(n)
+    _, high, shift = power((base, base, 0), n, _HAT_BITS)
     return high, shift
 
 
@@ -114,11 +114,11 @@ def _quantile(k: int, rate: Fraction, beta: Fraction) -> int:
     first = max(1, (k - 9 * math.isqrt(k) - 9) // rate)
     last = 1 - (-(k + 70 + 9 * math.isqrt(k + 1)) // rate)
     powers, q_low, q_high = powers_of(rate, _BITS), *exp_enclosure(rate, _BITS)
-    power, q = powers.of(first), powers.of(1)
+    decay, q = powers.of(first), powers.of(1)
     terms = []
     for m in range(first, last + 1):
-        terms.append(times(Powers((m, m, 0), _BITS).of(k), power, _BITS))
-        power = times(power, q, _BITS)
+        terms.append(times(power((m, m, 0), k, _BITS), decay, _BITS))
+        decay = times(decay, q, _BITS)
     scale = max(e for _, _, e in terms) - _BITS
     lows = [low << e - scale if e >= scale else low >> scale - e for low, _, e in terms]
     highs = [(high << e - scale if e >= scale else high >> scale - e) + 1 for _, high, e in terms]
