@@ -32,7 +32,7 @@ def error_text(error: BaseException, connection: Any = None, statement: str = ""
 
 
 def wrapped(text: str) -> str:
-    """An error's sentences, of which a terminal would break words; its code stays as it is."""
+    """Wrap the sentences of an error to the terminal; SQL in it stays as it is."""
     paragraphs = text.split("\n\n") if sys.stderr.isatty() else []
     for n, paragraph in enumerate(paragraphs):
         if paragraph.startswith((WRITE_INSTEAD, OTHER_QUESTION)):
@@ -43,7 +43,7 @@ def wrapped(text: str) -> str:
 
 
 def fill(text: str) -> str:
-    """Lines of whole words, as long as the terminal is wide."""
+    """Wrap text to the width of the terminal, without breaking words."""
     return textwrap.fill(
         text, shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False
     )

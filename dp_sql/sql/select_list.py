@@ -198,7 +198,7 @@ def _computed(select: DpSelect, item: Span, functions: Functions) -> Iterator[tu
 
 
 def _without_windows(tokens: Sequence[Token]) -> list[Token]:
-    """Some tokens without OVER and the names of the functions before it."""
+    """These tokens without the names of window functions and OVER."""
     over = {i for i, token in enumerate(tokens) if token.upper == "OVER"}
     for i, (token, after) in enumerate(pairwise(tokens)):
         if token.name is not None and after.is_symbol("(") and matching(tokens, i + 1) + 1 in over:

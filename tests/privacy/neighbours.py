@@ -39,14 +39,21 @@ def check_one(change: Moved, bound: int | None = None) -> None:
         assert bound is None or total <= bound
 
 
+def _bound(plan: Plan) -> int | None:
+    """The bound that a call states on one person's contribution."""
+    shape: Any = plan.parameters
+    bound: int | None = shape.bound
+    return bound
+
+
 def _count(plan: Plan, some: Sequence[Any], others: Sequence[Any]) -> None:
     change = moved(*([((b,), n, t) for b, n, t in zip(*x, strict=True)] for x in (some, others)))
-    check_one(change, plan.parameters.bound)  # type: ignore[attr-defined]
+    check_one(change, _bound(plan))
 
 
 def _sum(plan: Plan, some: Sequence[Any], others: Sequence[Any]) -> None:
     rows = ([((s, b), n, t) for b, n, s, t in zip(*x, strict=True)] for x in (some, others))
-    check_one(moved(*rows), plan.parameters.bound)  # type: ignore[attr-defined]
+    check_one(moved(*rows), _bound(plan))
 
 
 def _mean(plan: Plan, some: Sequence[Any], others: Sequence[Any]) -> None:
@@ -69,7 +76,7 @@ def _mean(plan: Plan, some: Sequence[Any], others: Sequence[Any]) -> None:
 
 
 def _number(plan: Plan, some: Sequence[Any], others: Sequence[Any]) -> None:
-    assert 0 <= int(some[0]) - int(others[0]) <= (plan.parameters.bound or 1)  # type: ignore[attr-defined]
+    assert 0 <= int(some[0]) - int(others[0]) <= (_bound(plan) or 1)
 
 
 def _votes(_: Plan, some: Sequence[Any], others: Sequence[Any]) -> None:

@@ -42,7 +42,10 @@ def run_each(
     max_contributions: int,
     bound: int | None,
 ) -> list[BoundedRelease]:
-    """Do as `run` does for each of several data sets, independently; it takes less time."""
+    """Run on each of several data sets, independently, in less time.
+
+    Privacy: for each data set, that of `run`.
+    """
     release.check_public(epsilon, beta, max_contributions, bound)
     rows = [read_histogram(*columns) for columns in data]
 

@@ -91,7 +91,10 @@ def run_each(
     unit: int,
     ends: Ends,
 ) -> list[MeanRelease]:
-    """Do as `run` does for each of several data sets, independently; it takes less time."""
+    """Run on each of several data sets, independently, in less time.
+
+    Privacy: for each data set, that of `run`.
+    """
     check_public(epsilon, beta, max_contributions, bound, unit, ends)
     rows = [read_histogram(*columns[:3]) for columns in data]
     shares, draws = _shares(epsilon, bound, ends), secret_draws()

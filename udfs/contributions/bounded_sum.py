@@ -55,7 +55,10 @@ def run_each(
     bound: int | None,
     one_sided: bool,
 ) -> list[BoundedRelease]:
-    """Do as `run` does for each of several data sets, independently; it takes less time."""
+    """Run on each of several data sets, independently, in less time.
+
+    Privacy: for each data set, that of `run`.
+    """
     check_public(epsilon, beta, max_contributions, bound, one_sided)
     sides = [signed_histograms(*columns) for columns in data]
     if one_sided and any(down.people for _, down in sides):

@@ -21,7 +21,10 @@ def run(people: int, epsilon: Fraction, beta: Fraction) -> BoundedRelease:
 
 
 def run_each(data: Sequence[tuple[int]], epsilon: Fraction, beta: Fraction) -> list[BoundedRelease]:
-    """Do as `run` does for each of several data sets, independently; it takes less time."""
+    """Run on each of several data sets, independently, in less time.
+
+    Privacy: for each data set, that of `run`.
+    """
     _check(epsilon, beta)
     for (people,) in data:
         check_int("people", people)

@@ -49,10 +49,8 @@ def release_each(
     else:
         for one in contributions:
             check_within(one, bound)
-        exact, bounds = (
-            [kept(i, None) for i in range(len(contributions))],
-            [bound] * len(contributions),
-        )
+        exact = [kept(i, None) for i in range(len(contributions))]
+        bounds = [bound] * len(contributions)
     of = {at: _noise_at(noise_rate(share, at), beta) for at in set(bounds)}
     noise = discrete_laplaces([of[at][0] for at in bounds], draws)
     return [

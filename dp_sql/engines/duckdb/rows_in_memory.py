@@ -1,8 +1,8 @@
 """People's rows in memory: what is counted, added up and drawn of each person in each group.
 
-Rows come as numbers: whose they are, in which group, and what they have. A slot stands for a person
-in a group (udfs/contributions/slots.py). The slots, all or those that are drawn, are listed first,
-and each row is placed in one; then come what is computed of people, and what mechanisms take.
+Each row comes as numbers: of its person, its group and its items. A slot is one person in one group
+(udfs/contributions/slots.py). First the slots are listed, all or those that are drawn, and each row
+is placed in its slot; then what is computed of people, and what mechanisms take, is added up.
 
 Few rows come as DuckDB sends them (few_rows.py), more rows in pieces of arrow (persons.py).
 """
@@ -22,8 +22,8 @@ from dp_sql.udfs.contributions import slots as kernels
 from dp_sql.udfs.contributions import summaries
 from dp_sql.udfs.exact_sampling import secret_draws
 
-# What is computed of an item, by name, for each slot.
 Computed = Mapping[str, Any]
+"""What is computed of an item, by name, for each slot."""
 
 
 @dataclass(frozen=True)

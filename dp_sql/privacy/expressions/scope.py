@@ -60,7 +60,7 @@ class Scope(NamedTuple):
         raise refuse(node, "A condition must be true or false")
 
     def over_groups(self) -> Scope:
-        """The same where what is compiled for analysts only is compiled for an owner, too."""
+        """This scope; for an owner it takes the expressions of analysts, too."""
         if self.as_written is None:
             return self
 

@@ -128,7 +128,7 @@ class PublicSets(ABC):
         return plans
 
     def _refuse_person(self, value: Value, written: Reference) -> None:
-        """Refuse who people are as an item or a key whose values nobody states."""
+        """Refuse the privacy unit as an item or a key whose values are not stated."""
         if value.is_person and self.declared(value) is None:
             why = _OF_ONE.format(written.text)
             raise self.source.select.refused(why, written.position, PER_PERSON)

@@ -197,7 +197,7 @@ def _dp_call(
 
 
 def _as_one(items: Sequence[str]) -> str:
-    """What tells as much apart as some items do, which may be the parts of one row."""
+    """One expression with a value of its own for each combination of these, or of a row's parts."""
     match items:
         case [row] if row.startswith("(") and "," in row and row.endswith(")"):
             items = [item.strip() for item in row[1:-1].split(",")]
