@@ -20,7 +20,7 @@ from dp_sql.sql.formatting import full_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, to_sql, tree_of
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Token, called, folded, token_at
+from dp_sql.sql.tokens import Tokens, folded
 
 IN_DP = "Write the query into dp, FROM dp($$ SELECT … $$), or ask with dp_sql.connect(…)."
 NO_PARAMETERS = "DuckDB does not show dp_sql the values of a plain statement's parameters."
@@ -50,7 +50,7 @@ def check_around(statement: Statement, engine: OwnersEngine) -> None:
         hint = "Write the value into it, or pass it to dp_sql.connect(…).sql(…, params=…)."
         raise NotSupported(NO_PARAMETERS, hint=hint)
     tokens = statement.tokens
-    if any(token_at(tokens, i - 1).is_symbol("(") and t.upper == "TABLE"
+    if any(tokens.at(i - 1).is_symbol("(") and t.upper == "TABLE"
            for i, t in enumerate(tokens)):  # fmt: skip
         raise NotSupported("TABLE next to a DP call is not supported here.", hint="Write FROM.")
     around = _Around(tree, engine, {folded(c.privacy_unit.parts[-1]) for c in calls
@@ -64,7 +64,7 @@ def check_around(statement: Statement, engine: OwnersEngine) -> None:
 
 def _check_macros(statement: Statement, engine: OwnersEngine) -> None:
     """Refuse macros around the calls, also with a name that sqlglot takes for a function."""
-    names = called(statement.around_calls())
+    names = statement.around_calls().called()
     kinds = engine.function_kinds(frozenset(names)) if names else {}
     for name in sorted(names):
         if _MACROS & kinds.get(name, frozenset()):
@@ -81,7 +81,7 @@ def _beside_calls(statement: Statement) -> str:
     )
 
 
-def _without_comments(tokens: Sequence[Token]) -> str:
+def _without_comments(tokens: Tokens) -> str:
     """A statement in one line: parsers differ in where a comment ends."""
     pairs = zip(tokens, [None, *tokens], strict=False)
     return "".join(

@@ -13,7 +13,7 @@ from dp_sql.privacy.plans.plan import Released
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
-from dp_sql.sql.tokens import Edit, Token, edited, folded, outside, outside_queries
+from dp_sql.sql.tokens import Edit, Token, Tokens, edited, folded
 
 
 def outer_sql(
@@ -89,8 +89,8 @@ def _key_edits(select: DpSelect) -> list[Edit]:
     for span in (*select.items, *later):
         places = select.key_places(span)
         edits += [(*place, f"__dp_groups.{quote(key.parts[-1])}") for place, key in places]
-        beside = outside_queries(select.beside_calls(span))
-        tokens = outside(beside, [place for place, _ in places])
+        beside = select.beside_calls(span).outside_queries()
+        tokens = beside.outside([place for place, _ in places])
         for i, token in enumerate(tokens):
             chain = _chain(tokens, i)
             *table, name = (part.folded for part in chain or [token])
@@ -99,7 +99,7 @@ def _key_edits(select: DpSelect) -> list[Edit]:
     return edits
 
 
-def _chain(tokens: Sequence[Token], index: int) -> list[Token]:
+def _chain(tokens: Tokens, index: int) -> list[Token]:
     """The names of `a.b.c` that begins at a token; none where it does not begin there."""
     if tokens[index].name is None or (index and tokens[index - 1].is_symbol(".")):
         return []
@@ -123,7 +123,7 @@ def _source_names(select: DpSelect) -> set[str]:
 
 
 def with_releases(
-    body: str, tokens: Sequence[Token], start: int, releases: Sequence[tuple[str, str]]
+    body: str, tokens: Tokens, start: int, releases: Sequence[tuple[str, str]]
 ) -> str:
     """The query `body` with each release (name, SQL) as a CTE, computed once however often read.
 

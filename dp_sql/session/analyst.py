@@ -64,7 +64,7 @@ from dp_sql.sql.parameters import as_literal
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.select_list import only_reads, planned
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Edit, Token, folded, put, text_of, tokenize
+from dp_sql.sql.tokens import Edit, Tokens, folded, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -228,16 +228,16 @@ class AnalystSession(Session):
             error.instead = (*values, *error.instead)
         return error
 
-    def _with_value(self, constant: Sequence[Token], engine: Engine) -> list[str]:
+    def _with_value(self, constant: Tokens, engine: Engine) -> list[str]:
         """The statement with the value of a subquery over public tables, or of constants."""
-        statement = one_statement(f"SELECT {text_of(constant)}")
+        statement = one_statement(f"SELECT {constant.text}")
         try:
             if statement.selects:
                 return []
             self._tables(statement, engine)
             self._bind(statement, statement.text, None, engine)
             ((value,),) = engine.run(statement.text).fetchall()
-            return [Restated(put(constant, as_literal(value)))]
+            return [Restated(constant.put(as_literal(value)))]
         except (QueryError, duckdb.Error, ValueError):  # it reads columns or private tables
             return []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 from dp_sql.errors import NotSupported
@@ -13,7 +12,7 @@ from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import Restated
 from dp_sql.sql.statement import SHORT, Statement, parse
 from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
-from dp_sql.sql.tokens import QUERY, Token, matching, put, text_of
+from dp_sql.sql.tokens import QUERY, Tokens
 
 _HINTS = {
     "SET VARIABLE": BY_PARAMETER,
@@ -38,7 +37,7 @@ def analyst_statement(text: str, params: object, policy: Policy) -> Statement:
         if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
             message = "EXPLAIN must be followed by a SELECT with DP calls."
             start = next((i for i, t in enumerate(tokens) if t.upper in QUERY), 1)
-            instead = [Restated(put(tokens[1:start], ""))] if start > 1 else []
+            instead = [Restated(tokens[1:start].put(""))] if start > 1 else []
             raise tokens[min(1, len(tokens) - 1)].error(NotSupported, message, None, instead)
     elif not statement.may_be_query:
         message = "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE."
@@ -77,13 +76,13 @@ def _one_statement(text: str) -> Statement:
     return found[0]
 
 
-def _query_within(tokens: Sequence[Token]) -> list[str]:
+def _query_within(tokens: Tokens) -> list[str]:
     """The query that another statement holds or is: CREATE TABLE … AS …, COPY (…), SUMMARIZE …."""
     if tokens[0].upper == "SUMMARIZE":
-        return [Restated(f"FROM ({text_of(tokens)})")]
+        return [Restated(f"FROM ({tokens.text})")]
     if tokens[0].upper not in {"CREATE", "COPY", "PREPARE", "DESCRIBE", "DESC"}:
         return []
     begin = next((i for i, token in enumerate(tokens) if token.upper in QUERY), 0)
     is_inner = begin > 0 and tokens[begin - 1].is_symbol("(")
-    end = matching(tokens, begin - 1) if is_inner else len(tokens)
-    return [Restated(text_of(tokens[begin:end]))] if begin else []
+    end = tokens.matching(begin - 1) if is_inner else len(tokens)
+    return [Restated(tokens[begin:end].text)] if begin else []

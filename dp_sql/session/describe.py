@@ -9,7 +9,7 @@ from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.tokens import Token, folded
+from dp_sql.sql.tokens import Tokens, folded
 
 
 def tables_sql(policy: Policy, schema: Schema) -> str:
@@ -57,7 +57,7 @@ def values_sql(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
     return f"SELECT * FROM (VALUES {listed}) AS shown({', '.join(names)})"
 
 
-def described_name(tokens: Sequence[Token]) -> list[str] | None:
+def described_name(tokens: Tokens) -> list[str] | None:
     """The name that DESCRIBE (DESC, SHOW) takes, in parts; [] for SHOW TABLES; None: neither."""
     if [token.upper for token in tokens] in (["SHOW", "TABLES"], ["SHOW", "ALL", "TABLES"]):
         return []

@@ -21,7 +21,7 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_depth
-from dp_sql.sql.tokens import Token, folded
+from dp_sql.sql.tokens import Token, Tokens, folded
 
 HIDDEN = "{} is a temporary table or view, which only its connection sees."
 HIDDEN_HINT = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
@@ -115,7 +115,7 @@ def suggest(
                 error.suggestion = f"FROM dp({dollar_quoted(found.strip())})"
 
 
-def may_be_relations(tokens: Sequence[Token]) -> Iterator[tuple[str, Token]]:
+def may_be_relations(tokens: Tokens) -> Iterator[tuple[str, Token]]:
     """The names, folded, that may be those of relations; FROM 'name' names a table, too."""
     for before, token in pairwise(tokens):
         if before.upper != "AS":  # an alias reads nothing
@@ -123,7 +123,7 @@ def may_be_relations(tokens: Sequence[Token]) -> Iterator[tuple[str, Token]]:
             yield folded(name), token
 
 
-def _unless_hidden(tokens: Sequence[Token]) -> str:
+def _unless_hidden(tokens: Tokens) -> str:
     """statement.EXECUTION, or an error where a temporary relation has a name of the statement.
 
     The cursor that planned does not see such relations, and read others.
@@ -157,7 +157,7 @@ def shares_groups(select: DpSelect) -> bool:
 
 
 def with_ctes(
-    text: str, tokens: Sequence[Token], selects: Sequence[DpSelect], engine: Engine,
+    text: str, tokens: Tokens, selects: Sequence[DpSelect], engine: Engine,
     execution: str = EXECUTION,
 ) -> str:  # fmt: skip
     """The query written as `tokens`, with its releases as CTEs in front."""
@@ -175,18 +175,16 @@ def with_ctes(
         ctes.append((name, sql))
         for i, released in zip(places, each_of(some, name), strict=True):
             releases[i] = released
-    start, stop = tokens[0].start, tokens[-1].end
+    start, stop = tokens.span
     body = outer_sql(text, (start, stop), selects, releases)
     return with_releases(body, tokens, start, ctes) if ctes else body
 
 
-def quoted(text: str, tokens: Sequence[Token]) -> str:
+def quoted(tokens: Tokens) -> str:
     """A query as an SQL string; NotSupported if it has parameters."""
     for token in tokens:
         if token.is_symbol("?", "$"):
-            raise NotSupported(
-                "A prepared statement with a DP call takes no parameters.",
-                text=text, position=token.start,
-                hint="Pass the value with the statement: session.sql('SELECT … = ?', params=[…])",
-            )  # fmt: skip
-    return literal(text[tokens[0].start : tokens[-1].end])
+            message = "A prepared statement with a DP call takes no parameters."
+            hint = "Pass the value with the statement: session.sql('SELECT … = ?', params=[…])"
+            raise token.error(NotSupported, message, hint)
+    return literal(tokens.text)

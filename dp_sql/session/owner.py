@@ -30,7 +30,7 @@ from dp_sql.session.plain_call import OWNER
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.statement import Statement, mentions_dp, mentions_system_tables, parse
 from dp_sql.sql.statement_limits import check_depth
-from dp_sql.sql.tokens import QUERY, Token, at_depth_zero, put
+from dp_sql.sql.tokens import QUERY, Tokens
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
     from dp_sql.budget.ledger import Ledger
@@ -126,7 +126,7 @@ class OwnerSession(Session):
                     parsed[number] = explained
                     continue
             if statement.selects:
-                _query_start(text, statement.tokens)
+                _query_start(statement.tokens)
         return parsed
 
     def _unparsed_text(self, text: str) -> str:
@@ -137,13 +137,13 @@ class OwnerSession(Session):
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
         text, tokens = statement.text, statement.tokens
-        begin = _query_start(text, tokens) if statement.selects else None
+        begin = _query_start(tokens) if statement.selects else None
         if begin is None or statement.is_explain:
             return None
         before = text[tokens[0].start : tokens[begin].start]
         if tokens[0].upper == "PREPARE":
             # 1.5 plans a prepared statement once, with one query number; dp(…) is bound each time.
-            return f"{before}FROM dp({quoted(text, tokens[begin:])})", params
+            return f"{before}FROM dp({quoted(tokens[begin:])})", params
         return before + with_ctes(text, tokens[begin:], statement.selects, engine), params
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
@@ -227,7 +227,7 @@ def _n_runs(plan: Plan, engine: Engine) -> int:
     return max(1, int(str(n_groups)))
 
 
-def _query_start(text: str, tokens: Sequence[Token]) -> int | None:
+def _query_start(tokens: Tokens) -> int | None:
     """Where the query begins in a statement that only binds it; None for one that runs."""
     first = tokens[0].upper
     words = [token.upper for token in tokens[:8]]
@@ -238,13 +238,13 @@ def _query_start(text: str, tokens: Sequence[Token]) -> int | None:
             "Only a table can be made from a DP call; a view would make a release each time it is "
             "read."
         )
-        instead = [put([token], "TABLE") for token in tokens[1:4] if token.upper == "VIEW"]
+        instead = [token.put("TABLE") for token in tokens[1:4] if token.upper == "VIEW"]
         hint = (
             "CREATE TABLE … AS SELECT … keeps one answer. "
             "CREATE VIEW … AS FROM dp($$ SELECT … $$) releases each time it is read."
         )
     elif first in _BINDS and words[1:2] != ["ANALYZE"]:
-        for index in at_depth_zero(tokens, 1, len(tokens)):
+        for index in tokens.at_depth_zero(1, len(tokens)):
             bracket = tokens[index].is_symbol("(") and tokens[index + 1].upper in QUERY
             if tokens[index].upper in QUERY or bracket:
                 return index

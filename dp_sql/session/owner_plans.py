@@ -21,7 +21,7 @@ from dp_sql.errors import DpSqlError
 from dp_sql.privacy.plans.owner import owners_plans
 from dp_sql.session.corrections.corrector import refuse_unknown
 from dp_sql.sql.select_list import planned
-from dp_sql.sql.tokens import Token, called
+from dp_sql.sql.tokens import Tokens
 
 if TYPE_CHECKING:
     from dp_sql.engines.duckdb.connection import Engine
@@ -35,9 +35,7 @@ _MOST, _LONG = 100, 1000  # statements, and elements of an answer
 _EngineCall = tuple[str, Sequence[Any], Mapping[str, Any], Any]
 
 
-def plans_of_all(
-    selects: Sequence[DpSelect], tokens: Sequence[Token], engine: Engine
-) -> list[Plan]:
+def plans_of_all(selects: Sequence[DpSelect], tokens: Tokens, engine: Engine) -> list[Plan]:
     """The plans of all DP calls of an owner's statement, before any is released."""
     plans: list[Plan] = []
     if not selects:
@@ -49,13 +47,13 @@ def plans_of_all(
     return plans
 
 
-def looked_up(tokens: Sequence[Token], engine: Engine) -> AbstractContextManager[None]:
+def looked_up(tokens: Tokens, engine: Engine) -> AbstractContextManager[None]:
     """While one statement is planned: what its names mean is asked once."""
     pairs = [*pairwise([*tokens, tokens[-1]])]
     named = {b for a, b in pairs if a.upper in {"FROM", "JOIN"} or a.is_symbol(".")}
     named |= {a for a, b in pairs if b.is_symbol(".")}  # others are looked up by themselves
     names = {token.name for token in named if token.name is not None}
-    return engine.looked_up(names, called(tokens))
+    return engine.looked_up(names, tokens.called())
 
 
 class _RecordingEngine:

@@ -31,7 +31,7 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_depth
-from dp_sql.sql.tokens import Token, edited, folded, matching, tokenize
+from dp_sql.sql.tokens import Token, Tokens, edited, folded, tokenize
 
 # DuckDB 2.0 writes this around the query of a relation for .show().
 _SHOWN = re.compile(
@@ -177,7 +177,7 @@ def _stored(statement: Statement, relation: Token) -> str:
     return f"If each of its rows belongs to one person, write: {store} {body}"
 
 
-def _created(tokens: Sequence[Token]) -> tuple[Token | None, bool]:
+def _created(tokens: Tokens) -> tuple[Token | None, bool]:
     """The name of a table that CREATE … AS makes, and whether no source could mean it before."""
     end = next((i for i, token in enumerate(tokens) if token.upper == "AS"), 0)
     words = [token.upper for token in tokens[:end]]
@@ -206,7 +206,7 @@ def _respelled(text: str) -> str:
         if words in _BOOLEANS:
             edits.append((token.start, tokens[i + 5].end, _BOOLEANS[words]))
         elif words[:4] == ("MAIN", ".", "LIST_VALUE", "("):
-            end = tokens[matching(tokens, i + 3)]
+            end = tokens[tokens.matching(i + 3)]
             edits += [(token.start, tokens[i + 3].end, "["), (end.start, end.end, "]")]
         elif (
             (words[:2], words[3:4]) == (("MAIN", "."), ("(",))  # as of extract(epoch FROM day)

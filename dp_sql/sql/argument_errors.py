@@ -8,7 +8,7 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.restated import Restated
 from dp_sql.sql.shape import Function
-from dp_sql.sql.tokens import Token, at_depth_zero, left_out, put, text_of, token_at
+from dp_sql.sql.tokens import Token, Tokens
 
 EXAMPLES = {("k",): "10", ("q",): "0.5"}
 EPSILON = "epsilon := <number> (the privacy loss)"
@@ -111,18 +111,16 @@ def refuse_misplaced(given: Given) -> None:
 def star(function: Function, name: Token, item: Argument) -> ArgumentError:
     """The refusal of * where a column is needed, and the function that takes it."""
     others = [other.name for other in FUNCTIONS.values() if other.shape.takes_star]
-    instead = [put([name], other) for other in others] if len(function.positional) == 1 else []
+    instead = [name.put(other) for other in others] if len(function.positional) == 1 else []
     hint = (
         f"{' and '.join(others)} takes *: every row counts. To count people, name the privacy unit."
     )
     return item.refuse(f"{function.name} takes a column, not *.", hint, instead)
 
 
-def without_mark(
-    part: Sequence[Token], function: Function, is_full: bool
-) -> tuple[str, Sequence[Token]] | None:
+def without_mark(part: Tokens, function: Function, is_full: bool) -> tuple[str, Tokens] | None:
     """The name and value of `epsilon = 1`, `epsilon: 1`, `epsilon 1` and a bare `report`."""
-    name, after = (part[0].name or "").lower(), token_at(part, 1)
+    name, after = (part[0].name or "").lower(), part.at(1)
     is_comparison = part[0].name is not None and after.is_symbol("=", "==")
     if not (is_comparison or is_full):
         return None
@@ -135,64 +133,64 @@ def without_mark(
         return known, part[2:]
     if after.kind and after.kind != "symbol":
         return known, part[1:]
-    return (name, ()) if len(part) == 1 and name in {"report", "counts"} else None
+    return (name, Tokens()) if len(part) == 1 and name in {"report", "counts"} else None
 
 
-def misnamed(part: Sequence[Token], name: str, value: Sequence[Token]) -> ArgumentError:
+def misnamed(part: Tokens, name: str, value: Tokens) -> ArgumentError:
     """The refusal of a named argument that is not written with := or =>."""
-    right = f"{name} := {text_of(value) or 'true'}"
+    right = f"{name} := {value.text or 'true'}"
     at, message = part[0], "A named argument is written with := or =>."
-    if token_at(part, 1).is_symbol("=", "=="):
+    if part.at(1).is_symbol("=", "=="):
         message = f"Inside a call, {at.name} = … is a comparison, not an argument."
         at = part[1]
-    return at.error(ArgumentError, message, f"Write {right}.", [put(part, right)])
+    return at.error(ArgumentError, message, f"Write {right}.", [part.put(right)])
 
 
 def surplus(
-    tokens: Sequence[Token], at: tuple[int, int], function: Function, after_named: bool
+    tokens: Tokens, at: tuple[int, int], function: Function, after_named: bool
 ) -> ArgumentError:
     """The refusal of an argument without a name that is one too many."""
     start, stop = at
-    first, before = tokens[start], token_at(tokens, start - 2)
+    first, before = tokens[start], tokens.at(start - 2)
     positional = " and ".join(function.positional)
     message = f"{function.name} takes only its {positional} without a name; name the others, as in "
     message += "epsilon := 1."
     if after_named:
         message = "Positional arguments come before named ones."
-    instead = [left_out(tokens, start, stop)]
+    instead = [tokens.left_out(start, stop)]
     if "item" in function.positional and first.name is not None and before.name is not None:
-        both = f"concat_ws('|', {text_of(tokens[start - 2 : stop])})"  # of two columns
-        instead.insert(0, put(tokens[start - 2 : stop], both))
-    range_of = tokens[start : stop + 2] if "lower" in function.named else ()
+        both = f"concat_ws('|', {tokens[start - 2 : stop].text})"  # of two columns
+        instead.insert(0, tokens[start - 2 : stop].put(both))
+    range_of = tokens[start : stop + 2] if "lower" in function.named else Tokens()
     if [token.kind for token in range_of] == ["number", "symbol", "number"]:  # DP_AVG(x, 0, 100)
         return first.error(ArgumentError, message, None, [
-            put(range_of, f"lower := {first.text}, upper := {range_of[-1].text}")
+            range_of.put(f"lower := {first.text}, upper := {range_of[-1].text}")
         ])  # fmt: skip
     if stop == start + 1 and first.kind == "number":
         has_epsilon = any(token.upper == "EPSILON" for token in tokens[stop:])
-        instead.insert(has_epsilon, put([first], f"epsilon := {first.text}"))
+        instead.insert(has_epsilon, first.put(f"epsilon := {first.text}"))
         if before.kind == "number" and before.text.isdecimal():  # 0,5
-            instead.insert(0, put([before, first], f"{before.text}.{first.text}"))
+            instead.insert(0, tokens[start - 2 : stop].put(f"{before.text}.{first.text}"))
     return first.error(ArgumentError, message, f"For example: {function.example}", instead)
 
 
-def unknown(tokens: Sequence[Token], at: tuple[int, int], function: Function) -> ArgumentError:
+def unknown(tokens: Tokens, at: tuple[int, int], function: Function) -> ArgumentError:
     """The refusal of a name that is none of the function's arguments, and one that is near it."""
     first = tokens[at[0]]
     name = (first.name or "").lower()
     elsewhere = any(name in other.named for other in FUNCTIONS.values())
     near = "" if elsewhere else guessed(name, function.named)
     also = f" Did you mean {near}?" if near else ""
-    instead = [put([first], near)] if near else []
+    instead = [first.put(near)] if near else []
     return first.error(
         ArgumentError,
         f"{function.name} has no argument {name}.{also}",
         f"Known arguments: {', '.join(function.named)}.",
-        [*instead, left_out(tokens, *at)],
+        [*instead, tokens.left_out(*at)],
     )
 
 
-def refuse_modifiers(tokens: Sequence[Token], function: Function, before: Sequence[Token]) -> None:
+def refuse_modifiers(tokens: Tokens, function: Function, before: Tokens) -> None:
     """Refuse DISTINCT in front of an argument, and ORDER BY and the like in it.
 
     `before` are the tokens from the function's name to the one after DISTINCT.
@@ -208,15 +206,15 @@ def refuse_modifiers(tokens: Sequence[Token], function: Function, before: Sequen
     if first.upper in {"DISTINCT", "ALL"} and len(tokens) > 1:
         people = function.shape.reads_people and not function.shape.counts_rows
         why = "; each person counts once for each item anyway" if people else ""
-        instead: list[str] = [Restated(put([first], ""))] if people or first.upper == "ALL" else []
+        instead: list[str] = [Restated(first.put(""))] if people or first.upper == "ALL" else []
         if first.upper == "DISTINCT" and function.distinct is not None:
             other = FUNCTIONS[function.distinct]
             why, example = f"; {other.name} counts different values", other.example
-            instead = [put(before, f"{other.name}({tokens[1].text}")] if len(before) == 4 else []
+            instead = [before.put(f"{other.name}({tokens[1].text}")] if len(before) == 4 else []
         raise refused(first, first.upper, why, example, instead)
-    for i in at_depth_zero(tokens, 1, len(tokens) - 1):
+    for i in tokens.at_depth_zero(1, len(tokens) - 1):
         token = tokens[i]
         pair = f"{token.upper} {tokens[i + 1].upper}"
         if pair in {"ORDER BY", "IGNORE NULLS", "RESPECT NULLS"}:
             why = "; NULLs never count, and the order of the answer is its rank"
-            raise refused(token, pair, why, example, [put([token], "")])
+            raise refused(token, pair, why, example, [token.put("")])

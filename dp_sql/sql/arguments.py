@@ -20,7 +20,7 @@ from dp_sql.sql.argument_errors import (
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, Given, PublicSet, Reference, SetPerKey
 from dp_sql.sql.shape import Function, Shape
-from dp_sql.sql.tokens import Token, left_out, matching, put, split, token_at
+from dp_sql.sql.tokens import Tokens
 from dp_sql.udfs.mechanism import Mechanism
 
 
@@ -75,12 +75,12 @@ class DpCall:
         return self.columns["privacy_unit"]
 
 
-def stated(tokens: Sequence[Token], calls: Sequence[int], name: str) -> Argument | None:
+def stated(tokens: Tokens, calls: Sequence[int], name: str) -> Argument | None:
     """The value of a named argument that some of the calls give, if it is the same in all."""
     found = [
         Argument(tokens[start + 2 : stop])
         for index in calls
-        for start, stop in split(tokens, index + 2, matching(tokens, index + 1))
+        for start, stop in tokens.split(index + 2, tokens.matching(index + 1))
         if tokens[start].folded == name
         and tokens[start + 1].is_symbol(":=", "=>")
         and stop > start + 2
@@ -89,7 +89,7 @@ def stated(tokens: Sequence[Token], calls: Sequence[int], name: str) -> Argument
 
 
 def read_call(
-    tokens: Sequence[Token],
+    tokens: Tokens,
     index: int,
     under_policy: bool,
     of_groups: Sequence[str] = (),
@@ -107,7 +107,7 @@ def read_call(
         NotSupported: DISTINCT, ORDER BY or IGNORE NULLS inside the call.
     """
     function = FUNCTIONS[(tokens[index].name or "").upper()]
-    close = matching(tokens, index + 1)
+    close = tokens.matching(index + 1)
     positional, named = _arguments(tokens, index, close, function)
     own = dict(zip(function.positional, positional, strict=True)) | named
     given = Given(function.name, tokens[index], own, under_policy)
@@ -115,11 +115,11 @@ def read_call(
     found = own
     if unit is not None and "privacy_unit" in function.named and not under_policy:
         found = {"privacy_unit": unit, **own}
-    span = tokens[index].start, tokens[close].end
+    span = tokens[index : close + 1].span
     refuse_missing(function, given._replace(arguments=found), span, of_groups)
     no_epsilon = "epsilon" not in own
     if no_epsilon:
-        own["epsilon"] = Argument([replace(tokens[index], kind="number", text="1")])
+        own["epsilon"] = Argument(Tokens([replace(tokens[index], kind="number", text="1")]))
     item = positional[0]
     if item.written == "*" and not function.shape.takes_star:
         raise star(function, tokens[index], item)
@@ -159,19 +159,19 @@ def _parameters(function: Function, given: Given) -> tuple[Mechanism, Shape]:
 
 
 def _arguments(
-    tokens: Sequence[Token], index: int, close: int, function: Function
+    tokens: Tokens, index: int, close: int, function: Function
 ) -> tuple[list[Argument], dict[str, Argument]]:
     positional: list[Argument] = []
     named: dict[str, Argument] = {}
-    for start, stop in split(tokens, index + 2, close):
+    for start, stop in tokens.split(index + 2, close):
         if start >= stop:
             at = tokens[min(start, close)]
-            without = [put(tokens[start - 1 : start], "")] if at.is_symbol(")") else []
+            without = [tokens[start - 1 : start].put("")] if at.is_symbol(")") else []
             raise at.error(ArgumentError, "An argument is missing here.", instead=without)
         part = tokens[start:stop]
         refuse_modifiers(part, function, tokens[index : start + 2])
         is_full = bool(named) or len(positional) == len(function.positional)
-        if part[0].name is not None and token_at(part, 1).is_symbol(":=", "=>"):
+        if part[0].name is not None and part.at(1).is_symbol(":=", "=>"):
             _add_named(named, tokens, (start, stop), function)
         elif meant := without_mark(part, function, is_full):
             raise misnamed(part, *meant)
@@ -182,10 +182,10 @@ def _arguments(
     if len(positional) < len(function.positional):
         missing = function.positional[len(positional) :]
         last = positional[-1].tokens[-1] if positional else tokens[index]
-        instead = [put([last], f"{last.text}, {EXAMPLES[missing]}")] if missing in EXAMPLES else []
+        instead = [last.put(f"{last.text}, {EXAMPLES[missing]}")] if missing in EXAMPLES else []
         if function.shape.takes_star:
             all_rows = f"{function.name}(*{', ' * bool(named)}"
-            instead = [put(tokens[index : index + 2], all_rows)]
+            instead = [tokens[index : index + 2].put(all_rows)]
         raise tokens[index].error(
             ArgumentError,
             f"{function.name} needs the positional argument{'s' * (len(missing) > 1)} "
@@ -196,23 +196,23 @@ def _arguments(
 
 
 def _add_named(
-    named: dict[str, Argument], tokens: Sequence[Token], at: tuple[int, int], function: Function
+    named: dict[str, Argument], tokens: Tokens, at: tuple[int, int], function: Function
 ) -> None:
     """Read one argument written with its name."""
     part = tokens[slice(*at)]
     first, name = part[0], (part[0].name or "").lower()
     if name in function.positional:
-        hint, instead = f"For example: {function.example}", [put(part[:2], "")]
+        hint, instead = f"For example: {function.example}", [part[:2].put("")]
         raise first.error(ArgumentError, f"{name} is written without its name.", hint, instead)
     if name not in function.named:
         raise unknown(tokens, at, function)
     if name in named:
-        raise first.error(ArgumentError, f"{name} is given twice.", None, [left_out(tokens, *at)])
+        raise first.error(ArgumentError, f"{name} is given twice.", None, [tokens.left_out(*at)])
     if not part[2:]:
         raise first.error(ArgumentError, f"{name} has no value.")
     for before, mark in pairwise(part[2:]):
         if mark.is_symbol(":=", "=>") and before.name is not None:
-            instead = [put([before], f", {before.text}")]
+            instead = [before.put(f", {before.text}")]
             message = f"A comma is missing before {before.text}."
             raise before.error(ArgumentError, message, None, instead)
     named[name] = Argument(part[2:])

@@ -8,7 +8,7 @@ from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.group_keys import without_alias
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.tokens import Edit, Token, edited, folded, matching, put, split, text_of, token_at
+from dp_sql.sql.tokens import Edit, Tokens, edited, folded
 
 _AFTER_CALL = {
     "OVER": "OVER: a DP call is an aggregate of the whole source, not a window function",
@@ -24,7 +24,7 @@ _NOT_BESIDE = {
 }
 
 
-def check_place(tokens: Sequence[Token], index: int, select: SelectText) -> None:
+def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
     """Refuse the call whose name is at `index` where its SELECT cannot have it.
 
     Raises NotSupported, or ParseError without a FROM clause, with statements that work if any do.
@@ -33,10 +33,10 @@ def check_place(tokens: Sequence[Token], index: int, select: SelectText) -> None
     name = function.name
     example = f"{name}(…)"  # its arguments depend on the policy
 
-    if token_at(tokens, index - 1).is_symbol("."):
+    if tokens.at(index - 1).is_symbol("."):
         message = f"{name} belongs to no schema; write it without one."
         raise tokens[index].error(
-            NotSupported, message, instead=[put(tokens[max(0, index - 2) : index], "")]
+            NotSupported, message, instead=[tokens[max(0, index - 2) : index].put("")]
         )
     clause = select.clause_of(index)
     place = clause.keyword if clause else None
@@ -51,12 +51,12 @@ def check_place(tokens: Sequence[Token], index: int, select: SelectText) -> None
         message = f"{name} is not allowed {where}; it is an answer, not a condition."
         instead = _listed(tokens, index, select) if place in {"HAVING", "ORDER"} else []
         raise tokens[index].error(NotSupported, message, hint, instead)
-    after = matching(tokens, index + 1) + 1
-    word = token_at(tokens, after).upper
+    after = tokens.matching(index + 1) + 1
+    word = tokens.at(after).upper
     if word in _AFTER_CALL:
-        has_window = word == "OVER" and token_at(tokens, after + 1).is_symbol("(")
-        stop = matching(tokens, after + 1) + 1 if has_window else after
-        instead = [put(tokens[after:stop], "")] if has_window else []
+        has_window = word == "OVER" and tokens.at(after + 1).is_symbol("(")
+        stop = tokens.matching(after + 1) + 1 if has_window else after
+        instead = [tokens[after:stop].put("")] if has_window else []
         if word == "FILTER" and sum(t.upper in FUNCTIONS for t in tokens) == 1:
             instead = _with_where(tokens, after, select)
         elif word == "FILTER":
@@ -73,16 +73,14 @@ def check_place(tokens: Sequence[Token], index: int, select: SelectText) -> None
     if select.clause("FROM") is None:
         hint = f"For example: SELECT {function.example} FROM {function.table}"
         alias = tokens[-1]
-        before = token_at(tokens, len(tokens) - 2)
+        before = tokens.at(len(tokens) - 2)
         is_typo = bool(guessed(before.upper, ["FROM"]))
-        text = put([before], "FROM") if is_typo else put([alias], f"FROM {alias.text}")
+        text = before.put("FROM") if is_typo else alias.put(f"FROM {alias.text}")
         instead = [Restated(text)]
         raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
 
 
-def repeated(
-    tokens: Sequence[Token], index: int, select: SelectText, places: Sequence[int]
-) -> int | None:
+def repeated(tokens: Tokens, index: int, select: SelectText, places: Sequence[int]) -> int | None:
     """The call of the list, at one of `places`, that HAVING or ORDER BY has again; None: no such.
 
     It is the same answer, and is not released again.
@@ -91,7 +89,7 @@ def repeated(
     def written(start: int) -> list[tuple[str, str]]:
         return [
             (t.kind, folded(t.name) if t.name else t.text)
-            for t in tokens[start : matching(tokens, start + 1) + 1]
+            for t in tokens[start : tokens.matching(start + 1) + 1]
         ]
 
     clause = select.clause_of(index)
@@ -100,15 +98,15 @@ def repeated(
     return next((place for place in places if written(place) == written(index)), None)
 
 
-def _filter(tokens: Sequence[Token], at: int) -> tuple[str, int]:
+def _filter(tokens: Tokens, at: int) -> tuple[str, int]:
     """What FILTER (…) at a place keeps, where WHERE may be left out; and its last token."""
-    if not token_at(tokens, at + 1).is_symbol("("):
+    if not tokens.at(at + 1).is_symbol("("):
         return "", at
-    close = matching(tokens, at + 1)
-    return text_of(tokens[at + 2 + (token_at(tokens, at + 2).upper == "WHERE") : close]), close
+    close = tokens.matching(at + 1)
+    return tokens[at + 2 + (tokens.at(at + 2).upper == "WHERE") : close].text, close
 
 
-def _with_where(tokens: Sequence[Token], at: int, select: SelectText) -> list[str]:
+def _with_where(tokens: Tokens, at: int, select: SelectText) -> list[str]:
     """The statement whose FILTER (WHERE …) at a place is in its WHERE clause instead."""
     condition, close = _filter(tokens, at)
     where = select.clause("WHERE")
@@ -123,34 +121,34 @@ def _with_where(tokens: Sequence[Token], at: int, select: SelectText) -> list[st
     return [edited(text, [(tokens[at - 1].end, tokens[close].end, ""), (begin, end, moved)])]
 
 
-def _listed(tokens: Sequence[Token], index: int, select: SelectText) -> list[str]:
+def _listed(tokens: Tokens, index: int, select: SelectText) -> list[str]:
     """The statement whose list has the call of HAVING or ORDER BY, which names it."""
-    call, listed = tokens[index : matching(tokens, index + 1) + 1], select.clause("SELECT")
+    call, listed = tokens[index : tokens.matching(index + 1) + 1], select.clause("SELECT")
     if listed is None or listed.start > index:
         return []
     names, used = ("answer", "answer_1", "answer_2"), {token.folded for token in tokens}
     if (name := next((one for one in names if one not in used), None)) is None:
         return []
-    text, end = put(call, name), tokens[listed.stop - 1].end
-    return [Restated(f"{text[:end]}, {text_of(call)} AS {name}{text[end:]}")]
+    text, end = call.put(name), tokens[listed.stop - 1].end
+    return [Restated(f"{text[:end]}, {call.text} AS {name}{text[end:]}")]
 
 
-def _with_case(tokens: Sequence[Token], index: int, at: int) -> list[str]:
+def _with_case(tokens: Tokens, index: int, at: int) -> list[str]:
     """The statement with a CASE in the item of a call in place of its FILTER (WHERE …)."""
     condition, close = _filter(tokens, at)
     if not condition:
         return []
-    first, stop = split(tokens, index + 2, at - 1)[0]
-    item = text_of(tokens[first:stop])
+    first, stop = tokens.split(index + 2, at - 1)[0]
+    item = tokens[first:stop].text
     case = f"CASE WHEN {condition} THEN {1 if item == '*' else item} END"
-    rest = text_of(tokens[stop:at])
-    return [put(tokens[index : close + 1], f"{tokens[index].text}({case}{rest}")]
+    rest = tokens[stop:at].text
+    return [tokens[index : close + 1].put(f"{tokens[index].text}({case}{rest}")]
 
 
-def _without(tokens: Sequence[Token], clause: Clause, select: SelectText) -> list[str]:
+def _without(tokens: Tokens, clause: Clause, select: SelectText) -> list[str]:
     """The statement without a sample, or with HAVING or QUALIFY in an outer query or the source."""
     if clause.keyword == "USING":
-        return [put(tokens[clause.start : clause.stop], "")]
+        return [tokens[clause.start : clause.stop].put("")]
     if tokens[0].upper in {"SELECT", "FROM"} and (
         clause.keyword == "HAVING" or (clause.keyword == "QUALIFY" and select.clause("GROUP"))
     ):
@@ -158,27 +156,27 @@ def _without(tokens: Sequence[Token], clause: Clause, select: SelectText) -> lis
     source = select.clause("FROM")
     if clause.keyword == "QUALIFY" and source is not None and source.start < clause.start:
         read = tokens[source.start : clause.stop]
-        return [put(read, f"FROM ({text_of(read)})")]
+        return [read.put(f"FROM ({read.text})")]
     return []
 
 
-def _outside(tokens: Sequence[Token], clause: Clause, select: SelectText) -> list[str]:
+def _outside(tokens: Tokens, clause: Clause, select: SelectText) -> list[str]:
     """The statement with a condition on its answers behind an outer query, by their names."""
     listed, text = select.clause("SELECT"), tokens[0].source
     if listed is None or listed.start > clause.start:
         return []
-    items = split(tokens, listed.start + 1, listed.stop)
+    items = tokens.split(listed.start + 1, listed.stop)
     spans = (without_alias(tokens, item) for item in items)
-    names = {text_of(tokens[a:b]): shown_name(name) for (a, b), name in spans if name}
+    names = {tokens[a:b].text: shown_name(name) for (a, b), name in spans if name}
     edits: list[Edit] = []
     new: dict[str, str] = {}
     for i in range(clause.start, clause.stop):
-        if (tokens[i].name or "").upper() in FUNCTIONS and token_at(tokens, i + 1).is_symbol("("):
-            stop = matching(tokens, i + 1)
-            call = text_of(tokens[i : stop + 1])
+        if (tokens[i].name or "").upper() in FUNCTIONS and tokens.at(i + 1).is_symbol("("):
+            stop = tokens.matching(i + 1)
+            call = tokens[i : stop + 1].text
             if call not in names:
                 names[call] = new[call] = f"answer_{len(new)}" if new else "answer"
-            edits.append((tokens[i].start, tokens[stop].end, names[call]))
+            edits.append((*tokens[i : stop + 1].span, names[call]))
     if {*new.values()} & {token.folded for token in tokens}:
         return []
     word, end = tokens[clause.start], tokens[listed.stop - 1].end

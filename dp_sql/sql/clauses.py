@@ -4,10 +4,10 @@ It reads tokens and no grammar, because the SQL around a DP call belongs to Duck
 accepts there must reach it as written, also where sqlglot would misread it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from dp_sql.sql.tokens import Token, at_depth_zero, folded, matching, queries_around, token_at
+from dp_sql.sql.tokens import Tokens, folded
 
 Span = tuple[int, int]  # offsets in the text: [start, stop)
 _CLAUSES = frozenset(
@@ -49,9 +49,9 @@ class SelectText(NamedTuple):
         return next((c for c in both if c.start <= index < c.stop), None)
 
 
-def enclosing_select(tokens: Sequence[Token], index: int) -> SelectText:
+def enclosing_select(tokens: Tokens, index: int) -> SelectText:
     """The innermost SELECT around `tokens[index]`."""
-    queries = queries_around(tokens, index)
+    queries = tokens.queries_around(index)
     found: dict[str, Span | None] = {}
     for name, body in (cte for query in queries for cte in ctes(tokens, *query)):
         found[name] = None if name in found else body
@@ -60,16 +60,14 @@ def enclosing_select(tokens: Sequence[Token], index: int) -> SelectText:
     return SelectText(tuple(c for c in clauses if c not in shared), found, shared)
 
 
-def _clauses(
-    tokens: Sequence[Token], start: int, stop: int, index: int
-) -> tuple[tuple[Clause, ...], bool]:
+def _clauses(tokens: Tokens, start: int, stop: int, index: int) -> tuple[tuple[Clause, ...], bool]:
     """The clauses of a SELECT, and whether it is behind a set operation."""
     found: list[tuple[str, int]] = []
     is_behind = False
-    for i in at_depth_zero(tokens, start, stop):
+    for i in tokens.at_depth_zero(start, stop):
         word = tokens[i].upper
-        before, after = token_at(tokens, i - 1).upper, token_at(tokens, i + 1).upper
-        if token_at(tokens, i - 1).is_symbol(".") or (before == "AS" and found):
+        before, after = tokens.at(i - 1).upper, tokens.at(i + 1).upper
+        if tokens.at(i - 1).is_symbol(".") or (before == "AS" and found):
             continue  # a name
         if word in {"UNION", "INTERSECT", "EXCEPT"}:
             if i > index:
@@ -79,7 +77,7 @@ def _clauses(
         elif word not in _CLAUSES or after not in _ONLY_BEFORE.get(word, {after}):
             continue
         elif word == "FROM" and before == "DISTINCT":
-            if token_at(tokens, i - 2).upper not in {"IS", "NOT"}:  # a IS [NOT] DISTINCT FROM b
+            if tokens.at(i - 2).upper not in {"IS", "NOT"}:  # a IS [NOT] DISTINCT FROM b
                 found.append((word, i))
         elif found or word in {"SELECT", "FROM"}:
             found.append((word, i))
@@ -87,7 +85,7 @@ def _clauses(
     return tuple(Clause(word, i, edges[n + 1]) for n, (word, i) in enumerate(found)), is_behind
 
 
-def ctes(tokens: Sequence[Token], start: int, stop: int) -> Iterator[tuple[str, Span | None]]:
+def ctes(tokens: Tokens, start: int, stop: int) -> Iterator[tuple[str, Span | None]]:
     """The CTEs of a WITH list of [start, stop), and perhaps more names: folded, with their bodies.
 
     A body is a span of the text, with the list of its columns before it if there is one; None
@@ -100,7 +98,7 @@ def ctes(tokens: Sequence[Token], start: int, stop: int) -> Iterator[tuple[str, 
     ('SELECT 1', '(x) AS MATERIALIZED (FROM a')
     """
     is_with, expecting, is_recursive = False, True, False
-    for i in at_depth_zero(tokens, start, stop):
+    for i in tokens.at_depth_zero(start, stop):
         token = tokens[i]
         if not is_with:
             is_with = token.upper == "WITH"
@@ -115,15 +113,15 @@ def ctes(tokens: Sequence[Token], start: int, stop: int) -> Iterator[tuple[str, 
             break
 
 
-def _body(tokens: Sequence[Token], index: int) -> Span | None:
+def _body(tokens: Tokens, index: int) -> Span | None:
     first = index
-    if token_at(tokens, index).is_symbol("("):
-        index = matching(tokens, index) + 1
-    if token_at(tokens, index).upper != "AS":
+    if tokens.at(index).is_symbol("("):
+        index = tokens.matching(index) + 1
+    if tokens.at(index).upper != "AS":
         return None
-    while token_at(tokens, index).upper in {"AS", "NOT", "MATERIALIZED"}:
+    while tokens.at(index).upper in {"AS", "NOT", "MATERIALIZED"}:
         index += 1
-    if not token_at(tokens, index).is_symbol("("):
+    if not tokens.at(index).is_symbol("("):
         return None
     start = tokens[first].start if tokens[first].is_symbol("(") else tokens[index].end
-    return start, tokens[matching(tokens, index)].start
+    return start, tokens[tokens.matching(index)].start

@@ -7,10 +7,10 @@ defined anywhere is the same name everywhere, so the count is too high rather th
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dp_sql.sql.tokens import CLOSE, OPEN, Token, folded, token_at
+from dp_sql.sql.tokens import Tokens, folded
 
 _AFTER_FROM = frozenset({"WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "USING", "WINDOW",
                          "QUALIFY", "UNION", "INTERSECT", "EXCEPT"})  # fmt: skip
@@ -32,7 +32,7 @@ class _Frame:
     mentions: Counter[str] = field(default_factory=Counter)  # and the names in it
 
 
-def copies(tokens: Sequence[Token], enough: int) -> int:
+def copies(tokens: Tokens, enough: int) -> int:
     """The largest number of copies of one part of a statement, or some number above `enough`.
 
     >>> from dp_sql.sql.tokens import tokenize
@@ -47,7 +47,7 @@ def copies(tokens: Sequence[Token], enough: int) -> int:
 class _Copies:
     """One pass that collects the definitions, then one forwards and one backwards over them."""
 
-    def __init__(self, tokens: Sequence[Token], enough: int) -> None:
+    def __init__(self, tokens: Tokens, enough: int) -> None:
         self._tokens = tokens
         self._enough = enough
         self._frames = [_Frame()]
@@ -58,9 +58,9 @@ class _Copies:
 
     def count(self) -> int:
         for index, token in enumerate(self._tokens):
-            if token.is_symbol(*OPEN):
+            if token.opens:
                 self._frames.append(_Frame(self._cte(index)))
-            elif token.is_symbol(*CLOSE) and len(self._frames) > 1:
+            elif token.closes and len(self._frames) > 1:
                 self._close(index)
             elif token.is_symbol(","):
                 self._end_item(self._frames[-1], index)
@@ -108,7 +108,7 @@ class _Copies:
 
     def _mention(self, index: int, frame: _Frame, name: str) -> None:
         """Count a name, unless it is a call, an alias or the head of a longer name."""
-        before, after = token_at(self._tokens, index - 1), token_at(self._tokens, index + 1)
+        before, after = self._tokens.at(index - 1), self._tokens.at(index + 1)
         if after.is_symbol("(", "."):
             return
         qualified = before.is_symbol(".")
@@ -132,7 +132,7 @@ class _Copies:
             return
         if name is None and last.name is not None and last.upper not in _NOT_ALIASES:
             name = folded(last.name)  # `x + x y`, or the column's own name
-            before = token_at(self._tokens, index - 2)
+            before = self._tokens.at(index - 2)
             alone = before.is_symbol(",", "(", ".") or before.upper in {"SELECT", "DISTINCT"}
             mentions[name] -= not alone
         if name is not None:
@@ -146,34 +146,34 @@ class _Copies:
         self._end_item(frame, index)
 
     def _is_star(self, index: int) -> bool:
-        before = token_at(self._tokens, index - 1)
+        before = self._tokens.at(index - 1)
         begins = before.is_symbol(",", ".") or before.upper in {"SELECT", "DISTINCT", "ALL"}
         return begins and self._frames[-1].place == "SELECT"
 
     def _cte(self, index: int) -> str | None:
         """The name of the CTE whose body a bracket opens."""
         at = index - 1
-        while token_at(self._tokens, at).upper in {"NOT", "MATERIALIZED"}:
+        while self._tokens.at(at).upper in {"NOT", "MATERIALIZED"}:
             at -= 1
-        if token_at(self._tokens, at).upper != "AS":
+        if self._tokens.at(at).upper != "AS":
             return None
         at -= 1
-        if token_at(self._tokens, at).is_symbol(")"):  # name(column, …) AS (
+        if self._tokens.at(at).is_symbol(")"):  # name(column, …) AS (
             while at > 0 and not self._tokens[at].is_symbol("("):
                 at -= 1
             at -= 1
-        name = token_at(self._tokens, at).name
+        name = self._tokens.at(at).name
         return None if name is None else folded(name)
 
 
-def _relations(tokens: Sequence[Token]) -> set[str]:
+def _relations(tokens: Tokens) -> set[str]:
     """Names of tables and their aliases: all names after FROM and JOIN, up to the next clause."""
     found: set[str] = set()
     in_from = [False]
     for token in tokens:
-        if token.is_symbol(*OPEN):
+        if token.opens:
             in_from.append(False)
-        elif token.is_symbol(*CLOSE):
+        elif token.closes:
             in_from[-1:] = [] if len(in_from) > 1 else [False]
         elif token.upper in {"FROM", "JOIN"}:
             in_from[-1] = True

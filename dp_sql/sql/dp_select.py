@@ -13,19 +13,7 @@ from dp_sql.sql.clauses import Clause, SelectText, Span, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, PublicSet, Reference, SetPerKey
 from dp_sql.sql.group_keys import equal_places, group_keys, refuse_two_meanings, without_alias
-from dp_sql.sql.tokens import (
-    Token,
-    edited,
-    folded,
-    matching,
-    outside,
-    outside_queries,
-    put,
-    queries_around,
-    split,
-    text_of,
-    token_at,
-)
+from dp_sql.sql.tokens import Token, Tokens, edited, folded
 
 _OF_KEYS = {"SELECT", "GROUP", "HAVING", "ORDER"}
 
@@ -43,7 +31,7 @@ class DpSelect:
     """
 
     text: str
-    tokens: Sequence[Token]
+    tokens: Tokens
     calls: tuple[DpCall, ...]
     items: tuple[Span, ...]
     clauses: Mapping[str, Span]
@@ -92,44 +80,44 @@ class DpSelect:
             expression, name = self.named(item)
             if name is not None:
                 is_answer = any(item[0] <= call.start < item[1] for call in self.calls)
-                found.setdefault(folded(name), None if is_answer else text_of(expression))
+                found.setdefault(folded(name), None if is_answer else expression.text)
         return found
 
     @property
     def outside_names(self) -> frozenset[str] | None:
         """The names in the query around this one, if its columns could be meant here; folded."""
         at = next(i for i, t in enumerate(self.tokens) if t.start == self.calls[0].start)
-        (start, stop), *around = queries_around(self.tokens, at)
+        (start, stop), *around = self.tokens.queries_around(at)
         if not around:
             return None
-        before = token_at(self.tokens, start - 2)
+        before = self.tokens.at(start - 2)
         outer = [*self.tokens[: start - 1], *self.tokens[stop + 1 :]]
         is_relation = before.upper in {"FROM", "JOIN", "AS", "MATERIALIZED", "UNION", "ALL"}
         if is_relation or not any(token.upper == "FROM" for token in outer):
             return None
         return frozenset(token.folded for token in outer)
 
-    def between(self, span: Span) -> Sequence[Token]:
+    def between(self, span: Span) -> Tokens:
         """The tokens in a span of the text."""
         first, last = (bisect_left(self.tokens, at, key=lambda token: token.start) for at in span)
         return self.tokens[first:last]
 
-    def named(self, item: Span) -> tuple[Sequence[Token], str | None]:
+    def named(self, item: Span) -> tuple[Tokens, str | None]:
         """The expression of an item of the list, and its alias."""
         tokens = self.between(item)
         (start, stop), name = without_alias(tokens, (0, len(tokens)))
         return tokens[start:stop], name
 
-    def beside_calls(self, span: Span) -> list[Token]:
+    def beside_calls(self, span: Span) -> Tokens:
         """The tokens in a span of the text, outside the DP calls."""
-        return outside(self.between(span), self.call_spans)
+        return self.between(span).outside(self.call_spans)
 
     def key_places(self, span: Span) -> list[tuple[Span, Reference]]:
         """Where a span of the text has expressions that are keys, outside the DP calls and others.
 
         A key may hold another: trim(lower(x)) beside lower(x).
         """
-        tokens = outside_queries(self.beside_calls(span))
+        tokens = self.beside_calls(span).outside_queries()
         whole = self.between(span)
         found = [
             (a, b, key)
@@ -138,7 +126,7 @@ class DpSelect:
             for a, b in equal_places(tokens, key, len(whole) == len(tokens))
         ]
         return [
-            ((tokens[a].start, tokens[b - 1].end), key)
+            (tokens[a:b].span, key)
             for a, b, key in found
             if not any(
                 first <= a and b <= last and (first, last) != (a, b) for first, last, _ in found
@@ -180,7 +168,7 @@ class DpSelect:
         return self.text[:start] + self.text[stop:]
 
 
-def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect, ...]:
+def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
     """The SELECTs of a statement that hold DP calls, in the order of the text.
 
     NotSupported where a call is outside the list of a SELECT; otherwise raises as `read_call`.
@@ -190,14 +178,14 @@ def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect,
     places = [
         i
         for i, token in enumerate(tokens)
-        if (token.name or "").upper() in FUNCTIONS and token_at(tokens, i + 1).is_symbol("(")
+        if (token.name or "").upper() in FUNCTIONS and tokens.at(i + 1).is_symbol("(")
     ]
     for index in places:
         if index < end:
             message = "A DP call is not allowed inside the arguments of another DP call."
             hint = "Answer the inner call first, in a query of its own."
             raise tokens[index].error(NotSupported, message, hint)
-        end = matching(tokens, index + 1)
+        end = tokens.matching(index + 1)
     for index in places:
         select = enclosing_select(tokens, index)
         begin = select.clauses[0].start if select.clauses else -1
@@ -223,7 +211,7 @@ def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect,
 
 
 def _read_select(
-    tokens: Sequence[Token],
+    tokens: Tokens,
     select: SelectText,
     places: list[int],
     repeats: Sequence[tuple[int, int]],
@@ -234,7 +222,7 @@ def _read_select(
             return None
         if clause.start + 1 >= clause.stop:
             raise tokens[clause.start].error(NotSupported, "This clause is empty.")
-        return tokens[clause.start + 1].start, tokens[clause.stop - 1].end
+        return tokens[clause.start + 1 : clause.stop].span
 
     listed, group = select.clause("SELECT"), select.clause("GROUP")
     source = behind(select.clause("FROM"))
@@ -243,7 +231,7 @@ def _read_select(
     if tokens[start - 1].upper == "DISTINCT" and tokens[start].upper == "ON":
         message = "A SELECT with a DP call cannot have DISTINCT ON."
         raise tokens[start].error(NotSupported, message, "Thin out the answer in an outer query.")
-    items = tuple((a, b) for a, b in split(tokens, start, listed.stop) if a < b)
+    items = tuple((a, b) for a, b in tokens.split(start, listed.stop) if a < b)
     keys = group_keys(tokens, group, items, places) if group else ()
     unit = stated(tokens, places, "privacy_unit")
     of_groups = _needed_of_groups(tokens, places, keys, unit)
@@ -265,9 +253,9 @@ def _read_select(
         text=tokens[0].source,
         tokens=tokens,
         calls=calls,
-        items=tuple((tokens[a].start, tokens[b - 1].end) for a, b in items),
+        items=tuple(tokens[a:b].span for a, b in items),
         clauses={
-            clause.keyword: (tokens[clause.start].start, tokens[clause.stop - 1].end)
+            clause.keyword: tokens[clause.start : clause.stop].span
             for clause in reversed(select.clauses)  # of two with one keyword, the first
         },
         keys=keys,
@@ -275,14 +263,13 @@ def _read_select(
         condition=condition,
         ctes=select.ctes,
         repeats=tuple(
-            ((tokens[i].start, tokens[matching(tokens, i + 1)].end), number)
-            for i, number in repeats
+            (tokens[i : tokens.matching(i + 1) + 1].span, number) for i, number in repeats
         ),
     )
 
 
 def _needed_of_groups(
-    tokens: Sequence[Token], places: list[int], keys: Sequence[Reference], unit: Argument | None
+    tokens: Tokens, places: list[int], keys: Sequence[Reference], unit: Argument | None
 ) -> list[str]:
     """The arguments about groups that calls still need; those of one call are for all of them."""
     named = _named(tokens)
@@ -293,23 +280,23 @@ def _needed_of_groups(
     return [name for name in ("groups", "max_groups_contributed") if name not in named]
 
 
-def _named(tokens: Sequence[Token]) -> set[str]:
+def _named(tokens: Tokens) -> set[str]:
     """The names before := and =>, folded."""
     return {t.folded for t, sign in pairwise(tokens) if sign.is_symbol(":=", "=>")}
 
 
-def _refuse_limits(tokens: Sequence[Token], select: SelectText, calls: Sequence[DpCall]) -> None:
+def _refuse_limits(tokens: Tokens, select: SelectText, calls: Sequence[DpCall]) -> None:
     """Refuse LIMIT beside an answer of one row: it looks as if it limited a list or the source."""
     for clause in filter(None, (select.clause("LIMIT"), select.clause("OFFSET"))):
         if any(call.k is not None for call in calls):
             message = f"{clause.keyword} next to a DP call does not limit the source."
             hint = "Choose k, or limit the answer in an outer query."
-            instead = [put(tokens[clause.start : clause.stop], "")]
+            instead = [tokens[clause.start : clause.stop].put("")]
             raise tokens[clause.start].error(NotSupported, message, hint, instead)
 
 
 def _check_groups(
-    tokens: Sequence[Token],
+    tokens: Tokens,
     places: list[int],
     calls: Sequence[DpCall],
     grouped: bool,
@@ -331,14 +318,14 @@ def _check_groups(
         if not grouped and (call.groups is not None or call.max_groups_contributed is not None):
             message = "groups and max_groups_contributed need a GROUP BY clause."
         if message:
-            instead = [put([last], f"{last.text} GROUP BY ALL")] if last and not grouped else []
+            instead = [last.put(f"{last.text} GROUP BY ALL")] if last and not grouped else []
             raise tokens[place].error(NotSupported, message, hint, instead)
 
 
-def _may_find_groups(tokens: Sequence[Token], index: int) -> bool:
+def _may_find_groups(tokens: Tokens, index: int) -> bool:
     """Whether the call at `index` has a delta that may find groups rather than items."""
     shape = FUNCTIONS[str(tokens[index].name).upper()].shape  # the name may be quoted
-    given = tokens[index : matching(tokens, index + 1)]
+    given = tokens[index : tokens.matching(index + 1)]
     return "delta" in _named(given) and shape.reads_people and not shape.finds_items
 
 

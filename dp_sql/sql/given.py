@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from dp_sql.errors import ArgumentError
-from dp_sql.sql.tokens import Token, dotted_names, left_out, put, text_of, tokenize
+from dp_sql.sql.tokens import Token, Tokens, tokenize
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism
 
@@ -57,12 +57,12 @@ class SetPerKey(NamedTuple):
 class Argument(NamedTuple):
     """The tokens of one argument's value."""
 
-    tokens: Sequence[Token]
+    tokens: Tokens
 
     @property
     def written(self) -> str:
         """The value as it is written in the statement."""
-        return text_of(self.tokens)
+        return self.tokens.text
 
     def reference(self, *parts: str) -> Reference:
         """The value as a reference: to a column, or, without parts, to an expression."""
@@ -70,18 +70,18 @@ class Argument(NamedTuple):
 
     def column(self) -> Reference | None:
         """The column that the value names; None if it is anything else."""
-        parts = dotted_names(self.tokens)
+        parts = self.tokens.names
         return self.reference(*parts) if parts else None
 
     def put(self, value: str) -> str:
         """The whole statement with another value here."""
-        return put(self.tokens, value)
+        return self.tokens.put(value)
 
     def left_out(self) -> str:
         """The whole statement without this named argument."""
         every = tokenize(self.tokens[0].source)
         first = next(i for i, token in enumerate(every) if token.start == self.tokens[0].start)
-        return left_out(every, first - 2, first + len(self.tokens))
+        return every.left_out(first - 2, first + len(self.tokens))
 
     def refuse(
         self, message: str, hint: str | None = None, instead: Sequence[str] = ()

@@ -10,18 +10,7 @@ from dp_sql.sql.clauses import Clause
 from dp_sql.sql.given import PublicSet, Reference, SetPerKey
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import projection
-from dp_sql.sql.tokens import (
-    Token,
-    dotted_names,
-    folded,
-    left_out,
-    matching,
-    put,
-    split,
-    text_of,
-    token_at,
-    tokenize,
-)
+from dp_sql.sql.tokens import Token, Tokens, folded, tokenize
 
 TokenSpan = tuple[int, int]  # indices of tokens: [start, stop)
 
@@ -30,17 +19,17 @@ _BEHIND = {"ASC", "DESC", "NULLS"}  # words behind an expression of ORDER BY
 
 
 def group_keys(
-    tokens: Sequence[Token], group: Clause, items: tuple[TokenSpan, ...], places: Sequence[int]
+    tokens: Tokens, group: Clause, items: tuple[TokenSpan, ...], places: Sequence[int]
 ) -> tuple[Reference, ...]:
     """The keys of a GROUP BY clause, also numbers or names of items, or ALL; () has none.
 
     `items` are those of the list, `places` those of the DP calls. An expression is called as in
     the list, or else as it is written. Raises NotSupported.
     """
-    parts = split(tokens, group.start + 2, group.stop)
+    parts = tokens.split(group.start + 2, group.stop)
     if not parts or any(a >= b for a, b in parts):
         raise tokens[group.start].error(NotSupported, "GROUP BY names no column here.")
-    if [text_of(tokens[a:b]).replace(" ", "") for a, b in parts] == ["()"]:
+    if [tokens[a:b].text.replace(" ", "") for a, b in parts] == ["()"]:
         return ()
     _refuse_sets(tokens, parts)
     beside = tuple((a, b) for a, b in items if not any(a <= place < b for place in places))
@@ -69,7 +58,7 @@ def group_keys(
 
 
 def refuse_two_meanings(
-    tokens: Sequence[Token],
+    tokens: Tokens,
     items: Sequence[TokenSpan],
     keys: Sequence[Reference],
     groups: PublicSet | SetPerKey,
@@ -89,18 +78,18 @@ def refuse_two_meanings(
         for number, item in enumerate(items, start=1):
             expression, name = without_alias(tokens, item)
             start, stop = _without_brackets(tokens, expression)
-            if name is None or folded(name) != folded(shown) or dotted_names(tokens[start:stop]):
+            if name is None or folded(name) != folded(shown) or tokens[start:stop].names:
                 continue
-            of_item = text_of(tokens[slice(*expression)])
+            of_item = tokens[slice(*expression)].text
             place = next(t for t in tokens if t.start == key.position)
             message = f"GROUP BY {key.text} means the column {shown}, and not {of_item}."
             hint = f"Write GROUP BY {number} for the expression, whose groups these may be."
             hint += " For the column, give the expression another alias."
-            by_number = OtherQuestion(put([place], str(number)))
+            by_number = OtherQuestion(place.put(str(number)))
             raise place.error(ArgumentError, message, hint, [by_number])
 
 
-def equal_places(tokens: Sequence[Token], key: Reference, is_whole: bool) -> list[TokenSpan]:
+def equal_places(tokens: Tokens, key: Reference, is_whole: bool) -> list[TokenSpan]:
     """Where some tokens are the expression of a key, alone or as a whole part of an expression."""
     own = tokenize(key.text)
     wanted, n = [_same(token) for token in own], len(own)
@@ -112,7 +101,7 @@ def equal_places(tokens: Sequence[Token], key: Reference, is_whole: bool) -> lis
         if [_same(token) for token in tokens[start:stop]] != wanted:
             continue
         before = tokens[start - 1] if start else None
-        after = token_at(tokens, stop)
+        after = tokens.at(stop)
         is_argument = before is not None and (before.is_symbol("(", ",") or before.upper == "BY")
         is_argument &= stop == len(tokens) or after.is_symbol(")", ",") or after.upper in _BEHIND
         is_part = is_closed and (before is None or not before.is_symbol("."))
@@ -122,12 +111,12 @@ def equal_places(tokens: Sequence[Token], key: Reference, is_whole: bool) -> lis
     return found
 
 
-def _is_closed(tokens: Sequence[Token]) -> bool:
+def _is_closed(tokens: Tokens) -> bool:
     """Whether an expression is a name, a call or CASE: nothing beside it can change it."""
-    if dotted_names(tokens):
+    if tokens.names:
         return True
     if len(tokens) > 2 and tokens[1].is_symbol("("):
-        return matching(tokens, 1) == len(tokens) - 1
+        return tokens.matching(1) == len(tokens) - 1
     depths = [*accumulate((t.upper == "CASE") - (t.upper == "END") for t in tokens)]
     return len(depths) > 1 and depths[-1] == 0 and all(depths[:-1])
 
@@ -137,23 +126,23 @@ def _same(token: Token) -> str:
     return folded(token.name) if token.name is not None else token.text
 
 
-def _refuse_sets(tokens: Sequence[Token], parts: Sequence[TokenSpan]) -> None:
+def _refuse_sets(tokens: Tokens, parts: Sequence[TokenSpan]) -> None:
     """Refuse ROLLUP, CUBE and GROUPING SETS, whose groups contain each other."""
     for start, stop in parts:
         if tokens[start].upper in _SETS and stop - start > 1:
             word = tokens[start].upper + (" SETS" if tokens[start].upper == "GROUPING" else "")
-            inner = text_of(tokens[start:stop]).partition("(")[2].replace("(", "").replace(")", "")
+            inner = tokens[start:stop].text.partition("(")[2].replace("(", "").replace(")", "")
             keys = ", ".join(dict.fromkeys(key.strip() for key in inner.split(",") if key.strip()))
             message = (
                 f"{word} is not supported with a DP call: one person is in a group and in each of "
                 "its totals, so each level of groups is a release of its own."
             )
             hint = "Write another statement for each level of totals."
-            raise tokens[start].error(NotSupported, message, hint, [put(tokens[start:stop], keys)])
+            raise tokens[start].error(NotSupported, message, hint, [tokens[start:stop].put(keys)])
 
 
 def _key(
-    tokens: Sequence[Token],
+    tokens: Tokens,
     part: TokenSpan,
     items: Sequence[TokenSpan],
     beside: Sequence[TokenSpan],
@@ -168,15 +157,15 @@ def _key(
         chosen += [item for item in beside if _is_called(tokens, item, word)]
         if chosen:
             (start, stop), name = without_alias(tokens, chosen[0])
-    names = dotted_names(tokens[start:stop])
+    names = tokens[start:stop].names
     if names:
-        return start, Reference(names, text_of(tokens[start:stop]), tokens[start].start)
+        return start, Reference(names, tokens[start:stop].text, tokens[start].start)
     if not _has_column(tokens, (start, stop)):
         message = "GROUP BY of a SELECT with a DP call takes columns."
         hint = "Group by a column of the source, or an expression of one: GROUP BY region."
         instead = _without_constant(tokens, part, (start, stop))
         raise tokens[start].error(NotSupported, message, hint, instead)
-    text = text_of(tokens[start:stop])
+    text = tokens[start:stop].text
     if name is None:  # as the same expression is called in the list
         same = [_same(token) for token in tokens[start:stop]]
         for item in beside:
@@ -187,7 +176,7 @@ def _key(
     return start, Reference((name or text,), text, tokens[start].start, is_expression=True)
 
 
-def _without_constant(tokens: Sequence[Token], part: TokenSpan, item: TokenSpan) -> list[Restated]:
+def _without_constant(tokens: Tokens, part: TokenSpan, item: TokenSpan) -> list[Restated]:
     """The statement without the number of a literal of the list, if there are other keys.
 
     An alias may be a column of the source, too, and then means that.
@@ -196,24 +185,24 @@ def _without_constant(tokens: Sequence[Token], part: TokenSpan, item: TokenSpan)
     is_literal = item[1] - item[0] == 1 and tokens[item[0]].kind in {"number", "string"}
     if not is_literal or tokens[start].kind != "number" or start <= item[0] < stop:
         return []
-    has_others = tokens[start - 1].is_symbol(",") or token_at(tokens, stop).is_symbol(",")
-    return [Restated(left_out(tokens, start, stop))] if has_others else []
+    has_others = tokens[start - 1].is_symbol(",") or tokens.at(stop).is_symbol(",")
+    return [Restated(tokens.left_out(start, stop))] if has_others else []
 
 
-def _without_brackets(tokens: Sequence[Token], part: TokenSpan) -> TokenSpan:
+def _without_brackets(tokens: Tokens, part: TokenSpan) -> TokenSpan:
     """A name or a number without its brackets; an expression keeps them."""
     start, stop = part
-    while tokens[start].is_symbol("(") and matching(tokens, start) == stop - 1 and stop - start > 2:
+    while tokens[start].is_symbol("(") and tokens.matching(start) == stop - 1 and stop - start > 2:
         start, stop = start + 1, stop - 1
-    return (start, stop) if stop - start == 1 or dotted_names(tokens[start:stop]) else part
+    return (start, stop) if stop - start == 1 or tokens[start:stop].names else part
 
 
-def _is_called(tokens: Sequence[Token], item: TokenSpan, word: Token) -> bool:
+def _is_called(tokens: Tokens, item: TokenSpan, word: Token) -> bool:
     """Whether a word is the alias of an item, and not a column in the item itself."""
     (start, stop), name = without_alias(tokens, item)
     if name is None or word.name is None or folded(name) != folded(word.name):
         return False
-    if dotted_names(tokens[start:stop]):
+    if tokens[start:stop].names:
         return True
     return all(_same(token) != folded(name) for token in tokens[start:stop])
 
@@ -223,7 +212,7 @@ _NO_ALIASES = {"END", "ISNULL", "NOTNULL", "PRECISION", "VARYING"}
 _BEFORE_ALIAS = {"END", "ISNULL", "NOTNULL", "NULL", "TRUE", "FALSE"}
 
 
-def without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan, str | None]:
+def without_alias(tokens: Tokens, item: TokenSpan) -> tuple[TokenSpan, str | None]:
     """The expression of an item, and its alias."""
     start, stop = item
     if stop - start > 2 and tokens[start + 1].is_symbol(":") and tokens[start].name is not None:
@@ -235,13 +224,13 @@ def without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan, 
     if before.upper == "AS" and stop - start > 2:
         return (start, stop - 2), name
     for place in range(start, stop - 2):
-        if tokens[place].upper == "INTERVAL" and matching(tokens, place + 1) == stop - 2:
+        if tokens[place].upper == "INTERVAL" and tokens.matching(place + 1) == stop - 2:
             return item, None  # the unit, as in INTERVAL (7) DAY
     is_literal = before.kind in {"number", "string"} or before.upper in _BEFORE_ALIAS
     is_type = stop - start > 3 and tokens[stop - 3].is_symbol("::")
     is_name = before.name is not None and (
         before.kind != "word"
-        or (before.upper != "NOT" and dotted_names(tokens[start : stop - 1]))
+        or (before.upper != "NOT" and tokens[start : stop - 1].names)
         or _is_aliased(tokens[start:stop])
     )
     if before.is_symbol(")", "]") or is_literal or is_type or is_name:
@@ -249,12 +238,12 @@ def without_alias(tokens: Sequence[Token], item: TokenSpan) -> tuple[TokenSpan, 
     return item, None
 
 
-def _is_aliased(tokens: Sequence[Token]) -> bool:
+def _is_aliased(tokens: Tokens) -> bool:
     """Whether the last of some tokens is an alias, and not a part of the expression."""
-    tree = projection(text_of(tokens))
+    tree = projection(tokens.text)
     return isinstance(tree, exp.Alias) and folded(tree.alias) == tokens[-1].folded
 
 
-def _has_column(tokens: Sequence[Token], span: TokenSpan) -> bool:
-    tree = projection(text_of(tokens[slice(*span)]))
+def _has_column(tokens: Tokens, span: TokenSpan) -> bool:
+    tree = projection(tokens[slice(*span)].text)
     return tree is not None and tree.find(exp.Column) is not None

@@ -17,7 +17,7 @@ from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.given import PublicSet, SetPerKey
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Token, edited, folded, token_at, tokenize
+from dp_sql.sql.tokens import Token, Tokens, edited, folded, tokenize
 
 _MOST_DIGITS = 38  # of DuckDB's decimals; it reads a longer number as DOUBLE
 _NO_CALLS = {"BY", "ROLLUP", "CUBE", "SETS"}  # a number in brackets behind these is a column
@@ -33,7 +33,7 @@ class Parameter:
     stop: int
 
 
-def parameters(tokens: Sequence[Token]) -> list[Parameter]:
+def parameters(tokens: Tokens) -> list[Parameter]:
     """The parameters `?`, `?1`, `$1` and `$name`, in the order of the text.
 
     >>> [one.name for one in parameters(tokenize("SELECT '?', $1, $Name, $1 -- ?"))]
@@ -41,7 +41,7 @@ def parameters(tokens: Sequence[Token]) -> list[Parameter]:
     """
     found: list[Parameter] = []
     for index, token in enumerate(tokens):
-        after = token_at(tokens, index + 1)
+        after = tokens.at(index + 1)
         if token.is_symbol("?") and (after.kind != "number" or after.start > token.end):
             found.append(Parameter(str(len(found) + 1), index, index + 1))
         elif token.is_symbol("?", "$"):
@@ -112,13 +112,13 @@ def _check_place(statement: Statement, one: Parameter) -> None:
                 )
 
 
-def _is_inside(before: Sequence[Token]) -> bool:
+def _is_inside(before: Tokens) -> bool:
     """Whether what follows the beginning of a clause is inside a call or CASE of it."""
     depth, cases = 0, 0
     for i in range(len(before) - 1, -1, -1):
         depth += before[i].is_symbol("(") - before[i].is_symbol(")")
         cases += (before[i].upper == "CASE") - (before[i].upper == "END")
-        is_opening, called = depth > 0 and before[i].is_symbol("("), token_at(before, i - 1)
+        is_opening, called = depth > 0 and before[i].is_symbol("("), before.at(i - 1)
         if cases > 0 or (is_opening and called.name and called.upper not in _NO_CALLS):
             return True
         depth = min(depth, 0)
@@ -136,7 +136,7 @@ def _spliced(statement: Statement, found: Sequence[Parameter], given: Mapping[st
     for one in found:
         first, last = tokens[one.index], tokens[one.stop - 1]
         try:
-            written = as_literal(given[one.name], token_at(tokens, one.index - 1).upper == "IN")
+            written = as_literal(given[one.name], tokens.at(one.index - 1).upper == "IN")
         except _NoLiteral as error:
             raise first.error(ArgumentError, f"Parameter {one.name} {error}.", _TYPES) from None
         left = "" if text[first.start - 1] in " \n(,[" else " "  # it never joins its neighbours

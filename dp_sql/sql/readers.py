@@ -18,7 +18,7 @@ from dp_sql.sql.given import (
     SetPerKey,
 )
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.tokens import QUERY, Token, matching, put, split, text_of
+from dp_sql.sql.tokens import QUERY, Tokens
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -88,9 +88,9 @@ def read_groups(argument: Argument, what: str) -> PublicSet | SetPerKey:
     """A public set; or one for each key, in brackets."""
     tokens = argument.tokens
     if _in_brackets(tokens) and tokens[1].upper not in QUERY:
-        parts = [Argument(tokens[a:b]) for a, b in split(tokens, 1, len(tokens) - 1) if a < b]
+        parts = [Argument(tokens[a:b]) for a, b in tokens.split(1, len(tokens) - 1) if a < b]
         if all(part.tokens[-1].kind in {"string", "number"} for part in parts):
-            message = f"A list is written in square brackets: {what} := [{text_of(tokens[1:-1])}]."
+            message = f"A list is written in square brackets: {what} := [{tokens[1:-1].text}]."
             raise argument.refuse(message, None, _as_domain(argument))
         sets = tuple(read_domain(part, what) for part in parts)
         return SetPerKey(sets, argument.written, tokens[0].start)
@@ -100,8 +100,8 @@ def read_groups(argument: Argument, what: str) -> PublicSet | SetPerKey:
 _SERIES = {"RANGE", "GENERATE_SERIES"}
 
 
-def _in_brackets(tokens: Sequence[Token]) -> bool:
-    return len(tokens) > 2 and tokens[0].is_symbol("(") and matching(tokens, 0) == len(tokens) - 1
+def _in_brackets(tokens: Tokens) -> bool:
+    return len(tokens) > 2 and tokens[0].is_symbol("(") and tokens.matching(0) == len(tokens) - 1
 
 
 def read_domain(argument: Argument, what: str) -> PublicSet:
@@ -131,11 +131,11 @@ def _check_series(argument: Argument) -> None:
     tokens = argument.tokens
     for i, name in enumerate(tokens[:-1]):
         if name.upper in _SERIES and tokens[i + 1].is_symbol("("):
-            given = [*split(tokens, i + 2, matching(tokens, i + 1))]
+            given = [*tokens.split(i + 2, tokens.matching(i + 1))]
             if len(given) > 3:
                 surplus = tokens[given[2][1] : given[-1][1]]
                 message = f"{name.text} takes a start, an end and a step."
-                raise argument.refuse(message, instead=[put(surplus, "")])
+                raise argument.refuse(message, instead=[surplus.put("")])
 
 
 def _as_domain(argument: Argument) -> list[str]:
@@ -143,11 +143,11 @@ def _as_domain(argument: Argument) -> list[str]:
     tokens = argument.tokens
     words = [token.upper for token in tokens]
     if words[1:2] == ["SELECT"] and words[3:4] == ["FROM"] and tokens[-1].is_symbol(")"):
-        return [argument.put(f"{text_of(tokens[4:-1])}.{tokens[2].text}")]
+        return [argument.put(f"{tokens[4:-1].text}.{tokens[2].text}")]
     if tokens[0].is_symbol("(") and tokens[-1].is_symbol(")"):
-        return [Restated(argument.put(f"[{text_of(tokens[1:-1])}]"))]
+        return [Restated(argument.put(f"[{tokens[1:-1].text}]"))]
     if words[0] in {"ARRAY", "LIST_VALUE"} and len(tokens) > 3:
-        return [Restated(argument.put(f"[{text_of(tokens[2:-1])}]"))]
+        return [Restated(argument.put(f"[{tokens[2:-1].text}]"))]
     return [argument.put(f"[{argument.written}]")]
 
 
@@ -255,9 +255,9 @@ def read_sample(argument: Argument, name: str) -> Fraction | None:
 def elements(argument: Argument) -> list[Argument] | None:
     """The elements of a list in brackets; None if it is not a list."""
     tokens = argument.tokens
-    if len(tokens) < 2 or not tokens[0].is_symbol("[") or matching(tokens, 0) != len(tokens) - 1:
+    if len(tokens) < 2 or not tokens[0].is_symbol("[") or tokens.matching(0) != len(tokens) - 1:
         return None
-    return [Argument(tokens[a:b]) for a, b in split(tokens, 1, len(tokens) - 1) if a < b]
+    return [Argument(tokens[a:b]) for a, b in tokens.split(1, len(tokens) - 1) if a < b]
 
 
 def read_zero(argument: Argument, name: str) -> int:

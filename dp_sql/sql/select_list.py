@@ -18,16 +18,7 @@ from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import Narrowed, Restated
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import (
-    Token,
-    called,
-    dotted_names,
-    edited,
-    folded,
-    matching,
-    outside_queries,
-    text_of,
-)
+from dp_sql.sql.tokens import Token, Tokens, edited, folded
 
 Plans = TypeVar("Plans")
 _INNER = {"SELECT", "FROM", "WHERE", "GROUP", "HAVING"}
@@ -131,7 +122,7 @@ def only_reads(statement: Statement, functions: Functions) -> None:
         if token.folded in _SYSTEM_SCHEMAS and after.is_symbol("."):
             message = f"{token.text} is not available under a policy: it does not show your tables."
             raise token.error(NotSupported, message, _WHAT_IS_PUBLIC)
-    names = called(tokens)
+    names = tokens.called()
     kinds = functions.function_kinds(frozenset(names))
     for name, token in names.items():
         looks = {"table", "table_macro", "pragma"} & kinds.get(name, frozenset())
@@ -143,16 +134,16 @@ def only_reads(statement: Statement, functions: Functions) -> None:
             raise token.error(NotSupported, message, hint, _by_groups(tokens))
 
 
-def _by_groups(tokens: Sequence[Token]) -> list[str]:
+def _by_groups(tokens: Tokens) -> list[str]:
     """SELECT histogram(x) FROM … as the numbers of rows by x."""
     if [t.upper for t in tokens[:2]] != ["SELECT", "HISTOGRAM"]:
         return []
     select = enclosing_select(tokens, 1)
-    close = matching(tokens, 2)
+    close = tokens.matching(2)
     words = {clause.keyword for clause in select.clauses}
     if words <= {"SELECT", "FROM", "WHERE"} and select.clauses[0].stop <= close + 3:
-        item = text_of(tokens[3:close])
-        body = text_of(tokens[select.clauses[1].start : select.clauses[-1].stop])
+        item = tokens[3:close].text
+        body = tokens[select.clauses[1].start : select.clauses[-1].stop].text
         people = f"SELECT {item}, DP_COUNT(*) AS n {body} GROUP BY {item}"
         count = f"count({item})"  # of public rows; no NULL has a count
         public = f"SELECT {item}, {count} AS n {body} GROUP BY {item} HAVING {count} > 0"
@@ -185,10 +176,10 @@ def _computed(select: DpSelect, item: Span, functions: Functions) -> Iterator[tu
 
     Beside groups, windows are over these, as in SQL; those with calls would draw them once more.
     """
-    outside = outside_queries(select.beside_calls(item))
+    outside = select.beside_calls(item).outside_queries()
     if select.keys and not any(item[0] <= call.start < item[1] for call in select.calls):
         outside = _without_windows(outside)
-    names = called(outside)
+    names = outside.called()
     kinds = dict(functions.builtin_kinds(frozenset(names)))
     unknown = frozenset(names.keys() - kinds.keys())
     if unknown:  # asking for all functions costs DuckDB milliseconds
@@ -197,13 +188,13 @@ def _computed(select: DpSelect, item: Span, functions: Functions) -> Iterator[tu
     yield from ((name, at) for name, at in names.items() if "aggregate" in kinds.get(name, ()))
 
 
-def _without_windows(tokens: Sequence[Token]) -> list[Token]:
+def _without_windows(tokens: Tokens) -> Tokens:
     """These tokens without the names of window functions and OVER."""
     over = {i for i, token in enumerate(tokens) if token.upper == "OVER"}
     for i, (token, after) in enumerate(pairwise(tokens)):
-        if token.name is not None and after.is_symbol("(") and matching(tokens, i + 1) + 1 in over:
+        if token.name is not None and after.is_symbol("(") and tokens.matching(i + 1) + 1 in over:
             over.add(i)
-    return [token for i, token in enumerate(tokens) if i not in over]
+    return Tokens(token for i, token in enumerate(tokens) if i not in over)
 
 
 def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
@@ -217,7 +208,7 @@ def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
         return []
     parts = {item: select.named(item) for item in items}
     # What an item is called: by its alias, or as a column; nothing if DuckDB would name it.
-    names = {i: name or (dotted_names(own) or ("",))[-1] for i, (own, name) in parts.items()}
+    names = {i: name or (own.names or ("",))[-1] for i, (own, name) in parts.items()}
     moved = _with_those_that_name(select, computed, names)
     kept = [item for item in items if item not in moved]
     is_first = kept == [*items[: len(kept)]]
@@ -225,7 +216,7 @@ def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
         return []
     # What the subquery calls each expression: those that stay in it, and the calls of the others.
     named = {item: shown_name(names[item]) for item in kept if names[item]}
-    known = {text_of(parts[item][0]): name for item, name in named.items()}
+    known = {parts[item][0].text: name for item, name in named.items()}
     calls = [call for call in select.calls if any(a <= call.start < b for a, b in moved)]
     wanted = dict.fromkeys(text[slice(*call.span)] for call in calls)
     new = [call for call in wanted if call not in known]

@@ -1,6 +1,6 @@
 """Other spellings of what is refused; a session tries each text before it shows one."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -8,18 +8,7 @@ from sqlglot import exp
 
 from dp_sql.sql.restated import Restated
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.tokens import (
-    CLOSE,
-    OPEN,
-    Token,
-    at_depth_zero,
-    edited,
-    matching,
-    put,
-    queries_around,
-    text_of,
-    token_at,
-)
+from dp_sql.sql.tokens import Tokens, edited
 
 _NEAREST = 3
 _NO_CALLS = {"WHERE", "AND", "OR", "NOT", "ON", "SELECT", "BY", "HAVING", "WHEN", "THEN", "ELSE",
@@ -28,7 +17,7 @@ _SIGNS = {"INTERSECT": "IN", "EXCEPT": "NOT IN"}
 _TRUTHS = {"'true'": "TRUE", "'false'": "FALSE", "1": "TRUE", "0": "FALSE"}
 
 
-def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
+def respelled(node: Node, tokens: Tokens, position: int) -> list[str]:
     """Statements with another spelling of the refused node, which is near a place; maybe none."""
     found = [
         (abs(token.start - position), text)
@@ -41,139 +30,138 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
     return [text for _, text in found[:_NEAREST]]
 
 
-def _united(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+def _united(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
     """SELECT DISTINCT over UNION ALL in place of a query with a UNION, if it has the same rows.
 
     A UNION ALL behind the last UNION keeps its rows as often as they are.
     """
     if tokens[i].upper != "UNION":
         return
-    start, stop = queries_around(tokens, i)[0]
-    here = [*at_depth_zero(tokens, start, stop)]
+    start, stop = tokens.queries_around(i)[0]
+    here = [*tokens.at_depth_zero(start, stop)]
     unions = [n for n in here if tokens[n].upper == "UNION"]
     others = {"INTERSECT", "EXCEPT", "ORDER", "LIMIT", "OFFSET"} & {tokens[n].upper for n in here}
-    if others or token_at(tokens, unions[-1] + 1).upper == "ALL":
+    if others or tokens.at(unions[-1] + 1).upper == "ALL":
         return
-    lasts = [n + (token_at(tokens, n + 1).upper in {"ALL", "DISTINCT"}) for n in unions]
+    lasts = [n + (tokens.at(n + 1).upper in {"ALL", "DISTINCT"}) for n in unions]
     edits = [
-        (tokens[n].start, tokens[last].end, "UNION ALL")
-        for n, last in zip(unions, lasts, strict=True)
+        (*tokens[n : last + 1].span, "UNION ALL") for n, last in zip(unions, lasts, strict=True)
     ]
-    written = edited(tokens[0].source, edits, tokens[start].start, tokens[stop - 1].end)
-    yield Restated(put(tokens[start:stop], f"SELECT DISTINCT * FROM ({written})"))
+    written = edited(tokens[0].source, edits, *tokens[start:stop].span)
+    yield Restated(tokens[start:stop].put(f"SELECT DISTINCT * FROM ({written})"))
 
 
-def _other_literal(tokens: Sequence[Token], i: int, node: Node) -> Iterator[str]:
+def _other_literal(tokens: Tokens, i: int, node: Node) -> Iterator[str]:
     """'3' for 3, or 3 for '3'."""
     quoted = f"'{node.this}'"
     own, other = (quoted, node.this) if node.is_string else (node.this, quoted)
     if tokens[i].text == own and node.this.replace(".", "", 1).isdecimal():
-        yield put(tokens[i : i + 1], other)
+        yield tokens[i].put(other)
 
 
-def _as_truth(tokens: Sequence[Token], i: int, node: Node) -> Iterator[str]:
+def _as_truth(tokens: Tokens, i: int, node: Node) -> Iterator[str]:
     """TRUE for 1 or 'true' beside a BOOLEAN."""
     own = f"'{node.this}'" if node.is_string else node.this
     if tokens[i].text == own and own.lower() in _TRUTHS:
-        yield Restated(put(tokens[i : i + 1], _TRUTHS[own.lower()]))
+        yield Restated(tokens[i].put(_TRUTHS[own.lower()]))
 
 
-def _tried(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+def _tried(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
     """`x::type` or CAST(x AS type) as TRY_CAST."""
     if tokens[i].upper == "CAST":
-        yield Restated(put(tokens[i : i + 1], "TRY_CAST"))
+        yield Restated(tokens[i].put("TRY_CAST"))
     if not tokens[i].is_symbol("::"):
         return
     first, last = _operand(tokens, i), i + 1
-    if token_at(tokens, last + 1).is_symbol("("):  # DECIMAL(18, 2)
+    if tokens.at(last + 1).is_symbol("("):  # DECIMAL(18, 2)
         last = next((j for j in range(last, len(tokens)) if tokens[j].is_symbol(")")), last)
-    written, kind = text_of(tokens[first:i]), text_of(tokens[i + 1 : last + 1])
-    yield Restated(put(tokens[first : last + 1], f"TRY_CAST({written} AS {kind})"))
+    written, kind = tokens[first:i].text, tokens[i + 1 : last + 1].text
+    yield Restated(tokens[first : last + 1].put(f"TRY_CAST({written} AS {kind})"))
 
 
-def _floored(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+def _floored(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
     """`x // 10` of decimals as `TRY_CAST(floor(x / 10) AS BIGINT)`, if x is all that is divided."""
-    divisor = token_at(tokens, i + 1)
+    divisor = tokens.at(i + 1)
     if tokens[i].is_symbol("//") and divisor.kind == "number":
         first = _operand(tokens, i)
-        if not token_at(tokens, first - 1).is_symbol("*", "/", "//", "%", "-"):
-            floor = f"floor({text_of(tokens[first:i])} / {divisor.text})"
-            yield put(tokens[first : i + 2], f"TRY_CAST({floor} AS BIGINT)")
+        if not tokens.at(first - 1).is_symbol("*", "/", "//", "%", "-"):
+            floor = f"floor({tokens[first:i].text} / {divisor.text})"
+            yield tokens[first : i + 2].put(f"TRY_CAST({floor} AS BIGINT)")
 
 
-def _matched(tokens: Sequence[Token], i: int, node: Node) -> Iterator[str]:
+def _matched(tokens: Tokens, i: int, node: Node) -> Iterator[str]:
     """`x ~ 'pattern'` and `x !~ 'pattern'` as the function that sqlglot takes the sign for."""
-    pattern = token_at(tokens, i + 1)
+    pattern = tokens.at(i + 1)
     if tokens[i].is_symbol("~") and pattern.kind == "string":
         is_whole = isinstance(node, exp.RegexpFullMatch)
         word = "regexp_full_match" if is_whole else "regexp_matches"
-        negated = token_at(tokens, i - 1).is_symbol("!")
+        negated = tokens.at(i - 1).is_symbol("!")
         first = _operand(tokens, i - negated)
-        written = text_of(tokens[first : i - negated])
+        written = tokens[first : i - negated].text
         call = f"{'NOT ' * negated}{word}({written}, {pattern.text})"
-        yield Restated(put(tokens[first : i + 2], call))
+        yield Restated(tokens[first : i + 2].put(call))
 
 
-def _as_literal(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+def _as_literal(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
     """`make_date(2024, 1, 31)` and `strptime('2024-01-31', …)` as literals."""
-    if not token_at(tokens, i + 1).is_symbol("("):
+    if not tokens.at(i + 1).is_symbol("("):
         return
-    stop = matching(tokens, i + 1)
+    stop = tokens.matching(i + 1)
     words = [token.text for token in tokens[i + 2 : stop]]
     if tokens[i].upper == "MAKE_DATE":
         date = f"DATE '{'-'.join(word.zfill(2) for word in words[::2])}'"
-        yield Restated(put(tokens[i : stop + 1], date))
+        yield Restated(tokens[i : stop + 1].put(date))
     if tokens[i].upper == "STRPTIME" and words[2:] and words[2].startswith("'%Y-%m-%d"):
-        yield Restated(put(tokens[i : stop + 1], f"TIMESTAMP {words[0]}"))
+        yield Restated(tokens[i : stop + 1].put(f"TIMESTAMP {words[0]}"))
 
 
-def _with_in(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+def _with_in(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
     """INTERSECT and EXCEPT of queries with one column as IN and NOT IN."""
     if tokens[i].upper not in _SIGNS:
         return
-    opening, stop = queries_around(tokens, i)[0]
+    opening, stop = tokens.queries_around(i)[0]
     left, right = tokens[opening:i], tokens[i + 1 : stop]
-    if token_at(left, 2).upper == "FROM":
-        condition = f"{left[1].text} {_SIGNS[tokens[i].upper]} ({text_of(right)})"
-        query = f"SELECT DISTINCT * FROM ({text_of(left)}) WHERE {condition}"
-        yield Restated(put(tokens[opening:stop], query))
+    if left.at(2).upper == "FROM":
+        condition = f"{left[1].text} {_SIGNS[tokens[i].upper]} ({right.text})"
+        query = f"SELECT DISTINCT * FROM ({left.text}) WHERE {condition}"
+        yield Restated(tokens[opening:stop].put(query))
 
 
-def _not_in(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+def _not_in(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
     """`x <> ALL ([1, 2])` as x NOT IN (1, 2)."""
-    is_unlike = tokens[i].upper == "ALL" and token_at(tokens, i - 1).is_symbol("<>", "!=")
-    if is_unlike and token_at(tokens, i + 2).is_symbol("["):
-        close = matching(tokens, i + 2)
-        if token_at(tokens, close + 1).is_symbol(")"):
-            listed = text_of(tokens[i + 3 : close])
-            yield Restated(put(tokens[i - 1 : close + 2], f"NOT IN ({listed})"))
+    is_unlike = tokens[i].upper == "ALL" and tokens.at(i - 1).is_symbol("<>", "!=")
+    if is_unlike and tokens.at(i + 2).is_symbol("["):
+        close = tokens.matching(i + 2)
+        if tokens.at(close + 1).is_symbol(")"):
+            listed = tokens[i + 3 : close].text
+            yield Restated(tokens[i - 1 : close + 2].put(f"NOT IN ({listed})"))
 
 
-def _without_table(tokens: Sequence[Token], i: int, node: Any) -> Iterator[str]:
+def _without_table(tokens: Tokens, i: int, node: Any) -> Iterator[str]:
     """`day` for events.day, if events has another alias."""
     is_table = len(node.parts) == 2 and tokens[i].name == node.table
-    if is_table and token_at(tokens, i + 1).is_symbol("."):
-        yield put(tokens[i : i + 2], "")
+    if is_table and tokens.at(i + 1).is_symbol("."):
+        yield tokens[i : i + 2].put("")
 
 
-def _without_recursive(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+def _without_recursive(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
     """A CTE of WITH RECURSIVE as another one."""
     if tokens[i].upper == "RECURSIVE":
-        yield put(tokens[i : i + 1], "")
+        yield tokens[i].put("")
 
 
-def _without_limit(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+def _without_limit(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
     """All rows, without LIMIT and OFFSET."""
     if tokens[i].upper in {"LIMIT", "OFFSET"} and 0 < i < len(tokens) - 1:
         text = tokens[0].source
         yield text[: tokens[i - 1].end] + text[tokens[i + 1].end :]
 
 
-def _other_joins(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
+def _other_joins(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
     """An outer join as a LEFT JOIN, perhaps with its tables exchanged, or as an inner join."""
     side = tokens[i].upper
-    join = i + 1 + (token_at(tokens, i + 1).upper == "OUTER")
-    if side not in {"LEFT", "RIGHT", "FULL"} or token_at(tokens, join).upper != "JOIN":
+    join = i + 1 + (tokens.at(i + 1).upper == "OUTER")
+    if side not in {"LEFT", "RIGHT", "FULL"} or tokens.at(join).upper != "JOIN":
         return
     begin = max((j + 1 for j in range(i) if tokens[j].upper == "FROM"), default=None)
     ends = (j for j in range(join, len(tokens)) if tokens[j].upper in {"ON", "USING"})
@@ -181,16 +169,16 @@ def _other_joins(tokens: Sequence[Token], i: int, _: Node) -> Iterator[str]:
     if end is None and not is_natural:
         return
     if side == "FULL":
-        yield put(tokens[i : join + 1], "LEFT JOIN")
+        yield tokens[i : join + 1].put("LEFT JOIN")
     if side != "LEFT" and begin and end and not is_natural:
-        left, right = text_of(tokens[begin:i]), text_of(tokens[join + 1 : end])
-        exchanged = put(tokens[begin:end], f"{right} LEFT JOIN {left}")
+        left, right = tokens[begin:i].text, tokens[join + 1 : end].text
+        exchanged = tokens[begin:end].put(f"{right} LEFT JOIN {left}")
         yield Restated(exchanged) if side == "RIGHT" else exchanged
-    yield put(tokens[i : join + 1], "JOIN")
+    yield tokens[i : join + 1].put("JOIN")
 
 
 # The kinds of nodes that are refused, and how one is spelled otherwise at a token, if it is there.
-_SPELLINGS: tuple[tuple[Any, Callable[[Sequence[Token], int, Node], Iterator[str]]], ...] = (
+_SPELLINGS: tuple[tuple[Any, Callable[[Tokens, int, Node], Iterator[str]]], ...] = (
     (exp.Cast, _tried),
     (exp.Anonymous, _not_in),
     (exp.IntDiv, _floored),
@@ -207,11 +195,11 @@ _SPELLINGS: tuple[tuple[Any, Callable[[Sequence[Token], int, Node], Iterator[str
 )
 
 
-def _operand(tokens: Sequence[Token], end: int) -> int:
+def _operand(tokens: Tokens, end: int) -> int:
     """Where the operand before a token begins: at a name, a.b, a call or a bracket."""
     i, depth = end - 1, 0
     while i > 0:
-        depth += tokens[i].is_symbol(*CLOSE) - tokens[i].is_symbol(*OPEN)
+        depth += tokens[i].closes - tokens[i].opens
         before = tokens[i - 1]
         is_called = tokens[i].is_symbol("(") and before.name and before.upper not in _NO_CALLS
         if depth == 0 and not (is_called or tokens[i].is_symbol(".") or before.is_symbol(".")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -12,7 +11,7 @@ from dp_sql.errors import ArgumentError
 from dp_sql.sql.clauses import Span, ctes
 from dp_sql.sql.dp_select import DpSelect, read_selects
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import QUERY, Token, folded, outside, statements, token_at
+from dp_sql.sql.tokens import QUERY, Tokens, folded, statements
 
 SHORT = 4000  # characters; what was read of such texts is remembered
 _PLAIN = {"SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "LIMIT", "OFFSET", "AS", "ASC", "DESC",
@@ -54,7 +53,7 @@ class Statement:
     """
 
     text: str
-    tokens: Sequence[Token]
+    tokens: Tokens
     under_policy: bool = False
     is_explain: bool = False
     shows_sql: bool = False
@@ -62,12 +61,12 @@ class Statement:
     @property
     def keyword(self) -> str:
         """Its first word, in upper case; nothing if it begins with a bracket."""
-        return token_at(self.tokens, 0).upper
+        return self.tokens.at(0).upper
 
     @property
     def may_be_query(self) -> bool:
         """Whether it begins as a query, or with a bracket."""
-        return self.keyword in QUERY or token_at(self.tokens, 0).is_symbol("(")
+        return self.keyword in QUERY or self.tokens.at(0).is_symbol("(")
 
     @property
     def is_query(self) -> bool:
@@ -80,10 +79,10 @@ class Statement:
         behind = self.tokens[4 if shows_sql else 1 :]
         return Statement(self.text, behind, self.under_policy, True, shows_sql)
 
-    def around_calls(self) -> list[Token]:
+    def around_calls(self) -> Tokens:
         """Its tokens outside its DP calls and their sources."""
         spans = [select.source for select in self.selects]
-        return outside(self.tokens, spans + [span for s in self.selects for span in s.call_spans])
+        return self.tokens.outside(spans + [span for s in self.selects for span in s.call_spans])
 
     @cached_property
     def is_plain(self) -> bool:
@@ -93,7 +92,7 @@ class Statement:
         a setting says whether DuckDB sorts by 1.5.
         """
         conditions = [one.condition for one in self.selects if one.condition is not None]
-        words = outside(self.around_calls(), conditions)
+        words = self.around_calls().outside(conditions)
         names = {folded(key.parts[-1]) for one in self.selects for key in one.keys}
         names |= {b.folded for a, b in pairwise(words) if a.upper == "AS"}
         return all(
@@ -107,7 +106,7 @@ class Statement:
     @property
     def span(self) -> Span:
         """Where it begins and ends in the text."""
-        return self.tokens[0].start, self.tokens[-1].end
+        return self.tokens.span
 
     @cached_property
     def selects(self) -> tuple[DpSelect, ...]:
@@ -123,7 +122,7 @@ class Statement:
             for i, token in enumerate(tokens[:-2])
             if (token.name or "").lower() in SYSTEM_TABLES
             and tokens[i + 1].is_symbol("(")
-            and not token_at(tokens, i - 1).is_symbol(".")
+            and not tokens.at(i - 1).is_symbol(".")
         )
 
     @cached_property
@@ -148,10 +147,10 @@ def _parsed(text: str, under_policy: bool) -> tuple[Statement, ...]:
     return tuple(Statement(text, tokens, under_policy) for tokens in statements(text))
 
 
-def _system_table(tokens: Sequence[Token], index: int) -> SystemTableCall:
+def _system_table(tokens: Tokens, index: int) -> SystemTableCall:
     """The system table whose name is `tokens[index]`; its argument follows in brackets."""
     name, start = (tokens[index].name or "").lower(), tokens[index].start
-    first, last = tokens[index + 2], token_at(tokens, index + 3)
+    first, last = tokens[index + 2], tokens.at(index + 3)
     if name != "dp_release":
         if first.is_symbol(")"):
             return SystemTableCall(name, None, start, first.end)

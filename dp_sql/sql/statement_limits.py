@@ -10,14 +10,14 @@ a second; tests/sql/test_statement_limits.py asks at each limit and beyond it.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from dp_sql.errors import NotSupported
 from dp_sql.sql.copies import copies
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import CLOSE, OPEN, QUERY, Token, token_at
+from dp_sql.sql.tokens import QUERY, Token, Tokens
 
 MAX_BYTES = 200_000  # in UTF-8: 20,000 short literals; lexed in 0.2 s, 10 MB took 14 s
 MAX_TOKENS = 45_000  # words, names, literals and symbols; a list of 20,000 literals has 40,000
@@ -86,7 +86,7 @@ def check_depth(statement: Statement) -> None:
     """Refuse (NotSupported) an owner's statement that nests brackets over OWNERS_DEPTH deep."""
     depth = 0
     for token in statement.tokens:
-        depth += token.is_symbol(*OPEN) - token.is_symbol(*CLOSE)
+        depth += token.opens - token.closes
         if depth > OWNERS_DEPTH:
             message = f"A statement with DP calls has at most {OWNERS_DEPTH} levels of nested "
             raise token.error(NotSupported, message + "brackets.")
@@ -132,7 +132,7 @@ class _Frame:
 class _Scan:
     """One pass over the tokens of a statement, which counts and refuses."""
 
-    def __init__(self, tokens: Sequence[Token]) -> None:
+    def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
         self._frames = [_Frame()]
         self._counts: Counter[str] = Counter()
@@ -144,7 +144,7 @@ class _Scan:
         for index, token in enumerate(self._tokens):
             self._index = index
             if token.kind == "symbol":
-                self._symbol(token.text)
+                self._symbol(token)
             elif token.name is not None:
                 self._word(token)
             elif token.kind == "number":
@@ -155,10 +155,11 @@ class _Scan:
         readings = self._counts[_CALLS] * len(self._tokens)
         self._most(readings, MAX_READINGS, "words and symbols times DP calls")
 
-    def _symbol(self, symbol: str) -> None:
-        if symbol in OPEN:
+    def _symbol(self, token: Token) -> None:
+        symbol = token.text
+        if token.opens:
             self._open(_Frame())
-        elif symbol in CLOSE:
+        elif token.closes:
             self._close()
         elif symbol == ",":
             self._begin_anew()
@@ -172,7 +173,7 @@ class _Scan:
 
     def _word(self, token: Token) -> None:
         frame, word = self._frames[-1], token.upper
-        follows = token_at(self._tokens, self._index + 1)
+        follows = self._tokens.at(self._index + 1)
         if follows.is_symbol("(") and (token.name or "").upper() in FUNCTIONS:
             self._count(_CALLS, MAX_CALLS)
             queries = [frame for frame in self._frames if frame.query]
@@ -197,7 +198,7 @@ class _Scan:
     def _open(self, opened: _Frame) -> None:
         """Enter a bracket; the tokens before it count for the expression inside."""
         opened.one_by_one = self._before(1) in _GROUPINGS
-        follows = token_at(self._tokens, self._index + 1)
+        follows = self._tokens.at(self._index + 1)
         if follows.upper in _QUERIES and not opened.is_case:
             before = self._before(2 if self._before(1) == "ALL" else 1)
             in_list = before == "," and self._frames[-1].one_by_one
@@ -237,13 +238,14 @@ class _Scan:
 
     def _literal_follows(self) -> bool:
         """Whether what follows is a number or string, and nothing is done with it."""
-        literal, after = (token_at(self._tokens, self._index + n) for n in (1, 2))
-        alone = not after.kind or after.is_symbol(*CLOSE, ",") or after.upper in _AFTER_LITERAL
+        literal, after = (self._tokens.at(self._index + n) for n in (1, 2))
+        ends = not after.kind or after.closes or after.is_symbol(",")
+        alone = ends or after.upper in _AFTER_LITERAL
         return literal.kind in {"number", "string"} and alone
 
     def _before(self, n: int) -> str:
         """The symbol or keyword n tokens before this one."""
-        token = token_at(self._tokens, self._index - n)
+        token = self._tokens.at(self._index - n)
         return token.upper or token.text
 
     def _count(self, what: str, limit: int) -> None:

@@ -4,19 +4,21 @@ DuckDB's own tokenizer would not make this shorter: it reports where a token beg
 ends, in bytes, without comments on 1.5, and drops what it cannot read instead of refusing it.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from string import ascii_lowercase, ascii_uppercase
-from typing import TypeVar
+from typing import SupportsIndex, TypeVar, overload
 
 from dp_sql.errors import InternalError, ParseError, QueryError
 
 E = TypeVar("E", bound=QueryError)
 Edit = tuple[int, int, str]  # what to write in place of text[start:stop]
 
-OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
+_OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})  # the keywords that begin a query
 # Reserved words that may be before a bracket: names of functions only in quotes.
 SYNTAX = {"AND", "AS", "CASE", "ELSE", "FROM", "HAVING", "IN", "NOT", "ON", "OR", "SELECT", "THEN",
@@ -73,6 +75,20 @@ class Token:
         """Whether this token is one of the given symbols."""
         return self.kind == "symbol" and self.text in symbols
 
+    @property
+    def opens(self) -> bool:
+        """Whether it is an opening bracket."""
+        return self.kind == "symbol" and self.text in _OPEN
+
+    @property
+    def closes(self) -> bool:
+        """Whether it is a closing bracket."""
+        return self.kind == "symbol" and self.text in _CLOSE
+
+    def put(self, new: str) -> str:
+        """The whole text with something else in its place."""
+        return Tokens([self]).put(new)
+
     def error(
         self, kind: type[E], message: str, hint: str | None = None, instead: Sequence[str] = ()
     ) -> E:
@@ -81,7 +97,131 @@ class Token:
         return kind(message, hint=hint, instead=instead, **place)  # type: ignore[arg-type]
 
 
-def tokenize(text: str) -> list[Token]:
+class Tokens(tuple[Token, ...]):
+    """Tokens of one text, in its order: a statement, or a part of it.
+
+    A place is an index; a span has offsets in the text.
+    """
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> Token: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> Tokens: ...
+    def __getitem__(self, index: SupportsIndex | slice, /) -> Token | Tokens:
+        if isinstance(index, slice):
+            return Tokens(tuple.__getitem__(self, index))
+        return tuple.__getitem__(self, index)
+
+    @property
+    def text(self) -> str:
+        """What is written from the first to the last."""
+        return self[0].source[self[0].start : self[-1].end] if self else ""
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where they begin and end in the text."""
+        return self[0].start, self[-1].end
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of `a.b.c`, unquoted; none for anything else."""
+        names = tuple(token.name for token in self[::2] if token.name is not None)
+        dots = all(token.is_symbol(".") for token in self[1::2])
+        return names if dots and len(self) == 2 * len(names) - 1 else ()
+
+    def at(self, index: int) -> Token:
+        """The token at an index; before the first and after the last, an empty one."""
+        return self[index] if 0 <= index < len(self) else Token("", "", 0, 0, "")
+
+    def matching(self, opening: int) -> int:
+        """Where the bracket is closed that `opening` is the place of."""
+        depth = 0
+        for index in range(opening, len(self)):
+            token = self[index]
+            depth += token.opens - token.closes
+            if depth == 0:
+                return index
+        raise self[opening].error(ParseError, "This bracket is never closed.")
+
+    def at_depth_zero(self, start: int, stop: int) -> Iterator[int]:
+        """Places in [start, stop) that are outside every bracket opened in between."""
+        depth = 0
+        for index, token in enumerate(self[start:stop], start):
+            depth -= token.closes
+            if depth == 0:
+                yield index
+            depth += token.opens
+
+    def split(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """The parts between the commas of [start, stop)."""
+        commas = [i for i in self.at_depth_zero(start, stop) if self[i].is_symbol(",")]
+        return [(a + 1, b) for a, b in pairwise([start - 1, *commas, stop]) if start < stop]
+
+    def called(self) -> dict[str, Token]:
+        """Names written like a call, in lower case, with the first token of each.
+
+        >>> list(tokenize("x IN (1) AND Upper(y) IN (SELECT z FROM (t))").called())
+        ['upper']
+        """
+        found: dict[str, Token] = {}
+        for token, after in pairwise(self):
+            if after.is_symbol("(") and token.name is not None and token.upper not in SYNTAX:
+                found.setdefault(token.folded, token)
+        return found
+
+    def outside(self, spans: Collection[tuple[int, int]]) -> Tokens:
+        """Those that begin in none of some spans."""
+        return Tokens(t for t in self if not any(a <= t.start < b for a, b in spans))
+
+    def queries_around(self, index: int) -> list[tuple[int, int]]:
+        """The queries in brackets around a token, innermost first; then the whole statement."""
+        opened: list[int] = []
+        for i, token in enumerate(self[:index]):
+            if token.opens:
+                opened.append(i)
+            elif token.closes and opened:
+                opened.pop()
+        around = [i for i in reversed(opened) if self._opens_query(i)]
+        return [*((i + 1, self.matching(i)) for i in around), (0, len(self))]
+
+    def outside_queries(self) -> Tokens:
+        """Those outside all brackets that open a query."""
+        outside: list[Token] = []
+        end = -1
+        for index, token in enumerate(self):
+            if index > end and token.is_symbol("(") and self._opens_query(index):
+                end = self.matching(index)
+            elif index > end:
+                outside.append(token)
+        return Tokens(outside)
+
+    def _opens_query(self, index: int) -> bool:
+        return self.at(index + 1).upper in {"SELECT", "FROM", "WITH"}
+
+    def put(self, new: str) -> str:
+        """The whole text with something else in their place.
+
+        >>> tokenize("SELECT a FROM t")[1:2].put("b")
+        'SELECT b FROM t'
+        """
+        source = self[0].source
+        before, after = source[: self[0].start], source[self[-1].end :]
+        if not new and before[-1:] in {"(", " "}:
+            after = after.lstrip(" ")
+        return before + new + after
+
+    def left_out(self, start: int, stop: int) -> str:
+        """The whole text without the part [start, stop) of a list, and one comma beside it."""
+        if self.at(start - 1).is_symbol(","):
+            start -= 1
+        elif self.at(stop).is_symbol(","):
+            stop += 1
+        return self[start:stop].put("")
+
+
+def tokenize(text: str) -> Tokens:
     """The tokens of a string of SQL, without comments and spaces.
 
     >>> [t.text for t in tokenize("SELECT 5!, $$a'b$$ /* x /* y */ */ FROM t -- end")]
@@ -104,7 +244,7 @@ def tokenize(text: str) -> list[Token]:
             kind = "string" if kind == "dollar" else kind
             found.append(Token(kind, match.group(), position, end, text))
         position = end
-    return found
+    return Tokens(found)
 
 
 def _end_of_comment(text: str, start: int) -> int:
@@ -119,43 +259,17 @@ def _end_of_comment(text: str, start: int) -> int:
     raise ParseError("This comment is never closed.", text=text, position=start)
 
 
-def statements(text: str) -> list[Sequence[Token]]:
+def statements(text: str) -> list[Tokens]:
     """The statements of SQL, cut at the semicolons outside brackets; empty ones left out."""
     found: list[list[Token]] = [[]]
     depth = 0
     for token in tokenize(text):
-        depth += token.is_symbol(*OPEN) - token.is_symbol(*CLOSE)
+        depth += token.opens - token.closes
         if depth <= 0 and token.is_symbol(";"):
             found.append([])
         else:
             found[-1].append(token)
-    return [statement for statement in found if statement]
-
-
-def matching(tokens: Sequence[Token], opening: int) -> int:
-    """Index of the bracket that closes `tokens[opening]`."""
-    depth = 0
-    for index in range(opening, len(tokens)):
-        depth += tokens[index].is_symbol(*OPEN) - tokens[index].is_symbol(*CLOSE)
-        if depth == 0:
-            return index
-    raise tokens[opening].error(ParseError, "This bracket is never closed.")
-
-
-def at_depth_zero(tokens: Sequence[Token], start: int, stop: int) -> Iterator[int]:
-    """Indices in [start, stop) that are outside every bracket opened in between."""
-    depth = 0
-    for index in range(start, stop):
-        depth -= tokens[index].is_symbol(*CLOSE)
-        if depth == 0:
-            yield index
-        depth += tokens[index].is_symbol(*OPEN)
-
-
-def split(tokens: Sequence[Token], start: int, stop: int) -> list[tuple[int, int]]:
-    """The parts between the commas of [start, stop), as index ranges."""
-    commas = [i for i in at_depth_zero(tokens, start, stop) if tokens[i].is_symbol(",")]
-    return [(a + 1, b) for a, b in pairwise([start - 1, *commas, stop]) if start < stop]
+    return [Tokens(statement) for statement in found if statement]
 
 
 _NAME_PART = r'"((?:[^"]|"")+)"|([^."]+)'
@@ -184,36 +298,6 @@ def name_parts(text: str) -> tuple[str, ...] | None:
     return parts if all(parts) else None
 
 
-def called(tokens: Sequence[Token]) -> dict[str, Token]:
-    """Names written like a call, in lower case, with the first token of each.
-
-    >>> list(called(tokenize("x IN (1) AND Upper(y) IN (SELECT z FROM (t))")))
-    ['upper']
-    """
-    found: dict[str, Token] = {}
-    for token, after in pairwise(tokens):
-        if after.is_symbol("(") and token.name is not None and token.upper not in SYNTAX:
-            found.setdefault(folded(token.name), token)
-    return found
-
-
-def outside(tokens: Iterable[Token], spans: Collection[tuple[int, int]]) -> list[Token]:
-    """The tokens that begin in none of some spans of the text."""
-    return [t for t in tokens if not any(start <= t.start < stop for start, stop in spans)]
-
-
-def text_of(tokens: Sequence[Token]) -> str:
-    """The text of neighbouring tokens as written."""
-    return tokens[0].source[tokens[0].start : tokens[-1].end] if tokens else ""
-
-
-def dotted_names(tokens: Sequence[Token]) -> tuple[str, ...]:
-    """The names of `a.b.c`, unquoted; none for anything else."""
-    names = tuple(token.name for token in tokens[::2] if token.name is not None)
-    dots = all(token.is_symbol(".") for token in tokens[1::2])
-    return names if dots and len(tokens) == 2 * len(names) - 1 else ()
-
-
 def edited(text: str, edits: Iterable[Edit], start: int = 0, stop: int | None = None) -> str:
     """`text[start:stop]` with the edits made; all else stays as written.
 
@@ -228,58 +312,3 @@ def edited(text: str, edits: Iterable[Edit], start: int = 0, stop: int | None = 
         pieces += [text[position:first], replacement]
         position = last
     return "".join([*pieces, text[position:stop]])
-
-
-def put(tokens: Sequence[Token], new: str) -> str:
-    """The whole text with something else in place of neighbouring tokens.
-
-    >>> put(tokenize("SELECT a FROM t")[1:2], "b")
-    'SELECT b FROM t'
-    """
-    source = tokens[0].source
-    before, after = source[: tokens[0].start], source[tokens[-1].end :]
-    if not new and before[-1:] in {"(", " "}:
-        after = after.lstrip(" ")
-    return before + new + after
-
-
-def left_out(tokens: Sequence[Token], start: int, stop: int) -> str:
-    """The whole text without the part tokens[start:stop] of a list, and one comma beside it."""
-    if token_at(tokens, start - 1).is_symbol(","):
-        start -= 1
-    elif token_at(tokens, stop).is_symbol(","):
-        stop += 1
-    return put(tokens[start:stop], "")
-
-
-def token_at(tokens: Sequence[Token], index: int) -> Token:
-    """The token at an index; before the first and after the last, an empty one."""
-    return tokens[index] if 0 <= index < len(tokens) else Token("", "", 0, 0, "")
-
-
-def _opens_query(tokens: Sequence[Token], index: int) -> bool:
-    return token_at(tokens, index + 1).upper in {"SELECT", "FROM", "WITH"}
-
-
-def queries_around(tokens: Sequence[Token], index: int) -> list[tuple[int, int]]:
-    """The queries in brackets around a token, innermost first; then the whole statement."""
-    opened: list[int] = []
-    for i in range(index):
-        if tokens[i].is_symbol(*OPEN):
-            opened.append(i)
-        elif tokens[i].is_symbol(*CLOSE) and opened:
-            opened.pop()
-    around = [i for i in reversed(opened) if _opens_query(tokens, i)]
-    return [*((i + 1, matching(tokens, i)) for i in around), (0, len(tokens))]
-
-
-def outside_queries(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens outside all brackets that open a query."""
-    outside: list[Token] = []
-    end = -1
-    for index, token in enumerate(tokens):
-        if index > end and token.is_symbol("(") and _opens_query(tokens, index):
-            end = matching(tokens, index)
-        elif index > end:
-            outside.append(token)
-    return outside

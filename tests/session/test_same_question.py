@@ -11,7 +11,7 @@ import pytest
 import dp_sql
 from dp_sql.errors import ArgumentError, QueryError
 from dp_sql.session.corrections.same_question import Kept, kept
-from dp_sql.sql.tokens import matching, split, text_of, token_at, tokenize
+from dp_sql.sql.tokens import tokenize
 from tests.conftest import free
 
 TABLES = """
@@ -140,9 +140,9 @@ def without_noise(text: str) -> str:
         name = tokens[i].upper.removeprefix("DP_")
         if not tokens[i].upper.startswith("DP_"):
             continue
-        close = matching(tokens, i + 1)
-        parts = [text_of(tokens[a:b]) for a, b in split(tokens, i + 2, close)
-                 if not token_at(tokens, a + 1).is_symbol(":=")]  # fmt: skip
+        close = tokens.matching(i + 1)
+        parts = [tokens[a:b].text for a, b in tokens.split(i + 2, close)
+                 if not tokens.at(a + 1).is_symbol(":=")]  # fmt: skip
         inside = ", ".join(parts)
         written = {"COUNT_DISTINCT": f"count(DISTINCT {inside})",
                    "QUANTILE": f"quantile_cont({inside})"}.get(name, f"{name}({inside})")  # fmt: skip

@@ -18,7 +18,7 @@ from dp_sql.errors import ParseError
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.shape import Function
-from dp_sql.sql.tokens import Token, folded, statements, tokenize
+from dp_sql.sql.tokens import Token, Tokens, folded, statements, tokenize
 
 SYSTEM_TABLE_CALLS = ("dp_budget()", "dp_ledger()", "dp_release('", "dp_releases()")
 _BEFORE_TABLES = {"FROM", "JOIN", "INTO", "UPDATE", "TABLE", "DESCRIBE", "DESC", "SUMMARIZE"}
@@ -62,12 +62,12 @@ def sql_completions(text: str, cursor: int, names: Names, is_analyst: bool) -> l
         return []  # inside a string
     if not found:
         return []  # inside a comment, with nothing before it
-    *before, word = found[-1]
+    before, word = found[-1][:-1], found[-1][-1]
     after_number = before and before[-1].kind == "number" and before[-1].end == word.start
     if word.end != cursor + 1 or word.kind != "word" or after_number:
         return []  # inside a comment or a number
     try:
-        tokens: Sequence[Token] = tokenize(text)
+        tokens = tokenize(text)
     except ParseError:
         tokens = before
     typed = word.text[:-1]
@@ -87,8 +87,8 @@ def _matching(typed: str, offers: Iterable[Offer]) -> list[Completion]:
 class _Cursor:
     """A place in a statement."""
 
-    before: Sequence[Token]  # of the statement, before the word at the cursor
-    tokens: Sequence[Token]  # of the whole input if it can be tokenized, else `before`
+    before: Tokens  # of the statement, before the word at the cursor
+    tokens: Tokens  # of the whole input if it can be tokenized, else `before`
     names: Names
     is_analyst: bool
 
@@ -150,7 +150,7 @@ class _Cursor:
         words = {token.folded for token in self.tokens}
         return [table for table in self.names.tables if table.folded_path[-1] in words]
 
-    def _in_call(self, function: Function, inside: Sequence[Token]) -> Iterator[Offer]:
+    def _in_call(self, function: Function, inside: Tokens) -> Iterator[Offer]:
         tables = self._named_tables() or self.names.tables
         if inside[-1].is_symbol(":=", "=>"):
             yield from self._values(inside[-2].upper.lower(), function, tables)
@@ -189,20 +189,20 @@ def _cased(word: str, typed: str) -> str:
     return word.lower() if typed.islower() else word
 
 
-def _innermost(tokens: Sequence[Token]) -> tuple[int, list[Token]]:
+def _innermost(tokens: Tokens) -> tuple[int, list[Token]]:
     """Where the last open bracket is (0: none is), and what follows it, without closed brackets."""
     levels: list[tuple[int, list[Token]]] = [(0, [])]
     for index, token in enumerate(tokens):
-        if token.is_symbol("(", "[", "{"):
+        if token.opens:
             levels.append((index, []))
-        elif not token.is_symbol(")", "]", "}"):
+        elif not token.closes:
             levels[-1][1].append(token)
         elif len(levels) > 1:
             levels.pop()
     return levels[-1]
 
 
-def _expects_table(before: Sequence[Token], level: Sequence[Token]) -> bool:
+def _expects_table(before: Tokens, level: Sequence[Token]) -> bool:
     """Whether a table comes next: after FROM and the like, or after a comma of its list."""
     if not (before and before[-1].is_symbol(",")):
         return bool(before) and before[-1].upper in _BEFORE_TABLES

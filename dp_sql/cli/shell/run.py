@@ -21,7 +21,7 @@ from dp_sql.errors import ParseError
 from dp_sql.releases import Receipt
 from dp_sql.session.base import Session
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import called, tokenize
+from dp_sql.sql.tokens import tokenize
 from dp_sql.udfs.mechanism import in_words
 
 if TYPE_CHECKING:  # an owner's shell needs no ledger
@@ -206,7 +206,7 @@ def releases(statement: str) -> bool:
     except ParseError:
         return False
     only_binds = tokens and tokens[0].upper in {"EXPLAIN", "DESCRIBE", "DESC", "SHOW", "PREPARE"}
-    names = {name.upper() for name in called(tokens)}
+    names = {name.upper() for name in tokens.called()}
     return not only_binds and bool(names & {*FUNCTIONS, "DP"})
 
 

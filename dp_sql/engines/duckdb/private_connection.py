@@ -39,7 +39,7 @@ from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.few_rows import PLAIN_ITEMS
 from dp_sql.privacy.private_sql.release_select import private_sql, released_columns
 from dp_sql.sql.formatting import full_name, quote
-from dp_sql.sql.tokens import dotted_names, folded, tokenize
+from dp_sql.sql.tokens import folded, tokenize
 from dp_sql.sql.types import for_arrow
 
 # The only message for an error after the debit.
@@ -314,5 +314,5 @@ def _full_names(sql: str) -> Iterator[Parts]:
     """The names of three parts in SQL that dp_sql has built."""
     tokens = tokenize(sql)
     for start in range(len(tokens) - 4):
-        if names := dotted_names(tokens[start : start + 5]):
+        if names := tokens[start : start + 5].names:
             yield names

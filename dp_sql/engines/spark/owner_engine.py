@@ -16,7 +16,7 @@ from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
 from dp_sql.privacy.plans.plan import Plan, Released, drawn_from
 from dp_sql.privacy.private_sql.release_select import release_columns
-from dp_sql.sql.tokens import dotted_names, folded, tokenize
+from dp_sql.sql.tokens import folded, tokenize
 
 _BEFORE_NAMES = {"FROM", "JOIN", "TABLE"}
 
@@ -171,7 +171,7 @@ def names_in(sql: str) -> list[Parts]:
         end = i + 2
         while end + 1 < len(tokens) and tokens[end].is_symbol("."):
             end += 2
-        chain = dotted_names(tokens[i + 1 : end])
+        chain = tokens[i + 1 : end].names
         if chain and not (end < len(tokens) and tokens[end].is_symbol("(")):
             found.append(chain)
     return list(dict.fromkeys(found))

@@ -17,7 +17,7 @@ from dp_sql.engines.protocol import (
 from dp_sql.engines.spark import parts
 from dp_sql.privacy.catalog import Columns, Parts
 from dp_sql.sql.formatting import full_name, quote
-from dp_sql.sql.tokens import dotted_names, tokenize
+from dp_sql.sql.tokens import tokenize
 
 PERSON = "__dp_person"
 
@@ -177,7 +177,7 @@ def _public(public: Mapping[str, PublicRows]) -> list[parts.TaskTable]:
     """Public relations; their names are SQL."""
     made = []
     for name, relation in public.items():
-        named = dotted_names(tokenize(name))
+        named = tokenize(name).names
         values = [quote(column) for column, _ in relation.columns]
         rows = None if relation.rows is None else parts.arrow_bytes(relation.rows)
         made.append(_relation(named, relation.columns, values, rows))

@@ -13,7 +13,7 @@ from dp_sql.privacy.expressions.value import MAX_TEXT_BYTES, Value, bounded
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.formatting import literal, shown_name
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.tokens import folded, split, tokenize
+from dp_sql.sql.tokens import folded, tokenize
 from dp_sql.sql.types import same_bits
 
 _FARTHEST = 10**6
@@ -93,7 +93,7 @@ def field(node: Node, value: Value, name: str, scope: Scope) -> Value:
     read = f"system.main.struct_extract({value.shape}, {literal(name)})"
     if not scope.schema.runs(read):
         fields = tokenize(value.type)
-        names = [fields[a].name or "" for a, _ in split(fields, 2, len(fields) - 1)]
+        names = [fields[a].name or "" for a, _ in fields.split(2, len(fields) - 1)]
         near = guessed(folded(name), [*map(folded, names)])
         at = next((one for one in node.find_all(exp.Identifier) if one.name == name), node)
         hint = f"Did you mean {near}?" if near else f"Its fields are {', '.join(names)}."

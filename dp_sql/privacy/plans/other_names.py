@@ -11,7 +11,7 @@ from dp_sql.privacy.relations.from_clause import From
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.tokens import called, folded, tokenize
+from dp_sql.sql.tokens import folded, tokenize
 
 _ALONE = re.compile(r"[\w.]+(?:\([^()]*\))?")  # binds as a name does
 BEFORE_SOURCE, BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "  # where a source is compiled
@@ -20,7 +20,7 @@ BEFORE_SOURCE, BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "  # where a source
 def refuse_answers(select: DpSelect, bodies: Mapping[str, str]) -> None:
     """Refuse a source that reads a CTE with DP calls: an answer is no person's row."""
     for name, body in bodies.items():
-        if any(one.upper() in FUNCTIONS for one in called(tokenize(body))):
+        if any(one.upper() in FUNCTIONS for one in tokenize(body).called()):
             read = select.between((select.source[0], (select.condition or select.source)[1]))
             before = ""
             for token in read:

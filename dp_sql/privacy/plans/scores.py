@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dp_sql.errors import NotPrivate, NotSupported, SourceError
 from dp_sql.privacy.plans.plan import Column, Plan, plan_of
 from dp_sql.sql.formatting import full_name, quote
-from dp_sql.sql.tokens import dotted_names, folded
+from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import NUMBERS, family
 from dp_sql.udfs.mechanism import in_words
 
@@ -111,7 +111,7 @@ def _typed(data: PublicData, source: str, columns: Sequence[str]) -> list[Column
 
 def only_name(select: DpSelect) -> tuple[str, ...]:
     """The name that is all of FROM; empty where there is more."""
-    parts = dotted_names(select.between(select.source))
+    parts = select.between(select.source).names
     return () if len(parts) == 1 and folded(parts[0]) in select.ctes else parts
 
 

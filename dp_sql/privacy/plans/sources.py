@@ -47,7 +47,7 @@ from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.spellings import respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, tree_of
-from dp_sql.sql.tokens import Edit, edited, folded, matching, text_of, token_at, tokenize
+from dp_sql.sql.tokens import Edit, edited, folded, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 _OF_PEOPLE = "This query reads people's rows; groups and domains are public."
@@ -196,8 +196,8 @@ def cte_bodies(select: DpSelect) -> dict[str, str]:
 def _body(text: str) -> str:
     """The query of a CTE, whose text may begin with its column list: (a, b) AS (SELECT …."""
     tokens = tokenize(text)
-    columns = matching(tokens, 0) + 1 if token_at(tokens, 0).is_symbol("(") else len(tokens)
-    if token_at(tokens, columns).upper != "AS":
+    columns = tokens.matching(0) + 1 if tokens.at(0).is_symbol("(") else len(tokens)
+    if tokens.at(columns).upper != "AS":
         return text
     start = next(token.end for token in tokens[columns:] if token.is_symbol("("))
     return f"SELECT * FROM ({text[start:]}\n) AS cte{text[: tokens[columns - 1].end]}"
@@ -302,9 +302,9 @@ def _written_as(select: DpSelect, key: Reference, cast: str) -> set[Edit]:
         found |= {(*place, cast) for place, one in select.key_places(span) if one == key}
     for item in () if key.is_expression else select.items:
         tokens, name = select.named(item)
-        if text_of(tokens) == key.text:
+        if tokens.text == key.text:
             named = cast if name else f"{cast} AS {shown_name(key.parts[-1])}"
-            found.add((tokens[0].start, tokens[-1].end, named))
+            found.add((*tokens.span, named))
     return found
 
 

@@ -5,7 +5,7 @@ function that the SQL names. Then the expression is used as the owner wrote it, 
 its columns replaced. Nothing of an analyst's text comes here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from sqlglot import exp
 
@@ -17,18 +17,7 @@ from dp_sql.privacy.relations.from_clause import From
 from dp_sql.privacy.relations.tree import columns_in
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
-from dp_sql.sql.tokens import (
-    QUERY,
-    SYNTAX,
-    Edit,
-    Token,
-    called,
-    edited,
-    matching,
-    split,
-    token_at,
-    tokenize,
-)
+from dp_sql.sql.tokens import QUERY, SYNTAX, Edit, Tokens, edited, tokenize
 from dp_sql.sql.types import has_fields
 
 STORE_IT = (
@@ -138,7 +127,7 @@ def _check_row_wise(tree: Node) -> None:
 def _check_functions(node: Node, engine: OwnersEngine) -> None:
     """Refuse a function that the engine does not call a pure function of its arguments."""
     start, stop = span(node) or (0, 0)
-    places = called(tokenize(parsed_text(node)[start:stop] or to_sql(node)))
+    places = tokenize(parsed_text(node)[start:stop] or to_sql(node)).called()
     names = frozenset(places) - _NO_FUNCTIONS
     if not names or engine.are_own_scalars(names):
         return
@@ -171,9 +160,9 @@ def check_sql(sql: str, engine: OwnersEngine, *, is_view: bool = False) -> None:
         raise Refused(why, hint=f"Drop or rename it. {STORE_IT}")
 
 
-def _functions(tokens: Sequence[Token]) -> frozenset[str] | None:
+def _functions(tokens: Tokens) -> frozenset[str] | None:
     """The functions that DuckDB may look up for this SQL, none in a schema; None: not known."""
-    found = {*called(tokens)} - _NO_FUNCTIONS
+    found = {*tokens.called()} - _NO_FUNCTIONS
     for i, token in enumerate(tokens):
         if token.kind == "symbol" and token.text not in _COMPARING:
             if token.text not in _OPERATORS:
@@ -183,12 +172,12 @@ def _functions(tokens: Sequence[Token]) -> frozenset[str] | None:
             found.update(_MATCHING[token.upper])
         elif (
             token.upper in _CALLING_WORDS
-            and not (token.upper in _TYPES and token_at(tokens, i + 1).kind == "string")
-        ) or (token.is_symbol(".") and token_at(tokens, i + 2).is_symbol("(")):
+            and not (token.upper in _TYPES and tokens.at(i + 1).kind == "string")
+        ) or (token.is_symbol(".") and tokens.at(i + 2).is_symbol("(")):
             return None
     is_row = [False]  # of each open bracket: whether a comma in it means row(…)
     for i, token in enumerate(tokens):
-        after = token_at(tokens, i + 1)
+        after = tokens.at(i + 1)
         # `x IN l` means contains(l, x); before a bracket, IN is no function.
         if (token.upper == "IN" and not after.is_symbol("(")) or (token.text == "," and is_row[-1]):
             return None
@@ -233,11 +222,11 @@ def span(node: Node) -> tuple[int, int] | None:
         if alias is not None and isinstance(alias.parent.parent, exp.Star):
             words = (i for i in range(first, index) if tokens[i].upper == "REPLACE")
             lists = (i + 1 for i in words if tokens[i + 1].is_symbol("("))
-            begin = next((i for i in lists if matching(tokens, i) > index), None)
+            begin = next((i for i in lists if tokens.matching(i) > index), None)
             if begin is None:  # * REPLACE a AS b
                 return None
-            first, last = begin + 1, matching(tokens, begin)
-        first, last = next((a, b) for a, b in split(tokens, first, last) if a <= index < b)
+            first, last = begin + 1, tokens.matching(begin)
+        first, last = next((a, b) for a, b in tokens.split(first, last) if a <= index < b)
         if alias is not None and tokens[first].start == alias.meta.get("start"):
             first += 2  # alias: expression
         elif alias is not None:
@@ -249,20 +238,20 @@ def span(node: Node) -> tuple[int, int] | None:
         last = next(_ends_of_on(tokens, first, last), last)
     elif clause.keyword != "WHERE":
         raise Unreadable
-    return tokens[first].start, tokens[last - 1].end
+    return tokens[first:last].span
 
 
-def _in_unnest(tokens: list[Token], index: int) -> tuple[int, int]:
+def _in_unnest(tokens: Tokens, index: int) -> tuple[int, int]:
     """What is in the brackets of the innermost unnest(…) around a token."""
     for i in range(index, 0, -1):
         if tokens[i].is_symbol("(") and tokens[i - 1].upper == "UNNEST":
-            last = matching(tokens, i)
+            last = tokens.matching(i)
             if last > index:
-                return tokens[i + 1].start, tokens[last - 1].end
+                return tokens[i + 1 : last].span
     raise Unreadable
 
 
-def _on(tokens: list[Token], index: int) -> int:
+def _on(tokens: Tokens, index: int) -> int:
     """The keyword ON before a token, outside of the brackets that close in between."""
     depth = 0
     for i in range(index, -1, -1):
@@ -272,7 +261,7 @@ def _on(tokens: list[Token], index: int) -> int:
     raise Unreadable
 
 
-def _ends_of_on(tokens: list[Token], start: int, stop: int) -> Iterator[int]:
+def _ends_of_on(tokens: Tokens, start: int, stop: int) -> Iterator[int]:
     """Where an ON clause may end: at another join, or at the bracket around the joins."""
     depth = 0
     for i in range(start, stop):

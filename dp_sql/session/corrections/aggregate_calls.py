@@ -9,17 +9,7 @@ from itertools import pairwise
 
 from dp_sql.sql.clauses import SelectText, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import (
-    CLOSE,
-    OPEN,
-    Token,
-    folded,
-    matching,
-    queries_around,
-    split,
-    text_of,
-    token_at,
-)  # fmt: skip
+from dp_sql.sql.tokens import Tokens, folded
 from dp_sql.udfs.mechanism import in_words
 
 OF_ROWS = {"MODE", "APPROX_TOP_K"}  # these name items of many rows, and DP_TOPK of many people
@@ -49,7 +39,7 @@ class Aggregate:
     in_window: bool
     clause: str
 
-    def text(self, tokens: Sequence[Token]) -> str:
+    def text(self, tokens: Tokens) -> str:
         """How it is written, to compare it with others."""
         return " ".join(token.upper or token.text for token in tokens[self.start : self.stop])
 
@@ -63,14 +53,14 @@ class Aggregated:
     aggregates: list[Aggregate] = field(default_factory=list)
 
 
-def has_aggregates(tokens: Sequence[Token], aggregates: Collection[str]) -> bool:
+def has_aggregates(tokens: Tokens, aggregates: Collection[str]) -> bool:
     """Whether a statement calls an aggregate."""
     known = {*_OURS, *ENDS}
     calls = (a for a, b in pairwise(tokens) if b.is_symbol("("))
     return any(a.upper in known or a.folded in aggregates for a in calls)
 
 
-def without_dp_function(tokens: Sequence[Token], aggregates: Collection[str]) -> list[str]:
+def without_dp_function(tokens: Tokens, aggregates: Collection[str]) -> list[str]:
     """The aggregates of a statement that no DP function answers, in lower case."""
     found = [
         folded(a.text)
@@ -81,7 +71,7 @@ def without_dp_function(tokens: Sequence[Token], aggregates: Collection[str]) ->
 
 
 def queries_of(
-    tokens: Sequence[Token], private: Collection[str], aggregates: Collection[str]
+    tokens: Tokens, private: Collection[str], aggregates: Collection[str]
 ) -> list[Aggregated]:
     """The SELECTs over private relations that have aggregates of their own."""
     found: dict[int, Aggregated] = {}
@@ -91,7 +81,7 @@ def queries_of(
     for i, (token, after) in enumerate(pairwise(tokens)):
         name = token.folded
         known = name in aggregates or name.upper() in {*_OURS, *ENDS, "HISTOGRAM"}
-        if not (known and after.is_symbol("(")) or token_at(tokens, i - 1).is_symbol("."):
+        if not (known and after.is_symbol("(")) or tokens.at(i - 1).is_symbol("."):
             continue
         select = enclosing_select(tokens, i)
         clause, source = select.clause_of(i), select.clause("FROM")
@@ -104,12 +94,12 @@ def queries_of(
             continue
         spans.append((one.start, one.stop))
         key = select.clauses[0].start
-        query = found.setdefault(key, Aggregated(select, len(queries_around(tokens, i))))
+        query = found.setdefault(key, Aggregated(select, len(tokens.queries_around(i))))
         query.aggregates.append(one)
     return [*found.values()]
 
 
-def reading(tokens: Sequence[Token], private: Collection[str]) -> set[str]:
+def reading(tokens: Tokens, private: Collection[str]) -> set[str]:
     """The names of private relations, and of the CTEs of the statement, which may read them."""
     ctes = {
         folded(a.name)
@@ -119,19 +109,19 @@ def reading(tokens: Sequence[Token], private: Collection[str]) -> set[str]:
     return {*private, *(ctes if tokens[0].upper == "WITH" else ())}
 
 
-def _windows(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
+def _windows(tokens: Tokens) -> Iterator[tuple[int, int]]:
     """The spans of window functions, with their OVER (…)."""
     for i, (token, after) in enumerate(pairwise(tokens)):
         if token.upper == "OVER":
-            stop = matching(tokens, i + 1) + 1 if after.is_symbol("(") else i + 2
+            stop = tokens.matching(i + 1) + 1 if after.is_symbol("(") else i + 2
             yield _call_before(tokens, i), stop
 
 
-def _call_before(tokens: Sequence[Token], end: int) -> int:
+def _call_before(tokens: Tokens, end: int) -> int:
     """Where the call that ends before a token begins, perhaps with FILTER (…) behind it."""
     i, depth = end - 1, 0
     while i > 0:
-        depth += tokens[i].is_symbol(*CLOSE) - tokens[i].is_symbol(*OPEN)
+        depth += tokens[i].closes - tokens[i].opens
         if depth == 0 and tokens[i].is_symbol("("):
             if tokens[i - 1].upper != "FILTER":
                 return i - 1
@@ -141,24 +131,24 @@ def _call_before(tokens: Sequence[Token], end: int) -> int:
 
 
 def _aggregate(
-    tokens: Sequence[Token], i: int, clause: str, windows: Sequence[tuple[int, int]]
+    tokens: Tokens, i: int, clause: str, windows: Sequence[tuple[int, int]]
 ) -> Aggregate | None:
-    close = matching(tokens, i + 1)
+    close = tokens.matching(i + 1)
     stop, condition, order = close + 1, "", ""
-    while token_at(tokens, stop).upper in {"FILTER", "WITHIN"}:
+    while tokens.at(stop).upper in {"FILTER", "WITHIN"}:
         opening = stop + 1 + (tokens[stop].upper == "WITHIN")
-        end = matching(tokens, opening)
+        end = tokens.matching(opening)
         if tokens[stop].upper == "FILTER":
-            has_where = token_at(tokens, opening + 1).upper == "WHERE"
-            condition = text_of(tokens[opening + 1 + has_where : end])
+            has_where = tokens.at(opening + 1).upper == "WHERE"
+            condition = tokens[opening + 1 + has_where : end].text
         else:
-            order = text_of(tokens[opening + 3 : end])
+            order = tokens[opening + 3 : end].text
         stop = end + 1
-    if token_at(tokens, stop).upper == "OVER":
+    if tokens.at(stop).upper == "OVER":
         return None
-    inside = split(tokens, i + 2, close)
-    is_distinct = token_at(tokens, i + 2).upper == "DISTINCT"
-    parts = [text_of(tokens[a + (is_distinct and n == 0) : b]) for n, (a, b) in enumerate(inside)]
+    inside = tokens.split(i + 2, close)
+    is_distinct = tokens.at(i + 2).upper == "DISTINCT"
+    parts = [tokens[a + (is_distinct and n == 0) : b].text for n, (a, b) in enumerate(inside)]
     call = _dp_call(tokens[i].upper, [p for p in parts if p], is_distinct, condition, order)
     in_window = any(a <= i < b for a, b in windows)
     return Aggregate(i, stop, call, in_window, clause)

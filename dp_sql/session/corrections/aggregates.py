@@ -26,25 +26,14 @@ from dp_sql.sql.clauses import Clause, SelectText, enclosing_select
 from dp_sql.sql.given import Reference
 from dp_sql.sql.group_keys import group_keys
 from dp_sql.sql.select_list import Functions
-from dp_sql.sql.tokens import (
-    Edit,
-    Token,
-    called,
-    dotted_names,
-    edited,
-    folded,
-    queries_around,
-    split,
-    text_of,
-    token_at,
-)  # fmt: skip
+from dp_sql.sql.tokens import Edit, Tokens, edited, folded
 
 
 def read_directly(
-    name: str, tokens: Sequence[Token], private: Collection[str], functions: Functions, epsilon: str
+    name: str, tokens: Tokens, private: Collection[str], functions: Functions, epsilon: str
 ) -> QueryError:
     """The refusal of a query that reads people's rows itself, with one that asks as much."""
-    names = frozenset(called(tokens))
+    names = frozenset(tokens.called())
     kinds = functions.function_kinds(names) if names else {}
     aggregates = {one for one in names if "aggregate" in kinds.get(one, ())}
     missing, why = without_dp_function(tokens, aggregates), ""
@@ -55,7 +44,7 @@ def read_directly(
         why = f"There is no DP function for {missing[0]}. "
         if {one.upper() for one in missing} & SPREADS:
             why += f"{OF_SPREADS} "
-    if {one.upper() for one in called(tokens)} & OF_ROWS:
+    if {one.upper() for one in tokens.called()} & OF_ROWS:
         why = "DP_TOPK lists the items that the most people have, and not those of the most rows. "
     if not missing and not has_aggregates(tokens, aggregates):
         why = "Rows are not released, only answers about them. "
@@ -67,7 +56,7 @@ def read_directly(
 
 
 def with_dp_functions(
-    tokens: Sequence[Token], epsilon: str, private: Collection[str], aggregates: Collection[str]
+    tokens: Tokens, epsilon: str, private: Collection[str], aggregates: Collection[str]
 ) -> Iterator[str]:
     """Statements that ask the same with DP functions; a session tries them.
 
@@ -86,13 +75,13 @@ def with_dp_functions(
         yield from _counted(tokens, epsilon, private)
 
 
-def _put(tokens: Sequence[Token], place: Aggregate | tuple[int, int], new: str) -> Edit:
+def _put(tokens: Tokens, place: Aggregate | tuple[int, int], new: str) -> Edit:
     """What to write in place of an aggregate, or of tokens [start, stop)."""
     start, stop = place if isinstance(place, tuple) else (place.start, place.stop)
-    return tokens[start].start, tokens[stop - 1].end, new
+    return *tokens[start:stop].span, new
 
 
-def _edits(tokens: Sequence[Token], query: Aggregated, epsilon: str) -> list[Edit]:
+def _edits(tokens: Tokens, query: Aggregated, epsilon: str) -> list[Edit]:
     """How a SELECT asks with DP functions."""
     calls = {one.text(tokens): str(one.call).replace("{}", epsilon) for one in query.aggregates}
     listed = [one for one in query.aggregates if one.clause == "SELECT"]
@@ -120,7 +109,7 @@ def _edits(tokens: Sequence[Token], query: Aggregated, epsilon: str) -> list[Edi
 
 
 def _names(
-    tokens: Sequence[Token], some: Sequence[Aggregate], items: Sequence[tuple[int, int]]
+    tokens: Tokens, some: Sequence[Aggregate], items: Sequence[tuple[int, int]]
 ) -> dict[str, str]:
     """What aggregates are called: by the aliases of their items, or else by names that are free."""
     taken, names = {token.folded for token in tokens}, dict[str, str]()
@@ -133,16 +122,16 @@ def _names(
     return names
 
 
-def _items(tokens: Sequence[Token], select: SelectText) -> list[tuple[int, int]]:
+def _items(tokens: Tokens, select: SelectText) -> list[tuple[int, int]]:
     listed = select.clause("SELECT")
     if listed is None:
         return []
-    start = listed.start + 1 + (token_at(tokens, listed.start + 1).upper in {"DISTINCT", "ALL"})
-    return split(tokens, start, listed.stop)
+    start = listed.start + 1 + (tokens.at(listed.start + 1).upper in {"DISTINCT", "ALL"})
+    return tokens.split(start, listed.stop)
 
 
 def _item(
-    tokens: Sequence[Token], items: Sequence[tuple[int, int]], one: Aggregate
+    tokens: Tokens, items: Sequence[tuple[int, int]], one: Aggregate
 ) -> tuple[int, int] | None:
     """The item that is this aggregate, perhaps with an alias."""
     item = next((item for item in items if item[0] == one.start), None)
@@ -151,7 +140,7 @@ def _item(
     return item if not more or (is_alias and more[-1].name is not None) else None
 
 
-def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) -> list[Edit]:
+def _wrapped(tokens: Tokens, query: Aggregated, calls: dict[str, str]) -> list[Edit]:
     """A SELECT over a subquery in which each aggregate is asked once."""
     select, items = query.select, _items(tokens, query.select)
     source, where, group = (select.clause(word) for word in ("FROM", "WHERE", "GROUP"))
@@ -174,9 +163,9 @@ def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) 
         if key.is_expression or "." in key.text:
             outer += [_put(tokens, place, name) for place in _outside(tokens, select, key)]
     inner_items += [f"{calls[text]} AS {names[text]}" for text in calls]
-    parts = [f"SELECT {', '.join(inner_items)} {text_of(tokens[source.start : source.stop])}"]
+    parts = [f"SELECT {', '.join(inner_items)} {tokens[source.start : source.stop].text}"]
     if where is not None:
-        parts.append(text_of(tokens[where.start : where.stop]))
+        parts.append(tokens[where.start : where.stop].text)
     if group is not None and keys:
         parts.append(f"GROUP BY {', '.join(_keys(tokens, group, keys))}")
     pieces = [_edited(tokens, listed, outer), f"FROM ({' '.join(parts)})"]
@@ -189,52 +178,50 @@ def _wrapped(tokens: Sequence[Token], query: Aggregated, calls: dict[str, str]) 
     return [_put(tokens, whole, " ".join(pieces))]
 
 
-def _outside(
-    tokens: Sequence[Token], select: SelectText, key: Reference
-) -> Iterator[tuple[int, int]]:
+def _outside(tokens: Tokens, select: SelectText, key: Reference) -> Iterator[tuple[int, int]]:
     """Where a key is written in the clauses that a subquery does not take."""
     for clause in select.clauses:
         if clause.keyword not in {"FROM", "WHERE", "GROUP"}:
             yield from _same(tokens, key.text, clause.start, clause.stop)
 
 
-def _keys(tokens: Sequence[Token], group: Clause, keys: Sequence[Reference]) -> Iterator[str]:
+def _keys(tokens: Tokens, group: Clause, keys: Sequence[Reference]) -> Iterator[str]:
     """The keys of a list that begins with them: by number or alias where the statement does so."""
-    given = [text_of(tokens[a:b]) for a, b in split(tokens, group.start + 2, group.stop)]
+    given = [tokens[a:b].text for a, b in tokens.split(group.start + 2, group.stop)]
     for n, key in enumerate(keys):
         written = given[n] if len(given) == len(keys) else ""
         is_alias = key.is_expression and written == key.parts[-1]
         yield str(n + 1) if written.isdecimal() else written if is_alias else key.text
 
 
-def _same(tokens: Sequence[Token], text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+def _same(tokens: Tokens, text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Where tokens of a span are written as a key is."""
     for i in range(start, stop):
         for j in range(i + 1, min(stop, i + 60) + 1):
-            written = text_of(tokens[i:j])
+            written = tokens[i:j].text
             if len(written) > len(text):
                 break
-            is_part = token_at(tokens, i - 1).is_symbol(".") or token_at(tokens, j).is_symbol(".")
-            if written == text and not is_part and token_at(tokens, i - 1).upper != "AS":
+            is_part = tokens.at(i - 1).is_symbol(".") or tokens.at(j).is_symbol(".")
+            if written == text and not is_part and tokens.at(i - 1).upper != "AS":
                 yield i, j
 
 
-def _edited(tokens: Sequence[Token], clause: Clause, edits: Sequence[Edit]) -> str:
+def _edited(tokens: Tokens, clause: Clause, edits: Sequence[Edit]) -> str:
     """The text of a clause with what is written in it; no edit is made inside another."""
-    start, end = tokens[clause.start].start, tokens[clause.stop - 1].end
+    start, end = tokens[clause.start : clause.stop].span
     own = {edit for edit in edits if start <= edit[0] and edit[1] <= end}
     outermost = [a for a in own if not any(b[0] <= a[0] and a[1] <= b[1] and a != b for b in own)]
     return edited(tokens[0].source, outermost, start, end)
 
 
-def _counted(tokens: Sequence[Token], epsilon: str, private: Collection[str]) -> Iterator[str]:
+def _counted(tokens: Tokens, epsilon: str, private: Collection[str]) -> Iterator[str]:
     """For rows, which are not released: their number, under the same conditions."""
     names = reading(tokens, private)
     first = next((i for i, t in enumerate(tokens) if t.folded in private), None)
     if first is None:
         return
     for place in dict.fromkeys((len(tokens) - 1, first)):
-        within = [tokens[start - 2].upper for start, _ in queries_around(tokens, place) if start]
+        within = [tokens[start - 2].upper for start, _ in tokens.queries_around(place) if start]
         if not {*within} <= {"FROM", "JOIN", "AS", "MATERIALIZED"}:
             continue  # in IN (…) or EXISTS (…), a number would be taken for the rows themselves
         select = enclosing_select(tokens, place)
@@ -244,14 +231,14 @@ def _counted(tokens: Sequence[Token], epsilon: str, private: Collection[str]) ->
         if not any(t.folded in names for t in tokens[source.start : source.stop]):
             continue
         clauses = [c for c in select.clauses if c.keyword in {"FROM", "WHERE"}]
-        body = " ".join(text_of(tokens[c.start : c.stop]) for c in clauses)
+        body = " ".join(tokens[c.start : c.stop].text for c in clauses)
         start, stop = select.clauses[0].start, select.clauses[-1].stop
         before = tokens[0].source[tokens[0].start : tokens[start].start]
         after = tokens[0].source[tokens[stop - 1].end : tokens[-1].end]
         called = f"DP_COUNT(*, epsilon := {epsilon})"
-        if listed is not None and token_at(tokens, listed.start + 1).upper == "DISTINCT":
-            columns = [text_of(tokens[a:b]) for a, b in _items(tokens, select)]
-            if len(columns) == 1 and dotted_names(tokens[listed.start + 2 : listed.stop]):
+        if listed is not None and tokens.at(listed.start + 1).upper == "DISTINCT":
+            columns = [tokens[a:b].text for a, b in _items(tokens, select)]
+            if len(columns) == 1 and tokens[listed.start + 2 : listed.stop].names:
                 called = f"DP_COUNT_DISTINCT({columns[0]}, epsilon := {epsilon})"
         yield f"{before}SELECT {called} AS n {body}{after}"
     if tokens[0].upper == "SUMMARIZE" or len(tokens) < 6:

@@ -16,7 +16,7 @@ from dp_sql.privacy.plans.plan import Plan, loss_at
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement, parse
 from dp_sql.sql.statement_limits import MAX_BYTES
-from dp_sql.sql.tokens import called, folded, statements
+from dp_sql.sql.tokens import folded, statements
 
 if TYPE_CHECKING:
     from dp_sql.budget.account import Account
@@ -142,7 +142,7 @@ class Correcting(ABC):
 
 def refuse_unknown(statement: Statement, engine: Functions) -> None:
     """Refuse (NotSupported) a call of a function dp_… that there is not."""
-    names = {name for name in called(statement.tokens) if name.startswith("dp_")}
+    names = {name for name in statement.tokens.called() if name.startswith("dp_")}
     names -= {*map(folded, FUNCTIONS), *SYSTEM_TABLES}
     known = engine.function_kinds(frozenset(names)) if names else {}
     for name in names - known.keys():

@@ -19,21 +19,7 @@ from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.restated import Narrowed, Restated
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement
-from dp_sql.sql.tokens import (
-    CLOSE,
-    OPEN,
-    Token,
-    dotted_names,
-    folded,
-    matching,
-    name_parts,
-    put,
-    queries_around,
-    split,
-    text_of,
-    token_at,
-    tokenize,
-)  # fmt: skip
+from dp_sql.sql.tokens import Token, Tokens, folded, name_parts, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 _KEYWORDS = ("SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "HAVING", "LIMIT", "JOIN", "WITH",
@@ -84,14 +70,14 @@ def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None
     at = next((i for i, token in enumerate(tokens) if token.end > position), len(tokens))
     first = message.split("\n", 1)[0].partition(": ")[2] or message
     instead: list[str] = [
-        Restated(put([token], word))
+        Restated(token.put(word))
         for token in reversed(tokens[max(0, at - 2) : at + 1])
         if token.kind == "word"
         and (word := guessed(token.upper, _KEYWORDS)) != token.upper
         and word
     ]
     if near and near[1] == ")":
-        instead.append(put(tokens[at : at + 1], ""))
+        instead.append(tokens[at].put(""))
     return ParseError(
         f"{first[:1].upper()}{first[1:]}.", text=text, position=position, instead=instead
     )
@@ -119,10 +105,10 @@ def is_balanced(text: str) -> bool:
         tokens = tokenize(text)
     except ParseError:
         return False
-    return sum(t.is_symbol(*OPEN) - t.is_symbol(*CLOSE) for t in tokens) <= 0
+    return sum(t.opens - t.closes for t in tokens) <= 0
 
 
-def unknown_function(tokens: Sequence[Token], name: str) -> QueryError | None:
+def unknown_function(tokens: Tokens, name: str) -> QueryError | None:
     """The refusal of a function that begins with dp_ and is none, wherever it is called."""
     found = next((t for t in tokens if t.name and folded(t.name) == folded(name)), None)
     if found is None or not folded(name).startswith("dp_"):
@@ -138,16 +124,16 @@ def unknown_function(tokens: Sequence[Token], name: str) -> QueryError | None:
         hint = f"{_NOT_RELEASED} DP_QUANTILE(…, {q}, …) is close to it. {hint}"
     if found.upper.removeprefix("DP_") in SPREADS:
         hint = OF_SPREADS
-    return found.error(NotSupported, message, hint, [put([found], near)] if near else [])
+    return found.error(NotSupported, message, hint, [found.put(near)] if near else [])
 
 
-def _count_if(tokens: Sequence[Token], name: Token) -> QueryError:
+def _count_if(tokens: Tokens, name: Token) -> QueryError:
     """The refusal of DP_COUNT_IF(condition), with DP_COUNT of a CASE."""
     i = tokens.index(name)
-    first, stop = split(tokens, i + 2, matching(tokens, i + 1))[0]
-    condition = text_of(tokens[first:stop])
+    first, stop = tokens.split(i + 2, tokens.matching(i + 1))[0]
+    condition = tokens[first:stop].text
     case = f"DP_COUNT(CASE WHEN {condition} THEN 1 END"
-    instead = [Restated(put(tokens[i:stop], case))] if condition else []
+    instead = [Restated(tokens[i:stop].put(case))] if condition else []
     message = (
         f"There is no function {name.text}: DP_COUNT counts the rows where an item is not NULL."
     )
@@ -180,7 +166,7 @@ def explained(error: duckdb.Error, statement: Statement, names: Sequence[str]) -
         return tokens[0].error(
             NotSupported, f"The database is open read-only: {statement.keyword} cannot write.",
             "CREATE TEMP TABLE … AS keeps an answer in this session.",
-            [put(tokens[:1], "CREATE TEMP")] if statement.keyword == "CREATE" else [],
+            [tokens[:1].put("CREATE TEMP")] if statement.keyword == "CREATE" else [],
         )  # fmt: skip
     kinds = (duckdb.BinderException, duckdb.ConversionException, duckdb.InvalidInputException)
     if statement.selects and isinstance(error, kinds):
@@ -188,9 +174,7 @@ def explained(error: duckdb.Error, statement: Statement, names: Sequence[str]) -
     return None
 
 
-def _no_name(
-    kind: str, name: str, tokens: Sequence[Token], names: Sequence[str]
-) -> QueryError | None:
+def _no_name(kind: str, name: str, tokens: Tokens, names: Sequence[str]) -> QueryError | None:
     """The refusal of a table or function that DuckDB does not find."""
     wanted = name.rpartition(".")[2]
     if kind == "Function" and folded(wanted) == "dp":
@@ -209,39 +193,39 @@ def _no_name(
     return None
 
 
-def _no_table_there(database: str, tokens: Sequence[Token]) -> QueryError | None:
+def _no_table_there(database: str, tokens: Tokens) -> QueryError | None:
     """The refusal of a table in a database that there is not."""
     for start in range(len(tokens)):
-        parts = dotted_names(tokens[start : start + 5]) or dotted_names(tokens[start : start + 3])
+        parts = tokens[start : start + 5].names or tokens[start : start + 3].names
         if len(parts) > 1 and folded(parts[0]) == folded(database):
             said = f"There is no table {'.'.join(parts)}."
             return tokens[start].error(SourceError, said, "SHOW TABLES lists the tables.")
     return None
 
 
-def _in_dp(tokens: Sequence[Token]) -> QueryError | None:
+def _in_dp(tokens: Tokens) -> QueryError | None:
     """The refusal of FROM dp($$ … $$) in a session, which takes the query itself."""
     i = next((i for i, t in enumerate(tokens) if t.folded == "dp"), None)
     if i is None:
         return None
-    body = token_at(tokens, i + 2)
+    body = tokens.at(i + 2)
     inner = re.sub(r"^\$\w*\$|\$\w*\$$", "", body.text).strip()
     if body.text.startswith("'"):
         inner = body.text[1:-1].replace("''", "'").strip()
-    close = matching(tokens, i + 1)
+    close = tokens.matching(i + 1)
     is_whole = i == 1 and tokens[0].upper == "FROM" and close == len(tokens) - 1
-    instead = [Restated(inner if is_whole else put(tokens[i : close + 1], f"({inner})"))]
+    instead = [Restated(inner if is_whole else tokens[i : close + 1].put(f"({inner})"))]
     message = "This session answers DP functions itself: it needs no dp(…), and has none."
     return tokens[i].error(NotSupported, message, None, instead if body.kind == "string" else [])
 
 
 def _renamed(
-    tokens: Sequence[Token], name: str, message: str, near: Sequence[str], hint: str = ""
+    tokens: Tokens, name: str, message: str, near: Sequence[str], hint: str = ""
 ) -> QueryError | None:
     found = next((t for t in tokens if t.name and folded(t.name) == folded(name)), None)
     if found is None:
         return None
-    instead = [put([found], one if one.endswith("()") else shown_name(one)) for one in near]
+    instead = [found.put(one if one.endswith("()") else shown_name(one)) for one in near]
     return found.error(SourceError, message, hint or None, instead)
 
 
@@ -274,13 +258,13 @@ def _having(select: DpSelect) -> QueryError:
     for i, token in enumerate(tokens[:-1]):
         if not tokens[i + 1].is_symbol("("):
             continue
-        close = matching(tokens, i + 1)
-        written = f"{token.text.lower()}({text_of(tokens[i + 2 : close])})"
+        close = tokens.matching(i + 1)
+        written = f"{token.text.lower()}({tokens[i + 2 : close].text})"
         if (call := asked.get(written)) is None:
             continue
         item = next(item for item in select.items if item[0] <= call.start < item[1])
         alias = next((t.name for t in reversed(select.between(item)) if item[1] > call.end), None)
-        text, end = put(tokens[i : close + 1], shown_name(alias or "answer")), call.end
+        text, end = tokens[i : close + 1].put(shown_name(alias or "answer")), call.end
         text = text if alias else f"{text[:end]} AS answer{text[end:]}"
         return tokens[0].error(NotSupported, _OF_ANSWERS, _BY_NAME, [Restated(text)])
     return tokens[0].error(NotSupported, _OF_ANSWERS, _BY_NAME)
@@ -307,19 +291,19 @@ def _uses_of(select: DpSelect, call: DpCall, detail: str | None, casts: bool) ->
 _BESIDE_VALUES = ("=", "<", ">", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "(", ",")
 
 
-def constant_at(tokens: Sequence[Token], position: int) -> Sequence[Token]:
+def constant_at(tokens: Tokens, position: int) -> Tokens:
     """The subquery in brackets, or the call, that is refused at a place and may be one value."""
     i = next((i for i, token in enumerate(tokens) if token.start == position), 0)
-    inside = queries_around(tokens, i)[0][0]
+    inside = tokens.queries_around(i)[0][0]
     first = i - 2 if tokens[i].kind in {"string", "number"} else i  # the argument of a call
     opening = first + 1
     if inside and tokens[inside - 1].is_symbol("("):
         first = opening = inside - 1
     before = tokens[first - 1] if first > 0 else None
     if before is None or not tokens[min(opening, len(tokens) - 1)].is_symbol("("):
-        return ()
+        return Tokens()
     is_value = before.is_symbol(*_BESIDE_VALUES) or before.upper in {"BETWEEN", "AND", "OR"}
-    return tokens[first : matching(tokens, opening) + 1] if is_value else ()
+    return tokens[first : tokens.matching(opening) + 1] if is_value else Tokens()
 
 
 def rescaled(statement: Statement, factor: Fraction) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from dp_sql.errors import ParseError
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import Token, matching, split, text_of, token_at, tokenize
+from dp_sql.sql.tokens import Tokens, tokenize
 
 Given = dict[str, str]  # the named arguments of a call, and its positional numbers, as written
 
@@ -83,26 +83,26 @@ def _calls(text: str) -> list[Given]:
     tokens, found = tokenize(text), []
     for i, token in enumerate(tokens):
         name = (token.name or "").upper()
-        if name.startswith("DP_") and token_at(tokens, i + 1).is_symbol("("):
+        if name.startswith("DP_") and tokens.at(i + 1).is_symbol("("):
             function = FUNCTIONS.get(name)
             positions = [*(function.positional if function else ()), "", ""]
-            close = matching(tokens, i + 1)
+            close = tokens.matching(i + 1)
             given: Given = {}
-            for n, (start, stop) in enumerate(split(tokens, i + 2, close)):
+            for n, (start, stop) in enumerate(tokens.split(i + 2, close)):
                 part, position = tokens[start:stop], positions[min(n, len(positions) - 1)]
                 _add(given, part, position, function.named if function else ())
             found.append(given)
     return found
 
 
-def _add(given: Given, part: Sequence[Token], position: str, known: Collection[str]) -> None:
-    name, mark = token_at(part, 0).folded, token_at(part, 1)
+def _add(given: Given, part: Tokens, position: str, known: Collection[str]) -> None:
+    name, mark = part.at(0).folded, part.at(1)
     if mark.is_symbol(":=", "=>") and name in known:
-        given[name] = text_of(part[2:])
+        given[name] = part[2:].text
     elif position in {"k", "q"}:
-        given[position] = text_of(part)
+        given[position] = part.text
     elif mark.is_symbol(":=", "=>", "=", "==") or not position:
-        given[_UNKNOWN + text_of(part)] = text_of(part[-1:])
+        given[_UNKNOWN + part.text] = part[-1:].text
 
 
 def left_out(before: str, after: str) -> list[str]:

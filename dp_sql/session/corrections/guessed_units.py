@@ -14,7 +14,7 @@ from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.policy.owners_catalogue import Listed
 from dp_sql.policy.template import Proposal, proposals, speaks_of_people
 from dp_sql.sql.formatting import shown_name
-from dp_sql.sql.tokens import Token, folded, put, token_at, tokenize
+from dp_sql.sql.tokens import Token, Tokens, folded, tokenize
 
 _EXAMPLE = "user_id"  # what the refusal of a call without a privacy unit fills in
 
@@ -52,10 +52,10 @@ def _guessed(
     return [candidate] if is_named or candidate in found else []
 
 
-def _units(tokens: Sequence[Token]) -> list[Token]:
+def _units(tokens: Tokens) -> list[Token]:
     """The values of privacy_unit := … that are one name."""
     return [
-        token_at(tokens, i + 2)
+        tokens.at(i + 2)
         for i, (name, sign) in enumerate(pairwise(tokens))
         if name.folded == "privacy_unit" and sign.is_symbol(":=", "=>")
     ]
@@ -69,7 +69,7 @@ def _with_unit(units: Sequence[Token], column: str) -> str:
 
 
 def _joined(
-    tokens: Sequence[Token],
+    tokens: Tokens,
     units: Sequence[Token],
     table: Listed,
     column: str,
@@ -85,14 +85,14 @@ def _joined(
     behind_from = (i for i in range(1, len(tokens)) if tokens[i - 1].upper == "FROM")
     if (i := next((i for i in behind_from if tokens[i].folded == name), None)) is None:
         return []
-    after = token_at(tokens, i + 1)
+    after = tokens.at(i + 1)
     if after.is_symbol(".", ",") or (after.name is not None and after.upper not in _AFTER_FROM):
         return []
     here, there = (shown_name(one.parts[-1]) for one in (table, other))
     same = folded(column) == folded(key)
     condition = f"ON {here}.{shown_name(column)} = {there}.{shown_name(key)}"
     condition = f"USING ({shown_name(column)})" if same else condition
-    joined = put([tokens[i]], f"{tokens[i].text} JOIN {there} {condition}")
+    joined = tokens[i].put(f"{tokens[i].text} JOIN {there} {condition}")
     return [_with_unit(_units(tokenize(joined)), ways[0].column)]
 
 

@@ -16,16 +16,7 @@ from typing import NamedTuple
 from dp_sql.errors import ParseError, guessed
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.restated import Narrowed, OtherQuestion, Restated
-from dp_sql.sql.tokens import (
-    Token,
-    folded,
-    matching,
-    queries_around,
-    split,
-    text_of,
-    token_at,
-    tokenize,
-)
+from dp_sql.sql.tokens import Token, Tokens, folded, tokenize
 
 
 class Kept(IntEnum):
@@ -155,14 +146,14 @@ def _words(text: str) -> _Words:
     named, calls = _in_arguments(tokens), _spans_of_calls(tokens)
     parts = [*_regions(tokens)]
     for i, region in enumerate(parts):
-        token, after, word = tokens[i], token_at(tokens, i + 1), _word(tokens[i])
+        token, after, word = tokens[i], tokens.at(i + 1), _word(tokens[i])
         if i in named or not word or _is_every_row(tokens, i):
             continue
         is_name = token.name is not None
         if _is_alias(tokens, i, region):
             aliases.add(word)
         elif is_name and after.is_symbol("(") and word in _ASKS:
-            is_distinct = token_at(tokens, i + 2).upper == "DISTINCT"
+            is_distinct = tokens.at(i + 2).upper == "DISTINCT"
             asked = "count" if _is_every_row(tokens, i + 2) else _ASKS[word]
             asks.add(asked + "_distinct" * (is_distinct and asked == "count"))
         elif is_name and after.is_symbol("(") and _is_last_call(tokens, i, region, calls):
@@ -178,31 +169,29 @@ def _words(text: str) -> _Words:
     return _Words(regions, asks, others, given, aliases, qualified, changes, same)
 
 
-def _is_every_row(tokens: Sequence[Token], i: int) -> bool:
+def _is_every_row(tokens: Tokens, i: int) -> bool:
     """Whether a token is the 1 of count(1) or sum(1), both of which ask for the number of rows."""
-    name, after = token_at(tokens, i - 2).upper.removeprefix("DP_"), token_at(tokens, i + 1)
-    is_one = token_at(tokens, i).text == "1" and after.is_symbol(")", ",")
+    name, after = tokens.at(i - 2).upper.removeprefix("DP_"), tokens.at(i + 1)
+    is_one = tokens.at(i).text == "1" and after.is_symbol(")", ",")
     return is_one and i > 1 and tokens[i - 1].is_symbol("(") and name in {"COUNT", "SUM"}
 
 
-def _is_last_call(
-    tokens: Sequence[Token], i: int, region: str, calls: Sequence[tuple[int, int]]
-) -> bool:
+def _is_last_call(tokens: Tokens, i: int, region: str, calls: Sequence[tuple[int, int]]) -> bool:
     """Whether a function of the list is computed over rows, and not over a DP call."""
-    inside = (i + 1 < start < stop <= matching(tokens, i + 1) for start, stop in calls)
+    inside = (i + 1 < start < stop <= tokens.matching(i + 1) for start, stop in calls)
     return region in {"list", "call"} and not any(inside)
 
 
-def _changes(tokens: Sequence[Token], parts: Sequence[str], named: set[int]) -> dict[str, int]:
+def _changes(tokens: Tokens, parts: Sequence[str], named: set[int]) -> dict[str, int]:
     """How often the keywords occur that change a question."""
     found: dict[str, int] = {}
     for i, region in enumerate(parts):
-        word, before = tokens[i].upper, token_at(tokens, i - 1)
+        word, before = tokens[i].upper, tokens.at(i - 1)
         if word not in _CHANGES or i in named or before.is_symbol("."):
             continue
         is_order = word == "ORDER" and (region == "call" or before.is_symbol("("))
         is_item = word == "DISTINCT" and region == "call"
-        is_comparison = word == "DISTINCT" and token_at(tokens, i + 1).upper == "FROM"
+        is_comparison = word == "DISTINCT" and tokens.at(i + 1).upper == "FROM"
         if not (is_order or is_item or is_comparison):
             found[word] = found.get(word, 0) + 1
     return found
@@ -217,12 +206,12 @@ def _word(token: Token) -> str:
     return "" if token.name is None or token.upper in _NO_NAMES else folded(token.name)
 
 
-def _regions(tokens: Sequence[Token]) -> Iterator[str]:
+def _regions(tokens: Tokens) -> Iterator[str]:
     """The part of the statement that each token is in."""
     around: list[str] = []
     region = "list"
     for i, token in enumerate(tokens):
-        before = token_at(tokens, i - 1)
+        before = tokens.at(i - 1)
         if token.is_symbol("("):
             yield region
             around.append(region)
@@ -241,28 +230,28 @@ def _regions(tokens: Sequence[Token]) -> Iterator[str]:
             and not (token.upper == "FROM" and before.upper == "DISTINCT")
             and not (token.upper in {"THEN", "ELSE"} and region == "call")
         ):
-            if token.upper == "USING" and token_at(tokens, i + 1).upper == "SAMPLE":
+            if token.upper == "USING" and tokens.at(i + 1).upper == "SAMPLE":
                 region = "order"
             else:
                 region = _REGIONS[token.upper]
         yield region
 
 
-def _is_alias(tokens: Sequence[Token], i: int, region: str) -> bool:
+def _is_alias(tokens: Tokens, i: int, region: str) -> bool:
     """Whether a word names an item or a relation of the statement: behind AS, or without."""
-    before = token_at(tokens, i - 1)
+    before = tokens.at(i - 1)
     if before.upper == "AS":
         return True
     is_behind = before.is_symbol(")") or (before.name is not None and before.upper not in _NO_NAMES)
     return region == "source" and tokens[i].name is not None and is_behind
 
 
-def _in_arguments(tokens: Sequence[Token]) -> set[int]:
+def _in_arguments(tokens: Tokens) -> set[int]:
     """The tokens of the named arguments of DP calls, however their names are written."""
     found: set[int] = set()
     for opening, closing in _spans_of_calls(tokens):
-        for n, (start, stop) in enumerate(split(tokens, opening + 1, closing)):
-            first, sign = token_at(tokens, start), token_at(tokens, start + 1)
+        for n, (start, stop) in enumerate(tokens.split(opening + 1, closing)):
+            first, sign = tokens.at(start), tokens.at(start + 1)
             name = first.folded
             is_named = sign.is_symbol(":=", "=>", ":") or (
                 n > 0 and (name in _NAMED or bool(guessed(name, _NAMED)))
@@ -272,13 +261,13 @@ def _in_arguments(tokens: Sequence[Token]) -> set[int]:
     return found
 
 
-def _spans_of_calls(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+def _spans_of_calls(tokens: Tokens) -> list[tuple[int, int]]:
     """The brackets of the calls whose names begin with dp_."""
     found = []
     for i, (name, bracket) in enumerate(pairwise(tokens)):
         if bracket.is_symbol("(") and name.folded.startswith("dp_"):
             try:
-                found.append((i + 1, matching(tokens, i + 1)))
+                found.append((i + 1, tokens.matching(i + 1)))
             except ParseError:
                 found.append((i + 1, len(tokens)))
     return found
@@ -288,8 +277,8 @@ def aggregates_answers(text: str) -> bool:
     """Whether DuckDB's own aggregates are computed over the answers of a subquery."""
     tokens = tokenize(text)
     names = [a.folded if b.is_symbol("(") else "" for a, b in pairwise(tokens)]
-    calls = [queries_around(tokens, i)[0] for i, name in enumerate(names) if name[:3] == "dp_"]
-    own = [queries_around(tokens, i)[0] for i, name in enumerate(names)
+    calls = [tokens.queries_around(i)[0] for i, name in enumerate(names) if name[:3] == "dp_"]
+    own = [tokens.queries_around(i)[0] for i, name in enumerate(names)
            if name in {*_ASKS, *_NEAR} and name[:3] != "dp_"]  # fmt: skip
     return any(a < start and stop <= b for a, b in own for start, stop in calls)
 
@@ -297,7 +286,7 @@ def aggregates_answers(text: str) -> bool:
 _SIGNS = ("=", "==", "<", ">", "<=", ">=", "<>", "!=")
 
 
-def _compares_nothing(tokens: Sequence[Token], i: int) -> bool:
+def _compares_nothing(tokens: Tokens, i: int) -> bool:
     """Whether a comparison has one column on both sides, or two constants."""
     if not tokens[i].is_symbol(*_SIGNS):
         return False
@@ -306,14 +295,14 @@ def _compares_nothing(tokens: Sequence[Token], i: int) -> bool:
     while start > 1 and tokens[start - 1].is_symbol("."):
         start -= 2
     stop = i + 2
-    while token_at(tokens, stop).is_symbol("."):
+    while tokens.at(stop).is_symbol("."):
         stop += 2
     if stop > i + 2:
-        right = token_at(tokens, stop - 1)
+        right = tokens.at(stop - 1)
     values = {"string", "number"}
     if left.kind in values and right.kind in values:
         return True
     if left.name is None or right.name is None or folded(left.name) != folded(right.name):
         return False
     both = start < i - 1 and stop > i + 2
-    return not both or text_of(tokens[start:i]) == text_of(tokens[i + 1 : stop])
+    return not both or tokens[start:i].text == tokens[i + 1 : stop].text
