@@ -250,9 +250,6 @@ def _item(call: DpCall) -> str | None:
 def _column(text: str) -> str | None:
     """The name of a column without its table's, which DuckDB may leave out when it prints it."""
     with suppress(QueryError):
-        tokens = tokenize(text)
-        if tokens and all(
-            t.name is not None if i % 2 == 0 else t.is_symbol(".") for i, t in enumerate(tokens)
-        ):
-            return tokens[-1].folded
+        if names := tokenize(text).names:
+            return folded(names[-1])
     return None

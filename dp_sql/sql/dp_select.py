@@ -175,11 +175,7 @@ def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
     """
     grouped: dict[int, tuple[SelectText, list[int], list[tuple[int, int]]]] = {}
     end = -1
-    places = [
-        i
-        for i, token in enumerate(tokens)
-        if (token.name or "").upper() in FUNCTIONS and tokens.at(i + 1).is_symbol("(")
-    ]
+    places = [i for i, token in tokens.calls() if (token.name or "").upper() in FUNCTIONS]
     for index in places:
         if index < end:
             message = "A DP call is not allowed inside the arguments of another DP call."

@@ -6,7 +6,6 @@ would not be found there, and an aggregate such as count(*) would silently count
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from itertools import pairwise
 from typing import Protocol, TypeVar
 
 from sqlglot import exp
@@ -191,8 +190,8 @@ def _computed(select: DpSelect, item: Span, functions: Functions) -> Iterator[tu
 def _without_windows(tokens: Tokens) -> Tokens:
     """These tokens without the names of window functions and OVER."""
     over = {i for i, token in enumerate(tokens) if token.upper == "OVER"}
-    for i, (token, after) in enumerate(pairwise(tokens)):
-        if token.name is not None and after.is_symbol("(") and tokens.matching(i + 1) + 1 in over:
+    for i, token in tokens.calls():
+        if token.name is not None and tokens.matching(i + 1) + 1 in over:
             over.add(i)
     return Tokens(token for i, token in enumerate(tokens) if i not in over)
 

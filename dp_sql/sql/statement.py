@@ -119,10 +119,8 @@ class Statement:
         tokens = self.tokens
         return tuple(
             _system_table(tokens, i)
-            for i, token in enumerate(tokens[:-2])
-            if (token.name or "").lower() in SYSTEM_TABLES
-            and tokens[i + 1].is_symbol("(")
-            and not tokens.at(i - 1).is_symbol(".")
+            for i, token in tokens[:-1].calls()
+            if (token.name or "").lower() in SYSTEM_TABLES and not tokens.at(i - 1).is_symbol(".")
         )
 
     @cached_property

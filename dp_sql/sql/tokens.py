@@ -159,6 +159,10 @@ class Tokens(tuple[Token, ...]):
         commas = [i for i in self.at_depth_zero(start, stop) if self[i].is_symbol(",")]
         return [(a + 1, b) for a, b in pairwise([start - 1, *commas, stop]) if start < stop]
 
+    def calls(self) -> Iterator[tuple[int, Token]]:
+        """What is before opening brackets, with its places: a name that is called, or a keyword."""
+        return ((i, a) for i, (a, b) in enumerate(pairwise(self)) if b.is_symbol("("))
+
     def called(self) -> dict[str, Token]:
         """Names written like a call, in lower case, with the first token of each.
 
@@ -166,8 +170,8 @@ class Tokens(tuple[Token, ...]):
         ['upper']
         """
         found: dict[str, Token] = {}
-        for token, after in pairwise(self):
-            if after.is_symbol("(") and token.name is not None and token.upper not in SYNTAX:
+        for _, token in self.calls():
+            if token.name is not None and token.upper not in SYNTAX:
                 found.setdefault(token.folded, token)
         return found
 

@@ -27,7 +27,7 @@ class FewRows(NamedTuple):
 
     sql: a SELECT of each row's person, its keys, and what the plans take of its items; where
         `are_counted`, of each item and how many people have it.
-    n_keys: how many keys there are. has_items: whether items are sent; else every row has one.
+    n_keys: how many keys there are.
     are_plain: whether Python has all values as they are sent; else arrow has them as numbers.
     lists: of each key of public groups all values, in order, if they are known; else it is empty.
     kinds: the types of the keys.
@@ -42,7 +42,6 @@ class FewRows(NamedTuple):
     sql: str
     are_counted: bool
     n_keys: int
-    has_items: bool
     are_plain: bool
     lists: Sequence[Sequence[Any]]
     kinds: Sequence[str]
@@ -101,7 +100,6 @@ def few_rows(
         sql=sql,
         are_counted=counted,
         n_keys=len(typed) - 1,
-        has_items=has_items,
         are_plain={*map(family, types)} <= _PLAIN,
         lists=lists,
         kinds=[key.type for key in keys.values()],

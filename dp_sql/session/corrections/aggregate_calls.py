@@ -31,17 +31,17 @@ OF_SPREADS = (
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One aggregate: tokens [start, stop), with FILTER and WITHIN GROUP; call: the DP call."""
+    """One aggregate: tokens [start, stop), with FILTER and WITHIN GROUP.
+
+    text: as it is compared with others. call: the DP call for it; None: there is none.
+    """
 
     start: int
     stop: int
+    text: str
     call: str | None
     in_window: bool
     clause: str
-
-    def text(self, tokens: Tokens) -> str:
-        """How it is written, to compare it with others."""
-        return " ".join(token.upper or token.text for token in tokens[self.start : self.stop])
 
 
 @dataclass
@@ -56,18 +56,17 @@ class Aggregated:
 def has_aggregates(tokens: Tokens, aggregates: Collection[str]) -> bool:
     """Whether a statement calls an aggregate."""
     known = {*_OURS, *ENDS}
-    calls = (a for a, b in pairwise(tokens) if b.is_symbol("("))
-    return any(a.upper in known or a.folded in aggregates for a in calls)
+    return any(t.upper in known or t.folded in aggregates for _, t in tokens.calls())
 
 
 def without_dp_function(tokens: Tokens, aggregates: Collection[str]) -> list[str]:
     """The aggregates of a statement that no DP function answers, in lower case."""
-    found = [
-        folded(a.text)
-        for a, b in pairwise(tokens)
-        if b.is_symbol("(") and (a.folded in aggregates or a.upper == "COLUMNS")
-    ]
-    return [name for name in dict.fromkeys(found) if name.upper() not in {*_OURS, *ENDS}]
+    found = dict.fromkeys(
+        folded(token.text)
+        for _, token in tokens.calls()
+        if token.folded in aggregates or token.upper == "COLUMNS"
+    )
+    return [name for name in found if name.upper() not in {*_OURS, *ENDS}]
 
 
 def queries_of(
@@ -78,10 +77,10 @@ def queries_of(
     windows = list(_windows(tokens))
     spans: list[tuple[int, int]] = []
     names = reading(tokens, private)
-    for i, (token, after) in enumerate(pairwise(tokens)):
+    for i, token in tokens.calls():
         name = token.folded
         known = name in aggregates or name.upper() in {*_OURS, *ENDS, "HISTOGRAM"}
-        if not (known and after.is_symbol("(")) or tokens.at(i - 1).is_symbol("."):
+        if not known or tokens.at(i - 1).is_symbol("."):
             continue
         select = enclosing_select(tokens, i)
         clause, source = select.clause_of(i), select.clause("FROM")
@@ -151,7 +150,8 @@ def _aggregate(
     parts = [tokens[a + (is_distinct and n == 0) : b].text for n, (a, b) in enumerate(inside)]
     call = _dp_call(tokens[i].upper, [p for p in parts if p], is_distinct, condition, order)
     in_window = any(a <= i < b for a, b in windows)
-    return Aggregate(i, stop, call, in_window, clause)
+    text = " ".join(token.upper or token.text for token in tokens[i:stop])
+    return Aggregate(i, stop, text, call, in_window, clause)
 
 
 def _dp_call(

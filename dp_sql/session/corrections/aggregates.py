@@ -83,27 +83,26 @@ def _put(tokens: Tokens, place: Aggregate | tuple[int, int], new: str) -> Edit:
 
 def _edits(tokens: Tokens, query: Aggregated, epsilon: str) -> list[Edit]:
     """How a SELECT asks with DP functions."""
-    calls = {one.text(tokens): str(one.call).replace("{}", epsilon) for one in query.aggregates}
+    calls = {one.text: str(one.call).replace("{}", epsilon) for one in query.aggregates}
     listed = [one for one in query.aggregates if one.clause == "SELECT"]
-    texts = [one.text(tokens) for one in listed]
+    texts = [one.text for one in listed]
     outside = [one for one in query.aggregates if one.clause != "SELECT"]
     items = _items(tokens, query.select)
-    whole = {one.text(tokens): item for one in listed if (item := _item(tokens, items, one))}
+    whole = {one.text: item for one in listed if (item := _item(tokens, items, one))}
     is_simple = (
         len(texts) == len({*texts})
         and not any(one.in_window for one in query.aggregates)
-        and all(one.text(tokens) in whole for one in outside)
+        and all(one.text in whole for one in outside)
     )
     if not is_simple:
         return _wrapped(tokens, query, calls)
-    used = {one.text(tokens) for one in outside}
-    names = _names(tokens, [one for one in listed if one.text(tokens) in used], items)
-    edits = [_put(tokens, one, names[one.text(tokens)]) for one in outside]
+    used = {one.text for one in outside}
+    names = _names(tokens, [one for one in listed if one.text in used], items)
+    edits = [_put(tokens, one, names[one.text]) for one in outside]
     for one in listed:
-        text = one.text(tokens)
-        call = calls[text]
-        if text in names and whole[text][1] == one.stop:  # Its item has no alias.
-            call += f" AS {names[text]}"
+        call = calls[one.text]
+        if one.text in names and whole[one.text][1] == one.stop:  # its item has no alias
+            call += f" AS {names[one.text]}"
         edits.append(_put(tokens, one, call))
     return edits
 
@@ -117,8 +116,8 @@ def _names(
     for one in some:
         item = _item(tokens, items, one)
         alias = tokens[item[1] - 1].name if item and item[1] > one.stop else None
-        if (text := one.text(tokens)) not in names:
-            names[text] = alias or next(free)
+        if one.text not in names:
+            names[one.text] = alias or next(free)
     return names
 
 
@@ -154,7 +153,7 @@ def _wrapped(tokens: Tokens, query: Aggregated, calls: dict[str, str]) -> list[E
     except QueryError:
         return []
     names = _names(tokens, query.aggregates, items)
-    outer = [_put(tokens, one, names[one.text(tokens)]) for one in query.aggregates]
+    outer = [_put(tokens, one, names[one.text]) for one in query.aggregates]
     inner_items = []
     for n, key in enumerate(keys):
         has_no_name = key.is_expression and key.parts[-1] == key.text

@@ -255,9 +255,7 @@ def _having(select: DpSelect) -> QueryError:
     start, stop = select.clauses["HAVING"]
     tokens = select.between((start, stop))
     asked = {call.display.removeprefix("dp_"): call for call in select.calls}
-    for i, token in enumerate(tokens[:-1]):
-        if not tokens[i + 1].is_symbol("("):
-            continue
+    for i, token in tokens.calls():
         close = tokens.matching(i + 1)
         written = f"{token.text.lower()}({tokens[i + 2 : close].text})"
         if (call := asked.get(written)) is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 from dp_sql.errors import ParseError, guessed
@@ -264,8 +263,8 @@ def _in_arguments(tokens: Tokens) -> set[int]:
 def _spans_of_calls(tokens: Tokens) -> list[tuple[int, int]]:
     """The brackets of the calls whose names begin with dp_."""
     found = []
-    for i, (name, bracket) in enumerate(pairwise(tokens)):
-        if bracket.is_symbol("(") and name.folded.startswith("dp_"):
+    for i, name in tokens.calls():
+        if name.folded.startswith("dp_"):
             try:
                 found.append((i + 1, tokens.matching(i + 1)))
             except ParseError:
@@ -276,10 +275,9 @@ def _spans_of_calls(tokens: Tokens) -> list[tuple[int, int]]:
 def aggregates_answers(text: str) -> bool:
     """Whether DuckDB's own aggregates are computed over the answers of a subquery."""
     tokens = tokenize(text)
-    names = [a.folded if b.is_symbol("(") else "" for a, b in pairwise(tokens)]
-    calls = [tokens.queries_around(i)[0] for i, name in enumerate(names) if name[:3] == "dp_"]
-    own = [tokens.queries_around(i)[0] for i, name in enumerate(names)
-           if name in {*_ASKS, *_NEAR} and name[:3] != "dp_"]  # fmt: skip
+    names = [(name.folded, tokens.queries_around(i)[0]) for i, name in tokens.calls()]
+    calls = [query for name, query in names if name[:3] == "dp_"]
+    own = [query for name, query in names if name in {*_ASKS, *_NEAR} and name[:3] != "dp_"]
     return any(a < start and stop <= b for a, b in own for start, stop in calls)
 
 
