@@ -208,10 +208,10 @@ class Session(Correcting):
         self._bind(statement, empty, params, engine)
         if plans and casts(statement):  # DuckDB looks at a cast only when it meets a value
             sample = outer([Released(f"(SELECT {samples(plan)})") for plan in plans])
-            self._try(sample, params, engine)
+            self._try_casts(sample, params, engine)
         return outer
 
-    def _try(self, sample: str, params: object, engine: Engine) -> None:
+    def _try_casts(self, sample: str, params: object, engine: Engine) -> None:
         """Raise what DuckDB says of a cast that no value of its type could survive."""
         try:
             engine.run(f"FROM ({sample}\n) LIMIT 1", params).fetchall()

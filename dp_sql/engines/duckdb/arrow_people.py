@@ -23,7 +23,12 @@ from dp_sql.udfs.contributions.summaries import Summary
 
 
 class ArrowPeople:
-    """Rows in memory. The keys of groups are added before them, in the order of their numbers."""
+    """People's rows in memory, from batches of arrow, and what is computed of them, as arrow.
+
+    First come the public groups and items, if there are any, and then all rows. Groups that are
+    not public are those in the rows: `pairs` shows who is in which, so that DuckDB can find some,
+    `groups` has the keys of these, and `number` puts them in order. Then `computed` and `lists`.
+    """
 
     def __init__(self, read: RowsRead) -> None:
         self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
@@ -36,12 +41,12 @@ class ArrowPeople:
         return self._rows.n_groups
 
     def add_groups(self, keys: Sequence[Any]) -> None:
-        """Add groups, from arrow arrays of their keys."""
+        """Add public groups, in order, from arrow arrays of their keys; before all rows."""
         self._keys.numbers(keys)
         self._rows.n_groups += len(keys[0])
 
     def add_items(self, items: Any) -> None:
-        """Add items, an arrow array, in the order of their codes, before rows that have them."""
+        """Add public items, an arrow array in the order of their codes; before all rows."""
         self._items.numbers(items)
 
     def add(self, piece: Any) -> None:

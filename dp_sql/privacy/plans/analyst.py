@@ -76,7 +76,7 @@ def analyst_plans(
         for table in policy.tables.values()
         for column in table.unique_per_person
     }
-    sets = _PublicSets(
+    sets = _PolicySets(
         source=source, schema=side, policy=policy,
         is_single=all(key.origin in single for key in source.values),
         accountant=None if policy.budget is None else policy.budget.accountant,
@@ -108,7 +108,7 @@ def _limited(call: DpCall, policy: Policy) -> DpCall:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PublicSets(PublicSets):
+class _PolicySets(PublicSets):
     """The public values of the columns of a source, as the statement or the policy says."""
 
     policy: Policy

@@ -23,28 +23,37 @@ _SENT = Callable[[str, str], str]
 
 
 class FewRows(NamedTuple):
-    """How few rows are read.
+    """How a source with few rows is read, and what is made of them.
 
-    sql: a SELECT of each row's person, its keys, and what the plans take of its items; where
-        `are_counted`, of each item and how many people have it.
-    n_keys: how many keys there are.
-    are_plain: whether Python has all values as they are sent; else arrow has them as numbers.
-    lists: of each key of public groups all values, in order, if they are known; else it is empty.
-    kinds: the types of the keys.
-    has_places: whether rows have the places of their keys in `lists`, from 1, or 0.
-    groups: a SELECT of the keys of the public groups, in order, as the rows have them and then as
-        they are shown; "" without groups, or if there are lists.
-    known: the public items, if they are known.
-    domain: a SELECT of the public items; "" if these are known, or the items in the rows.
-    kept: what is computed for the plans, unless `cap` is one plan's, whose lists are made of rows.
+    The rows:
+        sql: a SELECT of each row's person, keys and items, as far as the plans take these; where
+            `are_counted`, of each item and how many people have it.
+        n_keys, kinds: how many keys of groups a row has, and their types.
+        are_plain: whether Python has all values as DuckDB sends them; else they come as arrow,
+            where moments and decimals are numbers.
+
+    The public groups:
+        lists: all values of each key, in order, if the statement was planned with them, and each
+            combination is a group; else empty.
+        has_places: whether a row has, for each key, its place in that list: from 1; 0 for none.
+        groups: a SELECT of the keys of each group, in order: as rows have them, then as they are
+            shown. "" without groups, or with `lists`.
+
+    The items that are counted:
+        known: the public ones, if the statement was planned with them.
+        domain: a SELECT of the public ones; "" if they are known, or are those in the rows.
+
+    What is made of the rows:
+        kept: for each cap, what is computed for the plans that have it; empty if lists are made.
+        cap: in how many groups a person is kept, for the one plan whose lists are made.
     """
 
     sql: str
     are_counted: bool
     n_keys: int
+    kinds: Sequence[str]
     are_plain: bool
     lists: Sequence[Sequence[Any]]
-    kinds: Sequence[str]
     has_places: bool
     groups: str
     known: Sequence[Any] | None

@@ -138,9 +138,9 @@ class From:
     ) -> Relation:
         """The SELECT of some expressions from it."""
         if len(self.parts) == 1 and not (self.where or distinct or group):
-            only = self.parts[0].rows
-            if [value.sql for value in values] == [f"r0c{i}" for i in range(len(only.values))]:
-                return only.relation
+            rows = self.parts[0].rows
+            if [value.sql for value in values] == [f"r0c{i}" for i in range(len(rows.values))]:
+                return rows.relation
         relations = tuple(part.rows.relation for part in self.parts)
         sql, types = tuple(value.sql for value in values), tuple(value.type for value in values)
         joins = (tuple(self.equal), tuple(self.left_joins), tuple(self.where))

@@ -92,14 +92,14 @@ class FromWriter:
 
     def _counts_rows(self, number: int) -> bool:
         """Whether it matters how often a row of a relation occurs."""
-        return self.every_row and not self.select.is_match(number)
+        return self.every_row and not self.select.is_semi(number)
 
     def _with_fan(self, part: FromPartSql, before: Collection[int]) -> FromPartSql:
         """A relation to be joined, with how many of its rows one row before it matches."""
         select, every_row = self.select, self._counts_rows(part.number)
         keys = [own for _, own in select.equal_pairs(part.number, before)]
         is_keyed = not every_row and set(part.columns) <= set(keys)
-        is_keyed |= select.is_match(part.number) and not select.is_compared(part.number)
+        is_keyed |= select.is_semi(part.number) and not select.is_compared(part.number)
         if select.relations[part.number].is_private:
             return self._with_key(part, before, keys if is_keyed and before else None)
         if not before:

@@ -163,7 +163,7 @@ def joined_sql(select: Select, source: FromSql, part: FromPartSql, terms: Sequen
     elif select.relations[number].is_private:
         word, found = "LEFT JOIN", f"__dp_found_{number}"
         sql = f"SELECT *, 1 AS {found} FROM ({sql}) AS t"
-        source.conditions.append(is_found(found, f"r{select.owner}p"))
+        source.conditions.append(is_found(found, f"r{select.first_private}p"))
     source.sql += f" {word} ({sql}) AS r{number} ON {' AND '.join(terms) or 'TRUE'}"
     return source
 
@@ -191,7 +191,7 @@ def matched_sql(
     Where it only shows which rows have a match, it has a 1 beside these.
     """
     so_far, columns, word = _so_far(select, still, before), part.columns, ""
-    if select.is_match(part.number):
+    if select.is_semi(part.number):
         columns = tuple({*columns} & {f"r{part.number}c0"})  # none if no one reads it
         word = "DISTINCT "
     first = listed_sql([*so_far, "system.main.row_number() OVER () AS __dp_row"])
@@ -211,7 +211,7 @@ def matched_sql(
 
 def _so_far(select: Select, still: Collection[str], available: Collection[int]) -> list[str]:
     """The person of a row so far, and the columns that are needed from here on."""
-    person = [f"r{select.owner}p"] if select.is_private else []
+    person = [f"r{select.first_private}p"] if select.is_private else []
     return person + [f"r{n}c{i}" for n in sorted(available) for i in select.columns_of(n, still)]
 
 

@@ -37,6 +37,11 @@ from dp_sql.sql.types import UP_TO_64_BITS, as_key, has_fields
 Pair = tuple[Value, Value]
 ScopeOf = Callable[[From], Scope]
 
+SUBQUERY = (
+    "Compare the privacy units of both tables: WHERE user_id IN (SELECT user_id FROM other), or "
+    "WHERE EXISTS (SELECT 1 FROM other AS o WHERE o.user_id = r.user_id)."
+)
+
 
 def equal_pair(term: Node, source: From, number: int, scope_of: ScopeOf) -> Pair | None:
     """The two sides of `a = b`, of an earlier relation and of this one; None for other terms."""
@@ -181,10 +186,6 @@ def shared(node: Node, source: From, part: FromPart) -> Sequence[Node]:
     return found
 
 
-HINT = (
-    "Compare the privacy units of both tables: WHERE user_id IN (SELECT user_id FROM other), or "
-    "WHERE EXISTS (SELECT 1 FROM other AS o WHERE o.user_id = r.user_id)."
-)
 _ONE = Value("1", "INTEGER")
 
 
@@ -212,14 +213,14 @@ def has_match(node: Node, outer: From, inner: From, match: Match, tables: Tables
         why = "Rows of a private table would decide here which rows of a public table are kept"
         raise refuse(node, why, "Select from the private table, and join the public table to it.")
     if not equal and inner.person_type is not None:
-        raise refuse(node, "This subquery compares no column with the outer query", HINT)
+        raise refuse(node, "This subquery compares no column with the outer query", SUBQUERY)
     read = [_ONE, *(b for _, b in equal)]
     terms = _terms(match, number, inner, read)
     part = FromPart((), number, Rows(inner.select(read), (), (), inner.person_type))
-    check_keys(node, owner, part, equal, tables, HINT)
+    check_keys(node, owner, part, equal, tables, SUBQUERY)
     columns = [(a, b._replace(sql=f"r{number}c{i}")) for i, (a, b) in enumerate(equal, 1)]
     outer.parts.append(part)
-    outer.left_joins.append(LeftJoin(number, compared(columns), terms, is_match=True))
+    outer.left_joins.append(LeftJoin(number, compared(columns), terms, is_semi=True))
     one = f"r{number}c0"
     if owner is None or inner.person_type is None:
         return Value(f"(coalesce({one}, 0) = 1)", "BOOLEAN")
@@ -251,7 +252,7 @@ def among(node: Node, value: Value, rows: Rows, outer: From, scope: Scope, table
             match = Match([pair], (), scope, lambda _: False)
             return has_match(node, outer, inner, match, tables)
     why = "IN (SELECT …) must read public tables only, or compare privacy units"
-    raise refuse(node, why, HINT)
+    raise refuse(node, why, SUBQUERY)
 
 
 def correlated(
@@ -295,7 +296,7 @@ def correlated(
             continue
         a, b = key(sides[0], outer, scope_of), scope_of(inner).compiled(sides[1])
         if a is None:
-            raise refuse(term, "This side must be an expression of one table's columns", HINT)
+            raise refuse(term, "This side must be an expression of one table's columns", SUBQUERY)
         pairs.append(alike(a, b, outer))
     return Match(pairs, others, scope_of(outer), is_of_inner)
 

@@ -266,7 +266,7 @@ class Compiler:
     def _join(self, join: Node, source: From, where: Sequence[Node]) -> None:
         before = From(list(source.parts))
         try:
-            self._joined(join, source, where)
+            self._add_join(join, source, where)
         except Refused as refusal:
             if refusal.node is join and join.args.get("method") != "NATURAL":  # what it compares
                 with contextlib.suppress(QueryError):
@@ -275,7 +275,7 @@ class Compiler:
                     refusal.names = [shown_name(name) for name in names if name in known]
             raise
 
-    def _joined(self, join: Node, source: From, where: Sequence[Node]) -> None:
+    def _add_join(self, join: Node, source: From, where: Sequence[Node]) -> None:
         natural = join.args.get("method") == "NATURAL"
         only(join, {"this", "side", "kind", *(["method"] if natural else ["on", "using"])})
         if joins.join_list(join, source, self.scope):
@@ -355,7 +355,7 @@ class Compiler:
         if not isinstance(query, exp.Select) or not all(
             isinstance(node, listed) for node in query.expressions
         ):
-            raise refuse(query, "EXISTS takes SELECT 1 FROM … WHERE …", joins.HINT)
+            raise refuse(query, "EXISTS takes SELECT 1 FROM … WHERE …", joins.SUBQUERY)
         compiler = self._with(query)
         inner = compiler.from_clause(query)
         scopes = (compiler.scope, compiler._where_scope)

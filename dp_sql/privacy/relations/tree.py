@@ -160,14 +160,14 @@ class Windows(NamedTuple):
 class LeftJoin(NamedTuple):
     """What ON says of one relation of a LEFT JOIN: equal columns, and other conditions.
 
-    is_match: whether it is there to show which rows have a match; its first column is then 1, and
-    all others are compared. A row is joined with one match at most, so it multiplies none.
+    is_semi: a semi join, which only shows whether a row has a match. The first column of its
+    relation is 1, and all others are compared. A row has one match at most, so it multiplies none.
     """
 
     number: int
     equal: tuple[tuple[str, str], ...]
     terms: tuple[str, ...] = ()
-    is_match: bool = False
+    is_semi: bool = False
 
 
 class Group(NamedTuple):
@@ -205,14 +205,14 @@ class Select:
     looked_in: tuple[tuple[str, frozenset[Parts]], ...] = ()
 
     @cached_property
-    def owner(self) -> int | None:
+    def first_private(self) -> int | None:
         """The first private relation of FROM; None where all are public."""
         return next((n for n, one in enumerate(self.relations) if one.is_private), None)
 
     @property
     def is_private(self) -> bool:
         """Whether its rows belong to people."""
-        return self.owner is not None
+        return self.first_private is not None
 
     @property
     def is_bare(self) -> bool:
@@ -224,13 +224,13 @@ class Select:
         """The LEFT JOINs by the numbers of their relations."""
         return {join.number: join for join in self.left_joins}
 
-    def is_match(self, number: int) -> bool:
-        """Whether a relation only shows which rows have a match in it."""
-        return number in self.left and self.left[number].is_match
+    def is_semi(self, number: int) -> bool:
+        """Whether a relation is there for a semi join."""
+        return number in self.left and self.left[number].is_semi
 
     def is_compared(self, number: int) -> bool:
-        """Whether more than equal columns says which rows have a match in a relation."""
-        return self.is_match(number) and bool(self.on_beside(number))
+        """Whether a relation is there for a semi join on more than equal columns."""
+        return self.is_semi(number) and bool(self.on_beside(number))
 
     def type_of(self, column: str) -> str:
         """The type of a column such as r0c1."""
@@ -263,7 +263,7 @@ class Select:
         An inner join waits for one of its equal columns, a LEFT JOIN for everything that ON names.
         """
         waiting = list(range(len(self.relations)))
-        found = [self.owner or 0]
+        found = [self.first_private or 0]
         waiting.remove(found[0])
         while waiting:
             ready = next((n for n in waiting if self._is_ready(n, found)), None)

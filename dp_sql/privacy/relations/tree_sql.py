@@ -229,7 +229,7 @@ class Writer:
         counts_rows = every_row if group is None else group.counts_rows
         before = self.multiplied
         source = FromWriter(self, select, used, counts_rows).written()
-        person = [f"r{select.owner}p"] if select.is_private else []
+        person = [f"r{select.first_private}p"] if select.is_private else []
         most, tail = source.most, where_sql(source.conditions)
         if group is not None:
             tail += f" GROUP BY {', '.join([*person, *keys])}"
