@@ -44,7 +44,7 @@ def _guessed(
     found = [_with_unit(units, way.column) for _, way in ways if way.to is None]
     for table, way in ways:
         if way.to is not None and not found:
-            found += _joined(tokens, units, table, way.column, way.to, known)
+            found += _joined(tokens, table, way.column, way.to, known)
     leads = {folded(way.column) for _, way in ways if way.to is not None}
     if {unit.folded for unit in units} == {_EXAMPLE}:
         return found or [candidate]
@@ -70,7 +70,6 @@ def _with_unit(units: Sequence[Token], column: str) -> str:
 
 def _joined(
     tokens: Tokens,
-    units: Sequence[Token],
     table: Listed,
     column: str,
     to: tuple[Listed, str],
