@@ -4,6 +4,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import click
 
@@ -26,6 +27,7 @@ from dp_sql.policy.validation import (
     work_lines,
 )
 from dp_sql.privacy.refusals import Unbound
+from dp_sql.privacy.relations.base_tables import as_noted
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.sql.sqlglot_tree import Unreadable, tree_of
@@ -140,7 +142,8 @@ def _unusable(policy: Policy, database: str, listed: Sequence[Listed]) -> Iterat
         tables = PolicyTables(side, policy)
         for name in sorted(policy.views):
             try:
-                Compiler(tables.inside(name)).query(tree_of(tables.view(name) or ""))
+                inside, body = Compiler(tables.inside(name)), tree_of(tables.view(name) or "")
+                as_noted(partial(inside.query, body), inside.tables)
             except (NotPrivate, Unbound) as refusal:
                 found = _NO_TABLE.fullmatch(refusal.message)
                 parts = found and name_parts(found[1])

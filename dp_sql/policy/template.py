@@ -26,6 +26,7 @@ _PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", 
            "driver", "worker", "resident", "donor", "voter", "device")  # fmt: skip
 _IDENTIFYING = ("name", "mail", "phone", "address", "street", "handle", "login")
 _GUESSED = "check this: does it identify the person?"
+_NEW_WORD = re.compile("(?<=[a-z])(?=[A-Z])")
 _IDS = ("id", "key", "no", "nr", "number", "uuid", "guid")
 
 
@@ -55,7 +56,7 @@ def proposals(tables: Sequence[Listed]) -> dict[Listed, Proposal]:
     _follow_links(tables, found)
     asked = {}
     for table in (table for table in tables if table not in found):
-        ways = tuple(_same_ids(table, found))[:1] or tuple(_by_bare_name(table))
+        ways = tuple(_same_ids(table, found))[:1] or (*_by_role(table), *_by_bare_name(table))
         if ways or any(_word_rank(name) is not None for name, _ in table.columns):
             asked[table] = Proposal(ways, asks=True)
     return found | asked
@@ -160,6 +161,14 @@ def _by_name(table: Listed) -> tuple[Way, ...]:
     if _table_rank(table) is not None:
         ranked += [(len(_PEOPLE), name) for name, _ in exact if folded(name) == "id"]
     return tuple(Way(name, None, _GUESSED) for _, name in sorted(ranked, key=lambda pair: pair[0]))
+
+
+def _by_role(table: Listed) -> Iterator[Way]:
+    """Columns whose last words are a person's id, as of OwnerUserId and sold_to_customer_no."""
+    for name, kind in table.columns:
+        words = folded(_NEW_WORD.sub("_", name)).split("_")
+        if family(kind) in EXACT_TYPES and speaks_of_people("".join(words[-2:])):
+            yield Way(name, None, _GUESSED)
 
 
 def _by_bare_name(table: Listed) -> Iterator[Way]:

@@ -6,6 +6,7 @@ from dp_sql.errors import NotSupported, guess
 from dp_sql.policy.model import Policy
 from dp_sql.policy.parser import dotted
 from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.relations.base_tables import as_noted
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.sql.formatting import literal
@@ -39,7 +40,7 @@ def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
         if full and full == schema.table(scores.name):
             listed = [(folded(name), kind) for name, kind in tables.columns_of(full)]
             return values_sql(heads, [one for one in listed if one[0] in scores.columns])
-    view = Compiler(tables).listed_view(parts)
+    view = as_noted(lambda: Compiler(tables).listed_view(parts), tables)
     if view is None:
         name = ".".join(folded(part) for part in parts)
         near = guess(name, [dotted(one) for one in (*policy.tables, *policy.public, *policy.views)])

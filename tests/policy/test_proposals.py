@@ -147,6 +147,16 @@ def test_a_number_that_is_called_person_is_one_and_a_string_may_be() -> None:
     assert '# tables = ["books"]' in text
 
 
+@pytest.mark.parametrize("column", ["owner_user_id", "OwnerUserId", "sold_to_customer_no"])
+def test_a_person_in_a_role_is_for_the_owner_to_judge(column: str) -> None:
+    text = drafted(
+        f"CREATE TABLE posts (id BIGINT, {column} BIGINT, score INTEGER); CREATE TABLE tags (t TEXT)"
+    )
+    assert '[tables.posts]\nprivacy_unit = "?"' in text
+    assert f'\n# privacy_unit = "{column}"  # check this' in text
+    assert '# tables = ["tags"]' in text
+
+
 def test_riders_come_before_drivers_and_devices_may_be_people() -> None:
     text = drafted("CREATE TABLE rides (driver_id INTEGER, rider_id INTEGER);"
                    "CREATE TABLE events (device_id UUID); CREATE TABLE views (url TEXT, device TEXT)")  # fmt: skip

@@ -71,6 +71,7 @@ FORMS = [
     "{time} < date_trunc('hour', TIMESTAMP '2024-02-05 11:12:13')",
     "{time} AT TIME ZONE 'Europe/Berlin'", "timezone('America/New_York', {time})",
     "hour({time} AT TIME ZONE 'Asia/Kathmandu')", "date_trunc('day', {time} AT TIME ZONE 'Europe/Berlin')",
+    "{time} AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin' AT TIME ZONE 'Asia/Kathmandu'",
     "({time} AT TIME ZONE 'Pacific/Apia')::DATE", "({time} AT TIME ZONE 'UTC') AT TIME ZONE 'Europe/Berlin'",
     "{int} & 5", "{int} | {int}", "{number} ^ 2", "{number} ** {number}", "log({number})",
     "{text}[1:2]", "{text}[:3]", "{text}[2:]", "{text}[-3:-2]", "{text}[1]", "{text}[-1]", "{text}[0]",

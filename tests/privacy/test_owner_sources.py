@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -399,6 +400,21 @@ def test_what_is_not_provably_person_level_is_refused(
     with free(asked), pytest.raises(dp_sql.QueryError, match=why) as caught:
         asked.sql(f"SELECT {count('title', unit)} FROM {source}")
     assert caught.value.position is not None
+
+
+def test_a_file_without_people_is_not_said_to_be_missing(
+    asked: dp_sql.Session, tmp_path: Path
+) -> None:
+    file = tmp_path / "zones.parquet"
+    asked.execute(f"COPY books TO '{file}'")
+    asked.execute(f"CREATE OR REPLACE VIEW zones AS FROM read_parquet('{file}')")
+    for source in (f"'{file}'", "zones"):
+        with (
+            free(asked),
+            pytest.raises(dp_sql.QueryError, match="is no table of the database") as no,
+        ):
+            asked.sql(f"SELECT {count('title')} FROM ratings JOIN {source} AS b USING (title)")
+        assert str(file) in no.value.message
 
 
 def test_a_macro_or_a_relation_of_python_is_refused_with_what_to_write(

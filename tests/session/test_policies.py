@@ -189,3 +189,56 @@ def test_a_list_without_a_domain_under_a_policy(tmp_path: Path) -> None:
         assert (loss.epsilon, loss.delta, loss.rho) == (10, Fraction(1, 10**6), None)
         with pytest.raises(errors.ArgumentError, match=r"max_contributions is more than .* 200"):
             session.sql(f"SELECT {call.format(', max_contributions := 201')} FROM tags")
+
+
+SEVERAL_TYPES = """
+CREATE TABLE customers AS SELECT i AS id, i % 2 = 0 AS is_new FROM range(100) AS r(i);
+CREATE TABLE holders AS SELECT (i % 60)::INTEGER AS customer, i AS account FROM range(120) AS r(i);
+CREATE TABLE cards AS SELECT i AS account, i % 3 AS kind FROM range(120) AS r(i);
+CREATE TABLE visits AS SELECT i::UBIGINT AS visitor FROM range(50) AS r(i);
+CREATE TABLE letters AS SELECT i::VARCHAR AS reader FROM range(50) AS r(i);
+CREATE VIEW both_ AS SELECT * FROM customers JOIN holders ON id = customer;
+"""
+OF_SEVERAL_TYPES = """
+tables.customers = { privacy_unit = "id", unique_per_person = ["is_new"] }
+tables.holders.privacy_unit = "customer"
+tables.cards.privacy_unit = { link = "account", to = "holders.account" }
+tables.visits.privacy_unit = "visitor"
+tables.letters.privacy_unit = "reader"
+views.tables = ["both_"]
+limits.max_rows_per_person = 10
+"""
+OVER_SEVERAL_TYPES = {
+    "customers JOIN holders ON id = customer": 120,
+    "holders, customers WHERE id = customer AND is_new": 60,
+    "both_ WHERE is_new": 60,
+    "customers JOIN holders ON id = customer JOIN visits ON visitor = id": 100,
+    "customers LEFT JOIN holders ON id = customer": 160,
+    "cards JOIN holders USING (account) JOIN customers ON id = customer WHERE kind = 0": 40,
+    "customers WHERE id IN (SELECT customer FROM holders WHERE account >= 100)": 20,
+    "holders WHERE customer NOT IN (SELECT visitor FROM visits)": 20,
+    "holders AS h WHERE EXISTS (SELECT 1 FROM visits AS v WHERE v.visitor = h.customer)": 100,
+    "customers ANTI JOIN holders ON id = customer": 40,
+    "(SELECT id FROM customers UNION ALL SELECT customer FROM holders) AS u(x)": 220,
+    "(SELECT id, count(*) AS n FROM both_ GROUP BY id) WHERE n = 2": 60,
+}
+
+
+def test_people_may_be_integers_of_several_types(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database, policy = str(tmp_path / "bank.duckdb"), tmp_path / "policy.toml"
+    with duckdb.connect(database) as con:
+        con.execute(SEVERAL_TYPES)
+    policy.write_text(OF_SEVERAL_TYPES, "utf-8")
+    assert main(["policy", "check", str(policy), database]) == 0
+    assert "cannot use the view" not in capsys.readouterr().out
+    with dp_sql.connect(database, policy=policy) as session:
+        assert session.execute("DESCRIBE both_").fetchall()
+        for source, n in OVER_SEVERAL_TYPES.items():
+            call = f"DP_COUNT(*, {SURE}, contribution_bound := 3)"
+            assert session.sql(f"SELECT {call} FROM {source}").fetchall() == [(n,)], source
+        with pytest.raises(errors.NotPrivate, match="A join compares BIGINT with VARCHAR"):
+            session.sql(
+                "SELECT DP_COUNT(*, epsilon := 1) FROM customers JOIN letters ON id = reader"
+            )

@@ -44,6 +44,7 @@ PLAIN = """
 SELECT count(*) FROM orders
 SELECT count(note) AS n FROM orders WHERE total > 10
 SELECT count_if(status = 'paid') FROM orders
+SELECT count_if(total > 10) FROM orders
 SELECT count(*) FILTER (WHERE status = 'paid') FROM orders WHERE total > 3
 SELECT count(*) FILTER (status = 'paid') AS n FROM orders WHERE status <> ALL (['sent', 'back']) AND order_id != ALL([1])
 SELECT count(DISTINCT status) FROM orders

@@ -244,6 +244,9 @@ def bucketed(node: Node, scope: Scope) -> Value:
 
 def in_zone(node: Node, zone: Node, of: Node, scope: Scope) -> Value:
     """`x AT TIME ZONE 'Europe/Berlin'`: the local time there, or the moment at which it is."""
+    if isinstance(zone, exp.AtTimeZone):  # sqlglot 28 reads several zones from the right
+        first = exp.AtTimeZone(this=of.copy(), zone=zone.this.copy())
+        return in_zone(node, zone.args["zone"], first, scope)
     name = zone.this if isinstance(zone, exp.Literal) and zone.is_string else ""
     moment = "CAST('2000-01-01' AS TIMESTAMP WITH TIME ZONE)"
     known = _ZONE.fullmatch(name) and scope.schema.runs(

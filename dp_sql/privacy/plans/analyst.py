@@ -31,6 +31,7 @@ from dp_sql.privacy.plans.plan import Groups, Plan
 from dp_sql.privacy.plans.related_keys import Related, alike
 from dp_sql.privacy.plans.scores import policy_scores_plan
 from dp_sql.privacy.plans.sources import CallRows, compiled_source
+from dp_sql.privacy.relations.base_tables import as_noted
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Table
@@ -62,7 +63,7 @@ def analyst_plans(
             _limited(call, policy)
         return [policy_scores_plan(select, call, policy, side) for call in select.calls]
     compiler = Compiler(PolicyTables(side, policy, asked_at), policy.limits.work)
-    source = compiled_source(select, compiler)
+    source = as_noted(lambda: compiled_source(select, compiler), compiler.tables)
     if source.person_type is None:
         message = "This source is public: it contains no private rows."
         hint = "Ask it without DP functions, at no cost."

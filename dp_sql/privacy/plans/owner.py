@@ -26,6 +26,7 @@ from dp_sql.privacy.plans.plan import Groups, Plan
 from dp_sql.privacy.plans.scores import only_name, scores_plan
 from dp_sql.privacy.plans.sources import CallRows, Source, compiled_source, cte_bodies, value_of
 from dp_sql.privacy.relations.as_written import check_sql
+from dp_sql.privacy.relations.base_tables import as_noted
 from dp_sql.privacy.relations.declared_tables import (
     DeclaredTables,
     OwnersSchema,
@@ -98,18 +99,10 @@ def _plans(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> l
 def _source(select: DpSelect, call: DpCall, tables: DeclaredTables) -> Source:
     """The compiled source, whose person is the privacy unit of the call."""
     unit = call.privacy_unit
-    while True:
-        n_known = tables.n_noted()
-        try:
-            source = compiled_source(select, Compiler(tables))
-        except ArgumentError as error:  # the type of the privacy unit
-            raise error.at(select.text, unit.position) from None
-        except NotPrivate:
-            if tables.n_noted() == n_known:
-                raise
-        else:
-            if tables.n_noted() == n_known:  # what was read first has been read as all is known
-                break
+    try:
+        source = as_noted(lambda: compiled_source(select, Compiler(tables)), tables)
+    except ArgumentError as error:  # the type of the privacy unit
+        raise error.at(select.text, unit.position) from None
     try:
         value = value_of(select, unit, source.scope)
     except NotPrivate as refusal:

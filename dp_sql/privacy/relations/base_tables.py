@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
-from dp_sql.errors import guessed
+from dp_sql.errors import NotPrivate, guessed
 from dp_sql.privacy.catalog import Parts, Schema
 from dp_sql.privacy.expressions.collations import collations
 from dp_sql.privacy.expressions.value import Value
@@ -17,7 +17,9 @@ from dp_sql.privacy.relations.tree import Table
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded, name_parts
-from dp_sql.sql.types import as_key, family
+from dp_sql.sql.types import INTEGERS, as_key, family
+
+_T = TypeVar("_T")
 
 
 def no_table(node: Node, parts: Sequence[str], names: Collection[str] = ()) -> Exception:
@@ -74,9 +76,12 @@ class Tables:
     """What names mean, and whose rows tables hold: how far the person who asks is trusted.
 
     trusted: whether the owner asks, whose expressions of one row may be taken as written.
+    kinds: the types of integers that tables have the person in, if they differ: all are then read
+        as one type. Filled while compiling, and the source is then compiled again (`as_noted`).
     """
 
     schema: Schema
+    kinds: set[str] = field(default_factory=set, kw_only=True)
     trusted: ClassVar[bool] = False
 
     @property
@@ -124,10 +129,38 @@ class Tables:
 
     def note_union(self, left: Rows, right: Rows) -> None:
         """Take note of a UNION ALL whose sides have the person in two types, or only one has it."""
+        self.note_people(left.person_type, right.person_type)
 
     def note_people(self, left: str | None, right: str | None) -> None:
         """Take note of two types in which private tables that are read together have the person."""
+        if left and right and {left, right} <= INTEGERS - {"UHUGEINT"}:
+            self.kinds.update((left, right))
+
+    def n_noted(self) -> int:
+        """How much has been noted that tables which were read earlier did not know."""
+        return len(self.kinds)
+
+    def persons(self, rows: Rows, index: int) -> Rows:
+        """A table with the privacy unit in one of its columns, in the type that all have it in."""
+        if rows.values[index].type in self.kinds:
+            wide = "HUGEINT" if self.kinds & {"HUGEINT", "UBIGINT"} else "BIGINT"
+            rows = read_as(rows, index, wide)
+        return persons_rows(rows, index)
 
     def as_written(self, source: From, node: Node) -> Value:
         """An expression of one row, as the owner wrote it."""
         raise refuse(node, "Only an owner's expressions are taken as written")
+
+
+def as_noted(compiled: Callable[[], _T], tables: Tables) -> _T:
+    """What is compiled over tables, again if it noted what tables that were read first lacked."""
+    while True:
+        n_known = tables.n_noted()
+        try:
+            found = compiled()
+        except NotPrivate:
+            if tables.n_noted() == n_known:
+                raise
+        else:
+            if tables.n_noted() == n_known:
+                return found

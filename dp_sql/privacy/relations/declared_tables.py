@@ -28,13 +28,13 @@ from dp_sql.privacy.catalog import (
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Unbound, inexact, refuse
 from dp_sql.privacy.relations.as_written import STORE_IT, as_written, check_sql
-from dp_sql.privacy.relations.base_tables import Tables, persons_rows, public_rows, read_as
+from dp_sql.privacy.relations.base_tables import Tables, public_rows
 from dp_sql.privacy.relations.from_clause import From, Rows
 from dp_sql.privacy.relations.tree import Relation, Select, Table, relations_below
 from dp_sql.sql.formatting import full_name, literal
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
+from dp_sql.sql.types import EXACT_TYPES, family
 
 READERS = frozenset(
     {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json", "read_json_auto",
@@ -115,8 +115,7 @@ class DeclaredTables(Tables):
     origin: the column of a table that it is: other tables with such a column are private, too.
     views: names of the views with people's rows that were read; filled while compiling.
     also: tables whose person has another name, by their place in a UNION ALL: the column of each.
-    kinds: the types of integers that tables have the person in, if they differ: all are then read
-        as one type. Both are filled while compiling, and the source is then compiled again.
+        Filled while compiling, as `kinds` is, and the source is then compiled again.
     """
 
     schema: OwnersSchema
@@ -124,7 +123,6 @@ class DeclaredTables(Tables):
     origin: tuple[Parts, str] | None = None
     views: set[str] = field(default_factory=set)
     also: dict[Parts, str] = field(default_factory=dict)
-    kinds: set[str] = field(default_factory=set)
     trusted: ClassVar[bool] = True
 
     def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
@@ -157,7 +155,7 @@ class DeclaredTables(Tables):
             self.views.add(folded(parts[-1]))
 
     def note_union(self, left: Rows, right: Rows) -> None:
-        self.note_people(left.person_type, right.person_type)
+        super().note_union(left, right)
         (here, there) = (left, right) if left.private else (right, left)
         if here.private and not there.private:
             pairs = zip(here.values, there.values, strict=False)
@@ -165,13 +163,8 @@ class DeclaredTables(Tables):
             if origin is not None:
                 self.also[origin[0]] = origin[1]
 
-    def note_people(self, left: str | None, right: str | None) -> None:
-        if left and right and {left, right} <= INTEGERS - {"UHUGEINT"}:
-            self.kinds.update((left, right))
-
     def n_noted(self) -> int:
-        """How much has been noted that tables which were read earlier did not know."""
-        return len(self.also) + len(self.kinds)
+        return len(self.also) + super().n_noted()
 
     def as_written(self, source: From, node: Node) -> Value:
         return as_written(node, source, self.schema.engine)
@@ -200,12 +193,9 @@ class DeclaredTables(Tables):
             return rows
         index = rows.names.index(unit)
         kind = rows.values[index].type
-        if kind in self.kinds:
-            wide = "HUGEINT" if self.kinds & {"HUGEINT", "UBIGINT"} else "BIGINT"
-            rows = read_as(rows, index, wide)
         if family(kind) not in EXACT_TYPES:
             raise inexact("privacy unit", unit, kind)
-        return persons_rows(rows, index)
+        return self.persons(rows, index)
 
     def _reader(self, function: Node) -> str:
         """The SQL of a call of a table function that reads a file."""

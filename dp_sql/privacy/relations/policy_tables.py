@@ -8,7 +8,7 @@ from dp_sql.policy.model import Link, Policy, PrivateTable, ScoreTable
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
-from dp_sql.privacy.relations.base_tables import Tables, no_table, persons_rows, public_rows
+from dp_sql.privacy.relations.base_tables import Tables, no_table, public_rows
 from dp_sql.privacy.relations.from_clause import Rows
 from dp_sql.privacy.relations.tree import LinkedTable, Table
 from dp_sql.sql.formatting import full_name, shown_name
@@ -140,7 +140,7 @@ class PolicyTables(Tables):
         if not isinstance(unit, Link):
             if family(rows.values[index].type) not in EXACT_TYPES:
                 raise refuse(node, f"The privacy unit of {node.name} has no exact equality", "")
-            return persons_rows(rows, index)
+            return self.persons(rows, index)
         owner = self._people(self.policy.tables[unit.table], node)
         if unit.key not in owner.names:
             raise refuse(node, f"The policy's link of {node.name} is not a column", "")

@@ -149,7 +149,9 @@ class Writer:
         if table.person is None and not (table.is_stored or table.is_written):
             why = "Without the privacy unit as a column, a file or a dataframe cannot be read here."
             hint = "Make it a table (CREATE TABLE … AS …) and name that table."
-            raise NotSupported(f"There is no table {table.name[-1]}. {why}", hint=hint)
+            no_table, is_file = f"There is no table {table.name[-1]}.", bool(table.function)
+            what = f"{table.name[-1]} is no table of the database." if is_file else no_table
+            raise NotSupported(f"{what} {why}", hint=hint)
         self.read.append((table.source, frozenset(() if table.function else (table.name,))))
         sql = [in_type(*column) for column in zip(table.columns, table.types, strict=True)]
         listed = [f"{sql[i]} AS {names}c{i}" for i in sorted(need)]

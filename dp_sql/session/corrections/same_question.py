@@ -117,7 +117,8 @@ def kept(before: str, after: str) -> Kept:
         unlike = any(not guessed(w, [*inside], _ALIKE) for w in words - inside)
         found = min(found, Kept.OTHER if unlike else Kept.SAME)
     for region in ("condition", "group"):
-        known = (old.given if region == "group" else old.of(region)) | old.of("call", "using")
+        moved = region == "group" or old.given & {"count_if", "countif"}  # with their numbers
+        known = (old.given if moved else old.of(region)) | old.of("call", "using")
         added = new.of(region) - known - new.aliases
         added = {w for w in added if not guessed(w, [*old.given - new.given])}
         found = min(found, Kept.OTHER if added else Kept.SAME)
