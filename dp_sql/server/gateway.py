@@ -32,6 +32,7 @@ TABLES = (
     "UNION ALL SELECT schema_name, view_name, 'view' FROM duckdb_views()"
 )
 _MAX_ANSWERS = 16  # of one analyst, to be read again
+_MAX_HELD = 512 * 10**6  # bytes of one analyst's answers: the server's memory is for all
 _WAITING_PER_ANALYST = 4  # each holds a thread of the server
 _ASKED_AT_ONCE = 96  # by all analysts; Quack has some 130 threads, and needs some for new clients
 _WAITING_AT_ONCE = 72  # beyond this an analyst may ask only one at a time
@@ -45,7 +46,8 @@ class _Analyst:
     """One analyst's session, who may use it now, and how many questions run or wait.
 
     The answers that have cost something can be read again: of each the held table (None for a
-    failure) and its SQL are known by the text, the one that was read last at the end.
+    failure) and its SQL are known by the text, the one that was read last at the end. Of all held
+    tables the bytes are known, the newest at the end.
     """
 
     name: str
@@ -53,6 +55,20 @@ class _Analyst:
     asking: int = 0
     session: Session | None = None
     answers: OrderedDict[str, tuple[str | None, str]] = field(default_factory=OrderedDict)
+    held: dict[str, int] = field(default_factory=dict)
+
+    def crowded_out(self) -> list[str]:
+        """The held tables that are too much beside the newest; those that cost nothing first."""
+        paid = {table: text for text, (table, _) in self.answers.items() if table is not None}
+        dropped, total = list[str](), sum(self.held.values())
+        for table in sorted([*self.held][:-1], key=paid.__contains__):
+            if total <= _MAX_HELD:
+                break
+            dropped.append(table)
+            total -= self.held[table]
+            if table in paid:
+                del self.answers[paid[table]]
+        return dropped
 
 
 @dataclass
@@ -210,7 +226,7 @@ class Gateway:
             with _report_to_owner():
                 catalog = _catalog(session, text)
                 relation = session.sql(text) if catalog is None else catalog
-                table, sql = self._server.hold(fetched(relation))
+                table, sql = self._server.hold(result := fetched(relation))
         except Exception as error:
             # All errors that cannot come from a release have a class of their own.
             is_free = isinstance(error, (DpSqlError, EngineError)) and type(error) is not QueryError
@@ -218,8 +234,9 @@ class Gateway:
                 raise
             self._hold(client, analyst, text, None, sql := refusal(error))
             return sql
-        spent = session.n_receipts > n_before
-        self._hold(client, analyst if spent else None, text, table, sql)
+        with self._lock:
+            analyst.held[table] = result.table.nbytes
+        self._hold(client, analyst, text, table, sql, is_paid=session.n_receipts > n_before)
         return sql
 
     def _held(self, analyst: _Analyst, text: str) -> str | None:
@@ -231,16 +248,21 @@ class Gateway:
             return analyst.answers[text][1]
 
     def _hold(
-        self, client: _Client, payer: _Analyst | None, text: str, table: str | None, sql: str
-    ) -> None:
-        """Hold an answer, for its payer or for its connection, and drop what it replaces."""
+        self, client: _Client, analyst: _Analyst, text: str, table: str | None, sql: str,
+        *, is_paid: bool = True,
+    ) -> None:  # fmt: skip
+        """Hold an answer, for its analyst or for its connection, and drop what it replaces."""
         with self._lock:
-            replaced, client.last_free = [client.last_free], None if payer else table
-            if payer is not None:
-                payer.answers[text] = table, sql
-                if len(payer.answers) > _MAX_ANSWERS:
-                    replaced.append(payer.answers.popitem(last=False)[1][0])
-        self._drop(replaced)
+            replaced, client.last_free = [client.last_free], None if is_paid else table
+            if is_paid:
+                analyst.answers[text] = table, sql
+                if len(analyst.answers) > _MAX_ANSWERS:
+                    replaced.append(analyst.answers.popitem(last=False)[1][0])
+            for one in replaced:
+                analyst.held.pop(one or "", None)
+            for one in (crowded := analyst.crowded_out()):
+                del analyst.held[one]
+        self._drop([*replaced, *crowded])
 
     def _drop(self, tables: Iterable[str | None]) -> None:
         for table in filter(None, tables):
@@ -274,6 +296,9 @@ class Gateway:
         live = self._server.connections()
         with self._lock:
             gone = [self._clients.pop(c, None) for c in known if c not in live]
+            for table in (one.last_free for one in gone if one and one.last_free):
+                for analyst in self._analysts.values():
+                    analyst.held.pop(table, None)
         self._drop(client.last_free for client in gone if client is not None)
 
 

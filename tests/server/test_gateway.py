@@ -115,6 +115,29 @@ def test_the_answers_read_least_recently_go_first(
     assert served.spent("reporting") == 40_000
 
 
+@pytest.mark.parametrize("costs", ["", f", (SELECT {COUNT.removeprefix('SELECT ')})"])
+def test_an_analyst_with_large_answers_leaves_room_for_those_of_others(
+    costs: str, gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    monkeypatch.setattr(duckdb_quack, "load_quack", lambda _: None)
+    monkeypatch.setattr(dp_sql.server.gateway, "_MAX_HELD", 25 * 10**6)
+    shelf = QuackServer()
+    shelf._run("SET memory_limit = '100MB'")
+    monkeypatch.setattr(it, "_server", shelf)
+    monkeypatch.setattr(shelf, "connections", lambda: frozenset[str]())
+    for n in range(12):
+        assert it.admit(f"{n}", served.token("reporting"))
+        sql = it.answer(f"{n}", f"SELECT repeat('{n:02}', 5000000) AS x{costs}")
+        assert len(shelf._run(sql)[0][0]) == 10**7
+    held = it._analyst("reporting").held
+    assert {name for (name,) in shelf._run("SELECT table_name FROM duckdb_tables()")} == {*held}
+    other = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings"
+    assert it.admit("other", served.token("poor"))
+    assert len(shelf._run(it.answer("other", other))) == 1
+    shelf.close()
+
+
 def test_a_statement_sent_twice_at_once_on_one_connection_is_spent_once(
     gateway: tuple[Gateway, Served],
 ) -> None:
