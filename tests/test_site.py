@@ -67,6 +67,7 @@ def test_the_reference_has_every_function_key_and_command() -> None:
         assert all(f"`{word}`" in part for word in (*function.named, *function.mechanisms))
     assert all(f"| `{key}` |" in keys for key in keys_of("budget.") + keys_of("limits."))
     assert commands.count("-h, --help") == commands.count("\n## ")
+    assert "`dp-sql ledger witness`" not in commands  # an older name, which --help does not list
     for one, inner in COMMANDS.items():
         for path in (one, *(f"{one} {more}" for more in inner)):
             assert f"\n## `dp-sql {path}`\n" in commands
@@ -91,6 +92,8 @@ def test_messages_wrap_and_tables_do_not(tmp_path: Path) -> None:
     owner = (tmp_path / "pages" / "docs" / "tutorials" / "owner.md").read_text("utf-8")
     assert "```{ .text .wrap }\nLedgerError: The ledger" in owner
     assert "```text\n┌" in owner and "```text\nnumber  time" in owner
+    readme = (tmp_path / "pages" / "README.md").read_text("utf-8")
+    assert "┘\n```\n\n```{ .text .wrap }\ndp_topk(title, 2) FROM ratings\n" in readme
     assert owner.count("\n```") == (ROOT / "docs/tutorials/owner.md").read_text().count("\n```")
 
 

@@ -93,8 +93,8 @@ def helps(one: click.Command, parent: click.Context | None, name: str) -> Iterat
     if isinstance(one, click.Group):
         for inner in one.list_commands(context):
             found = one.get_command(context, inner)
-            assert found is not None
-            yield from helps(found, context, inner)
+            if found is not None and not found.hidden:
+                yield from helps(found, context, inner)
 
 
 def python_page() -> Iterator[str]:
