@@ -15,9 +15,9 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
+from benchmarks import means
 from benchmarks.bounds import EPSILONS, MEASURES, OTHER_FUNCTIONS, Errors, of_draws, of_mixture
 from benchmarks.measure import file_of, present
-from dp_sql.udfs.contributions import bound
 from dp_sql.udfs.count_distinct import difference
 from dp_sql.udfs.exact_sampling import Odds
 
@@ -116,16 +116,12 @@ def _errors(of: Contributions, bounds: np.ndarray, odds: Odds, epsilon: Fraction
     return of_mixture(of.under(bounds) - of.total, scales, weights / weights.sum())
 
 
-def odds_of_bounds(above: list[int], epsilon: Fraction) -> Odds:
-    """The shipped choice of a bound."""
-    shortfalls = bound.shortfalls_of_bounds(np.array([above]), bound.support_of(epsilon))
-    return Odds([((1, s),) for s in shortfalls[0].tolist()], epsilon / 2)
-
-
 def people_above(of: Contributions, epsilon: Fraction) -> Errors:
     """The shipped choice, among 1, 2, 4, ..., 2^59."""
     bounds = 2.0 ** np.arange(PLACES)
-    return _errors(of, bounds, odds_of_bounds(of.above(bounds).tolist(), epsilon / 2), epsilon)
+    return _errors(
+        of, bounds, means.odds_of_bounds(of.above(bounds).tolist(), epsilon / 2), epsilon
+    )
 
 
 def by_difference(of: Contributions, epsilon: Fraction) -> Errors:
@@ -238,8 +234,6 @@ which is not known in advance, with all of ε spent on its noise. Bounds chosen 
 
 
 def main() -> None:
-    from benchmarks import means
-
     page = Path("docs/contribution_bounds.md")
     before = page.read_text("utf-8").partition(OTHER_FUNCTIONS)[0]
     page.write_text("\n".join([before, *section(), *means.section()]), "utf-8")

@@ -13,9 +13,9 @@ import duckdb
 import numpy as np
 
 from benchmarks.bounds import EPSILONS, MEASURES
-from benchmarks.contributions import odds_of_bounds
 from benchmarks.measure import file_of, present
-from dp_sql.udfs.contributions import bounded_mean
+from dp_sql.udfs.contributions import bound, bounded_mean
+from dp_sql.udfs.exact_sampling import Odds
 
 N_DRAWS = 3_000
 PEOPLE = (24, 49, 100, 1_000, 100_000)
@@ -107,6 +107,12 @@ def in_range(factor: float) -> Callable[[Values, Fraction], Errors]:
         return of.errors(clipped * count, count)
 
     return errors
+
+
+def odds_of_bounds(above: list[int], epsilon: Fraction) -> Odds:
+    """The shipped choice of a bound."""
+    shortfalls = bound.shortfalls_of_bounds(np.array([above]), bound.support_of(epsilon))
+    return Odds([((1, s),) for s in shortfalls[0].tolist()], epsilon / 2)
 
 
 def _pick(sizes: np.ndarray, n: int, share: Fraction, draws: np.random.Generator) -> np.ndarray:
