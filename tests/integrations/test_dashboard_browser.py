@@ -51,8 +51,9 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "example"
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A copy of the example: a folder that is named has to hold its data and its policy."""
+    return Path(shutil.copytree(made, tmp_path / "example"))
 
 
 @pytest.fixture
