@@ -48,6 +48,7 @@ tables.reviews.privacy_unit = "user_id"
 public.tables = ["calendar", "catalog", "regions"]
 domains."ratings.title" = "catalog.title"
 domains."ratings.day" = "calendar.day"
+domains."ratings.region" = "regions.name"
 budget = { dataset = "shop", epsilon = 100 }
 """
 
