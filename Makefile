@@ -35,7 +35,7 @@ $(CHECK): $(TEST)
 	@$(BIN)/python $(PIP) --editable ".[test-all,check]"
 	@touch $@
 
-demo: $(RUNTIME)  ## an owner's policy; an analyst's price, answer, refusal and budget
+demo: $(RUNTIME)  ## an owner's policy; an analyst's cost, answer, refusal and budget
 	@$(BIN)/dp-sql demo
 
 dashboard: $(RUNTIME)  ## a page with a budget, at http://localhost:8501

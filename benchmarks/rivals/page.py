@@ -77,6 +77,13 @@ def _ties(one: float, other: float) -> bool:
     return abs(one - other) <= max(0.05 * max(one, other), 0.0001)
 
 
+def _apart(one: float, other: float) -> tuple[str, str]:
+    """Two errors that differ, with a third digit if two do not show it."""
+    if percent(one) != percent(other):
+        return percent(one), percent(other)
+    return f"{100 * one:.3g} %", f"{100 * other:.3g} %"
+
+
 def compared(results: Results) -> list[str]:
     """Where the others are better and where dp_sql is, computed so that it stays true."""
     worse: list[str] = []
@@ -95,10 +102,8 @@ def compared(results: Results) -> list[str]:
             equal += 1
         elif ours["error"] > error:
             times = f"{ours['error'] / error:.1f} ×" if error else "exact"
-            worse.append(
-                f"- {title}: {NAMES[best]} has {percent(error)} where dp_sql has "
-                f"{percent(ours['error'])} ({times})."
-            )
+            theirs, our = _apart(error, ours["error"])
+            worse.append(f"- {title}: {NAMES[best]} has {theirs} where dp_sql has {our} ({times}).")
         else:
             better += 1
     lines = [

@@ -1,4 +1,4 @@
-"""`dp-sql demo`: an owner's policy; an analyst's question, price, answer, refusal and budget."""
+"""`dp-sql demo`: an owner's policy; an analyst's question, cost, answer, refusal and budget."""
 
 import tempfile
 from pathlib import Path
@@ -8,7 +8,7 @@ import click
 import dp_sql
 
 _HELP = """\
-Show an owner's policy, and an analyst's question: its price, its answer, a refusal, the budget.
+Show an owner's policy, and an analyst's question: its cost, its answer, a refusal, the budget.
 
 DuckDB makes up the data: people who read much or little, books with many or few readers, four
 regions. It is written to a temporary folder and removed; nothing is downloaded.
@@ -75,9 +75,9 @@ def as_owner(database: str) -> None:
 
 
 def as_analyst(database: str, policy: Path) -> None:
-    """What an analyst sees: a price, an answer, a refusal and the budget."""
+    """What an analyst sees: a cost, an answer, a refusal and the budget."""
     with dp_sql.connect(database, policy=policy, analyst="ann") as analyst:
-        step("The price of an analyst's question; asking for it costs nothing")
+        step("What an analyst's question would cost; EXPLAIN itself costs nothing")
         print(f"EXPLAIN {QUESTION}")
         analyst.sql(f"EXPLAIN {QUESTION}").show(max_width=80)
         step("Its answer")
@@ -87,6 +87,7 @@ def as_analyst(database: str, policy: Path) -> None:
             analyst.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 0.6) AS titles FROM ratings")
         except dp_sql.QueryError as refusal:
             print(refusal)
+            step("The answer to the statement that the error proposes")
             analyst.sql(refusal.suggestion).show()
         step("The budget: FROM dp_budget()")
         analyst.sql("FROM dp_budget()").show(max_width=80)

@@ -55,7 +55,7 @@ class BudgetKeys:
     epsilon: Fraction = key(
         _EPSILON, "the most that all analysts together may spend", "1", required=True)
     delta: Fraction = key(
-        _DELTA, 'the probability that the guarantee fails; for "zcdp" and "pld"', "0",
+        _DELTA, 'the probability that the guarantee fails; "zcdp" and "pld" need one', "0",
         default=_ZERO)
     accountant: AccountantName = key(
         _ACCOUNTANT, 'how losses add up: "basic", "zcdp" or "pld"', '"basic"', default="basic")
@@ -64,7 +64,7 @@ class BudgetKeys:
     ledger: str | None = key(_FILE, "the record of what was spent", '"shop.ledger.sqlite"')
     checkpoint: str | None = key(_FILE, "shows a lost or outdated ledger",
                                  '"/mnt/other-disk/shop.checkpoint"', formerly="witness")
-    refresh: str | None = key(choice("monthly"), "a new budget each month: 12 epsilons a year",
+    refresh: str | None = key(choice("monthly"), "a new budget each month: 12 times epsilon a year",
                               '"monthly"', draft="# # ")
     release_epsilon: Fraction | None = key(
         _EPSILON, 'what "pld" charges for every release', "0.1", draft="# # ")

@@ -54,9 +54,9 @@ class Limits:
         _DELTA, "the probability that the guarantee fails", "1e-9")
     max_k: int | None = key(_K, "the length of a list", "1000")
     max_contributions: int | None = key(
-        _CONTRIBUTIONS, "the contribution bound of a distinct count", "1000")
+        _CONTRIBUTIONS, "the contribution bound of counts and means", "1000")
     deadline_seconds: Fraction | None = key(
-        _SECONDS, "answers wait for this time, so that timing shows nothing", "5")
+        _SECONDS, "answers come after this time or a multiple of it", "5")
     max_rows_per_person: int = key(
         _ROWS, "rows of one person in a join that multiplies rows", "1000", default=1000)
     max_joined_rows_per_person: int = key(

@@ -21,30 +21,30 @@ if TYPE_CHECKING:  # imported where they are needed: an owner's first answer wai
     from dp_sql.session.base import Session
     from dp_sql.session.spark_owner import SparkOwnerSession
 
-_Path = str | PathLike[str]
+StrPath = str | PathLike[str]
 
 
 @overload
 def connect(
-    database: str = ..., *, read_only: bool = ..., policy: None = ..., ledger: _Path | None = ...
+    database: str = ..., *, read_only: bool = ..., policy: None = ..., ledger: StrPath | None = ...
 ) -> OwnerSession: ...
 @overload
 def connect(
-    database: str = ..., *, read_only: bool = ..., policy: _Path, analyst: str | None = ...
+    database: str = ..., *, read_only: bool = ..., policy: StrPath, analyst: str | None = ...
 ) -> AnalystSession: ...
 @overload
 def connect(
-    database: Spark, *, policy: None = ..., ledger: _Path | None = ...
+    database: Spark, *, policy: None = ..., ledger: StrPath | None = ...
 ) -> SparkOwnerSession: ...
 @overload
-def connect(database: Spark, *, policy: _Path, analyst: str | None = ...) -> AnalystSession: ...
+def connect(database: Spark, *, policy: StrPath, analyst: str | None = ...) -> AnalystSession: ...
 def connect(
     database: str | Spark = ":memory:",
     *,
     read_only: bool = False,
-    policy: _Path | None = None,
+    policy: StrPath | None = None,
     analyst: str | None = None,
-    ledger: _Path | None = None,
+    ledger: StrPath | None = None,
 ) -> Session:
     """Open a database, as its owner or, with a policy, as an analyst.
 

@@ -124,9 +124,10 @@ def may_be_relations(tokens: Tokens) -> Iterator[tuple[str, Token]]:
 
 
 def _unless_hidden(tokens: Tokens) -> str:
-    """statement.EXECUTION, or an error where a temporary relation has a name of the statement.
+    """statement.EXECUTION, or an error if a name of the statement is that of a temporary relation.
 
-    The cursor that planned does not see such relations, and read others.
+    The statement was planned on another cursor, which does not see temporary relations: it has
+    read another relation of that name.
     """
     names = sorted({name for name, _ in may_be_relations(tokens)})
     hidden = (

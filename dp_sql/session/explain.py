@@ -38,7 +38,7 @@ class Explanation:
     work: str  # how many rows of one person are read and made, at most
     sql: str  # what DuckDB would run over private rows
     is_vector: bool  # whether one run answers for all groups
-    # How far all its numbers are from the true ones, with a cap each; None: see a report.
+    # How far all its numbers may be from those without noise; None: only a report says.
     all_within: int | None = None
 
 

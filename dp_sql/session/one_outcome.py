@@ -43,7 +43,7 @@ class OneOutcome:
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Say one sentence for whatever an interrupt breaks before or after the work itself."""
+        """Raise one constant error for whatever an interrupt breaks, before and after the work."""
         try:
             yield
         except Exception as error:

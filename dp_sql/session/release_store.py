@@ -65,7 +65,7 @@ class ReleaseStore:
         self._closing()
 
     def check_writable(self) -> None:
-        """Raise LedgerError where no release could be stored now: before anything is spent."""
+        """Raise LedgerError if no release can be stored now; asked before anything is spent."""
         with self._access():
             self._file.execute("DELETE FROM releases WHERE false")  # it needs the right to write
 

@@ -312,7 +312,8 @@ def listed() -> str:
     """The table as docs/sql.md prints it."""
     rows = ["| function | result | it never fails, because |", "|---|---|---|"]
     for name, function in FUNCTIONS.items():
-        takes = ", ".join(function.takes) + (", …" if function.many else "")
+        takes = ", ".join(function.takes).replace("same", "date")
+        takes += ", …" if function.many else ""
         also = [alias for alias, of in FUNCTION_ALIASES.items() if of == name]
         call = f"{name}({takes})" if name.isidentifier() else f" {name} ".join(function.takes)
         call = "element = ANY (list)" if name == "= ANY" else call

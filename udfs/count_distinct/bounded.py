@@ -76,14 +76,14 @@ def release(
 
 
 def utilities_of_bounds(cover: Sequence[int], epsilon: Fraction, beta: Fraction) -> list[Fraction]:
-    """Score each bound, not privately: its count less its noise's cost, ln(1/2 beta) scales."""
+    """Score each bound, not privately: its count less ln(1/(2 beta)) scales of its noise."""
     share = noise_share(epsilon, "gem")
     cost = round_up(_log(beta) * Fraction(1, share), grid_of(epsilon))
     return [n - at * cost for at, n in enumerate(cover, start=1)]
 
 
 def _log(beta: Fraction) -> Fraction:
-    """Return ln(1/2 beta), rounded up: so many scales of noise are exceeded so rarely."""
+    """Return ln(1/(2 beta)), rounded up: noise exceeds so many scales with probability beta."""
     return ln_enclosure(Fraction(1, 2 * beta), 64)[1]
 
 

@@ -16,7 +16,7 @@ from dp_sql.udfs.randomness import fair_bits
 
 _FIRST = 1 << 10
 _LEAST, _MOST = 1 << 21, 1 << 24  # places of a table that is not hashed
-_SLICE = 1 << 16  # so many strings are numbered at a time
+_SLICE = 1 << 16  # strings that are numbered at a time
 
 
 class Numbers:
@@ -165,7 +165,7 @@ class Strings:
         return [data[start[n] : start[n + 1]].tobytes() for n in numbers]
 
     def _make_room(self, n_bytes: int) -> None:
-        """For one slice of new strings."""
+        """Make room for one slice of new strings."""
         needed = self.size + _SLICE
         if needed > LIMIT:
             raise ValueError("there must be fewer than 2^31 - 1 strings")

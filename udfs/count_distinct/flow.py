@@ -20,8 +20,8 @@ _FROM_ITEMS = (
     "order", "asked", "full", "slot_item", "next_slot", "first_slot", "mark", "log",
     "path_item", "path_slot", "path_edge",
 )  # fmt: skip
-_GOING_ON = 2  # so often a search that goes on from a cover may read the graph
-_FORESTS = 16  # at most so many phases of a bound are forests
+_GOING_ON = 2  # how often a search that goes on from a cover may read the graph
+_FORESTS = 16  # how many phases of a bound are forests, at most
 
 
 def max_cover_counts(graph: Graph, bounds: Sequence[int]) -> Int64s:
@@ -82,14 +82,14 @@ def _covers(
 
 
 def _flow_from(graph: Graph, bound: int, cover: Int32s) -> Flow:
-    """Begin with this cover made a largest one by the search from items.
+    """Begin with this cover, enlarged by the search from items until it is a largest one.
 
     If that would read the graph more than a few times, begin with the empty flow.
     """
     flow = _empty_flow(graph)
     flow.bound = bound
     _begin_from_items(graph, flow, cover)
-    flow.n_alive = bound * graph.n_people - flow.n_covered  # so many can still be covered at most
+    flow.n_alive = bound * graph.n_people - flow.n_covered  # the most that can still be covered
     budget = _GOING_ON * (graph.people.size + graph.n_items + graph.n_people)
     if not library().raise_from_items(byref(flow), 1, budget, budget):
         del flow

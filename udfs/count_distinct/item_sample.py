@@ -17,7 +17,7 @@ _SHOWN_AT = (10**6, 10**8)  # numbers of items for which the error of the sample
 
 
 def threshold(rate: Fraction) -> int:
-    """Return below which number, of 2**64, the hash of an item in the sample is."""
+    """Return the threshold: an item is in the sample if 64 bits of its hash are below it."""
     if not isinstance(rate, Fraction):
         raise TypeError("rate must be a Fraction")
     if not Fraction(1, _WORDS) <= rate < 1:
@@ -26,7 +26,7 @@ def threshold(rate: Fraction) -> int:
 
 
 def for_each(beta: Fraction) -> Fraction:
-    """Return what the noise and the sample have of beta: the same for both."""
+    """Return the half of beta that is for the noise; the sample has the other."""
     return beta * Fraction(1, 2)
 
 
@@ -45,7 +45,7 @@ def of_all_items(found: CountRelease, rate: Fraction, beta: Fraction) -> CountRe
 
 
 def _times(x: int, part: Fraction) -> Fraction:
-    """Return x divided by a part of 1."""
+    """Return x divided by the part of the items that is in a sample."""
     return Fraction(x * part.denominator, part.numerator)
 
 

@@ -34,7 +34,7 @@ PEOPLE_PER_ITEM = 8
 _FEW = 1 << 10  # where less than this part of the items is missing, no people are asked for
 _PIECE = 1 << 23  # pairs; arrays of this size go back to the system when they are dropped
 _NO_COVER = (0, zeros(0))
-_TRIED = 16  # so many of the bounds are tried first, then those at the places 32, 64, …
+_TRIED = 16  # bounds that are tried first; then those at the places 32, 64, …
 
 
 class Edges(Protocol):
@@ -161,7 +161,7 @@ def _run(
 def _wanted(missing: Sequence[_Missing], known: _Known) -> tuple[Int32s, Int32s]:
     """Choose what to ask for: people up to some bound and items from the next one on.
 
-    Nobody has told how many pairs they have, so both count by their share of all.
+    How many pairs they have is not known here, so each counts by its share of all.
     """
     n_items, n_people = known.items.size, known.people.size
     found, least = (missing[0].items, zeros(0)), missing[0].items.size * n_people

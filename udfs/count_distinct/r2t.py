@@ -16,7 +16,7 @@ from dp_sql.udfs.mechanism import PrivacyLoss, in_words, with_probability
 
 
 def release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
-    """Count from below, nearly, the items that at least one person holds.
+    """Estimate the number of items that at least one person holds, from below.
 
     Returns the estimate, >= 0, which is the lower bound too, and the bound that it was counted
     under: None where 0 is the largest.

@@ -27,7 +27,7 @@ _WIDE = 1 << 60  # from here on numbers of people are Python integers: epsilon i
 
 
 def release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
-    """Count from below, nearly, the items that at least one person holds.
+    """Estimate the number of items that at least one person holds, from below.
 
     Returns the estimate, >= 0 with at most 12 significant binary digits, which is the lower bound
     too, and no contribution bound.
@@ -98,7 +98,7 @@ def _pick(costs: _Ints, prior: _Ints, rate: Fraction, draws: Draws) -> int:
 
 
 def _rate(epsilon: Fraction) -> Fraction:
-    """Price one unit of cost: weights move up by `_ABOVE` units or down by one."""
+    """Return the rate of one unit of cost: weights move up by `_ABOVE` units or down by one."""
     return epsilon * Fraction(1, 1 + _ABOVE)
 
 

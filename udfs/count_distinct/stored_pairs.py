@@ -1,8 +1,8 @@
 """All pairs of items and people, as numbers, in memory and then in files, which are read in blocks.
 
 What partial.py asks for is chosen from them. A hash of the pair decides which pairs of an item come
-first, so that it does not matter how rows are ordered, nor how often one occurs. Pairs that the
-hash leaves out for what their item has by then are put aside, and not read for what comes first.
+first, so neither the order of rows nor how often one occurs matters. The more pairs an item has,
+the smaller the hash of those that come first; pairs that cannot come first any more are put aside.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dp_sql.udfs.randomness import fair_bits
 
 IN_MEMORY = 1 << 25  # pairs; the others are in files
 _MOST = 12  # pairs of each item that are kept in front
-_OFTEN = Fraction(5, 4)  # from so many rows per pair on, each pair is passed on once
+_OFTEN = Fraction(5, 4)  # rows per pair from which on each pair is passed on once
 
 Block = tuple[Int32s, Int32s]  # items and people of some pairs
 

@@ -41,7 +41,7 @@ def loss(k: int, epsilon: Fraction) -> PrivacyLoss:
 
 
 def rate_of(k: int, epsilon: Fraction) -> Fraction:
-    """Price one unit of err: q = exp(-rate). Only for k = 1 is the score monotone."""
+    """Return the rate, q = exp(-rate): epsilon/2, or epsilon for k = 1, where err is monotone."""
     return epsilon if k == 1 else epsilon * Fraction(1, 2)
 
 

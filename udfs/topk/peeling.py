@@ -79,12 +79,12 @@ def _check_public(d: int, k: int, epsilon: Fraction, delta: Fraction) -> None:
 
 
 def pure_rate(k: int, epsilon: Fraction) -> Fraction:
-    """Price one unit of shortfall: q = exp(-rate). One round gets epsilon/k; it is monotone."""
+    """Return the rate of a round, q = exp(-rate): all of its epsilon/k, for it is monotone."""
     return epsilon * Fraction(1, k)
 
 
 def cdp_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Price one unit of shortfall, q = exp(-rate), never above what cdp_peel.md allows."""
+    """Return the rate of a round, q = exp(-rate), never above what cdp_peel.md allows."""
     return max(pure_rate(k, epsilon), concentrated_rate(k, epsilon, delta))
 
 

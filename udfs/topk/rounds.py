@@ -67,6 +67,6 @@ def _n_free(taken: Sequence[int], low: int, high: int) -> int:
 def _nth_free(taken: Sequence[int], low: int, n: int) -> int:
     """Find the n-th rank from `low` on, counted from 0, that is not taken."""
     start = bisect_left(taken, low)
-    # Before taken[i] there are so many free ones, which never falls in i.
+    # The key is the number of free ranks from `low` to taken[i]; it never falls as i grows.
     after = range(start, len(taken))
     return low + n + bisect_right(after, n, key=lambda i: taken[i] - low - (i - start))

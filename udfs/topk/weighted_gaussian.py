@@ -28,10 +28,10 @@ from dp_sql.udfs.topk.peeling import peel
 from dp_sql.udfs.topk.ranking import Ints
 
 _SHARE = Fraction(1, 4)  # of rho, for the choice among the items that are found
-_GRAIN = 16  # the least weight is about so many units where the noise allows it
+_GRAIN = 16  # units of the least weight, about, where the noise allows it
 _MOST_SCALE = 1 << 13  # of the noise, in units: its table has some 10 entries for each
 _RATE_BITS = 64
-_FOUND = 10**6  # items; the accuracy of the choice is stated for at most so many
+_FOUND = 10**6  # items for which the accuracy of the choice is stated, at most
 
 
 @dataclass(frozen=True)
@@ -148,13 +148,16 @@ finding_constants = partial(_constants, 0)
 
 
 def _threshold(weights: tuple[int, ...], scale: int, delta: Fraction) -> int:
-    """Find what none of t items that one person alone has reaches, except with this probability."""
+    """Find a threshold that no item of only one person reaches, except with probability delta.
+
+    It holds for every number t of such items: each may reach it with probability delta/t.
+    """
     most = {weight: t for t, weight in enumerate(weights, 1)}  # of equal weights the last decides
     return max(w + upper_quantile(scale, delta * Fraction(1, t)) for w, t in most.items())
 
 
 def _rate(k: int, rho: Fraction) -> Fraction:
-    """Round the rate of k exponential mechanisms that cost rho together down."""
+    """Return the rate of k exponential mechanisms that together cost rho, rounded down."""
     square = rho * Fraction(8, k)
     whole = (square.numerator << 2 * _RATE_BITS) // square.denominator
     return Fraction(math.isqrt(whole), 1 << _RATE_BITS)

@@ -1,4 +1,4 @@
-"""The aggregates of DuckDB's that a query asks, and the DP call that answers each. Pure."""
+"""The DuckDB aggregates in a query, and the DP call that answers each. Pure."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _STAR = re.compile(r'Function "+(\w+)"+ cannot be applied to a star')
 _FIELD = re.compile(r"Cannot extract field '(\w+)'")
 _OURS = re.compile(r'"?(?:__dp_groups\.)?(?:__dp_release_(\d+)\.?)?(?:__dp_value)?"?')
 _OF_ANSWERS = "HAVING beside a DP call is a condition on its answers, and cannot have an aggregate."
-_BY_NAME = "Give the answer that you mean a name in the list, and write HAVING with this name."
+_BY_NAME = "Name the answer in the SELECT list, DP_COUNT(…) AS n, and write HAVING n > 100."
 _REPORTED = {"estimate", "lower_bound", "confidence", "contribution_bound", "epsilon", "noise"}
 # What other systems call these, and names that are near none.
 _ALSO_CALLED = {
