@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
 
 from dp_sql.errors import NotSupported
@@ -13,6 +14,7 @@ from dp_sql.sql.restated import Restated
 from dp_sql.sql.statement import SHORT, Statement, parse
 from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.tokens import QUERY, Tokens
+from dp_sql.udfs.mechanism import in_words
 
 _HINTS = {
     "SET VARIABLE": BY_PARAMETER,
@@ -43,7 +45,8 @@ def analyst_statement(text: str, params: object, policy: Policy) -> Statement:
         message = "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE."
         tables = [*policy.tables] or [("ratings",)]
         named = ".".join(map(shown_name, tables[0]))
-        example = f"For example: SELECT DP_COUNT(*, epsilon := 1) FROM {named}"
+        epsilon = in_words(min(policy.limits.max_epsilon_per_query or Fraction(1), Fraction(1)))
+        example = f"For example: SELECT DP_COUNT(*, epsilon := {epsilon}) FROM {named}"
         first = " ".join(token.upper for token in statement.tokens[:2])
         hint = _HINTS.get(statement.keyword) or _HINTS.get(first, example)
         if instead := _query_within(statement.tokens):

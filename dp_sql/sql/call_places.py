@@ -67,6 +67,7 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
         found = select.clause(keyword)
         if found is not None and not (keyword == "HAVING" and select.clause("GROUP")):
             shown = _PLACES.get(keyword, keyword)
+            shown += " without GROUP BY" if keyword == "HAVING" else ""
             message = f"A SELECT with {name} cannot have {shown}."
             instead = _without(tokens, found, select)
             raise tokens[found.start].error(NotSupported, message, advice, instead)

@@ -93,7 +93,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings OFFSET 5
 -- NotSupported: A SELECT with DP_TOPK cannot have QUALIFY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings QUALIFY true
 
--- NotSupported: A SELECT with DP_TOPK cannot have HAVING.
+-- NotSupported: A SELECT with DP_TOPK cannot have HAVING without GROUP BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings HAVING count(*) > 5
 
 -- NotSupported: A SELECT with DP_TOPK cannot have WINDOW.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -64,6 +65,17 @@ def test_what_has_another_form_is_refused_with_a_hint(
         session.sql(statement)
     assert not raised.value.suggestion or "Write instead" in HINTS[statement]
     assert HINTS[statement] in str(raised.value) and "tables.main" not in str(raised.value)
+
+
+def test_the_example_for_another_statement_is_within_the_policys_limit(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as con:
+        con.execute(TABLES)
+    limited = f"{POLICY}limits.max_epsilon_per_query = 0.5\n"
+    (tmp_path / "policy.toml").write_text(limited)
+    with dp_sql.connect(str(tmp_path / "a.duckdb"), policy=tmp_path / "policy.toml") as session:
+        with pytest.raises(QueryError) as raised:
+            session.sql("SET threads = 4")
+        assert session.sql(str(raised.value).partition("For example: ")[2]).fetchall()
 
 
 def test_an_owner_pivots_answers_and_asks_for_them_first() -> None:

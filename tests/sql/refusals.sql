@@ -386,7 +386,7 @@ SELECT __dp_key_0, DP_SELECT(title, year, 1, epsilon := 1) FROM ratings GROUP BY
 -- ^ 1e400000000
 SELECT DP_SELECT(title, year, 1e400000000, epsilon := 1) FROM ratings
 
--- NotSupported: A SELECT with DP_TOPK cannot have HAVING
+-- NotSupported: A SELECT with DP_TOPK cannot have HAVING without GROUP BY.
 -- ^ HAVING
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings HAVING true
 
