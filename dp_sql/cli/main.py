@@ -16,7 +16,7 @@ from dp_sql.imports import imported
 
 COMMANDS = {  # of each, the module whose `command` it is, and what it does
     "shell": ("dp_sql.cli.shell.main", "Query a database: at a prompt, with -c, or from a pipe."),
-    "demo": ("dp_sql.cli.demo", "Show all of it in a minute, on data that is made up."),
+    "demo": ("dp_sql.cli.demo", "Show what dp_sql does, in a minute, on invented data."),
     "policy": ("dp_sql.cli.policy", "Draft a policy for a database, and check it."),
     "budget": ("dp_sql.cli.budget", "Show how much of a policy's budget is spent and left."),
     "ledger": ("dp_sql.cli.ledger", "List the events of a ledger, and verify it."),

@@ -226,7 +226,7 @@ def _read_select(
     start = listed.start + 1 + (tokens[listed.start + 1].upper in {"DISTINCT", "ALL"})
     if tokens[start - 1].upper == "DISTINCT" and tokens[start].upper == "ON":
         message = "A SELECT with a DP call cannot have DISTINCT ON."
-        raise tokens[start].error(NotSupported, message, "Thin out the answer in an outer query.")
+        raise tokens[start].error(NotSupported, message, "Write DISTINCT ON in an outer query.")
     items = tuple((a, b) for a, b in tokens.split(start, listed.stop) if a < b)
     keys = group_keys(tokens, group, items, places) if group else ()
     unit = stated(tokens, places, "privacy_unit")

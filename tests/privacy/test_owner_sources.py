@@ -411,7 +411,7 @@ def test_a_file_without_people_is_not_said_to_be_missing(
     for source in (f"'{file}'", "zones"):
         with (
             free(asked),
-            pytest.raises(dp_sql.QueryError, match="is no table of the database") as no,
+            pytest.raises(dp_sql.QueryError, match="is not a table of the database") as no,
         ):
             asked.sql(f"SELECT {count('title')} FROM ratings JOIN {source} AS b USING (title)")
         assert str(file) in no.value.message

@@ -150,7 +150,7 @@ class Writer:
             why = "Without the privacy unit as a column, a file or a dataframe cannot be read here."
             hint = "Make it a table (CREATE TABLE … AS …) and name that table."
             no_table, is_file = f"There is no table {table.name[-1]}.", bool(table.function)
-            what = f"{table.name[-1]} is no table of the database." if is_file else no_table
+            what = f"{table.name[-1]} is not a table of the database." if is_file else no_table
             raise NotSupported(f"{what} {why}", hint=hint)
         self.read.append((table.source, frozenset(() if table.function else (table.name,))))
         sql = [in_type(*column) for column in zip(table.columns, table.types, strict=True)]
