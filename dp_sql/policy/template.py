@@ -292,7 +292,7 @@ def _section(table: Listed, proposal: Proposal, names: _Names) -> str:
         lines += _wrapped(f"unique_per_person = [{same}]")
     elif items:
         example = f"# unique_per_person = [{_toml(dotted(items[-1:]))}]"
-        lines.append(f"{example}  # columns with one value per person; checked")
+        lines.append(f"{example}  # columns with one value per person, tested by check")
     return "\n".join([*lines, ""])
 
 

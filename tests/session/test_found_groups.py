@@ -56,11 +56,16 @@ def test_groups_of_enough_people_are_found_in_the_order_of_their_keys(
     found = partition_selection.loss(Fraction(1, 2), Fraction(1, 10**6), 10)
     assert receipt.loss == found + PrivacyLoss(Fraction(1, 2))
     assert (receipt.loss.epsilon, receipt.loss.delta) == (1, Fraction(1, 10**6))
-    assert "a group is found if 64 people are in no other, or 199 are in up to" in receipt.accuracy
+    assert (
+        "a group is found if it has 64 people who are in no other, or 199 who are in up to"
+        in receipt.accuracy
+    )
     assert "all 2 counts are within ±" in receipt.accuracy
     (call,) = towns.explain(unknown()).calls
     assert call.loss == receipt.loss
-    assert call.groups.startswith("unknown: with probability 95 %, a group is found if 64 people")
+    assert call.groups.startswith(
+        "unknown: with probability 95 %, a group is found if it has 64 people"
+    )
     assert call.groups.endswith("a person counts in all groups found")
     (price,) = re.findall(r"cost +(.+)", str(towns.explain(unknown())))
     assert price == "epsilon = 1, delta = 1e-6 (0.5 for all groups together)"

@@ -229,7 +229,7 @@ def test_a_person_moves_all_rows_in_one_direction_and_each_group_by_at_most_the_
 def test_one_limit_on_rows_is_chosen_for_all_groups(owner: dp_sql.Session) -> None:
     (call,) = owner.explain(counted("epsilon := 1")).calls
     assert (call.mechanism, call.loss.rho) == ("chosen_norm", Fraction(109, 512))
-    assert "if at most 1 row of a person counts in each group or ±" in call.accuracy
+    assert "if at most 1 row of a person counts in each group, or within ±" in call.accuracy
     found = rows(owner, counted(f"{SURE}, report := true"))
     (bound,) = {report["contribution_bound"] for _, report in found}
     assert f"at most {bound} row" in owner.receipts[-1].accuracy

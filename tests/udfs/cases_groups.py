@@ -110,7 +110,7 @@ PARTITION_SELECTION = Case(
         Fraction(1, 10**6),
         approximate=(largest_rho(EPSILON, Fraction(1, 2 * 10**6)), Fraction(1, 2 * 10**6)),
     ),
-    says="with probability 95 %, a group is found if 35 people are in no other, or 346 are in up to "
+    says="with probability 95 %, a group is found if it has 35 people who are in no other, or 346 who are in up to "
     "100 groups each (epsilon = 1, delta = 0.000001)",
     fits=fit,
 )

@@ -311,9 +311,9 @@ CHOSEN_NORM = Case(
         ),
     },
     loss=PrivacyLoss(EPSILON, rho=EPSILON**2 * Fraction(109, 512), bounded_range=EPSILON * 13 / 8),
-    says="with probability 95 %, all 1000 counts are within ± 1568 if at most 1 row of a person counts in each group "
-    "or ± 255 if at most 16 rows of a person count in all groups together, of those without noise; which limit holds "
-    "for all people is chosen, with a bound from 1, 2, 4, …, and rows beyond it are not counted (epsilon = 1)",
+    says="with probability 95 %, all 1000 counts are within ± 1568 of those without noise if at most 1 row of a person "
+    "counts in each group, or within ± 255 if at most 16 rows of a person count in all groups together; one such limit, "
+    "with a bound from 1, 2, 4, …, is chosen for all people, and rows beyond it are not counted (epsilon = 1)",
     fits=fit_chosen,
     tight={"less than is used here": choosing(within(HALF**-51))},
 )  # fmt: skip

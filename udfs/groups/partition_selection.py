@@ -67,10 +67,10 @@ def accuracy(epsilon: Fraction, delta: Fraction, max_contributions: int, beta: F
         return f"no group is found, because epsilon is too small {given}"
     n = len(constants.weights)
     alone = people_needed(replace(constants, weights=constants.weights[:1]), beta)
-    says = f"{with_probability(1 - beta)} a group is found if {alone} people are in no other"
+    needed = f"{alone} people who are in no other"
     if n > 1:
-        says += f", or {people_needed(constants, beta)} are in up to {n} groups each"
-    return f"{says} {given}"
+        needed += f", or {people_needed(constants, beta)} who are in up to {n} groups each"
+    return f"{with_probability(1 - beta)} a group is found if it has {needed} {given}"
 
 
 def _public_constants(

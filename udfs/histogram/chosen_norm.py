@@ -175,14 +175,14 @@ def accuracy(size: int, epsilon: Fraction, max_contributions: int, beta: Fractio
     check_probability("beta", beta)
     check_positive_int("max_contributions", max_contributions)
     some = [one for one in limits(size, max_contributions) if one.bound == _EXAMPLES[one.is_of_all]]
-    shown = " or ± ".join(
+    shown = ", or within ± ".join(
         f"{one.within(size, epsilon, beta)} if {_in_words(one)}"
         for one in sorted(some, key=attrgetter("is_of_all"))
-    )
+    ).replace(" if", " of those without noise if", 1)
     return (
-        f"{with_probability(1 - beta)} all {size} counts are within ± {shown}, of those without "
-        f"noise; which limit holds for all people is chosen, with a bound from 1, 2, 4, …, and "
-        f"rows beyond it are not counted (epsilon = {in_words(epsilon)})"
+        f"{with_probability(1 - beta)} all {size} counts are within ± {shown}; one such limit, "
+        f"with a bound from 1, 2, 4, …, is chosen for all people, and rows beyond it are not "
+        f"counted (epsilon = {in_words(epsilon)})"
     )
 
 
