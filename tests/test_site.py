@@ -95,6 +95,8 @@ def test_messages_wrap_and_tables_do_not(tmp_path: Path) -> None:
     readme = (tmp_path / "pages" / "README.md").read_text("utf-8")
     assert "┘\n```\n\n```{ .text .wrap }\ndp_topk(title, 2) FROM ratings\n" in readme
     assert owner.count("\n```") == (ROOT / "docs/tutorials/owner.md").read_text().count("\n```")
+    compared = (tmp_path / "pages" / "docs" / "comparison.md").read_text("utf-8")
+    assert "\N{NO-BREAK SPACE}%" in compared and not re.search(r"(?m)^\|.*\d %", compared)
 
 
 def test_github_and_the_site_see_the_same_lists() -> None:

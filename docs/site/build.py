@@ -25,6 +25,7 @@ COPIED = (
 )  # fmt: skip
 OUTPUT = re.compile(r"^```text$(.*?^```$)", re.DOTALL | re.MULTILINE)
 IN_COLUMNS = re.compile(r"[│█]|(\S {2,}\S.*){3}")
+PERCENT = re.compile(r"(?<=\d) %(?=.*\|$)", re.MULTILINE)
 LINKED = re.compile(r"\]\((?!http)([^)#]+)")
 
 
@@ -51,7 +52,8 @@ def gather(folder: Path = PAGES) -> None:
         place = folder / file.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix == ".md":
-            place.write_text(OUTPUT.sub(wrapped, file.read_text("utf-8")), "utf-8")
+            text = PERCENT.sub("\N{NO-BREAK SPACE}%", file.read_text("utf-8"))  # in tables
+            place.write_text(OUTPUT.sub(wrapped, text), "utf-8")
         else:
             shutil.copyfile(file, place)
     (folder / "docs" / "reference").mkdir()
