@@ -124,7 +124,7 @@ def _check_accountant(document: Document, keys: BudgetKeys) -> None:
     name, path = keys.accountant, (*_HERE, "accountant")
     if name != "basic" and not keys.delta:
         raise document.error(
-            path, f'accountant "{name}" needs a delta above 0, as in delta = 1e-6: without one it '
+            path, f'accountant "{name}" needs a delta above 0, as in delta = 1e-9: without one it '
             'counts no better than "basic".'
         )  # fmt: skip
     given = keys.release_epsilon

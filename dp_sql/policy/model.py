@@ -276,20 +276,28 @@ def _domains(
         _need_private(document, table, tables, path)
         if (table, column) in domains:
             raise document.error(path, f"{written} appears twice; case does not matter.")
-        domains[table, column] = _domain(document, value, path, public)
+        domains[table, column] = _domain(document, value, path, tables, public)
     return domains
 
 
 def _domain(
-    document: Document, value: object, path: Path, public: Collection[Name]
-) -> DeclaredDomain:
+    document: Document, value: object, path: Path, tables: Collection[Name],
+    public: Collection[Name],
+) -> DeclaredDomain:  # fmt: skip
     if value in ("observed", "enum"):
         return str(value)
     if isinstance(value, str):
         table, column = document.column(value, path)
+        if table in tables:
+            message = (
+                f"{dotted(table)} holds people's rows. Name a column of a public table, list the "
+                'values, or write "observed" if the set of values is no secret.'
+            )
+            raise document.error(path, message)
         if table not in public:
             listed = f'[public] tables = ["{dotted(table)}"]'
-            raise document.error(path, f"{dotted(table)} is not public; list it: {listed}")
+            message = "is not public; if it holds nothing about people, list it:"
+            raise document.error(path, f"{dotted(table)} {message} {listed}")
         return table, column
     kinds = {bool: bool, str: str, int: Fraction, Fraction: Fraction}
     found = {kinds.get(type(item)) for item in value} if isinstance(value, list) else set()

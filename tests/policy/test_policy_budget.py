@@ -167,7 +167,7 @@ REFUSED = [
     ),
     (f'{SHORT}accountant = "zcpd"', 4, r'one of "basic", "zcdp", "pld"\. Did you mean zcdp\?'),
     (f"{SHORT}accountant = 1", 4, r'accountant must be one of "basic", "zcdp", "pld"\.$'),
-    (f'{SHORT}accountant = "zcdp"', 4, r'"zcdp" needs a delta above 0, as in delta = 1e-6'),
+    (f'{SHORT}accountant = "zcdp"', 4, r'"zcdp" needs a delta above 0, as in delta = 1e-9'),
     (f'{SHORT}accountant = "pld"\ndelta = 0', 4, r'"pld" needs a delta above 0'),
     (PLD, 5, r"needs release_epsilon: what every release is charged as"),
     (f"{PLD}release_epsilon = 0", 6, "release_epsilon must be a number from 1e-9 to 1"),
