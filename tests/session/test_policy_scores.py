@@ -84,7 +84,7 @@ def test_the_declared_table_is_answered(
         return
     assert session.sql(statement).fetchall() == [(answer,)]
     assert spent(session) == before + 100
-    assert session.receipts[-1].assumptions == ("the policy",)
+    assert session.receipts[-1].assumptions == ("what the policy declares",)
 
 
 # Each would change what a person can move, choose candidates by people's data, or read other rows.

@@ -179,7 +179,7 @@ META_COMMANDS = (
        _explain),
     _C(".help", "", "show this list", _help),
     _C(".mode", "[MODE]", f"show or set the format of results: {', '.join(MODES)}", _mode),
-    _C(".output", "[FILE]", "write results to a file; without one, here again", _output),
+    _C(".output", "[FILE]", "write results to a file; without one, to the screen again", _output),
     _C(".quit", "", "leave", _quit),
     _C(".read", "FILE", "run the statements of a file", _read),
     _C(".receipts", "[on|off]", "show this session's receipts; on: print each as it comes",

@@ -118,7 +118,7 @@ class _PolicySets(PublicSets):
         refuse_missing(self.source, call, item, self.policy, self.declared, needs_cap)
 
     def assumed(self, rows: CallRows, groups: Groups | None, domain: Domain | None) -> list[str]:
-        return ["the policy"]
+        return ["what the policy declares"]
 
     def declared(self, item: Value) -> object:
         """What the policy declares as the domain of a column; None where it declares none.

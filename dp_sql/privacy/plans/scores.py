@@ -99,7 +99,7 @@ def policy_scores_plan(select: DpSelect, call: DpCall, policy: Policy, side: Sch
     ]
     return plan_of(
         select, call, source=full_name(full), columns=dict(zip(call.columns, found, strict=True)),
-        keys=(), keep_source=True, assumptions=("the policy",),
+        keys=(), keep_source=True, assumptions=("what the policy declares",),
     )  # fmt: skip
 
 
