@@ -82,7 +82,7 @@ class PrivacyLoss:
 
 
 def exponential_loss(epsilon: Fraction) -> PrivacyLoss:
-    """Price an exponential mechanism of range epsilon (Cesar and Rogers 2021; blocks.md)."""
+    """Return the loss of an exponential mechanism of this range (Cesar, Rogers 2021; blocks.md)."""
     return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
 
 

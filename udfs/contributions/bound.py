@@ -83,5 +83,5 @@ def _needed(doublings: int, support: int) -> int:
 
 
 def _rate(epsilon: Fraction) -> Fraction:
-    """Price one person of shortfall: shortfalls move up and down, by 1 each."""
+    """Return the rate of one person of shortfall: shortfalls move up and down, by 1 each."""
     return epsilon * Fraction(1, 2)

@@ -199,7 +199,7 @@ def loss(
     unit: int,
     ends: Ends,
 ) -> PrivacyLoss:
-    """Price one run: two choices, one or none, and the noise on both numbers."""
+    """Return a run's loss: two choices, one or none, and the noise on both numbers."""
     *parts, noise = _shares(epsilon, bound, ends)
     choices = [part for part in parts if part]
     whole = sum(map(exponential_loss, choices), PrivacyLoss(noise))

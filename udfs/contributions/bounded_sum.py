@@ -93,7 +93,7 @@ def _columns(entries: Sequence[tuple[int, ...]]) -> Sequence[Sequence[int]]:
 def loss(
     epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None, one_sided: bool
 ) -> PrivacyLoss:
-    """Price one run: noise, and before it the choice of the bound where none is given."""
+    """Return a run's loss: noise, and before it the choice of the bound where none is given."""
     return release.loss(epsilon, beta, max_contributions, bound)
 
 

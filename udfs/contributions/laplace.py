@@ -37,7 +37,7 @@ def run_each(data: Sequence[tuple[int]], epsilon: Fraction, beta: Fraction) -> l
 
 
 def loss(epsilon: Fraction, beta: Fraction) -> PrivacyLoss:
-    """Price one run."""
+    """Return a run's loss."""
     return PrivacyLoss(epsilon)
 
 

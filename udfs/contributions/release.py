@@ -72,7 +72,7 @@ def noise_share(epsilon: Fraction, bound: int | None) -> Fraction:
 def loss(
     epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None
 ) -> PrivacyLoss:
-    """Price one run: noise, and before it the choice of the bound where none is given."""
+    """Return a run's loss: noise, and before it the choice of the bound where none is given."""
     noise = PrivacyLoss(noise_share(epsilon, bound))
     if bound is not None:
         return noise

@@ -141,7 +141,7 @@ def noise_bound(at: int, epsilon: Fraction, beta: Fraction, bound: str | int) ->
 def loss(
     epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int
 ) -> PrivacyLoss:
-    """Price one run: noise, and before it the choice of the bound where none is given."""
+    """Return a run's loss: noise, and before it the choice of the bound where none is given."""
     share = noise_share(epsilon, bound)
     if isinstance(bound, int):
         return PrivacyLoss(share)

@@ -56,7 +56,7 @@ def _penalty(rate: Fraction, beta: Fraction, n_bounds: int) -> int:
 
 
 def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> PrivacyLoss:
-    """Price one run: L releases of epsilon/L each, every one (epsilon/L)^2/2-zCDP."""
+    """Return a run's loss: L releases of epsilon/L each, every one (epsilon/L)^2/2-zCDP."""
     return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 2 * len(bounds(max_contributions))))
 
 

@@ -113,7 +113,7 @@ def people_left_out(epsilon: Fraction, beta: Fraction) -> tuple[int, int]:
 
 
 def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> PrivacyLoss:
-    """Price one run: one exponential mechanism of range epsilon, see shifted_inverse.md."""
+    """Return a run's loss: one exponential mechanism of range epsilon, see shifted_inverse.md."""
     return exponential_loss(epsilon)
 
 

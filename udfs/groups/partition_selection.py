@@ -53,7 +53,7 @@ def partition_selection(
 
 
 def loss(epsilon: Fraction, delta: Fraction, max_contributions: int) -> PrivacyLoss:
-    """Price one run, however many groups it finds."""
+    """Return a run's loss, however many groups it finds."""
     _public_constants(epsilon, delta, max_contributions)
     return loss_of_finding(epsilon, delta)
 

@@ -149,7 +149,7 @@ def _rounded(fine: int) -> int:
 
 
 def _rate(share: Fraction, place: int) -> Fraction:
-    """Price one part of a row, where a person has 2**place rows in all groups."""
+    """Return the rate of one part of a row, where a person has 2**place rows in all groups."""
     return noise_rate(share, 1 << place + _FINE_BITS)
 
 
@@ -160,7 +160,7 @@ def noise_share(epsilon: Fraction) -> Fraction:
 
 
 def loss(epsilon: Fraction, max_contributions: int) -> PrivacyLoss:
-    """Price one run, for any number of groups: the choice, then noise that does not see it."""
+    """Return a run's loss, for any number of groups: a choice, then noise that does not see it."""
     check_positive_int("max_contributions", max_contributions)
     noise = PrivacyLoss(noise_share(epsilon))
     choice = exponential_loss(epsilon - noise.epsilon)

@@ -35,7 +35,7 @@ def k_norm(counts: Sequence[int], epsilon: Fraction, bound: int) -> list[int]:
 
 
 def loss(epsilon: Fraction, bound: int) -> PrivacyLoss:
-    """Price one run, for any number of groups."""
+    """Return a run's loss, for any number of groups."""
     _rate(epsilon, bound)
     return PrivacyLoss(epsilon)
 

@@ -97,13 +97,13 @@ def n_levels(m: int) -> int:
 
 
 def _rate(share: Fraction, m: int, epsilon: Fraction) -> Fraction:
-    """Price one unit of the error of a split: one vote, times the share's denominator."""
+    """Return the rate of a unit of a split's error: one vote, times the share's denominator."""
     a, b = share.numerator, share.denominator
     return epsilon * Fraction(1, 2 * n_levels(m) * max(a, b - a))
 
 
 def loss(quantiles: Quantiles, n_steps: int, epsilon: Fraction) -> PrivacyLoss:
-    """Price the levels, each an exponential mechanism; later ones depend on earlier answers."""
+    """Return the loss of all levels: exponential mechanisms that depend on earlier answers."""
     levels = n_levels(len(set(quantiles)))
     if levels == 1:
         return exponential_loss(epsilon)

@@ -56,7 +56,7 @@ def _size(sizes: Sequence[int]) -> int:
 
 
 def _rate(epsilon: Fraction, size: int) -> Fraction:
-    """Price one unit of score. Scores move up and down, so there is a factor 2."""
+    """Return the rate of one unit of score. Scores move up and down, so there is a factor 2."""
     return epsilon * Fraction(1, 2 * size)
 
 

@@ -96,7 +96,7 @@ def _respond(truth: bool, epsilon: Fraction, draws: Draws) -> bool:
 
 
 def _combined_loss(epsilon: Fraction) -> PrivacyLoss:
-    """Price two pure mechanisms, one after the other."""
+    """Return the loss of two pure mechanisms, one after the other."""
     share = sign_share(epsilon)
     return PrivacyLoss(share) + PrivacyLoss(epsilon - share)
 

@@ -39,7 +39,7 @@ def blocks_of(
 
 
 def _rate(epsilon: Fraction, grid: int) -> Fraction:
-    """Price one step of the grid: scores move up and down, by `grid` steps each."""
+    """Return the rate of one step of the grid: scores move up and down, by `grid` steps each."""
     return epsilon * Fraction(1, 2 * grid)
 
 

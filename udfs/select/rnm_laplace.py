@@ -36,7 +36,7 @@ def _scale(sensitivities: Sequence[int]) -> int:
 
 
 def _rate(epsilon: Fraction, grid: int) -> Fraction:
-    """Price one step of the grid: a score may fall by grid steps while another rises as much."""
+    """Return the rate of a step: a score may fall by `grid` steps while another rises as much."""
     return epsilon * Fraction(1, 2 * grid)
 
 

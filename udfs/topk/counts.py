@@ -18,7 +18,7 @@ def counts_epsilon(epsilon: Fraction) -> Fraction:
 
 
 def with_counts(of_list: PrivacyLoss, epsilon: Fraction) -> PrivacyLoss:
-    """Price a list of this loss and then its counts, at an epsilon for both.
+    """Return the loss of a list, given its loss, and then of its counts, at an epsilon for both.
 
     The counts' losses lie between -e and e, e = counts_epsilon(epsilon), whatever the list is; so
     the lengths of their range and of the list's add.

@@ -36,7 +36,7 @@ def pnf_joint(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> l
 
 
 def loss(k: int, epsilon: Fraction) -> PrivacyLoss:
-    """Price one run of joint: an exponential mechanism of range epsilon, see joint.md."""
+    """Return a run's loss: an exponential mechanism of range epsilon, see joint.md."""
     return exponential_loss(epsilon)
 
 

@@ -70,7 +70,7 @@ def n_largest(k: int) -> int:
 
 
 def loss(k: int, epsilon: Fraction, delta: Fraction) -> PrivacyLoss:
-    """Price one run, whatever the length of its list; refuse what a run would refuse."""
+    """Return a run's loss, whatever the length of its list; refuse what a run would refuse."""
     _public_constants(k, epsilon, delta)
     return PrivacyLoss(epsilon, delta)
 

@@ -99,18 +99,18 @@ def concentrated_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def em_loss(k: int, epsilon: Fraction) -> PrivacyLoss:
-    """Price one run: k exponential mechanisms of range epsilon/k, see em_peel.md."""
+    """Return a run's loss: k exponential mechanisms of range epsilon/k, see em_peel.md."""
     bounded = epsilon * (2 - Fraction(1, k))
     return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8 * k), bounded_range=bounded)
 
 
 def pnf_loss(k: int, epsilon: Fraction) -> PrivacyLoss:
-    """Price one run: k rounds of epsilon/k, each pure, see pnf_peel.md."""
+    """Return a run's loss: k rounds of epsilon/k, each pure, see pnf_peel.md."""
     return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 2 * k))
 
 
 def cdp_loss(k: int, epsilon: Fraction, delta: Fraction) -> PrivacyLoss:
-    """Price one run: k exponential mechanisms, each of range cdp_rate, see cdp_peel.md."""
+    """Return a run's loss: k exponential mechanisms, each of range cdp_rate, see cdp_peel.md."""
     _check_public(k, k, epsilon, delta)
     return PrivacyLoss(epsilon, delta, rho=k * cdp_rate(k, epsilon, delta) ** 2 * Fraction(1, 8))
 

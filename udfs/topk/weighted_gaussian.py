@@ -78,13 +78,13 @@ def topk(
 
 
 def loss(k: int, epsilon: Fraction, delta: Fraction, max_contributions: int) -> PrivacyLoss:
-    """Price one run, whatever the length of its list; refuse what a run would refuse."""
+    """Return a run's loss, whatever the length of its list; refuse what a run would refuse."""
     _public_constants(k, epsilon, delta, max_contributions)
     return loss_of_finding(epsilon, delta)
 
 
 def loss_of_finding(epsilon: Fraction, delta: Fraction) -> PrivacyLoss:
-    """Price what half of delta turns into rho; the other half is for the threshold."""
+    """Return the loss of finding items: half of delta goes into rho, half into the threshold."""
     slack = delta * Fraction(1, 2)
     rho = largest_rho(epsilon, slack)
     return PrivacyLoss(epsilon, delta, approximate=(rho, slack) if rho else None)
