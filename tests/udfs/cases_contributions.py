@@ -212,6 +212,6 @@ CASES = [
         SUMS,
         "with probability 95 %, the noise is at most 6.492 times the contribution bound; the part "
         "of a person's net sum beyond the bound is not counted; with fewer than 90 people that "
-        "part may be most of it unless you state contribution_bound (epsilon = 1)",
+        "part may be most of the sum unless you state contribution_bound (epsilon = 1)",
     ),
 ]

@@ -249,8 +249,8 @@ CASES = [
         loss=PrivacyLoss(
             EPSILON, rho=Fraction(1 + 36 + 4 * 169, 3200), bounded_range=Fraction(39, 20)
         ),
-        says="with probability 95 %, the noise in the sum and in the row count is at most what 7.299 "
-        "people may add to each; a person with more rows than the contribution "
+        says="with probability 95 %, the noise in the sum and in the row count is at most 7.299 "
+        "times what one person may add to each; a person with more rows than the contribution "
         "bound counts as that many rows; with fewer than 150 people the estimate may be far too "
         "close to 0 unless you state lower and upper (epsilon = 1)",
         fits=crowd_fits,

@@ -234,9 +234,9 @@ def accuracy(
             f"{in_words(high)} {price}"
         )
     return (
-        f"{likely} the noise in the sum and in the row count is at most what "
-        f"{rounded_up(scales)} people may add to each; a person with more rows than the "
-        f"contribution bound {weighed}; with fewer than {people_needed(of_sums)} people the "
+        f"{likely} the noise in the sum and in the row count is at most "
+        f"{rounded_up(scales)} times what one person may add to each; a person with more rows than "
+        f"the contribution bound {weighed}; with fewer than {people_needed(of_sums)} people the "
         f"estimate may be far too close to 0 unless you state lower and upper {price}"
     )
 

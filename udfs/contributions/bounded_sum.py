@@ -115,8 +115,8 @@ def accuracy(
     says += "; the part of a person's net sum beyond the bound is not counted"
     if bound is None:
         enough = people_needed(epsilon - release.noise_share(epsilon, bound))
-        says += f"; with fewer than {enough} people that part may be most of it unless you state "
-        says += "contribution_bound"
+        says += f"; with fewer than {enough} people that part may be most of the sum unless you "
+        says += "state contribution_bound"
     return f"{says} (epsilon = {in_words(epsilon)})"
 
 
