@@ -79,8 +79,8 @@ def _plans(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> l
     tables = DeclaredTables(schema, folded(unit), origin)
     source = _source(select, calls[0], tables)
     reads = [source.read_by(call) for call in calls]
-    read = read_tables(reads[0].relation)[0]
-    functions = {table.function for table in read if table.function}
+    read, listed = read_tables(reads[0].relation)
+    functions = {table.function for table in (*read, *listed) if table.function}
     sources, shares = source.shared(reads)
     for one in sources:
         if not engine.agrees(one.sql, one.tables, functions):

@@ -90,7 +90,7 @@ class Source(NamedTuple):
         """Rows of the source as SQL, or NotSupported where they could cause too much work."""
         try:
             return self.compiler.written(relation, every_row=every_row)
-        except NotSupported as refusal:
+        except (NotSupported, SourceError) as refusal:
             raise refusal.at(self.select.text, self.select.source[0]) from None
 
     def read_by(self, call: DpCall) -> CallRows:

@@ -378,7 +378,7 @@ class Compiler:
             """A public query of one column, as the right side of IN."""
             rows = self._public_column(query)
             found = self.computed(rows)
-            source.looked_in.append((found.sql, found.tables))
+            source.looked_in.append((found.sql, found.tables, rows.relation))
             return rows.values[0]._replace(sql=f"({found.sql})")
 
         trusted = partial(self.tables.as_written, source) if self.tables.trusted else None
