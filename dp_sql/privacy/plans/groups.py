@@ -129,7 +129,7 @@ class PublicSets(ABC):
 
     def _refuse_person(self, value: Value, written: Reference) -> None:
         """Refuse the privacy unit as an item or a key whose values are not stated."""
-        if value.is_person and self.declared(value) is None:
+        if value.is_of_person and self.declared(value) is None:
             why = _OF_ONE.format(written.text)
             raise self.source.select.refused(why, written.position, PER_PERSON)
 

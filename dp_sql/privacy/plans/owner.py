@@ -216,7 +216,7 @@ class _DeclaredSets(PublicSets):
         is_stated = groups is not None and groups.finding is None
         if is_stated and select.groups is not None and not isinstance(select.groups, ListLiteral):
             said.append(f"the set of groups, {select.groups.text}, is public")
-        if rows.item.is_person and call.k:
+        if rows.item.is_of_person and call.k:
             said.append(f"each {call.item.text} is one person, and the answer may list them")
         if domain is OBSERVED:
             also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"

@@ -71,10 +71,10 @@ class Rows(NamedTuple):
         return self.without_unit({name for name, value in columns if not value.is_person})
 
     def without_unit(self, names: Collection[str]) -> Rows:
-        """The same where columns of these names are not the privacy unit."""
+        """The same where columns of these names are not the privacy unit, but may be NULL."""
         values = (
-            value._replace(is_person=value.is_person and name not in names)
-            for name, value in zip(self.names, self.values, strict=True)
+            one._replace(is_person=one.is_person and name not in names, is_own=one.is_of_person)
+            for name, one in zip(self.names, self.values, strict=True)
         )
         return self._replace(values=tuple(values))
 

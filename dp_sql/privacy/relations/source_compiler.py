@@ -309,6 +309,7 @@ class Compiler:
             equal.append(joins.alike(*pair, source, source))
             source.hidden.add((part.number, part.rows.names.index(folded(name.name))))
         joins.check_keys(join, left.private, part, equal, self.tables)
+        joins.note_own(source, equal, is_left=side == "LEFT")
         if side == "LEFT":
             source.left_joins.append(LeftJoin(part.number, joins.compared(equal), tuple(terms)))
             # The privacy unit may be NULL there, beside a person.
