@@ -285,6 +285,24 @@ def test_a_sum_beside_a_count_is_of_as_many_groups_of_a_person(
     assert error.suggestion.count("max_groups_contributed") == 1
     assert error.asks_other is asks_other
     assert ("If you divide the answers: DP_SUM counts" in str(error.hint)) is asks_other
+    alone = told(analyst, query.replace(" / count(DISTINCT customer_id)", ""))
+    assert f"max_groups_contributed := {cap})" in alone.suggestion and not alone.asks_other
+    assert f"each person counts in {'one group only' if cap == 1 else 'at most 3'}" in str(
+        alone.hint
+    )
+
+
+def test_an_owners_sum_is_of_all_groups_if_they_are_known(owner: dp_sql.OwnerSession) -> None:
+    for groups, cap in (("['paid', 'open']", 2), ("(FROM range(13))", 1), ("observed", 1)):
+        key = "order_id % 13" if "range" in groups else "status"
+        asked = f"SELECT {key} AS k, DP_SUM(customer_id, epsilon := 1, groups := {groups}) AS s"
+        error = told(owner, f"{asked} FROM orders GROUP BY k")
+        assert f"max_groups_contributed := {cap})" in error.suggestion and not error.asks_other
+    error = told(
+        owner,
+        "SELECT status, DP_COUNT_DISTINCT(if(total > 9, customer_id, NULL)) FROM orders GROUP BY status",
+    )
+    assert "max_groups_contributed" not in error.suggestion.removeprefix("SELECT")
 
 
 def test_values_that_no_one_has_chosen_are_called_examples(analyst: dp_sql.Session) -> None:

@@ -105,8 +105,9 @@ class PublicSets(ABC):
             try:
                 self.refuse_missing(call, rows.item, needs_cap)
             except ArgumentError as refusal:
-                if is_open and any(one.call.parameters.vector() for one in reads):
-                    self._with_one_cap(refusal, call)
+                if is_open:
+                    others = (one.call.parameters.vector() for one in reads)
+                    self._with_cap(refusal, call, is_beside=any(others))
                 raise
             if call.takes_domain:
                 domain = self.values(call, call.domain, rows.item, "domain")
@@ -133,10 +134,10 @@ class PublicSets(ABC):
             why = _OF_ONE.format(written.text)
             raise self.source.select.refused(why, written.position, PER_PERSON)
 
-    def _with_one_cap(self, refusal: ArgumentError, call: DpCall) -> None:
-        """Beside counts of all groups of a person, let a sum be of all of them, too, or say so.
+    def _with_cap(self, refusal: ArgumentError, call: DpCall, *, is_beside: bool) -> None:
+        """Let a sum be of all groups of a person: the cap is their number, if known and small.
 
-        The cap is the number of groups, once it is known and if it is small.
+        If it is not, a sum `is_beside` counts of all groups of a person is unlike them, and said so.
         """
         if call.function.name not in _GROWING or call.parameters.vector() is not None:
             return
@@ -151,9 +152,11 @@ class PublicSets(ABC):
                 instead.append(one.replace(_ONE_GROUP, cap))
             elif size is None and all_public and "delta := " not in one:
                 instead.append(one.replace(f", {_ONE_GROUP}", ""))  # known with the groups
-            else:
+            elif is_beside:
                 instead.append(OtherQuestion(one))
                 refusal.hint = _UNLIKE.format(call.function.name)
+            else:
+                instead.append(one)
         refusal.instead = tuple(instead)
 
     def _found_groups(
