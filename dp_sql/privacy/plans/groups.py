@@ -137,7 +137,7 @@ class PublicSets(ABC):
     def _with_cap(self, refusal: ArgumentError, call: DpCall, *, is_beside: bool) -> None:
         """Let a sum be of all groups of a person: the cap is their number, if known and small.
 
-        If it is not, a sum `is_beside` counts of all groups of a person is unlike them, and said so.
+        If not, a sum that `is_beside` counts of all groups of a person is another question.
         """
         if call.function.name not in _GROWING or call.parameters.vector() is not None:
             return
