@@ -8,12 +8,11 @@ are unknown.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
-from dp_sql.errors import ArgumentError, NotSupported, QueryError
+from dp_sql.errors import ArgumentError, NotSupported
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import Domain, Values, Wanted
@@ -144,8 +143,7 @@ class PublicSets(ABC):
         size, keys = None, self.source.values
         all_public = len(refusal.public) == len(keys)
         if self.source.select.groups is not None or None not in map(self.declared, keys):
-            with suppress(QueryError):
-                size = self.groups(call, None).size
+            size = self.groups(call, None).size  # or what is wrong with the groups
         cap, instead = f"max_groups_contributed := {size}", []
         for one in refusal.instead:
             if size is not None and size <= _MOST_KEPT:
