@@ -63,7 +63,7 @@ def refuse_missing(
     if function.shape.reads_people and not given.under_policy:
         groups = {
             "groups": (groups_needed(named), "observed"),
-            "max_groups_contributed": (CAP, "1"),
+            "max_groups_contributed": (CAP, ""),
         }
         if "delta" in named and not function.shape.finds_items:
             groups = {}
@@ -75,7 +75,8 @@ def refuse_missing(
         return  # a mechanism may need no domain, and groups may be known; else refused later
     if given.under_policy and not needs.keys() & needed.keys():
         return
-    added = [f"{name} := {value}" for name, (_, value) in needed.items()]
+    # A cap comes with the groups, once it is known how many there are.
+    added = [f"{name} := {value}" for name, (_, value) in needed.items() if value]
     added = ["delta := 1e-9" if one == "domain := observed" else one for one in added]
     descriptions = [described for described, _ in needed.values()]
     others = _other_values(added, {n: v for n, (_, v) in needs.items()})

@@ -10,6 +10,7 @@ from dp_sql.errors import ArgumentError, NotSupported, QueryError
 from dp_sql.sql.arguments import DpCall, read_call, stated
 from dp_sql.sql.call_places import check_place, repeated
 from dp_sql.sql.clauses import Clause, SelectText, Span, enclosing_select
+from dp_sql.sql.formatting import literal
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, PublicSet, Reference, SetPerKey
 from dp_sql.sql.group_keys import equal_places, group_keys, refuse_two_meanings, without_alias
@@ -149,7 +150,9 @@ class DpSelect:
 
         In place of a key's, everywhere outside FROM and WHERE.
         """
-        same = [t for t in self.tokens if name and t.folded == folded(name)]  # a symbol has none
+        same = [  # a symbol has none; FROM takes a string, too
+            t for t in self.tokens if name and (t.folded == folded(name) or t.text == literal(name))
+        ]
         found = [t for t in same if t.end > at][:1]
         if found and any(folded(key.parts[-1]) == folded(name) for key in self.keys):
             spans = [self.clauses[word] for word in _OF_KEYS & self.clauses.keys()]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import pyarrow
 import pytest
 
 import dp_sql
@@ -14,7 +15,7 @@ from dp_sql.errors import ArgumentError, NotPrivate
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans import owner
 from dp_sql.privacy.relations.declared_tables import DeclaredTables
-from tests.conftest import READING_LOG, SURE
+from tests.conftest import READING_LOG, SURE, free
 from tests.privacy.owners_shop import BOOKS, CLUBS, RATINGS, SHOP, count, forgetful
 from tests.privacy.test_deceptions import SHADOWS
 
@@ -202,6 +203,69 @@ def test_files_and_dataframes_are_joined_as_tables_are(
         text = f"SELECT {count('genre')} FROM {source} JOIN books USING (title)"
         assert shop.sql(text).fetchall() == wanted
         assert shop.receipts[-1].assumptions[1] == BOOKS
+
+
+PUBLIC_FILES = [  # of books: what FROM reads, what the receipt calls it, whether types are detected
+    ("'{}.parquet'", "{}.parquet", False),
+    ("read_parquet('{}.parquet')", "READ_PARQUET('{}.parquet')", False),
+    ("read_parquet(['{}.parquet', '{}.parquet'])", "READ_PARQUET(['{}.parquet', '{}.parquet'])", True),
+    ("(SELECT DISTINCT * FROM '{}.csv')", "{}.csv", True),
+    ("read_csv('{}.csv')", "READ_CSV('{}.csv')", True),
+    ("of_file", "{}.parquet", False), ("frame", "frame", True),
+]  # fmt: skip
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("written", "called", "detected"), PUBLIC_FILES)
+def test_public_files_and_dataframes_are_read_as_public_tables_are(
+    shop: dp_sql.Session, tmp_path: Path, written: str, called: str, detected: bool
+) -> None:
+    path, frame = f"{tmp_path}/books", shop.sql("FROM books").df()
+    for ending in ("csv", "parquet"):
+        shop.execute(f"COPY books TO '{path}.{ending}'")
+    shop.execute(f"CREATE VIEW of_file AS FROM read_parquet('{path}.parquet')")
+    shop.execute(f"CREATE TABLE of_books AS FROM {written.replace('{}', path)}")
+    file, name = (one.replace("{}", path) for one in (written, called))
+    types = f"no one person's rows change the columns or types that DuckDB detects in {name}"
+    said = {RATINGS, f"each row of {name} is public, or belongs to the person it is joined to"}
+    for source in ("ratings JOIN {} b USING (title)", "{} b JOIN ratings r ON r.title = b.title",
+                   "ratings LEFT JOIN {} b USING (title) WHERE b.year > 1904"):  # fmt: skip
+        asked = "SELECT count(DISTINCT genre), count(user_id) FROM " + source
+        wanted = shop.execute(asked.format("of_books")).fetchall()
+        text = f"SELECT {count('genre')}, DP_COUNT(*, {SURE}, contribution_bound := 200) FROM "
+        assert shop.sql(text + source.format(file)).fetchall() == wanted
+        assert {*shop.receipts[-1].assumptions} == said | ({types} if detected else set())
+    listed = f"(SELECT title FROM {file} b WHERE year > 1904)"
+    wanted = shop.execute(
+        f"SELECT count(DISTINCT title) FROM ratings WHERE title IN {listed}"
+    ).fetchall()
+    assert (
+        shop.sql(f"SELECT {count('title')} FROM ratings WHERE title IN {listed}").fetchall()
+        == wanted
+    )
+    said = {RATINGS, f"{name} is public"}
+    assert {*shop.receipts[-1].assumptions} == said | ({types} if detected else set())
+    groups = f"groups := (SELECT genre FROM {file} b)"
+    text = f"SELECT genre, {count('user_id', more=', ' + groups)} AS n FROM ratings JOIN {file} b USING (title)"
+    plain = "SELECT genre, count(DISTINCT user_id) FROM ratings JOIN of_books USING (title) GROUP BY ALL"
+    assert shop.sql(f"{text} GROUP BY ALL ORDER BY ALL").fetchall() == sorted(
+        shop.execute(plain).fetchall()
+    )
+    assert len(frame)
+
+
+@pytest.mark.parametrize("joined", ["read_csv('{}', types = {{'id': 'INTEGER'}})", "stream"])
+def test_a_public_file_that_cannot_be_read_costs_nothing(
+    shop: dp_sql.Session, tmp_path: Path, joined: str
+) -> None:
+    path, table = tmp_path / "zones.csv", pyarrow.table({"year": [2001, 2002]})
+    path.write_text("year,id\n2001,1\n2002,2\n2003,x\n")
+    stream = pyarrow.RecordBatchReader.from_batches(table.schema, table.to_batches())
+    wrong = "Error on Line: 4" if "csv" in joined else "only once|already been consumed"
+    source = f"ratings JOIN {joined.format(path)} AS z USING (year) WHERE user_id IS NULL"
+    with free(shop), pytest.raises(dp_sql.QueryError, match=wrong) as refused:
+        shop.sql(f"SELECT {count('z.id' if 'csv' in joined else 'title')} FROM {source}")
+    assert refused.value.position is not None and stream.schema == table.schema
 
 
 @pytest.mark.one_in(4)

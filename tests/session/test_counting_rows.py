@@ -151,8 +151,18 @@ def test_a_person_in_many_groups_counts_with_all_rows_of_those_that_are_kept(
         ("p.user_id", "plays AS p JOIN catalog AS c ON p.title = c.title"),
         ("unit", "(SELECT user_id AS unit, title FROM plays) AS renamed"),
         ("q.id", "plays AS p JOIN people AS q ON p.user_id = q.id"),
+        # the person of the row, or NULL
+        ("q.id", "plays AS p LEFT JOIN people AS q ON p.user_id = q.id AND q.age = 1"),
+        ("p.user_id", "people AS q LEFT JOIN plays AS p ON q.id = p.user_id"),
+        ("n", "(SELECT q.id, p.user_id AS n FROM people q LEFT JOIN plays p ON q.id = p.user_id)"),
+        ("CASE WHEN title = 'a' THEN user_id END", "plays"),
+        ("CASE title WHEN 'a' THEN q.id WHEN 'b' THEN NULL ELSE p.user_id END",
+         "plays AS p LEFT JOIN people AS q ON p.user_id = q.id AND q.age = 1"),
+        ("if(title = 'a', user_id, NULL)", "(FROM plays UNION ALL FROM plays)"),
+        ("a", "(SELECT user_id, if(title = 'a', user_id, NULL) AS a FROM plays UNION ALL "
+              "SELECT user_id, user_id FROM plays WHERE region = 'south')"),
     ],
-)
+)  # fmt: skip
 def test_people_are_counted_by_their_column_whatever_it_is_called(
     analyst: dp_sql.Session, owner: dp_sql.Session, item: str, source: str
 ) -> None:
@@ -175,7 +185,14 @@ def test_people_are_counted_by_their_column_whatever_it_is_called(
             "(SELECT user_id, title AS t FROM plays) AS p JOIN catalog AS c ON p.t = c.title",
         ),
         ("year", "plays AS p JOIN catalog AS c ON p.title = c.title"),
-        ("q.id", "plays AS p LEFT JOIN people AS q ON p.user_id = q.id"),
+        ("CASE WHEN title = 'a' THEN user_id ELSE 0 END", "plays"),
+        ("CASE WHEN title = 'a' THEN user_id + 1 END", "plays"),
+        ("coalesce(q.id, 0)", "plays AS p LEFT JOIN people AS q ON p.user_id = q.id"),
+        ("q.age", "plays AS p LEFT JOIN people AS q ON p.user_id = q.id"),
+        (
+            "n",
+            "(SELECT user_id, user_id AS n FROM plays UNION ALL SELECT user_id, part FROM plays)",
+        ),
     ],
 )
 def test_only_the_privacy_unit_itself_counts_people(
@@ -184,6 +201,48 @@ def test_only_the_privacy_unit_itself_counts_people(
     text = f"EXPLAIN SELECT DP_COUNT_DISTINCT({item}, epsilon := 1) FROM {source}"
     told = dict(analyst.sql(text).fetchall())
     assert told["mechanism"] == ("laplace" if item == "user_id" else "matching")
+
+
+@pytest.mark.parametrize(
+    ("item", "source"),
+    [
+        ("p.user_id", "people AS q LEFT JOIN plays AS p ON q.id = p.user_id AND p.title = 'a'"),
+        ("p.user_id", "plays AS p JOIN people AS q ON p.user_id = q.id AND p.title = 'a'"),
+        ("CASE WHEN title = 'a' THEN user_id END", "plays"),
+        ("if(regexp_matches(title, '^A$', 'i'), user_id, NULL)", "plays"),
+    ],
+)
+@pytest.mark.parametrize("n_times", [1, 4000])  # of the rows: few, and many
+def test_people_who_are_in_several_groups_need_no_cap_wherever_null_is(
+    analyst: dp_sql.Session, owner: dp_sql.Session, item: str, source: str, n_times: int
+) -> None:
+    often = source.replace("plays", f"(SELECT plays.* FROM plays, range({n_times}) t(i))")
+    owners = OWNERS.replace("user_id", "q.id") if "q.id" in source else OWNERS
+    for session, unit, read in ((analyst, "", source), (owner, owners, often)):
+        calls = [
+            f"DP_COUNT_DISTINCT({item}, epsilon := 9000{unit})",
+            f"DP_COUNT({item}, epsilon := 9000{unit})",
+        ]
+        calls[0] = calls[0].replace("9000", "9000, groups := regions.name")
+        listed = ", ".join(calls if n_times == 1 else calls[:1])
+        found = session.sql(
+            f"SELECT region, {listed} FROM {read} GROUP BY ALL ORDER BY 1"
+        ).fetchall()
+        plain = f"SELECT region, count(DISTINCT {item}) FROM {source} GROUP BY ALL"
+        expected = dict(owner.connection.execute(plain).fetchall())
+        assert [row[:2] for row in found] == [
+            (r, expected.get(r, 0)) for r in ("north", "south", "west")
+        ]
+
+
+def test_people_are_no_groups_wherever_null_is(owner: dp_sql.Session) -> None:
+    call = f"DP_COUNT(*, epsilon := 1{OWNERS}, groups := observed)"
+    for key in ("user_id", "CASE WHEN title = 'a' THEN user_id END"):
+        text = (
+            f"SELECT {key} AS k, {call.replace(', groups := observed', '')} FROM plays GROUP BY k"
+        )
+        with pytest.raises(dp_sql.QueryError, match="one person"):
+            owner.sql(text)
 
 
 def test_people_by_group_and_by_a_mechanism_that_is_named(analyst: dp_sql.Session) -> None:

@@ -91,6 +91,16 @@ def database(folder: Path) -> Iterator[Path]:
     yield file
 
 
+def test_an_analyst_who_names_a_file_is_told_what_it_is_called(database: Path) -> None:
+    joined = COUNT.format("ratings JOIN '{0}' c USING (title)")
+    with session_of(database) as session:
+        for file in ("catalog.parquet", "data/Catalog.csv"):
+            with pytest.raises(NotPrivate, match="There is no table") as refused:
+                session.sql(joined.format(file))
+            assert refused.value.instead == (joined.replace("'{0}'", "catalog"),)
+            assert session.sql(refused.value.instead[0]).fetchall() == [(2,)]
+
+
 @pytest.mark.thorough
 def test_an_owner_of_a_folder_drafts_checks_and_asks(folder: Path) -> None:
     drafted = run("policy", "init", str(folder))

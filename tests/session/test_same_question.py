@@ -285,6 +285,29 @@ def test_a_sum_beside_a_count_is_of_as_many_groups_of_a_person(
     assert error.suggestion.count("max_groups_contributed") == 1
     assert error.asks_other is asks_other
     assert ("If you divide the answers: DP_SUM counts" in str(error.hint)) is asks_other
+    alone = told(analyst, query.replace(" / count(DISTINCT customer_id)", ""))
+    assert f"max_groups_contributed := {cap})" in alone.suggestion and not alone.asks_other
+    assert f"each person counts in {'one group only' if cap == 1 else 'at most 3'}" in str(
+        alone.hint
+    )
+
+
+def test_an_owners_sum_is_of_all_groups_if_they_are_known(owner: dp_sql.OwnerSession) -> None:
+    for groups, cap in (("['paid', 'open']", 2), ("(FROM range(13))", 1), ("observed", 1)):
+        key = "order_id % 13" if "range" in groups else "status"
+        asked = f"SELECT {key} AS k, DP_SUM(customer_id, epsilon := 1, groups := {groups}) AS s"
+        error = told(owner, f"{asked} FROM orders GROUP BY k")
+        assert f"max_groups_contributed := {cap})" in error.suggestion and not error.asks_other
+    asked = f"SELECT r.region, DP_SUM(customer_id, epsilon := 1{UNIT}, groups := r.region) AS s"
+    error = told(
+        owner, f"{asked} FROM orders JOIN regions r ON r.region = status GROUP BY r.region"
+    )
+    assert "groups := regions.region, max_groups_contributed := 3" in error.suggestion
+    error = told(
+        owner,
+        "SELECT status, DP_COUNT_DISTINCT(if(total > 9, customer_id, NULL)) FROM orders GROUP BY status",
+    )
+    assert "max_groups_contributed" not in error.suggestion.removeprefix("SELECT")
 
 
 def test_values_that_no_one_has_chosen_are_called_examples(analyst: dp_sql.Session) -> None:
@@ -584,6 +607,38 @@ def test_a_privacy_unit_is_guessed_by_keys_and_called_a_guess(
         installed.execute(asked)
     assert said in str(raised.value)
     assert str(raised.value).endswith(SAME + proposed)
+
+
+def test_a_privacy_unit_is_guessed_of_files_and_views(
+    owner: dp_sql.OwnerSession, tmp_path: Path
+) -> None:
+    file, ask = f"{tmp_path}/orders.parquet", "SELECT DP_COUNT(*, epsilon := 1{}) FROM {}"
+    owner.execute(f"COPY orders TO '{file}'")
+    owner.execute(f"CREATE OR REPLACE VIEW dear AS SELECT customer_id, total FROM '{file}'")
+    joined = f"regions JOIN read_parquet('{file}', filename = true) o ON o.status = regions.region"
+    for source in (f"'{file}'", f"read_parquet(['{file}']) WHERE total > 1", "dear", joined):
+        error = told(owner, ask.format("", source))
+        assert error.suggestion == ask.format(", privacy_unit := customer_id", source)
+        assert "customer_id is a guess" in (error.hint or "")
+    owner.execute("DROP VIEW dear")
+
+
+def test_a_privacy_unit_is_added_to_the_list_of_a_subquery(owner: dp_sql.OwnerSession) -> None:
+    ask = "{}SELECT DP_COUNT(*, epsilon := 1, privacy_unit := customer_id) FROM {}"
+    for text in (
+        ask.format("", "(SELECT total, status{} FROM orders WHERE total > 1) WHERE total < 9"),
+        ask.format("WITH a AS (SELECT total{} FROM orders) ", "a"),
+        ask.format(
+            "",
+            "(SELECT region{} FROM (SELECT *, 1 AS one FROM orders) JOIN regions ON status = region)",
+        ),
+    ):
+        error = told(owner, text.replace("{}", ""))
+        assert error.suggestion == text.replace("{}", ", customer_id") and not error.asks_other
+    error = told(
+        owner, ask.format("", "(SELECT status, count(*) AS n FROM orders GROUP BY status)")
+    )
+    assert error.suggestion == ""
 
 
 def test_a_table_without_people_gets_no_privacy_unit(owner: dp_sql.Session) -> None:

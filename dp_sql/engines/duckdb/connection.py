@@ -308,6 +308,10 @@ class Engine(SqlRunner):
             )
             if isinstance(error, duckdb.InterruptException):
                 refusal = SourceError("The query was interrupted.")
+        except DpSqlError:
+            raise
+        except Exception as error:  # of any type: it may contain a value, too
+            refusal = SourceError(f"The source cannot be counted ({type(error).__name__}).")
         finally:
             for ticket in tickets:
                 self.tickets.withdraw(ticket)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import count, product
@@ -19,7 +20,6 @@ from dp_sql.engines.duckdb.arrow_rows import (
 from dp_sql.engines.duckdb.frozen import Records, exact_value
 from dp_sql.engines.duckdb.mechanism_udfs import answers_of
 from dp_sql.engines.duckdb.sql_runner import forget_oldest
-from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql import few_rows
 from dp_sql.privacy.private_sql.few_rows import FewRows
@@ -60,20 +60,16 @@ def read_shortly(plans: Sequence[Plan], engine: Engine) -> FewRows | None:
 def answered(plans: Sequence[Plan], tickets: Sequence[str], engine: Engine) -> Records | None:
     """Make the releases of a bundle of plans: rows as `exactly` has them; None: only SQL can.
 
-    Raises what a mechanism refused, DuckDB's errors, or a SourceError.
+    Raises what a mechanism refused, DuckDB's errors, or what reading its rows raises.
     """
     interrupts, made = engine.state.interrupts, None
     before = interrupts.n
     if (few := read_shortly(plans, engine)) is None:
         interrupts.check(before)
         return None
-    try:
+    with contextlib.suppress(_OnlySql):
         public = public_of(few, engine)
         made = _lists(plans, few, public, _read(few, engine))
-    except _OnlySql:
-        pass
-    except (OSError, MemoryError, RuntimeError, ValueError) as error:
-        raise SourceError(f"The source cannot be counted ({type(error).__name__}).") from None
     interrupts.check(before)
     if made is None:
         return None

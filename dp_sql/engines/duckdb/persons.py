@@ -16,7 +16,6 @@ from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.arrow_rows import HASHED, LONG, batches, comparable_in_arrow
 from dp_sql.engines.duckdb.settings import in_bytes, settings
 from dp_sql.engines.duckdb.sql_runner import SqlRunner
-from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.lists_read import lists_read
 from dp_sql.privacy.private_sql.people_rows import InMemory
@@ -45,7 +44,7 @@ def computed_from(
 
     `calls` are the first arguments of the plans' UDFs.
 
-    Raises DuckDB's errors, or a SourceError.
+    Raises DuckDB's errors, or what reading its rows raises.
     """
     computed = read = None
     if plans[0].parameters.reads_people:
@@ -53,13 +52,8 @@ def computed_from(
         read = lists_read(*asked) or rows_read(*asked)
     with contextlib.ExitStack() as registered:
         if read is not None and _is_for_memory(plans[0], read, engine):
-            try:
+            with contextlib.suppress(_TooMany):
                 computed = _read(read, engine, registered)
-            except _TooMany:
-                pass
-            except (OSError, MemoryError, RuntimeError, ValueError) as error:
-                message = f"The source cannot be counted ({type(error).__name__})."
-                raise SourceError(message) from None
         yield computed
 
 

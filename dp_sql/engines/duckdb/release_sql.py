@@ -9,7 +9,6 @@ from dp_sql.engines.duckdb.in_pieces import cover_counts
 from dp_sql.engines.duckdb.people_in_arrays import people_in_arrays
 from dp_sql.engines.duckdb.persons import computed_from
 from dp_sql.engines.duckdb.sql_runner import SqlRunner
-from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.release_select import EXECUTION, call_of, merged_sql
 from dp_sql.sql.formatting import full_name
@@ -25,7 +24,8 @@ def release_sql(
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the SELECT of the release of a bundle of plans, to be run once, and its parameters.
 
-    `in_one` writes the SELECT as private_sql does. Raises DuckDB's errors, or a SourceError.
+    `in_one` writes the SELECT as private_sql does. Raises DuckDB's errors, or what reading rows
+    raises.
     """
     calls = [call_of(ticket, execution) for ticket in tickets]
     if "__dp_cover" not in plans[0].parameters.takes:
@@ -37,10 +37,7 @@ def release_sql(
                 yield in_one(plans, tickets, computed=computed), []
         return
     (plan,), (ticket,), (call,) = plans, tickets, calls
-    try:
-        counts = cover_counts(plan, call, engine)
-    except (OSError, MemoryError, RuntimeError, ValueError) as error:
-        raise SourceError(f"The source cannot be counted ({type(error).__name__}).") from None
+    counts = cover_counts(plan, call, engine)
     table = full_name(("temp", "main", f"__dp_cover_{ticket}"))
     unnested = "system.main.unnest($1) AS place, system.main.unnest($2) AS n"
     numbered = [[*range(len(counts))], counts]

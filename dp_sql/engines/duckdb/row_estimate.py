@@ -22,7 +22,8 @@ def n_rows(plan: Plan, engine: SqlRunner) -> int:
     """DuckDB's estimate of the rows of the largest step of a plan."""
     read = read_together(plan)
     # A small table is asked for once, whatever is read of it, unless that may be more rows.
-    if len(read.tables) == 1 and not _MORE_ROWS.search(read.source):
+    own = [one.table for one in read.people]  # and no list that IN reads
+    if [*read.tables] == own and len(own) == 1 and not _MORE_ROWS.search(read.source):
         found = n_rows_of(f"SELECT 1 FROM {full_name(read.tables[0])}", engine)
         if found < LARGE >> 2:
             return found

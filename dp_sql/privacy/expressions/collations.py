@@ -63,6 +63,7 @@ def either(node: Node, one: Value, other: Value) -> Value:
     return one.without_facts()._replace(
         origin=one.origin if one.origin == other.origin else None,
         is_person=one.is_person and other.is_person,
+        is_own=one.is_of_person and other.is_of_person,
         collation=agree(node, one, other),
         bound=None if None in bounds else max(bound or 0 for bound in bounds),
         own_values=own,

@@ -41,7 +41,7 @@ def with_own_values(value: Value, tree: Node, part_of: Callable[[Node], Value]) 
     if kind == "BOOLEAN":
         return value._replace(own_values=BOOLEANS)
     if isinstance(tree, exp.Case | exp.If):
-        return value._replace(own_values=_results(tree))
+        return value._replace(own_values=_literals(results(tree)))
     if isinstance(tree, exp.Literal):
         return value._replace(own_values=(to_sql(tree),))
     if isinstance(tree, exp.Cast) and kind in INTEGER_RANGES:
@@ -70,14 +70,18 @@ def _read(tree: Node) -> Node:
     return read
 
 
-def _results(tree: Node) -> tuple[str, ...]:
-    """The results of CASE and if(…), where all are literals."""
+def results(tree: Node) -> list[Node]:
+    """The results of CASE and if(…)."""
     branches: Sequence[Node] = [tree] if isinstance(tree, exp.If) else tree.args["ifs"]
     default = tree.args.get("false" if isinstance(tree, exp.If) else "default")
-    results = [one.args["true"] for one in branches] + ([default] if default is not None else [])
-    if not all(map(is_literal, results)):
+    return [one.args["true"] for one in branches] + ([default] if default is not None else [])
+
+
+def _literals(found: Sequence[Node]) -> tuple[str, ...]:
+    """The values of results that are literals; none if one is not."""
+    if not all(map(is_literal, found)):
         return ()
-    return tuple(dict.fromkeys(to_sql(r) for r in results if not isinstance(r, exp.Null)))
+    return tuple(dict.fromkeys(to_sql(r) for r in found if not isinstance(r, exp.Null)))
 
 
 def _name(tree: Node) -> str:

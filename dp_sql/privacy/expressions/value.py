@@ -17,7 +17,8 @@ class Value(NamedTuple):
 
     origin: the column of a base table that it is, unchanged: the table's full name, and its own.
         For an analyst's VALUES: "VALUES" with the literals of the column, and no name.
-    is_person: whether it is the privacy unit of its row.
+    is_person: whether it is the privacy unit of its row. is_own: whether it is that or NULL, as
+        behind a LEFT JOIN: in all rows of a person it has one value at most, and no one else's.
     collation: how its strings are compared, as collations.py names it.
     bound: of a string, the most bytes that it can have; of a date, how many years it can be from
         the year 0; of an interval, the same of the dates between which it lies. None: not known.
@@ -37,6 +38,7 @@ class Value(NamedTuple):
     type: str
     origin: tuple[tuple[str, ...], str] | None = None
     is_person: bool = False
+    is_own: bool = False
     collation: str = ""
     is_unnested: bool = False
     bound: int | None = None
@@ -60,7 +62,12 @@ class Value(NamedTuple):
 
     def computed(self, sql: str) -> Value:
         """Another value of the same type: no column, and not the privacy unit."""
-        return self._replace(sql=sql, origin=None, is_person=False)
+        return self._replace(sql=sql, origin=None, is_person=False, is_own=False)
+
+    @property
+    def is_of_person(self) -> bool:
+        """Whether it can only be the privacy unit of its row, or NULL."""
+        return self.is_person or self.is_own
 
     @property
     def has_facts(self) -> bool:

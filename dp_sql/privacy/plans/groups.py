@@ -8,12 +8,11 @@ are unknown.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
-from dp_sql.errors import ArgumentError, NotSupported, QueryError
+from dp_sql.errors import ArgumentError, NotSupported
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import Domain, Values, Wanted
@@ -105,8 +104,9 @@ class PublicSets(ABC):
             try:
                 self.refuse_missing(call, rows.item, needs_cap)
             except ArgumentError as refusal:
-                if is_open and any(one.call.parameters.vector() for one in reads):
-                    self._with_one_cap(refusal, call)
+                if is_open:
+                    others = (one.call.parameters.vector() for one in reads)
+                    self._with_cap(refusal, call, is_beside=any(others))
                 raise
             if call.takes_domain:
                 domain = self.values(call, call.domain, rows.item, "domain")
@@ -129,31 +129,32 @@ class PublicSets(ABC):
 
     def _refuse_person(self, value: Value, written: Reference) -> None:
         """Refuse the privacy unit as an item or a key whose values are not stated."""
-        if value.is_person and self.declared(value) is None:
+        if value.is_of_person and self.declared(value) is None:
             why = _OF_ONE.format(written.text)
             raise self.source.select.refused(why, written.position, PER_PERSON)
 
-    def _with_one_cap(self, refusal: ArgumentError, call: DpCall) -> None:
-        """Beside counts of all groups of a person, let a sum be of all of them, too, or say so.
+    def _with_cap(self, refusal: ArgumentError, call: DpCall, *, is_beside: bool) -> None:
+        """Let a sum be of all groups of a person: the cap is their number, if known and small.
 
-        The cap is the number of groups, once it is known and if it is small.
+        If not, a sum that `is_beside` counts of all groups of a person is another question.
         """
         if call.function.name not in _GROWING or call.parameters.vector() is not None:
             return
         size, keys = None, self.source.values
         all_public = len(refusal.public) == len(keys)
         if self.source.select.groups is not None or None not in map(self.declared, keys):
-            with suppress(QueryError):
-                size = self.groups(call, None).size
+            size = self.groups(call, None).size  # or what is wrong with the groups
         cap, instead = f"max_groups_contributed := {size}", []
         for one in refusal.instead:
             if size is not None and size <= _MOST_KEPT:
                 instead.append(one.replace(_ONE_GROUP, cap))
             elif size is None and all_public and "delta := " not in one:
                 instead.append(one.replace(f", {_ONE_GROUP}", ""))  # known with the groups
-            else:
+            elif is_beside:
                 instead.append(OtherQuestion(one))
                 refusal.hint = _UNLIKE.format(call.function.name)
+            else:
+                instead.append(one)
         refusal.instead = tuple(instead)
 
     def _found_groups(

@@ -5,7 +5,7 @@ the domain and the groups in the statement.
 """
 
 import contextlib
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from dp_sql.errors import ArgumentError, NotPrivate, NotSupported, QueryError, SourceError, guessed
@@ -39,7 +39,7 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, quote, shown_name
 from dp_sql.sql.given import ListLiteral, PublicQuery, Reference, SetPerKey
-from dp_sql.sql.tokens import folded
+from dp_sql.sql.tokens import edited, folded
 from dp_sql.sql.types import exact, family, in_type, writable
 
 _MISTYPED = 0.8  # of user_id and usr_id: 0.92; of customer_id and order_id: 0.63
@@ -79,8 +79,8 @@ def _plans(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> l
     tables = DeclaredTables(schema, folded(unit), origin)
     source = _source(select, calls[0], tables)
     reads = [source.read_by(call) for call in calls]
-    read = read_tables(reads[0].relation)[0]
-    functions = {table.function for table in read if table.function}
+    read, listed = read_tables(reads[0].relation)
+    functions = {table.function for table in (*read, *listed) if table.function}
     sources, shares = source.shared(reads)
     for one in sources:
         if not engine.agrees(one.sql, one.tables, functions):
@@ -138,7 +138,20 @@ def _no_unit(refusal: NotPrivate, select: DpSelect, unit: Reference, source: Sou
     near = near or [*filter(None, [guessed(name, columns, _MISTYPED)])]
     hint = f"Did you mean {near[0]}?" if near else _A_UNIT
     instead = select.renamed(unit.parts[-1], unit.position, [*map(shown_name, near)])
+    instead = instead or [*_with_unit_below(select, unit)]
     return select.refused(refusal.message, unit.position, hint, NotPrivate, instead)
+
+
+def _with_unit_below(select: DpSelect, unit: Reference) -> Iterator[str]:
+    """The statement with the privacy unit in the list of a subquery or a CTE, too."""
+    tokens, spans = select.tokens, [select.source, *filter(None, select.ctes.values())]
+    for i, token in enumerate(tokens):
+        below = token.upper == "SELECT" and any(a <= token.start < b for a, b in spans)
+        if below and tokens[i - 1].is_symbol("(") and tokens.at(i + 1).upper != "DISTINCT":
+            inside = tokens.at_depth_zero(i, tokens.matching(i - 1))
+            end = next((tokens[j - 1].end for j in inside if tokens[j].upper == "FROM"), None)
+            if end is not None:
+                yield edited(select.text, [(end, end, f", {unit.text}")])
 
 
 def _origin(select: DpSelect, call: DpCall, schema: OwnersSchema) -> tuple[Parts, str] | None:
@@ -216,7 +229,7 @@ class _DeclaredSets(PublicSets):
         is_stated = groups is not None and groups.finding is None
         if is_stated and select.groups is not None and not isinstance(select.groups, ListLiteral):
             said.append(f"the set of groups, {select.groups.text}, is public")
-        if rows.item.is_person and call.k:
+        if rows.item.is_of_person and call.k:
             said.append(f"each {call.item.text} is one person, and the answer may list them")
         if domain is OBSERVED:
             also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"

@@ -90,7 +90,7 @@ class Source(NamedTuple):
         """Rows of the source as SQL, or NotSupported where they could cause too much work."""
         try:
             return self.compiler.written(relation, every_row=every_row)
-        except NotSupported as refusal:
+        except (NotSupported, SourceError) as refusal:
             raise refusal.at(self.select.text, self.select.source[0]) from None
 
     def read_by(self, call: DpCall) -> CallRows:
@@ -100,7 +100,7 @@ class Source(NamedTuple):
         is not exact, and NotSupported where the source could cause too much work.
         """
         item = _item(self.select, call, self.scope)
-        if item.is_person and "mechanism" not in call.given:
+        if item.is_of_person and "mechanism" not in call.given:
             counted = call.parameters.when_item_is_person()
             if counted is not None:
                 call = replace(call, parameters=counted[0], mechanism=counted[1])

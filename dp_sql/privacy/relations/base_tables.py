@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,11 +21,15 @@ from dp_sql.sql.tokens import folded, name_parts
 from dp_sql.sql.types import INTEGERS, as_key, family
 
 _T = TypeVar("_T")
+_FILE = re.compile(r"([^/\\]+)\.(?:parquet|csv|json)$")  # as it may be called as a table
 
 
 def no_table(node: Node, parts: Sequence[str], names: Collection[str] = ()) -> Exception:
     """The refusal of a name that means nothing; `names` are those that are known, as SQL."""
-    near = guessed(folded(parts[-1]), names)
+    name = folded(parts[-1])
+    if (file := _FILE.search(name)) is not None:
+        name = file[1]
+    near = guessed(name, names)
     message = f"There is no table {'.'.join(parts)}"
     hint = f"Did you mean {near}? " * bool(near) + "SHOW TABLES lists the tables."
     refusal = refuse(node, message, hint)

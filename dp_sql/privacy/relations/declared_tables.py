@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import ClassVar
 
 from sqlglot import exp
@@ -61,6 +62,7 @@ class OwnersSchema(Schema):
         default_factory=dict
     )
     _columns: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
 
     def relation(self, parts: Sequence[str]) -> NamedRelation | None:
         """What a name means here; asked of the engine once."""
@@ -92,9 +94,13 @@ class OwnersSchema(Schema):
         return self.engine.public_values(select)
 
     def public_number(self, select: str) -> int:
-        """The number that a SELECT over joined tables answers."""
-        (number,) = self.engine.public_values(select) if self.counts else [1]
-        return int(str(number))
+        """The number that a SELECT over joined tables answers; asked of the engine once."""
+        if not self.counts:
+            return 1
+        if select not in self._numbers:
+            (number,) = self.engine.public_values(select)
+            self._numbers[select] = int(str(number))
+        return self._numbers[select]
 
     def public_size(self, items: str, kind: str, most: int | None = None) -> int:
         return self.engine.public_size(items, kind, most) if self.counts else 1
@@ -235,7 +241,7 @@ def _is_one_file(table: Table, schema: Schema) -> bool:
 def assumptions(relation: Relation, unit: str, schema: Schema) -> tuple[str, ...]:
     """What the promise rests on: whose rows the tables hold."""
     tables, listed = read_tables(relation)
-    every = {table.name for table in tables} | listed
+    every = {table.name for table in (*tables, *listed)}
     often = Counter(name[-1] for name in every)  # where two agree, with schema and database
     names = {name: name[-1] if often[name[-1]] == 1 else ".".join(name) for name in every}
     names |= {name: "the dataframe" for name in every if name[-1].startswith(VARIABLE)}
@@ -246,22 +252,28 @@ def assumptions(relation: Relation, unit: str, schema: Schema) -> tuple[str, ...
                 people.append(f"each row of VALUES belongs to the person in {unit}")
             continue
         of_table = f"each row of {names[table.name]}"
-        if not (table.is_stored or _is_one_file(table, schema)):
-            what = f"the columns or types that DuckDB detects in {names[table.name]}"
-            detected.append(f"no one person's rows change {what}")
+        detected += _detected(table, names[table.name], schema)
         if table.person is None:
             public.append(f"{of_table} is public, or belongs to the person it is joined to")
             continue
         name = table.column_name(table.person)
         person = unit if folded(name) == folded(unit) else name
         people.append(f"{of_table} belongs to the person in {person}")
-    lists = [f"{names[name]} is public" for name in sorted(listed)]
+    for table in listed:
+        detected += _detected(table, names[table.name], schema)
+    lists = [f"{name} is public" for name in sorted(names[table.name] for table in listed)]
     return tuple(dict.fromkeys(people + public + lists + detected))
 
 
-def read_tables(relation: Relation) -> tuple[list[Table], set[Parts]]:
+def _detected(table: Table, name: str, schema: Schema) -> list[str]:
+    if table.is_stored or table.is_written or _is_one_file(table, schema):
+        return []
+    return [f"no one person's rows change the columns or types that DuckDB detects in {name}"]
+
+
+def read_tables(relation: Relation) -> tuple[list[Table], list[Table]]:
     """The tables that a relation reads in FROM, in order, and those of IN (SELECT …)."""
     every = [*relations_below(relation)]
-    selects = [one for one in every if isinstance(one, Select)]
-    listed = {name for one in selects for _, names in one.looked_in for name in names}
+    looked_in = [other for one in every if isinstance(one, Select) for *_, other in one.looked_in]
+    listed = [t for other in looked_in for t in chain(*read_tables(other)) if not t.is_written]
     return [one for one in every if isinstance(one, Table)], listed

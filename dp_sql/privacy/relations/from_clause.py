@@ -71,10 +71,10 @@ class Rows(NamedTuple):
         return self.without_unit({name for name, value in columns if not value.is_person})
 
     def without_unit(self, names: Collection[str]) -> Rows:
-        """The same where columns of these names are not the privacy unit."""
+        """The same where columns of these names are not the privacy unit, but may be NULL."""
         values = (
-            value._replace(is_person=value.is_person and name not in names)
-            for name, value in zip(self.names, self.values, strict=True)
+            one._replace(is_person=one.is_person and name not in names, is_own=one.is_of_person)
+            for name, one in zip(self.names, self.values, strict=True)
         )
         return self._replace(values=tuple(values))
 
@@ -109,7 +109,7 @@ class From:
     elements: columns that are not called as in their relation, as those of unnest in FROM: how many
         relations are before it, what it and its column are called, and which column of which
         relation it is.
-    looked_in: the public relations that an IN (…) reads, as SQL, and their tables.
+    looked_in: what an IN (…) reads, as in a Select.
     aliases: what names that are no columns mean: aliases of the list.
     """
 
@@ -117,7 +117,7 @@ class From:
     hidden: set[tuple[int, int]] = field(default_factory=set)
     added: set[tuple[int, int]] = field(default_factory=set)
     elements: list[tuple[int, Parts, str, tuple[int, int]]] = field(default_factory=list)
-    looked_in: list[tuple[str, frozenset[Parts]]] = field(default_factory=list)
+    looked_in: list[tuple[str, frozenset[Parts], Relation]] = field(default_factory=list)
     equal: list[tuple[str, str]] = field(default_factory=list)
     left_joins: list[LeftJoin] = field(default_factory=list)
     where: list[str] = field(default_factory=list)

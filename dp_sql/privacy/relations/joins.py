@@ -158,6 +158,22 @@ def _are_of_one_person(a: Value, b: Value, tables: Tables) -> bool:
     return (a.is_person and b.is_person) or tables.is_link(a, b) or tables.is_link(b, a)
 
 
+def note_own(source: From, equal: Sequence[Pair], *, is_left: bool) -> None:
+    """Take note of columns that are the privacy unit of their row, as they are joined to it.
+
+    is_left: whether the join keeps rows whose columns are not equal.
+    """
+    for pair in equal:
+        if pair[0].type != pair[1].type or pair[0].collation != pair[1].collation:
+            continue
+        for one, other in (pair, pair[::-1])[: 1 if is_left else 2]:
+            if one.is_of_person and not other.is_of_person:
+                number, index = map(int, other.sql[1:].split("c"))
+                part, values = source.parts[number], [*source.parts[number].rows.values]
+                values[index] = values[index]._replace(is_own=True)
+                source.parts[number] = part._replace(rows=part.rows._replace(values=tuple(values)))
+
+
 def check_cross(node: Node, part: FromPart, where: Sequence[Node]) -> None:
     """Refuse an owner's join with all rows of a table, which is hardly meant."""
     read = [one for one in relations_below(part.rows.relation) if isinstance(one, Table)]

@@ -243,7 +243,7 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
         if name in {"sum", "avg"}:
             found = Value("", total_type(value.type) if name == "sum" else "DOUBLE")
         elif name != "count":  # beside a row it is not the value of that row's columns
-            found = value._replace(origin=None, is_person=False, facts_of="")
+            found = value._replace(origin=None, is_person=False, is_own=False, facts_of="")
     elif name in _COUNTERS and order and not called.args.get("expressions"):
         only(called, {"this", "expressions"} if isinstance(called, exp.Anonymous) else set())
     else:

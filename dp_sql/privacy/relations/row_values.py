@@ -5,7 +5,7 @@ from contextlib import suppress
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.literals import is_literal
-from dp_sql.privacy.expressions.own_values import BOOLEANS, with_own_values
+from dp_sql.privacy.expressions.own_values import BOOLEANS, results, with_own_values
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Refused, Unbound
@@ -14,6 +14,22 @@ from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql
 
 def row_wise(node: Node, scope: Scope) -> Value:
     """Compile an expression or a literal, or take it as the owner wrote it."""
+    value = _row_wise(node, scope)
+    return value._replace(is_own=True) if _is_own(node.unnest(), scope) else value
+
+
+def _is_own(tree: Node, scope: Scope) -> bool:
+    """Whether each result of a CASE or an if is the privacy unit of the row, or NULL."""
+    if not isinstance(tree, exp.Case | exp.If):
+        return False
+    found = [one for one in results(tree) if not isinstance(one, exp.Null)]
+    with suppress(Refused):  # a field of a struct
+        are_own = (isinstance(one, exp.Column) and scope.column(one).is_of_person for one in found)
+        return bool(found) and all(are_own)
+    return False
+
+
+def _row_wise(node: Node, scope: Scope) -> Value:
     try:
         return scope.compiled(node)
     except Refused:

@@ -309,6 +309,7 @@ class Compiler:
             equal.append(joins.alike(*pair, source, source))
             source.hidden.add((part.number, part.rows.names.index(folded(name.name))))
         joins.check_keys(join, left.private, part, equal, self.tables)
+        joins.note_own(source, equal, is_left=side == "LEFT")
         if side == "LEFT":
             source.left_joins.append(LeftJoin(part.number, joins.compared(equal), tuple(terms)))
             # The privacy unit may be NULL there, beside a person.
@@ -378,7 +379,7 @@ class Compiler:
             """A public query of one column, as the right side of IN."""
             rows = self._public_column(query)
             found = self.computed(rows)
-            source.looked_in.append((found.sql, found.tables))
+            source.looked_in.append((found.sql, found.tables, rows.relation))
             return rows.values[0]._replace(sql=f"({found.sql})")
 
         trusted = partial(self.tables.as_written, source) if self.tables.trusted else None

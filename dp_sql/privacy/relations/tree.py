@@ -191,7 +191,7 @@ class Select:
     left_joins: the relations that are joined by LEFT JOIN; all others are joined by JOIN.
     where: the conditions of WHERE and of inner joins; all must hold.
     values: its columns, as expressions. types: their types.
-    looked_in: the public relations that its IN (…) read, as SQL, and their tables.
+    looked_in: what its IN (…) read: public relations as SQL, their tables, and as they are here.
     """
 
     relations: tuple[Relation, ...]
@@ -202,7 +202,7 @@ class Select:
     types: tuple[str, ...]
     distinct: bool = False
     group: Group | None = None
-    looked_in: tuple[tuple[str, frozenset[Parts]], ...] = ()
+    looked_in: tuple[tuple[str, frozenset[Parts], Relation], ...] = ()
 
     @cached_property
     def first_private(self) -> int | None:

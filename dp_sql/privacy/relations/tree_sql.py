@@ -17,7 +17,7 @@ Writes SQL and asks about public rows. It must never ask about a private row.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +27,7 @@ from dp_sql.privacy.relations.from_sql import FromWriter
 from dp_sql.privacy.relations.join_sql import (
     PATTERN,
     can_be_reduced,
+    count_sql,
     is_found,
     listed_sql,
     refuse_costly,
@@ -146,19 +147,29 @@ class Writer:
         if self.n_scans > MAX_SCANS:
             why = f"This source reads more than {MAX_SCANS} tables."
             raise NotSupported(f"{why} A CTE counts each time it is read.")
-        if table.person is None and not (table.is_stored or table.is_written):
-            why = "Without the privacy unit as a column, a file or a dataframe cannot be read here."
-            hint = "Make it a table (CREATE TABLE … AS …) and name that table."
-            no_table, is_file = f"There is no table {table.name[-1]}.", bool(table.function)
-            what = f"{table.name[-1]} is not a table of the database." if is_file else no_table
-            raise NotSupported(f"{what} {why}", hint=hint)
         self.read.append((table.source, frozenset(() if table.function else (table.name,))))
         sql = [in_type(*column) for column in zip(table.columns, table.types, strict=True)]
         listed = [f"{sql[i]} AS {names}c{i}" for i in sorted(need)]
+        if table.person is None and not (table.is_stored or table.is_written):
+            self._check_readable(table, [sql[i] for i in sorted(need)])
         if table.person is not None:
             person, _ = as_key(sql[table.person], table.types[table.person])
             listed.insert(0, f"{person} AS {f'{names}p' if names else '__dp_person'}")
         return _Sql(f"SELECT {listed_sql(listed)} FROM {table.source}")
+
+    def _check_readable(self, table: Table, columns: Sequence[str]) -> None:
+        """Read a public file or dataframe to its end, so that errors in it cost nothing.
+
+        How much of it a release reads may depend on the private rows that it is joined to.
+        """
+        hashed = f"system.main.hash({', '.join(columns or '1')})"
+        largest = f"SELECT coalesce(system.main.max({hashed}), 0) FROM {table.source}"
+        found = self.facts.public_number(largest)
+        again = count_sql(f"SELECT 1 FROM {table.source} LIMIT 1")
+        if found and not table.function and self.facts.public_number(again) == 0:
+            why = f"{table.name[-1]} can be read only once."
+            hint = "Make it a table (CREATE TABLE … AS …) and name that table."
+            raise NotSupported(why, hint=hint)
 
     def _linked(self, linked: LinkedTable, need: Collection[int]) -> _Sql:
         kinds = linked.table.types[linked.column], linked.owner.types[linked.key]
@@ -221,7 +232,7 @@ class Writer:
         return _Sql(f"{left.sql} UNION ALL {right.sql}", both)
 
     def _select(self, select: Select, need: Collection[int], every_row: bool) -> _Sql:
-        self.read += select.looked_in
+        self.read += [(sql, tables) for sql, tables, _ in select.looked_in]
         if select.distinct and every_row:  # how many distinct rows there are takes all columns
             need = range(len(select.types))
         every_row = every_row and not select.distinct

@@ -6,13 +6,18 @@ that leads to rows with a person of their own, such as order_items.order_id, is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
+import duckdb
+
+from dp_sql.engines.duckdb.connection import columns_of
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.policy.owners_catalogue import Listed
 from dp_sql.policy.template import Proposal, proposals, speaks_of_people
+from dp_sql.privacy.relations.declared_tables import READERS
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.tokens import Token, Tokens, folded, tokenize
 
@@ -24,11 +29,23 @@ def with_guessed_units(text: str, connection: Connection) -> Callable[[str], Seq
 
     Where the text names a privacy unit, they stay as they are.
     """
-    if _units(tokenize(text)):
+    if _units(tokens := tokenize(text)):
         return lambda candidate: [candidate]
     with CATALOG_LOCK:
-        tables = [one for one in DatabaseCatalogue(connection).listed() if not one.is_view]
+        tables = [*DatabaseCatalogue(connection).listed(), *_files(tokens, connection)]
     return lambda candidate: _guessed(candidate, tables, proposals(tables))
+
+
+def _files(tokens: Tokens, connection: Connection) -> Iterator[Listed]:
+    """The files that FROM and JOIN name, with the string as their name."""
+    for i, (before, first) in enumerate(pairwise(tokens), 1):
+        is_call = first.folded in READERS and tokens.at(i + 1).is_symbol("(")
+        read = tokens[i : tokens.matching(i + 1) + 1] if is_call else tokens[i : i + 1]
+        named = [token.text for token in read if token.kind == "string"]
+        if named and before.upper in {"FROM", "JOIN"}:
+            with contextlib.suppress(duckdb.Error):
+                columns = columns_of(connection.sql(f"SELECT * FROM {read.text}"))
+                yield Listed(("", "", named[0]), False, tuple(columns))
 
 
 def _guessed(
@@ -38,7 +55,7 @@ def _guessed(
     units = _units(tokens)
     if not units:
         return [candidate]
-    names = {folded(token.name) for token in tokens if token.name is not None}
+    names = {folded(token.name or token.text) for token in tokens}
     read = [one for one in tables if folded(one.parts[-1]) in names]
     ways = [(one, way) for one in read if one in known for way in known[one].ways]
     found = [_with_unit(units, way.column) for _, way in ways if way.to is None]
