@@ -32,7 +32,7 @@ TABLES = (
     "UNION ALL SELECT schema_name, view_name, 'view' FROM duckdb_views()"
 )
 _MAX_ANSWERS = 16  # of one analyst, to be read again
-_MAX_HELD = 512 * 10**6  # bytes of one analyst's answers: the server's memory is for all
+_MAX_HELD = 512 * 10**6  # bytes of one analyst's answers as stored: the memory is for all
 _WAITING_PER_ANALYST = 4  # each holds a thread of the server
 _ASKED_AT_ONCE = 96  # by all analysts; Quack has some 130 threads, and needs some for new clients
 _WAITING_AT_ONCE = 72  # beyond this an analyst may ask only one at a time
@@ -235,7 +235,7 @@ class Gateway:
             self._hold(client, analyst, text, None, sql := refusal(error))
             return sql
         with self._lock:
-            analyst.held[table] = result.table.nbytes
+            analyst.held[table] = result.stored_bytes
         self._hold(client, analyst, text, table, sql, is_paid=session.n_receipts > n_before)
         return sql
 
