@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from contextlib import closing
 from typing import Any
 
 import duckdb
@@ -141,6 +142,33 @@ def test_an_analyst_with_large_answers_leaves_room_for_those_of_others(
     other = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings"
     assert it.admit("other", served.token("poor"))
     assert len(shelf._run(it.answer("other", other))) == 1
+    shelf.close()
+
+
+def test_a_question_costs_nothing_while_dropped_answers_that_are_read_fill_the_server(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    monkeypatch.setattr(duckdb_quack, "load_quack", lambda _: None)
+    monkeypatch.setattr(duckdb_quack, "_MEMORY", 160 * 10**6)
+    shelf = QuackServer()
+    monkeypatch.setattr(it, "_server", shelf)
+    monkeypatch.setattr(shelf, "connections", lambda: frozenset[str]())
+    assert it.admit("one", served.token("reporting")) and it.admit("poor", served.token("poor"))
+    large = "SELECT repeat('{}', 1000) AS x FROM range(45000)"
+    with closing(shelf._connection.cursor()) as slow:
+        rows = slow.sql(it.answer("one", large.format("a")))
+        reader = getattr(rows, "to_arrow_reader", rows.fetch_record_batch)(2048)
+        reader.read_next_batch()
+        with pytest.raises(NotSupported, match="it has cost nothing"):
+            it.answer("one", COUNT)
+        with pytest.raises(NotSupported, match="it has cost nothing"):
+            it.answer("poor", "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings")
+        assert served.spent("reporting") == served.spent("poor") == 0
+        del reader, rows
+    it.answer("poor", "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings")
+    it.answer("one", large.format("b"))  # nothing reads it, so it makes room
+    it.answer("one", COUNT)
     shelf.close()
 
 

@@ -37,6 +37,8 @@ _EXTENSIONS = ("httpfs", "quack")
 _LISTEN = re.compile(r"(?:quack:)?(?P<host>[^\s:/\[\]']+|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?")
 _MAX_ANSWER = 256 * 10**6  # bytes of one answer as it is read
 _MAX_STORED = 512 * 10**6  # and as it is stored
+_MEMORY = 2 * 10**9  # bytes of all stored answers together; they are not written to disk
+_ROOM = 128 * 10**6  # bytes that must be free before a question is asked: answers cost something
 # DuckDB stores a column of so many rows, its NULLs and its long strings in blocks of their own; a
 # short column takes less.
 _BLOCK, _ROWS_OF_BLOCKS, _SHORT_ROWS, _SHORT_BYTES = 1 << 18, 122_880, 2048, 40_000
@@ -242,8 +244,7 @@ class QuackServer:
     """The served instance: `hold` answers in it, `start` it, `close` it."""
 
     def __init__(self) -> None:
-        # The memory of all held answers together; they are not written to disk.
-        config: dict[str, Any] = {"threads": 1, "memory_limit": "2GB", "temp_directory": ""}
+        config: dict[str, Any] = {"threads": 1, "memory_limit": f"{_MEMORY}B", "temp_directory": ""}
         self._connection: Connection = duckdb.connect(":memory:", config=config)
         self._numbers = itertools.count(1)
         self._address: Address | None = None
@@ -275,6 +276,11 @@ class QuackServer:
         self._address = where
         self._connection.execute("SET lock_configuration = true")
         self._prove(where, unused)
+
+    def is_full(self) -> bool:
+        """Whether too little memory is left, also for dropped tables that clients still read."""
+        ((used,),) = self._run("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
+        return int(used) > _MEMORY - _ROOM
 
     def hold(self, rows: Result) -> tuple[str, str]:
         """Hold rows in a table; returns its name, and SQL that reads it."""
