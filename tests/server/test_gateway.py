@@ -150,7 +150,7 @@ def test_a_question_costs_nothing_while_dropped_answers_that_are_read_fill_the_s
 ) -> None:
     it, served = gateway
     monkeypatch.setattr(duckdb_quack, "load_quack", lambda _: None)
-    monkeypatch.setattr(duckdb_quack, "_MEMORY", 160 * 10**6)
+    monkeypatch.setattr(duckdb_quack, "_MEMORY", 100 * 10**6)
     shelf = QuackServer()
     monkeypatch.setattr(it, "_server", shelf)
     monkeypatch.setattr(shelf, "connections", lambda: frozenset[str]())

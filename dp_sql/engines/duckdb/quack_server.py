@@ -38,7 +38,7 @@ _LISTEN = re.compile(r"(?:quack:)?(?P<host>[^\s:/\[\]']+|\[[0-9A-Fa-f:]+\])(?::(
 _MAX_ANSWER = 256 * 10**6  # bytes of one answer as it is read
 _MAX_STORED = 512 * 10**6  # and as it is stored
 _MEMORY = 2 * 10**9  # bytes of all stored answers together; they are not written to disk
-_ROOM = 128 * 10**6  # bytes that must be free before a question is asked: answers cost something
+_ROOM = 64 * 10**6  # bytes that must be free before a question is asked: answers cost something
 # DuckDB stores a column of so many rows, its NULLs and its long strings in blocks of their own; a
 # short column takes less.
 _BLOCK, _ROWS_OF_BLOCKS, _SHORT_ROWS, _SHORT_BYTES = 1 << 18, 122_880, 2048, 40_000
