@@ -32,7 +32,7 @@ TABLES = (
     "UNION ALL SELECT schema_name, view_name, 'view' FROM duckdb_views()"
 )
 _MAX_ANSWERS = 16  # of one analyst, to be read again
-_MAX_HELD = 512 * 10**6  # bytes of one analyst's answers: the server's memory is for all
+_MAX_HELD = 512 * 10**6  # bytes of one analyst's answers as stored: the memory is for all
 _WAITING_PER_ANALYST = 4  # each holds a thread of the server
 _ASKED_AT_ONCE = 96  # by all analysts; Quack has some 130 threads, and needs some for new clients
 _WAITING_AT_ONCE = 72  # beyond this an analyst may ask only one at a time
@@ -221,6 +221,7 @@ class Gateway:
     def _ask(self, client: _Client, analyst: _Analyst, text: str) -> str:
         with _report_to_owner():
             session = self._session(analyst)
+        self._make_room(analyst)
         n_before = session.n_receipts
         try:
             with _report_to_owner():
@@ -235,9 +236,25 @@ class Gateway:
             self._hold(client, analyst, text, None, sql := refusal(error))
             return sql
         with self._lock:
-            analyst.held[table] = result.table.nbytes
+            analyst.held[table] = result.stored_bytes
         self._hold(client, analyst, text, table, sql, is_paid=session.n_receipts > n_before)
         return sql
+
+    def _make_room(self, analyst: _Analyst) -> None:
+        """Refuse a question at no cost if its answer might not be held."""
+        if not self._server.is_full():
+            return
+        with self._lock:
+            paid = {table for table, _ in analyst.answers.values()}
+            free = [table for table in analyst.held if table not in paid]
+            for table in free:
+                del analyst.held[table]
+        self._drop(free)
+        if self._server.is_full():
+            raise NotSupported(
+                "The server's memory is full of answers that are held or being read. Send this one "
+                "again later; it has cost nothing."
+            )
 
     def _held(self, analyst: _Analyst, text: str) -> str | None:
         """The SQL of an answer that an analyst has paid for."""

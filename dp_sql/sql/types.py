@@ -20,6 +20,7 @@ NUMBERS = INTEGERS | BINARY_TYPES | {"DECIMAL"}
 
 # Integers that fit HUGEINT and, with 18 places behind the point, DECIMAL(38, 18).
 UP_TO_64_BITS = INTEGERS - {"HUGEINT", "UHUGEINT"}
+FIT_HUGEINT = UP_TO_64_BITS | {"HUGEINT"}
 MOST_DIGITS = 38  # of a DECIMAL
 
 ZONED = "TIMESTAMP WITH TIME ZONE"
@@ -177,7 +178,7 @@ def writable(expression: str, type_name: str) -> str:
 
 
 def wider(a: str, b: str) -> str:
-    """The type that holds the integers of two types, of at most 64 bits; else the first type.
+    """The type that holds the integers of two types; else, as for UHUGEINT, the first type.
 
     >>> wider("INTEGER", "BIGINT"), wider("INTEGER", "UINTEGER"), wider("DATE", "INTEGER")
     ('BIGINT', 'BIGINT', 'DATE')
@@ -185,9 +186,9 @@ def wider(a: str, b: str) -> str:
     for kinds in (_SIGNED, _UNSIGNED):
         if {a, b} <= {*kinds}:
             return max(a, b, key=kinds.index)
-    if not {a, b} <= {*_SIGNED, *_UNSIGNED}:
+    if not {a, b} <= FIT_HUGEINT:
         return a
-    return "HUGEINT" if "UBIGINT" in {a, b} else "BIGINT"
+    return "HUGEINT" if {"UBIGINT", "HUGEINT"} & {a, b} else "BIGINT"
 
 
 def as_key(expression: str, type_name: str) -> tuple[str, str]:

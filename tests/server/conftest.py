@@ -27,6 +27,9 @@ class Shelf:
         self.names: list[str] = []
         self.live: frozenset[str] = frozenset()
 
+    def is_full(self) -> bool:
+        return False
+
     def hold(self, rows: Result) -> tuple[str, str]:
         self.names.append(f"answer_{len(self.names)}")
         return self.names[-1], f"FROM {self.names[-1]}"

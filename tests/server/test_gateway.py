@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from contextlib import closing
 from typing import Any
 
 import duckdb
@@ -115,9 +116,14 @@ def test_the_answers_read_least_recently_go_first(
     assert served.spent("reporting") == 40_000
 
 
+MUCH_TEXT = "SELECT repeat('{:02}', 5000000) AS x"
+MANY_COLUMNS = f"SELECT {{}}, {', '.join(['TRUE'] * 30)} FROM range(5000)"  # 320 times as large
+
+
 @pytest.mark.parametrize("costs", ["", f", (SELECT {COUNT.removeprefix('SELECT ')})"])
+@pytest.mark.parametrize("large", [MUCH_TEXT, MANY_COLUMNS])
 def test_an_analyst_with_large_answers_leaves_room_for_those_of_others(
-    costs: str, gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+    large: str, costs: str, gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it, served = gateway
     monkeypatch.setattr(duckdb_quack, "load_quack", lambda _: None)
@@ -128,13 +134,41 @@ def test_an_analyst_with_large_answers_leaves_room_for_those_of_others(
     monkeypatch.setattr(shelf, "connections", lambda: frozenset[str]())
     for n in range(12):
         assert it.admit(f"{n}", served.token("reporting"))
-        sql = it.answer(f"{n}", f"SELECT repeat('{n:02}', 5000000) AS x{costs}")
-        assert len(shelf._run(sql)[0][0]) == 10**7
+        first, separator, last = large.format(n).partition(" FROM ")
+        sql = it.answer(f"{n}", f"{first}{costs}{separator}{last}")
+        assert len(shelf._run(sql)) in {1, 5000}
     held = it._analyst("reporting").held
     assert {name for (name,) in shelf._run("SELECT table_name FROM duckdb_tables()")} == {*held}
     other = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings"
     assert it.admit("other", served.token("poor"))
     assert len(shelf._run(it.answer("other", other))) == 1
+    shelf.close()
+
+
+def test_a_question_costs_nothing_while_dropped_answers_that_are_read_fill_the_server(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    monkeypatch.setattr(duckdb_quack, "load_quack", lambda _: None)
+    monkeypatch.setattr(duckdb_quack, "_MEMORY", 100 * 10**6)
+    shelf = QuackServer()
+    monkeypatch.setattr(it, "_server", shelf)
+    monkeypatch.setattr(shelf, "connections", lambda: frozenset[str]())
+    assert it.admit("one", served.token("reporting")) and it.admit("poor", served.token("poor"))
+    large = "SELECT repeat('{}', 1000) AS x FROM range(45000)"
+    with closing(shelf._connection.cursor()) as slow:
+        rows = slow.sql(it.answer("one", large.format("a")))
+        reader = getattr(rows, "to_arrow_reader", rows.fetch_record_batch)(2048)
+        reader.read_next_batch()
+        with pytest.raises(NotSupported, match="it has cost nothing"):
+            it.answer("one", COUNT)
+        with pytest.raises(NotSupported, match="it has cost nothing"):
+            it.answer("poor", "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings")
+        assert served.spent("reporting") == served.spent("poor") == 0
+        del reader, rows
+    it.answer("poor", "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings")
+    it.answer("one", large.format("b"))  # nothing reads it, so it makes room
+    it.answer("one", COUNT)
     shelf.close()
 
 

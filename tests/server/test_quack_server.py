@@ -9,7 +9,13 @@ import duckdb
 import pytest
 
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
-from dp_sql.engines.duckdb.quack_server import address, check_free, fetched, load_quack
+from dp_sql.engines.duckdb.quack_server import (
+    QuackServer,
+    address,
+    check_free,
+    fetched,
+    load_quack,
+)
 from dp_sql.errors import NotSupported
 
 
@@ -124,3 +130,38 @@ def test_without_the_extension_serving_says_what_to_install(
         pytest.raises(NotSupported, match=r"pip install .*\[serve\]"),
     ):
         load_quack(con)
+
+
+KINDS = [
+    "i % 2 = 0", "CASE WHEN i % 3 = 0 THEN TRUE END", "NULL", "i", "i % 100::UTINYINT", "'a' || i",
+    "i::HUGEINT", "i / 7::DECIMAL(4, 1)", "INTERVAL 1 DAY", "'a'::BLOB", "[]", "[[], [], [[]]]",
+    "[TRUE, FALSE, NULL, TRUE]", "{'a': NULL, 'b': [TRUE]}", "MAP {i: TRUE}", "'a'::ENUM ('a', 'b')",
+    "union_value(k := TRUE)", "array_value(TRUE, FALSE)", "[[[[1]]]]", "uuid()",
+]  # fmt: skip
+LONG_ONES = {
+    "repeat('x', 4090)": 3000, "repeat('x', 5000)": 1000, "repeat('x', 140000)": 100,
+    "[j % 2 = 0 FOR j IN range(400000)]": 3, "[j % 2 = 0 FOR j IN range(3000)]": 1, "range(50000)": 5,
+    "['x', repeat('x', 140000)]": 50,
+}  # fmt: skip
+SIZES = [(kind, rows) for kind in KINDS for rows in (1, 500, 2048, 5000, 130_000)]
+
+
+@pytest.mark.parametrize(("kind", "n_rows"), [*SIZES, *LONG_ONES.items()])
+def test_an_answer_takes_no_more_memory_than_is_counted(
+    kind: str, n_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duckdb_quack, "load_quack", lambda _: None)
+    used, shelf = "SELECT sum(memory_usage_bytes) FROM duckdb_memory()", QuackServer()
+    with duckdb.connect() as con:
+        sql = f"SELECT {', '.join([kind] * 5)} FROM range({n_rows}) AS t(i)"
+        rows, ((before,),) = fetched(con.sql(sql)), shelf._run(used)
+    shelf.hold(rows)
+    ((after,),) = shelf._run(used)
+    assert after - before <= rows.stored_bytes
+    shelf.close()
+
+
+def test_an_answer_that_takes_too_much_memory_is_refused() -> None:
+    sql = f"SELECT {', '.join(['TRUE'] * 500)} FROM range(130000)"
+    with duckdb.connect() as con, pytest.raises(NotSupported, match="at most 512 MB"):
+        fetched(con.sql(sql))

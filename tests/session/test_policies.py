@@ -196,6 +196,8 @@ CREATE TABLE customers AS SELECT i AS id, i % 2 = 0 AS is_new FROM range(100) AS
 CREATE TABLE holders AS SELECT (i % 60)::INTEGER AS customer, i AS account FROM range(120) AS r(i);
 CREATE TABLE cards AS SELECT i AS account, i % 3 AS kind FROM range(120) AS r(i);
 CREATE TABLE visits AS SELECT i::UBIGINT AS visitor FROM range(50) AS r(i);
+CREATE TABLE orders AS SELECT i::INTEGER AS customer_id, i % 4 AS size FROM range(80) AS r(i);
+CREATE TABLE cities AS SELECT i::UINTEGER AS visited_by, i % 2 AS half FROM range(30) AS r(i);
 CREATE TABLE letters AS SELECT i::VARCHAR AS reader FROM range(50) AS r(i);
 CREATE VIEW both_ AS SELECT * FROM customers JOIN holders ON id = customer;
 """
@@ -204,7 +206,9 @@ tables.customers = { privacy_unit = "id", unique_per_person = ["is_new"] }
 tables.holders.privacy_unit = "customer"
 tables.cards.privacy_unit = { link = "account", to = "holders.account" }
 tables.visits.privacy_unit = "visitor"
+tables.orders.privacy_unit = { link = "customer_id", to = "customers.id" }
 tables.letters.privacy_unit = "reader"
+public.tables = ["cities"]
 views.tables = ["both_"]
 limits.max_rows_per_person = 10
 """
@@ -220,6 +224,10 @@ OVER_SEVERAL_TYPES = {
     "holders AS h WHERE EXISTS (SELECT 1 FROM visits AS v WHERE v.visitor = h.customer)": 100,
     "customers ANTI JOIN holders ON id = customer": 40,
     "(SELECT id FROM customers UNION ALL SELECT customer FROM holders) AS u(x)": 220,
+    "(SELECT size FROM orders UNION ALL SELECT 1 FROM visits) AS u(size) WHERE size = 1": 70,
+    "orders JOIN customers ON id = customer_id JOIN visits ON visitor = id": 50,
+    "orders WHERE customer_id IN (SELECT id FROM customers JOIN visits ON visitor = id)": 50,
+    "customers JOIN visits ON visitor = id JOIN cities ON visited_by = visitor": 30,
     "(SELECT id, count(*) AS n FROM both_ GROUP BY id) WHERE n = 2": 60,
 }
 

@@ -35,7 +35,14 @@ Answer = Callable[[str, str], str]  # (connection, text): SQL over held tables, 
 NEWEST = "1.5.5"  # the newest DuckDB with a package of Quack, which the extra `serve` installs
 _EXTENSIONS = ("httpfs", "quack")
 _LISTEN = re.compile(r"(?:quack:)?(?P<host>[^\s:/\[\]']+|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?")
-_MAX_ANSWER = 256 * 10**6  # bytes of one answer
+_MAX_ANSWER = 256 * 10**6  # bytes of one answer as it is read
+_MAX_STORED = 512 * 10**6  # and as it is stored
+_MEMORY = 2 * 10**9  # bytes of all stored answers together; they are not written to disk
+_ROOM = 64 * 10**6  # bytes that must be free before a question is asked: answers cost something
+# DuckDB stores a column of so many rows, its NULLs and its long strings in blocks of their own; a
+# short column takes less.
+_BLOCK, _ROWS_OF_BLOCKS, _SHORT_ROWS, _SHORT_BYTES = 1 << 18, 122_880, 2048, 40_000
+_LONG_STRING = 4096
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,11 @@ class Result:
 
     columns: tuple[tuple[str, str], ...]  # names, which may repeat, and types that SQL can write
     table: Any  # an arrow table with the columns c0, c1, …
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes DuckDB takes at most to store it: up to 300 times what arrow takes."""
+        return _BLOCK + sum(map(_stored_bytes, self.table.columns))
 
 
 @dataclass(frozen=True)
@@ -112,7 +124,10 @@ def fetched(relation: Any) -> Result:
     if listed != places:
         sql = f"SELECT {', '.join(listed)} FROM __dp_answer AS t({', '.join(places)})"
         relation = relation.query("__dp_answer", sql)
-    return Result(tuple(columns), _table(relation).rename_columns(places))
+    result = Result(tuple(columns), _table(relation).rename_columns(places))
+    if result.stored_bytes > _MAX_STORED:
+        raise _too_large(_MAX_STORED)
+    return result
 
 
 def _table(relation: Any) -> Any:
@@ -126,11 +141,33 @@ def _table(relation: Any) -> Any:
         pieces.append(piece)
         if n_bytes > _MAX_ANSWER:
             reader.close()
-            raise NotSupported(
-                f"An answer of a served database holds at most {_MAX_ANSWER // 10**6} MB.",
-                hint="Add LIMIT, or aggregate.",
-            )
+            raise _too_large(_MAX_ANSWER)
     return pa.Table.from_batches(pieces, reader.schema)
+
+
+def _too_large(most: int) -> NotSupported:
+    message = f"An answer of a served database holds at most {most // 10**6} MB."
+    return NotSupported(message, hint="Add LIMIT, or aggregate.")
+
+
+def _stored_bytes(column: Any) -> int:
+    """How many bytes DuckDB takes at most for an arrow column."""
+    import pyarrow as pa
+
+    kind, n_rows, n_bytes = column.type, len(column), int(column.nbytes)
+    is_plain = pa.types.is_primitive(kind) and not pa.types.is_boolean(kind)
+    # Arrow packs booleans, and the places of lists; two long strings may not fit a block.
+    packed = 1 if is_plain else 8 if "bool" in str(kind) else 2
+    is_short = n_rows <= _SHORT_ROWS and not kind.num_fields
+    if is_short and (is_plain or n_bytes < _LONG_STRING):
+        return packed * n_bytes + _SHORT_BYTES
+    n_blocks = 3 * _n_columns(kind) * (1 + n_rows // _ROWS_OF_BLOCKS)
+    return packed * n_bytes + n_blocks * _BLOCK
+
+
+def _n_columns(kind: Any) -> int:
+    """How many columns a type has in it, itself among them, as a list of structs has."""
+    return 1 + sum(_n_columns(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _has_name(relation: Any, kind: str) -> bool:
@@ -207,8 +244,7 @@ class QuackServer:
     """The served instance: `hold` answers in it, `start` it, `close` it."""
 
     def __init__(self) -> None:
-        # The memory of all held answers together; they are not written to disk.
-        config: dict[str, Any] = {"threads": 1, "memory_limit": "2GB", "temp_directory": ""}
+        config: dict[str, Any] = {"threads": 1, "memory_limit": f"{_MEMORY}B", "temp_directory": ""}
         self._connection: Connection = duckdb.connect(":memory:", config=config)
         self._numbers = itertools.count(1)
         self._address: Address | None = None
@@ -240,6 +276,11 @@ class QuackServer:
         self._address = where
         self._connection.execute("SET lock_configuration = true")
         self._prove(where, unused)
+
+    def is_full(self) -> bool:
+        """Whether too little memory is left, also for dropped tables that clients still read."""
+        ((used,),) = self._run("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
+        return int(used) > _MEMORY - _ROOM
 
     def hold(self, rows: Result) -> tuple[str, str]:
         """Hold rows in a table; returns its name, and SQL that reads it."""

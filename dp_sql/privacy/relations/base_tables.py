@@ -18,7 +18,7 @@ from dp_sql.privacy.relations.tree import Table
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded, name_parts
-from dp_sql.sql.types import INTEGERS, as_key, family
+from dp_sql.sql.types import FIT_HUGEINT, as_key, family
 
 _T = TypeVar("_T")
 _FILE = re.compile(r"([^/\\]+)\.(?:parquet|csv|json)$")  # as it may be called as a table
@@ -138,7 +138,7 @@ class Tables:
 
     def note_people(self, left: str | None, right: str | None) -> None:
         """Take note of two types in which private tables that are read together have the person."""
-        if left and right and {left, right} <= INTEGERS - {"UHUGEINT"}:
+        if left and right and {left, right} <= FIT_HUGEINT:
             self.kinds.update((left, right))
 
     def n_noted(self) -> int:

@@ -32,7 +32,7 @@ from dp_sql.privacy.relations.join_sql import is_found
 from dp_sql.privacy.relations.tree import LeftJoin, Table, Unnest, relations_below, relations_in
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import UP_TO_64_BITS, as_key, has_fields
+from dp_sql.sql.types import FIT_HUGEINT, as_key, has_fields
 
 Pair = tuple[Value, Value]
 ScopeOf = Callable[[From], Scope]
@@ -107,7 +107,7 @@ def _part_of(node: Node, source: From) -> int | None:
 
 def _common(a: str, b: str) -> str | None:
     """The type in which two types are compared without loss; None where they need no cast."""
-    if a != b and {a, b} <= UP_TO_64_BITS:
+    if a != b and {a, b} <= FIT_HUGEINT:
         return "HUGEINT"
     return "TIMESTAMP" if {a, b} == {"DATE", "TIMESTAMP"} else None
 
