@@ -182,6 +182,12 @@ class Shape(ABC):
         """
         raise InternalError("Only what is computed from people's rows has a summary.")
 
+    def summary_in(self, rows: MechanismRows) -> str:
+        """The summary of the rows as a relation of FROM."""
+        if rows.merged is not None:
+            return rows.merged
+        return f"({self.summary(rows)}) AS __dp_summary"
+
     def summed(self) -> Summed | None:
         """How rows in memory become the summary; None: people's values do, in SQL."""
         return None

@@ -255,7 +255,8 @@ class Engine(SqlRunner):
         def run() -> None:
             for places, some, theirs in bundled(drawn, tickets):
                 columns = released_columns(some)
-                if (rows := answered(some, theirs, self)) is not None:
+                rows = answered(some, theirs, self, self.tickets, self.listed)
+                if rows is not None:
                     relation = frozen.add(columns, rows)
                 else:
                     with release_sql(some, theirs, self, private_sql) as (sql, values):

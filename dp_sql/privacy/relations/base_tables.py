@@ -12,7 +12,8 @@ from dp_sql.privacy.catalog import Parts, Schema
 from dp_sql.privacy.expressions.collations import collations
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
-from dp_sql.privacy.relations.from_clause import From, Rows
+from dp_sql.privacy.relations.from_clause import From
+from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import Table
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.sqlglot_tree import Node

@@ -9,7 +9,7 @@ from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.privacy.relations.base_tables import Tables, no_table, public_rows
-from dp_sql.privacy.relations.from_clause import Rows
+from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import LinkedTable, Table
 from dp_sql.sql.formatting import full_name, shown_name
 from dp_sql.sql.sqlglot_tree import Node

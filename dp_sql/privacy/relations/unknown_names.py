@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dp_sql.privacy.refusals import ALLOWED, Refused, refuse
+from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import LinkedTable, Relation, Table
 from dp_sql.sql.formatting import literal, shown_name
 from dp_sql.sql.sqlglot_tree import to_sql
 from dp_sql.sql.tokens import folded
-
-if TYPE_CHECKING:
-    from dp_sql.privacy.relations.from_clause import Rows
 
 
 def unknown_column(node: exp.Column, parts: Sequence[Rows]) -> Refused:

@@ -120,7 +120,7 @@ class Bounded(Shape):
         """
         keys = ", ".join(self.keys)
         listed = f"{rows.group}{keys}, people, {self.total} AS total"
-        table = f"SELECT {listed} FROM {rows.summary(self)}"
+        table = f"SELECT {listed} FROM {self.summary_in(rows)}"
         columns = self._listed | ({GROUP_OF_EACH: "__dp_group"} if rows.grouped else {})
         return [rows._replace(grouped=False).lists(table, columns, "")]
 
@@ -152,7 +152,7 @@ class People(Bounded):
         return rows.total("system.main.count(*)")
 
     def lists(self, rows: MechanismRows) -> list[str]:
-        return [rows.totals(self)]
+        return [rows.totals(self.summary_in(rows))]
 
     def summed(self) -> Summed:
         return Summed("rows_in_all", (1,))

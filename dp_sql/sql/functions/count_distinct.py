@@ -110,7 +110,7 @@ class CountOfCover(CountDistinct):
     sums: ClassVar = {"n": "BIGINT"}
 
     def lists(self, rows: MechanismRows) -> list[str]:
-        cover = f"SELECT {rows.group}place, n FROM {rows.summary(self)}"
+        cover = f"SELECT {rows.group}place, n FROM {self.summary_in(rows)}"
         return [rows.lists(cover, {"__dp_cover": "n"}, " ORDER BY place ASC")]
 
     def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:

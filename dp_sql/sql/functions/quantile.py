@@ -103,7 +103,7 @@ class _Quantiles(Shape):
         return f"SELECT {rows.group}__dp_vote FROM {rows.relation} WHERE __dp_vote IS NOT NULL"
 
     def lists(self, rows: MechanismRows) -> list[str]:
-        votes = f"SELECT {rows.group}__dp_vote FROM {rows.summary(self)}"
+        votes = f"SELECT {rows.group}__dp_vote FROM {self.summary_in(rows)}"
         return [rows.lists(votes, {"__dp_votes": "__dp_vote"}, "")]
 
     def value(self, answer: str, rows: MechanismRows) -> str:
