@@ -82,12 +82,9 @@ def signed_histograms(
         raise ValueError("negative must be 0 or 1, as often as there are buckets")
     check_lengths(buckets, people, sums)
     entries = [*zip(buckets, people, sums, negative, strict=True)]
-    up, down = ([entry[:3] for entry in entries if entry[3] == side] for side in (0, 1))
-    return read_histogram(*_columns(up)), read_histogram(*_columns(down))
-
-
-def _columns(entries: Sequence[tuple[int, ...]]) -> Sequence[Sequence[int]]:
-    return [[entry[i] for entry in entries] for i in range(3)]
+    sides = ([[one[i] for one in entries if one[3] == side] for i in range(3)] for side in (0, 1))
+    up, down = (read_histogram(*columns) for columns in sides)
+    return up, down
 
 
 def loss(

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 import duckdb
 
 from dp_sql.engines.duckdb import persons, row_estimate
-from dp_sql.engines.duckdb.settings import in_bytes, settings
-from dp_sql.engines.duckdb.sql_runner import SqlRunner
+from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.sql.types import INTEGERS
 
@@ -28,8 +27,8 @@ def people_in_arrays(plans: Sequence[Plan], engine: SqlRunner) -> Iterator[None]
     if n_rows < persons.LEAST:
         yield
         return
-    threads, limit, before, is_locked = settings(
-        engine, "threads", "memory_limit", _BITS, "lock_configuration"
+    threads, limit, before, is_locked = engine.settings(
+        "threads", "memory_limit", _BITS, "lock_configuration"
     )
     places = min(n_rows, (in_bytes(limit) or 0) // (16 * 64 * len(plans) * threads))
     bits = min(places.bit_length() - 1, _MOST_BITS)

@@ -16,9 +16,8 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, other_form, refuse
 from dp_sql.privacy.relations.row_values import row_wise, with_facts
-from dp_sql.privacy.relations.rows import Rows
+from dp_sql.privacy.relations.rows import Rows, unknown_column
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
-from dp_sql.privacy.relations.unknown_names import unknown_column
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded

@@ -1,13 +1,19 @@
-"""What is compiled: a relation, and what its columns are called."""
+"""What is compiled: a relation and what its columns are called, or the refusal of another name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from sqlglot import exp
+
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.relations.tree import Relation
+from dp_sql.privacy.refusals import ALLOWED, Refused, refuse
+from dp_sql.privacy.relations.tree import PersonOf, Relation, person_of
+from dp_sql.sql.formatting import literal, shown_name
+from dp_sql.sql.sqlglot_tree import to_sql
+from dp_sql.sql.tokens import folded
 
 
 class Rows(NamedTuple):
@@ -53,3 +59,32 @@ class Rows(NamedTuple):
             for name, value in zip(self.names, self.values, strict=True)
         )
         return self._replace(values=tuple(values))
+
+
+def unknown_column(node: exp.Column, parts: Sequence[Rows]) -> Refused:
+    """The refusal of a name that is not a column of these relations."""
+    message = f"{to_sql(node)} is not a column of the source"
+    for part in parts:
+        if join := _join_of(person_of(part.relation), folded(node.name)):
+            refusal = refuse(node, message, f"It is in another table: write FROM … {join}.")
+            refusal.join = join
+            return refusal
+    import difflib  # for errors alone
+
+    names = sorted({name for part in parts for name in part.names if name})
+    near = difflib.get_close_matches(folded(node.name), names, n=3)
+    refusal = refuse(node, message, f"Did you mean {' or '.join(near)}?" if near else ALLOWED)
+    is_alone = len(node.parts) == 1  # then it may be a string without its quotes
+    refusal.names = [*map(shown_name, near), *([literal(node.name)] if is_alone else [])]
+    return refusal
+
+
+def _join_of(of: PersonOf | None, name: str) -> str:
+    """The join by which a table that is linked to people has their column of that name, or ""."""
+    if of is None or of.owner is None or folded(of.column) != folded(of.key or ""):
+        return ""
+    join = f"JOIN {shown_name(of.owner.table[-1])} USING ({shown_name(of.column)})"
+    if of.owner.owner is None and folded(of.owner.column) == name:
+        return join
+    more = _join_of(of.owner, name)
+    return more and f"{join} {more}"
