@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from dp_sql.errors import NotSupported
-from dp_sql.privacy.catalog import Parts
+from dp_sql.privacy.catalog import Parts, Schema
 from dp_sql.privacy.relations.join_bounds import (
     JoinBound,
     compared_columns,
@@ -48,7 +48,6 @@ from dp_sql.sql.types import as_key, in_type
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
-    from dp_sql.privacy.catalog import Schema
 
 MAX_SCANS = 64  # tables that one source may read; a CTE counts each time it is read
 MAX_PUBLIC_JOIN_ROWS = 10_000_000  # of a join of public tables

@@ -21,7 +21,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from dp_sql.errors import NotSupported
-from dp_sql.privacy.catalog import Parts
+from dp_sql.privacy.catalog import Parts, Schema
 from dp_sql.privacy.relations.from_sql import FromWriter, RelationSql, SourceWriter
 from dp_sql.privacy.relations.join_sql import (
     PATTERN,
@@ -47,7 +47,6 @@ from dp_sql.sql.types import as_key, same_bits, wider
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
-    from dp_sql.privacy.catalog import Schema
 
 MAX_LENGTH = 200_000  # of the SQL that is written for a source
 MAX_ELEMENTS = 1_000  # of a list that is unnested: the first ones
