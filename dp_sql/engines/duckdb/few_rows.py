@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import count, product
@@ -18,9 +19,8 @@ from dp_sql.engines.duckdb.arrow_rows import (
 )
 from dp_sql.engines.duckdb.frozen import Records, exact_value
 from dp_sql.engines.duckdb.mechanism_udfs import answers_of
-from dp_sql.engines.duckdb.sql_runner import SqlRunner, forget_oldest
+from dp_sql.engines.duckdb.sql_runner import SqlRunner, counting, forget_oldest
 from dp_sql.engines.duckdb.tickets import Tickets
-from dp_sql.errors import SourceError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql import few_rows
 from dp_sql.privacy.private_sql.few_rows import FewRows
@@ -77,13 +77,9 @@ def answered(
     if (few := read_shortly(plans, engine, listed)) is None:
         interrupts.check(before)
         return None
-    try:
+    with contextlib.suppress(_OnlySql), counting():
         public = public_of(few, engine)
         made = _lists(plans, few, public, _read(few, engine))
-    except _OnlySql:
-        pass
-    except (OSError, MemoryError, RuntimeError, ValueError) as error:
-        raise SourceError(f"The source cannot be counted ({type(error).__name__}).") from None
     interrupts.check(before)
     if made is None:
         return None

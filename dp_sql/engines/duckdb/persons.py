@@ -14,8 +14,7 @@ import duckdb
 
 from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.arrow_rows import HASHED, LONG, batches, comparable_in_arrow
-from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
-from dp_sql.errors import SourceError
+from dp_sql.engines.duckdb.sql_runner import SqlRunner, counting, in_bytes
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.lists_read import lists_read
 from dp_sql.privacy.private_sql.people_rows import InMemory
@@ -52,13 +51,8 @@ def computed_from(
         read = lists_read(*asked) or rows_read(*asked)
     with contextlib.ExitStack() as registered:
         if read is not None and _is_for_memory(plans[0], read, engine):
-            try:
+            with contextlib.suppress(_TooMany), counting():
                 computed = _read(read, engine, registered)
-            except _TooMany:
-                pass
-            except (OSError, MemoryError, RuntimeError, ValueError) as error:
-                message = f"The source cannot be counted ({type(error).__name__})."
-                raise SourceError(message) from None
         yield computed
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
 import duckdb
 
 from dp_sql.engines.duckdb.session_state import SessionState
+from dp_sql.errors import SourceError
 
 Connection = duckdb.DuckDBPyConnection
 _MAX_KNOWN = 500  # answers that do not change: of the catalog, and about public tables
@@ -97,6 +99,15 @@ class SqlRunner:
             call = _WITH_PARAMS if method == "sql" else _WITH_PARAMETERS
         outer = self._frame.f_globals if self._frame is not None else {}
         return eval(call, outer, names)
+
+
+@contextlib.contextmanager
+def counting() -> Iterator[None]:
+    """Rows are counted outside of DuckDB: what fails there has no part in an error but its type."""
+    try:
+        yield
+    except (OSError, MemoryError, RuntimeError, ValueError) as error:
+        raise SourceError(f"The source cannot be counted ({type(error).__name__}).") from None
 
 
 def forget_oldest(known: dict[Any, Any], most: int = _MAX_KNOWN) -> None:
