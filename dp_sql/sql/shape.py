@@ -76,11 +76,11 @@ class Shape(ABC):
     # the types of their sums. Without such columns, rows are counted.
     keys: ClassVar[tuple[str, ...]] = ()
     sums: ClassVar[Mapping[str, str]] = {}
-    # The same two answers as a macro makes them: the argument that asks for the detailed one, their
-    # types with strings for items, and expressions of their types ({} is an item).
+    # The same two answers as a macro makes them, if items are in them: their types with strings for
+    # items, and expressions of their types ({} is an item). The argument that asks for the detailed
+    # one.
+    with_items: ClassVar[Mapping[str, str]] = {}
     detailed_by: ClassVar[str] = ""
-    macro_types: ClassVar[tuple[str, ...]]
-    macro_samples: ClassVar[tuple[str, ...]]
 
     epsilon: Fraction  # as delta: of one group; without GROUP BY, of the call
     delta: Fraction | None = None
@@ -89,6 +89,11 @@ class Shape(ABC):
     contributions_open: bool = False  # the call names no max_contributions: a policy may lower it
     sample_items: Fraction | None = None  # the part of the items that is counted; None: all
     detailed: bool = False  # whether the answer has more than its value: a report, counts
+
+    @classmethod
+    def in_macro(cls) -> list[tuple[str, str]]:
+        """The types of both answers as a macro makes them, and an expression of each type."""
+        return [*(cls.with_items or {of: f"NULL::{of}" for of in cls.udfs.values()}).items()]
 
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:

@@ -34,8 +34,6 @@ class People(Shape):
     reads_rows_once = True
     takes: ClassVar = {"__dp_people": "BIGINT"}
     udfs: ClassVar = {"__dp_sql_people": "BIGINT"}
-    macro_types: ClassVar = ("BIGINT",)
-    macro_samples: ClassVar = ("NULL::BIGINT",)
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> People:

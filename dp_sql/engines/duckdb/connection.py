@@ -283,7 +283,8 @@ class Engine(SqlRunner):
         what the mechanism refused, or a SourceError.
         """
         shape, asking = plan.parameters, "{}, {}".format(*execution)
-        written = f"system.main.list_value(CAST(__dp_value AS {shape.macro_types[shape.detailed]}))"
+        kind, _ = shape.in_macro()[shape.detailed]
+        written = f"system.main.list_value(CAST(__dp_value AS {kind}))"
         select = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM"
 
         drawn, in_one = self.tickets.plan(ticket), partial(private_sql, execution=asking)

@@ -68,9 +68,14 @@ class Bounded(Shape):
         )  # fmt: skip
 
     @property
+    def fixed_bound(self) -> int:
+        """The contribution bound that the call fixes; 0: it is chosen."""
+        return self.bound if isinstance(self.bound, int) else 0
+
+    @property
     def limited_by_policy(self) -> Mapping[str, Fraction | int | None]:
         """Policies limit a fixed bound, or else the largest that the call names."""
-        fixed = {"max_contributions": self.bound} if isinstance(self.bound, int) else {}
+        fixed = {"max_contributions": self.fixed_bound} if self.fixed_bound else {}
         return {**super().limited_by_policy, **fixed}
 
     def value_type(self, types: Mapping[str, str]) -> str:

@@ -29,8 +29,6 @@ class Count(Bounded):
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
                        "__dp_sums": "VARCHAR[]"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_count": "BIGINT", "__dp_sql_count_report": WITH_NOISE}
-    macro_types: ClassVar = ("BIGINT", WITH_NOISE)
-    macro_samples: ClassVar = ("NULL::BIGINT", f"NULL::{WITH_NOISE}")
     keys = ("bucket",)
     sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     largest = open = MAX_ROWS_CONTRIBUTED
@@ -55,7 +53,7 @@ class Count(Bounded):
         return _by_bucket(rows.group, rows.relation, n, n)
 
     def summed(self) -> Summed:
-        return Summed("rows_by_size", (self.bound if isinstance(self.bound, int) else 0,))
+        return Summed("rows_by_size", (self.fixed_bound,))
 
     def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
         buckets, people, sums = lists

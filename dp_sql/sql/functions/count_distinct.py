@@ -31,8 +31,6 @@ class CountDistinct(Bounded):
     takes: ClassVar = {"__dp_pairs": PAIRS}
     udfs: ClassVar = {"__dp_sql_count_distinct": "BIGINT",
                       "__dp_sql_count_distinct_report": REPORT_TYPE}  # fmt: skip
-    macro_types: ClassVar = ("BIGINT", REPORT_TYPE)
-    macro_samples: ClassVar = ("NULL::BIGINT", f"NULL::{REPORT_TYPE}")
     selections = BOUND_SELECTIONS
     largest = MAX_CONTRIBUTIONS
     open = OPEN_CONTRIBUTIONS

@@ -124,8 +124,7 @@ class Quantile(_Quantiles):
 
     udfs: ClassVar = {"__dp_sql_quantile": _ONE, "__dp_sql_quantiles": _SEVERAL}
     detailed_by = "system.main.ends_with(system.main.typeof(q), ']')"
-    macro_types: ClassVar = ("VARCHAR", "VARCHAR[]")
-    macro_samples: ClassVar = ("{}", "[{}]")
+    with_items: ClassVar = {"VARCHAR": "{}", "VARCHAR[]": "[{}]"}
 
     @classmethod
     def asked(cls, given: Given) -> tuple[tuple[Fraction, ...], bool]:
@@ -140,8 +139,7 @@ class Median(_Quantiles):
     """The quantile at 1/2."""
 
     udfs: ClassVar = {"__dp_sql_median": _ONE}
-    macro_types: ClassVar = ("VARCHAR",)
-    macro_samples: ClassVar = ("{}",)
+    with_items: ClassVar = {"VARCHAR": "{}"}
 
 
 def _read_quantiles(argument: Argument, what: str) -> tuple[tuple[Fraction, ...], bool]:

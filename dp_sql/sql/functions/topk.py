@@ -41,11 +41,11 @@ class TopK(Shape):
     sums: ClassVar = {"n": "BIGINT"}
     udfs: ClassVar = {_LIST: "BIGINT[]", _WITH_COUNTS: "STRUCT(place BIGINT, people BIGINT)[]"}
     detailed_by = "counts"
-    macro_types: ClassVar = ("VARCHAR[]", 'STRUCT(item VARCHAR, "count" BIGINT)[]')
-    macro_samples: ClassVar = (
-        "[{}]",
+    with_items: ClassVar = {
+        "VARCHAR[]": "[{}]",
+        'STRUCT(item VARCHAR, "count" BIGINT)[]':
         '[system.main.struct_pack(item := {}, "count" := 0::BIGINT)]',
-    )
+    }  # fmt: skip
 
     k: int
 
