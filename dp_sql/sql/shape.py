@@ -283,11 +283,6 @@ class Vector(Shape):
     is_vector = True
     reads_rows_once = True
 
-    @classmethod
-    def read(cls, given: Given, mechanism: Mechanism) -> Self:
-        """No call is read as a vector: other shapes make it."""
-        raise NotImplementedError
-
     @property
     @abstractmethod
     def mechanism(self) -> Mechanism:

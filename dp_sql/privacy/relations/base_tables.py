@@ -102,13 +102,9 @@ class Tables:
         """The query of a view; None where the name means no view that may be read."""
         raise NotImplementedError
 
-    def names(self) -> list[str]:
-        """The names to propose for one that means nothing, as SQL."""
-        return []
-
     def unknown(self, node: Node, parts: Sequence[str]) -> Exception:
         """The refusal of a name that is no table here."""
-        return no_table(node, parts, self.names())
+        return no_table(node, parts)
 
     def inside(self, view: Sequence[str]) -> Tables:
         """The same as the query of a view reads names."""

@@ -73,7 +73,7 @@ class PolicyTables(Tables):
         """The refusal of a name that is no table of people's or public rows."""
         if self.scores(parts) is not None:
             return refuse(node, f"{node.name} {ONLY_SELECTED}", "DESCRIBE shows its columns.")
-        return super().unknown(node, parts)
+        return no_table(node, parts, self.names())
 
     def columns_of(self, full: Parts) -> list[tuple[str, str]]:
         """Names and types of a base table's columns, as analysts see them.
