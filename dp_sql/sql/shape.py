@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from dp_sql.errors import InternalError
 from dp_sql.sql.given import Argument, Given, Reader, Reference
 from dp_sql.sql.mechanism_rows import MechanismRows
+from dp_sql.sql.readers import read_expression, read_reference
 from dp_sql.sql.types import EXACT_TYPES, exact
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
@@ -48,7 +49,9 @@ class Shape(ABC):
     """
 
     registry: ClassVar[str]  # the key of its mechanisms in udfs.REGISTRY
-    columns: ClassVar[Mapping[str, Reader[Reference]]]  # the arguments that name columns
+    columns: ClassVar[Mapping[str, Reader[Reference]]] = {  # the arguments that name columns
+        "item": read_expression, "privacy_unit": read_reference,
+    }  # fmt: skip
     item_types: ClassVar[frozenset[str] | None] = EXACT_TYPES  # families of types; None: all
     # Whether it reads rows of people; otherwise scores whose sensitivity their owner states.
     reads_people: ClassVar[bool] = True

@@ -30,7 +30,6 @@ class People(Shape):
     """How many people have an item at all."""
 
     registry = "tested"
-    columns: ClassVar = {"item": readers.read_expression, "privacy_unit": readers.read_reference}
     reads_rows_once = True
     takes: ClassVar = {"__dp_people": "BIGINT"}
     udfs: ClassVar = {"__dp_sql_people": "BIGINT"}

@@ -30,7 +30,6 @@ _BIGINT = (-(1 << 63), (1 << 63) - 1)
 class Bounded(Shape):
     """One number, and a report on it."""
 
-    columns: ClassVar = {"item": readers.read_expression, "privacy_unit": readers.read_reference}
     offer = "add report := true to get a lower bound with the answer"
     detailed_by = "report"
     largest: ClassVar[int]  # bound that a call may name

@@ -20,10 +20,7 @@ class Count(Bounded):
     """Takes a histogram of rows per person; returns one number."""
 
     registry = "count"
-    columns: ClassVar = {
-        "item": readers.read_item_or_star,
-        "privacy_unit": readers.read_reference,
-    }
+    columns: ClassVar = {**Bounded.columns, "item": readers.read_item_or_star}
     item_types = None
     counts_rows = takes_star = mixes_groups = True
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",

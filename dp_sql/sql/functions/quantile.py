@@ -28,7 +28,6 @@ class _Quantiles(Shape):
     """
 
     registry = "quantile"
-    columns: ClassVar = {"item": readers.read_expression, "privacy_unit": readers.read_reference}
     counts_rows = True
     item_types = None  # checked with the bounds
     takes: ClassVar = {"__dp_votes": "BIGINT[]"}

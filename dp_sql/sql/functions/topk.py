@@ -34,7 +34,6 @@ class TopK(Shape):
     registry = "topk"
     in_memory: ClassVar[str] = "items"
     finds_items = True
-    columns: ClassVar = {"item": readers.read_expression, "privacy_unit": readers.read_reference}
     reads_rows_once = True
     takes: ClassVar = {"__dp_counts": "BIGINT[]"}
     keys: ClassVar[tuple[str, ...]] = ("__dp_item",)
