@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from inspect import Parameter, Signature, signature
 from typing import Any, Literal
 
 BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
@@ -131,6 +132,20 @@ class Mechanism:
     bounds: Callable[..., Sequence[int]] | None = None
     run_on_counts: Callable[..., Any] | None = None
     run_each: Callable[..., list[Any]] | None = None
+
+
+def on_one(run_each: Callable[..., list[Any]], *columns: str) -> Callable[..., Any]:
+    """Return `run` of a mechanism that has `run_each`: on one data set of these columns."""
+    _, *parameters = signature(run_each).parameters.values()
+
+    def run(*given: Any, **named: Any) -> Any:
+        n = len(columns)
+        return run_each([given[:n]], *given[n:], **named)[0]
+
+    own = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in columns]
+    run.__signature__ = Signature([*own, *parameters])  # type: ignore[attr-defined]
+    run.__doc__ = run_each.__doc__
+    return run
 
 
 def in_words(x: Fraction) -> str:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Literal
 
 from dp_sql.budget.accountants import Accountant, accountant
 from dp_sql.budget.amounts import ATTO, NANO, Amount, Spent, amounts_of
+from dp_sql.budget.model import Terms
 from dp_sql.errors import BudgetExceeded
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 if TYPE_CHECKING:
     from dp_sql.budget.ledger import Ledger
-    from dp_sql.budget.model import Terms
 
 Outcome = Literal["answered", "failed"]
 # The losses of a query with each epsilon in it times a factor in (0, 1].

@@ -18,7 +18,7 @@ import duckdb
 
 from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, QueryError
 from dp_sql.privacy.outer_sql import outer_sql
-from dp_sql.privacy.plans.plan import Released
+from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.release_select import samples, stand_ins
 from dp_sql.session.corrections.corrector import Correcting
 from dp_sql.sql.parameters import bind, parameters
@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # imported where they are needed: a first answer waits for al
     from dp_sql.engines.duckdb.connection import Engine
     from dp_sql.engines.duckdb.sql_runner import Connection
     from dp_sql.engines.duckdb.tickets import Tickets
-    from dp_sql.privacy.plans.plan import Plan
     from dp_sql.releases import Receipt, Release
     from dp_sql.session.explain import Cost, Explanation
     from dp_sql.session.system_tables import SystemTable

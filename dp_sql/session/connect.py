@@ -11,14 +11,14 @@ from dp_sql.engines.duckdb.install import instance_of, register
 from dp_sql.engines.duckdb.macros import create_macros
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import PolicyError
+from dp_sql.releases import Receipt
+from dp_sql.session.base import Session
 from dp_sql.session.owner import OwnerSession
 from dp_sql.session.plain_call import OWNER
 
 if TYPE_CHECKING:  # imported where they are needed: an owner's first answer waits for all imports
     from dp_sql.engines.spark.spark_catalog import Spark
-    from dp_sql.releases import Receipt
     from dp_sql.session.analyst import AnalystSession
-    from dp_sql.session.base import Session
     from dp_sql.session.spark_owner import SparkOwnerSession
 
 StrPath = str | PathLike[str]

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dp_sql.errors import NotSupported
+from dp_sql.privacy.catalog import OwnersEngine, Schema
 from dp_sql.privacy.plans.plan import Plan, loss_at
 from dp_sql.privacy.private_sql.release_select import private_sql
 from dp_sql.releases import in_epsilon, in_short, priced
@@ -17,7 +18,6 @@ from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 if TYPE_CHECKING:
     from dp_sql.budget.account import Account, BudgetRow
-    from dp_sql.privacy.catalog import OwnersEngine, Schema
 
 _WIDTH = 62  # columns of a value in EXPLAIN, so that DuckDB's box fits in 80
 EXAMPLE_DELTA = Fraction(1, 10**6)

@@ -18,8 +18,9 @@ from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.macros import create_macros
 from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
+from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
-from dp_sql.privacy.plans.plan import Released
+from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import answer_columns, count_groups_sql
 from dp_sql.releases import Release, new_release
@@ -34,8 +35,6 @@ from dp_sql.sql.tokens import QUERY, Tokens
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
     from dp_sql.budget.ledger import Ledger
-    from dp_sql.engines.duckdb.tickets import Tickets
-    from dp_sql.privacy.plans.plan import Plan
     from dp_sql.session.explain import Explanation
     from dp_sql.session.system_tables import SystemTable
 

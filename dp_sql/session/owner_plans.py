@@ -11,23 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import operators_of
+from dp_sql.engines.duckdb.connection import Engine, operators_of
 from dp_sql.engines.duckdb.sql_runner import forget_oldest
 from dp_sql.errors import DpSqlError
 from dp_sql.privacy.plans.owner import owners_plans
+from dp_sql.privacy.plans.plan import Plan
 from dp_sql.session.corrections.corrector import refuse_unknown
+from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.select_list import planned
+from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Tokens
-
-if TYPE_CHECKING:
-    from dp_sql.engines.duckdb.connection import Engine
-    from dp_sql.privacy.plans.plan import Plan
-    from dp_sql.sql.dp_select import DpSelect
-    from dp_sql.sql.statement import Statement
 
 _MOST, _LONG = 100, 1000  # statements, and elements of an answer
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dp_sql.sql.types import INTEGERS, by_value, family
 from dp_sql.udfs.mechanism import Mechanism
-
-if TYPE_CHECKING:
-    from dp_sql.sql.shape import Shape
 
 
 class MechanismRows(NamedTuple):
@@ -43,12 +40,6 @@ class MechanismRows(NamedTuple):
         """`__dp_group` in front of other columns, where there are groups."""
         return "__dp_group, " if self.grouped else ""
 
-    def summary(self, shape: Shape) -> str:
-        """The summary of the rows as a relation of FROM."""
-        if self.merged is not None:
-            return self.merged
-        return f"({shape.summary(self)}) AS __dp_summary"
-
     def lists(self, source: str, columns: Mapping[str, str], order: str) -> str:
         """The CTE `__dp_lists`: columns of the SELECT `source`, in one row or one row per group.
 
@@ -71,15 +62,15 @@ class MechanismRows(NamedTuple):
         by = " GROUP BY __dp_group" if self.grouped else ""
         return f"SELECT {self.group}{number} AS __dp_number FROM {self.relation}{by}"
 
-    def totals(self, shape: Shape) -> str:
+    def totals(self, summary: str) -> str:
         """The CTE `__dp_lists` of such a summary; what a BIGINT cannot hold is its largest."""
         number = f"system.main.least(coalesce(__dp_number, 0), {(1 << 63) - 1})"
         number = f"CAST({number} AS BIGINT) AS __dp_number"
         if not self.grouped:
-            return f"__dp_lists AS (SELECT {number} FROM {self.summary(shape)})"
+            return f"__dp_lists AS (SELECT {number} FROM {summary})"
         return (
             f"__dp_lists AS MATERIALIZED (SELECT __dp_group, {number} FROM __dp_groups "
-            f"LEFT JOIN {self.summary(shape)} USING (__dp_group))"
+            f"LEFT JOIN {summary} USING (__dp_group))"
         )
 
     def pairs(self, *, listed: bool = False, ordered: bool = False) -> list[str]:

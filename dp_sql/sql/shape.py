@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from dp_sql.errors import InternalError
 from dp_sql.sql.given import Argument, Given, Reader, Reference
 from dp_sql.sql.mechanism_rows import MechanismRows
+from dp_sql.sql.readers import read_expression, read_reference
 from dp_sql.sql.types import EXACT_TYPES, exact
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
@@ -48,7 +49,9 @@ class Shape(ABC):
     """
 
     registry: ClassVar[str]  # the key of its mechanisms in udfs.REGISTRY
-    columns: ClassVar[Mapping[str, Reader[Reference]]]  # the arguments that name columns
+    columns: ClassVar[Mapping[str, Reader[Reference]]] = {  # the arguments that name columns
+        "item": read_expression, "privacy_unit": read_reference,
+    }  # fmt: skip
     item_types: ClassVar[frozenset[str] | None] = EXACT_TYPES  # families of types; None: all
     # Whether it reads rows of people; otherwise scores whose sensitivity their owner states.
     reads_people: ClassVar[bool] = True
@@ -76,11 +79,11 @@ class Shape(ABC):
     # the types of their sums. Without such columns, rows are counted.
     keys: ClassVar[tuple[str, ...]] = ()
     sums: ClassVar[Mapping[str, str]] = {}
-    # The same two answers as a macro makes them: the argument that asks for the detailed one, their
-    # types with strings for items, and expressions of their types ({} is an item).
+    # The same two answers as a macro makes them, if items are in them: their types with strings for
+    # items, and expressions of their types ({} is an item). The argument that asks for the detailed
+    # one.
+    with_items: ClassVar[Mapping[str, str]] = {}
     detailed_by: ClassVar[str] = ""
-    macro_types: ClassVar[tuple[str, ...]]
-    macro_samples: ClassVar[tuple[str, ...]]
 
     epsilon: Fraction  # as delta: of one group; without GROUP BY, of the call
     delta: Fraction | None = None
@@ -89,6 +92,11 @@ class Shape(ABC):
     contributions_open: bool = False  # the call names no max_contributions: a policy may lower it
     sample_items: Fraction | None = None  # the part of the items that is counted; None: all
     detailed: bool = False  # whether the answer has more than its value: a report, counts
+
+    @classmethod
+    def in_macro(cls) -> list[tuple[str, str]]:
+        """The types of both answers as a macro makes them, and an expression of each type."""
+        return [*(cls.with_items or {of: f"NULL::{of}" for of in cls.udfs.values()}).items()]
 
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:
@@ -182,6 +190,12 @@ class Shape(ABC):
         """
         raise InternalError("Only what is computed from people's rows has a summary.")
 
+    def summary_in(self, rows: MechanismRows) -> str:
+        """The summary of the rows as a relation of FROM."""
+        if rows.merged is not None:
+            return rows.merged
+        return f"({self.summary(rows)}) AS __dp_summary"
+
     def summed(self) -> Summed | None:
         """How rows in memory become the summary; None: people's values do, in SQL."""
         return None
@@ -271,11 +285,6 @@ class Vector(Shape):
 
     is_vector = True
     reads_rows_once = True
-
-    @classmethod
-    def read(cls, given: Given, mechanism: Mechanism) -> Self:
-        """No call is read as a vector: other shapes make it."""
-        raise NotImplementedError
 
     @property
     @abstractmethod

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dp_sql.privacy.relations.declared_tables import DeclaredTables
-from dp_sql.privacy.relations.from_clause import Rows
+from dp_sql.privacy.relations.rows import Rows
 from dp_sql.sql.sqlglot_tree import Node
 from tests.conftest import SURE
 

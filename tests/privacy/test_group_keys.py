@@ -14,7 +14,7 @@ from dp_sql.errors import ArgumentError, NotSupported, SourceError
 from dp_sql.privacy.plans import sources
 from dp_sql.privacy.plans.example_dates import date_groups
 from dp_sql.privacy.relations import source_compiler
-from dp_sql.privacy.relations.from_clause import Rows
+from dp_sql.privacy.relations.rows import Rows
 from tests.conftest import SURE
 
 TABLES = """

@@ -30,12 +30,9 @@ class People(Shape):
     """How many people have an item at all."""
 
     registry = "tested"
-    columns: ClassVar = {"item": readers.read_expression, "privacy_unit": readers.read_reference}
     reads_rows_once = True
     takes: ClassVar = {"__dp_people": "BIGINT"}
     udfs: ClassVar = {"__dp_sql_people": "BIGINT"}
-    macro_types: ClassVar = ("BIGINT",)
-    macro_samples: ClassVar = ("NULL::BIGINT",)
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> People:

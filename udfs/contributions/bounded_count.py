@@ -8,31 +8,7 @@ from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.histogram import read_histogram
 from dp_sql.udfs.contributions.release import BoundedRelease
 from dp_sql.udfs.discrete_laplace import laplace_quantile, noise_rate
-from dp_sql.udfs.mechanism import Mechanism, in_words, with_probability
-
-
-def run(
-    buckets: Sequence[int],
-    people: Sequence[int],
-    sums: Sequence[int],
-    epsilon: Fraction,
-    beta: Fraction,
-    max_contributions: int,
-    bound: int | None,
-) -> BoundedRelease:
-    """Count rows, nearly.
-
-    Entry i says how many people have more than 2**(buckets[i]-1) and at most 2**buckets[i] rows,
-    and how many rows they have together. Where a bound is given, no one may have more rows.
-
-    Raises TypeError for numbers of another type, ValueError for numbers out of their range.
-
-    Privacy: epsilon-DP under adding or removing one person with all their rows: epsilon/2 for the
-        bound, from 1, 2, 4, ... up to max_contributions, and epsilon/2 for the noise, or all for
-        the noise where the bound is given.
-    Source: contribution bounding, as in Wilson et al. 2020; the choice of the bound, see bound.md.
-    """
-    return run_each([(buckets, people, sums)], epsilon, beta, max_contributions, bound)[0]
+from dp_sql.udfs.mechanism import Mechanism, in_words, on_one, with_probability
 
 
 def run_each(
@@ -42,9 +18,17 @@ def run_each(
     max_contributions: int,
     bound: int | None,
 ) -> list[BoundedRelease]:
-    """Run on each of several data sets, independently, in less time.
+    """Count the rows of each data set, nearly and independently.
 
-    Privacy: for each data set, that of `run`.
+    Entry i says how many people have more than 2**(buckets[i]-1) and at most 2**buckets[i] rows,
+    and how many rows they have together. Where a bound is given, no one may have more rows.
+
+    Raises TypeError for numbers of another type, ValueError for numbers out of their range.
+
+    Privacy: for each, epsilon-DP under adding or removing one person with all their rows: epsilon/2
+        for the bound, from 1, 2, 4, ... up to max_contributions, and epsilon/2 for the noise, or
+        all for the noise where the bound is given.
+    Source: contribution bounding, as in Wilson et al. 2020; the choice of the bound, see bound.md.
     """
     release.check_public(epsilon, beta, max_contributions, bound)
     rows = [read_histogram(*columns) for columns in data]
@@ -53,6 +37,9 @@ def run_each(
         return rows[i].total if place is None else rows[i].clipped(place)
 
     return release.release_each(rows, kept, epsilon, beta, max_contributions, bound)
+
+
+run = on_one(run_each, "buckets", "people", "sums")
 
 
 @lru_cache(maxsize=64, typed=True)

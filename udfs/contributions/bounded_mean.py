@@ -24,6 +24,7 @@ from dp_sql.udfs.mechanism import (
     PrivacyLoss,
     exponential_loss,
     in_words,
+    on_one,
     with_probability,
 )
 from dp_sql.udfs.select.selection import rounded_up
@@ -47,19 +48,16 @@ class MeanRelease:
     contribution_bound: int  # rows per person
 
 
-def run(
-    buckets: Sequence[int],
-    people: Sequence[int],
-    sums: Sequence[int],
-    entries: Sequence[Entry],
+def run_each(
+    data: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[Entry]]],
     epsilon: Fraction,
     beta: Fraction,
     max_contributions: int,
     bound: int | None,
     unit: int,
     ends: Ends,
-) -> MeanRelease:
-    """Average rows, nearly.
+) -> list[MeanRelease]:
+    """Average the rows of each data set, nearly and independently.
 
     buckets, people and sums say how many rows people have, as for bounded_count. An entry says
     what people's values add up to if each has 2**place rows at most: how many people have a sum in
@@ -72,28 +70,11 @@ def run(
 
     Raises TypeError for numbers of another type, ValueError for numbers out of their range.
 
-    Privacy: epsilon-DP under adding or removing one person with all their rows: epsilon/20 for the
-        bound on rows, from 1, 2, 4, ... up to max_contributions, 6 epsilon/20 for that on sums and
-        13 epsilon/20 for the noise. Where the bound on rows is given, or ends are, the choice that
-        falls away leaves its part to the others.
+    Privacy: for each, epsilon-DP under adding or removing one person with all their rows:
+        epsilon/20 for the bound on rows, from 1, 2, 4, ... up to max_contributions, 6 epsilon/20
+        for that on sums and 13 epsilon/20 for the noise. Where the bound on rows is given, or ends
+        are, the choice that falls away leaves its part to the others.
     Source: sum and count with joint noise, see bounded_mean.md.
-    """
-    columns = [(buckets, people, sums, entries)]
-    return run_each(columns, epsilon, beta, max_contributions, bound, unit, ends)[0]
-
-
-def run_each(
-    data: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[Entry]]],
-    epsilon: Fraction,
-    beta: Fraction,
-    max_contributions: int,
-    bound: int | None,
-    unit: int,
-    ends: Ends,
-) -> list[MeanRelease]:
-    """Run on each of several data sets, independently, in less time.
-
-    Privacy: for each data set, that of `run`.
     """
     check_public(epsilon, beta, max_contributions, bound, unit, ends)
     rows = [read_histogram(*columns[:3]) for columns in data]
@@ -117,6 +98,9 @@ def run_each(
         _quotient(total * both[0] + x, n * limit + y, reaches[both], *both, unit, ends)
         for both, n, (limit, total), (x, y) in zip(limits, n_rows, limited, noise, strict=True)
     ]
+
+
+run = on_one(run_each, "buckets", "people", "sums", "entries")
 
 
 def _limited(

@@ -14,37 +14,7 @@ from dp_sql.udfs.contributions.histogram import (
     together,
 )
 from dp_sql.udfs.contributions.release import BoundedRelease
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
-
-
-def run(
-    buckets: Sequence[int],
-    people: Sequence[int],
-    sums: Sequence[int],
-    negative: Sequence[int],
-    epsilon: Fraction,
-    beta: Fraction,
-    max_contributions: int,
-    bound: int | None,
-    one_sided: bool,
-) -> BoundedRelease:
-    """Add up people's net sums, nearly.
-
-    Entry i says how many people have a net sum of a size of more than 2**(buckets[i]-1) and at
-    most 2**buckets[i], and what these sizes add up to; negative[i] is 1 where the net sums are
-    below 0, else 0. People whose net sum is 0 are in no entry. Where a bound is given, no size is
-    larger. There is a lower bound if the sum is one-sided: if it is public that no net sum is
-    below 0.
-
-    Raises TypeError for numbers of another type, ValueError for numbers out of their range.
-
-    Privacy: epsilon-DP under adding or removing one person with all their rows: epsilon/2 for the
-        bound, from 1, 2, 4, ... up to max_contributions, and epsilon/2 for the noise, or all for
-        the noise where the bound is given.
-    Source: contribution bounding, as in Wilson et al. 2020; the choice of the bound, see bound.md.
-    """
-    columns = [(buckets, people, sums, negative)]
-    return run_each(columns, epsilon, beta, max_contributions, bound, one_sided)[0]
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, on_one, with_probability
 
 
 def run_each(
@@ -55,9 +25,20 @@ def run_each(
     bound: int | None,
     one_sided: bool,
 ) -> list[BoundedRelease]:
-    """Run on each of several data sets, independently, in less time.
+    """Add up people's net sums of each data set, nearly and independently.
 
-    Privacy: for each data set, that of `run`.
+    Entry i says how many people have a net sum of a size of more than 2**(buckets[i]-1) and at
+    most 2**buckets[i], and what these sizes add up to; negative[i] is 1 where the net sums are
+    below 0, else 0. People whose net sum is 0 are in no entry. Where a bound is given, no size is
+    larger. There is a lower bound if the sum is one-sided: if it is public that no net sum is
+    below 0.
+
+    Raises TypeError for numbers of another type, ValueError for numbers out of their range.
+
+    Privacy: for each, epsilon-DP under adding or removing one person with all their rows: epsilon/2
+        for the bound, from 1, 2, 4, ... up to max_contributions, and epsilon/2 for the noise, or
+        all for the noise where the bound is given.
+    Source: contribution bounding, as in Wilson et al. 2020; the choice of the bound, see bound.md.
     """
     check_public(epsilon, beta, max_contributions, bound, one_sided)
     sides = [signed_histograms(*columns) for columns in data]
@@ -74,6 +55,9 @@ def run_each(
     return found if one_sided else [replace(one, lower_bound=None) for one in found]
 
 
+run = on_one(run_each, "buckets", "people", "sums", "negative")
+
+
 def signed_histograms(
     buckets: Sequence[int], people: Sequence[int], sums: Sequence[int], negative: Sequence[int]
 ) -> tuple[Histogram, Histogram]:
@@ -82,12 +66,9 @@ def signed_histograms(
         raise ValueError("negative must be 0 or 1, as often as there are buckets")
     check_lengths(buckets, people, sums)
     entries = [*zip(buckets, people, sums, negative, strict=True)]
-    up, down = ([entry[:3] for entry in entries if entry[3] == side] for side in (0, 1))
-    return read_histogram(*_columns(up)), read_histogram(*_columns(down))
-
-
-def _columns(entries: Sequence[tuple[int, ...]]) -> Sequence[Sequence[int]]:
-    return [[entry[i] for entry in entries] for i in range(3)]
+    sides = ([[one[i] for one in entries if one[3] == side] for i in range(3)] for side in (0, 1))
+    up, down = (read_histogram(*columns) for columns in sides)
+    return up, down
 
 
 def loss(

@@ -8,22 +8,14 @@ from dp_sql.udfs.checks import check_epsilon, check_int, check_probability
 from dp_sql.udfs.contributions.release import BoundedRelease
 from dp_sql.udfs.discrete_laplace import discrete_laplaces, laplace_quantile
 from dp_sql.udfs.exact_sampling import secret_draws
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
-
-
-def run(people: int, epsilon: Fraction, beta: Fraction) -> BoundedRelease:
-    """Count people.
-
-    Privacy: epsilon-DP under adding or removing one person.
-    Source: Ghosh, Roughgarden and Sundararajan 2012, the geometric mechanism.
-    """
-    return run_each([(people,)], epsilon, beta)[0]
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, on_one, with_probability
 
 
 def run_each(data: Sequence[tuple[int]], epsilon: Fraction, beta: Fraction) -> list[BoundedRelease]:
-    """Run on each of several data sets, independently, in less time.
+    """Count the people of each data set, independently.
 
-    Privacy: for each data set, that of `run`.
+    Privacy: for each, epsilon-DP under adding or removing one person.
+    Source: Ghosh, Roughgarden and Sundararajan 2012, the geometric mechanism.
     """
     _check(epsilon, beta)
     for (people,) in data:
@@ -34,6 +26,9 @@ def run_each(data: Sequence[tuple[int]], epsilon: Fraction, beta: Fraction) -> l
     below, around = laplace_quantile(epsilon, beta) - 1, within(epsilon, beta)
     estimates = (people + x for (people,), x in zip(data, noise, strict=True))
     return [BoundedRelease(n, n - below, around, 1) for n in estimates]
+
+
+run = on_one(run_each, "people")
 
 
 def loss(epsilon: Fraction, beta: Fraction) -> PrivacyLoss:

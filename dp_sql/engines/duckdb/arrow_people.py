@@ -126,20 +126,8 @@ def _persons(kept: Kept, people: Any, groups: Any, computed: Mapping[int, Comput
         "__dp_group": arrow_numbers(groups[present] + 1, "int64"),
         "__dp_privacy_unit": arrow_numbers(people[present], "int64"),
     }
-    for i, item in kept.items.items():
-        for name, values in computed[i].items():
-            columns[f"__dp_{name}_{i}"] = _sent_back(values[present], item.scale)
+    for i, made in computed.items():
+        for name, values in made.items():
+            if name != "sum":  # it is in a summary
+                columns[f"__dp_{name}_{i}"] = arrow_numbers(values[present], "int64")
     return pa.table(columns)
-
-
-def _sent_back(values: Any, scale: int | None) -> Any:
-    """Numbers as an arrow array; a sum has two words."""
-    if values.ndim == 1:
-        return arrow_numbers(values, "int64")
-    low, high = values.T
-    if scale == 0 and np.array_equal(low >> 63, high):
-        return arrow_numbers(low, "int64")
-    kind = pa.decimal128(38, scale)
-    return pa.Array.from_buffers(
-        kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))]
-    )

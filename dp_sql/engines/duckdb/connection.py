@@ -255,7 +255,8 @@ class Engine(SqlRunner):
         def run() -> None:
             for places, some, theirs in bundled(drawn, tickets):
                 columns = released_columns(some)
-                if (rows := answered(some, theirs, self)) is not None:
+                rows = answered(some, theirs, self, self.tickets, self.listed)
+                if rows is not None:
                     relation = frozen.add(columns, rows)
                 else:
                     with release_sql(some, theirs, self, private_sql) as (sql, values):
@@ -282,7 +283,8 @@ class Engine(SqlRunner):
         what the mechanism refused, or a SourceError.
         """
         shape, asking = plan.parameters, "{}, {}".format(*execution)
-        written = f"system.main.list_value(CAST(__dp_value AS {shape.macro_types[shape.detailed]}))"
+        kind, _ = shape.in_macro()[shape.detailed]
+        written = f"system.main.list_value(CAST(__dp_value AS {kind}))"
         select = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM"
 
         drawn, in_one = self.tickets.plan(ticket), partial(private_sql, execution=asking)

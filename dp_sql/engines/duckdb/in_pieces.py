@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dp_sql.engines.duckdb.arrow_rows import Column, batches, comparable_in_arrow
-from dp_sql.engines.duckdb.settings import in_bytes, settings
-from dp_sql.engines.duckdb.sql_runner import SqlRunner
+from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
 from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
@@ -91,7 +90,7 @@ def _store(engine: SqlRunner) -> StoredPairs:
     """A store for pairs, within the disk space that DuckDB may use."""
     from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
 
-    folder, most = settings(engine, "temp_directory", "max_temp_directory_size")
+    folder, most = engine.settings("temp_directory", "max_temp_directory_size")
     place = _existing(Path(folder)) if folder else None  # else DuckDB does not spill
     if place is None:
         return StoredPairs(None)

@@ -86,8 +86,8 @@ def _macro(function: Function) -> str:
         f"system.main.list_transform([{answer}], lambda __dp_a: CASE WHEN "
         "system.main.starts_with(__dp_a, '[') THEN __dp_a ELSE system.main.error(__dp_a) END)"
     )
-    values = [f"TRY_CAST(CAST(__dp_a AS JSON) AS {kind}[])" for kind in shape.macro_types]
-    typed = [f"[{one.format(f'system.main.any_value({item})')}]" for one in shape.macro_samples]
+    values = [f"TRY_CAST(CAST(__dp_a AS JSON) AS {kind}[])" for kind, _ in shape.in_macro()]
+    typed = [f"[{one.format(f'system.main.any_value({item})')}]" for _, one in shape.in_macro()]
     value = (
         f"system.main.list_extract(system.main.list_transform({checked}, lambda __dp_a: {{}}), 1)"
     )

@@ -14,8 +14,7 @@ import duckdb
 
 from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.arrow_rows import HASHED, LONG, batches, comparable_in_arrow
-from dp_sql.engines.duckdb.settings import in_bytes, settings
-from dp_sql.engines.duckdb.sql_runner import SqlRunner
+from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.lists_read import lists_read
 from dp_sql.privacy.private_sql.people_rows import InMemory
@@ -69,7 +68,7 @@ def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
 
 def _most_rows(engine: SqlRunner) -> int:
     """How many rows fit into memory."""
-    (limit,) = settings(engine, "memory_limit")
+    (limit,) = engine.settings("memory_limit")
     return min(MOST, (in_bytes(limit) or 0) // BYTES)
 
 
@@ -129,7 +128,7 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
 def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:
     """How many items people are counted by; those that rows have as values are added to `rows`."""
     ((n_items,),) = engine.run(f"SELECT system.main.count(*) FROM {lists.items}").fetchall()
-    (limit,) = settings(engine, "memory_limit")
+    (limit,) = engine.settings("memory_limit")
     if n_items * rows.n_groups > min(MOST, (in_bytes(limit) or 0) // BYTES_OF_COUNT):
         raise _TooMany
     if lists.codes:

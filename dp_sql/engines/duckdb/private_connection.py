@@ -258,7 +258,8 @@ class PrivateConnection(Schema):
         tickets = [*map(self.tickets.issue_once, drawn, reservations)]
         try:
             for _, some, _ in bundled(plans, tickets):  # the tickets change no type
-                if (few := read_shortly(some, self._engine)) is not None:
+                few = read_shortly(some, self._engine, self._engine.listed)
+                if few is not None:
                     self.columns(few.sql)
                     public_of(few, self._engine)
                     continue
@@ -285,7 +286,7 @@ class PrivateConnection(Schema):
         answers: list[Records] = [()] * len(plans)
         drawn = [*map(self.tickets.plan, tickets)]
         for places, some, theirs in bundled(drawn, tickets):
-            rows = answered(some, theirs, self._engine)
+            rows = answered(some, theirs, self._engine, self.tickets, self._engine.listed)
             if rows is None:
                 with release_sql(some, theirs, self._engine, private_sql) as (sql, values):
                     rows = self._run(exactly(released_columns(some), sql), values).fetchall()

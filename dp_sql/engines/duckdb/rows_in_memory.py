@@ -139,7 +139,7 @@ def _computed(
             own = np.where(_joined(there, bool), slots, np.int32(n_slots))
             made["count"] = kernels.count_rows(own, n_slots)
         values = _joined([x for piece in pieces if (x := piece.values[i]) is not None], np.int64)
-        if item.scale is not None:
+        if item.sums:
             add = partial(kernels.add_items, own, values, n_slots)
             sums[i] = other.submit(add).result if other else add
         if item.votes:

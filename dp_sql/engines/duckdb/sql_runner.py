@@ -35,6 +35,12 @@ class SqlRunner:
         """Execute SQL as if the caller had written `connection.execute(sql)`."""
         return self._in_frame("execute", sql, parameters)  # type: ignore[no-any-return]
 
+    def settings(self, *names: str) -> tuple[Any, ...]:
+        """The values of settings of DuckDB."""
+        listed = ", ".join(f"system.main.current_setting('{name}')" for name in names)
+        (values,) = self.run(f"SELECT {listed}").fetchall()
+        return tuple(values)
+
     def run_again(self, sql: str, parameters: Sequence[object] = ()) -> Connection:
         """The same; SQL with parameters is parsed once, and planned each time."""
         if not parameters:
@@ -103,3 +109,14 @@ def local_names(frame: FrameType | None) -> set[str]:
     """The names of the variables of a frame."""
     code = frame.f_code if frame is not None else None
     return {*code.co_varnames, *code.co_cellvars, *code.co_freevars} if code else set()
+
+
+def in_bytes(size: str) -> int | None:
+    """A size as DuckDB prints it, in bytes; None if it is a percentage."""
+    from dp_sql.policy.limits import size_in_bytes  # for large sources only
+
+    number, _, unit = size.partition(" ")
+    try:
+        return int(number) if unit == "bytes" else size_in_bytes(size)
+    except ValueError:
+        return None

@@ -86,9 +86,8 @@ def _literals(found: Sequence[Node]) -> tuple[str, ...]:
 
 def _name(tree: Node) -> str:
     """The part of a date that is read, or the function that is called."""
-    for kind, part in PART_NODES.items():
-        if isinstance(tree, kind):
-            return part
+    if type(tree) in PART_NODES:
+        return PART_NODES[type(tree)]
     if isinstance(tree, exp.Extract):
         return tree.name.lower()
     if not isinstance(tree, exp.Anonymous):

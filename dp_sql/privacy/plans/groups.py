@@ -61,9 +61,9 @@ class PublicSets(ABC):
     def assumed(self, rows: CallRows, groups: Groups | None, domain: Domain | None) -> list[str]:
         """What the receipt says a plan rests on."""
 
+    @abstractmethod
     def declared(self, item: Value) -> object:
         """The set of values of a column that is public without being stated, if there is one."""
-        return None
 
     def related(self, keys: Sequence[Value]) -> list[Related]:
         """Keys of which not all combinations are possible, by their form or by declared values."""

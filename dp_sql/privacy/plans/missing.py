@@ -15,7 +15,9 @@ from dp_sql.privacy.plans.domains import OwnValues, example_bins, example_list
 from dp_sql.privacy.plans.example_dates import date_groups
 from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing
 from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal, shown_name
+from dp_sql.sql.given import Reference
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be
 from dp_sql.udfs.mechanism import in_words
@@ -23,8 +25,6 @@ from dp_sql.udfs.mechanism import in_words
 if TYPE_CHECKING:
     from dp_sql.policy.model import Policy
     from dp_sql.privacy.plans.sources import Source
-    from dp_sql.sql.dp_select import DpSelect
-    from dp_sql.sql.given import Reference
 
 _DELTA = "1e-9"
 Declared = Callable[[Value], object]

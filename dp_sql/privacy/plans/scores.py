@@ -6,24 +6,23 @@ only the owner can know it: in the statement, or in the policy for analysts. The
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dp_sql.errors import NotPrivate, NotSupported, SourceError
+from dp_sql.privacy.catalog import OwnersEngine, Parts, PublicData, Schema
 from dp_sql.privacy.plans.plan import Column, Plan, plan_of
+from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, quote
+from dp_sql.sql.given import Reference
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import NUMBERS, family
 from dp_sql.udfs.mechanism import in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dp_sql.policy.model import Policy, ScoreTable
-    from dp_sql.privacy.catalog import OwnersEngine, Parts, PublicData, Schema
-    from dp_sql.sql.arguments import DpCall
-    from dp_sql.sql.dp_select import DpSelect
-    from dp_sql.sql.given import Reference
 
 
 def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:

@@ -116,7 +116,7 @@ def few_rows(
         groups=_groups(first, people.n_groups, sent_as, shown_as) if keys and not lists else "",
         known=(items := known.get(_domain(first)) if "items" in kinds else None),
         domain=_sent_domain(first, sent_as) if "items" in kinds and items is None else "",
-        kept=[] if takes_lists else [kept_of(people, cap, item_types) for cap in people.caps],
+        kept=[] if takes_lists else [kept_of(people, cap, names) for cap in people.caps],
         cap=people.cap(people.plans[0]),
     )
 

@@ -20,18 +20,16 @@ from dp_sql.sql.shape import Summed
 from dp_sql.sql.types import INTEGERS, digits_of, family
 
 SUMMED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
-_COUNT = re.compile(r"system\.main\.count\(__dp_item_(\d+)\)")
-_SUM = re.compile(r"system\.main\.sum\(__dp_item_(\d+)\)")
 _VOTE = re.compile(rf"system\.main\.arg_min\(__dp_item_(\d+), {WORD_UDF}\(__dp_item_\1\)\)")
 
 
 class ItemRead(NamedTuple):
     """What is computed of an item: always `__dp_count_i`, how many rows have it; i is its number.
 
-    scale: the digits behind its point, if `__dp_sum_i` is needed. votes: whether `__dp_vote_i` is.
+    sums: whether they are added up, for a summary. votes: whether `__dp_vote_i` is needed.
     """
 
-    scale: int | None
+    sums: bool
     votes: bool
 
 
@@ -119,7 +117,7 @@ def rows_read(
         return None
     types = [plan.parameters.item_type(plan.columns["item"].type) for plan in people.plans]
     kinds = dict(zip(people.items, types, strict=True))  # in the order of the items' numbers
-    kept = [kept_of(people, cap, kinds) for cap in people.caps]
+    kept = [kept_of(people, cap, [*kinds]) for cap in people.caps]
     # DuckDB is slower where it draws a row for each person, groups beside values of people, or
     # some of more groups than fit bits, and where people are summed up by their rows in all groups.
     votes = any(item.votes for one in kept for item in one.items.values())
@@ -131,7 +129,7 @@ def rows_read(
     sends, sent = [], []
     for i, (name, kind) in enumerate(kinds.items()):
         made = [one.items[i] for one in kept if i in one.items]
-        sums, is_decimal = any(one.scale is not None for one in made), family(kind) == "DECIMAL"
+        sums, is_decimal = any(one.sums for one in made), family(kind) == "DECIMAL"
         if sums and not (digits_of(kind)[0] <= 18 if is_decimal else family(kind) in SUMMED):
             return None
         sends.append(sums or any(one.votes for one in made))
@@ -188,10 +186,9 @@ def _groups_found(people: PeopleRows, sent_as: Callable[[str, str], str]) -> Gro
     )
 
 
-def kept_of(people: PeopleRows, cap: int | None, kinds: Mapping[str, str]) -> Kept:
-    """What the plans with a cap need."""
-    names, wanted, numbers = [*kinds], set[str](), set[int]()
-    summed = dict[int, tuple[int, Summed]]()
+def kept_of(people: PeopleRows, cap: int | None, names: Sequence[str]) -> Kept:
+    """What the plans with a cap need; `names` are those of all items."""
+    wanted, numbers, summed = set[str](), set[int](), dict[int, tuple[int, Summed]]()
     for place, plan in enumerate(people.plans):
         if people.cap(plan) == cap:
             numbers.add(number := names.index(people.items[place]))
@@ -200,28 +197,12 @@ def kept_of(people: PeopleRows, cap: int | None, kinds: Mapping[str, str]) -> Ke
             else:
                 wanted.update(people.values_of(place).values())
     values = [
-        f"{_computed(sql, [*kinds.values()])} AS {own}"
+        _VOTE.sub(r"__dp_vote_\1", sql) + f" AS {own}"
         for sql, own in people.values.items()
         if own in wanted
     ]
     if len(names) > 1 and wanted:
         values += [f"__dp_count_{i} AS __dp_n_{names[i]}" for i in sorted(numbers)]
-    listed, items = " ".join(values), {}
-    for i in sorted(numbers):
-        sums = f"__dp_sum_{i}" in listed or any(
-            n == i and by.takes_sums for n, by in summed.values()
-        )
-        scale = digits_of(kinds[names[i]])[1] if sums else None
-        items[i] = ItemRead(scale, f"__dp_vote_{i}" in listed)
+    listed, adds_up = " ".join(values), {n for n, by in summed.values() if by.takes_sums}
+    items = {i: ItemRead(i in adds_up, f"__dp_vote_{i}" in listed) for i in sorted(numbers)}
     return Kept(cap, items, values, summed)
-
-
-def _computed(sql: str, kinds: Sequence[str]) -> str:
-    """A person's value from what is computed of the items, as far as it can be."""
-
-    def total(found: re.Match[str]) -> str:
-        name = f"__dp_sum_{found[1]}"
-        is_decimal = family(kinds[int(found[1])]) == "DECIMAL"
-        return name if is_decimal else f"CAST({name} AS HUGEINT)"
-
-    return _VOTE.sub(r"__dp_vote_\1", _COUNT.sub(r"__dp_count_\1", _SUM.sub(total, sql)))

@@ -29,8 +29,16 @@ _ROW_WISE = (
     exp.Tuple, exp.Alias, exp.IntervalSpan, exp.Ordered, exp.AtTimeZone, exp.Slice,
     exp.JSONPath, exp.JSONPathPart,
 )  # fmt: skip
-_ACROSS_ROWS = (exp.Explode, exp.Unnest, exp.Filter, exp.WithinGroup, exp.Lambda, exp.Columns,
-                exp.Star)  # fmt: skip
+_NOT_ROW_WISE: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    ((exp.Query, exp.SubqueryPredicate), "a subquery: it looks at other rows"),
+    (exp.Window, "a window function: it looks at other rows"),
+    (exp.AggFunc, "an aggregate: it looks at other rows"),
+    ((exp.Parameter, exp.Placeholder), "a parameter: write the value into the statement"),
+    (exp.Lambda, "a lambda, which is not supported here"),
+    (exp.Columns, "COLUMNS(…), which is not supported here: name the columns"),
+    ((exp.Explode, exp.Unnest, exp.Filter, exp.WithinGroup, exp.Star),
+     "a part that may look at other rows"),
+)  # fmt: skip
 _COMPARING = {"=", "==", "<>", "!=", "<", ">", "<=", ">=", "(", ")", ",", ".", "::"}
 # Words for which DuckDB calls a function that is not written like a call.
 _CALLING_WORDS = {
@@ -97,25 +105,10 @@ def _check_row_wise(tree: Node) -> None:
     for node in tree.walk():
         if isinstance(node, exp.Any) and node.find(exp.Query) is None:
             continue  # = ANY(a list)
-        match node:
-            case exp.Query() | exp.SubqueryPredicate():
-                why = "a subquery: it looks at other rows"
-            case exp.Window():
-                why = "a window function: it looks at other rows"
-            case exp.AggFunc():
-                why = "an aggregate: it looks at other rows"
-            case exp.Parameter() | exp.Placeholder():
-                why = "a parameter: write the value into the statement"
-            case exp.Lambda():
-                why = "a lambda, which is not supported here"
-            case exp.Columns():
-                why = "COLUMNS(…), which is not supported here: name the columns"
-            case _ if isinstance(node, _ACROSS_ROWS):
-                why = "a part that may look at other rows"
-            case _ if not isinstance(node, _ROW_WISE):
-                why = "a part that dp_sql cannot prove to depend on one row alone"
-            case _:
-                continue
+        why = next((why for kinds, why in _NOT_ROW_WISE if isinstance(node, kinds)), "")
+        if not why and isinstance(node, _ROW_WISE):
+            continue
+        why = why or "a part that dp_sql cannot prove to depend on one row alone"
         where = "WHERE of the source of a DP call"
         place = where if isinstance(tree.parent, exp.Where) else "This expression"
         refusal = refuse(node, f"{place} has {why}", STORE_IT)

@@ -13,7 +13,8 @@ from dp_sql.privacy.catalog import Parts, Schema
 from dp_sql.privacy.expressions.collations import collations
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
-from dp_sql.privacy.relations.from_clause import From, Rows
+from dp_sql.privacy.relations.from_clause import From
+from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import Table
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.sqlglot_tree import Node
@@ -106,13 +107,9 @@ class Tables:
         """The query of a view; None where the name means no view that may be read."""
         raise NotImplementedError
 
-    def names(self) -> list[str]:
-        """The names to propose for one that means nothing, as SQL."""
-        return []
-
     def unknown(self, node: Node, parts: Sequence[str]) -> Exception:
         """The refusal of a name that is no table here."""
-        return no_table(node, parts, self.names())
+        return no_table(node, parts)
 
     def inside(self, view: Sequence[str]) -> Tables:
         """The same as the query of a view reads names."""

@@ -30,7 +30,8 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Unbound, inexact, refuse
 from dp_sql.privacy.relations.as_written import STORE_IT, as_written, check_sql
 from dp_sql.privacy.relations.base_tables import Tables, public_rows
-from dp_sql.privacy.relations.from_clause import From, Rows
+from dp_sql.privacy.relations.from_clause import From
+from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import Relation, Select, Table, relations_below
 from dp_sql.sql.formatting import full_name, literal
 from dp_sql.sql.sqlglot_tree import Node, to_sql

@@ -5,7 +5,7 @@ Under a policy alone: what an owner does not declare as people's may still be on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from sqlglot import exp
 
@@ -13,26 +13,34 @@ from dp_sql.privacy.expressions.literals import whole_number
 from dp_sql.privacy.expressions.unsupported import is_aggregate
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
-from dp_sql.privacy.relations.from_clause import Rows, only, ordering
+from dp_sql.privacy.relations.base_tables import Tables
+from dp_sql.privacy.relations.from_clause import only, ordering
+from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import Table
+from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of
 from dp_sql.sql.tokens import folded
 
-if TYPE_CHECKING:
-    from dp_sql.privacy.relations.source_compiler import Compiler
 
+def first_rows(
+    tree: exp.Select,
+    tables: Tables,
+    compiled: Callable[[Node], Rows],
+    computed: Callable[[Rows], Written],
+) -> Rows:
+    """The first rows of a SELECT over public tables, as a table of their own.
 
-def first_rows(tree: exp.Select, compiler: Compiler) -> Rows:
-    """The first rows of a SELECT over public tables, as a table of their own."""
+    `compiled` and `computed` are those of the compiler: a SELECT, and public rows as SQL.
+    """
     plain = tree.copy()
     plain.meta["sql"] = parsed_text(tree)
     for part in ("order", "limit", "offset"):
         plain.set(part, None)
-    rows = compiler.query(plain)
+    rows = compiled(plain)
     at = tree.args.get("limit") or tree.args["offset"]
     if rows.private:
         only(tree, tree.args.keys() - {"limit", "offset"})
-    if compiler.tables.trusted:
+    if tables.trusted:
         why = "LIMIT is not supported in a source, as rows that are not declared may be people's"
         hint = "If they are public, store them first, CREATE TABLE … AS …, and read that table."
         raise refuse(at, why, hint)
@@ -48,11 +56,11 @@ def first_rows(tree: exp.Select, compiler: Compiler) -> Rows:
             plain.append("expressions", one.this.copy())
             place = n_columns + len(plain.expressions) - len(tree.expressions) - 1
         ways.append(f"c{place} {way}")
-    found = compiler.computed(compiler.query(plain))
+    found = computed(compiled(plain))
     columns = tuple(f"c{i}" for i in range(n_columns))
     ordered = f"({found.sql}) AS __dp_ordered ORDER BY {', '.join(ways)} {numbers}"
     sql = f"SELECT {', '.join(columns)} FROM {ordered}"
-    _, (name,) = compiler.tables.schema.public_rows(sql, found.tables)
+    _, (name,) = tables.schema.public_rows(sql, found.tables)
     types = tuple(value.type for value in rows.values)
     values = tuple(
         Value(column, value.type, collation=value.collation)

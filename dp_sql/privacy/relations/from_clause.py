@@ -5,7 +5,6 @@ In the SQL of expressions r0c1 is column 1 of relation 0.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -17,8 +16,8 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, other_form, refuse
 from dp_sql.privacy.relations.row_values import row_wise, with_facts
+from dp_sql.privacy.relations.rows import Rows, unknown_column
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
-from dp_sql.privacy.relations.unknown_names import unknown_column
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
@@ -32,51 +31,6 @@ UNNEST = (
     "Write FROM (SELECT user_id, unnest(tags) AS tag FROM posts), or FROM posts, unnest(tags) AS "
     "t(tag), with a column of lists."
 )
-
-
-class Rows(NamedTuple):
-    """A relation, and what its columns are called.
-
-    names: in the order of `values`, folded.
-    person_type: the type of the privacy unit; None: a public relation.
-    """
-
-    relation: Relation
-    names: tuple[str, ...]
-    values: tuple[Value, ...]
-    person_type: str | None
-
-    @property
-    def private(self) -> bool:
-        """Whether its rows belong to people."""
-        return self.person_type is not None
-
-    def read_from(self) -> Rows:
-        """The same as FROM reads it, where each name means one column.
-
-        Of several columns called x only the first has a name, and so has no column called x_1,
-        which DuckDB may call the second.
-        """
-        twice = {name for name in self.names if name and self.names.count(name) > 1}
-        if not twice:
-            return self
-        numbered = re.compile(f"({'|'.join(map(re.escape, sorted(twice)))})_[0-9]+")
-        gone = (n in self.names[:i] or numbered.fullmatch(n) for i, n in enumerate(self.names))
-        names = ("" if g else name for g, name in zip(gone, self.names, strict=True))
-        return self._replace(names=tuple(names))
-
-    def with_clear_unit(self) -> Rows:
-        """The same where a column that shares its name with another is not the privacy unit."""
-        columns = list(zip(self.names, self.values, strict=True))
-        return self.without_unit({name for name, value in columns if not value.is_person})
-
-    def without_unit(self, names: Collection[str]) -> Rows:
-        """The same where columns of these names are not the privacy unit, but may be NULL."""
-        values = (
-            one._replace(is_person=one.is_person and name not in names, is_own=one.is_of_person)
-            for name, one in zip(self.names, self.values, strict=True)
-        )
-        return self._replace(values=tuple(values))
 
 
 class FromPart(NamedTuple):

@@ -5,11 +5,14 @@ Relations whose rows a join multiplies are reduced and capped before it; tree_sq
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from dp_sql.errors import NotSupported
+from dp_sql.privacy.catalog import Parts, Schema
 from dp_sql.privacy.relations.join_bounds import (
     JoinBound,
     compared_columns,
@@ -33,12 +36,87 @@ from dp_sql.privacy.relations.join_sql import (
     too_much,
     where_sql,
 )
-from dp_sql.privacy.relations.tree import Select, Table, columns_in, is_plain, relations_in
+from dp_sql.privacy.relations.tree import (
+    Relation,
+    Select,
+    Table,
+    columns_in,
+    is_plain,
+    relations_in,
+)
+from dp_sql.sql.types import as_key, in_type
 
 if TYPE_CHECKING:
-    from dp_sql.privacy.relations.tree_sql import Writer
+    from dp_sql.policy.limits import WorkLimits
 
+MAX_SCANS = 64  # tables that one source may read; a CTE counts each time it is read
 MAX_PUBLIC_JOIN_ROWS = 10_000_000  # of a join of public tables
+
+
+class RelationSql(NamedTuple):
+    """A SELECT, and the most rows that one person has in it; None: not known."""
+
+    sql: str
+    most: int | None = None
+
+
+@dataclass
+class SourceWriter(ABC):
+    """What is known while one source is written, and how its tables are read.
+
+    read: what was read so far, as SQL and as tables.
+    made: the most rows that joins make of one person's rows, all together; None: none multiplies.
+    """
+
+    facts: Schema
+    limits: WorkLimits | None
+    read: list[tuple[str, frozenset[Parts]]] = field(default_factory=list)
+    n_scans: int = 0
+    n_lists: int = 0
+    made: int | None = None
+
+    @abstractmethod
+    def relation(self, relation: Relation, need: Collection[int], every_row: bool) -> RelationSql:
+        """A SELECT of the needed columns."""
+
+    def table(self, table: Table, need: Collection[int], names: str = "") -> RelationSql:
+        """The needed columns of a table; in a FROM clause they are named by its place, `names`."""
+        self.n_scans += 1
+        if self.n_scans > MAX_SCANS:
+            why = f"This source reads more than {MAX_SCANS} tables."
+            raise NotSupported(f"{why} A CTE counts each time it is read.")
+        self.read.append((table.source, frozenset(() if table.function else (table.name,))))
+        sql = [in_type(*column) for column in zip(table.columns, table.types, strict=True)]
+        listed = [f"{sql[i]} AS {names}c{i}" for i in sorted(need)]
+        if table.person is None and not (table.is_stored or table.is_written):
+            self._check_readable(table, [sql[i] for i in sorted(need)])
+        if table.person is not None:
+            person, _ = as_key(sql[table.person], table.types[table.person])
+            listed.insert(0, f"{person} AS {f'{names}p' if names else '__dp_person'}")
+        return RelationSql(f"SELECT {listed_sql(listed)} FROM {table.source}")
+
+    def _check_readable(self, table: Table, columns: Sequence[str]) -> None:
+        """Read a public file or dataframe to its end, so that errors in it cost nothing.
+
+        How much of it a release reads may depend on the private rows that it is joined to.
+        """
+        hashed = f"system.main.hash({', '.join(columns or '1')})"
+        largest = f"SELECT coalesce(system.main.max({hashed}), 0) FROM {table.source}"
+        found = self.facts.public_number(largest)
+        again = count_sql(f"SELECT 1 FROM {table.source} LIMIT 1")
+        if found and not table.function and self.facts.public_number(again) == 0:
+            why = f"{table.name[-1]} can be read only once."
+            hint = "Make it a table (CREATE TABLE … AS …) and name that table."
+            raise NotSupported(why, hint=hint)
+
+    @property
+    def multiplied(self) -> tuple[object, ...]:
+        """What changes when lists, or joins that multiply rows, are written."""
+        return self.n_lists, self.made
+
+    def tables(self, sql: str) -> frozenset[Parts]:
+        """What was read for a part of the SQL."""
+        return frozenset().union(*(tables for read, tables in self.read if read in sql))
 
 
 @dataclass(frozen=True)
@@ -48,7 +126,7 @@ class FromWriter:
     used: the columns that its other clauses name. every_row: keep how often each row occurs.
     """
 
-    writer: Writer
+    writer: SourceWriter
     select: Select
     used: Collection[str]
     every_row: bool

@@ -21,7 +21,6 @@ from dp_sql.privacy.relations.from_clause import (
     UNNEST,
     From,
     FromPart,
-    Rows,
     column_name,
     conditions,
     conjuncts,
@@ -29,6 +28,7 @@ from dp_sql.privacy.relations.from_clause import (
     only,
 )
 from dp_sql.privacy.relations.join_sql import is_found
+from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import LeftJoin, Table, Unnest, relations_below, relations_in
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded

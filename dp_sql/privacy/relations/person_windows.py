@@ -15,8 +15,9 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.privacy.relations.as_written import span
-from dp_sql.privacy.relations.from_clause import From, FromPart, Rows, conditions, only, ordering
+from dp_sql.privacy.relations.from_clause import From, FromPart, conditions, only, ordering
 from dp_sql.privacy.relations.person_groups import total_type
+from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import WindowFunction, Windows
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
 from dp_sql.sql.tokens import folded

@@ -9,7 +9,7 @@ from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.privacy.relations.base_tables import Tables, no_table, public_rows
-from dp_sql.privacy.relations.from_clause import Rows
+from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import LinkedTable, Table
 from dp_sql.sql.formatting import full_name, shown_name
 from dp_sql.sql.sqlglot_tree import Node
@@ -73,7 +73,7 @@ class PolicyTables(Tables):
         """The refusal of a name that is no table of people's or public rows."""
         if self.scores(parts) is not None:
             return refuse(node, f"{node.name} {ONLY_SELECTED}", "DESCRIBE shows its columns.")
-        return super().unknown(node, parts)
+        return no_table(node, parts, self.names())
 
     def columns_of(self, full: Parts) -> list[tuple[str, str]]:
         """Names and types of a base table's columns, as analysts see them.

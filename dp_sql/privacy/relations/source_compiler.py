@@ -40,7 +40,6 @@ from dp_sql.privacy.relations.from_clause import (
     JOINED,
     From,
     FromPart,
-    Rows,
     conditions,
     conjuncts,
     flattened,
@@ -52,6 +51,7 @@ from dp_sql.privacy.relations.from_clause import (
 )
 from dp_sql.privacy.relations.person_groups import distinct_values, grouped
 from dp_sql.privacy.relations.person_windows import has_windows, windowed
+from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import LeftJoin, LinkedTable, Relation, Table, UnionAll, is_plain
 from dp_sql.privacy.relations.tree_sql import Written, written
 from dp_sql.sql.formatting import shown_name
@@ -103,7 +103,7 @@ class Compiler:
                 case exp.Union():
                     return self._union(tree)
                 case exp.Select() if tree.args.get("limit") or tree.args.get("offset"):
-                    return first_rows(tree, self)
+                    return first_rows(tree, self.tables, self.query, self.computed)
                 case exp.Select():
                     return self._select(tree)
         except RecursionError:

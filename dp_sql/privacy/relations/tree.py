@@ -379,20 +379,20 @@ def people_of(relation: Relation) -> tuple[PersonOf, ...]:
     """For each private table that a relation reads, once: the column that says whose a row is."""
     found: dict[PersonOf, None] = {}
     for one in relations_below(relation):
-        of = _person_of(one) if isinstance(one, Table | LinkedTable) else None
+        of = person_of(one)
         while of is not None:  # those that it is linked to are read as well
             found[of], of = None, of.owner
     return tuple(found)
 
 
-def _person_of(relation: Relation) -> PersonOf | None:
+def person_of(relation: Relation) -> PersonOf | None:
+    """The column that says whose each row of a table is; None of public rows, and of no table."""
     if isinstance(relation, LinkedTable):
-        owner = relation.owner
+        table, owner = relation.table, relation.owner
         of = owner.table if isinstance(owner, LinkedTable) else owner
         assert isinstance(of, Table)  # a policy links tables alone
-        column, key = relation.table.column_name(relation.column), of.column_name(relation.key)
-        return PersonOf(relation.table.name, column, key, _person_of(owner))
-    assert isinstance(relation, Table)
-    if relation.person is None:
+        column, key = table.column_name(relation.column), of.column_name(relation.key)
+        return PersonOf(table.name, column, key, person_of(owner))
+    if not isinstance(relation, Table) or relation.person is None:
         return None
     return PersonOf(relation.name, relation.column_name(relation.person))

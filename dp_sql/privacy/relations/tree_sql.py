@@ -17,17 +17,15 @@ Writes SQL and asks about public rows. It must never ask about a private row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from dp_sql.errors import NotSupported
-from dp_sql.privacy.catalog import Parts
-from dp_sql.privacy.relations.from_sql import FromWriter
+from dp_sql.privacy.catalog import Parts, Schema
+from dp_sql.privacy.relations.from_sql import FromWriter, RelationSql, SourceWriter
 from dp_sql.privacy.relations.join_sql import (
     PATTERN,
     can_be_reduced,
-    count_sql,
     is_found,
     listed_sql,
     refuse_costly,
@@ -45,13 +43,11 @@ from dp_sql.privacy.relations.tree import (
     Windows,
     columns_in,
 )
-from dp_sql.sql.types import as_key, in_type, same_bits, wider
+from dp_sql.sql.types import as_key, same_bits, wider
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
-    from dp_sql.privacy.catalog import Schema
 
-MAX_SCANS = 64  # tables that one source may read; a CTE counts each time it is read
 MAX_LENGTH = 200_000  # of the SQL that is written for a source
 MAX_ELEMENTS = 1_000  # of a list that is unnested: the first ones
 MAX_PATTERNS = 5  # that are regular expressions: one row is matched with each
@@ -100,29 +96,10 @@ def written(
     return Written(sql, writer.tables(sql), Work(cap, writer.made))
 
 
-class _Sql(NamedTuple):
-    """A SELECT, and the most rows that one person has in it; None: not known."""
+class Writer(SourceWriter):
+    """Writes one source."""
 
-    sql: str
-    most: int | None = None
-
-
-@dataclass
-class Writer:
-    """Writes one source.
-
-    read: what was read so far, as SQL and as tables.
-    made: the most rows that joins make of one person's rows, all together; None: none multiplies.
-    """
-
-    facts: Schema
-    limits: WorkLimits | None
-    read: list[tuple[str, frozenset[Parts]]] = field(default_factory=list)
-    n_scans: int = 0
-    n_lists: int = 0
-    made: int | None = None
-
-    def relation(self, relation: Relation, need: Collection[int], every_row: bool) -> _Sql:
+    def relation(self, relation: Relation, need: Collection[int], every_row: bool) -> RelationSql:
         """A SELECT of the needed columns."""
         match relation:
             case Table():
@@ -141,37 +118,7 @@ class Writer:
             raise NotSupported("This source is too long when its CTEs are written out.")
         return found
 
-    def table(self, table: Table, need: Collection[int], names: str = "") -> _Sql:
-        """The needed columns of a table; in a FROM clause they are named by its place, `names`."""
-        self.n_scans += 1
-        if self.n_scans > MAX_SCANS:
-            why = f"This source reads more than {MAX_SCANS} tables."
-            raise NotSupported(f"{why} A CTE counts each time it is read.")
-        self.read.append((table.source, frozenset(() if table.function else (table.name,))))
-        sql = [in_type(*column) for column in zip(table.columns, table.types, strict=True)]
-        listed = [f"{sql[i]} AS {names}c{i}" for i in sorted(need)]
-        if table.person is None and not (table.is_stored or table.is_written):
-            self._check_readable(table, [sql[i] for i in sorted(need)])
-        if table.person is not None:
-            person, _ = as_key(sql[table.person], table.types[table.person])
-            listed.insert(0, f"{person} AS {f'{names}p' if names else '__dp_person'}")
-        return _Sql(f"SELECT {listed_sql(listed)} FROM {table.source}")
-
-    def _check_readable(self, table: Table, columns: Sequence[str]) -> None:
-        """Read a public file or dataframe to its end, so that errors in it cost nothing.
-
-        How much of it a release reads may depend on the private rows that it is joined to.
-        """
-        hashed = f"system.main.hash({', '.join(columns or '1')})"
-        largest = f"SELECT coalesce(system.main.max({hashed}), 0) FROM {table.source}"
-        found = self.facts.public_number(largest)
-        again = count_sql(f"SELECT 1 FROM {table.source} LIMIT 1")
-        if found and not table.function and self.facts.public_number(again) == 0:
-            why = f"{table.name[-1]} can be read only once."
-            hint = "Make it a table (CREATE TABLE … AS …) and name that table."
-            raise NotSupported(why, hint=hint)
-
-    def _linked(self, linked: LinkedTable, need: Collection[int]) -> _Sql:
+    def _linked(self, linked: LinkedTable, need: Collection[int]) -> RelationSql:
         kinds = linked.table.types[linked.column], linked.owner.types[linked.key]
         here, _ = as_key(f"w.c{linked.column}", kinds[0])
         there, _ = as_key(f"c{linked.key}", kinds[1])
@@ -180,19 +127,14 @@ class Writer:
         rows = self.table(linked.table, {*need, linked.column}).sql
         owners = self.relation(linked.owner, {linked.key}, False).sql
         listed = "".join(f", w.c{i} AS c{i}" for i in sorted(need))
-        return _Sql(
+        return RelationSql(
             f"SELECT o.__dp_person AS __dp_person{listed} FROM ({rows}) AS w LEFT JOIN "
             f"(SELECT DISTINCT __dp_person, {there} AS k, 1 AS __dp_found "
             f"FROM ({owners}) AS p) AS o ON {here} = o.k "
             f"WHERE {is_found('o.__dp_found', f'w.c{linked.column}')}"
         )
 
-    @property
-    def multiplied(self) -> tuple[object, ...]:
-        """What changes when lists, or joins that multiply rows, are written."""
-        return self.n_lists, self.made
-
-    def _unnest(self, unnest: Unnest, need: Collection[int], every_row: bool) -> _Sql:
+    def _unnest(self, unnest: Unnest, need: Collection[int], every_row: bool) -> RelationSql:
         before, column = self.multiplied, unnest.column
         need = sorted({*need, column})
         inner = self.relation(unnest.relation, need, every_row)
@@ -208,9 +150,9 @@ class Writer:
         rows = f"SELECT {listed_sql([*listed, f'unnest({cut}) AS c{column}'])} FROM ({inner.sql})"
         # A list that was made of a column with a collation has it, and no one can see it.
         listed.append(f"{same_bits(f'c{column}', unnest.types[column])} AS c{column}")
-        return _Sql(f"SELECT {listed_sql(listed)} FROM ({rows} AS t) AS t")
+        return RelationSql(f"SELECT {listed_sql(listed)} FROM ({rows} AS t) AS t")
 
-    def _windows(self, windows: Windows, need: Collection[int]) -> _Sql:
+    def _windows(self, windows: Windows, need: Collection[int]) -> RelationSql:
         n_own = len(windows.relation.types)
         used = [windows.functions[i - n_own] for i in need if i >= n_own]
         read = {i for i in need if i < n_own}.union(*(one.reads for one in used))
@@ -219,9 +161,9 @@ class Writer:
             why = f"Window functions are not supported beside columns of type {odd[0]}."
             raise NotSupported(why, hint="Compute them in a subquery without such columns.")
         inner = self.relation(windows.relation, sorted(read), True)  # a function counts each row
-        return _Sql(windows_sql(windows, inner.sql, need, sorted(read)), inner.most)
+        return RelationSql(windows_sql(windows, inner.sql, need, sorted(read)), inner.most)
 
-    def _union(self, union: UnionAll, need: Collection[int], every_row: bool) -> _Sql:
+    def _union(self, union: UnionAll, need: Collection[int], every_row: bool) -> RelationSql:
         left = self.relation(union.left, need, every_row)
         if union.right is union.left and not every_row:  # the same rows once more
             return left
@@ -229,9 +171,9 @@ class Writer:
         if right.sql == left.sql and not every_row:
             return left
         both = None if left.most is None or right.most is None else left.most + right.most
-        return _Sql(f"{left.sql} UNION ALL {right.sql}", both)
+        return RelationSql(f"{left.sql} UNION ALL {right.sql}", both)
 
-    def _select(self, select: Select, need: Collection[int], every_row: bool) -> _Sql:
+    def _select(self, select: Select, need: Collection[int], every_row: bool) -> RelationSql:
         self.read += [(sql, tables) for sql, tables, _ in select.looked_in]
         if select.distinct and every_row:  # how many distinct rows there are takes all columns
             need = range(len(select.types))
@@ -256,8 +198,4 @@ class Writer:
         listed = [f"{p} AS __dp_person" for p in person]
         listed += [f"{sql} AS c{i}" for i, sql in values.items()]
         word = "DISTINCT " if select.distinct or reduced else ""
-        return _Sql(f"SELECT {word}{listed_sql(listed)} FROM {source.sql}{tail}", most)
-
-    def tables(self, sql: str) -> frozenset[Parts]:
-        """What was read for a part of the SQL."""
-        return frozenset().union(*(tables for read, tables in self.read if read in sql))
+        return RelationSql(f"SELECT {word}{listed_sql(listed)} FROM {source.sql}{tail}", most)

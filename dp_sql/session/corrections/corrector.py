@@ -14,6 +14,7 @@ import duckdb
 from dp_sql.errors import BudgetExceeded, DpSqlError, NotSupported, ParseError, QueryError
 from dp_sql.privacy.plans.plan import Plan, loss_at
 from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.select_list import Functions
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement, parse
 from dp_sql.sql.statement_limits import MAX_BYTES
 from dp_sql.sql.tokens import folded, statements
@@ -21,7 +22,6 @@ from dp_sql.sql.tokens import folded, statements
 if TYPE_CHECKING:
     from dp_sql.budget.account import Account
     from dp_sql.engines.duckdb.connection import Engine
-    from dp_sql.sql.select_list import Functions
 
 
 class Correcting(ABC):

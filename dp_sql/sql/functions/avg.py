@@ -40,8 +40,6 @@ class Avg(Bounded):
     takes: ClassVar = {"__dp_codes": "BIGINT[]", "__dp_buckets": "BIGINT[]",
                        "__dp_numbers": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_avg": "DOUBLE", "__dp_sql_avg_report": REPORT_TYPE}
-    macro_types: ClassVar = ("DOUBLE", REPORT_TYPE)
-    macro_samples: ClassVar = ("NULL::DOUBLE", f"NULL::{REPORT_TYPE}")
     in_memory = "values"
     keys = ("code", "bucket")
     sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
@@ -132,12 +130,12 @@ class Avg(Bounded):
 
     def _in_memory(self, rows: MechanismRows) -> str:
         """The same by a UDF, in a fraction of the time."""
-        bound = self.bound if isinstance(self.bound, int) else 0
         lists = ", ".join(
             f"coalesce(system.main.list({name}), {EMPTY_LIST})" for name in ("__dp_n", "__dp_net")
         )
         by = " GROUP BY __dp_group" if rows.grouped else ""
-        made = f"SELECT {rows.group}{MEANS_UDF}({lists}, {bound}) AS made FROM {rows.relation}{by}"
+        summed = f"{MEANS_UDF}({lists}, {self.fixed_bound})"
+        made = f"SELECT {rows.group}{summed} AS made FROM {rows.relation}{by}"
         entries = f"SELECT {rows.group}unnest(made) AS entry FROM ({made}) AS made"
         listed = ", ".join(
             f"system.main.struct_extract(entry, '{name}') AS {name}"
@@ -146,9 +144,8 @@ class Avg(Bounded):
         return f"SELECT {rows.group}{listed} FROM ({entries}) AS entries"
 
     def summed(self) -> Summed:
-        bound = self.bound if isinstance(self.bound, int) else 0
         steps = 0 if self.grid is None else self.grid.n_steps
-        return Summed("means_by_size", (bound, LAST, steps), takes_sums=True)
+        return Summed("means_by_size", (self.fixed_bound, LAST, steps), takes_sums=True)
 
     def shown(self, answer: Any, items: Sequence[Any], mechanism: Mechanism) -> Any:
         if self.detailed:

@@ -30,7 +30,6 @@ _BIGINT = (-(1 << 63), (1 << 63) - 1)
 class Bounded(Shape):
     """One number, and a report on it."""
 
-    columns: ClassVar = {"item": readers.read_expression, "privacy_unit": readers.read_reference}
     offer = "add report := true to get a lower bound with the answer"
     detailed_by = "report"
     largest: ClassVar[int]  # bound that a call may name
@@ -68,9 +67,14 @@ class Bounded(Shape):
         )  # fmt: skip
 
     @property
+    def fixed_bound(self) -> int:
+        """The contribution bound that the call fixes; 0: it is chosen."""
+        return self.bound if isinstance(self.bound, int) else 0
+
+    @property
     def limited_by_policy(self) -> Mapping[str, Fraction | int | None]:
         """Policies limit a fixed bound, or else the largest that the call names."""
-        fixed = {"max_contributions": self.bound} if isinstance(self.bound, int) else {}
+        fixed = {"max_contributions": self.fixed_bound} if self.fixed_bound else {}
         return {**super().limited_by_policy, **fixed}
 
     def value_type(self, types: Mapping[str, str]) -> str:
@@ -120,7 +124,7 @@ class Bounded(Shape):
         """
         keys = ", ".join(self.keys)
         listed = f"{rows.group}{keys}, people, {self.total} AS total"
-        table = f"SELECT {listed} FROM {rows.summary(self)}"
+        table = f"SELECT {listed} FROM {self.summary_in(rows)}"
         columns = self._listed | ({GROUP_OF_EACH: "__dp_group"} if rows.grouped else {})
         return [rows._replace(grouped=False).lists(table, columns, "")]
 
@@ -152,7 +156,7 @@ class People(Bounded):
         return rows.total("system.main.count(*)")
 
     def lists(self, rows: MechanismRows) -> list[str]:
-        return [rows.totals(self)]
+        return [rows.totals(self.summary_in(rows))]
 
     def summed(self) -> Summed:
         return Summed("rows_in_all", (1,))

@@ -20,17 +20,12 @@ class Count(Bounded):
     """Takes a histogram of rows per person; returns one number."""
 
     registry = "count"
-    columns: ClassVar = {
-        "item": readers.read_item_or_star,
-        "privacy_unit": readers.read_reference,
-    }
+    columns: ClassVar = {**Bounded.columns, "item": readers.read_item_or_star}
     item_types = None
     counts_rows = takes_star = mixes_groups = True
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
                        "__dp_sums": "VARCHAR[]"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_count": "BIGINT", "__dp_sql_count_report": WITH_NOISE}
-    macro_types: ClassVar = ("BIGINT", WITH_NOISE)
-    macro_samples: ClassVar = ("NULL::BIGINT", f"NULL::{WITH_NOISE}")
     keys = ("bucket",)
     sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     largest = open = MAX_ROWS_CONTRIBUTED
@@ -55,7 +50,7 @@ class Count(Bounded):
         return _by_bucket(rows.group, rows.relation, n, n)
 
     def summed(self) -> Summed:
-        return Summed("rows_by_size", (self.bound if isinstance(self.bound, int) else 0,))
+        return Summed("rows_by_size", (self.fixed_bound,))
 
     def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
         buckets, people, sums = lists

@@ -31,8 +31,6 @@ class CountDistinct(Bounded):
     takes: ClassVar = {"__dp_pairs": PAIRS}
     udfs: ClassVar = {"__dp_sql_count_distinct": "BIGINT",
                       "__dp_sql_count_distinct_report": REPORT_TYPE}  # fmt: skip
-    macro_types: ClassVar = ("BIGINT", REPORT_TYPE)
-    macro_samples: ClassVar = ("NULL::BIGINT", f"NULL::{REPORT_TYPE}")
     selections = BOUND_SELECTIONS
     largest = MAX_CONTRIBUTIONS
     open = OPEN_CONTRIBUTIONS
@@ -110,7 +108,7 @@ class CountOfCover(CountDistinct):
     sums: ClassVar = {"n": "BIGINT"}
 
     def lists(self, rows: MechanismRows) -> list[str]:
-        cover = f"SELECT {rows.group}place, n FROM {rows.summary(self)}"
+        cover = f"SELECT {rows.group}place, n FROM {self.summary_in(rows)}"
         return [rows.lists(cover, {"__dp_cover": "n"}, " ORDER BY place ASC")]
 
     def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:

@@ -28,7 +28,6 @@ class _Quantiles(Shape):
     """
 
     registry = "quantile"
-    columns: ClassVar = {"item": readers.read_expression, "privacy_unit": readers.read_reference}
     counts_rows = True
     item_types = None  # checked with the bounds
     takes: ClassVar = {"__dp_votes": "BIGINT[]"}
@@ -103,7 +102,7 @@ class _Quantiles(Shape):
         return f"SELECT {rows.group}__dp_vote FROM {rows.relation} WHERE __dp_vote IS NOT NULL"
 
     def lists(self, rows: MechanismRows) -> list[str]:
-        votes = f"SELECT {rows.group}__dp_vote FROM {rows.summary(self)}"
+        votes = f"SELECT {rows.group}__dp_vote FROM {self.summary_in(rows)}"
         return [rows.lists(votes, {"__dp_votes": "__dp_vote"}, "")]
 
     def value(self, answer: str, rows: MechanismRows) -> str:
@@ -124,8 +123,7 @@ class Quantile(_Quantiles):
 
     udfs: ClassVar = {"__dp_sql_quantile": _ONE, "__dp_sql_quantiles": _SEVERAL}
     detailed_by = "system.main.ends_with(system.main.typeof(q), ']')"
-    macro_types: ClassVar = ("VARCHAR", "VARCHAR[]")
-    macro_samples: ClassVar = ("{}", "[{}]")
+    with_items: ClassVar = {"VARCHAR": "{}", "VARCHAR[]": "[{}]"}
 
     @classmethod
     def asked(cls, given: Given) -> tuple[tuple[Fraction, ...], bool]:
@@ -140,8 +138,7 @@ class Median(_Quantiles):
     """The quantile at 1/2."""
 
     udfs: ClassVar = {"__dp_sql_median": _ONE}
-    macro_types: ClassVar = ("VARCHAR",)
-    macro_samples: ClassVar = ("{}",)
+    with_items: ClassVar = {"VARCHAR": "{}"}
 
 
 def _read_quantiles(argument: Argument, what: str) -> tuple[tuple[Fraction, ...], bool]:

@@ -34,8 +34,7 @@ class Select(Shape):
     takes: ClassVar = {"__dp_scores": "VARCHAR[]", "__dp_sensitivities": "VARCHAR[]",
                        "__dp_different": "BIGINT"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_select": "BIGINT"}
-    macro_types: ClassVar = ("VARCHAR",)
-    macro_samples: ClassVar = ("{}",)
+    with_items: ClassVar = {"VARCHAR": "{}"}
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Select:

@@ -52,13 +52,12 @@ class Sum(Bounded):
     sums: ClassVar = {"people": "BIGINT", "high": "HUGEINT", "low": "HUGEINT"}
     total = "system.main.concat_ws(' ', CAST(high AS VARCHAR), CAST(low AS VARCHAR))"
     udfs: ClassVar = {"__dp_sql_sum": "VARCHAR", "__dp_sql_sum_report": _REPORT}
-    macro_types: ClassVar = ("VARCHAR", _REPORT)
-    macro_samples: ClassVar = (
-        _NUMBER,
-        f"system.main.struct_pack(estimate := {_NUMBER}, lower_bound := {_NUMBER}, "
+    with_items: ClassVar = {
+        "VARCHAR": _NUMBER,
+        _REPORT: f"system.main.struct_pack(estimate := {_NUMBER}, lower_bound := {_NUMBER}, "
         f"confidence := 0::DOUBLE, contribution_bound := {_NUMBER}, epsilon := 0::DOUBLE, "
         f"noise := {_NUMBER})",
-    )
+    }
 
     one_sided: bool  # whether it is public that no net sum is below 0
     fixed: Fraction | None  # the contribution bound, in the item's own unit
@@ -142,8 +141,7 @@ class Sum(Bounded):
         )
 
     def summed(self) -> Summed | None:
-        bound = self.bound if isinstance(self.bound, int) else 0
-        made = Summed("sums_by_size", (bound, int(self.one_sided)), takes_sums=True)
+        made = Summed("sums_by_size", (self.fixed_bound, int(self.one_sided)), takes_sums=True)
         return None if self._is_wide else made
 
     def lists_of(self, summary: Mapping[str, Any]) -> list[Sequence[Any]]:

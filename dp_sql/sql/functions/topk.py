@@ -34,18 +34,17 @@ class TopK(Shape):
     registry = "topk"
     in_memory: ClassVar[str] = "items"
     finds_items = True
-    columns: ClassVar = {"item": readers.read_expression, "privacy_unit": readers.read_reference}
     reads_rows_once = True
     takes: ClassVar = {"__dp_counts": "BIGINT[]"}
     keys: ClassVar[tuple[str, ...]] = ("__dp_item",)
     sums: ClassVar = {"n": "BIGINT"}
     udfs: ClassVar = {_LIST: "BIGINT[]", _WITH_COUNTS: "STRUCT(place BIGINT, people BIGINT)[]"}
     detailed_by = "counts"
-    macro_types: ClassVar = ("VARCHAR[]", 'STRUCT(item VARCHAR, "count" BIGINT)[]')
-    macro_samples: ClassVar = (
-        "[{}]",
+    with_items: ClassVar = {
+        "VARCHAR[]": "[{}]",
+        'STRUCT(item VARCHAR, "count" BIGINT)[]':
         '[system.main.struct_pack(item := {}, "count" := 0::BIGINT)]',
-    )
+    }  # fmt: skip
 
     k: int
 

@@ -28,10 +28,6 @@ class PeopleOfGroups(Vector, People):
     def mechanism(self) -> Mechanism:
         return REGISTRY["histogram"]["k_norm"]
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        values, accuracy, _ = self.draw_groups(mechanism, loss, None, *([one] for one in lists))
-        return values[0], accuracy
-
     def draw_groups(
         self, mechanism: Mechanism, loss: PrivacyLoss, cap: int | None, *lists: Sequence[Any]
     ) -> tuple[list[Any], str, int]:
