@@ -4,12 +4,15 @@ The noise X has P(X = x) proportional to q**|x|, q = exp(-rate), over all intege
 is 1/rate. Proofs are in exact_sampling.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from typing import TypeVar
 
-from dp_sql.udfs.exact_sampling import Coins, Draws, Odds, by_rate, geometrics
+from dp_sql.udfs.exact_sampling import Coins, Draws, Odds, geometrics
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
+
+_Drawn = TypeVar("_Drawn")
 
 
 def discrete_laplace(rate: Fraction, draws: Draws) -> int:
@@ -30,6 +33,19 @@ def discrete_laplaces(rates: Sequence[Fraction], draws: Draws) -> list[int]:
         return [-1 - x if below else x for below, x in zip(negative, sizes, strict=True)]
 
     return by_rate(rates, at)
+
+
+def by_rate(
+    rates: Sequence[Fraction], draw: Callable[[Fraction, int], Sequence[_Drawn]]
+) -> list[_Drawn]:
+    """Draw something at each of these rates; draw(rate, n) draws n at one rate."""
+    places = dict[Fraction, list[int]]()
+    for i, rate in enumerate(rates):
+        places.setdefault(rate, []).append(i)
+    drawn = dict[int, _Drawn]()
+    for rate, at in places.items():
+        drawn.update(zip(at, draw(rate, len(at)), strict=True))
+    return [drawn[i] for i in range(len(rates))]
 
 
 @lru_cache(maxsize=64)

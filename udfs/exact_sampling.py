@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_sql.udfs.intervals import ONE, powers_of, times
+from dp_sql.udfs.powers import enclosed, running_sums
 from dp_sql.udfs.randomness import fair_bits
 
 Weight = tuple[tuple[int, int], ...]
@@ -27,16 +28,15 @@ Chances = Callable[[int], tuple[Sequence[int], Sequence[int]]]
 2**bits, shrink to 0 as bits grow. The last low and high hold for all later j, too."""
 
 _Int64s = NDArray[np.int64]
+_Numbers = NDArray[Any]  # of int64, or of objects, which are Python's integers of any size
 _Words = NDArray[np.uint64]
 _Booleans = NDArray[np.bool_]
-_Drawn = TypeVar("_Drawn")
 
 _GUARD_BITS = 32
 _WORD_BITS = 64
 _HALF_BITS = 32
 _SPACE = 1 << _HALF_BITS
-_TABLE_BITS = 30  # of powers in a table, whose products fit 64 bits
-_DIGIT_BITS = 8
+_ONCE = np.ones((1, 1), np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class Coins:
 
 
 class Draws:
-    """The eight ways in which a mechanism may be random, each with the exact distribution.
+    """The nine ways in which a mechanism may be random, each with the exact distribution.
 
     bits(n) returns n fresh fair bits, as an integer in [0, 2**n).
     """
@@ -121,22 +121,50 @@ class Draws:
         """Draw outcome j with probability proportional to its weight, exactly."""
         return self._chosen(odds, self._bits(_WORD_BITS))
 
-    def choose_powers(self, exponents: _Int64s, rate: Fraction) -> _Int64s:
-        """Draw in each row outcome j with probability proportional to exp(-rate * exponents[j]).
+    def choose_powers(
+        self, exponents: _Numbers, rate: Fraction, times: _Numbers = _ONCE
+    ) -> _Int64s:
+        """Draw in each row outcome j with probability proportional to times[j] * q**exponents[j].
 
-        All rows are independent. Shape (rows, outcomes) in, (rows,) out; entries are >= 0.
+        All rows are independent, and q = exp(-rate). Shape (rows, outcomes) or (1, outcomes) in,
+        (rows,) out; entries are >= 0. Numbers of any size are drawn from one by one.
         """
-        lows, highs = _running_powers(exponents, rate)
-        words = self._half_words(len(exponents))
+        powers, n_times = np.broadcast_arrays(exponents, times)
+
+        def odds(i: int) -> Odds:
+            terms = zip(n_times[i].tolist(), powers[i].tolist(), strict=True)
+            return Odds([(term,) for term in terms], rate)
+
+        if object in (powers.dtype, n_times.dtype):
+            return np.array([self.choose(odds(i)) for i in range(len(powers))], np.int64)
+        lows, highs = running_sums(exponents, rate, times, _HALF_BITS - 1)
+        words = self._half_words(len(powers))
         # The tape times the total weight lies in [at_least, at_most].
         at_least = words * lows[:, -1] >> _HALF_BITS
         at_most = ((words + 1) * highs[:, -1] >> _HALF_BITS) + 1
         chosen: _Int64s = (highs[:, :-1] <= at_least[:, None]).sum(axis=1)
         lows[:, -1] = _SPACE  # the last outcome has no end
-        for i in np.flatnonzero(at_most > lows[np.arange(len(lows)), chosen]):
-            odds = Odds([((1, a),) for a in exponents[i].tolist()], rate)
-            chosen[i] = self._chosen(odds, int(words[i]), _HALF_BITS)
+        for i in np.flatnonzero(at_most > lows[np.arange(len(lows)), chosen]).tolist():
+            chosen[i] = self._chosen(odds(i), int(words[i]), _HALF_BITS)
         return chosen
+
+    def flip_powers(self, exponents: _Numbers, rate: Fraction) -> _Booleans:
+        """Flip a coin for each of `exponents`, >= 0: heads with probability exp(-rate * exponent).
+
+        All flips are independent. Shape (flips,) both. Numbers of any size are taken one by one.
+        """
+
+        def odds(a: int) -> Odds:
+            return Odds((((1, a),), ((1, 0), (-1, a))), rate)
+
+        if exponents.dtype == object:
+            return np.array([self.choose(odds(a)) == 0 for a in exponents.tolist()], np.bool_)
+        lows, highs = enclosed(exponents, rate, _HALF_BITS)
+        words = self._half_words(exponents.size)
+        heads: _Booleans = words < lows
+        for i in np.flatnonzero((words < highs) & ~heads):
+            heads[i] = self._chosen(odds(int(exponents[i])), int(words[i]), _HALF_BITS) == 0
+        return heads
 
     def flip_each(self, coins: "Coins", n: int) -> _Booleans:
         """Flip each coin n times, all independently. Returns which show heads, shape (n, coins)."""
@@ -174,21 +202,35 @@ class Draws:
         chosen ^= np.repeat(leaves, sizes)
         return chosen
 
-    def places(self, sizes: NDArray[np.integer[Any]]) -> _Int64s:
-        """Draw for each size n, below 2^31, one of 0, ..., n - 1, each with probability 1/n.
+    def places(self, sizes: _Numbers) -> _Numbers:
+        """Draw for each size n, below 2^63, one of 0, ..., n - 1, each with probability 1/n.
 
         All combinations are equally likely; where n is 0 or 1, it is 0. Shape (groups,) both.
+        Numbers of any size come as objects.
         """
+        if sizes.dtype == object:
+            return np.array([self.below(max(n, 1)) for n in sizes.tolist()], object)
         sizes = _checked(sizes)
         drawn = np.zeros(sizes.size, np.int64)
-        missing = np.flatnonzero(sizes > 1)
+        missing, are_large = np.flatnonzero(sizes > 1), sizes.max(initial=0) > _SPACE
         while missing.size:
-            n, word = sizes[missing], self._half_words(missing.size)
-            place = word % n
-            fair = word - place <= _SPACE - n
+            n = sizes[missing]
+            place, fair = self._large_places(n) if are_large else self._small_places(n)
             drawn[missing[fair]] = place[fair]
             missing = missing[~fair]
         return drawn
+
+    def _small_places(self, n: _Int64s) -> tuple[_Int64s, _Booleans]:
+        """Try to draw places; the second array says which of them count."""
+        word = self._half_words(n.size)
+        place = word % n
+        return place, word - place <= _SPACE - n
+
+    def _large_places(self, n: _Int64s) -> tuple[_Int64s, _Booleans]:
+        """The same by whole words, for n beyond 2^32."""
+        word, unsigned = self._words(n.size), n.astype(np.uint64)
+        place = word % unsigned
+        return place.astype(np.int64), word - place <= ~unsigned + np.uint64(1)
 
     def hits(self, which: _Int64s, chances: Chances) -> _Booleans:
         """Draw for each j of `which`, independently, True with probability p_j, exactly."""
@@ -303,19 +345,6 @@ def geometrics(draws: Draws, rate: Fraction, n: int, cap: int | None = None) -> 
     return values if cap is None else [min(value, cap) for value in values]
 
 
-def by_rate(
-    rates: Sequence[Fraction], draw: Callable[[Fraction, int], Sequence[_Drawn]]
-) -> list[_Drawn]:
-    """Draw something at each of these rates; draw(rate, n) draws n at one rate."""
-    places = dict[Fraction, list[int]]()
-    for i, rate in enumerate(rates):
-        places.setdefault(rate, []).append(i)
-    drawn = dict[int, _Drawn]()
-    for rate, at in places.items():
-        drawn.update(zip(at, draw(rate, len(at)), strict=True))
-    return [drawn[i] for i in range(len(rates))]
-
-
 @lru_cache(maxsize=64)
 def _coins(rate: Fraction) -> tuple[Coins, Coins]:
     """Return coins for binary digits of a geometric number and, the last, for going beyond them."""
@@ -324,34 +353,6 @@ def _coins(rate: Fraction) -> tuple[Coins, Coins]:
     place = 1 << n_digits
     carry = Odds((((1, 0), (-1, place)), ((1, place),)), rate)
     return Coins([*digits, carry]), Coins([carry])
-
-
-def _running_powers(exponents: _Int64s, rate: Fraction) -> tuple[_Int64s, _Int64s]:
-    """Enclose the running sums of q**a over each row; the largest power of a row counts as 1.
-
-    Products with 32-bit words fit 64 bits, because sums stay below 2**31.
-    """
-    left = exponents - exponents.min(axis=1, keepdims=True)
-    lows = np.full(left.shape, 1 << _HALF_BITS - 2 - left.shape[1].bit_length(), np.int64)
-    highs, place = lows.copy(), 0
-    while left.any():
-        digits = left & (1 << _DIGIT_BITS) - 1
-        floors, ceilings = _table(rate, place)
-        lows = lows * floors[digits] >> _TABLE_BITS
-        highs = -(-highs * ceilings[digits] >> _TABLE_BITS)
-        left, place = left >> _DIGIT_BITS, place + 1
-    return lows.cumsum(axis=1), highs.cumsum(axis=1)
-
-
-@lru_cache(maxsize=64)
-def _table(rate: Fraction, place: int) -> tuple[_Int64s, _Int64s]:
-    """Enclose 2**_TABLE_BITS * q**a, where a has one digit, at this place."""
-    powers = powers_of(rate, _WORD_BITS)
-    found = [powers.of(digit << _DIGIT_BITS * place) for digit in range(1 << _DIGIT_BITS)]
-    shifts = [(low, high, -e - _TABLE_BITS) for low, high, e in found]
-    floors = [low << -by if by < 0 else low >> by for low, _, by in shifts]
-    ceilings = [high << -by if by < 0 else -(-high >> by) for _, high, by in shifts]
-    return np.array(floors, np.int64), np.array(ceilings, np.int64)
 
 
 def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:

@@ -228,6 +228,13 @@ class Shape(ABC):
         for PAIRS two arrays (items, people).
         """
 
+    def runs(self, mechanism: Mechanism, data: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Run the mechanism on each of several data sets."""
+        given = self.mechanism_arguments(mechanism)
+        if mechanism.run_each is None:
+            return [mechanism.run(*one, **given) for one in data]
+        return mechanism.run_each(data, **given)
+
     def draw_each(
         self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
     ) -> tuple[list[Any], str]:

@@ -251,9 +251,13 @@ class Scripted(Draws):
         self.log.append((tuple(odds.weights), odds.rate))
         return super().choose(odds)
 
-    def choose_powers(self, exponents: Any, rate: Any) -> Any:
+    def choose_powers(self, exponents: Any, rate: Any, *times: Any) -> Any:
+        self.log.append((exponents.tolist(), rate, *(one.tolist() for one in times)))
+        return super().choose_powers(exponents, rate, *times)
+
+    def flip_powers(self, exponents: Any, rate: Any) -> Any:
         self.log.append((exponents.tolist(), rate))
-        return super().choose_powers(exponents, rate)
+        return super().flip_powers(exponents, rate)
 
     def flip_each(self, coins: Any, n: int) -> Any:
         self.log += [(tuple(one.weights), one.rate) for one in n * [*coins.odds]]
@@ -282,6 +286,7 @@ LAWS = [
     "SELECT DP_SUM(score, epsilon := 0.7) FROM ratings",
     "SELECT DP_AVG(score, epsilon := 0.7) FROM ratings",
     f"SELECT region, DP_COUNT_DISTINCT(title, epsilon := 0.7, {_GROUPS}",
+    f"SELECT region, DP_QUANTILE(score, [0.25, 0.5], epsilon := 0.7, lower := -5, upper := 10, {_GROUPS}",
     f"SELECT region, DP_TOPK(title, 1, epsilon := 0.7, mechanism := 'pnf_peel', {_GROUPS}",
     f"SELECT region, DP_TOPK(title, 2, epsilon := 0.7, delta := 1e-6, mechanism := 'weighted_gaussian', {_GROUPS}",
     f"SELECT region, DP_TOPK(title, 2, epsilon := 0.7, counts := true, {_GROUPS}",

@@ -84,7 +84,7 @@ def ballot() -> Iterator[Ballot]:
     ballot, right, words = Ballot(), recursive.recursive, install.words_of_rows
 
     def recorded(votes: Any, *given: Any) -> Any:
-        ballot.votes.append(sorted(votes.tolist()))
+        ballot.votes += [sorted(one.tolist()) for one in votes]
         return right(votes, *given)
 
     def drawn(rows: Any) -> Any:

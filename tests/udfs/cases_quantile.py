@@ -44,32 +44,45 @@ THIRD = (Fraction(1, 3),)
 QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 BOTH = (Fraction(1, 3), Fraction(2, 3))
 
-_attempt = split.Outcomes.attempt
-
 
 @cache
-def _accepted(votes, low, high, size, share, rate, width):
+def _accepted(votes, parts, kind, low, high, size, share, rate, width):
     """The distribution of one shipped attempt, given that it is not repeated."""
-    ranks = split.Ranks(np.array(votes, dtype=np.int64), recursive.PARTS)
-    outcomes = split.into_blocks(split.Stretch(ranks, low, high, size, share), rate)
+    outcomes = split.into_blocks(
+        split.Stretch(
+            split.Ranks(np.array([*votes, 0]), np.array([0, len(votes)]), parts, kind),
+            np.array([low], kind), np.array([high], kind), size, share,
+        ), rate,
+    )  # fmt: skip
     found, unfinished = distribution_of(
-        lambda path: _attempt(outcomes, path), {rate: PowersOf(Q, UNIT)[rate]}
+        lambda path: _first(*outcomes.attempt(np.array([0]), path)),
+        {rate: PowersOf(Q, UNIT)[rate]},
     )
     assert unfinished == 0
     return accepted(found)
 
 
+def _first(outcome, is_kept):
+    return outcome.tolist()[0] if is_kept[0] else None
+
+
 def _drawn(stretch, rate, path, attempts):
-    """One outcome, drawn from the distribution of the shipped attempts."""
-    given = (stretch.low, stretch.high, stretch.size, stretch.share, rate, split.block_width(rate))
-    found = attempts(tuple(stretch.ranks.votes.tolist()), *given)
-    return list(found)[path._step(list(found.values()))]
+    """One outcome of each group, drawn from the distribution of the shipped attempts."""
+    ranks, ends = stretch.ranks, stretch.ranks.starts.tolist()
+    drawn = []
+    for g, (low, high) in enumerate(zip(stretch.low.tolist(), stretch.high.tolist(), strict=True)):
+        votes = tuple(ranks.votes[ends[g] : ends[g + 1]].tolist())
+        given = (low, high, stretch.size, stretch.share, rate, split.block_width(rate))
+        found = attempts(votes, ranks.parts, ranks.kind, *given)
+        drawn.append([*found][path._step([*found.values()])])
+    return np.array(drawn, ranks.kind)
 
 
 @contextmanager
-def _small(width):
+def _small(width, fits):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recursive, "PARTS", PARTS)
+        patch.setattr(split, "_FITS", fits)
         patch.setattr(split, "block_width", lambda rate: width)
         # A mutant must not find the distributions of the right code.
         attempts = cache(_accepted.__wrapped__)
@@ -77,17 +90,23 @@ def _small(width):
         yield
 
 
-def shipped(votes, quantiles, n_steps, width=2):
-    """The exact distribution of the shipped mechanism."""
-    with _small(width):
+def shipped_of_groups(groups, quantiles, n_steps, width=2, fits=1 << 62):
+    """The exact distribution of the shipped mechanism for several groups at once."""
+    votes = [np.array(one, np.int64) for one in groups]
+    with _small(width, fits):
         found, unfinished = distribution_of(
             lambda draws: tuple(
-                recursive.recursive(np.array(votes, np.int64), quantiles, n_steps, EPSILON, draws)
+                map(tuple, recursive.recursive(votes, quantiles, n_steps, EPSILON, draws))
             ),
             {},
         )
     assert unfinished == 0
     return found
+
+
+def shipped(votes, *given):
+    """The same for one group."""
+    return {only: p for (only,), p in shipped_of_groups([votes], *given).items()}
 
 
 def defined(votes, quantiles, n_steps, faster=1):
@@ -148,9 +167,9 @@ def one_vote_more(sets, n_steps):
         yield votes, tuple(sorted(more))
 
 
-def same_as_defined(quantiles, n_steps, most, width):
+def same_as_defined(quantiles, n_steps, most, width, *fits):
     return Domain(
-        lambda votes: shipped(votes, quantiles, n_steps, width),
+        lambda votes: shipped(votes, quantiles, n_steps, width, *fits),
         inputs=lambda: multisets(n_steps, most),
         defined=lambda votes: defined(votes, quantiles, n_steps),
     )
@@ -193,6 +212,8 @@ def domains():
             f"{name}, all neighbours",
             privacy_of_votes(quantiles, n_steps, partial(multisets, n_steps, 3)),
         )
+    yield "third, in objects", same_as_defined(THIRD, 2, 3, 2, -1)
+    yield "quartiles, in objects", same_as_defined(QUARTILES, 1, 2, 2, -1)
     yield "quartiles", same_as_defined(QUARTILES, 1, 3, 4)
     yield "slow: quartiles of four steps", same_as_defined(QUARTILES, 3, 3, 4)
     yield "quartiles, all neighbours", privacy_of_votes(QUARTILES, 1, partial(multisets, 1, 4))
@@ -217,20 +238,30 @@ def grid_of_the_data(votes):
 
 
 def without_discarding(patch):
-    patch.setattr(split, "is_discarded", lambda *_: False)
+    right = split.Outcomes.attempt
+
+    def attempt(outcomes, groups, draws):
+        outcome, is_kept = right(outcomes, groups, draws)
+        return outcome, is_kept | True
+
+    patch.setattr(split.Outcomes, "attempt", attempt)
 
 
 def errors_on_one_side(patch):
-    patch.setattr(
-        split.Stretch, "error", lambda s, i: max(3 * s.ranks.at(i * s.size) - s._wanted, 0)
-    )
+    def error(s, groups, i):
+        return np.maximum(3 * s.ranks.at(groups, i * s.size) - s._wanted[groups], 0)
+
+    patch.setattr(split.Stretch, "error", error)
 
 
 def equal_votes_once(patch):
     right = split.Ranks._of_step
-    patch.setattr(
-        split.Ranks, "_of_step", lambda s, step: (right(s, step)[0], min(right(s, step)[1], 1))
-    )
+
+    def of_step(ranks, *given):
+        before, here = right(ranks, *given)
+        return before, np.minimum(here, 1)
+
+    patch.setattr(split.Ranks, "_of_step", of_step)
 
 
 _FEW = tuple(np.repeat([0, 2, 3, 5, 6], [6, 5, 4, 2, 3]).tolist())

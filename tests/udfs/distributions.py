@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dp_sql.udfs.exact_sampling import Coins, Odds
+from dp_sql.udfs.exact_sampling import Coins, Odds, Weight
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Distribution = dict[Any, Fraction]
@@ -54,9 +54,15 @@ class _Path:
     def choose(self, odds: Odds) -> int:
         return self._step(*self.weights_of(odds))
 
-    def choose_powers(self, exponents: Any, rate: Fraction) -> Any:
-        weights = [[((1, a),) for a in row] for row in exponents.tolist()]
-        return np.array([self.choose(Odds(row, rate)) for row in weights], dtype=np.int64)
+    def choose_powers(self, exponents: Any, rate: Fraction, times: Any = ((1,),)) -> Any:
+        powers, n_times = np.broadcast_arrays(exponents, times)
+        rows = zip(n_times.tolist(), powers.tolist(), strict=True)
+        chosen = [self.choose(_odds_of(zip(*row, strict=True), rate)) for row in rows]
+        return np.array(chosen, dtype=np.int64)
+
+    def flip_powers(self, exponents: Any, rate: Fraction) -> Any:
+        heads = [self.choose(_odds_of_heads(a, rate)) == 0 for a in exponents.tolist()]
+        return np.array(heads, dtype=bool)
 
     def flip_each(self, coins: Coins, n: int) -> Any:
         heads = [[self.choose(odds) == 1 for odds in coins.odds] for _ in range(n)]
@@ -73,7 +79,8 @@ class _Path:
         return np.array(drawn, dtype=bool)
 
     def places(self, sizes: Any) -> Any:
-        return np.array([self.below(n) if n > 1 else 0 for n in sizes.tolist()], dtype=np.int64)
+        drawn = [self.below(n) if n > 1 else 0 for n in sizes.tolist()]
+        return np.array(drawn, dtype=object if sizes.dtype == object else np.int64)
 
     def hits(self, which: Any, chances: Any) -> Any:
         """Each probability is rounded down to CHANCE_BITS bits."""
@@ -95,6 +102,21 @@ class _Path:
         self.numerator *= weights[branch].numerator
         self.denominator *= weights[branch].denominator * total
         return branch
+
+
+def _odds_of(terms: Iterable[tuple[int, int]], rate: Fraction) -> Odds:
+    """Outcomes that each weigh n * q**a, for terms (n, a); one object for equal ones."""
+    return _known_odds(tuple((term,) for term in terms), rate)
+
+
+def _odds_of_heads(a: int, rate: Fraction) -> Odds:
+    """Heads, the first outcome, with probability q**a."""
+    return _known_odds((((1, a),), ((1, 0), (-1, a))), rate)
+
+
+@cache
+def _known_odds(weights: tuple[Weight, ...], rate: Fraction) -> Odds:
+    return Odds(weights, rate)
 
 
 def _after(branch: int, weights: Sequence[Any]) -> int | None:

@@ -1,3 +1,5 @@
+import math
+import random
 from bisect import bisect_right
 from collections import Counter
 from decimal import Decimal, localcontext
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from dp_sql.udfs import exact_sampling as exact
-from dp_sql.udfs import intervals
+from dp_sql.udfs import intervals, powers
 from dp_sql.udfs.discrete_laplace import discrete_laplace, discrete_laplaces, laplace_quantile
 from dp_sql.udfs.exact_sampling import (
     Draws,
@@ -160,20 +162,38 @@ EXPONENTS = [
 ]
 
 
-def powers_follow_the_tape(exponents, rate, bits, then):
-    """Whether all tapes of so many bits that go on with zeros or ones lead where they should."""
+TIMES = [
+    ([1, 5, 0, 3], [4, 2, 0, 0], Fraction(1, 3)),
+    ([3, 2**43], [0, 30], Fraction(1)),
+    ([1, 2**62, 2**40, 0], [0, 2**9, 2**8, 0], Fraction(1, 12)),
+    ([0, 0, 2**62 + 1, 1], [7, 0, 2**35, 2**35 - 600], Fraction(1, 14)),
+    ([0, 6, 0], [1, 2, 3], Fraction(2)),
+]
+
+
+def of_all_tapes(bits, then):
+    """Draws from all tapes of so many bits, one for each row, that go on with zeros or ones."""
 
     class Every(Draws):
         def _half_words(self, n):
             return np.arange(n, dtype=np.int64)
 
-    n = 1 << bits
-    draws = Every(lambda width: (1 << width) - 1 if then and width < 300 else 0)
-    chosen = draws.choose_powers(np.tile(np.array(exponents, np.int64), (n, 1)), rate)
-    edges = boundaries(Odds([((1, a - min(exponents)),) for a in exponents], rate))
-    tiny = Fraction(then, 2**300)
-    places = [Fraction(word + then, n) - tiny for word in range(n)]
-    return chosen.tolist() == [bisect_right(edges, place) for place in places]
+    return Every(lambda width: (1 << width) - 1 if then and width < 300 else 0)
+
+
+def places_of_all_tapes(bits, then):
+    """Where on [0, 1] these tapes are, to 300 bits."""
+    return [Fraction(word + then, 1 << bits) - Fraction(then, 2**300) for word in range(1 << bits)]
+
+
+def powers_follow_the_tape(exponents, rate, bits, then, times=None):
+    """Whether all tapes of so many bits that go on with zeros or ones lead where they should."""
+    rows = [np.tile(np.array(one, np.int64), (1 << bits, 1)) for one in (exponents, times) if one]
+    chosen = of_all_tapes(bits, then).choose_powers(rows[0], rate, *rows[1:])
+    pairs = [*zip(times or [1] * len(exponents), exponents, strict=True)]
+    least = min(a for n, a in pairs if n)
+    edges = boundaries(Odds([((n, a - least if n else 0),) for n, a in pairs], rate))
+    return chosen.tolist() == [bisect_right(edges, x) for x in places_of_all_tapes(bits, then)]
 
 
 @pytest.fixture
@@ -187,16 +207,51 @@ def test_a_choice_among_powers_is_a_function_of_the_tape(exponents, rate, then, 
     assert powers_follow_the_tape(exponents, rate, 12, then)
 
 
+@pytest.mark.parametrize("then", [0, 1])
+@pytest.mark.parametrize(("times", "exponents", "rate"), TIMES)
+def test_a_choice_among_multiples_is_a_function_of_the_tape(
+    times, exponents, rate, then, short_words
+):
+    assert powers_follow_the_tape(exponents, rate, 12, then, times)
+
+
+def test_numbers_of_any_size_are_chosen_by_the_same_weights():
+    """Those of 64 bits and objects, one row of exponents for all, and the odds of each row."""
+    for times, exponents, rate in [*TIMES, ([2**90, 2**70, 1], [2**70, 2**70 - 9, 3], Fraction(9))]:
+        one, other = (Draws(random.Random(5).getrandbits) for _ in range(2))
+        odds = Odds([((n, a),) for n, a in zip(times, exponents, strict=True)], rate)
+        rows = np.array([exponents], object), np.array([times] * 50, object)
+        found = one.choose_powers(rows[0], rate, rows[1]).tolist()
+        assert found == [other.choose(odds) for _ in range(50)]
+
+
 @pytest.mark.pure
-def test_powers_that_are_too_small_would_be_noticed(short_words, monkeypatch):
-    right = exact._table
+@pytest.mark.parametrize("part", ["low", "high", "times"])
+def test_powers_on_the_wrong_side_would_be_noticed(part, short_words, monkeypatch):
+    right, shortened = powers._table, powers._shortened
 
-    def halved(rate, place):
-        one, *others = right(rate, place)[0]
-        return [np.array([one, *(other // 2 for other in others)], np.int64)] * 2
+    def table(rate, place):
+        lows, _, places = right(rate, place)
+        wrong = np.minimum(lows + lows // 8 * (1 if part == "low" else -1), 2**31)
+        wrong[0] = lows[0]
+        return wrong, wrong, places
 
-    monkeypatch.setattr(exact, "_table", halved)
-    assert not all(powers_follow_the_tape(*one, 12, 0) for one in EXPONENTS)
+    def of_times(numbers):
+        least, _, places = shortened(numbers)
+        return least, least - least // 16, places
+
+    if part == "times":
+        monkeypatch.setattr(powers, "_shortened", of_times)
+        cases = [(exponents, rate, times) for times, exponents, rate in TIMES]
+    else:
+        monkeypatch.setattr(powers, "_table", table)
+        cases = [(*one, None) for one in EXPONENTS]
+    follow = (
+        powers_follow_the_tape(exponents, rate, 12, then, times)
+        for exponents, rate, times in cases
+        for then in (0, 1)
+    )
+    assert not all(follow)
 
 
 def test_rows_are_chosen_by_words_of_their_own():
@@ -208,10 +263,79 @@ def test_rows_are_chosen_by_words_of_their_own():
 @pytest.mark.parametrize("places", [1, 2, 4])
 def test_tables_of_powers_are_enclosures(places):
     for place in range(places):
-        lows, highs = (table.tolist() for table in exact._table(Fraction(1, 1000), place))
+        lows, highs, scales = (table.tolist() for table in powers._table(Fraction(1, 1000), place))
         for digit in (0, 1, 7, 255):
-            power = 2**30 * real_exp(Fraction(digit << 8 * place, 1000))
-            assert lows[digit] <= power <= highs[digit] <= lows[digit] + 1
+            assert 0 <= highs[digit] - lows[digit] <= 1
+            if scales[digit] < 10**6:
+                power = 2 ** scales[digit] * real_exp(Fraction(digit << 8 * place, 1000))
+                assert lows[digit] <= power <= highs[digit]
+            assert 2**30 < highs[digit] <= 2**31
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(1, 10**9), Fraction(10**9), Fraction(1)])
+def test_powers_are_enclosed(rate):
+    exponents = [*range(300), 2**20, 2**40 + 1, 3 * 2**55 + 77, 2**62 - 1, 2**62]
+    lows, highs, places = powers.powers(np.array(exponents, np.int64), rate)
+    assert lows.min() >= 0 and highs.max() <= 2**31 and places.min() > 0
+    for a, low, high, scale in zip(
+        exponents, lows.tolist(), highs.tolist(), places.tolist(), strict=True
+    ):
+        assert high - low <= (low >> 20) + 2 or low == 0
+        if a * rate < 10**5:
+            assert low <= real_exp(a * rate) * 2**scale <= high
+        elif low:
+            assert scale == pytest.approx(a * rate / math.log(2) + math.log2(high), rel=1e-12)
+        else:
+            assert scale >= 2**40 and a * rate > 2**39
+
+
+def flips_follow_the_tape(exponents, rate, bits, then):
+    """Whether coins fall as they should for all tapes of so many bits."""
+    for a in exponents:
+        heads = of_all_tapes(bits, then).flip_powers(np.full(1 << bits, a, np.int64), rate)
+        edge = real_exp(a * rate) if a * rate < 10**6 else Fraction(1, 2**400)
+        if heads.tolist() != [x < edge for x in places_of_all_tapes(bits, then)]:
+            return False
+    return True
+
+
+FLIPS = [
+    ([0, 1, 2, 3, 300], Fraction(1, 3)), ([1, 2**16, 2**17 + 5], Fraction(1, 10**5)),
+    ([1, 90], Fraction(2)),
+]  # fmt: skip
+
+
+def test_a_coin_of_a_tiny_power_falls_on_tails(short_words):
+    assert flips_follow_the_tape([2**40, 2**62], Fraction(10**9), 12, 1)
+
+
+@pytest.mark.parametrize("then", [0, 1])
+@pytest.mark.parametrize(("exponents", "rate"), FLIPS)
+def test_a_coin_of_a_power_falls_as_the_tape_says(exponents, rate, then, short_words):
+    assert flips_follow_the_tape(exponents, rate, 12, then)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("side", [0, 1])
+def test_coins_of_powers_with_edges_on_the_wrong_side_would_be_noticed(
+    side, short_words, monkeypatch
+):
+    right = exact.enclosed
+
+    def wrong(*given):
+        edges = [*right(*given)]
+        edges[side] = edges[1] if side == 0 else edges[0]
+        return edges
+
+    monkeypatch.setattr(exact, "enclosed", wrong)
+    assert not all(flips_follow_the_tape(*one, 12, then) for one in FLIPS for then in (0, 1))
+
+
+@pytest.mark.parametrize("kind", [np.int64, object])
+def test_coins_of_powers_have_words_of_their_own(kind):
+    tape = iter([0x_0000_0000_FFFF_FFFF] if kind is np.int64 else [2**64 - 1, 0])
+    exponents = np.array([1, 1], kind)
+    assert Draws(lambda _: next(tape)).flip_powers(exponents, Fraction(1)).tolist() == [False, True]
 
 
 TOSSES = [odds for odds in ODDS if len(odds.weights) == 2]

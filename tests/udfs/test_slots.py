@@ -91,6 +91,39 @@ def test_places_from_the_system_are_below_their_sizes_and_differ() -> None:
         secret_draws().places(np.array([1.0]))
 
 
+BEYOND_32_BITS = [2**32 + 1, 3 * 2**40, 2**62 - 57, 2**62 + 1, 2**63 - 1]
+
+
+def takes_words_fairly(n: int) -> bool:
+    """Whether word w draws place w mod n below the last multiple of n in 2^64, and else another."""
+    end = 2**64 // n * n
+    for word in {0, 1, n - 1, n, n + 1, end - n - 1, end - n, end - 1, end, end + 1, 2**64 - 1}:
+        if word < 2**64:
+            words = iter([word, 7])
+            (place,) = Draws(lambda _, words=words: next(words)).places(np.array([n])).tolist()
+            if place != (word % n if word < end else 7):
+                return False
+    return True
+
+
+@pytest.mark.parametrize("n", BEYOND_32_BITS)
+def test_large_places_are_drawn_from_equally_many_words(n: int) -> None:
+    assert takes_words_fairly(n)
+
+
+def test_a_word_too_many_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Draws._large_places
+    monkeypatch.setattr(Draws, "_large_places", lambda draws, n: (right(draws, n)[0], n > 0))
+    assert not any(map(takes_words_fairly, BEYOND_32_BITS))
+
+
+@pytest.mark.parametrize("kind", [np.int64, object])
+def test_large_and_small_places_have_words_of_their_own(kind: Any) -> None:
+    words = iter([2**33 + 5, 2] if kind is object else [(2**33 + 5) | 14 << 64])
+    draws = Draws(lambda _: next(words))
+    assert draws.places(np.array([2**40, 0, 1, 3], kind)).tolist() == [2**33 + 5, 0, 0, 2]
+
+
 # --- one row drawn ---
 
 

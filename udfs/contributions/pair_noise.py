@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
 
-from dp_sql.udfs.exact_sampling import Draws, Odds, by_rate, geometrics
+from dp_sql.udfs.discrete_laplace import by_rate
+from dp_sql.udfs.exact_sampling import Draws, Odds, geometrics
 from dp_sql.udfs.intervals import exp_enclosure
 
 _STEPS = 1024

@@ -6,6 +6,7 @@ bisection costs one part of epsilon. One quantile is the exponential mechanism i
 are in recursive.md.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -23,10 +24,12 @@ from dp_sql.udfs.mechanism import (
     in_words,
     with_probability,
 )
-from dp_sql.udfs.quantile.split import Ints, Ranks, Stretch, choose
+from dp_sql.udfs.quantile.split import Ints, Numbers, Stretch, choose, ranks_of
 
 PARTS = 1 << 32
 """How finely a step is divided where the votes in it may belong to both sides."""
+
+_GROUPS, _VOTES = 1 << 12, 1 << 20  # so many are drawn at once
 
 Quantiles = tuple[Fraction, ...]
 
@@ -47,32 +50,31 @@ class Split:
 
 
 def recursive(
-    votes: Ints, quantiles: Quantiles, n_steps: int, epsilon: Fraction, draws: Draws
-) -> list[int]:
-    """Return a position of the grid 0, ..., n_steps for each quantile, in the order given.
+    votes: Sequence[Ints], quantiles: Quantiles, n_steps: int, epsilon: Fraction, draws: Draws
+) -> list[list[int]]:
+    """Return for each group a position of the grid 0, ..., n_steps for each quantile.
 
-    Privacy: epsilon-DP under adding or removing one vote, and so under adding or removing one
-        person whose vote is drawn from their own rows.
+    All groups are independent; positions are in the order of the quantiles as given.
+
+    Privacy: for each group, epsilon-DP under adding or removing one vote, and so under adding or
+        removing one person whose vote is drawn from their own rows.
     Source: Smith 2011 for one quantile; Kaplan, Schnapp and Stemmer 2022 for several; see
         recursive.md.
     """
-    ordered = sorted(set(quantiles))
-    m, ranks = len(ordered), Ranks(_sorted(votes, n_steps), PARTS)
-    points = {-1: 0, m: (n_steps + 1) * PARTS}
+    ordered = tuple(sorted(set(quantiles)))
+    m, drawn = len(ordered), splits(ordered)
+    parts = PARTS if m > 1 else 1
+    ranks = ranks_of(votes, n_steps, parts, max(split.share.denominator for split in drawn))
+    least: Numbers = np.zeros(len(votes), ranks.kind)
+    points = {-1: least, m: least + (n_steps + 1) * parts}
     steps = {}
-    for split in splits(tuple(ordered)):
-        size = PARTS if split.is_last else 1
+    for split in drawn:
+        size = parts if split.is_last else 1
         stretch = Stretch(ranks, points[split.low], points[split.high], size, split.share)
-        outcome = choose(stretch, _rate(split.share, m, epsilon) * Fraction(1, PARTS), draws)
+        outcome = choose(stretch, _rate(split.share, m, epsilon) * Fraction(1, parts), draws)
         points[split.middle] = outcome * size
-        steps[ordered[split.middle]] = outcome * size // PARTS
-    return [steps[q] for q in quantiles]
-
-
-def _sorted(votes: Ints, n_steps: int) -> Ints:
-    """Sort; numpy is quicker where a position needs 16 bits or fewer."""
-    kind = np.uint16 if n_steps < 1 << 16 else np.int64
-    return np.sort(votes.astype(kind), kind="stable").astype(np.int64)
+        steps[ordered[split.middle]] = (outcome * size // parts).tolist()
+    return [[*each] for each in zip(*(steps[q] for q in quantiles), strict=True)]
 
 
 @lru_cache(maxsize=64)
@@ -138,14 +140,43 @@ def accuracy(quantiles: Quantiles, n_steps: int, epsilon: Fraction, beta: Fracti
     return f"{with_probability(1 - beta)} at most {bound} people lie between {which} {given}"
 
 
-def run(votes: Ints, quantiles: Quantiles, n_steps: int, epsilon: Fraction) -> list[int]:  # noqa: D103 (below)
+def run(votes: Ints, quantiles: Quantiles, n_steps: int, epsilon: Fraction) -> list[int]:
+    """Draw the quantiles of votes from 0 to n_steps, each as such a number, in the order given.
+
+    Privacy: epsilon-DP under adding or removing one vote, and so under adding or removing one
+        person whose vote is drawn from their own rows.
+    Source: Smith 2011 for one quantile; Kaplan, Schnapp and Stemmer 2022 for several; see
+        recursive.md.
+    """
+    return run_each([(votes,)], quantiles, n_steps, epsilon)[0]
+
+
+def run_each(
+    data: Sequence[tuple[Ints]], quantiles: Quantiles, n_steps: int, epsilon: Fraction
+) -> list[list[int]]:
+    """Run on each of several data sets, independently, in less time.
+
+    Privacy: for each data set, that of `run`.
+    """
     _check_public(quantiles, n_steps, epsilon)
-    check_vector("votes", votes, n_steps, "n_steps")
-    votes = votes.astype(np.int64, copy=False)
-    return recursive(votes, quantiles, n_steps, epsilon, secret_draws())
+    for (votes,) in data:
+        check_vector("votes", votes, n_steps, "n_steps")
+    found, start = list[list[int]](), 0
+    for stop in _slices([votes.size for (votes,) in data]):
+        own = [votes for (votes,) in data[start:stop]]
+        found += recursive(own, quantiles, n_steps, epsilon, secret_draws())
+        start = stop
+    return found
 
 
-run.__doc__ = recursive.__doc__
+def _slices(sizes: Sequence[int]) -> Iterator[int]:
+    """Yield where slices of groups end that have as many groups and votes as are drawn at once."""
+    n_groups = n_votes = 0
+    for i, size in enumerate(sizes):
+        n_groups, n_votes = n_groups + 1, n_votes + size
+        if n_groups == _GROUPS or n_votes >= _VOTES or i == len(sizes) - 1:
+            yield i + 1
+            n_groups = n_votes = 0
 
 
 def _check_public(quantiles: Quantiles, n_steps: int, epsilon: Fraction) -> None:
@@ -162,5 +193,5 @@ def _check_public(quantiles: Quantiles, n_steps: int, epsilon: Fraction) -> None
 
 RECURSIVE = Mechanism(
     "recursive", "quantile", "the quantiles, the middle one first, by the exponential mechanism",
-    ("quantiles", "n_steps", "epsilon"), loss, run, accuracy,
+    ("quantiles", "n_steps", "epsilon"), loss, run, accuracy, run_each=run_each,
 )  # fmt: skip

@@ -101,10 +101,7 @@ class Bounded(Shape):
         self, mechanism: Mechanism, data: Sequence[tuple[Any, ...]]
     ) -> Sequence[CountRelease | BoundedRelease]:
         """Run the mechanism on each of these."""
-        given = self.mechanism_arguments(mechanism)
-        if mechanism.run_each is None:
-            return [mechanism.run(*one, **given) for one in data]
-        return mechanism.run_each(data, **given)
+        return self.runs(mechanism, data)
 
     def answer(self, found: CountRelease | BoundedRelease, loss: PrivacyLoss) -> Any:
         """What the UDF returns for a release of the mechanism."""

@@ -1,6 +1,6 @@
 """DP_QUANTILE and DP_MEDIAN: the values below which given parts of all people's votes lie."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -111,8 +111,15 @@ class _Quantiles(Shape):
         return f"system.main.list_transform({answer}, lambda i: {self._grid.value('i')})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        answers = mechanism.run(lists[0], **self.mechanism_arguments(mechanism))
-        return answers if self.detailed else answers[0], self.public_accuracy(mechanism, None)
+        (value,), accuracy = self.draw_each(mechanism, loss, [lists])
+        return value, accuracy
+
+    def draw_each(
+        self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
+    ) -> tuple[list[Any], str]:
+        answers = self.runs(mechanism, groups)
+        values = answers if self.detailed else [one for (one,) in answers]
+        return values, self.public_accuracy(mechanism, None)
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
         return mechanism.accuracy(**self.mechanism_arguments(mechanism), beta=self.beta)
