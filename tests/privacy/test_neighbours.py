@@ -170,6 +170,7 @@ def sessions(folder: Path, data: Data, database: Database, person: str) -> list[
 
 SOURCES = [
     "ratings",
+    "(SELECT user_id, title, score FROM ratings WHERE user_id IN (SELECT person FROM odd) UNION ALL SELECT person, 'a', 2 FROM odd) AS t(user_id, title, score)",
     "(FROM ratings r WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.visitor = r.user_id AND v.t < r.score)) AS t",
     "(SELECT user_id, title, sum(score) OVER (PARTITION BY user_id ORDER BY title ROWS 1 PRECEDING) AS score FROM ratings) AS t",
 ]  # fmt: skip
