@@ -670,6 +670,33 @@ def test_a_privacy_unit_is_added_to_the_list_of_a_subquery(owner: dp_sql.OwnerSe
     assert error.suggestion == ""
 
 
+@pytest.mark.parametrize("unit", ["", ", privacy_unit := customer_id"])
+@pytest.mark.parametrize(
+    ("source", "joined"),
+    [
+        ("items", "items JOIN orders USING (order_id)"),
+        ("items i WHERE i.quantity > 1", "items i JOIN orders USING (order_id) WHERE i.quantity > 1"),
+        ("items AS i JOIN regions ON quantity = region_id",
+         "items AS i JOIN orders USING (order_id) JOIN regions ON quantity = region_id"),
+    ],
+)  # fmt: skip
+def test_the_table_with_the_privacy_unit_is_joined(
+    owner: dp_sql.OwnerSession, source: str, joined: str, unit: str
+) -> None:
+    error = told(owner, f"SELECT DP_COUNT(*, epsilon := 1{unit}) FROM {source}")
+    wanted = f"SELECT DP_COUNT(*, epsilon := 1, privacy_unit := customer_id) FROM {joined}"
+    assert (error.suggestion, error.asks_other) == (wanted, False)
+
+
+def test_a_privacy_unit_of_another_name_is_put_in_its_place(owner: dp_sql.OwnerSession) -> None:
+    ask = (
+        "SELECT DP_COUNT(*, epsilon := 1, privacy_unit := {}) FROM (SELECT customer_id FROM orders)"
+    )
+    error = told(owner, ask.format("orders.customer_id"))
+    assert error.suggestion == ask.format("customer_id")
+    assert not told(owner, ask.format("person")).suggestion
+
+
 def test_a_table_without_people_gets_no_privacy_unit(owner: dp_sql.Session) -> None:
     assert told(owner, "SELECT DP_COUNT(*, epsilon := 1) FROM regions").suggestion == ""
 
