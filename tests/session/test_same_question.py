@@ -292,6 +292,35 @@ def test_a_sum_beside_a_count_is_of_as_many_groups_of_a_person(
     )
 
 
+def test_a_sum_behind_a_mean_is_of_all_groups_too(analyst: dp_sql.Session) -> None:
+    error = told(
+        analyst, "SELECT status, count(*), avg(total), sum(total) FROM orders GROUP BY status"
+    )
+    assert error.suggestion.count("max_groups_contributed := 3") == 1 and not error.asks_other
+
+
+def test_counts_of_groups_that_are_found_are_not_those_of_all_groups(tmp_path: Path) -> None:
+    path, policy = str(tmp_path / "shop.duckdb"), tmp_path / "policy.toml"
+    policy.write_text(
+        'tables.orders.privacy_unit = "customer_id"\nlimits.max_delta_per_query = 1e-6\n'
+    )
+    with duckdb.connect(path) as con:
+        con.execute(TABLES)
+    query = (
+        "SELECT n, count(*) FROM (SELECT note, count(*) AS n FROM orders GROUP BY note) GROUP BY n"
+    )
+    with dp_sql.connect(path, policy=policy) as session:
+        error = told(session, query)
+    assert error.asks_other and "DP_COUNT(*, epsilon := 1, delta := 1e-9) AS n" in error.suggestion
+
+
+def test_a_long_chain_of_corrections_is_followed_to_its_end(analyst: dp_sql.Session) -> None:
+    query = "SELECT status, avg(x), min(x), max(x) FROM (SELECT customer_id, status, total::DOUBLE AS x FROM orders) GROUP BY status"
+    error = told(analyst, query)
+    assert error.asks_other and error.suggestion.count("step := ") == 2
+    assert analyst.sql(error.suggestion).fetchall()
+
+
 def test_an_owners_sum_is_of_all_groups_if_they_are_known(owner: dp_sql.OwnerSession) -> None:
     for groups, cap in (("['paid', 'open']", 2), ("(FROM range(13))", 1), ("observed", 1)):
         key = "order_id % 13" if "range" in groups else "status"
@@ -639,6 +668,33 @@ def test_a_privacy_unit_is_added_to_the_list_of_a_subquery(owner: dp_sql.OwnerSe
         owner, ask.format("", "(SELECT status, count(*) AS n FROM orders GROUP BY status)")
     )
     assert error.suggestion == ""
+
+
+@pytest.mark.parametrize("unit", ["", ", privacy_unit := customer_id"])
+@pytest.mark.parametrize(
+    ("source", "joined"),
+    [
+        ("items", "items JOIN orders USING (order_id)"),
+        ("items i WHERE i.quantity > 1", "items i JOIN orders USING (order_id) WHERE i.quantity > 1"),
+        ("items AS i JOIN regions ON quantity = region_id",
+         "items AS i JOIN orders USING (order_id) JOIN regions ON quantity = region_id"),
+    ],
+)  # fmt: skip
+def test_the_table_with_the_privacy_unit_is_joined(
+    owner: dp_sql.OwnerSession, source: str, joined: str, unit: str
+) -> None:
+    error = told(owner, f"SELECT DP_COUNT(*, epsilon := 1{unit}) FROM {source}")
+    wanted = f"SELECT DP_COUNT(*, epsilon := 1, privacy_unit := customer_id) FROM {joined}"
+    assert (error.suggestion, error.asks_other) == (wanted, False)
+
+
+def test_a_privacy_unit_of_another_name_is_put_in_its_place(owner: dp_sql.OwnerSession) -> None:
+    ask = (
+        "SELECT DP_COUNT(*, epsilon := 1, privacy_unit := {}) FROM (SELECT customer_id FROM orders)"
+    )
+    error = told(owner, ask.format("orders.customer_id"))
+    assert error.suggestion == ask.format("customer_id")
+    assert not told(owner, ask.format("person")).suggestion
 
 
 def test_a_table_without_people_gets_no_privacy_unit(owner: dp_sql.Session) -> None:

@@ -105,8 +105,7 @@ class PublicSets(ABC):
                 self.refuse_missing(call, rows.item, needs_cap)
             except ArgumentError as refusal:
                 if is_open:
-                    others = (one.call.parameters.vector() for one in reads)
-                    self._with_cap(refusal, call, is_beside=any(others))
+                    self._with_cap(refusal, call, [one.call for one in reads])
                 raise
             if call.takes_domain:
                 domain = self.values(call, call.domain, rows.item, "domain")
@@ -133,12 +132,14 @@ class PublicSets(ABC):
             why = _OF_ONE.format(written.text)
             raise self.source.select.refused(why, written.position, PER_PERSON)
 
-    def _with_cap(self, refusal: ArgumentError, call: DpCall, *, is_beside: bool) -> None:
-        """Let a sum be of all groups of a person: the cap is their number, if known and small.
+    def _with_cap(self, refusal: ArgumentError, call: DpCall, calls: Sequence[DpCall]) -> None:
+        """Let sums be of all groups of a person: the cap is their number, if known and small.
 
-        If not, a sum that `is_beside` counts of all groups of a person is another question.
+        If not, a sum beside `calls` that count all groups of a person is another question.
         """
-        if call.function.name not in _GROWING or call.parameters.vector() is not None:
+        capped = [one for one in calls if one.parameters.vector() is None]
+        growing = [one.function.name for one in capped if one.function.name in _GROWING]
+        if not growing or call.parameters.vector() is not None:
             return
         size, keys = None, self.source.values
         all_public = len(refusal.public) == len(keys)
@@ -150,9 +151,9 @@ class PublicSets(ABC):
                 instead.append(one.replace(_ONE_GROUP, cap))
             elif size is None and all_public and "delta := " not in one:
                 instead.append(one.replace(f", {_ONE_GROUP}", ""))  # known with the groups
-            elif is_beside:
+            elif len(capped) < len(calls):
                 instead.append(OtherQuestion(one))
-                refusal.hint = _UNLIKE.format(call.function.name)
+                refusal.hint = _UNLIKE.format(growing[0])
             else:
                 instead.append(one)
         refusal.instead = tuple(instead)

@@ -137,8 +137,10 @@ def _no_unit(refusal: NotPrivate, select: DpSelect, unit: Reference, source: Sou
     near = [own for own, origin in columns.items() if origin == name]
     near = near or [*filter(None, [guessed(name, columns, _MISTYPED)])]
     hint = f"Did you mean {near[0]}?" if near else _A_UNIT
-    instead = select.renamed(unit.parts[-1], unit.position, [*map(shown_name, near)])
-    instead = instead or [*_with_unit_below(select, unit)]
+    place = unit.position, unit.position + len(unit.text)
+    instead = [edited(select.text, [(*place, shown_name(one))]) for one in near]
+    # The session joins the table that has it to the text itself, if keys lead to one.
+    instead = instead or [*_with_unit_below(select, unit), select.text]
     return select.refused(refusal.message, unit.position, hint, NotPrivate, instead)
 
 

@@ -19,7 +19,7 @@ from dp_sql.policy.owners_catalogue import Listed
 from dp_sql.policy.template import Proposal, proposals, speaks_of_people
 from dp_sql.privacy.relations.declared_tables import READERS
 from dp_sql.sql.formatting import shown_name
-from dp_sql.sql.tokens import Token, Tokens, folded, tokenize
+from dp_sql.sql.tokens import Token, Tokens, edited, folded, tokenize
 
 _EXAMPLE = "user_id"  # what the refusal of a call without a privacy unit fills in
 
@@ -27,13 +27,32 @@ _EXAMPLE = "user_id"  # what the refusal of a call without a privacy unit fills 
 def with_guessed_units(text: str, connection: Connection) -> Callable[[str], Sequence[str]]:
     """A function from a correction of the text to corrections whose privacy unit is a person's.
 
-    Where the text names a privacy unit, they stay as they are.
+    Where the text names a privacy unit, they stay as they are; but the text itself becomes one that
+    joins the table with this column, if keys lead to it.
     """
-    if _units(tokens := tokenize(text)):
-        return lambda candidate: [candidate]
+    tokens = tokenize(text)
     with CATALOG_LOCK:
         tables = [*DatabaseCatalogue(connection).listed(), *_files(tokens, connection)]
-    return lambda candidate: _guessed(candidate, tables, proposals(tables))
+    known = proposals(tables)
+    if units := {unit.folded for unit in _units(tokens)}:
+        joined = [one for one in _all_joined(tokens, tables, known) if units <= _named_in(one)]
+        return lambda candidate: joined if candidate == text else [candidate]
+    return lambda candidate: _guessed(candidate, tables, known)
+
+
+def _named_in(candidate: str) -> set[str]:
+    return {unit.folded for unit in _units(tokenize(candidate))}
+
+
+def _all_joined(
+    tokens: Tokens, tables: Sequence[Listed], known: dict[Listed, Proposal]
+) -> Iterator[str]:
+    """The statement with each join to a table whose rows have the person."""
+    names = {folded(token.name or token.text) for token in tokens}
+    for table in (one for one in tables if folded(one.parts[-1]) in names and one in known):
+        for way in known[table].ways:
+            if way.to is not None:
+                yield from _joined(tokens, table, way.column, way.to, known)
 
 
 def _files(tokens: Tokens, connection: Connection) -> Iterator[Listed]:
@@ -101,15 +120,21 @@ def _joined(
     behind_from = (i for i in range(1, len(tokens)) if tokens[i - 1].upper == "FROM")
     if (i := next((i for i in behind_from if tokens[i].folded == name), None)) is None:
         return []
-    after = tokens.at(i + 1)
-    if after.is_symbol(".", ",") or (after.name is not None and after.upper not in _AFTER_FROM):
-        return []
     here, there = (shown_name(one.parts[-1]) for one in (table, other))
+    end = i + (tokens.at(i + 1).upper == "AS")
+    if (alias := tokens.at(end + 1)).name is not None and alias.upper not in _AFTER_FROM:
+        here, end = alias.text, end + 1
+    if tokens.at(end + 1).is_symbol(".", ",", "("):
+        return []
     same = folded(column) == folded(key)
     condition = f"ON {here}.{shown_name(column)} = {there}.{shown_name(key)}"
     condition = f"USING ({shown_name(column)})" if same else condition
-    joined = tokens[i].put(f"{tokens[i].text} JOIN {there} {condition}")
+    place = tokens[end].end
+    joined = edited(tokens[0].source, [(place, place, f" JOIN {there} {condition}")])
     return [_with_unit(_units(tokenize(joined)), ways[0].column)]
 
 
-_AFTER_FROM = {"WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "QUALIFY", "UNION"}
+_AFTER_FROM = {
+    "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "QUALIFY", "UNION", "JOIN", "INNER", "LEFT",
+    "NATURAL", "SEMI", "ANTI", "CROSS", "ASOF", "RIGHT", "FULL", "POSITIONAL", "WINDOW", "SELECT",
+}  # fmt: skip

@@ -21,7 +21,7 @@ Attempt = Callable[[str], Exception | None]  # what is wrong with a statement, i
 Expand = Callable[[str], Sequence[str]]  # a candidate, or others in its place
 _PUBLIC = "without looking at the data"
 _REFUSED_TOO = "With DP functions it would be refused, too:"
-_MOST_TRIES, _DEEPEST, _LONGEST = 16, 4, 2000
+_MOST_TRIES, _DEEPEST, _LONGEST = 16, 6, 2000
 
 
 class Suggestion(NamedTuple):
@@ -58,7 +58,8 @@ def working(
                 break
             if other is not None and level is Kept.OTHER:
                 break
-            found: Suggestion | None = Suggestion(str(one), level, so_far.notes, so_far.public)
+            own = Kept.OTHER if _is_of_other_groups(before, one, so_far.public) else level
+            found: Suggestion | None = Suggestion(str(one), own, so_far.notes, so_far.public)
             wrong = attempt(one)
             if wrong is not None:
                 more = wrong.instead if depth and isinstance(wrong, QueryError) else ()
@@ -72,6 +73,14 @@ def working(
         return other
 
     return first(before, candidates, _DEEPEST, Suggestion(before, Kept.SAME))
+
+
+def _is_of_other_groups(before: str, after: str, public: Sequence[str]) -> bool:
+    """Whether it aggregates the answers of groups that are examples, or that delta finds."""
+    if not aggregates_answers(after):
+        return False
+    finds = "delta :=" in after and "delta :=" not in before
+    return finds or OF_GROUPS in examples(before, after, public)
 
 
 def _conditions(wrong: Exception) -> tuple[str, ...]:
@@ -96,14 +105,13 @@ def propose(error: QueryError, before: str, attempt: Attempt, expand: Expand | N
         return wrong
 
     found = working(before, error.instead, watched, expand)
-    if found is None:
+    said = examples(before, found.text, [*error.public, *found.public]) if found else ""
+    # An average over example groups is none over those of the question.
+    if found is None or (OF_GROUPS in said and aggregates_answers(found.text)):
         if reasons and THE_FUNCTIONS in (error.hint or ""):
             is_of_one = reasons[0].endswith(PER_PERSON)
             error.hint = reasons[0] if is_of_one else f"{_REFUSED_TOO} {reasons[0]}"
         return False
-    said = examples(before, found.text, [*error.public, *found.public])
-    if OF_GROUPS in said and aggregates_answers(found.text):
-        return False  # an average over example groups is none over those of the question
     error.suggestion, error.asks_other = found.text, found.kept is Kept.OTHER
     dropped = " and ".join(left_out(before, found.text))
     own = without_lists(error.hint)
