@@ -126,8 +126,8 @@ def simulated(n: int, trials: int) -> Iterator[list[str]]:
     relative, failed = np.zeros((trials, len(RATES))), np.zeros(len(RATES), int)
     for trial in range(trials):
         for place, (rate, kept) in enumerate(zip(RATES, kept_of(n, draws), strict=True)):
-            found = MATCHING.run_on_counts(  # type: ignore[misc]
-                [kept] * n_bounds, EPSILON, for_each(BETA), MOST, SELECTION
+            (found,) = MATCHING.run_on_counts(  # type: ignore[misc]
+                [[kept] * n_bounds], EPSILON, for_each(BETA), MOST, SELECTION
             )
             found = of_all_items(found, rate, BETA)
             relative[trial, place] = found.estimate / n - 1

@@ -106,7 +106,7 @@ class Mechanism:
         is_set: whether a mechanism of topk returns a set, whose order says nothing.
         bounds: bounds(**parameters) lists the contribution bounds of a mechanism of count_distinct
             that needs no more than the largest flow under each of them; None: it needs the edges.
-        run_on_counts: run_on_counts(counts, **parameters) is `run` from these flows.
+        run_on_counts: run_on_counts(counts, **parameters) is `run_each` from these flows.
         bound_selections: how a mechanism of count_distinct may choose its contribution bound, the
             default first.
         run_each: run_each(data_sets, **parameters) is `run` for each of several data sets, all

@@ -51,13 +51,13 @@ Counts = list[list[int]]
 def released(monkeypatch: pytest.MonkeyPatch) -> Counts:
     """The counts that mechanisms draw from."""
     found: Counts = []
-    right = bounded.release
+    right = bounded.release_each
 
-    def release(cover: Sequence[int], *given: Any) -> Any:
-        found.append([*map(int, cover)])
-        return right(cover, *given)
+    def release_each(covers: Sequence[Sequence[int]], *given: Any) -> Any:
+        found.extend([*map(int, cover)] for cover in covers)
+        return right(covers, *given)
 
-    monkeypatch.setattr(bounded, "release", release)
+    monkeypatch.setattr(bounded, "release_each", release_each)
     return found
 
 
@@ -306,7 +306,7 @@ STEPS = {
     "what comes first": (StoredPairs, "thin", MemoryError()),
     "what is asked for": (StoredPairs, "complete", RuntimeError("lost")),
     "the flow": (partial, "partial_cover_counts", RuntimeError("not the largest")),
-    "the draw": (bounded, "release", ArithmeticError("1 / 0")),
+    "the draw": (bounded, "release_each", ArithmeticError("1 / 0")),
     "the end": (StoredPairs, "close", OSError("no file")),
 }  # fmt: skip
 

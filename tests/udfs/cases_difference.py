@@ -53,7 +53,7 @@ def bound_distribution(cover, cost):
     EPSILON is spent on the choice, and a unit of bound costs so many items.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounded, "discrete_laplace", lambda rate, draws: 0)
+        patch.setattr(bounded, "discrete_laplaces", lambda rates, draws: [0] * len(rates))
         patch.setattr(difference, "grid_of", lambda epsilon: 1)
         patch.setattr(difference, "_COST", cost)
         distribution, unfinished = distribution_of(

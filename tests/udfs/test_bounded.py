@@ -49,7 +49,7 @@ def shipped_distribution(cover, selection, beta, grid=1):
         return bounded.release(cover, 2 * EPSILON, beta, selection, path).contribution_bound
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounded, "discrete_laplace", lambda rate, draws: 0)
+        patch.setattr(bounded, "discrete_laplaces", lambda rates, draws: [0] * len(rates))
         return distribution_on_grid(run, grid, share_of(selection))
 
 
@@ -209,7 +209,7 @@ def rnm_distribution(cover):
         return bounded.release(cover, 2 * EPSILON, BETAS[0], "rnm", path).contribution_bound
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounded, "discrete_laplace", lambda rate, draws: 0)
+        patch.setattr(bounded, "discrete_laplaces", lambda rates, draws: [0] * len(rates))
         patch.setattr(bounded, "round_up", lambda cost, grid: Fraction(COST))
         return distribution_of_choice(run, PowersOf(HALF, EPSILON / (2 * len(cover))))
 

@@ -106,9 +106,9 @@ def test_the_codes_of_people_decide_who_is_first():
 @pytest.mark.parametrize(("bound", "tried"), [("gem", range(1, 8)), (3, [3])])
 def test_the_release_is_made_of_the_cover_and_the_public_numbers(monkeypatch, bound, tried):
     seen = []
-    monkeypatch.setattr(bounded, "release", lambda *given: seen.append(given) or "released")
+    monkeypatch.setattr(bounded, "release_each", lambda *given: seen.append(given) or ["released"])
     assert greedy.GREEDY.run(*GRAPH, EPSILON, BETA, 7, bound) == "released"
-    ((cover, *public, draws, bounds),) = seen
+    (((cover,), *public, draws, bounds),) = seen
     assert cover == greedy.cover_counts(*GRAPH, tried)
     assert bounds == tried
     assert all(type(n) is int for n in cover)

@@ -51,7 +51,7 @@ def test_half_of_epsilon_chooses_the_bound_and_half_is_noise(choose, bound):
 @pytest.mark.parametrize("noise", [-3, 0, 8])
 def test_the_noise_is_added_to_the_flow_value(choose, monkeypatch, noise):
     choose(3)
-    monkeypatch.setattr(bounded, "discrete_laplace", lambda rate, draws: noise)
+    monkeypatch.setattr(bounded, "discrete_laplaces", lambda rates, draws: [noise])
     release = bounded.release(COVER, EPSILON, BETA, "gem", Recorder())
     assert release.estimate == COVER[2] + noise
 

@@ -62,7 +62,7 @@ def test_a_release_from_counts_is_the_release_from_all_edges(name, bound, same_d
         same_draws(seed)
         release = mechanism.run(*graph, **public)
         same_draws(seed)
-        assert mechanism.run_on_counts(counts, **public) == release
+        assert mechanism.run_on_counts([counts], **public) == [release]
         releases.add(release)
     assert len(releases) > 1
 
@@ -91,9 +91,10 @@ def test_counts_of_other_bounds_are_refused(name):
     counts = [5] * len(mechanism.bounds(**public))
     for wrong in (counts[1:], [*counts, 5]):
         with pytest.raises(ValueError, match="one count for each"):
-            mechanism.run_on_counts(wrong, **public)
+            mechanism.run_on_counts([counts, wrong], **public)
     with pytest.raises(TypeError):
-        mechanism.run_on_counts([5.0, *counts[1:]], **public)
+        mechanism.run_on_counts([[5.0, *counts[1:]]], **public)
+    assert mechanism.run_on_counts([], **public) == []
 
 
 @each

@@ -91,9 +91,9 @@ def test_pairs_who_share_four_items_show_the_same_one_a_quarter_of_the_time():
 @pytest.mark.parametrize(("bound", "tried"), [("gem", range(1, 8)), (3, [3])])
 def test_the_release_is_made_of_the_samples_and_the_public_numbers(monkeypatch, bound, tried):
     seen = []
-    monkeypatch.setattr(bounded, "release", lambda *given: seen.append(given) or "released")
+    monkeypatch.setattr(bounded, "release_each", lambda *given: seen.append(given) or ["released"])
     assert sampling.SAMPLING.run(*GRAPH, EPSILON, BETA, 7, bound) == "released"
-    ((counts, *public, draws, bounds),) = seen
+    (((counts,), *public, draws, bounds),) = seen
     assert bounds == tried
     assert counts[1:] == [4] * (len(tried) - 1), "no one holds more than two"
     assert all(type(n) is int for n in counts)

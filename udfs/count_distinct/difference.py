@@ -8,11 +8,18 @@ distance, not of their sum.
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from operator import floordiv
+from typing import Any
 
-from dp_sql.udfs.exact_sampling import Odds
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_sql.udfs.exact_sampling import Draws, Odds
 from dp_sql.udfs.select.normalized import grid_of
 
+Covers = Sequence[Sequence[int]]
+Numbers = NDArray[Any]
+
+_FITS = 1 << 62  # all numbers are at most as large, or else objects
 _COST = 3  # a unit of bound costs this many items, divided by epsilon: its noise, and caution
 _COMMON = 7  # from this doubling on, 128 items per person, a bound is less likely in advance
 
@@ -26,32 +33,57 @@ def bounds_up_to(most: int) -> list[int]:
     return [*(1 << i for i in range((most - 1).bit_length())), most]
 
 
-def odds_of_bounds(cover: Sequence[int], bounds: Sequence[int], epsilon: Fraction) -> Odds:
-    """Weigh each bound for an exponential mechanism of range epsilon.
+def choose_by_differences(
+    covers: Covers, bounds: Sequence[int], epsilon: Fraction, draws: Draws
+) -> list[int]:
+    """Choose the place of a bound for each of several graphs, all independently.
 
-    cover[i] is the maximum flow under bounds[i], which increase.
+    covers[g][i] is the maximum flow of graph g under bounds[i], which increase.
 
-    Privacy: epsilon-DP with losses in a range of epsilon, if `cover` is a maximum flow.
-    Source: the normalized scores of Raskhodnikova and Smith 2015 with the sensitivity of each
-        difference, and public prior weights.
+    Privacy: for each graph, epsilon-DP with losses in a range of epsilon, if its cover is a maximum
+        flow.
+    Source: the exponential mechanism on the normalized scores of Raskhodnikova and Smith 2015 with
+        the sensitivity of each difference, and public prior weights.
     """
+    scores, rate = _scores(covers, bounds, epsilon)
+    priors = np.array([_priors(len(bounds))], object)
+    if priors.max() <= _FITS:
+        priors = priors.astype(np.int64)
+    places: list[int] = draws.choose_powers(scores, rate, priors).tolist()
+    return places
+
+
+def odds_of_bounds(cover: Sequence[int], bounds: Sequence[int], epsilon: Fraction) -> Odds:
+    """Weigh the bounds of one graph as they are chosen."""
+    scores, rate = _scores([cover], bounds, epsilon)
+    pairs = zip(_priors(len(bounds)), scores[0].tolist(), strict=True)
+    return Odds([(pair,) for pair in pairs], rate)
+
+
+def _scores(covers: Covers, bounds: Sequence[int], epsilon: Fraction) -> tuple[Numbers, Fraction]:
+    """Score the bounds of each graph on a grid; the price of one step."""
     grid = grid_of(epsilon)
-    weights = _priors(len(bounds))
-    scores = normalized_by_difference(cover, bounds, Fraction(_COST, epsilon), grid)
-    return Odds([((w, s),) for w, s in zip(weights, scores, strict=True)], _rate(epsilon, grid))
+    scores = normalized_by_difference(covers, bounds, Fraction(_COST, epsilon), grid)
+    return scores, _rate(epsilon, grid)
 
 
 def normalized_by_difference(
-    cover: Sequence[int], bounds: Sequence[int], cost: Fraction, grid: int
-) -> list[int]:
-    """Compute floor(grid * s) for how far each bound is behind, >= 0; a person moves s by 1."""
+    covers: Covers, bounds: Sequence[int], cost: Fraction, grid: int
+) -> Numbers:
+    """Compute floor(grid * s) for how far each bound is behind, >= 0; a person moves s by 1.
+
+    Shape (graphs, bounds): 64-bit integers, or if these may not do, Python's as objects.
+    """
     unit = cost.denominator
-    behind = [grid * (cost.numerator * at - unit * n) for at, n in zip(bounds, cover, strict=True)]
-    moves = _sensitivities(tuple(bounds), unit)
-    return [
-        max(map(floordiv, map(a.__sub__, behind), each))
-        for a, each in zip(behind, moves, strict=True)
-    ]
+    most = max(bounds[-1], *(max(cover) for cover in covers))
+    kind: type = object if 2 * grid * (cost.numerator + unit) * most > _FITS else np.int64
+    costs: Numbers = np.array([grid * cost.numerator * at for at in bounds], kind)
+    behind = costs - grid * unit * np.array(covers, kind)
+    moves: Numbers = np.array(_sensitivities(tuple(bounds), unit), kind)
+    scores: Numbers = np.zeros(behind.shape, kind)
+    for j in range(len(bounds)):
+        np.maximum(scores, (behind - behind[:, j, None]) // moves[:, j], out=scores)
+    return scores
 
 
 @lru_cache(maxsize=64)

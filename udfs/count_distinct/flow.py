@@ -40,6 +40,22 @@ def max_cover_counts(graph: Graph, bounds: Sequence[int]) -> Int64s:
     return np.fromiter((n_covered for _, n_covered, _ in found), np.int64, len(bounds))
 
 
+def max_cover_counts_each(graph: Graph, ends: Int64s, bounds: Sequence[int]) -> Int64s:
+    """Count the same for each of the graphs that this one is made of, shape (graphs, bounds).
+
+    ends: of their items, which are in order, one graph after the other; none shares a person.
+    """
+    of_items = np.repeat(np.arange(ends.size), np.diff(ends, prepend=0))
+    counts, before = np.zeros((ends.size, len(bounds)), np.int64), 0
+    for i, (_, n_covered, cover) in enumerate(covers(graph, bounds)):
+        if n_covered == before:
+            counts[:, i] = counts[:, i - 1]
+        else:
+            counts[:, i] = np.bincount(of_items[cover >= 0], minlength=ends.size)
+        before = n_covered
+    return counts
+
+
 def covers(
     graph: Graph, bounds: Sequence[int], known: Int32s | None = None
 ) -> Iterator[tuple[int, int, Int32s]]:

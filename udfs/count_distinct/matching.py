@@ -2,16 +2,21 @@
 
 from collections.abc import Sequence
 
-from dp_sql.udfs.count_distinct.template import Ints, under_a_bound
+from dp_sql.udfs.count_distinct.template import Ints, Runs, under_a_bound
 from dp_sql.udfs.mechanism import BOUND_SELECTIONS, DIFFERENCE
 
 
 def cover_counts(offsets: Ints, people: Ints, bounds: Sequence[int]) -> list[int]:
     """Count the items that can be covered under each bound. Not private without noise."""
-    from dp_sql.udfs.count_distinct.flow import max_cover_counts
-    from dp_sql.udfs.count_distinct.graph import build_graph
+    return cover_counts_each([(offsets, people)], bounds)[0]
 
-    counts: list[int] = max_cover_counts(build_graph(offsets, people), bounds).tolist()
+
+def cover_counts_each(graphs: Sequence[Runs], bounds: Sequence[int]) -> list[list[int]]:
+    """Count them in each of several graphs at once."""
+    from dp_sql.udfs.count_distinct.flow import max_cover_counts_each
+    from dp_sql.udfs.count_distinct.graph import build_graphs
+
+    counts: list[list[int]] = max_cover_counts_each(*build_graphs(graphs), bounds).tolist()
     return counts
 
 
@@ -22,5 +27,5 @@ MATCHING = under_a_bound(
     "Knop and Steinke 2023, Algorithm 1; integer noise, see matching.md; the choice of the bound, "
     "see difference.md.",
     selections=(DIFFERENCE, *BOUND_SELECTIONS),
-    by_flow=True,
+    cover_counts_each=cover_counts_each,
 )

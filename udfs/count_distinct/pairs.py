@@ -1,10 +1,15 @@
 """Pairs of an item and a person who has it, sorted by item or by person."""
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from dp_sql.udfs.count_distinct.dense_numbers import Numbers
-from dp_sql.udfs.count_distinct.graph import LIMIT, Int32s, Int64s, Integers, zeros
+from dp_sql.udfs.count_distinct.graph import LIMIT, Int32s, Int64s, Integers, join, zeros
 from dp_sql.udfs.count_distinct.kernels import library, lists_by_person
+from dp_sql.udfs.slices import slices
+
+_GROUPS, _PAIRS = 1 << 14, 1 << 20  # so many are sorted at once
 
 
 def runs_of_items(
@@ -19,15 +24,12 @@ def runs_of_items(
 
     Raises ValueError for other arrays.
     """
-    items, people = np.asarray(items), np.asarray(people)
-    shapes = {array.shape for array in (items, people)}
-    if len(shapes) > 1 or items.ndim != 1 or any(a.dtype.kind not in "iu" for a in (items, people)):
-        raise ValueError("items and people must be arrays of as many integers")
+    items, people = _checked(items, people)
     if items.size >= LIMIT:
         raise ValueError("there must be fewer than 2^31 - 1 pairs")
-    for name, codes in (("item", items), ("person", people if numbered else items)):
-        if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) < LIMIT:
-            raise ValueError(f"{name} codes must be at least 0 and below 2^31 - 1")
+    _check_codes("item", items)
+    if numbered:
+        _check_codes("person", people)
     codes = np.ascontiguousarray(items, np.int32)
     numbers = np.ascontiguousarray(people, np.int32) if numbered else Numbers().of(people)
     offsets = zeros(int(codes.max(initial=-1)) + 2)
@@ -36,6 +38,47 @@ def runs_of_items(
     runs = np.empty(codes.size, np.int32)
     library().fill_runs(codes, numbers, codes.size, offsets[1:].copy(), runs)
     return offsets, runs
+
+
+def runs_of_groups(
+    groups: Sequence[tuple[Integers, Integers]], *, numbered: bool = False
+) -> list[tuple[Int32s, Int32s]]:
+    """Sort the pairs of each group as runs_of_items does, in less time.
+
+    Raises ValueError as it does. Unless `numbered`, the runs of a group are of no other items than
+    those in its pairs, in the order in which they come.
+    """
+    if numbered:
+        return [runs_of_items(*pairs, numbered=True) for pairs in groups]
+    found = list[tuple[Int32s, Int32s]]()
+    for part in slices([len(items) for items, _ in groups], _GROUPS, _PAIRS):
+        some = groups[part]
+        found += _together(some) if len(some) > 1 else [runs_of_items(*some[0])]
+    return found
+
+
+def _together(groups: Sequence[tuple[Integers, Integers]]) -> Iterator[tuple[Int32s, Int32s]]:
+    """Number the items of all groups one after the other, and so the people; sort; cut."""
+    checked = [_checked(*pairs) for pairs in groups]
+    items, people = (join(column) for column in zip(*checked, strict=True))
+    _check_codes("item", items)
+    sizes = np.array([own.size for own, _ in checked])
+    group, ends = np.repeat(np.arange(sizes.size), sizes), np.cumsum(sizes)
+    known = Numbers()
+    persons = known.of(people).astype(np.int64)
+    of_items = Numbers().of(group * (items.max(initial=0) + 1) + items)
+    of_people = Numbers().of(group * known.size + persons)
+    offsets, runs = runs_of_items(of_items, of_people, numbered=True)
+    (low, high), (first, _) = (_spans(numbers, ends) for numbers in (of_items, of_people))
+    for i, j, least in zip(low, high, first, strict=True):
+        own = offsets[i : j + 1]
+        yield own - own[0], runs[own[0] : own[-1]] - np.int32(least)
+
+
+def _spans(numbers: Int32s, ends: Int64s) -> tuple[list[int], list[int]]:
+    """Find where the numbers of each group start and end, if they come in the order of groups."""
+    most = np.append(0, np.maximum.accumulate(numbers) + 1)[ends].tolist()
+    return [0, *most[:-1]], most
 
 
 def items_of_people(items: Integers, people: Integers) -> tuple[Int64s, Int32s]:
@@ -49,3 +92,17 @@ def items_of_people(items: Integers, people: Integers) -> tuple[Int64s, Int32s]:
         rooms = np.diff(start, append=own.size)
         own = own[np.arange(own.size) < np.repeat(stop, rooms)]
     return sizes, own
+
+
+def _checked(items: Integers, people: Integers) -> tuple[Integers, Integers]:
+    """Refuse what are not two vectors of as many integers."""
+    items, people = np.asarray(items), np.asarray(people)
+    shapes = {array.shape for array in (items, people)}
+    if len(shapes) > 1 or items.ndim != 1 or any(a.dtype.kind not in "iu" for a in (items, people)):
+        raise ValueError("items and people must be arrays of as many integers")
+    return items, people
+
+
+def _check_codes(name: str, codes: Integers) -> None:
+    if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) < LIMIT:
+        raise ValueError(f"{name} codes must be at least 0 and below 2^31 - 1")

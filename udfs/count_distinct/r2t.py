@@ -86,7 +86,7 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
 R2T = from_below(
     "r2t",
     "integer noise on the most items covered under each of a few contribution bounds",
-    matching.cover_counts,
+    matching.cover_counts_each,
     release,
     loss,
     accuracy,

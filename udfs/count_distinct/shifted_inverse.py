@@ -132,7 +132,7 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
 SHIFTED_INVERSE = from_below(
     "shifted_inverse",
     "a value under which the count falls when a public number of people go",
-    matching.cover_counts,
+    matching.cover_counts_each,
     release,
     loss,
     accuracy,

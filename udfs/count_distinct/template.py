@@ -15,13 +15,16 @@ takes:
 It returns a CountRelease. It raises TypeError for a public number of another type, floats among
 them, and ValueError for an argument out of its range or arrays that are not a graph.
 
-Where the counts are the largest flows, `run_on_counts` takes these instead of the graph:
+`run_each` runs on each of several graphs. Where the counts are the largest flows, `run_on_counts`
+takes these instead:
 
-    counts: F(l) for each of `bounds`, shape (bounds,), wherever they were computed (partial.py).
+    counts: F(l) of each graph for each of `bounds`, shape (graphs, bounds), wherever they were
+        computed (partial.py).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from inspect import getdoc
 from operator import index
 from typing import Any
@@ -33,15 +36,24 @@ from dp_sql.udfs.count_distinct import bounded
 from dp_sql.udfs.count_distinct.bounded import CountRelease
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss
+from dp_sql.udfs.slices import slices
 
 Ints = NDArray[np.integer[Any]]
+
+Runs = tuple[Ints, Ints]
+"""offsets and people of one graph."""
 
 CoverCounts = Callable[[Ints, Ints, Sequence[int]], list[int]]
 """cover_counts(offsets, people, bounds): the items counted under each of these bounds on items per
 person, which increase. One person moves the count under bound l by at most l."""
 
+CoverCountsEach = Callable[[Sequence[Runs], Sequence[int]], list[list[int]]]
+"""cover_counts_each(graphs, bounds): the same for each of several graphs, by largest flows."""
+
 Release = Callable[[list[int], Fraction, Fraction, Draws], CountRelease]
 """release(cover, epsilon, beta, draws), where cover[l - 1] is the count under bound l."""
+
+_COUNTS, _EDGES = 1 << 20, 1 << 18  # of graphs that are taken at once
 
 
 def under_a_bound(
@@ -51,13 +63,15 @@ def under_a_bound(
     source: str,
     ordered: bool = False,
     selections: tuple[str, ...] = BOUND_SELECTIONS,
-    by_flow: bool = False,
+    cover_counts_each: CoverCountsEach | None = None,
 ) -> Mechanism:
     """Register a count that chooses one contribution bound and adds noise in proportion to it.
 
     `selections` are the ways to choose that are private for its counts, the default first;
-    `by_flow` says that the counts are the largest flows.
+    `cover_counts_each` is there if the counts are the largest flows.
     """
+    by_flow = cover_counts_each is not None
+    counts_each = cover_counts_each or partial(_one_by_one, cover_counts)
 
     def bounds(
         epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int
@@ -66,49 +80,58 @@ def under_a_bound(
         return bounded.candidates(max_contributions, bound)
 
     def run_on_counts(
-        counts: Sequence[int],
-        epsilon: Fraction,
-        beta: Fraction,
-        max_contributions: int,
+        counts: Sequence[Sequence[int]], epsilon: Fraction, beta: Fraction, max_contributions: int,
         bound: str | int,
-    ) -> CountRelease:
+    ) -> list[CountRelease]:  # fmt: skip
         tried = bounds(epsilon, beta, max_contributions, bound)
-        cover = _under_each(tried, counts)
-        return bounded.release(cover, epsilon, beta, bound, secret_draws(), tried)
+        covers = [_under_each(tried, one) for one in counts]
+        if not covers:
+            return []
+        return bounded.release_each(covers, epsilon, beta, bound, secret_draws(), tried)
+
+    def run_each(
+        data: Sequence[Runs], epsilon: Fraction, beta: Fraction, max_contributions: int,
+        bound: str | int,
+    ) -> list[CountRelease]:  # fmt: skip
+        public, found = (epsilon, beta, max_contributions, bound), list[CountRelease]()
+        tried = bounds(*public)
+        for some in _slices(data, tried):
+            found += run_on_counts(counts_each(some, tried), *public)
+        return found
 
     def run(
-        offsets: Ints,
-        people: Ints,
-        epsilon: Fraction,
-        beta: Fraction,
-        max_contributions: int,
+        offsets: Ints, people: Ints, epsilon: Fraction, beta: Fraction, max_contributions: int,
         bound: str | int,
-    ) -> CountRelease:
-        public = (epsilon, beta, max_contributions, bound)
-        return run_on_counts(cover_counts(offsets, people, bounds(*public)), *public)
+    ) -> CountRelease:  # fmt: skip
+        return run_each([(offsets, people)], epsilon, beta, max_contributions, bound)[0]
 
-    run.__doc__ = (
-        run_on_counts.__doc__
-    ) = f"""Count, nearly, the items that at least one person holds.
-
-    Privacy: epsilon-DP under adding or removing one person with all items that the person holds
-        {"(if the codes are in order, see greedy.md)" if ordered else ""}: epsilon/2 for the bound
-        and epsilon/2 for the noise, or all for the noise where the bound is given.
-    Source: {source}
-    """
+    for call in (run, run_each, run_on_counts):
+        call.__doc__ = _stated(source, ordered)
     given = ("epsilon", "beta", "max_contributions", "bound")
     loss, accuracy = bounded.loss, bounded.accuracy
     return Mechanism(
         name, "count_distinct", samples, given, loss, run, accuracy,
         ordered=ordered, bound_selections=selections, bounds=bounds if by_flow else None,
-        run_on_counts=run_on_counts if by_flow else None,
+        run_on_counts=run_on_counts if by_flow else None, run_each=run_each,
     )  # fmt: skip
+
+
+def _stated(source: str, ordered: bool) -> str:
+    """Write what a release under a bound is, what it costs and where it comes from."""
+    order = " (if the codes are in order, see greedy.md)" if ordered else ""
+    return f"""Count, nearly, the items that at least one person holds.
+
+    Privacy: epsilon-DP under adding or removing one person with all items that the person
+        holds{order}: epsilon/2 for the bound and epsilon/2 for the noise, or all for the noise
+        where the bound is given.
+    Source: {source}
+    """
 
 
 def from_below(
     name: str,
     samples: str,
-    cover_counts: CoverCounts,
+    cover_counts_each: CoverCountsEach,
     release: Release,
     loss: Callable[[Fraction, Fraction, int], PrivacyLoss],
     accuracy: Callable[[Fraction, Fraction, int], str],
@@ -124,25 +147,48 @@ def from_below(
         return bounds_up_to(max_contributions)
 
     def run_on_counts(
-        counts: Sequence[int], epsilon: Fraction, beta: Fraction, max_contributions: int
-    ) -> CountRelease:
-        tried = bounds(epsilon, beta, max_contributions)
-        found = dict(zip(tried, _under_each(tried, counts), strict=True))
-        cover = [found.get(bound, 0) for bound in range(1, max_contributions + 1)]
-        return release(cover, epsilon, beta, secret_draws())
+        counts: Sequence[Sequence[int]], epsilon: Fraction, beta: Fraction, max_contributions: int
+    ) -> list[CountRelease]:
+        tried, found = bounds(epsilon, beta, max_contributions), []
+        for one in counts:
+            of = dict(zip(tried, _under_each(tried, one), strict=True))
+            cover = [of.get(bound, 0) for bound in range(1, max_contributions + 1)]
+            found.append(release(cover, epsilon, beta, secret_draws()))
+        return found
+
+    def run_each(
+        data: Sequence[Runs], epsilon: Fraction, beta: Fraction, max_contributions: int
+    ) -> list[CountRelease]:
+        public, found = (epsilon, beta, max_contributions), list[CountRelease]()
+        tried = bounds(*public)
+        for some in _slices(data, tried):
+            found += run_on_counts(cover_counts_each(some, tried), *public)
+        return found
 
     def run(
         offsets: Ints, people: Ints, epsilon: Fraction, beta: Fraction, max_contributions: int
     ) -> CountRelease:
-        public = (epsilon, beta, max_contributions)
-        return run_on_counts(cover_counts(offsets, people, bounds(*public)), *public)
+        return run_each([(offsets, people)], epsilon, beta, max_contributions)[0]
 
-    run.__doc__ = run_on_counts.__doc__ = getdoc(release)
+    run.__doc__ = run_each.__doc__ = run_on_counts.__doc__ = getdoc(release)
     given = ("epsilon", "beta", "max_contributions")
     return Mechanism(
         name, "count_distinct", samples, given, loss, run, accuracy,
-        bounds=bounds, run_on_counts=run_on_counts,
+        bounds=bounds, run_on_counts=run_on_counts, run_each=run_each,
     )  # fmt: skip
+
+
+def _one_by_one(
+    cover_counts: CoverCounts, graphs: Sequence[Runs], bounds: Sequence[int]
+) -> list[list[int]]:
+    return [cover_counts(*one, bounds) for one in graphs]
+
+
+def _slices(data: Sequence[Runs], bounds: Sequence[int]) -> Iterator[Sequence[Runs]]:
+    """Cut the graphs so that they fit together, and large ones stand alone."""
+    sizes = [len(offsets) + len(people) for offsets, people in data]
+    for part in slices(sizes, max(1, _COUNTS // len(bounds)), _EDGES):
+        yield data[part]
 
 
 def _under_each(bounds: Sequence[int], counts: Sequence[int]) -> list[int]:

@@ -6,7 +6,7 @@ bisection costs one part of epsilon. One quantile is the exponential mechanism i
 are in recursive.md.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -25,6 +25,7 @@ from dp_sql.udfs.mechanism import (
     with_probability,
 )
 from dp_sql.udfs.quantile.split import Ints, Numbers, Stretch, choose, ranks_of
+from dp_sql.udfs.slices import slices
 
 PARTS = 1 << 32
 """How finely a step is divided where the votes in it may belong to both sides."""
@@ -161,22 +162,11 @@ def run_each(
     _check_public(quantiles, n_steps, epsilon)
     for (votes,) in data:
         check_vector("votes", votes, n_steps, "n_steps")
-    found, start = list[list[int]](), 0
-    for stop in _slices([votes.size for (votes,) in data]):
-        own = [votes for (votes,) in data[start:stop]]
+    found = list[list[int]]()
+    for part in slices([votes.size for (votes,) in data], _GROUPS, _VOTES):
+        own = [votes for (votes,) in data[part]]
         found += recursive(own, quantiles, n_steps, epsilon, secret_draws())
-        start = stop
     return found
-
-
-def _slices(sizes: Sequence[int]) -> Iterator[int]:
-    """Yield where slices of groups end that have as many groups and votes as are drawn at once."""
-    n_groups = n_votes = 0
-    for i, size in enumerate(sizes):
-        n_groups, n_votes = n_groups + 1, n_votes + size
-        if n_groups == _GROUPS or n_votes >= _VOTES or i == len(sizes) - 1:
-            yield i + 1
-            n_groups = n_votes = 0
 
 
 def _check_public(quantiles: Quantiles, n_steps: int, epsilon: Fraction) -> None:

@@ -84,6 +84,12 @@ class Bounded(Shape):
         """What the mechanism takes of what the UDF takes."""
         raise InternalError("A vector is drawn at once.")
 
+    def data_of(
+        self, mechanism: Mechanism, groups: Sequence[tuple[Any, ...]]
+    ) -> list[tuple[Any, ...]]:
+        """The same of each of several groups."""
+        return [self.data(mechanism, *lists) for lists in groups]
+
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         (value,), accuracy = self.draw_each(mechanism, loss, [lists])
         return value, accuracy
@@ -93,7 +99,7 @@ class Bounded(Shape):
     ) -> tuple[list[Any], str]:
         values = []
         for start in range(0, len(groups), _AT_ONCE):
-            data = [self.data(mechanism, *lists) for lists in groups[start : start + _AT_ONCE]]
+            data = self.data_of(mechanism, groups[start : start + _AT_ONCE])
             values += [self.answer(found, loss) for found in self.releases(mechanism, data)]
         return values, str(self.public_accuracy(mechanism, None))
 

@@ -91,11 +91,12 @@ class CountDistinct(Bounded):
     def lists(self, rows: MechanismRows) -> list[str]:
         return rows.pairs(ordered=rows.mechanism.ordered)
 
-    def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
-        from dp_sql.udfs.count_distinct.pairs import runs_of_items
+    def data_of(
+        self, mechanism: Mechanism, groups: Sequence[tuple[Any, ...]]
+    ) -> list[tuple[Any, ...]]:
+        from dp_sql.udfs.count_distinct.pairs import runs_of_groups
 
-        ((items, people),) = lists
-        return runs_of_items(items, people, numbered=mechanism.ordered)
+        return [*runs_of_groups([pairs for (pairs,) in groups], numbered=mechanism.ordered)]
 
 
 class CountOfCover(CountDistinct):
@@ -111,16 +112,21 @@ class CountOfCover(CountDistinct):
         cover = f"SELECT {rows.group}place, n FROM {self.summary_in(rows)}"
         return [rows.lists(cover, {"__dp_cover": "n"}, " ORDER BY place ASC")]
 
-    def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
-        return (lists[0].tolist(),)
+    def data_of(
+        self, mechanism: Mechanism, groups: Sequence[tuple[Any, ...]]
+    ) -> list[tuple[Any, ...]]:
+        return [(counts.tolist(),) for (counts,) in groups]
 
     def releases(
         self, mechanism: Mechanism, data: Sequence[tuple[Any, ...]]
     ) -> Sequence[CountRelease]:
         if mechanism.run_on_counts is None:
             raise InternalError("This mechanism needs pairs.")
-        given = self.mechanism_arguments(mechanism)
-        return [mechanism.run_on_counts(*one, **given) for one in data]
+        counts = [one for (one,) in data]
+        found: Sequence[CountRelease] = mechanism.run_on_counts(
+            counts, **self.mechanism_arguments(mechanism)
+        )
+        return found
 
 
 class CountPeople(People, CountDistinct):
@@ -150,8 +156,10 @@ class CountPeople(People, CountDistinct):
 
         return laplace.within(self.epsilon, self.beta)
 
-    def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
-        return (int(lists[0]),)
+    def data_of(
+        self, mechanism: Mechanism, groups: Sequence[tuple[Any, ...]]
+    ) -> list[tuple[Any, ...]]:
+        return [(int(number),) for (number,) in groups]
 
 
 DP_COUNT_DISTINCT = Function(
