@@ -211,7 +211,7 @@ PUBLIC_FILES = [  # of books: what FROM reads, what the receipt calls it, whethe
     ("read_parquet(['{}.parquet', '{}.parquet'])", "READ_PARQUET(['{}.parquet', '{}.parquet'])", True),
     ("(SELECT DISTINCT * FROM '{}.csv')", "{}.csv", True),
     ("read_csv('{}.csv')", "READ_CSV('{}.csv')", True),
-    ("of_file", "{}.parquet", False), ("frame", "frame", True),
+    ("of_file", "READ_PARQUET('{}.parquet')", False), ("frame", "frame", True),
 ]  # fmt: skip
 
 

@@ -292,6 +292,19 @@ def test_a_sum_beside_a_count_is_of_as_many_groups_of_a_person(
     )
 
 
+def test_keys_of_one_public_table_have_its_combinations(analyst: dp_sql.Session) -> None:
+    query = "SELECT r.region, r.region_id, sum(total) AS s FROM orders o JOIN customers c USING (customer_id) JOIN regions r {} GROUP BY ALL"
+    for on in ("ON r.region_id = c.region_id", "USING (region_id)"):
+        error = told(analyst, query.format(on))
+        assert "groups := (SELECT DISTINCT region, region_id FROM regions), max" in error.suggestion
+        assert "max_groups_contributed := 3" in error.suggestion and not error.asks_other
+        assert len(analyst.sql(error.suggestion).fetchall()) == 3
+    two = query.replace("r.region_id,", "t.region_id,").replace(
+        "{}", "USING (region_id) JOIN regions t USING (region_id)"
+    )
+    assert "groups := (regions.region, regions.region_id)" in told(analyst, two).suggestion
+
+
 def test_a_sum_behind_a_mean_is_of_all_groups_too(analyst: dp_sql.Session) -> None:
     error = told(
         analyst, "SELECT status, count(*), avg(total), sum(total) FROM orders GROUP BY status"

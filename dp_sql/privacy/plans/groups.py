@@ -142,7 +142,7 @@ class PublicSets(ABC):
         if not growing or call.parameters.vector() is not None:
             return
         size, keys = None, self.source.values
-        all_public = len(refusal.public) == len(keys)
+        all_public = len(refusal.public) >= len(keys)
         if self.source.select.groups is not None or None not in map(self.declared, keys):
             size = self.groups(call, None).size  # or what is wrong with the groups
         cap, instead = f"max_groups_contributed := {size}", []

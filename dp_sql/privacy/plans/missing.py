@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import OwnValues, example_bins, example_list
 from dp_sql.privacy.plans.example_dates import date_groups
+from dp_sql.privacy.relations.tree import Select, Table, relations_in
 from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
@@ -74,7 +75,12 @@ def refuse_missing(
         finds = f"; {FINDS_ITEMS}" if "delta" in call.given else ""
         needed.append(_set("groups", "groups", without, finds))
         sets = [public_set(key, value, known(value), 1) for key, value in keys]
-        added.append(f"groups := {sets[0] if len(sets) == 1 else '(' + ', '.join(sets) + ')'}")
+        written = sets[0] if len(sets) == 1 else f"({', '.join(sets)})"
+        rows = None if guesses else _rows_of_table(source, policy)
+        if rows is not None:
+            written = rows
+            public.append(rows)
+        added.append(f"groups := {written}")
     if needs_cap and call.max_groups_contributed is None:
         needed.append(CAP)
         added.append("max_groups_contributed := 1")
@@ -137,6 +143,21 @@ def _public_set(
             if folded(column) == wanted and can_be(kind, value.type):
                 return _shown([*name, column])
     return None
+
+
+def _rows_of_table(source: Source, policy: Policy) -> str | None:
+    """The query of groups whose keys are several columns of one public table; None: of others."""
+    numbers = relations_in(*(value.sql for value in source.values))
+    if len(source.values) < 2 or len(numbers) != 1 or not all(v.origin for v in source.values):
+        return None
+    table, schema = source.rows.parts[min(numbers)].rows.relation, source.compiler.tables.schema
+    while isinstance(table, Select) and table.is_bare:  # with a column that a join computes
+        table = table.relations[0]
+    if not isinstance(table, Table):
+        return None
+    name = next((one for one in policy.public if schema.table(one) == table.name), None)
+    columns = ", ".join(shown_name(value.origin_name or "") for value in source.values)
+    return f"(SELECT DISTINCT {columns} FROM {_shown(name)})" if name else None
 
 
 def _shown(parts: Sequence[str]) -> str:
