@@ -252,6 +252,9 @@ class Shelf:
     def drop(self, name: str) -> None:
         pass
 
+    def is_full(self) -> bool:
+        return False
+
     def connections(self) -> frozenset[str]:
         return frozenset()
 
