@@ -75,11 +75,9 @@ def refuse_missing(
         finds = f"; {FINDS_ITEMS}" if "delta" in call.given else ""
         needed.append(_set("groups", "groups", without, finds))
         sets = [public_set(key, value, known(value), 1) for key, value in keys]
-        written = sets[0] if len(sets) == 1 else f"({', '.join(sets)})"
         rows = None if guesses else _rows_of_table(source, policy)
-        if rows is not None:
-            written = rows
-            public.append(rows)
+        public.extend([rows] if rows else [])
+        written = rows or (sets[0] if len(sets) == 1 else f"({', '.join(sets)})")
         added.append(f"groups := {written}")
     if needs_cap and call.max_groups_contributed is None:
         needed.append(CAP)
