@@ -47,7 +47,8 @@ class _Analyst:
 
     The answers that have cost something can be read again: of each the held table (None for a
     failure) and its SQL are known by the text, the one that was read last at the end. Of all held
-    tables the bytes are known, the newest at the end.
+    tables the bytes are known, the newest at the end; of those that were dropped, and may not be
+    freed because a client still reads, their sum.
     """
 
     name: str
@@ -56,6 +57,11 @@ class _Analyst:
     session: Session | None = None
     answers: OrderedDict[str, tuple[str | None, str]] = field(default_factory=OrderedDict)
     held: dict[str, int] = field(default_factory=dict)
+    dropped: int = 0
+
+    def let_go(self, tables: Iterable[str | None]) -> None:
+        """Hold these tables no more."""
+        self.dropped += sum(self.held.pop(table or "", 0) for table in tables)
 
     def crowded_out(self) -> list[str]:
         """The held tables that are too much beside the newest; those that cost nothing first."""
@@ -241,14 +247,28 @@ class Gateway:
         return sql
 
     def _make_room(self, analyst: _Analyst) -> None:
-        """Refuse a question at no cost if its answer might not be held."""
+        """Refuse a question at no cost if its answer might not be held.
+
+        What one analyst's questions have dropped while a client stopped reading takes no more than
+        their share, too.
+        """
+        with self._lock:
+            every = list(self._analysts.values())
+            held = sum(sum(other.held.values()) for other in every)
+        if not self._server.holds_more_than(held):
+            for other in every:
+                other.dropped = 0
+        elif analyst.dropped > _MAX_HELD:
+            raise NotSupported(
+                "Your earlier answers still take memory, because a client has not read one to its "
+                "end. Send this one again later; it has cost nothing."
+            )
         if not self._server.is_full():
             return
         with self._lock:
             paid = {table for table, _ in analyst.answers.values()}
             free = [table for table in analyst.held if table not in paid]
-            for table in free:
-                del analyst.held[table]
+            analyst.let_go(free)
         self._drop(free)
         if self._server.is_full():
             raise NotSupported(
@@ -275,10 +295,8 @@ class Gateway:
                 analyst.answers[text] = table, sql
                 if len(analyst.answers) > _MAX_ANSWERS:
                     replaced.append(analyst.answers.popitem(last=False)[1][0])
-            for one in replaced:
-                analyst.held.pop(one or "", None)
-            for one in (crowded := analyst.crowded_out()):
-                del analyst.held[one]
+            analyst.let_go(replaced)
+            analyst.let_go(crowded := analyst.crowded_out())
         self._drop([*replaced, *crowded])
 
     def _drop(self, tables: Iterable[str | None]) -> None:
@@ -313,10 +331,10 @@ class Gateway:
         live = self._server.connections()
         with self._lock:
             gone = [self._clients.pop(c, None) for c in known if c not in live]
-            for table in (one.last_free for one in gone if one and one.last_free):
-                for analyst in self._analysts.values():
-                    analyst.held.pop(table, None)
-        self._drop(client.last_free for client in gone if client is not None)
+            free = [client.last_free for client in gone if client is not None]
+            for analyst in self._analysts.values():
+                analyst.let_go(free)
+        self._drop(free)
 
 
 @contextmanager

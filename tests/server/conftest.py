@@ -30,6 +30,9 @@ class Shelf:
     def is_full(self) -> bool:
         return False
 
+    def holds_more_than(self, n_bytes: int) -> bool:
+        return False
+
     def hold(self, rows: Result) -> tuple[str, str]:
         self.names.append(f"answer_{len(self.names)}")
         return self.names[-1], f"FROM {self.names[-1]}"

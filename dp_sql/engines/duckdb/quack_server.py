@@ -278,9 +278,16 @@ class QuackServer:
         self._prove(where, unused)
 
     def is_full(self) -> bool:
-        """Whether too little memory is left, also for dropped tables that clients still read."""
+        """Whether too little memory is left, also for dropped tables that are not yet freed."""
+        return self.holds_more_than(_MEMORY - 2 * _ROOM)
+
+    def holds_more_than(self, n_bytes: int) -> bool:
+        """Whether the memory holds more than some tables that take so many bytes, and some room.
+
+        DuckDB frees a dropped table once no read is open that began before it was dropped.
+        """
         ((used,),) = self._run("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
-        return int(used) > _MEMORY - _ROOM
+        return int(used) > n_bytes + _ROOM
 
     def hold(self, rows: Result) -> tuple[str, str]:
         """Hold rows in a table; returns its name, and SQL that reads it."""
