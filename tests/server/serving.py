@@ -22,7 +22,7 @@ import pytest
 import dp_sql
 import dp_sql.server.gateway
 from dp_sql.cli import serve
-from dp_sql.engines.duckdb.quack_server import QuackServer, address, load_quack
+from dp_sql.engines.duckdb.quack_server import QuackServer, Result, address, load_quack
 from dp_sql.server.access_tokens import add_token
 from dp_sql.server.gateway import Gateway
 from tests.conftest import READING_LOG, SURE
@@ -183,3 +183,27 @@ def in_parallel(run: Callable[[int], None], n: int) -> None:
 
 
 PROGRAM = "import sys; from dp_sql.cli.main import main; sys.exit(main(['serve', *sys.argv[1:]]))"
+
+
+class Shelf:
+    """Stands in for the server: holds names."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.live: frozenset[str] = frozenset()
+
+    def is_full(self) -> bool:
+        return False
+
+    def holds_more_than(self, n_bytes: int) -> bool:
+        return False
+
+    def hold(self, rows: Result) -> tuple[str, str]:
+        self.names.append(f"answer_{len(self.names)}")
+        return self.names[-1], f"FROM {self.names[-1]}"
+
+    def drop(self, name: str) -> None:
+        pass
+
+    def connections(self) -> frozenset[str]:
+        return self.live

@@ -21,6 +21,7 @@ from dp_sql.server.access_tokens import add_token
 from dp_sql.server.gateway import Gateway
 from tests.cli.test_main import run
 from tests.conftest import SURE
+from tests.server.serving import Shelf
 
 POLICY = """
 [tables.ratings]
@@ -243,25 +244,16 @@ def test_no_folder_of_one_person_changes_a_type(folder: Path, partition: str) ->
             session_of(file)
 
 
-class Shelf:
-    """A server that keeps what it is given."""
+class Printing(Shelf):
+    """A server that says what it is given."""
 
     def hold(self, rows: Any) -> tuple[str, str]:
         return "it", str(rows.table.to_pylist())
 
-    def drop(self, name: str) -> None:
-        pass
-
-    def is_full(self) -> bool:
-        return False
-
-    def connections(self) -> frozenset[str]:
-        return frozenset()
-
 
 @pytest.mark.thorough
 def test_a_server_goes_on_with_the_new_files(folder: Path) -> None:
-    tokens, shelf = folder.with_name("tokens"), Shelf()
+    tokens, shelf = folder.with_name("tokens"), Printing()
     secret = add_token(tokens, "ann")
     gateway = Gateway(str(folder), str(folder.with_name("policy.toml")), tokens, shelf)  # type: ignore[arg-type]
     gateway.check()
