@@ -22,6 +22,7 @@ import pytest
 import dp_sql
 import dp_sql.server.gateway
 from dp_sql.cli import serve
+from dp_sql.engines.duckdb import quack_server
 from dp_sql.engines.duckdb.quack_server import QuackServer, Result, address, load_quack
 from dp_sql.server.access_tokens import add_token
 from dp_sql.server.gateway import Gateway
@@ -186,7 +187,7 @@ PROGRAM = "import sys; from dp_sql.cli.main import main; sys.exit(main(['serve',
 
 
 class Shelf:
-    """Stands in for the server: holds names."""
+    """A server that keeps no rows: answers have names, and memory never fills."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -207,3 +208,13 @@ class Shelf:
 
     def connections(self) -> frozenset[str]:
         return self.live
+
+
+def stored_by(gateway: Gateway, n_bytes: int, monkeypatch: pytest.MonkeyPatch) -> QuackServer:
+    """Let DuckDB store a gateway's answers in so much memory; no client reaches it."""
+    monkeypatch.setattr(quack_server, "load_quack", lambda _: None)
+    monkeypatch.setattr(quack_server, "_MEMORY", n_bytes)
+    server = QuackServer()
+    monkeypatch.setattr(gateway, "_server", server)
+    monkeypatch.setattr(server, "connections", lambda: frozenset[str]())
+    return server

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from contextlib import closing
 from typing import Any
 
 import duckdb
@@ -19,7 +18,7 @@ from dp_sql.server.access_tokens import remove_token
 from dp_sql.server.gateway import Gateway
 from dp_sql.sql.statement_limits import MAX_BYTES
 from tests.conftest import SURE
-from tests.server.serving import COUNT, POLICY, Served, until
+from tests.server.serving import COUNT, POLICY, Served, stored_by, until
 
 
 def test_a_gateway_answers_no_one_who_was_not_admitted(gateway: tuple[Gateway, Served]) -> None:
@@ -126,12 +125,9 @@ def test_an_analyst_with_large_answers_leaves_room_for_those_of_others(
     large: str, costs: str, gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it, served = gateway
-    monkeypatch.setattr(duckdb_quack, "load_quack", lambda _: None)
     monkeypatch.setattr(dp_sql.server.gateway, "_MAX_HELD", 25 * 10**6)
-    shelf = QuackServer()
+    shelf = stored_by(it, 2 * 10**9, monkeypatch)
     shelf._run("SET memory_limit = '100MB'")
-    monkeypatch.setattr(it, "_server", shelf)
-    monkeypatch.setattr(shelf, "connections", lambda: frozenset[str]())
     for n in range(12):
         assert it.admit(f"{n}", served.token("reporting"))
         first, separator, last = large.format(n).partition(" FROM ")
@@ -142,33 +138,6 @@ def test_an_analyst_with_large_answers_leaves_room_for_those_of_others(
     other = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings"
     assert it.admit("other", served.token("poor"))
     assert len(shelf._run(it.answer("other", other))) == 1
-    shelf.close()
-
-
-def test_a_question_costs_nothing_while_dropped_answers_that_are_read_fill_the_server(
-    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    it, served = gateway
-    monkeypatch.setattr(duckdb_quack, "load_quack", lambda _: None)
-    monkeypatch.setattr(duckdb_quack, "_MEMORY", 100 * 10**6)
-    shelf = QuackServer()
-    monkeypatch.setattr(it, "_server", shelf)
-    monkeypatch.setattr(shelf, "connections", lambda: frozenset[str]())
-    assert it.admit("one", served.token("reporting")) and it.admit("poor", served.token("poor"))
-    large = "SELECT repeat('{}', 1000) AS x FROM range(45000)"
-    with closing(shelf._connection.cursor()) as slow:
-        rows = slow.sql(it.answer("one", large.format("a")))
-        reader = getattr(rows, "to_arrow_reader", rows.fetch_record_batch)(2048)
-        reader.read_next_batch()
-        with pytest.raises(NotSupported, match="it has cost nothing"):
-            it.answer("one", COUNT)
-        with pytest.raises(NotSupported, match="it has cost nothing"):
-            it.answer("poor", "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings")
-        assert served.spent("reporting") == served.spent("poor") == 0
-        del reader, rows
-    it.answer("poor", "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings")
-    it.answer("one", large.format("b"))  # nothing reads it, so it makes room
-    it.answer("one", COUNT)
     shelf.close()
 
 

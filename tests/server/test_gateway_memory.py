@@ -7,11 +7,9 @@ from contextlib import closing
 import pytest
 
 import dp_sql.server.gateway
-from dp_sql.engines.duckdb import quack_server as duckdb_quack
-from dp_sql.engines.duckdb.quack_server import QuackServer
 from dp_sql.errors import NotSupported
 from dp_sql.server.gateway import Gateway
-from tests.server.serving import Served
+from tests.server.serving import COUNT, Served, stored_by
 
 
 def test_an_analyst_who_stops_reading_fills_no_more_than_their_share(
@@ -19,12 +17,8 @@ def test_an_analyst_who_stops_reading_fills_no_more_than_their_share(
 ) -> None:
     """As DuckDB frees no table that was dropped since the read began, however small it is."""
     it, served = gateway
-    monkeypatch.setattr(duckdb_quack, "load_quack", lambda _: None)
-    monkeypatch.setattr(duckdb_quack, "_MEMORY", 300 * 10**6)
     monkeypatch.setattr(dp_sql.server.gateway, "_MAX_HELD", 75 * 10**6)
-    shelf = QuackServer()
-    monkeypatch.setattr(it, "_server", shelf)
-    monkeypatch.setattr(shelf, "connections", lambda: frozenset[str]())
+    shelf = stored_by(it, 300 * 10**6, monkeypatch)
     for name, analyst in (("one", "reporting"), ("two", "reporting"), ("poor", "poor")):
         assert it.admit(name, served.token(analyst))
     large = "SELECT {} AS n, repeat('a', 1000) AS x FROM range(30000)"
@@ -39,4 +33,27 @@ def test_an_analyst_who_stops_reading_fills_no_more_than_their_share(
         del reader, rows
     for n in range(20):  # nothing reads
         it.answer("two", large.format(n))
+    shelf.close()
+
+
+def test_a_question_costs_nothing_while_dropped_answers_that_are_read_fill_the_server(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    shelf = stored_by(it, 100 * 10**6, monkeypatch)
+    assert it.admit("one", served.token("reporting")) and it.admit("poor", served.token("poor"))
+    large = "SELECT repeat('{}', 1000) AS x FROM range(45000)"
+    with closing(shelf._connection.cursor()) as slow:
+        rows = slow.sql(it.answer("one", large.format("a")))
+        reader = getattr(rows, "to_arrow_reader", rows.fetch_record_batch)(2048)
+        reader.read_next_batch()
+        with pytest.raises(NotSupported, match="it has cost nothing"):
+            it.answer("one", COUNT)
+        with pytest.raises(NotSupported, match="it has cost nothing"):
+            it.answer("poor", "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings")
+        assert served.spent("reporting") == served.spent("poor") == 0
+        del reader, rows
+    it.answer("poor", "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings")
+    it.answer("one", large.format("b"))  # nothing reads it, so it makes room
+    it.answer("one", COUNT)
     shelf.close()

@@ -118,7 +118,8 @@ def law_of_places(covers):
         def run(draws):
             given = (2 * EPSILON, BETA, "difference", draws, BOUNDS)
             found = bounded.release_each(covers, *given)
-            estimates = [c[BOUNDS.index(r.contribution_bound)] for c, r in zip(covers, found)]  # noqa: B905
+            both = zip(covers, found, strict=True)
+            estimates = [c[BOUNDS.index(r.contribution_bound)] for c, r in both]
             assert [one.estimate for one in found] == estimates
             return tuple(one.contribution_bound for one in found)
 
