@@ -256,8 +256,9 @@ class Gateway:
             every = list(self._analysts.values())
             held = sum(sum(other.held.values()) for other in every)
         if not self._server.holds_more_than(held):
-            for other in every:
-                other.dropped = 0
+            with self._lock:
+                for other in every:
+                    other.dropped = 0
         elif analyst.dropped > _MAX_HELD:
             raise NotSupported(
                 "Your earlier answers still take memory, because a client has not read one to its "

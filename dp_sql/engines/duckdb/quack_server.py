@@ -282,9 +282,9 @@ class QuackServer:
         return self.holds_more_than(_MEMORY - 2 * _ROOM)
 
     def holds_more_than(self, n_bytes: int) -> bool:
-        """Whether the memory holds more than some tables that take so many bytes, and some room.
+        """Whether the memory in use is over 64 MB more than tables of so many bytes take.
 
-        DuckDB frees a dropped table once no read is open that began before it was dropped.
+        Dropped tables may take the rest: DuckDB frees one once no read is open that began before.
         """
         ((used,),) = self._run("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
         return int(used) > n_bytes + _ROOM
