@@ -59,7 +59,7 @@ def test_dp_works_on_cursors_in_joins_views_and_tables(con: Con) -> None:
 
 def test_dp_takes_its_query_as_a_parameter(con: Con) -> None:
     assert con.execute("FROM dp(?)", [TOP]).fetchall() == BEST
-    assert con.sql("FROM dp($text)", params={"text": TOP}).fetchall() == BEST
+    assert con.execute("FROM dp($text)", {"text": TOP}).fetchall() == BEST
     assert releases(con) == 2
 
 

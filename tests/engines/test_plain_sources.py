@@ -45,8 +45,12 @@ PARAMETERS: list[tuple[str, Any]] = [
 ]
 
 
+# con.sql with parameters waits for ever, now and then, for a Python function in DuckDB 1.5.
+WAYS = ["execute"] if duckdb.__version__ < "2" else ["sql", "execute"]
+
+
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("way", ["sql", "execute"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("condition", "values"), PARAMETERS)
 def test_a_statement_with_parameters_is_refused_with_one_that_takes_them(
     plain: Con, condition: str, values: Any, way: str
