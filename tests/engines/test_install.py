@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import dp_sql
+from dp_sql.engines.duckdb.arrow_rows import arrow_numbers
+from dp_sql.engines.duckdb.mechanism_udfs import in_arrow_memory
 from tests.conftest import READING_LOG, SURE
 
 UNIT = f"{SURE}, privacy_unit := user_id"
@@ -425,3 +429,15 @@ def test_dp_works_on_a_connection_that_shares_its_instance_with_an_analyst(tmp_p
         dp_sql.connect(database, read_only=True) as owner,
     ):
         assert owner.connection.execute(f"FROM dp($$ {top} $$)").fetchall() == [(["Dune"],)]
+
+
+def test_answers_of_functions_hold_no_memory_of_python() -> None:
+    column = arrow_numbers(np.arange(9), "int64")
+    for answer in (column, pa.ListArray.from_arrays(arrow_numbers([0, 9], "int32"), column)):
+        gc.collect()
+        before = pa.total_allocated_bytes()
+        copied = in_arrow_memory(lambda answer=answer: answer)()
+        assert copied.equals(answer)
+        assert pa.total_allocated_bytes() - before >= 9 * 8
+        del copied
+        assert pa.total_allocated_bytes() == before

@@ -20,6 +20,7 @@ from dp_sql.engines.duckdb.mechanism_udfs import (
     Udf,
     dense,
     find_udf,
+    in_arrow_memory,
     keep_bits,
     keep_bytes,
     keep_udf,
@@ -112,8 +113,9 @@ def register(
             cursor.execute("BEGIN")
             for name, function, parameters, answer, options in _functions(key, instance):
                 types = [_type(kind, cursor) for kind in parameters]
-                cursor.create_function(name, function, types, _type(answer, cursor), **options)
-                instance.callables.append(function)
+                udf = in_arrow_memory(function) if "type" in options else function
+                cursor.create_function(name, udf, types, _type(answer, cursor), **options)
+                instance.callables.append(udf)
             cursor.execute("COMMIT")
         _INSTANCES[key] = instance
         return instance.tickets

@@ -5,7 +5,7 @@ those of dp_sql as they are, all others as one constant sentence.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Sized
-from functools import cache
+from functools import cache, wraps
 from inspect import Parameter, Signature
 from itertools import accumulate, pairwise
 from typing import Any
@@ -108,6 +108,23 @@ def with_parameters(udf: Callable[..., Any], parameters: Sized) -> Callable[...,
     """A UDF with the signature by which DuckDB counts its parameters."""
     udf.__signature__ = _signature(len(parameters))  # type: ignore[attr-defined]
     return udf
+
+
+def in_arrow_memory(udf: Callable[..., Any]) -> Callable[..., Any]:
+    """A UDF whose answers are in memory of Arrow's own, which DuckDB's threads free by themselves.
+
+    To free memory of Python's, they need its lock. Whoever runs the query may hold it while waiting
+    for them, as `con.sql(query, params=…)` of DuckDB 1.5 does; a program that ends closes it.
+    """
+
+    @wraps(udf)
+    def copied(*columns: Any) -> Any:
+        import pyarrow as pa
+
+        answer = udf(*columns)
+        return pa.concat_arrays([answer, answer[:0]])  # of one alone, there would be no copy
+
+    return copied
 
 
 @cache
