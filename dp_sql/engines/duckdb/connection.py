@@ -121,10 +121,10 @@ class Engine(SqlRunner):
 
     @contextlib.contextmanager
     def looked_up(self, names: Collection[str], called: Collection[str]) -> Iterator[None]:
-        """Ask for some names at once; what they mean is known while one statement is planned.
+        """Remember, while one statement is planned, what its names mean.
 
-        So is what the names of functions mean that are `called`, once one is asked for. Inside of
-        itself it does nothing.
+        names: of relations, which DuckDB is asked for at once. called: of functions, which it is
+        asked for together when the first of them is needed. Within itself this does nothing.
         """
         if self._called:
             yield
