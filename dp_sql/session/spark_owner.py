@@ -70,7 +70,7 @@ class SparkOwnerSession(OwnerSession):
                 )
         return parsed
 
-    def _without_release(
+    def _sql_without_release(
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
         return None

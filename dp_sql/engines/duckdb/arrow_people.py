@@ -25,9 +25,13 @@ from dp_sql.udfs.contributions.summaries import Summary
 class ArrowPeople:
     """People's rows in memory, from batches of arrow, and what is computed of them, as arrow.
 
-    First come the public groups and items, if there are any, and then all rows. Groups that are
-    not public are those in the rows: `pairs` shows who is in which, so that DuckDB can find some,
-    `groups` has the keys of these, and `number` puts them in order. Then `computed` and `lists`.
+    Its methods are called in this order:
+
+    1. `add_groups` and `add_items`, if groups or items are public.
+    2. `add`, for each batch of rows.
+    3. If groups are not public, they are those in the rows. `pairs` says who is in which of them,
+       so that a mechanism can find some; `groups` has their keys, and `number` their order.
+    4. `computed` or `lists`.
     """
 
     def __init__(self, read: RowsRead) -> None:

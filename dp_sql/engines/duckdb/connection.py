@@ -102,7 +102,7 @@ def restrict(connection: Connection, *more: str) -> None:
 
 
 class Engine(SqlRunner):
-    """A connection, its tickets, and the caller's variables, which SQL may name as tables."""
+    """Also says what names mean, and makes releases."""
 
     def __init__(
         self,
@@ -111,9 +111,7 @@ class Engine(SqlRunner):
         frame: FrameType | None = None,
         state: SessionState | None = None,
     ) -> None:
-        super().__init__(connection, frame, state)
-        self.tickets = tickets
-        self.listed: dict[str, list[Any]] = {}  # public items, by the SQL that was asked for them
+        super().__init__(connection, tickets, frame, state)
         self._runs_all = frame is not None and state is not None  # a session's engine
         self._names = Names(connection, self.state.meant)
         self._called: frozenset[str] = frozenset()
@@ -123,10 +121,10 @@ class Engine(SqlRunner):
 
     @contextlib.contextmanager
     def looked_up(self, names: Collection[str], called: Collection[str]) -> Iterator[None]:
-        """Ask for some names at once; what they mean is known while one statement is planned.
+        """Remember, while one statement is planned, what its names mean.
 
-        So is what the names of functions mean that are `called`, once one is asked for. Inside of
-        itself it does nothing.
+        names: of relations, which DuckDB is asked for at once. called: of functions, which it is
+        asked for together when the first of them is needed. Within itself this does nothing.
         """
         if self._called:
             yield
@@ -199,20 +197,20 @@ class Engine(SqlRunner):
 
     def public_size(self, items: str, kind: str, most: int | None = None) -> int:
         """How many items a SELECT lists; a short list is kept for the release."""
-        self.listed.pop(items, None)  # of an earlier statement
+        self.short_lists.pop(items, None)  # of an earlier statement
         values = self.public_values(f"{items} LIMIT {SHORT + 1}") if kind in PLAIN_ITEMS else []
         if values and len(values) <= SHORT:
-            self.keep_listed(items, values)
+            self.keep_short_list(items, values)
             return len(values)
         (number,) = self.public_values(size_sql(items, most))
         return int(str(number))
 
-    def keep_listed(self, items: str, values: list[Any]) -> None:
+    def keep_short_list(self, items: str, values: list[Any]) -> None:
         """Keep a short list of plain items for releases, unless rows have a hash of one."""
         written = [value for value in values if isinstance(value, str)]
         if not any(len(one.encode()) >= LONG or "\0" in one for one in written):
-            self.listed[items] = values
-            forget_oldest(self.listed, _MOST_LISTS)
+            self.short_lists[items] = values
+            forget_oldest(self.short_lists, _MOST_LISTS)
 
     def parameter_names(self, sql: str) -> frozenset[str]:
         """The parameters that DuckDB's parser finds in one statement; raises its errors."""
@@ -255,7 +253,7 @@ class Engine(SqlRunner):
         def run() -> None:
             for places, some, theirs in bundled(drawn, tickets):
                 columns = released_columns(some)
-                rows = answered(some, theirs, self, self.tickets, self.listed)
+                rows = answered(some, theirs, self)
                 if rows is not None:
                     relation = frozen.add(columns, rows)
                 else:

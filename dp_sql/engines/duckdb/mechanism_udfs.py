@@ -163,7 +163,7 @@ def keep_udf(issued: Tickets) -> Callable[..., Any]:
 
     def keep(ticket: str, execution: tuple[int, int], sizes: Any, cap: Any) -> Any:
         each = _value(sizes, "BIGINT[]")
-        return issued.groups_once(ticket, execution, lambda: _kept_places(each, cap.as_py()))
+        return issued.draw_once(ticket, execution, lambda: _kept_places(each, cap.as_py()))
 
     return _by_rows(keep, 2, "BIGINT[][]")
 
@@ -231,7 +231,7 @@ def find_udf(issued: Tickets) -> Callable[..., Any]:
             found: list[int] = finding.mechanism.run(*_value(pairs, PAIRS), **finding.parameters)
             return found
 
-        return issued.groups_once(ticket, execution, draw, "found")
+        return issued.draw_once(ticket, execution, draw, "found")
 
     return _by_rows(find, 1, "BIGINT[]")
 
@@ -245,7 +245,7 @@ def key_udf(issued: Tickets) -> Callable[..., Any]:
 
             return f"{secret_draws().below(1 << 8 * KEY_BYTES):0{2 * KEY_BYTES}x}"
 
-        return issued.groups_once(ticket, execution, draw, "key")
+        return issued.draw_once(ticket, execution, draw, "key")
 
     return _by_rows(key, 0, "VARCHAR")
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import duckdb
 
-from dp_sql.engines.duckdb import persons, row_estimate
+from dp_sql.engines.duckdb import many_rows, row_estimate
 from dp_sql.engines.duckdb.in_pieces import cover_counts
-from dp_sql.engines.duckdb.persons import computed_from
+from dp_sql.engines.duckdb.many_rows import computed_from
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.release_select import EXECUTION, call_of, merged_sql
@@ -63,7 +63,7 @@ def people_in_arrays(plans: Sequence[Plan], engine: SqlRunner) -> Iterator[None]
     plan, n_rows = plans[0], 0
     if plan.parameters.reads_people and plan.columns["privacy_unit"].type in INTEGERS:
         n_rows = row_estimate.n_rows(plan, engine)
-    if n_rows < persons.LEAST:
+    if n_rows < many_rows.LEAST:
         yield
         return
     threads, limit, before, is_locked = engine.settings(

@@ -4,7 +4,7 @@ Each row comes as numbers: of its person, its group and its items. A slot is one
 (udfs/contributions/slots.py). First the slots are listed, all or those that are drawn, and each row
 is placed in its slot; then what is computed of people, and what mechanisms take, is added up.
 
-Few rows come as DuckDB sends them (few_rows.py), more rows in pieces of arrow (persons.py).
+Few rows come as DuckDB sends them (few_rows.py), more rows in pieces of arrow (many_rows.py).
 """
 
 from __future__ import annotations

@@ -53,12 +53,12 @@ class InMemory(NamedTuple):
 
 @dataclass
 class PeopleRows:
-    """The CTEs of plans that share a source.
+    """The CTEs of plans that share a source: those of `shared`, then those `of` each plan.
 
-    calls: the first arguments of the UDF that draws for a plan.
-    key: in place of UDFs, draws are hashes with this key, in hexadecimal digits. `__dp_groups` is
-        then a table that is already there.
-    computed: what was computed from the rows in memory, if it was.
+    calls: for each plan, the first arguments of the UDFs that draw for it.
+    key: None if UDFs draw. Else rows are read in parts: draws are hashes with this key, in
+        hexadecimal digits, and `__dp_groups` is a table that is already there.
+    computed: what was computed from the rows in memory, if they were read there.
     """
 
     plans: Sequence[Plan]
@@ -80,7 +80,7 @@ class PeopleRows:
         self._n_of_rows = sum(not plan.parameters.person_values() for plan in self.plans)
         self._n_of_persons = len(self.plans) - self._n_of_rows
         self._is_alone = len(self.plans) == 1
-        # cap → the end of its CTEs' names
+        # The caps by which groups are drawn, and how the names of the CTEs of each end.
         self._draws = {cap: f"_{n}" for n, cap in enumerate(one for one in self.caps if one)}
         self._bits = GroupBits(self.n_groups)
         # Whether people's values need a word for each row.

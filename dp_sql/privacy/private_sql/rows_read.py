@@ -24,9 +24,10 @@ _VOTE = re.compile(rf"system\.main\.arg_min\(__dp_item_(\d+), {WORD_UDF}\(__dp_i
 
 
 class ItemRead(NamedTuple):
-    """What is computed of an item: always `__dp_count_i`, how many rows have it; i is its number.
+    """What is computed of the item with number i, besides `__dp_count_i`, how many rows have it.
 
-    sums: whether they are added up, for a summary. votes: whether `__dp_vote_i` is needed.
+    sums: whether the items are added up, for a summary.
+    votes: whether one row is drawn: `__dp_vote_i`, its item.
     """
 
     sums: bool
@@ -36,10 +37,12 @@ class ItemRead(NamedTuple):
 class Kept(NamedTuple):
     """What is computed of rows for the plans with one cap.
 
-    cap: in how many groups a person is kept; None: in all. items: by their numbers. values: the
-    columns of these plans' `__dp_persons`, from `__dp_group`, from 1, `__dp_privacy_unit`, and what
-    is computed of the items. summed: by the places of other plans, the number of the item of each,
-    and how its summary is made.
+    cap: in how many groups a person is kept; None: in all.
+    items: what is computed of each item, by its number.
+    values: the columns of `__dp_persons`, from those that are computed, `__dp_group` (from 1) and
+        `__dp_privacy_unit`; empty if all of these plans have summaries.
+    summed: of each plan that has a summary, by its place: the number of its item, and how the
+        summary is made.
     """
 
     cap: int | None
@@ -51,10 +54,13 @@ class Kept(NamedTuple):
 class GroupsFound(NamedTuple):
     """How groups are found by who is in them.
 
-    places: a SELECT of the list of the groups found; a relation of groups and people follows it.
-    keys: a SELECT of keys and places behind `WITH __dp_sent AS …`, the keys as they were sent, and
-    their places. again: the same with the keys of the source, which it reads again. by: the order
-    of the keys. kinds: their types, by name.
+    places: a SELECT of the list of the groups found, up to its FROM, which is to name a relation of
+        groups and people.
+    keys: a SELECT of the keys and places of these groups, up to its WITH, which is to define
+        `__dp_sent`: the keys as they were sent, and their places.
+    again: the same, but it reads the keys from the source again; for keys that were sent as hashes.
+    by: the order of the keys, as of ORDER BY.
+    kinds: the types of the keys, by name.
     """
 
     places: str
@@ -67,10 +73,11 @@ class GroupsFound(NamedTuple):
 class ListsRead(NamedTuple):
     """How rows become the lists that a mechanism takes: one for each group.
 
-    cap: in how many groups a person is kept; None: in all. items: the table of the items and their
-    codes, if people are counted by item; else the lists are of pairs. codes: the SELECT that sends
-    these items in the order of their codes; "": rows have codes. select: MechanismRows.all_lists,
-    from the relation of the lists.
+    cap: in how many groups a person is kept; None: in all.
+    items: the table of the items and their codes, if people are counted by item; "" if the lists
+        are of pairs of items and people.
+    codes: the SELECT that sends these items in the order of their codes; "" if rows have codes.
+    select: MechanismRows.all_lists, with {} for the relation of the lists.
     """
 
     cap: int | None
@@ -85,12 +92,16 @@ class ListsRead(NamedTuple):
 
 
 class RowsRead(NamedTuple):
-    """sql: a SELECT of each row's person, of its `n_keys` keys, and of the items.
+    """How rows are read into memory, and what is computed of them.
 
-    sends: of each item whether it is sent as it is; else 1 stands for it. groups: a SELECT of the
-    numbers of public groups, which are their keys, or how groups are found; "" if there are none.
-    adds_up: whether the rows of public groups are only added up. lists: what is made of rows in
-    place of people's values. tables: SELECTs of temporary tables, by name, that the others read.
+    sql: the SELECT of each row's person, its `n_keys` keys, and the items.
+    sends: of each item whether it is sent as it is; else 1 is sent for it.
+    groups: the SELECT of the numbers of public groups, which rows have as their key, or how groups
+        are found; "" without GROUP BY.
+    kept: what is computed for the plans with each cap.
+    adds_up: whether rows in public groups are only added up.
+    lists: what is made of the rows instead of people's values.
+    tables: SELECTs of temporary tables that the others read, by name.
     """
 
     sql: str

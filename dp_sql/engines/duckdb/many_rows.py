@@ -1,7 +1,8 @@
-"""People's values, computed in memory from rows that DuckDB sends, in place of its GROUP BY.
+"""Releases from many rows: DuckDB sends them, and people's values are computed in memory.
 
-This is for sources of a middle size: fewer rows take DuckDB no longer, and for more rows it needs
-less memory. The size of a source affects how long an answer takes, and nothing else.
+This takes the place of DuckDB's GROUP BY for sources of a middle size: over fewer rows DuckDB is as
+fast, and over more rows it needs less memory. The size of a source affects how long an answer
+takes, and nothing else.
 """
 
 from __future__ import annotations
