@@ -30,14 +30,16 @@ def load_kernels(call: str) -> None:
 class Summed(NamedTuple):
     """How people's values in memory become a summary.
 
-    function: of udfs.contributions.summaries, by its name; more: its last arguments. takes_sums:
-    whether it takes what items add up to, and not only how many there are. pays: whether DuckDB
-    takes longer from people's values, even if it computes these faster.
+    function: of udfs.contributions.summaries, by its name; more: its last arguments. takes_sums,
+    takes_votes: whether it takes what items add up to, or the item of one row of each person, and
+    not only how many there are. pays: whether DuckDB takes longer from people's values, even if it
+    computes these faster.
     """
 
     function: str
     more: tuple[int, ...] = ()
     takes_sums: bool = False
+    takes_votes: bool = False
     pays: bool = False
 
 

@@ -74,7 +74,7 @@ def answered(plans: Sequence[Plan], tickets: Sequence[str], engine: SqlRunner) -
         return None
     columns, (lists, items) = [], made
     for plan, ticket, own in zip(plans, tickets, lists, strict=True):
-        answers = answers_of(engine.tickets, ticket, engine.state.number, own)
+        answers = answers_of(engine.tickets, ticket, (engine.state.number, 0), own)
         columns.append([plan.parameters.shown(one, items, plan.mechanism) for one in answers])
     values = zip(*columns, strict=True)
     if not few.n_keys:
@@ -196,24 +196,17 @@ def _lists(
     if few.n_keys and not public.shown:  # a table of them has lost all meanwhile
         raise _OnlySql
     rows, items = _rows(few, public, columns)
-    n_groups, lists = max(rows.n_groups, 1), dict[int, list[Any]]()
-    for kept in few.kept:  # calls with one cap share the draw
-        for i, made in rows.summaries(kept, *rows.computed(kept)):
-            own, is_mixed = plans[i].parameters.lists_of(made), plans[i].parameters.mixes_groups
-            lists[i] = [n_groups, np.asarray(made["group"]) + 1, *own] if is_mixed else own
-    if lists:
-        return [lists[i] for i in range(len(plans))], ()
+    if few.kept:
+        return rows.summed(plans, few.kept), ()
     if plans[0].parameters.in_memory == "pairs":
-        ends, codes, people = rows.pairs(few.cap)
-        spans = [slice(*ends[i : i + 2].tolist()) for i in range(n_groups)]
-        return [[[(codes[span], people[span]) for span in spans]]], ()
+        return [rows.pairs(few.cap)], ()
     items = items if public.domain is None else items[: len(public.domain)]
     _check_long(items)
-    if n_groups * len(items) > _MOST_COUNTS:
+    if rows.n_answers * len(items) > _MOST_COUNTS:
         raise _OnlySql
     order = sorted(range(len(items)), key=items.__getitem__)
-    counts = rows.counts(few.cap, len(items)).reshape(n_groups, len(items))[:, order]
-    return [[[*counts]]], [items[i] for i in order]
+    (counts,) = rows.counts(few.cap, len(items))
+    return [[[own[order] for own in counts]]], [items[i] for i in order]
 
 
 def _counted(domain: Any, items: Any, counts: Any) -> tuple[list[list[Any]], Sequence[Any]]:

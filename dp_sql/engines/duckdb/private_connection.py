@@ -288,7 +288,8 @@ class PrivateConnection(Schema):
         for places, some, theirs in bundled(drawn, tickets):
             rows = answered(some, theirs, self._engine)
             if rows is None:
-                with release_sql(some, theirs, self._engine, private_sql) as (sql, values):
+                asked = some, theirs, self._engine, self.tickets, private_sql
+                with release_sql(*asked) as (sql, values):
                     rows = self._run(exactly(released_columns(some), sql), values).fetchall()
             n = len(places)
             for number, place in enumerate(places):

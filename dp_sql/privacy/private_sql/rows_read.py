@@ -4,7 +4,6 @@ DuckDB would group the rows by person. In memory, for each person in each group,
 rows have an item, what the items add up to, and the item of one row, drawn (udfs/contributions).
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -14,20 +13,18 @@ from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_bits import N_BITS
 from dp_sql.privacy.private_sql.group_ctes import FIND_UDF, UNIT, by_keys, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, pair
 from dp_sql.sql.shape import Summed
 from dp_sql.sql.types import INTEGERS, digits_of, family
 
 SUMMED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
-_VOTE = re.compile(rf"system\.main\.arg_min\(__dp_item_(\d+), {WORD_UDF}\(__dp_item_\1\)\)")
 
 
 class ItemRead(NamedTuple):
-    """What is computed of the item with number i, besides `__dp_count_i`, how many rows have it.
+    """What is computed of an item, besides how many rows have it.
 
     sums: whether the items are added up, for a summary.
-    votes: whether one row is drawn: `__dp_vote_i`, its item.
+    votes: whether one row is drawn, whose item is the vote.
     """
 
     sums: bool
@@ -39,15 +36,11 @@ class Kept(NamedTuple):
 
     cap: in how many groups a person is kept; None: in all.
     items: what is computed of each item, by its number.
-    values: the columns of `__dp_persons`, from those that are computed, `__dp_group` (from 1) and
-        `__dp_privacy_unit`; empty if all of these plans have summaries.
-    summed: of each plan that has a summary, by its place: the number of its item, and how the
-        summary is made.
+    summed: of each plan, by its place: the number of its item, and how its summary is made.
     """
 
     cap: int | None
     items: Mapping[int, ItemRead]
-    values: Sequence[str]
     summed: Mapping[int, tuple[int, Summed]]
 
 
@@ -77,13 +70,13 @@ class ListsRead(NamedTuple):
     items: the table of the items and their codes, if people are counted by item; "" if the lists
         are of pairs of items and people.
     codes: the SELECT that sends these items in the order of their codes; "" if rows have codes.
-    select: MechanismRows.all_lists, with {} for the relation of the lists.
+    shown: the SELECT of their list, from which an answer takes items; "" if it takes none.
     """
 
     cap: int | None
     items: str
     codes: str
-    select: str
+    shown: str
 
     @property
     def sends_codes(self) -> bool:
@@ -124,7 +117,7 @@ def rows_read(
     finds = finding_of(plans[0]) is not None
     people = PeopleRows([read_once(plan) for plan in plans], calls)
     are_known = not people.grouped or people.n_groups or finds
-    if not (are_known and all(plan.parameters.person_values() for plan in people.plans)):
+    if not (are_known and all(plan.parameters.summed() for plan in people.plans)):
         return None
     types = [plan.parameters.item_type(plan.columns["item"].type) for plan in people.plans]
     kinds = dict(zip(people.items, types, strict=True))  # in the order of the items' numbers
@@ -147,8 +140,6 @@ def rows_read(
         one = f"CASE WHEN {name} IS NOT NULL THEN CAST(1 AS UTINYINT) END"
         whole = name if sums else f"CAST({name} AS BIGINT)"
         sent.append(whole if sends[i] else one)
-    if any("(__dp_item" in value for one in kept for value in one.values):
-        return None
     first = people.plans[0]
     keys = [sent_as(name, column.type) for name, column in keys_of(first).items()]
     person = sent_as(UNIT, first.columns["privacy_unit"].type)
@@ -199,21 +190,13 @@ def _groups_found(people: PeopleRows, sent_as: Callable[[str, str], str]) -> Gro
 
 def kept_of(people: PeopleRows, cap: int | None, names: Sequence[str]) -> Kept:
     """What the plans with a cap need; `names` are those of all items."""
-    wanted, numbers, summed = set[str](), set[int](), dict[int, tuple[int, Summed]]()
-    for place, plan in enumerate(people.plans):
-        if people.cap(plan) == cap:
-            numbers.add(number := names.index(people.items[place]))
-            if (by := plan.parameters.summed()) is not None:
-                summed[place] = number, by
-            else:
-                wanted.update(people.values_of(place).values())
-    values = [
-        _VOTE.sub(r"__dp_vote_\1", sql) + f" AS {own}"
-        for sql, own in people.values.items()
-        if own in wanted
-    ]
-    if len(names) > 1 and wanted:
-        values += [f"__dp_count_{i} AS __dp_n_{names[i]}" for i in sorted(numbers)]
-    listed, adds_up = " ".join(values), {n for n, by in summed.values() if by.takes_sums}
-    items = {i: ItemRead(i in adds_up, f"__dp_vote_{i}" in listed) for i in sorted(numbers)}
-    return Kept(cap, items, values, summed)
+    summed = {
+        place: (names.index(item), by)
+        for place, (plan, item) in enumerate(zip(people.plans, people.items, strict=True))
+        if people.cap(plan) == cap and (by := plan.parameters.summed()) is not None
+    }
+    items = dict[int, ItemRead]()
+    for i in sorted({i for i, _ in summed.values()}):
+        own = [by for n, by in summed.values() if n == i]
+        items[i] = ItemRead(any(by.takes_sums for by in own), any(by.takes_votes for by in own))
+    return Kept(cap, items, summed)
