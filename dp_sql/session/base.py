@@ -73,7 +73,7 @@ class Session(Correcting):
             text: on the owner's connection, any DuckDB SQL; several statements return the last
                 result. Under a policy, one SELECT, `EXPLAIN SELECT …` (which spends nothing),
                 `SHOW TABLES` or `DESCRIBE table`. DP calls go in SELECT lists. `dp_budget()`,
-                `dp_ledger()`, `dp_releases()` and `dp_release('id')` are tables.
+                `dp_ledger()`, `dp_releases()`, `dp_release('id')` and `dp_functions()` are tables.
             params: values of `?` and `$1` in a list or tuple, of `$name` in a dictionary. With DP
                 calls, each becomes a literal before the statement is planned; epsilon, k, delta,
                 domain and privacy_unit take none.
@@ -293,6 +293,8 @@ class Session(Correcting):
 
         if call.name == "dp_releases":
             return system_tables.releases_table(self.releases)
+        if call.name == "dp_functions":
+            return system_tables.functions_table()
         if self._ledger is None:
             raise NotSupported(
                 "There is no ledger here.", text=text, position=call.start,

@@ -31,7 +31,7 @@ SHARING = "with dp_sql.connect(…).sql(…), where the calls of a SELECT share 
 def query_of(text: str, params: str, engine: Engine) -> str:
     """The query that `dp(text, params)` means; QueryError if it is not one query, or is refused."""
     try:
-        bound = _bound(text, params, engine)
+        bound = _with_functions(_bound(text, params, engine))
         tokens = (found := _one_query(bound)).tokens
         return with_ctes(bound, tokens, found.selects, engine, _unless_hidden(tokens))
     except QueryError as error:
@@ -50,6 +50,20 @@ def _bound(text: str, params: str, engine: Engine) -> str:
         return text
     given = given if isinstance(given, list | dict) else [given]  # one value
     return bind(_one_query(text), given, engine.parameter_names(text))
+
+
+def _with_functions(text: str) -> str:
+    """The text with the rows of `dp_functions()`, the one system table that needs no session."""
+    for call in reversed(_one_query(text).system_tables):
+        if call.name == "dp_functions":
+            from dp_sql.session.system_tables import functions_table
+
+            columns, rows = functions_table()
+            values = ", ".join(f"({', '.join(literal(str(one)) for one in row)})" for row in rows)
+            names = ", ".join(name for name, _ in columns)
+            relation = f"(SELECT * FROM (VALUES {values}) AS _({names}))"
+            text = text[: call.start] + relation + text[call.stop :]
+    return text
 
 
 def _fields(pairs: list[tuple[str, object]]) -> object:

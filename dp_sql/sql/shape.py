@@ -327,6 +327,17 @@ class Function(NamedTuple):
     distinct: str | None = None  # the function that answers `name(DISTINCT …)`
 
     @property
+    def required(self) -> tuple[str, ...]:
+        """The arguments that every call has; a policy names the privacy unit itself."""
+        return (*self.positional, "epsilon", *self.shape.needs)
+
+    @property
+    def call(self) -> str:
+        """How it is called, with its required arguments."""
+        named = [f"{name} := …" for name in self.required[len(self.positional) :]]
+        return f"{self.name}({', '.join([*self.positional, *named])})"
+
+    @property
     def shapes(self) -> tuple[type[Shape], ...]:
         """Its shape, those derived from it for mechanisms that take other lists, and its vector."""
         vector = self.vector
