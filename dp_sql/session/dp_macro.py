@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 
+import duckdb
+
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.macros import TEMPORARY
 from dp_sql.errors import NotSupported, QueryError, with_type
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.plans.plan import Released
 from dp_sql.privacy.private_sql.bundles import bundles
-from dp_sql.privacy.private_sql.release_select import EXECUTION, each_of, private_sql
+from dp_sql.privacy.private_sql.release_select import EXECUTION, each_of, private_sql, stand_ins
 from dp_sql.session.owner_plans import plans_of_all
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
@@ -112,8 +114,11 @@ def suggest(
         try:
             found = _one_query(text)
             check_depth(found)
-            plans_of_all(found.selects, found.tokens, engine)
-        except QueryError as wrong:
+            plans = plans_of_all(found.selects, found.tokens, engine)
+            empty = [Released(f"(SELECT {stand_ins(plan)})") for plan in plans]
+            outer = outer_sql(text, found.span, found.selects, empty)
+            engine.bind(outer, keyword=found.keyword)
+        except (QueryError, duckdb.Error) as wrong:
             return wrong
         return None
 
