@@ -69,7 +69,7 @@ Taken = list[tuple[Any, ...]]
 def owner() -> Iterator[dp_sql.Session]:
     """Of each person's rows the smallest is drawn, and of the groups the first."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(install, "words_of_rows", lambda rows: rows)
+        patch.setattr(install, "words_of_rows", lambda rows: rows.combine_chunks())
         patch.setattr(slots, "draw_items", smallest)
         patch.setattr(slots, "draw_groups", first_groups)
         patch.setattr(slots, "draw_slots", first_slots)

@@ -97,7 +97,7 @@ def draws() -> Iterator[Draws]:
             patch.setattr(mechanism_udfs, name, real)
         for module in (mechanism_udfs, rows_in_memory):
             patch.setattr(module, "secret_draws", First)
-        patch.setattr(install, "words_of_rows", lambda rows: rows)
+        patch.setattr(install, "words_of_rows", lambda rows: rows.combine_chunks())
         patch.setattr(slots, "draw_items", smallest)
         yield noted
 
