@@ -76,6 +76,22 @@ def test_a_mac_can_install_the_wheel_that_it_builds(
     assert tag in set(mac_platforms((15, 0), machine))
 
 
+def test_without_a_compiler_a_wheel_is_made_for_every_processor_of_its_platform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> None:
+        commands.append(command)
+        Path(command[-1]).touch()
+
+    monkeypatch.setattr(kernels_build, "compiler", lambda: None)
+    monkeypatch.setattr("subprocess.run", run)
+    kernels_build.compile_kernels([tmp_path / "a.c"], tmp_path / "a.so")
+    assert (tmp_path / "a.so").exists()
+    assert {"ziglang", "-mcpu=baseline", "-s"} <= set(commands[0])  # zig's own: this processor
+
+
 def test_the_source_archive_is_made_from_a_list_that_names_what_there_is() -> None:
     lines = (ROOT / kernels_build.TEMPLATE).read_text("utf-8").splitlines()
     words = [line.split() for line in lines if line.startswith(("include", "graft"))]

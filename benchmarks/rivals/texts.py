@@ -117,7 +117,7 @@ CALLS = {
         "([proof](../udfs/count_distinct/matching.md)); its report has a lower bound",
     ),
     "opendp": (
-        '`query.truncate_per_group(limit).select(pl.col("item").dp.n_unique())`',
+        '`query.truncate_per_group(limit)` `.select(pl.col("item").dp.n_unique())`',
         "keeps as many rows of each person as the user says, and refuses without a limit; the answer does not say what was lost",
     ),
     "smartnoise": (
@@ -129,7 +129,7 @@ CALLS = {
         "counts rows and people, but not distinct values",
     ),
     "tumult": (
-        '`enforce(MaxRowsPerID(limit)).count_distinct(columns=["item"])`',
+        '`enforce(MaxRowsPerID(limit))` `.count_distinct(columns=["item"])`',
         "keeps as many rows of each person as the user says, and refuses without a limit; the answer does not say what was lost",
     ),
     "qrlew": (

@@ -95,6 +95,7 @@ def test_a_gateway_repeats_what_has_cost_and_nothing_else(gateway: tuple[Gateway
     assert it.answer("one", COUNT) == first
     assert it.answer("two", COUNT) == first
     assert it.answer("one", "FROM dp_budget()") != it.answer("one", "FROM dp_budget()")
+    assert it.answer("one", "SELECT name FROM dp_functions() WHERE call LIKE 'left(%'")
     assert it.admit("other", served.token("poor"))
     with pytest.raises(BudgetExceeded):
         it.answer("other", COUNT)

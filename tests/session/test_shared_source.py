@@ -192,7 +192,7 @@ def test_answers_that_were_read_apart_are_joined_by_their_keys(
     policy = tmp_path / "policy.toml"
     tables = "[tables.views]\nprivacy_unit = 'user_id'\n[public]\ntables = ['regions']\n"
     policy.write_text(tables, "utf-8")
-    groups = "groups := regions.name, max_groups_contributed := 9, contribution_bound := 1000"
+    groups = "groups := regions.name, max_groups_contributed := 9, contribution_bound := 100"
     calls = f"DP_COUNT(*, {SURE}, {groups}) AS n, DP_SUM(minutes, {SURE}, {groups}) AS total"
     plain = (
         "SELECT region, count(*), sum(minutes) FROM views JOIN regions ON region = name GROUP BY 1"

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from dp_sql.udfs.count_distinct import flow, kernels
-from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
+from dp_sql.udfs.count_distinct.kernels_build import SOURCES
+from tests.udfs.compiling import compile_changed
 from tests.udfs.covers import READS, Runs, check_every_bound, graph_of, reading
 from tests.udfs.test_flow_shapes import chain, grouped, pairs, power_law, uniform
 
@@ -85,7 +86,7 @@ def changed(folder: Path, right: str, wrong: str) -> list[Path]:
 def mutated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
     right, wrong = MUTANTS[request.param]
     monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "mutant.so")
-    compile_kernels(changed(tmp_path, right, wrong), kernels.LIBRARY, "-O0")
+    compile_changed(changed(tmp_path, right, wrong), kernels.LIBRARY, "-O0")
     kernels.library.cache_clear()
     yield
     kernels.library.cache_clear()
@@ -191,7 +192,7 @@ def test_a_sanitizer_finds_nothing_and_finds_a_mutant(
     if not Path(runtime).is_absolute():
         pytest.skip("cc has no address sanitizer that can be preloaded")
     checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover", "-g")
-    compile_kernels(changed(tmp_path, right, wrong), tmp_path / "checked.so", *checks)
+    compile_changed(changed(tmp_path, right, wrong), tmp_path / "checked.so", *checks)
     options = {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
     run = subprocess.run(
         [sys.executable, "-c", SANITIZED, str(tmp_path / "checked.so")],

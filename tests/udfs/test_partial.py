@@ -13,8 +13,9 @@ import pytest
 
 from dp_sql.udfs.count_distinct import flow, kernels, partial
 from dp_sql.udfs.count_distinct.graph import Graph
-from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
+from dp_sql.udfs.count_distinct.kernels_build import SOURCES
 from dp_sql.udfs.count_distinct.partial import Groups, PartialCounts, partial_cover_counts
+from tests.udfs.compiling import compile_changed
 from tests.udfs.covers import Runs, by_trying_everything, check_certificate, graph_of
 from tests.udfs.test_flow_shapes import chain, comb, pairs, power_law, uniform
 
@@ -357,7 +358,7 @@ def test_mutants_of_the_kernels_are_rejected(
     assert source.read_text().count(right) == 1
     (tmp_path / "partial.c").write_text(source.read_text().replace(right, wrong))
     monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "mutant.so")
-    compile_kernels([*others, tmp_path / "partial.c"], kernels.LIBRARY, "-O0")
+    compile_changed([*others, tmp_path / "partial.c"], kernels.LIBRARY, "-O0")
     kernels.library.cache_clear()
     try:
         with pytest.raises((AssertionError, RuntimeError)):

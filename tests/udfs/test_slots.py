@@ -16,9 +16,10 @@ from dp_sql.udfs import exact_sampling as exact
 from dp_sql.udfs.contributions import slots as shipped
 from dp_sql.udfs.contributions import summaries
 from dp_sql.udfs.count_distinct import kernels
-from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
+from dp_sql.udfs.count_distinct.kernels_build import SOURCES
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.mechanism import FRACTION_BITS
+from tests.udfs.compiling import compile_changed
 from tests.udfs.distributions import distribution_of
 
 LARGE = (1 << 63) - 1
@@ -434,7 +435,7 @@ def test_mutants_are_rejected(name: str, tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "rows.c").write_text(text.replace(right, wrong))
     monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "mutant.so")
     others = [path for path in SOURCES if path != source]
-    compile_kernels([tmp_path / "rows.c", *others], kernels.LIBRARY, "-O0")
+    compile_changed([tmp_path / "rows.c", *others], kernels.LIBRARY, "-O0")
     kernels.library.cache_clear()
     try:
         with pytest.raises(AssertionError):

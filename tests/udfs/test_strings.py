@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from dp_sql.udfs.count_distinct import dense_numbers, kernels
 from dp_sql.udfs.count_distinct.dense_numbers import Numbered, Numbers, Strings
-from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
+from dp_sql.udfs.count_distinct.kernels_build import SOURCES
+from tests.udfs.compiling import compile_changed
 
 SOURCE = next(path for path in SOURCES if path.name == "strings.c")
 STRINGS = st.lists(
@@ -116,7 +117,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callab
         (tmp_path / "strings.c").write_text(text)
         others = [path for path in SOURCES if path != SOURCE]
         library = tmp_path / f"changed_{len([*tmp_path.iterdir()])}.so"
-        compile_kernels([*others, tmp_path / "strings.c"], library, "-O0")
+        compile_changed([*others, tmp_path / "strings.c"], library, "-O0")
         monkeypatch.setattr(kernels, "LIBRARY", library)
         kernels.library.cache_clear()
 
