@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
+from dp_sql.engines.duckdb.introspection import DatabaseCatalog
 from dp_sql.errors import PolicyError
 from dp_sql.policy import model as policy
 from dp_sql.policy.validation import problems
@@ -78,7 +78,7 @@ def test_the_policy_in_its_document_fits_a_database() -> None:
     example = "\n".join(blocks("toml", POLICY))
     with duckdb.connect() as connection:
         connection.execute(POLICY_DATABASE)
-        assert problems(policy.parse_policy(example), DatabaseCatalogue(connection)) == []
+        assert problems(policy.parse_policy(example), DatabaseCatalog(connection)) == []
     with dp_sql.connect() as session:
         session.execute(f"{POLICY_DATABASE} INSERT INTO models VALUES ('tree', 0.9, 0.01)")
         assert session.sql(*blocks("sql", POLICY)).fetchall() == [("tree",)]
@@ -102,7 +102,7 @@ def test_the_refusals_in_the_policys_document_are_what_is_said() -> None:
         connection.execute(POLICY_DATABASE)
         connection.execute("INSERT INTO ratings VALUES (1, 'x', 'north'), (1, 'x', NULL)")
         connection.execute("INSERT INTO orders VALUES (1, 1), (1, 2)")
-        catalogue = DatabaseCatalogue(connection)
-        mistyped = problems(policy.parse_policy(example.replace("user_id", "usr_id", 1)), catalogue)
-        untrue = problems(policy.parse_policy(example), catalogue)
+        catalog = DatabaseCatalog(connection)
+        mistyped = problems(policy.parse_policy(example.replace("user_id", "usr_id", 1)), catalog)
+        untrue = problems(policy.parse_policy(example), catalog)
     assert {f"policy.toml, {problem}" for problem in (*mistyped, *untrue)} == set(shown)

@@ -15,7 +15,7 @@ from dp_sql.engines.duckdb.spill import spill_advice
 from dp_sql.errors import NotPrivate
 from dp_sql.policy.budget_section import advice
 from dp_sql.policy.model import UNNAMED, Policy, read_policy
-from dp_sql.policy.owners_catalogue import Listed
+from dp_sql.policy.owners_catalog import CatalogEntry
 from dp_sql.policy.parser import dotted
 from dp_sql.policy.template import draft
 from dp_sql.policy.validation import (
@@ -134,7 +134,9 @@ def _check(policy: str, database: str) -> int:
     return 0
 
 
-def _unusable(policy: Policy, database: str, listed: Sequence[Listed]) -> Iterator[tuple[str, str]]:
+def _unusable(
+    policy: Policy, database: str, listed: Sequence[CatalogEntry]
+) -> Iterator[tuple[str, str]]:
     """The listed views that are not provably person-level, and why."""
     if not policy.views:
         return

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dp_sql.policy.budget_section import BudgetKeys, CapKeys
 from dp_sql.policy.limits import Limits
 from dp_sql.policy.model import UNNAMED
-from dp_sql.policy.owners_catalogue import Catalogue, Listed
+from dp_sql.policy.owners_catalog import CatalogEntry, OwnersCatalog
 from dp_sql.policy.parser import dotted, drafted
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
@@ -35,7 +35,9 @@ class Way:
     """A way to a row's person: a column, or the column that leads to one of another table."""
 
     column: str
-    to: tuple[Listed, str] | None  # the other table and its column; None: the column identifies
+    to: (
+        tuple[CatalogEntry, str] | None
+    )  # the other table and its column; None: the column identifies
     why: str
 
 
@@ -47,7 +49,7 @@ class Proposal:
     asks: bool = False
 
 
-def proposals(tables: Sequence[Listed]) -> dict[Listed, Proposal]:
+def proposals(tables: Sequence[CatalogEntry]) -> dict[CatalogEntry, Proposal]:
     """A proposal for each table that may hold people's rows."""
     ranks = {table: rank for table in tables if (rank := _person_rank(table)) is not None}
     found = {t: by_key for t in tables if (by_key := _by_person_key(t, ranks)) is not None}
@@ -62,7 +64,7 @@ def proposals(tables: Sequence[Listed]) -> dict[Listed, Proposal]:
     return found | asked
 
 
-def _follow_links(tables: Sequence[Listed], found: dict[Listed, Proposal]) -> None:
+def _follow_links(tables: Sequence[CatalogEntry], found: dict[CatalogEntry, Proposal]) -> None:
     """Add the tables with a foreign key to a table that has a proposal, until there is no more."""
     while new := {
         table: Proposal(ways, asks=len(ways) > 1)
@@ -72,7 +74,7 @@ def _follow_links(tables: Sequence[Listed], found: dict[Listed, Proposal]) -> No
         found |= new
 
 
-def key_of(table: Listed) -> str | None:
+def key_of(table: CatalogEntry) -> str | None:
     """The column that alone is the primary key, if its values compare exactly."""
     if len(table.primary_key) != 1:
         return None
@@ -101,21 +103,21 @@ def speaks_of_people(name: str) -> bool:
     return _word_rank(name) is not None
 
 
-def _table_rank(table: Listed) -> int | None:
+def _table_rank(table: CatalogEntry) -> int | None:
     """Which kind of people a table's name speaks of: users, dim_customer; None: of none."""
     last = folded(table.parts[-1]).split("_")[-1]
     last = "person" if last == "people" else last.removesuffix("s")
     return _PEOPLE.index(last) if last in _PEOPLE else None
 
 
-def _person_rank(table: Listed) -> int | None:
+def _person_rank(table: CatalogEntry) -> int | None:
     """The kind of people of a table with one row for each of them, by its primary key."""
     key = key_of(table)
     rank = None if key is None else _word_rank(key)
     return _table_rank(table) if key is not None and rank is None else rank
 
 
-def _by_person_key(table: Listed, ranks: Mapping[Listed, int]) -> Proposal | None:
+def _by_person_key(table: CatalogEntry, ranks: Mapping[CatalogEntry, int]) -> Proposal | None:
     """The person by the table's own key, or by a foreign key to a table of people."""
     own, ways = ranks.get(table), []
     for reference in table.references:
@@ -136,7 +138,7 @@ def _by_person_key(table: Listed, ranks: Mapping[Listed, int]) -> Proposal | Non
     return Proposal(tuple(way for _, way in ways), asks=len(least) > 1)
 
 
-def _links(table: Listed, found: Mapping[Listed, Proposal]) -> Iterator[Way]:
+def _links(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Iterator[Way]:
     """The foreign keys to tables whose person is known, each by the column that has the person.
 
     Where a key of several columns has the other table's own way to the person, that way is taken.
@@ -154,7 +156,7 @@ def _links(table: Listed, found: Mapping[Listed, Proposal]) -> Iterator[Way]:
             yield Way(reference.columns[0], (other, reference.keys[0]), why)
 
 
-def _by_name(table: Listed) -> tuple[Way, ...]:
+def _by_name(table: CatalogEntry) -> tuple[Way, ...]:
     """The columns that are named like a person's id and compare exactly, the likeliest first."""
     exact = [(name, kind) for name, kind in table.columns if family(kind) in EXACT_TYPES]
     ranked = [(rank, name) for name, kind in exact if (rank := _word_rank(name, kind)) is not None]
@@ -163,7 +165,7 @@ def _by_name(table: Listed) -> tuple[Way, ...]:
     return tuple(Way(name, None, _GUESSED) for _, name in sorted(ranked, key=lambda pair: pair[0]))
 
 
-def _by_role(table: Listed) -> Iterator[Way]:
+def _by_role(table: CatalogEntry) -> Iterator[Way]:
     """Columns whose last words are a person's id, as of OwnerUserId and sold_to_customer_no."""
     for name, kind in table.columns:
         words = folded(_NEW_WORD.sub("_", name)).split("_")
@@ -171,7 +173,7 @@ def _by_role(table: Listed) -> Iterator[Way]:
             yield Way(name, None, _GUESSED)
 
 
-def _by_bare_name(table: Listed) -> Iterator[Way]:
+def _by_bare_name(table: CatalogEntry) -> Iterator[Way]:
     """Strings that are called customer and the like: names, perhaps, which may not identify."""
     words = {*_PEOPLE} - {"author", "account", "profile", "device"}  # which things have
     for name, kind in table.columns:
@@ -179,7 +181,7 @@ def _by_bare_name(table: Listed) -> Iterator[Way]:
             yield Way(name, None, _GUESSED)
 
 
-def _same_ids(table: Listed, found: Mapping[Listed, Proposal]) -> Iterator[Way]:
+def _same_ids(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Iterator[Way]:
     """Columns that are named after a table of people's rows that has them: order_id and orders."""
     for other, proposal in found.items():
         theirs = {(folded(name), kind) for name, kind in other.columns}
@@ -190,11 +192,11 @@ def _same_ids(table: Listed, found: Mapping[Listed, Proposal]) -> Iterator[Way]:
                 yield Way(name, (other, folded(name)), f"is in {_called(other)} as well")
 
 
-def _called(table: Listed) -> str:
+def _called(table: CatalogEntry) -> str:
     return folded(table.parts[-1])
 
 
-_Names = Mapping[Listed, tuple[str, ...]]
+_Names = Mapping[CatalogEntry, tuple[str, ...]]
 _HEAD = """\
 # What analysts may ask of this database. A line that begins with # is a comment.
 # A table that this file does not name does not exist for analysts.
@@ -244,7 +246,7 @@ tables = []{views}
 {limits}"""
 
 
-def draft(catalog: Catalogue) -> str:
+def draft(catalog: OwnersCatalog) -> str:
     """A policy to be finished: what keys and names suggest, guesses marked, the rest explained.
 
     It makes nothing public, and names no table that nothing connects with people.
@@ -274,7 +276,7 @@ def draft(catalog: Catalogue) -> str:
     return _HEAD + (sections or _NO_PEOPLE) + tail
 
 
-def _section(table: Listed, proposal: Proposal, names: _Names) -> str:
+def _section(table: CatalogEntry, proposal: Proposal, names: _Names) -> str:
     key = dotted(names[table])
     key = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)
     lines = ["", _columns(table), f"[tables.{key}]"]
@@ -296,7 +298,7 @@ def _section(table: Listed, proposal: Proposal, names: _Names) -> str:
     return "\n".join([*lines, ""])
 
 
-def _columns(table: Listed) -> str:
+def _columns(table: CatalogEntry) -> str:
     columns = (f"{name} {family(kind)}" for name, kind in table.columns)
     shown = ", ".join(_words(text) for text in columns)
     return textwrap.fill(shown, 96, initial_indent="# columns: ", subsequent_indent="#   ")
@@ -327,7 +329,9 @@ def _wrapped(text: str) -> list[str]:
                          break_on_hyphens=False)  # fmt: skip
 
 
-def _domains(people: Sequence[Listed], hidden: Sequence[Listed], names: _Names) -> Iterator[str]:
+def _domains(
+    people: Sequence[CatalogEntry], hidden: Sequence[CatalogEntry], names: _Names
+) -> Iterator[str]:
     """Domains from tables that the owner may list as public: by a foreign key or the same name."""
     by_parts = {table.parts: table for table in hidden}
     for table in people:
@@ -346,14 +350,14 @@ def _domains(people: Sequence[Listed], hidden: Sequence[Listed], names: _Names) 
             yield f"# {_column(names[table], name)} = {_column(names[other], column)}\n"
 
 
-def _items(table: Listed, proposal: Proposal) -> list[str]:
+def _items(table: CatalogEntry, proposal: Proposal) -> list[str]:
     """String columns of a table with people's ids that do not identify them: for examples."""
     strings = [name for name, kind in table.columns if kind == "VARCHAR"]
     strings = [s for s in strings if not any(word in folded(s) for word in _IDENTIFYING)]
     return [] if proposal.asks else [s for s in strings if s != proposal.ways[0].column]
 
 
-def _name(relation: Listed, listed: Sequence[Listed]) -> tuple[str, ...]:
+def _name(relation: CatalogEntry, listed: Sequence[CatalogEntry]) -> tuple[str, ...]:
     """The shortest name that means this relation only."""
     parts = tuple(folded(part) for part in relation.parts)
     shorter = (parts[2:], parts[1:])

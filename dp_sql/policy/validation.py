@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from dp_sql.errors import SourceError, guess
 from dp_sql.policy.model import DeclaredDomain, Link, Name, Policy, ScoreTable
-from dp_sql.policy.owners_catalogue import Catalogue, Listed
+from dp_sql.policy.owners_catalog import CatalogEntry, OwnersCatalog
 from dp_sql.policy.parser import dotted
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.tokens import folded
@@ -29,20 +29,20 @@ from dp_sql.sql.types import (
 )
 
 Problem = tuple[str, str]  # the key that is wrong, and why
-Known = Mapping[Name, Listed]  # the table or view that each name of a policy means
+Known = Mapping[Name, CatalogEntry]  # the table or view that each name of a policy means
 
 
-def problems(policy: Policy, catalog: Catalogue) -> list[str]:
+def problems(policy: Policy, catalog: OwnersCatalog) -> list[str]:
     """What is wrong with a policy for a database, each with its line and key; empty if nothing.
 
     Reads private rows where the policy says something about them; shows only that it is not true.
     """
-    known: dict[Name, Listed] = {}
+    known: dict[Name, CatalogEntry] = {}
     found = _misfits(policy, catalog, known) or _untrue(catalog, checks(policy, known))
     return [_with_line(policy, key, why) for key, why in found]
 
 
-def misfits(policy: Policy, catalog: Catalogue) -> list[str]:
+def misfits(policy: Policy, catalog: OwnersCatalog) -> list[str]:
     """The problems with names and types; no row is read."""
     return [_with_line(policy, key, why) for key, why in _misfits(policy, catalog, {})]
 
@@ -59,7 +59,7 @@ def missing_folders(policy: Policy) -> list[str]:
     ]
 
 
-def hidden(policy: Policy, catalog: Catalogue) -> list[str]:
+def hidden(policy: Policy, catalog: OwnersCatalog) -> list[str]:
     """Tables and views that the policy does not name: they do not exist for analysts."""
     named = [*policy.tables, *policy.public, *policy.views, *policy.scores]
     return [
@@ -69,7 +69,7 @@ def hidden(policy: Policy, catalog: Catalogue) -> list[str]:
     ]
 
 
-def hidden_labels(policy: Policy, catalog: Catalogue) -> list[str]:
+def hidden_labels(policy: Policy, catalog: OwnersCatalog) -> list[str]:
     """ENUM columns of private tables that the policy gives no domain."""
     return [
         f"{dotted(name)}.{folded(column)}"
@@ -81,7 +81,7 @@ def hidden_labels(policy: Policy, catalog: Catalogue) -> list[str]:
     ]
 
 
-def other_links(policy: Policy, catalog: Catalogue) -> Iterator[str]:
+def other_links(policy: Policy, catalog: OwnersCatalog) -> Iterator[str]:
     """The links of a policy that differ from the foreign keys of their columns."""
     relations = catalog.listed()
     for table in policy.tables.values():
@@ -111,7 +111,9 @@ def _with_line(policy: Policy, key: str, why: str) -> str:
     return f"{f'line {line}, ' if line else ''}{key}: {why}"
 
 
-def _misfits(policy: Policy, catalog: Catalogue, known: dict[Name, Listed]) -> list[Problem]:
+def _misfits(
+    policy: Policy, catalog: OwnersCatalog, known: dict[Name, CatalogEntry]
+) -> list[Problem]:
     """The problems with names and types; fills `known` with what each name means."""
     replaced = ", ".join(catalog.replaced_functions())
     why = f"It has macros that replace built-in functions: {replaced}. Drop or rename them."
@@ -121,7 +123,7 @@ def _misfits(policy: Policy, catalog: Catalogue, known: dict[Name, Listed]) -> l
 
 
 def _names(
-    policy: Policy, listed: Sequence[Listed], known: dict[Name, Listed]
+    policy: Policy, listed: Sequence[CatalogEntry], known: dict[Name, CatalogEntry]
 ) -> Iterator[Problem]:
     keys = [(f"tables.{dotted(name)}", name) for name in policy.tables]
     keys += [(f"scores.{dotted(name)}", name) for name in policy.scores]
@@ -233,7 +235,7 @@ def _column(known: Known, table: Name, column: str, exactly: bool = True) -> lis
     return []
 
 
-def _untrue(catalog: Catalogue, asked: Iterable["Check"]) -> Iterator[Problem]:
+def _untrue(catalog: OwnersCatalog, asked: Iterable["Check"]) -> Iterator[Problem]:
     for check in asked:
         try:
             if catalog.finds(check.select):
@@ -242,7 +244,7 @@ def _untrue(catalog: Catalogue, asked: Iterable["Check"]) -> Iterator[Problem]:
             yield check.key, f"{check.subject} cannot be read: {error.message}"
 
 
-def work_lines(policy: Policy, catalog: Catalogue) -> Iterator[str]:
+def work_lines(policy: Policy, catalog: OwnersCatalog) -> Iterator[str]:
     """The limits in force, and how far joins with public tables multiply rows; reads only those."""
     yield (
         f"Where a join multiplies rows, at most {policy.limits.max_rows_per_person:,} rows of each "

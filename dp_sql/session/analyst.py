@@ -85,7 +85,7 @@ class AnalystSession(Session):
                     else SparkPrivateConnection(database, policy)
                 )
                 closing.callback(self._private.close)
-                wrong = misfits(policy, self._private.catalogue)
+                wrong = misfits(policy, self._private.catalog)
             if wrong:
                 raise PolicyError(
                     f"The policy does not fit {self._private.described}: {'; '.join(wrong)}"

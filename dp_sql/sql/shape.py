@@ -68,6 +68,9 @@ class Shape(ABC):
     # people have "items", or "pairs"; "": SQL makes them.
     in_memory: ClassVar[str] = ""
     takes_star: ClassVar[bool] = False  # whether * is an item, which every row has
+    # Whether its answer for a group grows with the people in it, so that one in which a person
+    # counts in one group alone is too low beside one in which they count in all.
+    grows_with_people: ClassVar[bool] = False
     # The named arguments that a call needs besides epsilon: what each is, and values to try.
     needs: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {}
     # Whether its delta finds items; else it finds groups.

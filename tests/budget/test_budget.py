@@ -13,7 +13,7 @@ import pytest
 
 from dp_sql.budget.accountants import epsilon_of_rho
 from dp_sql.budget.amounts import ATTO, NANO, PICO, rounded_up
-from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
+from dp_sql.engines.duckdb.introspection import DatabaseCatalog
 from dp_sql.errors import ArgumentError, BudgetExceeded, PolicyError
 from dp_sql.udfs.concentrated import largest_rho
 from tests.budget.shop import COUNT, DISCOVER, TOP, Opened, events, kinds, left
@@ -145,7 +145,7 @@ def test_many_threads_open_sessions_and_one_reads_the_catalog(
     met: list[int] = []
     two = threading.Barrier(2)
 
-    def read(catalog: DatabaseCatalogue) -> list[str]:
+    def read(catalog: DatabaseCatalog) -> list[str]:
         with contextlib.suppress(threading.BrokenBarrierError):
             met.append(two.wait(1))  # broken once one thread has waited alone
         return []
@@ -160,7 +160,7 @@ def test_many_threads_open_sessions_and_one_reads_the_catalog(
         except BaseException as error:
             wrong.append(error)
 
-    monkeypatch.setattr(DatabaseCatalogue, "replaced_functions", read)
+    monkeypatch.setattr(DatabaseCatalog, "replaced_functions", read)
     threads = [threading.Thread(target=use_some) for _ in range(4)]
     for thread in threads:
         thread.start()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dp_sql.budget.accountants import accountant
 from dp_sql.budget.amounts import Spent, amount_of
 from dp_sql.budget.model import Cap, Terms
-from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
+from dp_sql.engines.duckdb.introspection import DatabaseCatalog
 from dp_sql.errors import PolicyError
 from dp_sql.policy.budget_section import ACCOUNTANTS, BudgetKeys, CapKeys, advice
 from dp_sql.policy.model import parse_policy, read_policy
@@ -238,7 +238,7 @@ def test_an_owner_is_told_that_nothing_is_promised() -> None:
 
 def test_a_draft_promises_nothing_until_its_lines_are_uncommented() -> None:
     with duckdb.connect() as connection:
-        text = draft(DatabaseCatalogue(connection))
+        text = draft(DatabaseCatalog(connection))
     assert parse_policy(text).budget is None
     before, rest = text.split("# [budget]\n")
     lines, after = rest.split("[limits]\n")

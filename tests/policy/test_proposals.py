@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
+from dp_sql.engines.duckdb.introspection import DatabaseCatalog
 from dp_sql.policy.model import Link, Policy, parse_policy
 from dp_sql.policy.template import draft
 from dp_sql.policy.validation import problems
@@ -83,7 +83,7 @@ def test_a_draft_follows_keys_and_is_ready_to_use(name: str, tmp_path: Path) -> 
     sql, units = UNITS[name]
     database = write_database(tmp_path / "it.duckdb", sql)
     with duckdb.connect(database) as connection:
-        catalog = DatabaseCatalogue(connection)
+        catalog = DatabaseCatalog(connection)
         text = draft(catalog)
         policy = parse_policy(text)
         assert {table[0]: one.privacy_unit for table, one in policy.tables.items()} == units
@@ -103,7 +103,7 @@ def test_a_draft_follows_keys_and_is_ready_to_use(name: str, tmp_path: Path) -> 
 def drafted(sql: str) -> str:
     with duckdb.connect() as connection:
         connection.execute(sql)
-        return draft(DatabaseCatalogue(connection))
+        return draft(DatabaseCatalog(connection))
 
 
 def test_a_row_of_two_people_is_for_the_owner_to_judge() -> None:
@@ -202,7 +202,7 @@ def random_schema(seed: int) -> str:
 def test_no_draft_makes_anything_public_or_names_a_person_against_a_key(seed: int) -> None:
     with duckdb.connect() as connection:
         connection.execute(random_schema(seed))
-        catalog = DatabaseCatalogue(connection)
+        catalog = DatabaseCatalog(connection)
         answered = re.sub(r'privacy_unit = "\?"', 'privacy_unit = "title"', draft(catalog))
         policy = parse_policy(answered)
         assert (policy.public, policy.views, policy.domains) == (frozenset(), frozenset(), {})
@@ -211,7 +211,7 @@ def test_no_draft_makes_anything_public_or_names_a_person_against_a_key(seed: in
         _check_roots(policy, catalog)
 
 
-def _check_roots(policy: Policy, catalog: DatabaseCatalogue) -> None:
+def _check_roots(policy: Policy, catalog: DatabaseCatalog) -> None:
     """Each person column that is a foreign key leads to a table with the same person."""
     by_name = {table.parts[-1]: table for table in catalog.listed()}
     for (name,), table in policy.tables.items():

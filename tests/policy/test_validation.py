@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
+from dp_sql.engines.duckdb.introspection import DatabaseCatalog
 from dp_sql.errors import PolicyError, SourceError
 from dp_sql.policy.model import Limits, parse_policy
 from dp_sql.policy.parser import keys_of
@@ -52,7 +52,7 @@ def shop() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def wrong(text: str, connection: duckdb.DuckDBPyConnection) -> list[str]:
-    return problems(parse_policy(text), DatabaseCatalogue(connection))
+    return problems(parse_policy(text), DatabaseCatalog(connection))
 
 
 FITTING = [
@@ -218,14 +218,14 @@ def test_temporary_tables_are_not_of_the_database(shop: duckdb.DuckDBPyConnectio
 
 
 def test_tables_that_the_policy_leaves_out_are_hidden(shop: duckdb.DuckDBPyConnection) -> None:
-    assert hidden(parse_policy(EXAMPLE), DatabaseCatalogue(shop)) == [
+    assert hidden(parse_policy(EXAMPLE), DatabaseCatalog(shop)) == [
         "main.notes", "main.recent_ratings",
     ]  # fmt: skip
 
 
 def test_a_question_that_cannot_be_asked_shows_no_value(shop: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(SourceError, match=r"^DuckDB raised ConversionException\.$"):
-        DatabaseCatalogue(shop).finds("SELECT title::INTEGER FROM ratings ORDER BY 1")
+        DatabaseCatalog(shop).finds("SELECT title::INTEGER FROM ratings ORDER BY 1")
 
 
 # --- drafts ---------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ CREATE VIEW "odd view" AS SELECT 1 AS one;
 
 def test_a_finished_draft_passes_the_check(shop: duckdb.DuckDBPyConnection) -> None:
     shop.execute(ODD)
-    catalog = DatabaseCatalogue(shop)
+    catalog = DatabaseCatalog(shop)
     answers = {"floats": "other"}
     sections = draft(catalog).split("\n\n")
     for word, column in answers.items():
@@ -261,12 +261,12 @@ def test_a_finished_draft_passes_the_check(shop: duckdb.DuckDBPyConnection) -> N
 
 def test_a_draft_with_a_question_in_it_is_no_policy(shop: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(PolicyError, match='still "\\?"'):
-        parse_policy(draft(DatabaseCatalogue(shop)))
+        parse_policy(draft(DatabaseCatalog(shop)))
 
 
 def test_a_draft_proposes_people_and_marks_it(shop: duckdb.DuckDBPyConnection) -> None:
     shop.execute("CREATE TABLE floats (user_id DOUBLE)")
-    text = draft(DatabaseCatalogue(shop))
+    text = draft(DatabaseCatalog(shop))
     assert '[tables.ratings]\nprivacy_unit = "user_id"  # check this' in text
     assert '[tables.floats]\nprivacy_unit = "?"' in text
     assert '# privacy_unit = { link = "order_id", to = "orders.order_id" }' in text
@@ -275,14 +275,14 @@ def test_a_draft_proposes_people_and_marks_it(shop: duckdb.DuckDBPyConnection) -
 
 def test_a_draft_of_an_empty_database_is_a_policy_that_names_nothing() -> None:
     with duckdb.connect() as connection:
-        policy = parse_policy(draft(DatabaseCatalogue(connection)))
+        policy = parse_policy(draft(DatabaseCatalog(connection)))
     assert policy == parse_policy("")
 
 
 def test_the_lines_that_a_draft_comments_out_are_keys_that_are_read(
     shop: duckdb.DuckDBPyConnection,
 ) -> None:
-    text = draft(DatabaseCatalogue(shop))
+    text = draft(DatabaseCatalog(shop))
     written = re.findall(r"^# (\w+) = ", text.split("[limits]")[1], re.MULTILINE)
     assert sorted(written) == sorted(keys_of(Limits))
     answered = re.sub(r'privacy_unit = "\?"', 'privacy_unit = "x"', text)
@@ -293,7 +293,7 @@ def test_the_lines_that_a_draft_comments_out_are_keys_that_are_read(
 
 
 def test_a_draft_reads_no_row(shop: duckdb.DuckDBPyConnection) -> None:
-    class Blind(DatabaseCatalogue):
+    class Blind(DatabaseCatalog):
         def finds(self, select: str) -> bool:
             raise AssertionError(select)
 

@@ -14,7 +14,7 @@ import dp_sql.integrations.dbapi
 from dp_sql import errors
 from dp_sql.engines.duckdb.introspection import opened
 from dp_sql.policy.model import parse_policy
-from dp_sql.policy.owners_catalogue import Listed
+from dp_sql.policy.owners_catalog import CatalogEntry
 from dp_sql.policy.template import draft
 from dp_sql.policy.validation import hidden_labels, problems
 from dp_sql.session.analyst import AnalystSession
@@ -263,12 +263,12 @@ def test_a_draft_says_that_labels_are_hidden(tmp_path: Path) -> None:
 
 def test_no_label_is_told_where_two_enums_are_linked(tmp_path: Path) -> None:
     one, other = (
-        Listed(("d", "main", name), False, (("k", f"ENUM('canary-{name}')"), ("p", "BIGINT")))
+        CatalogEntry(("d", "main", name), False, (("k", f"ENUM('canary-{name}')"), ("p", "BIGINT")))
         for name in ("a", "b")
     )
 
     class Catalog:
-        def listed(self) -> list[Listed]:
+        def listed(self) -> list[CatalogEntry]:
             return [one, other]
 
         def replaced_functions(self) -> list[str]:

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
+from dp_sql.engines.duckdb.introspection import DatabaseCatalog
 from dp_sql.errors import DpSqlError, NotPrivate, NotSupported, PolicyError
 from dp_sql.policy.model import parse_policy
 from dp_sql.policy.validation import hidden, problems
@@ -214,7 +214,7 @@ def test_a_declaration_that_does_not_fit_is_refused(
     text = "[scores.scores]\n" + "\n".join((LINES | change).values())
     with duckdb.connect(str(folder / "shop.duckdb"), read_only=True) as connection:
         try:
-            said = "; ".join(problems(parse_policy(text), DatabaseCatalogue(connection)))
+            said = "; ".join(problems(parse_policy(text), DatabaseCatalog(connection)))
         except PolicyError as error:
             said = str(error)
     assert why in said
@@ -234,7 +234,7 @@ def test_what_a_policy_says_of_scores_is_checked(rows: str, why: str) -> None:
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE s (model TEXT, accuracy DOUBLE, sensitivity DOUBLE)")
         connection.execute(f"INSERT INTO s VALUES {rows}")
-        catalog = DatabaseCatalogue(connection)
+        catalog = DatabaseCatalog(connection)
         found = problems(parse_policy(text), catalog)
         assert (why in " ".join(found)) if why else not found
         assert hidden(parse_policy(text), catalog) == []

@@ -1,4 +1,4 @@
-"""A DuckDB database as the owner's tools see it (policy/owners_catalogue.py). It is only read."""
+"""A DuckDB database as the owner's tools see it (policy/owners_catalog.py). It is only read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dp_sql.engines.duckdb.connection import open_database
 from dp_sql.engines.duckdb.parquet_files import PinnedFiles, files_of
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import SourceError
-from dp_sql.policy.owners_catalogue import ForeignKey, Listed
+from dp_sql.policy.owners_catalog import CatalogEntry, ForeignKey
 from dp_sql.sql.tokens import folded
 
 # DuckDB 1.5.3 has crashed while one thread read a catalog and others opened sessions. So sessions
@@ -39,24 +39,24 @@ _KEYS = """
 
 
 @contextmanager
-def opened(database: str) -> Iterator[DatabaseCatalogue]:
-    """The catalogue of an existing database file."""
+def opened(database: str) -> Iterator[DatabaseCatalog]:
+    """The catalog of an existing database file."""
     with open_database(database, read_only=True) as connection:
-        yield DatabaseCatalogue(connection)
+        yield DatabaseCatalog(connection)
 
 
-class DatabaseCatalogue:
+class DatabaseCatalog:
     """What is in the databases of a connection when it is first asked, except temporary tables."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def listed(self) -> Sequence[Listed]:
+    def listed(self) -> Sequence[CatalogEntry]:
         """The tables and views, in the order of their names."""
         return self._listed
 
     @cached_property
-    def _listed(self) -> Sequence[Listed]:
+    def _listed(self) -> Sequence[CatalogEntry]:
         found = self._connection.execute(_VIEWS).fetchall()
         views = {tuple(parts): sql or "" for *parts, sql in found}
         files = {parts: files_of(sql) for parts, sql in views.items()}
@@ -71,7 +71,7 @@ class DatabaseCatalogue:
                 key = ForeignKey(tuple(columns), (table[0], table[1], other), tuple(keys))
                 foreign[parts] = (*foreign.get(parts, ()), key)
         return [
-            Listed(
+            CatalogEntry(
                 parts,
                 parts in views and not files[parts],
                 tuple((column, kind) for *_, column, kind in columns),

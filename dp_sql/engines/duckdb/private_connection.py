@@ -25,14 +25,14 @@ from dp_sql.engines.duckdb.connection import (
 from dp_sql.engines.duckdb.few_rows import answered, public_of, read_shortly
 from dp_sql.engines.duckdb.frozen import Records, exactly
 from dp_sql.engines.duckdb.install import number_of, register
-from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue, TableNames
+from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalog, TableNames
 from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.spill import check_spill, limit_private
 from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
 from dp_sql.engines.protocol import OPTIMIZERS, OPTIMIZERS_FOR_FILES
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.limits import Limits
-from dp_sql.policy.owners_catalogue import Catalogue, Listed
+from dp_sql.policy.owners_catalog import CatalogEntry, OwnersCatalog
 from dp_sql.privacy.catalog import Columns, Parts, Schema, SchemaName, size_sql, view_body
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundled
@@ -64,10 +64,10 @@ class PrivateConnection(Schema):
         one = f"{database}#{id(self)}" if os.path.isdir(database) else database
         self._begin(open_database(database, read_only=True), one, limits or Limits())
         with self._closed_on_failure():
-            catalogue = DatabaseCatalogue(self._connection)
-            self.catalogue: Catalogue = catalogue
-            self._listed = catalogue.listed()
-            self._pinned, self._files = catalogue.pinned, catalogue.pinned()
+            catalog = DatabaseCatalog(self._connection)
+            self.catalog: OwnersCatalog = catalog
+            self._listed = catalog.listed()
+            self._pinned, self._files = catalog.pinned, catalog.pinned()
 
     def _begin(self, connection: Connection, one: str, limits: Limits) -> None:
         """Prepare a connection that has just been opened; `one` names its database instance."""
@@ -81,7 +81,7 @@ class PrivateConnection(Schema):
         with self._closed_on_failure():
             self._remove_spill = limit_private(one, limits, connection.execute)
             # Known before it is set: another session may use the same instance.
-            has_files = any(one.files for one in DatabaseCatalogue(self._connection).listed())
+            has_files = any(one.files for one in DatabaseCatalog(self._connection).listed())
             self._optimizers = OPTIMIZERS_FOR_FILES if has_files else OPTIMIZERS
             restrict(self._connection, self._optimizers)
             self.tickets = register(self._connection)
@@ -141,7 +141,7 @@ class PrivateConnection(Schema):
         found = self._named(parts, is_view=True)
         return None if found is None else view_body(found.definition)
 
-    def _named(self, parts: Sequence[str], *, is_view: bool) -> Listed | None:
+    def _named(self, parts: Sequence[str], *, is_view: bool) -> CatalogEntry | None:
         wanted = [folded(part) for part in parts]
         known = [one for one in self._listed if one.is_view == is_view]
         found = [one for one in known if one.is_called(wanted)]

@@ -12,7 +12,7 @@ from dp_sql.engines.spark.release import Releases, open_memory, shut
 from dp_sql.engines.spark.spark_catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.errors import PolicyError, SourceError
 from dp_sql.policy.model import Policy
-from dp_sql.policy.owners_catalogue import Listed
+from dp_sql.policy.owners_catalog import CatalogEntry
 from dp_sql.policy.parser import dotted
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.plans.plan import Plan, drawn_from
@@ -20,7 +20,7 @@ from dp_sql.sql.formatting import full_name
 
 
 @dataclass(frozen=True)
-class ListedInSpark(Listed):
+class SparkEntry(CatalogEntry):
     """A table by its name in Spark, which DuckDB may have for itself."""
 
     called: Parts = ()
@@ -54,7 +54,7 @@ class SparkPrivateConnection(PrivateConnection):
             for table in tables:
                 make_table(connection, table.parts, table.columns)
             self._listed = [*map(self._listed_in_spark, tables)]
-            self.catalogue = self
+            self.catalog = self
 
     def _check(self, policy: Policy) -> None:
         if policy.views:
@@ -81,10 +81,10 @@ class SparkPrivateConnection(PrivateConnection):
             raise PolicyError(f"The policy does not fit Spark: {error}") from None
         return {name: table for name, table in found.items() if table is not None}
 
-    def _listed_in_spark(self, table: SparkTable) -> ListedInSpark:
+    def _listed_in_spark(self, table: SparkTable) -> SparkEntry:
         columns = columns_of(self._bound(f"SELECT * FROM {full_name(table.parts)}"))
         database, schema, name = table.parts
-        return ListedInSpark((database, schema, name), False, tuple(columns), called=table.called)
+        return SparkEntry((database, schema, name), False, tuple(columns), called=table.called)
 
     def pin(self, private: TableNames, public: TableNames) -> None:
         """Read the rows of the public tables, which stay as they are now for this session."""
@@ -104,9 +104,9 @@ class SparkPrivateConnection(PrivateConnection):
         """The tables that hold people's rows."""
         return [self._tables[name] for name in self._policy.tables]
 
-    # --- as the owner's tools see it (dp_sql.policy.owners_catalogue) ---
+    # --- as the owner's tools see it (dp_sql.policy.owners_catalog) ---
 
-    def listed(self) -> Sequence[Listed]:
+    def listed(self) -> Sequence[CatalogEntry]:
         """The tables of the policy."""
         return self._listed
 

@@ -31,7 +31,6 @@ from dp_sql.udfs import REGISTRY
 
 _OF_ONE = "Each {} is one person, and an answer about one person is not released."
 _ONE_GROUP = "max_groups_contributed := 1"
-_GROWING = {"DP_SUM", "DP_COUNT_DISTINCT"}  # with the number of people in a group
 _MOST_KEPT = 12  # groups of which a proposed sum counts each person in all
 _UNLIKE = (
     "If you divide the answers: {} counts a person in one group, the other calls in all of theirs."
@@ -138,7 +137,7 @@ class PublicSets(ABC):
         If not, a sum beside `calls` that count all groups of a person is another question.
         """
         capped = [one for one in calls if one.parameters.vector() is None]
-        growing = [one.function.name for one in capped if one.function.name in _GROWING]
+        growing = [f.name for one in capped if (f := one.function).shape.grows_with_people]
         if not growing or call.parameters.vector() is not None:
             return
         size, keys = None, self.source.values

@@ -13,9 +13,9 @@ from itertools import pairwise
 import duckdb
 
 from dp_sql.engines.duckdb.connection import columns_of
-from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue
+from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalog
 from dp_sql.engines.duckdb.sql_runner import Connection
-from dp_sql.policy.owners_catalogue import Listed
+from dp_sql.policy.owners_catalog import CatalogEntry
 from dp_sql.policy.template import Proposal, proposals, speaks_of_people
 from dp_sql.privacy.relations.declared_tables import READERS
 from dp_sql.sql.formatting import shown_name
@@ -32,7 +32,7 @@ def with_guessed_units(text: str, connection: Connection) -> Callable[[str], Seq
     """
     tokens = tokenize(text)
     with CATALOG_LOCK:
-        tables = [*DatabaseCatalogue(connection).listed(), *_files(tokens, connection)]
+        tables = [*DatabaseCatalog(connection).listed(), *_files(tokens, connection)]
     known = proposals(tables)
     if units := {unit.folded for unit in _units(tokens)}:
         joined = [one for one in _all_joined(tokens, tables, known) if units <= _named_in(one)]
@@ -45,7 +45,7 @@ def _named_in(candidate: str) -> set[str]:
 
 
 def _all_joined(
-    tokens: Tokens, tables: Sequence[Listed], known: dict[Listed, Proposal]
+    tokens: Tokens, tables: Sequence[CatalogEntry], known: dict[CatalogEntry, Proposal]
 ) -> Iterator[str]:
     """The statement with each join to a table whose rows have the person."""
     names = {folded(token.name or token.text) for token in tokens}
@@ -55,7 +55,7 @@ def _all_joined(
                 yield from _joined(tokens, table, way.column, way.to, known)
 
 
-def _files(tokens: Tokens, connection: Connection) -> Iterator[Listed]:
+def _files(tokens: Tokens, connection: Connection) -> Iterator[CatalogEntry]:
     """The files that FROM and JOIN name, with the string as their name."""
     for i, (before, first) in enumerate(pairwise(tokens), 1):
         is_call = first.folded in READERS and tokens.at(i + 1).is_symbol("(")
@@ -64,11 +64,11 @@ def _files(tokens: Tokens, connection: Connection) -> Iterator[Listed]:
         if named and before.upper in {"FROM", "JOIN"}:
             with contextlib.suppress(duckdb.Error):
                 columns = columns_of(connection.sql(f"SELECT * FROM {read.text}"))
-                yield Listed(("", "", named[0]), False, tuple(columns))
+                yield CatalogEntry(("", "", named[0]), False, tuple(columns))
 
 
 def _guessed(
-    candidate: str, tables: Sequence[Listed], known: dict[Listed, Proposal]
+    candidate: str, tables: Sequence[CatalogEntry], known: dict[CatalogEntry, Proposal]
 ) -> Sequence[str]:
     tokens = tokenize(candidate)
     units = _units(tokens)
@@ -106,10 +106,10 @@ def _with_unit(units: Sequence[Token], column: str) -> str:
 
 def _joined(
     tokens: Tokens,
-    table: Listed,
+    table: CatalogEntry,
     column: str,
-    to: tuple[Listed, str],
-    known: dict[Listed, Proposal],
+    to: tuple[CatalogEntry, str],
+    known: dict[CatalogEntry, Proposal],
 ) -> list[str]:
     """The statement with a join to the table whose rows have the person."""
     other, key = to

@@ -28,6 +28,7 @@ class CountDistinct(Bounded):
 
     registry = "count_distinct"
     in_memory: ClassVar[str] = "pairs"
+    grows_with_people = True
     takes: ClassVar = {"__dp_pairs": PAIRS}
     udfs: ClassVar = {"__dp_sql_count_distinct": "BIGINT",
                       "__dp_sql_count_distinct_report": REPORT_TYPE}  # fmt: skip

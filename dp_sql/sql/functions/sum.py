@@ -43,7 +43,7 @@ class Sum(Bounded):
 
     registry = "sum"
     item_types = AMOUNT_TYPES | {"UHUGEINT"}
-    counts_rows = mixes_groups = True
+    counts_rows = mixes_groups = grows_with_people = True
     offer = "add report := true to get its noise with the answer"
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
                        "__dp_sides": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the owner's tools ask of a database."""
+"""What `policy init` and `policy check` ask of a database, which its owner sees as a whole."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class ForeignKey:
 
 
 @dataclass(frozen=True)
-class Listed:
+class CatalogEntry:
     """A table or view: its full name, its columns with their types, and its keys.
 
     files: the paths or patterns of the files whose rows are the table's; then it is not a view.
@@ -47,10 +47,10 @@ class Listed:
         return next((kind for name, kind in self.columns if folded(name) == folded(column)), None)
 
 
-class Catalogue(Protocol):
+class OwnersCatalog(Protocol):
     """A database as its owner sees it; what reads rows raises SourceError on failure."""
 
-    def listed(self) -> Sequence[Listed]:
+    def listed(self) -> Sequence[CatalogEntry]:
         """The tables and views, except temporary ones."""
 
     def replaced_functions(self) -> Sequence[str]:
