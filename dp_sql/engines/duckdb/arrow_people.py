@@ -18,13 +18,13 @@ from dp_sql.engines.duckdb.arrow_rows import (
 )
 from dp_sql.engines.duckdb.rows_in_memory import Lists, Piece, Rows
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.rows_read import RowsRead
+from dp_sql.privacy.private_sql.rows_read import GroupsFound, RowsRead
 
 
 class ArrowPeople:
     """People's rows in memory, from batches of arrow, and the lists that are made of them.
 
-    First come the public groups and items, if there are any, and then all rows. Groups that are
+    First come the public items, if there are any, and then all rows. Groups that are
     not public are those in the rows: `pairs` shows who is in which, so that DuckDB can find some,
     `groups` has the keys of these, and `number` puts them in order. Then `lists`.
     """
@@ -33,6 +33,7 @@ class ArrowPeople:
         self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
         self._rows, self.n_rows, self._found = Rows(), 0, np.empty(0, np.int64)
         self._rows.has_groups = read.n_keys > 0
+        self._rows.n_groups = 0 if isinstance(read.groups, GroupsFound) else read.groups
 
     @property
     def n_groups(self) -> int:
@@ -44,11 +45,6 @@ class ArrowPeople:
         """How many of them are answered; without groups, one."""
         return self._rows.n_answers
 
-    def add_groups(self, keys: Sequence[Any]) -> None:
-        """Add public groups, in order, from arrow arrays of their keys; before all rows."""
-        self._keys.numbers(keys)
-        self._rows.n_groups += len(keys[0])
-
     def add_items(self, items: Any) -> None:
         """Add public items, an arrow array in the order of their codes; before all rows."""
         self._items.numbers(items)
@@ -57,7 +53,7 @@ class ArrowPeople:
         """Add the rows of an arrow batch."""
         self.n_rows += len(piece)
         n_keys, (person, *columns) = self._read.n_keys, piece.columns
-        groups = self._keys.numbers(columns[:n_keys]) if n_keys else None
+        groups = self._groups(columns[:n_keys]) if n_keys else None
         items = columns[n_keys:]
         values = [
             whole_numbers(c) if s else None for c, s in zip(items, self._read.sends, strict=True)
@@ -67,6 +63,11 @@ class ArrowPeople:
         owners = self._people.numbers(person)
         self._rows.n_people = self._people.size
         self._rows.pieces.append(Piece(owners, groups, values, [*map(not_null, items)]))
+
+    def _groups(self, keys: Sequence[Any]) -> Any:
+        if isinstance(self._read.groups, GroupsFound):
+            return self._keys.numbers(keys)
+        return whole_numbers(keys[0]).astype(np.int32) - np.int32(1)
 
     def pairs(self) -> Any:
         """Who is in which group, as an arrow table; the groups are all keys in the rows."""
