@@ -98,7 +98,8 @@ class Rows:
             owners, own = owners[there], own[there]
         if cap is not None:
             drawn = kernels.draw_slots(owners, self.n_people, cap, secret_draws())
-            owners, own = owners[drawn], own[drawn]
+            kept = np.flatnonzero(drawn)  # faster than a mask
+            owners, own = owners[kept], own[kept]
         places = kernels.place_rows(self._rows, owners, own, self.n_people, self.n_groups)
         placed = [piece.at(*some) for piece, some in zip(self.pieces, places, strict=True)]
         return owners, numbers[own], placed
