@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import few_rows, private_connection
+from dp_sql.engines.duckdb import few_rows, persons, private_connection, row_estimate
 from dp_sql.errors import QueryError
 from tests.engines.test_many_rows import GROUPS, Taken, _anonymous, _run, owner, taken
 from tests.session.several_calls import priced
@@ -108,6 +108,65 @@ def test_mechanisms_take_what_duckdb_makes(
     found = same(_run(owner, statement, taken))
     assert found == same(from_duckdb(owner, statement, taken, monkeypatch)) and found[0]
     assert len(short) == (calls != CALLS[12])  # long items
+
+
+@pytest.fixture
+def added_up(short: list[int], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Notes each bundle of which DuckDB adds up the rows; all are tried."""
+    found: list[int] = []
+    real = few_rows._added_up
+    monkeypatch.setattr(few_rows, "FEW", 1)
+    monkeypatch.setattr(row_estimate, "n_members", lambda *_: 0)
+    monkeypatch.setattr(few_rows, "_added_up", lambda *given: (found.append(1), real(*given))[1])
+    return found
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("unit", ["u", "name", "id", "huge", "half"])
+@pytest.mark.parametrize("groups", [*GROUPS[:3], NO_CAP])
+@pytest.mark.parametrize("calls", CALLS[:7])
+def test_mechanisms_take_the_same_of_rows_that_are_added_up(
+    calls: list[str], groups: str, unit: str, owner: dp_sql.Session, taken: Taken,
+    short: list[int], added_up: list[int], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    test_mechanisms_take_what_duckdb_makes(calls, groups, unit, owner, taken, short, monkeypatch)
+    assert added_up
+
+
+def test_keys_that_are_sent_are_those_of_rows_that_are_added_up(
+    owner: dp_sql.Session, taken: Taken, added_up: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = "groups := (SELECT day, price FROM items), max_groups_contributed := 1000"
+    asked = [priced(one, n, groups).replace("user_id", "u") for n, one in enumerate(CALLS[1])]
+    statement = f"SELECT day, price, {', '.join(asked)} FROM seen GROUP BY day, price"
+    found = same(_run(owner, statement, taken))
+    assert found == same(from_duckdb(owner, statement, taken, monkeypatch)) and found[0]
+    assert added_up
+
+
+def test_duckdb_adds_up_the_rest_where_a_person_has_too_many_rows(
+    owner: dp_sql.Session, taken: Taken, short: list[int], added_up: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(few_rows, "_MOST_COUNTED", 9)
+    statement = f"SELECT {priced('DP_COUNT(*, {0})', 0, '').replace('user_id', 'u')} FROM seen"
+    found = same(_run(owner, statement, taken))
+    assert found == same(from_duckdb(owner, statement, taken, monkeypatch)) and found[0]
+    assert added_up and not short
+
+
+@pytest.mark.parametrize(("each", "most", "is_read"), [(2, 300, 1), (9, 300, 0), (2, 50, 0)])
+def test_rows_are_added_up_where_people_have_many(
+    each: int, most: int, is_read: int, short: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(few_rows, "FEW", 300)
+    monkeypatch.setattr(few_rows, "FEW_MEMBERS", most)
+    monkeypatch.setattr(persons, "ROWS_EACH", each)
+    with dp_sql.connect() as session:
+        session.execute("CREATE TABLE seen AS SELECT i % 100 AS u FROM range(500) AS r(i)")
+        call = "DP_COUNT(*, epsilon := 9999, privacy_unit := u, contribution_bound := 5)"
+        assert session.execute(f"SELECT {call} FROM seen").fetchall() == [(500,)]
+    assert len(short) == is_read
 
 
 @pytest.mark.parametrize("call", [CALLS[0][0], CALLS[12][0]])  # in memory, and not

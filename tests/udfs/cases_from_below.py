@@ -67,12 +67,16 @@ class Preset:
         return self.noise[len(self.rates) - 1]
 
 
+def draw_all(rates, draws):
+    return [draws.draw(rate) for rate in rates]
+
+
 def with_preset_noise(distribution):
     """Let noise be decided before it is drawn."""
 
     def run(*given):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(r2t, "discrete_laplace", lambda rate, draws: draws.draw(rate))
+            patch.setattr(r2t, "discrete_laplaces", draw_all)
             return distribution(*given)
 
     return run

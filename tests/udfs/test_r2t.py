@@ -6,7 +6,16 @@ import pytest
 from dp_sql.udfs.count_distinct import r2t
 from dp_sql.udfs.discrete_laplace import laplace_quantile
 from tests.udfs.cases_bounded import GRAPH
-from tests.udfs.cases_from_below import BETA, EPSILON, UNIT, Preset, Q, at_least, exactly
+from tests.udfs.cases_from_below import (
+    BETA,
+    EPSILON,
+    UNIT,
+    Preset,
+    Q,
+    at_least,
+    draw_all,
+    exactly,
+)
 from tests.udfs.distributions import distribution_of
 
 pytestmark = pytest.mark.pure
@@ -40,7 +49,7 @@ def test_the_bounds_of_a_power_of_two_are_those_of_the_paper():
 
 @pytest.fixture
 def preset(monkeypatch):
-    monkeypatch.setattr(r2t, "discrete_laplace", lambda rate, draws: draws.draw(rate))
+    monkeypatch.setattr(r2t, "discrete_laplaces", draw_all)
 
 
 def test_each_bound_gets_its_part_of_epsilon_and_of_beta(preset):
@@ -50,6 +59,18 @@ def test_each_bound_gets_its_part_of_epsilon_and_of_beta(preset):
     for rate in draws.rates:
         q, fails_above = math.exp(-rate), r2t._penalty(rate, BETA, 7)
         assert at_least(q, fails_above + 1) <= BETA / 7 < at_least(q, fails_above)
+
+
+@pytest.mark.parametrize("noise", [[0, 0, 0, 0], [9, 2, 30, 4], [1, 20, 3, 4]])
+def test_each_of_several_counts_has_noise_of_its_own(preset, noise):
+    covers, both = [(2, 3, 5), (2, 3, 7)], Preset(noise)
+    counts = [[cover[bound - 1] for bound in (2, 3)] for cover in covers]
+    alone = [Preset(noise[:2]), Preset(noise[2:])]
+    found = r2t.release_each(counts, EPSILON, BETA, 3, both)
+    assert found == [
+        r2t.release(cover, EPSILON, BETA, draws) for cover, draws in zip(covers, alone, strict=True)
+    ]
+    assert both.rates == alone[0].rates + alone[1].rates
 
 
 @pytest.mark.parametrize("beta", [Fraction(1, 3), BETA, Fraction(1, 10**6)])

@@ -397,12 +397,8 @@ MUTANTS = {
     "the group before": ("own[low + half] < group", "own[low + half] <= group", check_rows),
     "half of the groups": ("size > 0; size = half", "size > 1; size = half", check_rows),
     "a bound leaves all": ("bound && (u64)bound < own ? (u64)bound : own", "own", check_means),
-    "an item counts twice": ("item == first || *item != item[-1]", "1", check_lists),
-    "items in any order": (
-        "if (stop - first > 2) qsort",
-        "if (stop - first > 3) qsort",
-        check_lists,
-    ),
+    "an item counts twice": ("last[own[k]] <= slot", "1", check_lists),
+    "the next slot's item does not count": ("(i32)(slot + 1)", "(i32)(slot + 2)", check_lists),
     "not all groups of a person": (
         "owners[end] == owners[k]; end++",
         "end == k; end++",

@@ -53,6 +53,11 @@ CoverCountsEach = Callable[[Sequence[Runs], Sequence[int]], list[list[int]]]
 Release = Callable[[list[int], Fraction, Fraction, Draws], CountRelease]
 """release(cover, epsilon, beta, draws), where cover[l - 1] is the count under bound l."""
 
+ReleaseEach = Callable[
+    [Sequence[Sequence[int]], Fraction, Fraction, int, Draws], list[CountRelease]
+]
+"""release_each(counts, epsilon, beta, max_contributions, draws), a list for each graph."""
+
 _COUNTS, _EDGES = 1 << 20, 1 << 18  # of graphs that are taken at once
 
 
@@ -119,10 +124,12 @@ def from_below(
     loss: Callable[[Fraction, Fraction, int], PrivacyLoss],
     accuracy: Callable[[Fraction, Fraction, int], str],
     bounds_up_to: Callable[[int], Sequence[int]] = lambda most: range(1, most + 1),
+    release_each: ReleaseEach | None = None,
 ) -> Mechanism:
     """Register a count by the largest flows under several bounds.
 
     Its estimate is its lower bound, too. `bounds_up_to` lists the bounds that `release` looks at.
+    `release_each` does the same for several counts, from what is counted under these bounds alone.
     """
 
     def bounds(epsilon: Fraction, beta: Fraction, max_contributions: int) -> Sequence[int]:
@@ -132,9 +139,12 @@ def from_below(
     def run_on_counts(
         counts: Sequence[Sequence[int]], epsilon: Fraction, beta: Fraction, max_contributions: int
     ) -> list[CountRelease]:
-        tried, found = bounds(epsilon, beta, max_contributions), []
-        for one in counts:
-            of = dict(zip(tried, _under_each(tried, one), strict=True))
+        tried, found = bounds(epsilon, beta, max_contributions), list[CountRelease]()
+        each = [_under_each(tried, one) for one in counts]
+        if release_each is not None:
+            return release_each(each, epsilon, beta, max_contributions, secret_draws())
+        for one in each:
+            of = dict(zip(tried, one, strict=True))
             cover = [of.get(bound, 0) for bound in range(1, max_contributions + 1)]
             found.append(release(cover, epsilon, beta, secret_draws()))
         return found

@@ -18,7 +18,7 @@ from dp_sql.engines.duckdb.arrow_rows import (
 )
 from dp_sql.engines.duckdb.rows_in_memory import Lists, Piece, Rows
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.rows_read import RowsRead
+from dp_sql.privacy.private_sql.rows_read import GroupsFound, RowsRead
 
 
 class ArrowPeople:
@@ -26,7 +26,7 @@ class ArrowPeople:
 
     Its methods are called in this order:
 
-    1. `add_groups` and `add_items`, if groups or items are public.
+    1. `add_items`, if items are public.
     2. `add`, for each batch of rows.
     3. If groups are not public, they are those in the rows. `pairs` says who is in which of them,
        so that a mechanism can find some; `groups` has their keys, and `number` their order.
@@ -37,6 +37,7 @@ class ArrowPeople:
         self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
         self._rows, self.n_rows, self._found = Rows(), 0, np.empty(0, np.int64)
         self._rows.has_groups = read.n_keys > 0
+        self._rows.n_groups = 0 if isinstance(read.groups, GroupsFound) else read.groups
 
     @property
     def n_groups(self) -> int:
@@ -48,11 +49,6 @@ class ArrowPeople:
         """How many of them are answered; without groups, one."""
         return self._rows.n_answers
 
-    def add_groups(self, keys: Sequence[Any]) -> None:
-        """Add public groups, in order, from arrow arrays of their keys; before all rows."""
-        self._keys.numbers(keys)
-        self._rows.n_groups += len(keys[0])
-
     def add_items(self, items: Any) -> None:
         """Add public items, an arrow array in the order of their codes; before all rows."""
         self._items.numbers(items)
@@ -61,7 +57,7 @@ class ArrowPeople:
         """Add the rows of an arrow batch."""
         self.n_rows += len(piece)
         n_keys, (person, *columns) = self._read.n_keys, piece.columns
-        groups = self._keys.numbers(columns[:n_keys]) if n_keys else None
+        groups = self._groups(columns[:n_keys]) if n_keys else None
         items = columns[n_keys:]
         values = [
             whole_numbers(c) if s else None for c, s in zip(items, self._read.sends, strict=True)
@@ -71,6 +67,11 @@ class ArrowPeople:
         owners = self._people.numbers(person)
         self._rows.n_people = self._people.size
         self._rows.pieces.append(Piece(owners, groups, values, [*map(not_null, items)]))
+
+    def _groups(self, keys: Sequence[Any]) -> Any:
+        if isinstance(self._read.groups, GroupsFound):
+            return self._keys.numbers(keys)
+        return whole_numbers(keys[0]).astype(np.int32) - np.int32(1)
 
     def pairs(self) -> Any:
         """Who is in which group, as an arrow table; the groups are all keys in the rows."""

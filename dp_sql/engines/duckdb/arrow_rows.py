@@ -171,6 +171,12 @@ def whole_numbers(column: Any) -> Any:
     return found.reshape(-1, max(width // 8, 1))[column.offset : column.offset + len(column), 0]
 
 
+def halves(column: Any) -> Any:
+    """The low and the high 64 bits of the values of an arrow array of decimals; none is NULL."""
+    found = np.frombuffer(column.buffers()[1] or b"", "i8").reshape(-1, 2)
+    return found[column.offset : column.offset + len(column)]
+
+
 def bits(valid: Sequence[bool]) -> Any:
     """What is valid, as arrow's bitmap."""
     import pyarrow as pa

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from itertools import count, product
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from dp_sql.engines.duckdb import row_estimate
+from dp_sql.engines.duckdb import many_rows, row_estimate
 from dp_sql.engines.duckdb.arrow_rows import (
     LONG,
     comparable_in_arrow,
+    halves,
     not_null,
     whole_numbers,
 )
@@ -28,9 +29,12 @@ if TYPE_CHECKING:
     from dp_sql.engines.duckdb.rows_in_memory import Rows
 
 FEW = 1 << 16  # rows
+FEW_MEMBERS = 1 << 12  # people in groups; of more, DuckDB adds up rows faster in arrays
 _MOST = 1 << 18  # rows, if there are more than DuckDB estimated
 _MOST_ITEMS = 1 << 14  # of a domain
 _MOST_COUNTS = 1 << 22  # one for each item in each group
+_MOST_COUNTED = (1 << 31) - 1  # rows of a person in a group
+_DIGITS = 18  # of a DECIMAL of 64 bits; sums have more
 _MOST_KNOWN = 20  # sets of public values
 
 
@@ -48,9 +52,16 @@ class _Public(NamedTuple):
 
 def read_shortly(plans: Sequence[Plan], engine: SqlRunner) -> FewRows | None:
     """How the rows of a bundle of plans are read here; None: they are not."""
-    if not plans[0].parameters.in_memory or row_estimate.n_rows(plans[0], engine) >= FEW:
+    if not plans[0].parameters.in_memory:
         return None
-    few = few_rows.few_rows(plans, comparable_in_arrow, exact_value, engine.short_lists)
+    if adds_up := (n_rows := row_estimate.n_rows(plans[0], engine)) >= FEW:
+        if any(plan.parameters.in_memory != "values" for plan in plans):
+            return None
+        n_members = row_estimate.n_members(plans[0], engine)
+        if n_members >= min(FEW, FEW_MEMBERS) or many_rows.ROWS_EACH * n_members > n_rows:
+            return None
+    asked = plans, comparable_in_arrow, exact_value, engine.short_lists
+    few = few_rows.few_rows(*asked, added_up=adds_up)
     if few and few.domain and row_estimate.n_rows_of(few.domain, engine) > _MOST_ITEMS:
         return None
     return few
@@ -117,6 +128,18 @@ def _read(few: FewRows, engine: SqlRunner) -> list[Any]:
     return columns
 
 
+def _added_up(few: FewRows, columns: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Of each item, what its rows add up to, if this is taken, None, and how many there are."""
+    counts, sums, left = list[Any](), list[Any](), deque(columns)
+    takes_sums = {i for kept in few.kept for i, item in kept.items.items() if item.sums}
+    while left:
+        counts.append(left.popleft())
+        if counts[-1].max(initial=0) > _MOST_COUNTED:
+            raise _OnlySql
+        sums.append(left.popleft() if len(sums) in takes_sums else None)
+    return sums, [None] * len(counts), counts
+
+
 def _fetched(select: str, engine: SqlRunner, *, are_plain: bool) -> list[Any]:
     """The columns of a SELECT, which may be masked arrays.
 
@@ -134,6 +157,8 @@ def _from_arrow(column: Any) -> Any:
 
     if not (pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)):
         return np.array(column.to_pylist(), object)
+    if pa.types.is_decimal(column.type) and column.type.precision > _DIGITS:
+        return halves(column)
     there, values = not_null(column), whole_numbers(column)
     return values if there is None else np.ma.array(values, mask=~there)
 
@@ -161,14 +186,16 @@ def _rows(few: FewRows, public: _Public, columns: Sequence[Any]) -> tuple[Rows, 
             values = [np.concatenate([public.domain, *values])]
         numbers, items = _numbered(values[0])
         values = [numbers[n_listed:]]
-    nulls = [np.ma.getmask(one) for one in values]
-    there = [None if mask is np.ma.nomask else ~mask for mask in nulls]
-    rows = Rows()
+    rows, read = Rows(), tuple[list[Any], ...]()
+    if few.are_added_up:
+        read = _added_up(few, values)
+    else:
+        nulls = [np.ma.getmask(one) for one in values]
+        there = [None if mask is np.ma.nomask else ~mask for mask in nulls]
+        read = [*map(np.ma.getdata, values)] or [None], there or [None]
     rows.has_groups, rows.n_people, rows.n_groups = bool(keys), len(people), len(public.shown)
     groups = _groups(few, public, keys) if keys else None
-    rows.pieces.append(
-        Piece(owners, groups, [*map(np.ma.getdata, values)] or [None], there or [None])
-    )
+    rows.pieces.append(Piece(owners, groups, *read))
     return rows, items
 
 

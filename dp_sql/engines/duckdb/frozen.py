@@ -63,10 +63,13 @@ class FrozenAnswers:
     def add(self, columns: Columns, rows: Records) -> str:
         """Freeze rows, with values as of `exactly`; returns a relation, as SQL."""
         number, table, names = next(self._numbers), _shared(columns), _names(columns)
-        some = rows[:_SHORT]  # so many take more than _SHORT characters, whatever is in them
-        is_plain = _are_plain(some)
-        listed = [[*map(_constant, row)] if is_plain else _constants(columns, row) for row in some]
-        values = ", ".join(f"({', '.join(row)})" for row in listed)
+        is_plain = all(isinstance(value, _PLAIN) for row in rows[:_SHORT] for value in row)
+        values = ""
+        for row in rows:
+            own = map(_constant, row) if is_plain else _constants(columns, row)
+            values += f"{', ' * bool(values)}({', '.join(own)})"
+            if len(values) >= _SHORT:
+                break
         if rows and len(values) < _SHORT and "\0" not in values:
             # DuckDB plans one cast of a column faster than one of each value, and a row faster yet.
             read = [
@@ -147,8 +150,16 @@ def _constant(value: object) -> str:
     return literal(str(value))
 
 
-def _are_plain(rows: Records) -> bool:
-    return all(isinstance(value, _PLAIN) for row in rows for value in row)
+def _is_plain(value: object) -> bool:
+    """Whether a value is plain, or a list of what is."""
+    of = value if isinstance(value, list) else [value]
+    return all(isinstance(one, _PLAIN) for one in of)
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, list):
+        return [*map(_text, value)]
+    return None if value is None else str(value)
 
 
 def _names(columns: Columns) -> str:
@@ -161,11 +172,12 @@ def _create(run: Run, table: str, columns: Columns) -> None:
 
 
 def _fill(run: Run, table: str, columns: Columns, rows: Records) -> None:
-    if _are_plain(rows):
-        lists = [
-            [None if row[i] is None else str(row[i]) for row in rows] for i in range(len(columns))
-        ]
-        unnested = ", ".join(f"CAST(unnest(CAST(? AS VARCHAR[])) AS {kind})" for _, kind in columns)
+    if all(map(_is_plain, chain.from_iterable(rows))):
+        lists = [[_text(row[i]) for row in rows] for i in range(len(columns))]
+        unnested = ", ".join(
+            f"CAST(unnest(CAST(? AS VARCHAR[]{'[]' * kind.endswith('[]')})) AS {kind})"
+            for _, kind in columns
+        )
         run(f"INSERT INTO {table} SELECT {unnested}", lists)  # a tenth of the time
         return
     values = f"({', '.join(f'CAST(? AS {kind})' for _, kind in columns)})"

@@ -113,9 +113,6 @@ def _read(
     before, rows, most = engine.state.interrupts.n, ArrowPeople(read), _most_rows(engine)
     for name, select in read.tables.items():
         _create(name, select, engine, registered)
-    if isinstance(read.groups, str) and read.groups:
-        for piece in batches(engine.relate(read.groups)):
-            rows.add_groups(piece.columns)
     n_items = _n_items(read.lists, rows, engine) if read.lists and read.lists.items else None
     pieces = engine.state.interrupts.ending(batches(engine.relate(read.sql)), before)
     with contextlib.closing(pieces), ThreadPoolExecutor(1) as other:

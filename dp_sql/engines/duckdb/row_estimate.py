@@ -3,6 +3,7 @@
 import contextlib
 import re
 import time
+from collections.abc import Sequence
 from math import inf
 
 import duckdb
@@ -39,15 +40,8 @@ def is_large(plan: Plan, engine: SqlRunner) -> bool:
 
 
 def n_rows_of(select: str, engine: SqlRunner) -> int:
-    """The same of a SELECT, which is asked once a minute."""
-    known, now = engine.state.n_rows, time.monotonic()
-    asked, found = known.get(select, (-inf, 0))
-    if now - asked < _MINUTE:
-        return found
-    found = max(_estimates(select, engine))
-    known[select] = (now, found)
-    forget_oldest(known)
-    return found
+    """The same of a SELECT."""
+    return max(_estimates(select, engine))
 
 
 def n_members(plan: Plan, engine: SqlRunner) -> int:
@@ -57,15 +51,22 @@ def n_members(plan: Plan, engine: SqlRunner) -> int:
     return _estimates(f"SELECT {columns} FROM {read.source} GROUP BY ALL", engine)[-1]
 
 
-def _estimates(select: str, engine: SqlRunner) -> list[int]:
-    """DuckDB's estimates of the rows of each step of a SELECT, the last step last.
+def _estimates(select: str, engine: SqlRunner) -> Sequence[int]:
+    """DuckDB's estimates of the rows of each step of a SELECT, the last step last; once a minute.
 
     Without its optimizers, as on an analyst's connection, DuckDB has them only below a step like a
     window, and takes all rows of tables and files to be in each step.
     """
+    known, now = engine.state.n_rows, time.monotonic()
+    asked, found = known.get(select, (-inf, ()))
+    if now - asked < _MINUTE:
+        return found
     explained = ""
     numbered = f"SELECT system.main.row_number() OVER () FROM ({select}) AS counted"
     with contextlib.suppress(duckdb.Error):  # the release will raise it
         # A setting adds the plans before the last one.
         *_, (_, explained) = engine.run(f"EXPLAIN (FORMAT json) {numbered}").fetchall()
-    return [*filter(None, map(int, _CARDINALITY.findall(explained)))] or [0]
+    found = [*filter(None, map(int, _CARDINALITY.findall(explained)))] or [0]
+    known[select] = (now, found)
+    forget_oldest(known)
+    return found

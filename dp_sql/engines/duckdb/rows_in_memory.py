@@ -35,13 +35,16 @@ class Piece:
     """Rows: the numbers of people and of groups, and what they have of each item.
 
     groups: None if there are none; numbers from `n_groups` on do not count. values: of each item,
-    or None if none are needed. there: which rows have it; None: all.
+    or None if none are needed. there: which rows have it; None: all. counts: None, or of each item
+    how many rows were added up to one, in the only piece; values are then sums, of two halves, and
+    no person has two rows in a group.
     """
 
     owners: Any
     groups: Any
     values: Sequence[Any]
     there: Sequence[Any]
+    counts: Sequence[Any] | None = None
 
     def at(self, rows: Any, slots: Any) -> Piece:
         """Some of the rows, with their slots in place of people."""
@@ -49,7 +52,19 @@ class Piece:
             [None if one is None else one[rows] for one in each]
             for each in (self.values, self.there)
         )
-        return Piece(slots, None, values, there)
+        counts = None if self.counts is None else [one[rows] for one in self.counts]
+        return Piece(slots, None, values, there, counts)
+
+    def added_up(self, kept: Kept, n_slots: int) -> dict[int, dict[str, Any]]:
+        """What rows that were added up come to, as `_computed` has it."""
+        made = dict[int, dict[str, Any]]()
+        for i, item in kept.items.items():
+            made[i] = {"counts": np.zeros(n_slots, np.int32)}
+            made[i]["counts"][self.owners] = self.counts[i] if self.counts else 0
+            if item.sums:
+                made[i]["sums"] = np.zeros((n_slots, 2), np.int64)
+                made[i]["sums"][self.owners] = self.values[i]
+        return made
 
 
 class Rows:
@@ -84,7 +99,8 @@ class Rows:
             owners, own = owners[there], own[there]
         if cap is not None:
             drawn = kernels.draw_slots(owners, self.n_people, cap, secret_draws())
-            owners, own = owners[drawn], own[drawn]
+            kept = np.flatnonzero(drawn)  # faster than a mask
+            owners, own = owners[kept], own[kept]
         places = kernels.place_rows(self._rows, owners, own, self.n_people, self.n_groups)
         placed = [piece.at(*some) for piece, some in zip(self.pieces, places, strict=True)]
         return owners, numbers[own], placed
@@ -139,6 +155,8 @@ def _computed(
     kept: Kept, pieces: Sequence[Piece], n_slots: int, other: Executor | None
 ) -> dict[int, dict[str, Any]]:
     """What is computed of each item, as summaries.Values has it; sums by the other thread."""
+    if pieces and pieces[0].counts is not None:
+        return pieces[0].added_up(kept, n_slots)
     slots, computed = _joined([piece.owners for piece in pieces], np.int32), {}
     counts, sums = kernels.count_rows(slots, n_slots), dict[int, Callable[[], Any]]()
     for i, item in kept.items.items():

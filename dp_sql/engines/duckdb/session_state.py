@@ -5,7 +5,7 @@ Its interrupts are counted, since DuckDB notices them only while a statement run
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -49,7 +49,7 @@ class SessionState:
     """The interrupts of a session, and what is remembered from one statement to the next.
 
     statements: SQL with parameters, parsed. meant: the tables that bare names meant.
-    n_rows: of sources, when DuckDB was asked for their rows, and its estimate.
+    n_rows: of sources, when DuckDB was asked for their rows, and its estimates.
     number: of the session's connection.
     public_sets: groups and items that releases have read, by the SQL that lists them; None: they
         may change from one statement to the next.
@@ -58,6 +58,6 @@ class SessionState:
     interrupts: Interrupts = field(default_factory=Interrupts)
     statements: dict[str, duckdb.Statement] = field(default_factory=dict)
     meant: dict[str, Parts] = field(default_factory=dict)
-    n_rows: dict[str, tuple[float, int]] = field(default_factory=dict)
+    n_rows: dict[str, tuple[float, Sequence[int]]] = field(default_factory=dict)
     number: int = 0
     public_sets: dict[Any, Any] | None = None

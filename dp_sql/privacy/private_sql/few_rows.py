@@ -1,6 +1,7 @@
 """The SQL of a source with few rows: one short SELECT, and all else is counted in memory.
 
-DuckDB takes longer to plan the SQL of release_select.py than to run it over so few rows.
+DuckDB takes longer to plan the SQL of release_select.py than to run it over so few rows, or over
+what remains of more rows once those of each person in each group are added up.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,9 @@ class FewRows(NamedTuple):
     """How a source with few rows is read, and what is made of them.
 
     sql: the SELECT of the rows: of each row its person, its keys and its items, as far as the plans
-        need these; where `are_counted`, of each item how many people have it.
+        need these; where `are_counted`, of each item how many people have it; where they
+        `are_added_up`, of each person in each group how many rows have each item and, if the plans
+        need it, what the items add up to.
     n_keys, kinds: how many keys of GROUP BY a row has, and their types.
     are_plain: whether Python reads all values as DuckDB sends them; else they come as arrow, where
         moments and decimals are numbers.
@@ -44,6 +47,7 @@ class FewRows(NamedTuple):
 
     sql: str
     are_counted: bool
+    are_added_up: bool
     n_keys: int
     kinds: Sequence[str]
     are_plain: bool
@@ -57,12 +61,17 @@ class FewRows(NamedTuple):
 
 
 def few_rows(
-    plans: Sequence[Plan], sent_as: _SENT, shown_as: _SENT, known: Mapping[str, Sequence[Any]]
+    plans: Sequence[Plan],
+    sent_as: _SENT,
+    shown_as: _SENT,
+    known: Mapping[str, Sequence[Any]],
+    *,
+    added_up: bool = False,
 ) -> FewRows | None:
     """How to read the rows of a bundle, from which its lists can be made in memory; None: as SQL.
 
     sent_as: as in rows_read. shown_as: the SQL of a value of a type that people read. known: plain
-        public items, by the SQL that lists them.
+        public items, by the SQL that lists them. added_up: whether DuckDB adds up the rows.
     """
     first, kinds = plans[0], {plan.parameters.in_memory for plan in plans}
     takes_lists = kinds != {"values"}
@@ -80,38 +89,73 @@ def few_rows(
             return None
         sent[name] = written
     keys, lists = keys_of(first), _lists(first, known)
-    are_short = max(map(len, lists), default=0) <= _MOST_PLACES
-    has_places = are_short and any(isinstance(one[0], str) for one in lists)  # numbers are sent
-    typed = {UNIT: first.columns["privacy_unit"].type}
-    typed |= {name: "INTEGER" if has_places else key.type for name, key in keys.items()}
+    typed, listed, has_places = _sent(first, lists, sent_as)
     has_items = takes_lists or len(names) > 1 or any(map(_takes_sums, plans))
-    listed = [sent_as(name, kind) for name, kind in typed.items()]
-    if has_places:
-        listed[1:] = [*map(_place, keys, lists)]
-    listed += [f"{sql} AS {name}" for name, (sql, _) in sent.items() if has_items]
     item_types = {name: kind for name, (_, kind) in sent.items()}
     types = [*typed.values(), *(item_types.values() if has_items else ())]
     if any(family(kind) == "DECIMAL" and digits_of(kind)[0] > 18 for kind in types):
         return None
-    sql, counted = people.select_of_rows(", ".join(listed)), kinds == {"items"} and len(typed) == 1
+    items = [f"{sql} AS {name}" for name, (sql, _) in sent.items() if has_items]
+    sql = people.select_of_rows(", ".join([*listed, *items]))
+    counted = kinds == {"items"} and not keys
     if counted:  # as fast as to send the items of all rows
         (name, (item, kind)), *_ = sent.items()
         n_people = f"system.main.count(DISTINCT {UNIT})"
         sql = people.select_of_rows(f"{item} AS item, {n_people} AS __dp_n") + f" GROUP BY {name}"
         types = [kind]
-    return FewRows(
+    few = FewRows(
         sql=sql,
         are_counted=counted,
+        are_added_up=False,
         n_keys=len(typed) - 1,
         are_plain={*map(family, types)} <= _PLAIN,
         lists=lists,
         kinds=[key.type for key in keys.values()],
         has_places=has_places,
         groups=_groups(first, people.n_groups, sent_as, shown_as) if keys and not lists else "",
-        known=(items := known.get(_domain(first)) if "items" in kinds else None),
-        domain=_sent_domain(first, sent_as) if "items" in kinds and items is None else "",
+        known=(public := known.get(_domain(first)) if "items" in kinds else None),
+        domain=_sent_domain(first, sent_as) if "items" in kinds and public is None else "",
         kept=[] if takes_lists else [kept_of(people, cap, names) for cap in people.caps],
         cap=people.cap(people.plans[0]),
+    )
+    return _added_up(few, people, listed, item_types) if added_up else few
+
+
+def _sent(
+    plan: Plan, lists: Sequence[Sequence[Any]], sent_as: _SENT
+) -> tuple[dict[str, str], list[str], bool]:
+    """People and keys as they are sent, by type and as SQL; whether keys are places in `lists`."""
+    keys = keys_of(plan)
+    are_short = max(map(len, lists), default=0) <= _MOST_PLACES
+    has_places = are_short and any(isinstance(one[0], str) for one in lists)  # numbers are sent
+    typed = {UNIT: plan.columns["privacy_unit"].type}
+    typed |= {name: "INTEGER" if has_places else key.type for name, key in keys.items()}
+    listed = [sent_as(name, kind) for name, kind in typed.items()]
+    if has_places:
+        listed[1:] = [*map(_place, keys, lists)]
+    return typed, listed, has_places
+
+
+def _added_up(
+    few: FewRows, people: PeopleRows, listed: Sequence[str], types: Mapping[str, str]
+) -> FewRows | None:
+    """The same of what rows add up to; `listed`: people and keys; `types`: of the items."""
+    if not few.kept:
+        return None
+    read = {i: item for kept in few.kept for i, item in kept.items.items() if item.sums}
+    made = dict[str, str]()
+    for i, (name, kind) in enumerate(types.items()):
+        made[f"__dp_n_{i}"] = f"system.main.count({name})"
+        if i in read:
+            total = f"coalesce(system.main.sum({name}), 0)"
+            made[f"__dp_sum_{i}"] = f"CAST({total} AS DECIMAL(38,{digits_of(kind)[1]}))"
+    by = ", ".join([UNIT, *keys_of(people.plans[0])])
+    columns = ", ".join([by, *(f"{sql} AS {name}" for name, sql in made.items())])
+    rows = f"{people.select_of_rows(columns)} GROUP BY {by}"
+    return few._replace(
+        sql=f"SELECT {', '.join([*listed, *made])} FROM ({rows}) AS __dp_added",
+        are_added_up=True,
+        are_plain=few.are_plain and not read,
     )
 
 

@@ -12,7 +12,7 @@ from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_ctes import UNIT, keys_of
 from dp_sql.privacy.private_sql.items import lists_items
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.privacy.private_sql.rows_read import ListsRead, RowsRead, numbers_of
+from dp_sql.privacy.private_sql.rows_read import ListsRead, RowsRead, number_of_group, read_once
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.functions.topk import listed
 from dp_sql.sql.mechanism_rows import coded
@@ -31,18 +31,18 @@ def lists_read(
     """
     if len(plans) > 1 or plans[0].parameters.person_values() or finding_of(plans[0]):
         return None
-    people, mechanism = PeopleRows(plans, calls), plans[0].mechanism
+    people, mechanism = PeopleRows([read_once(plans[0])], calls), plans[0].mechanism
     if not people.n_groups or mechanism.finds_items or mechanism.ordered:
         return None
     (plan,), (item,) = people.plans, people.items
     types = {UNIT: plan.columns["privacy_unit"].type}
     types |= {name: key.type for name, key in keys_of(plan).items()}
     types[item] = plan.parameters.item_type(plan.columns["item"].type)
-    read, groups = ", ".join(people.read(keeps=plan.keep_source)), ", ".join(people.groups())
+    read, groups = ", ".join(people.read()), ", ".join(people.groups())
     tables, items, codes, joined, numbered = dict[str, str](), "", "", "", [UNIT, item]
     if plan.domain is not None:
         items = _new_table()
-        if lists_items(plan) and plan.keep_source:  # the table of items reads it, too
+        if lists_items(plan) and plans[0].keep_source:  # the table of items reads it, too
             tables[kept := _new_table()] = f"WITH {read} SELECT * FROM __dp_read"
             typed = ", ".join(f"{exact(name, kind)} AS {name}" for name, kind in types.items())
             read = f"__dp_read AS NOT MATERIALIZED (SELECT {typed} FROM {kept})"
@@ -56,12 +56,12 @@ def lists_read(
             joined, numbered = f" LEFT JOIN {items} AS __dp_coded ON {typed} = {item}", [UNIT]
     columns = [sent_as(name, types[name]) for name in numbered]
     columns += ["coalesce(code, -1) AS code"] if item not in numbered else []
-    columns.insert(1, "__dp_group")
+    columns.insert(1, number_of_group(people.n_groups))
     rows = people.placed_by("__dp_read")
     return RowsRead(
         sql=f"WITH {read}, {groups} SELECT {', '.join(columns)} FROM {rows}{joined}",
         sends=[item not in numbered],
-        groups=numbers_of(people.groups()),
+        groups=people.n_groups,
         n_keys=1,
         kept=(),
         adds_up=False,

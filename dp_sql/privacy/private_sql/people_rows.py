@@ -214,9 +214,9 @@ class PeopleRows:
         values, item = self.plans[place].parameters.person_values(), self.items[place]
         return {name: self.values[_ITEM.sub(item, sql)] for name, sql in values.items()}
 
-    def read(self, *, keeps: bool = False) -> list[str]:
-        """`__dp_read`, the source's rows, behind what it reads; `keeps`: whether they are kept."""
-        return [*self._keys(), self._read(keeps=keeps)]
+    def read(self) -> list[str]:
+        """`__dp_read`, the source's rows, behind what it reads."""
+        return [*self._keys(), self._read()]
 
     def _keys(self) -> list[str]:
         """The key of each plan that counts a sample of the items: the same in all of a release."""
@@ -232,9 +232,9 @@ class PeopleRows:
             return f"{KEY_UDF}({self.calls[place]})"
         return f"'{hashlib.sha256(f'{self.key}item/{place}'.encode()).hexdigest()}'"
 
-    def _read(self, *, keeps: bool) -> str:
+    def _read(self) -> str:
         is_kept = self._first.keep_source or finding_of(self._first) is not None
-        kept = "" if keeps or (self._n_readers > 1 and is_kept) else "NOT "
+        kept = "" if self._n_readers > 1 and is_kept else "NOT "
         return f"__dp_read AS {kept}MATERIALIZED ({self.select_of_rows('*')})"
 
     def select_of_rows(self, listed: str) -> str:

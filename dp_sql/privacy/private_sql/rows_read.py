@@ -89,8 +89,8 @@ class RowsRead(NamedTuple):
 
     sql: the SELECT of each row's person, its `n_keys` keys, and the items.
     sends: of each item whether it is sent as it is; else 1 is sent for it.
-    groups: the SELECT of the numbers of public groups, which rows have as their key, or how groups
-        are found; "" without GROUP BY.
+    groups: how many public groups there are, whose numbers, from 1, are the key of rows; or how
+        groups are found; 0 without GROUP BY.
     kept: what is computed for the plans with each cap.
     adds_up: whether rows in public groups are only added up.
     lists: what is made of the rows instead of people's values.
@@ -99,7 +99,7 @@ class RowsRead(NamedTuple):
 
     sql: str
     sends: Sequence[bool]
-    groups: str | GroupsFound
+    groups: int | GroupsFound
     n_keys: int
     kept: Sequence[Kept]
     adds_up: bool
@@ -144,20 +144,21 @@ def rows_read(
     keys = [sent_as(name, column.type) for name, column in keys_of(first).items()]
     person = sent_as(UNIT, first.columns["privacy_unit"].type)
     ctes, rows = people.read(), "__dp_read"
-    groups: str | GroupsFound = ""
+    groups: int | GroupsFound = 0
     if finds:
         groups = _groups_found(people, sent_as)
     elif keys:
         ctes, rows = [*ctes, *people.groups()], people.placed_by(rows)
-        keys, groups = ["__dp_group"], numbers_of(people.groups())
+        keys, groups = [number_of_group(people.n_groups)], people.n_groups
     listed = ", ".join([person, *keys, *sent])
     sql = f"WITH {', '.join(ctes)} SELECT {listed} FROM {rows}"
     return RowsRead(sql, sends, groups, len(keys), kept, not (votes or finds))
 
 
-def numbers_of(groups: Sequence[str]) -> str:
-    """A SELECT of the numbers of public groups, in order, from their CTEs."""
-    return f"WITH {', '.join(groups)} SELECT __dp_group FROM __dp_groups ORDER BY __dp_group ASC"
+def number_of_group(n_groups: int) -> str:
+    """The number of a public group, in a type that is short to send."""
+    kind = "UTINYINT" if n_groups < 1 << 8 else "USMALLINT" if n_groups < 1 << 16 else "UINTEGER"
+    return f"CAST(__dp_group AS {kind}) AS __dp_group"
 
 
 def read_once(plan: Plan) -> Plan:
