@@ -81,11 +81,24 @@ def _one_statement(text: str) -> Statement:
 
 def _query_within(tokens: Tokens) -> list[str]:
     """The query that another statement holds or is: CREATE TABLE … AS …, COPY (…), SUMMARIZE …."""
-    if tokens[0].upper == "SUMMARIZE":
-        return [Restated(f"FROM ({tokens.text})")]
-    if tokens[0].upper not in {"CREATE", "COPY", "PREPARE", "DESCRIBE", "DESC"}:
-        return []
-    begin = next((i for i, token in enumerate(tokens) if token.upper in QUERY), 0)
+    first, begin = tokens[0].upper, next((i for i, t in enumerate(tokens) if t.upper in QUERY), 0)
     is_inner = begin > 0 and tokens[begin - 1].is_symbol("(")
     end = tokens.matching(begin - 1) if is_inner else len(tokens)
-    return [Restated(tokens[begin:end].text)] if begin else []
+    query = tokens[begin:end].text if begin else ""
+    if first in {"SUMMARIZE", "DESCRIBE", "DESC"}:
+        if len(tokens) == 1:
+            return [Restated("SHOW TABLES")]
+        table = [t.text for t in tokens[begin:end] if t.upper not in {"SELECT", "FROM"}]
+        is_whole = begin and len(table) - (table[:1] == ["*"]) == 1  # SELECT * FROM t
+        if first != "SUMMARIZE" and is_whole:
+            return [Restated(f"DESCRIBE {table[-1]}")]
+        about = f"{first} FROM ({query})" if query else tokens.text
+        return [Restated(f"FROM ({about})"), *([Restated(query)] if query else [])]
+    if first in {"PRAGMA", "TABLE"}:
+        named = tokens.at(3 if first == "PRAGMA" else 1).text.strip("'")
+        is_info = tokens.at(1).upper == "TABLE_INFO"
+        other = f"DESCRIBE {named}" if is_info else f"FROM {named}"
+        return [Restated("SHOW TABLES" if tokens.at(1).upper == "SHOW_TABLES" else other)]
+    if first not in {"CREATE", "COPY", "PREPARE"} or not query:
+        return []
+    return [Restated(query)]

@@ -274,6 +274,35 @@ def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, state
 
 
 @pytest.mark.parametrize(("refused", "proposed"), [
+    ("PRAGMA table_info('ratings')", "DESCRIBE ratings"),
+    ("PRAGMA show_tables", "SHOW TABLES"),
+    ("SELECT name FROM (SHOW TABLES)", "SHOW TABLES"),
+    ("TABLE catalog", "FROM catalog"),
+    ("DESCRIBE SELECT * FROM ratings", "DESCRIBE ratings"),
+    ("DESCRIBE FROM catalog", "DESCRIBE catalog"),
+    (f"SUMMARIZE SELECT {COUNT.format('')} AS n FROM ratings",
+     f"FROM (SUMMARIZE FROM (SELECT {COUNT.format('')} AS n FROM ratings))"),
+    (f"SELECT {COUNT.format('')} FROM ratings WHERE list_contains(['a', 'b'], title)",
+     f"SELECT {COUNT.format('')} FROM ratings WHERE title IN ('a', 'b')"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings r, plays AS p WHERE r.title > 'a'",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings r JOIN plays AS p USING (user_id) WHERE r.title > 'a'"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings r JOIN plays ON true",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings r JOIN plays USING (user_id)"),
+    ("SELECT r.user_id, DP_SUM(score, epsilon := 0.5) AS s FROM ratings r WHERE title > 'a' GROUP BY 1 ORDER BY s",
+     "SELECT DP_AVG(n, epsilon := 0.5) AS n FROM (SELECT r.user_id, sum(score) AS n FROM ratings r WHERE title > 'a' GROUP BY r.user_id)"),
+    ("SELECT user_id, DP_COUNT(*, epsilon := 0.5) FROM ratings GROUP BY ALL",
+     "SELECT DP_AVG(n, epsilon := 0.5) AS n FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)"),
+])  # fmt: skip
+def test_what_people_write_in_duckdb_is_proposed_in_a_form_that_works(
+    analyst: dp_sql.Session, refused: str, proposed: str
+) -> None:
+    error = told(analyst, refused)
+    assert error.suggestion == proposed
+    assert error.asks_other is any(one in refused for one in ("r, plays", "ON true", "user_id,"))
+    assert analyst.sql(proposed).fetchall()
+
+
+@pytest.mark.parametrize(("refused", "proposed"), [
     ("ratings NATURAL FULL JOIN catalog", "ratings NATURAL LEFT JOIN catalog"),
     ("catalog NATURAL RIGHT JOIN ratings", "catalog NATURAL JOIN ratings"),
     ("ratings FULL JOIN catalog", "ratings LEFT JOIN catalog USING (title)"),
