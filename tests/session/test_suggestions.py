@@ -282,6 +282,8 @@ def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, state
     ("DESCRIBE FROM catalog", "DESCRIBE catalog"),
     (f"SUMMARIZE SELECT {COUNT.format('')} AS n FROM ratings",
      f"FROM (SUMMARIZE FROM (SELECT {COUNT.format('')} AS n FROM ratings))"),
+    (f"SELECT {COUNT.format('')} FROM ratings WHERE day + to_days(3) > '2023-01-01'",
+     f"SELECT {COUNT.format('')} FROM ratings WHERE day + INTERVAL '3 days' > '2023-01-01'"),
     (f"SELECT {COUNT.format('')} FROM ratings WHERE list_contains(['a', 'b'], title)",
      f"SELECT {COUNT.format('')} FROM ratings WHERE title IN ('a', 'b')"),
     ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings r, plays AS p WHERE r.title > 'a'",
