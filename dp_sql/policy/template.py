@@ -21,7 +21,8 @@ from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
 
 # The likeliest first: a table may have a customer_id and an employee_id.
 _PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", "subscriber",
-           "student", "pupil", "participant", "respondent", "passenger", "rider", "visitor",
+           "student", "pupil", "patron", "borrower", "participant", "respondent", "passenger",
+           "rider", "visitor",
            "guest", "reviewer", "rater", "author", "household", "account", "profile", "employee",
            "driver", "worker", "resident", "donor", "voter", "device")  # fmt: skip
 _IDENTIFYING = ("name", "mail", "phone", "address", "street", "handle", "login")

@@ -15,8 +15,8 @@ WAY_OUT = (
     "FROM dp_functions() lists. For anything else the owner can add a column to the table."
 )
 PER_PERSON = (
-    "Compute a value of each person in a subquery, and ask about these: SELECT DP_AVG(n, …) FROM "
-    "(SELECT user_id, count(*) AS n FROM orders GROUP BY user_id)."
+    "Compute a value of each person in a subquery, and ask about these. For example: SELECT "
+    "DP_AVG(n, …) FROM (SELECT user_id, count(*) AS n FROM orders GROUP BY user_id)."
 )
 ALLOWED = (
     "A source may use private tables, joins of them on the privacy unit, joins with public tables "

@@ -21,6 +21,7 @@ _HINTS = {
     "PIVOT": OF_PIVOT,
     "UNPIVOT": "Write FROM (SELECT …) UNPIVOT (n FOR name IN (a, b)).",
 }
+_WHOLE = ["FROM"], ["SELECT", "*", "FROM"]  # before the name of a table, of which all is read
 
 
 def analyst_statement(text: str, params: object, policy: Policy) -> Statement:
@@ -81,11 +82,21 @@ def _one_statement(text: str) -> Statement:
 
 def _query_within(tokens: Tokens) -> list[str]:
     """The query that another statement holds or is: CREATE TABLE … AS …, COPY (…), SUMMARIZE …."""
-    if tokens[0].upper == "SUMMARIZE":
-        return [Restated(f"FROM ({tokens.text})")]
-    if tokens[0].upper not in {"CREATE", "COPY", "PREPARE", "DESCRIBE", "DESC"}:
-        return []
-    begin = next((i for i, token in enumerate(tokens) if token.upper in QUERY), 0)
+    first, begin = tokens[0].upper, next((i for i, t in enumerate(tokens) if t.upper in QUERY), 0)
     is_inner = begin > 0 and tokens[begin - 1].is_symbol("(")
     end = tokens.matching(begin - 1) if is_inner else len(tokens)
-    return [Restated(tokens[begin:end].text)] if begin else []
+    query = tokens[begin:end].text if begin else ""
+    words = [token.upper or token.text for token in tokens[begin:end]]
+    if first in {"DESCRIBE", "DESC"} and (len(tokens) == 1 or words[:-1] in _WHOLE):
+        return [Restated("SHOW TABLES" if len(tokens) == 1 else f"DESCRIBE {tokens[-1].text}")]
+    if first == "SUMMARIZE":
+        about = f"SUMMARIZE FROM ({query})" if query else tokens.text
+        return [Restated(f"FROM ({about})")]
+    if first in {"PRAGMA", "TABLE"}:
+        named = tokens.at(3 if first == "PRAGMA" else 1).text.strip("'")
+        is_info = tokens.at(1).upper == "TABLE_INFO"
+        other = f"DESCRIBE {named}" if is_info else f"FROM {named}"
+        return [Restated("SHOW TABLES" if tokens.at(1).upper == "SHOW_TABLES" else other)]
+    if first not in {"CREATE", "COPY", "PREPARE", "DESCRIBE", "DESC"} or not query:
+        return []
+    return [Restated(query)]

@@ -219,14 +219,15 @@ class Session(Correcting):
                 raise
 
     def _check(self, text: str, params: object, engine: Engine) -> None:
-        for statement in self._bound(self._parse(text, params) or [], params, engine)[0]:
-            if self._sql_without_release(statement, engine, params) is not None:
+        found, left = self._bound(self._parse(text, params) or [], params, engine)
+        for statement in found:
+            if self._sql_without_release(statement, engine, left) is not None:
                 continue
             plans = self._plan(statement, engine)
             if self._account is not None and not self._account.fits([plan.loss for plan in plans]):
                 raise BudgetExceeded("This costs more than is left.")
             if not statement.is_explain:
-                self._outer(statement, plans, params, engine)
+                self._outer(statement, plans, left, engine)
 
     def _bound(
         self, parsed: list[Statement], params: object, engine: Engine

@@ -6,10 +6,12 @@ DATE, a microsecond of a TIMESTAMP.
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from typing import NamedTuple
 
+from dp_sql.errors import ArgumentError
 from dp_sql.sql.formatting import literal, places_of
 from dp_sql.sql.given import Argument
 from dp_sql.sql.readers import read_number
@@ -179,7 +181,12 @@ def grid_of(call: str, item: Argument, kind: str, given: GridArguments) -> Grid:
             raise item.refuse(message, f"If it holds numbers, write {cast}.", [item.put(cast)])
         if name == "INTERVAL":
             number = in_seconds(item.written)
-            instead = [OtherQuestion(item.put(number))]
+            instead: list[str] = []
+            with suppress(ArgumentError):  # of months
+                intervals = [one for one in given.values() if one.tokens[0].upper == "INTERVAL"]
+                edits = [(*one.tokens.span, in_words(_interval(one))) for one in intervals]
+                edits.append((*item.tokens.span, number))
+                instead = [OtherQuestion(edited(item.tokens[0].source, edits))]
             raise item.refuse(message, f"Write its seconds: {number}.", instead)
         raise item.refuse(message)
     if name in BINARY_TYPES and "step" not in given:

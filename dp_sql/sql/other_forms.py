@@ -35,7 +35,9 @@ _FORMS = (  # compiled with the first error
     # The one value of a public query: NULL if it has no row, where IN is FALSE.
     (rf"\A(?!{_TELLS_NULL})((?s:.*)[^<>!=:\s])\s*=\s*\(\s*(SELECT\s[^()]+)\)(?!\s*[^\s\w),;])",
      r"\1 IN (\2)"),
-    # Whether a list has an element.
+    # Whether a value is one of a list, and whether a list has an element.
+    (rf"\b(?:list|array)_(?:contains|has)\(\s*\[(?![^][]*\bNULL\b)([^][]+)\]\s*,\s*{_ONE}\s*\)",
+     r"\2 IN (\1)"),
     (rf"\b(?:len|length|array_length)\(list_filter\({_ONE}{_IS}\)\s*(?:>\s*0|>=\s*1|<>\s*0)",
      r"list_contains(\1, \3)"),
     (rf"\blist_filter\({_ONE}{_IS}\s*(?:<>|!=)\s*\[\]", r"list_contains(\1, \3)"),
@@ -55,8 +57,11 @@ _QUOTED = re.compile(r"""^(\s*(?:==?|<>|!=)\s*)'"([^"'\\]*)"'""")
 _AROUND = re.compile(r"\b(?:AND|OR|WHERE|WHEN|THEN|GROUP)\b", re.IGNORECASE)
 _JOIN = (
     r"\s*\b(?:CROSS|NATURAL|ASOF(?:\s+LEFT)?|POSITIONAL|)\s*JOIN\s+(\w+(?:\s+(?:AS\s+)?(?!(?:ON|USING|WHERE)\b)\w+)?)"
-    r"(?:\s+ON\s+[\w.]+\s*[<>]=?\s*[\w.]+|\s+USING\s*\([^()]*\))?"
+    r"(?:\s+ON\s+(?:true\b|[\w.]+\s*[<>]=?\s*[\w.]+)|\s+USING\s*\([^()]*\))?"
 )
+_ALWAYS = re.compile(r"\bON\s+true\b", re.IGNORECASE)
+_LISTED = re.compile(r"\s*,\s*$")  # before the last relation of FROM
+_RELATION = re.compile(r"\w+(?:\s+(?:AS\s+)?(?!(?:WHERE|GROUP|HAVING|ORDER)\b)\w+)?", re.IGNORECASE)
 
 
 def other_forms(text: str, position: int, shared: Sequence[str]) -> Iterator[str]:
@@ -75,7 +80,12 @@ def other_forms(text: str, position: int, shared: Sequence[str]) -> Iterator[str
         if same is not None and same[1].lower() != name.strip('"').lower():  # of one person, too
             using = f"USING ({name}, {same[1]})"
             yield OtherQuestion(text[: same.start()] + using + text[same.end() :])
-        yield re.sub(_JOIN, rf" JOIN \1 USING ({name})", text, count=1, flags=re.IGNORECASE)
+        joined = re.sub(_JOIN, rf" JOIN \1 USING ({name})", text, count=1, flags=re.IGNORECASE)
+        yield OtherQuestion(joined) if _ALWAYS.search(text) else joined
+        relation = _RELATION.match(text, position)
+        if relation is not None and (comma := _LISTED.search(text, 0, position)) is not None:
+            joined = f" JOIN {relation[0]} USING ({name})"
+            yield OtherQuestion(text[: comma.start()] + joined + text[relation.end() :])
     for form, instead in _FORMS:
         written = re.sub(form, instead, text, flags=re.IGNORECASE)
         if written != text:

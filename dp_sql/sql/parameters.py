@@ -185,8 +185,20 @@ def as_literal(value: Any, after_in: bool = False) -> str:
         return _string(value)
     for kind, known, written in _OTHERS:
         if isinstance(value, known):
-            return f"CAST({literal(written(value))} AS {kind(value)})"
+            unit = _in_one_unit(value) if kind(value) == "INTERVAL" else ""
+            plain = f"CAST({literal(written(value))} AS {kind(value)})"
+            return f"INTERVAL '{unit}'" if unit else plain
     raise _NoLiteral(f"is of type {type(value).__name__}, which has no literal")
+
+
+def _in_one_unit(value: datetime.timedelta) -> str:
+    """A span in one unit, as expressions under a policy read it; "" for days and a time."""
+    seconds, rest = value.seconds, value.microseconds
+    if value.days and (seconds or rest):
+        return ""
+    if rest:
+        return f"{seconds * 10**6 + rest} microseconds"
+    return f"{seconds} seconds" if seconds else f"{value.days} days"
 
 
 def _number(value: int | float | Decimal) -> str:

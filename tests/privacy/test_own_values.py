@@ -62,7 +62,7 @@ def owner(folder: Path) -> Iterator[dp_sql.Session]:
     [
         ("is_open", 2), ("NOT is_open", 2), ("stars > 3", 2), ("note IS NULL", 2),
         ("is_open::VARCHAR", 2), ("region = 'west'", 2), ("stars > 99", 2),
-        ("hour(moment)", 24), ("extract(month FROM moment)", 12), ("date_part('dow', moment)", 7),
+        ("hour(moment)", 24), ("minute(moment::TIME)", 60), ("extract(month FROM moment)", 12), ("date_part('dow', moment)", 7),
         ("month(moment + INTERVAL 1 DAY)", 12), ("month(moment)::UTINYINT", 12),
         ("CAST(extract(dow FROM moment) AS INTEGER)", 7), ("TRY_CAST(hour(moment) AS TINYINT)", 24),
         ("(isodow(moment))", 7), ("dayname(moment)", 7), ("monthname(moment)", 12),

@@ -215,6 +215,26 @@ def test_what_an_answer_costs_is_written_in_the_statement(
     assert analyst.receipts == ()
 
 
+@pytest.mark.parametrize(
+    ("span", "n"),
+    [(datetime.timedelta(days=7), 43), (datetime.timedelta(hours=12), 50),
+     (datetime.timedelta(0), 50)],
+)  # fmt: skip
+def test_a_span_of_time_is_added_to_a_date_under_a_policy(
+    owner: dp_sql.Session, tmp_path: Path, span: datetime.timedelta, n: int
+) -> None:
+    with duckdb.connect(str(tmp_path / "log.duckdb")) as con:
+        con.execute(
+            "CREATE TABLE log AS SELECT i AS u, TIMESTAMP '2024-01-01' + INTERVAL (i) DAY AS seen "
+            "FROM range(50) AS r(i)"
+        )
+    (tmp_path / "log.toml").write_text('tables.log.privacy_unit = "u"\n', "utf-8")
+    with dp_sql.connect(str(tmp_path / "log.duckdb"), policy=tmp_path / "log.toml") as session:
+        asked = f"SELECT DP_COUNT_DISTINCT(u, {SURE}) FROM log WHERE seen + ? < ?"
+        end = datetime.datetime(2024, 2, 20)
+        assert session.sql(asked, params=[span, end]).fetchall() == [(n,)]
+
+
 def test_an_analysts_release_is_stored_by_its_values(analyst: dp_sql.Session) -> None:
     first = analyst.sql(f"{COUNT}title = ?", params=["Dune"]).fetchall()
     assert "title = 'Dune'" in analyst.receipts[0].source

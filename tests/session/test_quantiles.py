@@ -311,6 +311,21 @@ def test_a_wrong_call_is_refused_with_one_that_works(
             session.explain(corrected)
 
 
+def test_bounds_of_intervals_become_seconds(owner: dp_sql.Session) -> None:
+    call = (
+        "DP_MEDIAN({}, epsilon := 1, privacy_unit := user_id, lower := {}, upper := {}, step := {})"
+    )
+    asked = call.format("at - at", "INTERVAL 0 DAY", "INTERVAL 2 HOURS", "INTERVAL 1 MINUTE")
+    source = "FROM (SELECT user_id, TIMESTAMP '2026-01-01' AS at FROM visits)"
+    with pytest.raises(QueryError, match="is INTERVAL") as raised:
+        owner.sql(f"SELECT {asked} {source}")
+    seconds = call.format("date_diff('second', at, at)", 0, 7200, 60)
+    assert raised.value.suggestion == f"SELECT {seconds} {source}"
+    with pytest.raises(QueryError, match="is INTERVAL") as raised:
+        owner.sql(f"SELECT {asked.replace('2 HOURS', '2 MONTHS')} {source}")
+    assert raised.value.suggestion == ""
+
+
 def test_all_that_is_missing_is_said_at_once(owner: dp_sql.Session) -> None:
     with pytest.raises(QueryError) as raised:
         owner.sql("SELECT DP_MEDIAN(minutes) FROM visits")

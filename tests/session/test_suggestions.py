@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -274,6 +275,37 @@ def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, state
 
 
 @pytest.mark.parametrize(("refused", "proposed"), [
+    ("PRAGMA table_info('ratings')", "DESCRIBE ratings"),
+    ("PRAGMA show_tables", "SHOW TABLES"),
+    ("SELECT name FROM (SHOW TABLES)", "SHOW TABLES"),
+    ("TABLE catalog", "FROM catalog"),
+    ("DESCRIBE SELECT * FROM ratings", "DESCRIBE ratings"),
+    ("DESCRIBE FROM catalog", "DESCRIBE catalog"),
+    (f"SUMMARIZE SELECT {COUNT.format('')} AS n FROM ratings",
+     f"FROM (SUMMARIZE FROM (SELECT {COUNT.format('')} AS n FROM ratings))"),
+    (f"SELECT {COUNT.format('')} FROM ratings WHERE day + to_days(3) > '2023-01-01'",
+     f"SELECT {COUNT.format('')} FROM ratings WHERE day + INTERVAL '3 days' > '2023-01-01'"),
+    (f"SELECT {COUNT.format('')} FROM ratings WHERE list_contains(['a', 'b'], title)",
+     f"SELECT {COUNT.format('')} FROM ratings WHERE title IN ('a', 'b')"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings r, plays AS p WHERE r.title > 'a'",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings r JOIN plays AS p USING (user_id) WHERE r.title > 'a'"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings r JOIN plays ON true",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings r JOIN plays USING (user_id)"),
+    ("SELECT r.user_id, DP_SUM(score, epsilon := 0.5) AS s FROM ratings r WHERE title > 'a' GROUP BY 1 ORDER BY s",
+     "SELECT DP_AVG(n, epsilon := 0.5) AS n FROM (SELECT r.user_id, sum(score) AS n FROM ratings r WHERE title > 'a' GROUP BY r.user_id)"),
+    ("SELECT user_id, DP_COUNT(*, epsilon := 0.5) FROM ratings GROUP BY ALL",
+     "SELECT DP_AVG(n, epsilon := 0.5) AS n FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)"),
+])  # fmt: skip
+def test_what_people_write_in_duckdb_is_proposed_in_a_form_that_works(
+    analyst: dp_sql.Session, refused: str, proposed: str
+) -> None:
+    error = told(analyst, refused)
+    assert error.suggestion == proposed
+    assert error.asks_other is any(one in refused for one in ("r, plays", "ON true", "user_id,"))
+    assert analyst.sql(proposed).fetchall()
+
+
+@pytest.mark.parametrize(("refused", "proposed"), [
     ("ratings NATURAL FULL JOIN catalog", "ratings NATURAL LEFT JOIN catalog"),
     ("catalog NATURAL RIGHT JOIN ratings", "catalog NATURAL JOIN ratings"),
     ("ratings FULL JOIN catalog", "ratings LEFT JOIN catalog USING (title)"),
@@ -304,6 +336,33 @@ def test_no_statement_is_proposed_that_answers_another_question(
 ) -> None:
     statement = f"SELECT {call}, epsilon := 0.1, privacy_unit := user_id) FROM ratings"
     assert told(owner, statement).suggestion == ""
+
+
+@pytest.mark.parametrize(("refused", "proposed"), [
+    ("SELECT count(*) FROM ratings WHERE score > ?", "SELECT DP_COUNT(*, epsilon := {}) FROM ratings WHERE score > ?"),
+    ("SELECT DP_COUNT(*, epsilon := 0) FROM ratings WHERE score > $low", "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE score > $low"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE score > :low", "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE score > $low"),
+    ("SELECT title FROM catalog WHERE title > :low", "SELECT title FROM catalog WHERE title > $low"),
+])  # fmt: skip
+def test_a_statement_with_parameters_is_proposed_with_them(
+    analyst: dp_sql.Session, refused: str, proposed: str
+) -> None:
+    value = "a" if "title" in refused else 1
+    params: Any = [value] if "?" in refused else {"low": value}
+    with pytest.raises(QueryError) as caught:
+        analyst.sql(refused, params=params)
+    epsilon = caught.value.suggestion.partition("epsilon := ")[2].partition(")")[0]
+    assert caught.value.suggestion == proposed.format(epsilon)
+    assert analyst.sql(caught.value.suggestion, params=params).fetchall() is not None
+
+
+def test_exists_without_select_is_read_or_proposed_with_it(analyst: dp_sql.Session) -> None:
+    asked = "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings r WHERE EXISTS (FROM plays p WHERE p.user_id = r.user_id)"
+    try:
+        analyst.sql(asked)
+    except QueryError as refusal:  # sqlglot 28 cannot read it
+        assert refusal.suggestion == asked.replace("(FROM", "(SELECT 1 FROM")
+        analyst.sql(refusal.suggestion)
 
 
 @pytest.mark.parametrize("name", ["DP_STDDEV", "DP_VAR_POP", "variance"])

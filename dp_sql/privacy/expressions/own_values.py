@@ -23,6 +23,7 @@ _RANGES: Mapping[str, Sequence[object]] = {
     "dow": range(7), "weekday": range(7), "isodow": range(1, 8), "hour": range(24),
     "minute": range(60), "second": range(60),
 }  # fmt: skip
+_OF_TIME = {"hour", "minute", "second"}
 _NAMES: Mapping[str, Sequence[object]] = {  # as DuckDB writes them, whatever the locale
     "dayname": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
     "monthname": (
@@ -51,12 +52,16 @@ def with_own_values(value: Value, tree: Node, part_of: Callable[[Node], Value]) 
         return value._replace(own_values=own if all(low <= int(n) <= high for n in own) else ())
     name = _name(tree)
     known = {"BIGINT": _RANGES, "VARCHAR": _NAMES}.get(kind, {}).get(name)
-    of = Value("", "") if known is None else part_of(_read(tree))
+    of = Value("", "")
+    if known is not None:
+        read = _read(tree).unnest()
+        is_time = name in _OF_TIME and isinstance(read, exp.Cast) and part_of(read).type == "TIME"
+        of = part_of(read.this if is_time else read)  # a timestamp's time is before 24:00:00
     # The hour of the TIME 24:00:00 is 24, and the parts of an INTERVAL have other ranges.
     if known is None or not of.type.startswith(("DATE", "TIMESTAMP")):
         return value
     own = tuple(str(one) if kind == "BIGINT" else literal(str(one)) for one in known)
-    part = () if name in {"hour", "minute", "second"} else (name, of.sql)
+    part = () if name in _OF_TIME else (name, of.sql)
     return value._replace(own_values=own, day_part=part)
 
 

@@ -22,13 +22,17 @@ from dp_sql.privacy.plans.sources import CallRows, Source
 from dp_sql.privacy.refusals import PER_PERSON
 from dp_sql.privacy.relations.tree import people_of, reads_one_table
 from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference, SetPerKey
 from dp_sql.sql.ranges import MAX_GROUPS_FOUND_BY
+from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion
 from dp_sql.sql.shape import load_kernels
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 
+_OF_EACH = {"DP_COUNT": "count({})", "DP_SUM": "sum({})", "DP_AVG": "avg({})"}
 _OF_ONE = "Each {} is one person, and an answer about one person is not released."
 _ONE_GROUP = "max_groups_contributed := 1"
 _MOST_KEPT = 12  # groups of which a proposed sum counts each person in all
@@ -129,7 +133,9 @@ class PublicSets(ABC):
         """Refuse the privacy unit as an item or a key whose values are not stated."""
         if value.is_of_person and self.declared(value) is None:
             why = _OF_ONE.format(written.text)
-            raise self.source.select.refused(why, written.position, PER_PERSON)
+            select = self.source.select
+            instead = _of_each_person(select)
+            raise select.refused(why, written.position, PER_PERSON, instead=instead)
 
     def _with_cap(self, refusal: ArgumentError, call: DpCall, calls: Sequence[DpCall]) -> None:
         """Let sums be of all groups of a person: the cap is their number, if known and small.
@@ -253,6 +259,26 @@ class PublicSets(ABC):
             wanted = Wanted(self.source.select, call, given, key, self.schema, "groups")
             self.checked(wanted, values)
         return combined(self.source.keys, Related(range(len(keys)), sql))
+
+
+def _of_each_person(select: DpSelect) -> list[str]:
+    """The mean over people of what the one call asks of each of them: another question."""
+    if len(select.calls) != 1 or len(select.keys) != 1:
+        return []
+    (call,), (key,), text = select.calls, select.keys, select.text
+    counted = "*" if call.item.text == EVERY_ROW else call.item.text
+    of_each = _OF_EACH.get(call.function.name, "").format(counted)
+    if not of_each or "epsilon" not in call.given or not key.parts:
+        return []
+    given = f"epsilon := {call.given['epsilon'].written}"
+    if "privacy_unit" in call.given:
+        given += f", privacy_unit := {shown_name(key.parts[-1])}"
+    spans = select.clauses
+    source = " ".join(text[slice(*spans[word])] for word in ("FROM", "WHERE") if word in spans)
+    people = f"SELECT {key.text}, {of_each} AS n {source} GROUP BY {key.text}"
+    start, stop = min(a for a, _ in spans.values()), max(b for _, b in spans.values())
+    asked = f"SELECT DP_AVG(n, {given}) AS n FROM ({people})"
+    return [OtherQuestion(text[:start] + asked + text[stop:])]
 
 
 def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple[DpCall, Groups]:

@@ -4,6 +4,7 @@ What is public about a call, its domain and its groups, is decided in owner.py a
 Reads no private row.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
@@ -312,7 +313,9 @@ def _unreadable(select: DpSelect) -> QueryError:
     """The refusal of a source that sqlglot cannot read."""
     message = "dp_sql cannot read this part, so it cannot prove that it is private."
     hint = "Put it into a column of a table, and select from that table."
-    return select.refused(message, select.source[0], hint, ParseError)
+    text = re.sub(r"\bEXISTS\s*\(\s*FROM\b", "EXISTS (SELECT 1 FROM", select.text, flags=re.I)
+    instead = [Restated(text)] if text != select.text else []  # which sqlglot 28 cannot read
+    return select.refused(message, select.source[0], hint, ParseError, instead)
 
 
 def _place(select: DpSelect, refusal: Refused | Unbound, condition: str | None) -> int:

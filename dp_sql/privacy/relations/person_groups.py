@@ -27,6 +27,7 @@ from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import UP_TO_64_BITS, can_have_same_bits, digits_of, family
 
 _MOST_DIGITS = 18  # of a DECIMAL: 10^20 rows of them fit DECIMAL(38), which no table has
+EVERY_ROW = (exp.Star, exp.Literal, exp.Boolean)  # what count reads that no row lacks
 _OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue)
 _WORDS: Mapping[type, str] = {
     exp.Min: "min", exp.Max: "max", exp.ArgMin: "arg_min", exp.ArgMax: "arg_max", exp.Sum: "sum",
@@ -219,6 +220,12 @@ def _aggregate(node: Node, scope: Scope) -> Value:
     return value._replace(sql=value.sql + filtered)
 
 
+def _number(node: Node) -> Value | None:
+    """The 1 of sum(1), which counts rows; None for anything else."""
+    is_one = isinstance(node, exp.Literal) and not node.is_string and node.this == "1"
+    return Value("1", "INTEGER") if is_one else None
+
+
 def total_type(kind: str) -> str:
     """The type of a sum of a type that cannot overflow; "" where it could."""
     if family(kind) == "DECIMAL" and digits_of(kind)[0] <= _MOST_DIGITS:
@@ -243,7 +250,7 @@ def _whole(node: Node, scope: Scope) -> Value:
             return Value(f"system.main.{word}({value.sql}, {found})", value.type)
         case "sum" | "avg" if inner is not None:
             only(node, {"this"})
-            value = scope.compiled(inner)
+            value = _number(inner) or scope.compiled(inner)
             if kind := total_type(value.type):
                 kind = "DOUBLE" if word == "avg" else kind
                 return Value(f"system.main.{word}({value.sql})", kind)
@@ -261,8 +268,8 @@ def _whole(node: Node, scope: Scope) -> Value:
             hint = "For first(x ORDER BY t) write arg_min(x, t), and for last arg_max(x, t)."
         raise refuse(node, why, hint)
     only(node, {"this", "big_int"})
-    if isinstance(inner, exp.Star):
-        only(inner, set())
+    if isinstance(inner, EVERY_ROW):
+        only(inner, set() if isinstance(inner, exp.Star) else {"this", "is_string"})
     elif isinstance(inner, exp.Distinct):
         only(inner, {"expressions"})
         if len(inner.expressions) != 1:

@@ -16,7 +16,7 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.privacy.relations.as_written import span
 from dp_sql.privacy.relations.from_clause import From, FromPart, conditions, only, ordering
-from dp_sql.privacy.relations.person_groups import total_type
+from dp_sql.privacy.relations.person_groups import EVERY_ROW, total_type
 from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import WindowFunction, Windows
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
@@ -234,9 +234,9 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
         raise refuse(node, "FILTER and IGNORE NULLS are not supported before OVER", _EXAMPLE)
     name = folded(called.name if isinstance(called, exp.Anonymous) else called.sql_name())
     found, arguments = Value("", "BIGINT"), ""
-    if isinstance(called, exp.Count) and isinstance(called.this, exp.Star):
+    if isinstance(called, exp.Count) and isinstance(called.this, EVERY_ROW):
         only(called, {"this", "big_int"})
-        only(called.this, set())
+        only(called.this, set() if isinstance(called.this, exp.Star) else {"this", "is_string"})
         arguments = "*"
     elif name in (*_AGGREGATES, *_OF_A_ROW) and (order or name in _AGGREGATES):
         value, more = _argument(called, name, scope)

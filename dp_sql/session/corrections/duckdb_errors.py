@@ -76,8 +76,8 @@ def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None
         and (word := guessed(token.upper, _KEYWORDS)) != token.upper
         and word
     ]
-    if near and near[1] == ")":
-        instead.append(tokens[at].put(""))
+    if near and near[1] in {")", ":"}:  # a parameter is written $name
+        instead.append(Restated(tokens[at].put("$" if near[1] == ":" else "")))
     return ParseError(
         f"{first[:1].upper()}{first[1:]}.", text=text, position=position, instead=instead
     )

@@ -99,7 +99,8 @@ def propose(error: QueryError, before: str, attempt: Attempt, expand: Expand | N
         wrong = attempt(text)
         # Where it is an argument that is wrong, another may help; a parameter has no value here.
         is_last = isinstance(wrong, NotPrivate | NotSupported)
-        is_last |= isinstance(wrong, ArgumentError) and not wrong.instead
+        is_of_one = isinstance(wrong, ArgumentError) and (wrong.hint or "").endswith(PER_PERSON)
+        is_last |= isinstance(wrong, ArgumentError) and (is_of_one or not wrong.instead)
         if isinstance(wrong, QueryError) and is_last:
             reasons.append(" ".join(filter(None, [wrong.message, wrong.hint])))
         return wrong
@@ -107,10 +108,10 @@ def propose(error: QueryError, before: str, attempt: Attempt, expand: Expand | N
     found = working(before, error.instead, watched, expand)
     said = examples(before, found.text, [*error.public, *found.public]) if found else ""
     # An average over example groups is none over those of the question.
-    if found is None or (OF_GROUPS in said and aggregates_answers(found.text)):
+    of_one = bool(reasons) and reasons[0].endswith(PER_PERSON) and error.hint != PER_PERSON
+    if found is None or of_one or (OF_GROUPS in said and aggregates_answers(found.text)):
         if reasons and THE_FUNCTIONS in (error.hint or ""):
-            is_of_one = reasons[0].endswith(PER_PERSON)
-            error.hint = reasons[0] if is_of_one else f"{_REFUSED_TOO} {reasons[0]}"
+            error.hint = reasons[0] if of_one else f"{_REFUSED_TOO} {reasons[0]}"
         return False
     error.suggestion, error.asks_other = found.text, found.kept is Kept.OTHER
     dropped = " and ".join(left_out(before, found.text))
