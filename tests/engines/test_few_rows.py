@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import few_rows, persons, private_connection, row_estimate
+from dp_sql.engines.duckdb import few_rows, many_rows, private_connection, row_estimate
 from dp_sql.errors import QueryError
 from tests.engines.test_many_rows import GROUPS, Taken, _anonymous, _run, owner, taken
 from tests.session.several_calls import priced
@@ -161,7 +161,7 @@ def test_rows_are_added_up_where_people_have_many(
 ) -> None:
     monkeypatch.setattr(few_rows, "FEW", 300)
     monkeypatch.setattr(few_rows, "FEW_MEMBERS", most)
-    monkeypatch.setattr(persons, "ROWS_EACH", each)
+    monkeypatch.setattr(many_rows, "ROWS_EACH", each)
     with dp_sql.connect() as session:
         session.execute("CREATE TABLE seen AS SELECT i % 100 AS u FROM range(500) AS r(i)")
         call = "DP_COUNT(*, epsilon := 9999, privacy_unit := u, contribution_bound := 5)"
