@@ -12,6 +12,7 @@ from dp_sql.sql.functions import FUNCTIONS
 from tests.test_docs import COMMANDS, PAGES, ROOT, TEXT
 from tests.test_policy_page import keys_of
 
+LINES = re.compile(r"^(?!```).+$", re.MULTILINE)
 NAVIGATION = (ROOT / "docs" / "site" / "nav.yml").read_text("utf-8")
 # Where the blocks of a page are run: a test that reads them from it. Blocks of `text` are what is
 # printed, and of `sh` commands, whose names and options are checked on every page.
@@ -94,7 +95,13 @@ def test_messages_wrap_and_tables_do_not(tmp_path: Path) -> None:
     assert "```text\n┌" in owner and "```text\nnumber  time" in owner
     readme = (tmp_path / "pages" / "README.md").read_text("utf-8")
     assert "┘\n```\n\n```{ .text .wrap }\ndp_topk(title, 2) FROM ratings\n" in readme
-    assert owner.count("\n```") == (ROOT / "docs/tutorials/owner.md").read_text().count("\n```")
+    analyst = (tmp_path / "pages" / "docs" / "tutorials" / "analyst.md").read_text("utf-8")
+    assert "┘\n```\n\n```{ .text .wrap }\nwith probability 95 %, all 7 counts" in analyst
+    assert "┘\n  12 rows  " in analyst and "┘\n```\n\nRead" not in analyst
+    for made, page in ((owner, "owner"), (analyst, "analyst")):
+        written = (ROOT / "docs" / "tutorials" / f"{page}.md").read_text("utf-8")
+        assert [*LINES.findall(made)] == [*LINES.findall(written)]
+        assert len(re.findall(r"(?m)^ *```", made)) % 2 == 0
     compared = (tmp_path / "pages" / "docs" / "comparison.md").read_text("utf-8")
     assert "\N{NO-BREAK SPACE}%" in compared and not re.search(r"(?m)^\|.*\d %", compared)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from inspect import Parameter, Signature, signature
 from typing import Any, Literal
 
@@ -120,7 +121,6 @@ class Mechanism:
         "group_rows", "quantile",
     ]  # fmt: skip
     samples: str  # what one run draws, in words
-    parameters: tuple[str, ...]  # names of the public numbers that `run` and `loss` take
     loss: Callable[..., PrivacyLoss]  # loss(**parameters) of one run
     run: Callable[..., Any]
     accuracy: Callable[..., str]
@@ -132,6 +132,11 @@ class Mechanism:
     bounds: Callable[..., Sequence[int]] | None = None
     run_on_counts: Callable[..., Any] | None = None
     run_each: Callable[..., list[Any]] | None = None
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the public numbers that `loss` and, after the data, `run` take."""
+        return tuple(signature(self.loss).parameters)
 
 
 def on_one(run_each: Callable[..., list[Any]], *columns: str) -> Callable[..., Any]:

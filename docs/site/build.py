@@ -66,8 +66,9 @@ def gather(folder: Path = PAGES) -> None:
 
 def wrapped(output: re.Match[str]) -> str:
     """Let the lines of an output wrap, unless it has a table or a bar; what follows a table may."""
-    table, below, rest = output[1].partition("┘\n\n")
-    if below:
+    table, below, rest = output[1].partition("┘\n")
+    if below and rest.strip("`\n") and not rest.startswith("  "):
+        rest = rest.removeprefix("\n")
         return f"```text{table}┘\n```\n\n" + OUTPUT.sub(wrapped, f"```text\n{rest}")
     return output[0] if IN_COLUMNS.search(output[0]) else "```{ .text .wrap }" + output[1]
 

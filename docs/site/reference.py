@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from inspect import cleandoc
+from textwrap import dedent
 
 import click
 
@@ -12,7 +15,6 @@ from dp_sql.policy.limits import Limits
 from dp_sql.policy.model import ListKeys, PrivateTable, ScoreTable
 from dp_sql.policy.parser import keys_of
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.shape import Function
 
 SECTIONS = {
     "[tables.NAME]": PrivateTable, "[public]": ListKeys, "[views]": ListKeys,
@@ -49,17 +51,12 @@ def functions_page() -> Iterator[str]:
     for function in FUNCTIONS.values():
         yield f"\n## {function.name}\n\nReturns {function.purpose}.\n\n"
         yield f"```sql\nSELECT {function.example} FROM {function.table};\n```\n\n"
-        yield f"- Required: {_code(required(function))}\n"
-        yield f"- Optional: {_code(n for n in function.named if n not in required(function))}\n\n"
+        yield f"- Required: {_code(function.required)}\n"
+        yield f"- Optional: {_code(n for n in function.named if n not in function.required)}\n\n"
         yield "| `mechanism :=` | one run draws |\n|---|---|\n"
         for name, mechanism in function.mechanisms.items():
             default = " (default)" if name == function.default_mechanism else ""
             yield f"| `{name}`{default} | {mechanism.samples} |\n"
-
-
-def required(function: Function) -> tuple[str, ...]:
-    """The arguments that every call has; a policy names the privacy unit itself."""
-    return (*function.positional, "epsilon", *function.shape.needs)
 
 
 def policy_page() -> Iterator[str]:
@@ -78,23 +75,45 @@ def policy_page() -> Iterator[str]:
 
 
 def command_page() -> Iterator[str]:
-    """The help of dp-sql and of its subcommands."""
-    yield "# The command line\n\n[Sessions](../sessions.md#the-command-line) has examples.\n"
-    for path, text in helps(command, None, "dp-sql"):
-        yield f"\n## `{path}`\n\n```text\n{text}\n```\n"
+    """The help of dp-sql and of its subcommands, as text that a narrow screen can wrap."""
+    yield "# The command line\n\nThis is what `--help` prints. "
+    yield "[Sessions](../sessions.md#the-command-line) has examples.\n"
+    for context in contexts(command, None, "dp-sql"):
+        usage = " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
+        yield f"\n## `{context.command_path}`\n\nUsage: `{usage}`\n\n"
+        yield from map(described, cleandoc(context.command.help or "").split("\n\n"))
+        yield "| option | meaning |\n|---|---|\n"
+        for option in context.command.get_params(context):
+            names, meaning = option.get_help_record(context) or ("", "")
+            if meaning:  # an argument has none
+                yield f"| `{names}` | {_linked(meaning)} |\n"
 
 
-def helps(one: click.Command, parent: click.Context | None, name: str) -> Iterator[tuple[str, str]]:
-    """A command and its subcommands, each with what `--help` prints."""
-    context = click.Context(
-        one, parent=parent, info_name=name, terminal_width=90, **one.context_settings
-    )
-    yield context.command_path, one.get_help(context)
+def contexts(
+    one: click.Command, parent: click.Context | None, name: str
+) -> Iterator[click.Context]:
+    """A command and its subcommands that `--help` lists."""
+    context = click.Context(one, parent=parent, info_name=name, **one.context_settings)
+    yield context
     if isinstance(one, click.Group):
         for inner in one.list_commands(context):
             found = one.get_command(context, inner)
             if found is not None and not found.hidden:
-                yield from helps(found, context, inner)
+                yield from contexts(found, context, inner)
+
+
+def described(paragraph: str) -> str:
+    """A paragraph of a help; where click keeps the lines, a heading and commands."""
+    if not paragraph.startswith("\b\n"):
+        return f"{_linked(paragraph)}\n\n"
+    lines = paragraph.splitlines()[1:]
+    heading = "" if lines[0].startswith(" ") else f"{lines.pop(0)}\n\n"
+    commands = dedent("\n".join(lines))
+    return f"{heading}```sh\n{commands}\n```\n\n"
+
+
+def _linked(text: str) -> str:
+    return re.sub(r"docs/(\w+\.md)", r"[\g<0>](../\1)", text)
 
 
 def python_page() -> Iterator[str]:

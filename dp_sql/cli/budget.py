@@ -26,8 +26,8 @@ those of this month (UTC).
 \b
 Examples:
   dp-sql budget policy.toml
-  dp-sql budget policy.toml --csv > spent.csv     (exact decimals, as in FROM dp_budget())
-  dp-sql budget policy.toml --plot burn.png       (spending over time; needs matplotlib)
+  dp-sql budget policy.toml --csv > spent.csv     # exact decimals, as in FROM dp_budget()
+  dp-sql budget policy.toml --plot burn.png       # spending over time; needs matplotlib
 
 The ledger is read and stays as it is. docs/budget.md explains the numbers.
 """
@@ -59,8 +59,8 @@ def read_terms(path: str) -> Terms:
     terms = read_policy(path).budget
     if terms is None:
         raise PolicyError(
-            f"{path} has no [budget]: analysts may spend without limit. docs/budget.md says how "
-            "to choose one."
+            f"{path} has no [budget]: analysts may spend without limit. For all analysts together, "
+            'write budget = { dataset = "shop", epsilon = 3 } (docs/budget.md).'
         )
     return terms
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dp_sql.errors import OTHER_QUESTION, WRITE_INSTEAD, DpSqlError, with_type
 
-_OF_LOCKS = "\ndocs/locks.md says who can have a file open together."
+_OF_LOCKS = "\nOne process can write to a DuckDB file, or several can read it (docs/locks.md)."
 
 
 class CommandError(Exception):

@@ -53,7 +53,7 @@ class Catalogue(Protocol):
     def listed(self) -> Sequence[Listed]:
         """The tables and views, except temporary ones."""
 
-    def stand_ins(self) -> Sequence[str]:
+    def replaced_functions(self) -> Sequence[str]:
         """Names of users' macros and functions that replace built-in functions."""
 
     def finds(self, select: str) -> bool:

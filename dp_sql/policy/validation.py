@@ -113,7 +113,7 @@ def _with_line(policy: Policy, key: str, why: str) -> str:
 
 def _misfits(policy: Policy, catalog: Catalogue, known: dict[Name, Listed]) -> list[Problem]:
     """The problems with names and types; fills `known` with what each name means."""
-    replaced = ", ".join(catalog.stand_ins())
+    replaced = ", ".join(catalog.replaced_functions())
     why = f"It has macros that replace built-in functions: {replaced}. Drop or rename them."
     found = [("the database", why)] if replaced else []
     found += _names(policy, catalog.listed(), known)

@@ -11,8 +11,8 @@ from dp_sql.sql.types import BINARY_TYPES, family
 
 WAY_OUT = (
     "Under a policy, and over groups, you can use comparisons, LIKE, CASE, coalesce, arithmetic, "
-    "TRY_CAST, and the functions of strings, dates and JSON that docs/sql.md lists. For anything "
-    "else the owner can add a column to the table."
+    "TRY_CAST, lower, upper, trim, substr, date_trunc, date parts such as year, and what "
+    "FROM dp_functions() lists. For anything else the owner can add a column to the table."
 )
 PER_PERSON = (
     "Compute a value of each person in a subquery, and ask about these: SELECT DP_AVG(n, …) FROM "

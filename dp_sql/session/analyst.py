@@ -153,7 +153,7 @@ class AnalystSession(Session):
                 )
             yield
 
-    def _without_release(
+    def _sql_without_release(
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
         """SHOW TABLES and DESCRIBE: names and types, from the policy and the catalog."""

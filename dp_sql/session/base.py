@@ -73,7 +73,7 @@ class Session(Correcting):
             text: on the owner's connection, any DuckDB SQL; several statements return the last
                 result. Under a policy, one SELECT, `EXPLAIN SELECT …` (which spends nothing),
                 `SHOW TABLES` or `DESCRIBE table`. DP calls go in SELECT lists. `dp_budget()`,
-                `dp_ledger()`, `dp_releases()` and `dp_release('id')` are tables.
+                `dp_ledger()`, `dp_releases()`, `dp_release('id')` and `dp_functions()` are tables.
             params: values of `?` and `$1` in a list or tuple, of `$name` in a dictionary. With DP
                 calls, each becomes a literal before the statement is planned; epsilon, k, delta,
                 domain and privacy_unit take none.
@@ -186,7 +186,7 @@ class Session(Correcting):
 
     def _released(self, statement: Statement, engine: Engine, params: object) -> tuple[str, object]:
         """Make the releases of a statement; returns what DuckDB runs instead, with parameters."""
-        without = self._without_release(statement, engine, params)
+        without = self._sql_without_release(statement, engine, params)
         if without is not None:
             return without
         plans = self._plan(statement, engine)
@@ -220,7 +220,7 @@ class Session(Correcting):
 
     def _check(self, text: str, params: object, engine: Engine) -> None:
         for statement in self._bound(self._parse(text, params) or [], params, engine)[0]:
-            if self._without_release(statement, engine, params) is not None:
+            if self._sql_without_release(statement, engine, params) is not None:
                 continue
             plans = self._plan(statement, engine)
             if self._account is not None and not self._account.fits([plan.loss for plan in plans]):
@@ -254,7 +254,10 @@ class Session(Correcting):
                     parsed, left = self._bound(self._parse(text, params) or [], params, engine)
                     for one in parsed:
                         found = self._plan(one, engine)
-                        if not one.is_explain and self._without_release(one, engine, left) is None:
+                        if (
+                            not one.is_explain
+                            and self._sql_without_release(one, engine, left) is None
+                        ):
                             self._outer(one, found, left, engine)  # DuckDB's refusals
                         plans += found
             except (QueryError, duckdb.Error) as error:
@@ -290,6 +293,8 @@ class Session(Correcting):
 
         if call.name == "dp_releases":
             return system_tables.releases_table(self.releases)
+        if call.name == "dp_functions":
+            return system_tables.functions_table()
         if self._ledger is None:
             raise NotSupported(
                 "There is no ledger here.", text=text, position=call.start,
@@ -321,10 +326,10 @@ class Session(Correcting):
         return self._lock
 
     @abstractmethod
-    def _without_release(
+    def _sql_without_release(
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
-        """What DuckDB runs for a statement of a kind that makes no release; None: it may."""
+        """The SQL and parameters of a kind of statement that makes no release; None for others."""
 
     @abstractmethod
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:

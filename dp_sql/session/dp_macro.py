@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 
+import duckdb
+
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.macros import TEMPORARY
 from dp_sql.errors import NotSupported, QueryError, with_type
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.plans.plan import Released
 from dp_sql.privacy.private_sql.bundles import bundles
-from dp_sql.privacy.private_sql.release_select import EXECUTION, each_of, private_sql
+from dp_sql.privacy.private_sql.release_select import EXECUTION, each_of, private_sql, stand_ins
 from dp_sql.session.owner_plans import plans_of_all
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
@@ -31,7 +33,7 @@ SHARING = "with dp_sql.connect(…).sql(…), where the calls of a SELECT share 
 def query_of(text: str, params: str, engine: Engine) -> str:
     """The query that `dp(text, params)` means; QueryError if it is not one query, or is refused."""
     try:
-        bound = _bound(text, params, engine)
+        bound = _with_functions(_bound(text, params, engine))
         tokens = (found := _one_query(bound)).tokens
         return with_ctes(bound, tokens, found.selects, engine, _unless_hidden(tokens))
     except QueryError as error:
@@ -50,6 +52,20 @@ def _bound(text: str, params: str, engine: Engine) -> str:
         return text
     given = given if isinstance(given, list | dict) else [given]  # one value
     return bind(_one_query(text), given, engine.parameter_names(text))
+
+
+def _with_functions(text: str) -> str:
+    """The text with the rows of `dp_functions()`, the one system table that needs no session."""
+    for call in reversed(_one_query(text).system_tables):
+        if call.name == "dp_functions":
+            from dp_sql.session.system_tables import functions_table
+
+            columns, rows = functions_table()
+            values = ", ".join(f"({', '.join(literal(str(one)) for one in row)})" for row in rows)
+            names = ", ".join(name for name, _ in columns)
+            relation = f"(SELECT * FROM (VALUES {values}) AS _({names}))"
+            text = text[: call.start] + relation + text[call.stop :]
+    return text
 
 
 def _fields(pairs: list[tuple[str, object]]) -> object:
@@ -98,8 +114,11 @@ def suggest(
         try:
             found = _one_query(text)
             check_depth(found)
-            plans_of_all(found.selects, found.tokens, engine)
-        except QueryError as wrong:
+            plans = plans_of_all(found.selects, found.tokens, engine)
+            empty = [Released(f"(SELECT {stand_ins(plan)})") for plan in plans]
+            outer = outer_sql(text, found.span, found.selects, empty)
+            engine.bind(outer, keyword=found.keyword)
+        except (QueryError, duckdb.Error) as wrong:
             return wrong
         return None
 

@@ -132,7 +132,7 @@ class OwnerSession(Session):
         is_show = isinstance(text, str) and _SHOW_TABLES.fullmatch(text)
         return _WITHOUT_OURS if is_show else text
 
-    def _without_release(
+    def _sql_without_release(
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
         text, tokens = statement.text, statement.tokens

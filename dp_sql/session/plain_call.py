@@ -26,6 +26,7 @@ from dp_sql.session.dp_macro import (
     suggest,
 )
 from dp_sql.session.owner_plans import looked_up, plans_of_all
+from dp_sql.session.printed_anew import as_people_write
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.formatting import shown_name
@@ -45,10 +46,6 @@ _Planned = tuple[Statement, list[Plan]]
 _Signature = tuple[object, ...]
 _IN_PIVOT = "Write PIVOT (FROM dp($$ SELECT … $$)) ON …, with the query of the call in dp."
 _PREPARED = "Write: PREPARE … AS FROM dp($$ SELECT … $1 … $$, params := row($1))"
-_BOOLEANS = {
-    ("CAST", "(", f"'{value[0].upper()}'", "AS", "BOOLEAN", ")"): value
-    for value in ("true", "false")
-}
 
 
 def answer_call(asked: MacroCall, engine: Engine) -> str:
@@ -86,7 +83,7 @@ def _planned(asked: MacroCall, engine: Engine) -> _Planned:
             _check(statement, asked, engine)
             made = statement, plans_of_all(statement.selects, statement.tokens, engine)
     except QueryError as error:
-        suggest(error, error.text or _respelled(asked.text), engine, _runs_plain)
+        suggest(error, error.text or as_people_write(asked.text), engine, _runs_plain)
         if "does not exist" in error.message:
             committed = "A plain call reads only committed tables and views."
             error.hint = f"{error.hint} {committed}" if error.hint else committed
@@ -134,7 +131,7 @@ def _runs_plain(statement: Statement, engine: Engine) -> bool:
 
 def _statement(asked: MacroCall) -> Statement:
     """The statement that DuckDB is running, if its calls can be read in it."""
-    found = parse(_respelled(_as_written(asked.text)))
+    found = parse(as_people_write(_as_written(asked.text)))
     names = [token.name or "" for one in found for token in one.tokens]
     if any(name.upper() == "PIVOT" or name.startswith("__pivot_enum") for name in names):
         message = "PIVOT around a plain DP call is not supported here."  # it is shown rewritten
@@ -196,25 +193,6 @@ def _as_written(text: str) -> str:
         if depth < 0:  # the owner wrote all of it
             return text
     return shown[1]
-
-
-def _respelled(text: str) -> str:
-    """SQL with literals as people write them: DuckDB 1.5 prints the query of a relation anew."""
-    tokens, edits = tokenize(text), []
-    for i, token in enumerate(tokens):
-        words = tuple(one.text.upper() for one in tokens[i : i + 6])
-        if words in _BOOLEANS:
-            edits.append((token.start, tokens[i + 5].end, _BOOLEANS[words]))
-        elif words[:4] == ("MAIN", ".", "LIST_VALUE", "("):
-            end = tokens[tokens.matching(i + 3)]
-            edits += [(token.start, tokens[i + 3].end, "["), (end.start, end.end, "]")]
-        elif (
-            (words[:2], words[3:4]) == (("MAIN", "."), ("(",))  # as of extract(epoch FROM day)
-            and words[2][:3] != "DP_"
-            and not (i and tokens[i - 1].is_symbol("."))
-        ):
-            edits.append((token.start, tokens[i + 2].start, ""))
-    return edited(text, edits)
 
 
 def _index(text: str, calls: Sequence[DpCall], asked: MacroCall) -> int:

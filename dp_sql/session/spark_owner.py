@@ -61,7 +61,7 @@ class SparkOwnerSession(OwnerSession):
                 parsed[number] = statement.without_explain()
             is_asked = parsed[number].selects or parsed[number].system_tables
             if not (is_asked and parsed[number].may_be_query):
-                tables = "dp_budget(), dp_ledger(), dp_releases() and dp_release('id')"
+                tables = "dp_budget(), dp_functions(), dp_ledger(), dp_releases() and dp_release()"
                 raise statement.tokens[0].error(
                     NotSupported,
                     f"On Spark a session answers SELECTs with DP calls, and {tables}.",
@@ -70,7 +70,7 @@ class SparkOwnerSession(OwnerSession):
                 )
         return parsed
 
-    def _without_release(
+    def _sql_without_release(
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
         return None

@@ -1,4 +1,4 @@
-"""The rows of the system tables `dp_budget`, `dp_ledger`, `dp_releases` and `dp_release`."""
+"""The rows of the system tables: of the budget, the ledger, releases, and the functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dp_sql.budget.amounts import ATTO, NANO, PICO
+from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS, call_of
 from dp_sql.sql.formatting import decimal, quote
+from dp_sql.sql.functions import FUNCTIONS as DP_FUNCTIONS
 
 if TYPE_CHECKING:
     from dp_sql.budget.account import BudgetRow
@@ -27,6 +29,7 @@ _LEDGER = (
     ("number", "BIGINT"), ("time", "TIMESTAMP"), ("kind", "VARCHAR"), ("ticket", "VARCHAR"),
     ("analyst", "VARCHAR"), ("epsilon", _EPSILON), ("delta", _DELTA), ("rho", _RHO),
 )  # fmt: skip
+_FUNCTIONS = (("name", "VARCHAR"), ("call", "VARCHAR"), ("returns", "VARCHAR"))
 _RELEASES = (
     ("id", "VARCHAR"), ("time", "TIMESTAMP"), ("call", "VARCHAR"), ("source", "VARCHAR"),
     ("mechanism", "VARCHAR"), ("epsilon", _EPSILON), ("delta", _DELTA),
@@ -49,6 +52,14 @@ def releases_table(releases: Iterable[Release]) -> SystemTable:
         words = (one.id, _timestamp(one.time), asked.call, asked.source, asked.mechanism)
         rows.append((*words, decimal(loss.epsilon, 9), decimal(loss.delta, 18)))
     return _RELEASES, rows
+
+
+def functions_table() -> SystemTable:
+    """`dp_functions()`: the DP functions, then those that an analyst may use on private rows."""
+    rows = [(one.name, one.call, one.purpose) for one in DP_FUNCTIONS.values()]
+    calls = [(name, call_of(name), scalar.gives) for name, scalar in FUNCTIONS.items()]
+    also = [(name, call_of(of), FUNCTIONS[of].gives) for name, of in FUNCTION_ALIASES.items()]
+    return _FUNCTIONS, [*rows, *sorted(calls + also)]
 
 
 def budget_table(budget: Iterable[BudgetRow]) -> SystemTable:

@@ -14,7 +14,7 @@ from dp_sql.sql.formatting import literal, places_of
 from dp_sql.sql.given import Argument
 from dp_sql.sql.readers import read_number
 from dp_sql.sql.restated import OtherQuestion
-from dp_sql.sql.tokens import edited
+from dp_sql.sql.tokens import Token, Tokens, edited
 from dp_sql.sql.types import BINARY_TYPES, INTEGER_RANGES, digits_of, family
 from dp_sql.udfs.mechanism import MAX_STEPS, in_words
 
@@ -155,8 +155,7 @@ def in_seconds(written: str) -> str:
 def check_written(given: GridArguments) -> None:
     """Refuse a bound or a step that is not a literal; what it must be depends on the column."""
     for name, argument in given.items():
-        *words, last = argument.tokens
-        literal_of_time = name != "step" and last.kind == "string" and len(words) <= 1
+        literal_of_time = name != "step" and _literal_of_time(argument.tokens) is not None
         interval = argument.tokens[0].upper == "INTERVAL"
         if argument.tokens[0].upper in _NOW and name != "step":
             today = f"DATE '{date.today()}'"
@@ -249,17 +248,30 @@ _NOW = {"CURRENT_DATE", "TODAY", "NOW", "CURRENT_TIMESTAMP", "GET_CURRENT_TIMEST
 _STRING = re.compile(r"'([0-9-]{10}(?:[ T][0-9:.]+(?:Z|[+-][0-9:]+)?)?)'")
 
 
+def _literal_of_time(tokens: Tokens) -> tuple[str, Token] | None:
+    """The type and the string of DATE '…', '…'::DATE or CAST('…' AS DATE), or of a string alone."""
+    is_call = tokens[0].upper == "CAST" and tokens[-1].is_symbol(")")
+    inner = tokens[2:-1] if is_call else tokens
+    words = [one.upper or one.text for one in inner]
+    if len(inner) == 3 and words[1] == ("AS" if is_call else "::"):
+        kind, string = words[2], inner[0]
+    elif len(inner) in {1, 2} and not is_call:
+        kind, string = "".join(words[:-1]), inner[-1]
+    else:
+        return None
+    return (kind, string) if string.kind == "string" else None
+
+
 def _units_of_time(given: Argument, end: str, name: str, kind: str) -> int:
     """A date or a timestamp, written as a string or as DATE '…', in units since 1970."""
-    *words, string = given.tokens
+    kind_written, string = _literal_of_time(given.tokens) or ("", given.tokens[-1])
     wanted = "DATE '2026-01-31'" if name == "DATE" else "TIMESTAMP '2026-01-31 12:00:00'"
     zoned = kind == "TIMESTAMP WITH TIME ZONE"
     if zoned:
         wanted = "TIMESTAMPTZ '2026-01-31 12:00:00+00:00'"
     found = _STRING.fullmatch(string.text)
     try:
-        is_time = not words or words[0].upper == "DATE" or words[0].upper.startswith("TIMESTAMP")
-        if found is None or len(words) > 1 or not is_time:
+        if found is None or not re.match("$|DATE$|TIMESTAMP", kind_written):
             raise ValueError
         moment = datetime.fromisoformat(found[1])
         if (moment.tzinfo is not None) != zoned:

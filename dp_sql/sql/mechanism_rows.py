@@ -27,9 +27,6 @@ class MechanismRows(NamedTuple):
     # The relation that holds the summary of all rows, merged; None: it is computed from `relation`.
     merged: str | None = None
     in_parts: bool = False  # whether `relation` is a part of the rows, where there are no UDFs
-    # A relation of one row, whose columns are lists with one of the lists of each group; None: they
-    # are made from `relation`.
-    all_lists: str | None = None
 
     def by(self, name: str) -> str:
         """The order of a column's values, which no row moves."""

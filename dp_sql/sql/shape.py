@@ -30,14 +30,16 @@ def load_kernels(call: str) -> None:
 class Summed(NamedTuple):
     """How people's values in memory become a summary.
 
-    function: of udfs.contributions.summaries, by its name; more: its last arguments. takes_sums:
-    whether it takes what items add up to, and not only how many there are. pays: whether DuckDB
-    takes longer from people's values, even if it computes these faster.
+    function: of udfs.contributions.summaries, by its name; more: its last arguments. takes_sums,
+    takes_votes: whether it takes what items add up to, or the item of one row of each person, and
+    not only how many there are. pays: whether DuckDB takes longer from people's values, even if it
+    computes these faster.
     """
 
     function: str
     more: tuple[int, ...] = ()
     takes_sums: bool = False
+    takes_votes: bool = False
     pays: bool = False
 
 
@@ -323,6 +325,17 @@ class Function(NamedTuple):
     table: str  # that the example reads
     vector: type[Vector] | None = None  # what `shape.vector` makes
     distinct: str | None = None  # the function that answers `name(DISTINCT …)`
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The arguments that every call has; a policy names the privacy unit itself."""
+        return (*self.positional, "epsilon", *self.shape.needs)
+
+    @property
+    def call(self) -> str:
+        """How it is called, with its required arguments."""
+        named = [f"{name} := …" for name in self.required[len(self.positional) :]]
+        return f"{self.name}({', '.join([*self.positional, *named])})"
 
     @property
     def shapes(self) -> tuple[type[Shape], ...]:

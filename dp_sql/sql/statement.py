@@ -16,7 +16,7 @@ from dp_sql.sql.tokens import QUERY, Tokens, folded, statements
 SHORT = 4000  # characters; what was read of such texts is remembered
 _PLAIN = {"SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "LIMIT", "OFFSET", "AS", "ASC", "DESC",
           "NULLS", "FIRST", "LAST", "ALL"}  # fmt: skip
-SYSTEM_TABLES = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")  # functions of dp_sql
+SYSTEM_TABLES = ("dp_budget", "dp_functions", "dp_ledger", "dp_releases", "dp_release")
 
 
 def mentions_dp(text: str) -> bool:

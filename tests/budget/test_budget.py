@@ -160,7 +160,7 @@ def test_many_threads_open_sessions_and_one_reads_the_catalog(
         except BaseException as error:
             wrong.append(error)
 
-    monkeypatch.setattr(DatabaseCatalogue, "stand_ins", read)
+    monkeypatch.setattr(DatabaseCatalogue, "replaced_functions", read)
     threads = [threading.Thread(target=use_some) for _ in range(4)]
     for thread in threads:
         thread.start()

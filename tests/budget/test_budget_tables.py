@@ -12,13 +12,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import dp_sql
 from dp_sql.errors import (
     ArgumentError,
+    NotPrivate,
     NotSupported,
 )
+from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS
+from dp_sql.sql.functions import FUNCTIONS as DP_FUNCTIONS
 from tests.budget.shop import COUNT, POLICY, TOP, Opened, kinds, left
 
 
@@ -32,6 +36,22 @@ def test_the_budget_is_a_table(opened: Opened) -> None:
     assert own[:5] == ("ann", "epsilon", 0.25, None, None)
     text = f"SELECT n, b.remaining FROM ({COUNT.format('0.25')}), dp_budget() AS b"
     assert session.sql(text).fetchall()[0][1] == 0.75  # read before the answer
+
+
+def test_what_may_be_called_is_a_table_on_every_kind_of_connection(opened: Opened) -> None:
+    names = {*DP_FUNCTIONS, *FUNCTIONS, *FUNCTION_ALIASES}
+    analyst = opened()
+    with dp_sql.connect() as owner, dp_sql.install(duckdb.connect()) as plain:
+        for session in (analyst, owner):
+            relation = session.sql("FROM dp_functions()")
+            assert relation.columns == ["name", "call", "returns"]
+            rows = relation.fetchall()
+            assert {name for name, _, _ in rows} == names and len(rows) == len(names)
+        assert ("prefix", "starts_with(string, characters)", "BOOLEAN") in rows
+        query = "SELECT f.* FROM dp_functions() AS f WHERE returns <> ''"
+        assert plain.sql(f"FROM dp($$ {query} $$)").fetchall() == rows
+    with pytest.raises(NotPrivate, match=r"what FROM dp_functions\(\) lists"):
+        analyst.sql(COUNT.format("0.25") + " WHERE random() < 0.5")
 
 
 def test_an_analyst_sees_own_events_only(opened: Opened) -> None:

@@ -12,7 +12,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import few_rows, private_connection
 from dp_sql.errors import QueryError
-from tests.engines.test_persons import GROUPS, Taken, _anonymous, _run, owner, taken
+from tests.engines.test_many_rows import GROUPS, Taken, _anonymous, _run, owner, taken
 from tests.session.several_calls import priced
 
 __all__ = ["owner", "taken"]  # fixtures

@@ -313,10 +313,10 @@ def test_groups_are_drawn_once_per_execution() -> None:
     from dp_sql.engines.duckdb.tickets import Tickets
 
     tickets, draws = Tickets(), iter([[1], [2], [3]])
-    first = tickets.groups_once("t", (1, 1), lambda: next(draws))
-    assert tickets.groups_once("t", (1, 1), lambda: next(draws)) == first == [1]
-    assert tickets.groups_once("t", (1, 2), lambda: next(draws)) == [2]
-    assert tickets.groups_once("u", (1, 1), lambda: next(draws)) == [3]
+    first = tickets.draw_once("t", (1, 1), lambda: next(draws))
+    assert tickets.draw_once("t", (1, 1), lambda: next(draws)) == first == [1]
+    assert tickets.draw_once("t", (1, 2), lambda: next(draws)) == [2]
+    assert tickets.draw_once("u", (1, 1), lambda: next(draws)) == [3]
 
 
 @pytest.mark.parametrize("limit", ["_MAX_ANSWERS", "_MAX_PEOPLE"])
@@ -336,7 +336,7 @@ def test_an_answer_is_forgotten_with_the_groups_it_was_computed_from(
     def reading() -> list[tuple[list[int], int]]:
         found = []
         for ticket in names:
-            groups = tickets.groups_once(ticket, (1, 1), lambda: [len(drawn)])
+            groups = tickets.draw_once(ticket, (1, 1), lambda: [len(drawn)])
             drawn[f"{ticket} {groups}"] = groups
             answer = tickets.redeem(ticket, (1, 1), lambda _, g=groups: Drawn(g[0], ""))
             found.append((groups, answer))
@@ -346,7 +346,7 @@ def test_an_answer_is_forgotten_with_the_groups_it_was_computed_from(
         assert all(groups == [answer] for groups, answer in reading())
 
 
-@pytest.mark.parametrize("what", ["redeem", "once", "groups_once"])
+@pytest.mark.parametrize("what", ["redeem", "once", "draw_once"])
 @pytest.mark.parametrize("limit", ["_MAX_ANSWERS", "_MAX_PEOPLE"])
 def test_an_answer_is_not_forgotten_while_it_is_drawn(
     what: str, limit: str, monkeypatch: pytest.MonkeyPatch
@@ -365,10 +365,10 @@ def test_an_answer_is_not_forgotten_while_it_is_drawn(
         number = next(draws)
         if not others:  # other executions, and a second reading of this one, while it draws
             for n in range(3):
-                tickets.groups_once("another", (2, n), lambda: [0, 0])
+                tickets.draw_once("another", (2, n), lambda: [0, 0])
             others.append(threading.Thread(target=lambda: found.append(reading())))
             others[0].start()
-        return {"redeem": Drawn(number, ""), "once": str(number), "groups_once": [number]}[what]
+        return {"redeem": Drawn(number, ""), "once": str(number), "draw_once": [number]}[what]
 
     def reading() -> object:
         return getattr(tickets, what)(ticket, (1, 1), drawn)
@@ -378,7 +378,7 @@ def test_an_answer_is_not_forgotten_while_it_is_drawn(
     assert next(draws) == 1
     assert found[0] == found[1]
     for n in range(3):  # the limit still holds for all others
-        tickets.groups_once("another", (3, n), lambda: [0, 0])
+        tickets.draw_once("another", (3, n), lambda: [0, 0])
     assert [key[1:] for key in tickets._answers] == [(3, 2)]
 
 
@@ -389,7 +389,7 @@ def test_an_answer_whose_groups_were_forgotten_is_not_given_with_other_groups() 
     tickets._record = lambda *_: None  # type: ignore[method-assign]
     ticket = tickets.issue(plan, "text", 1)
     assert tickets.redeem(ticket, (1, 1), lambda _: Drawn("old", "")) == "old"
-    assert tickets.groups_once(ticket, (1, 1), lambda: [1]) == [1]
+    assert tickets.draw_once(ticket, (1, 1), lambda: [1]) == [1]
     assert tickets.redeem(ticket, (1, 1), lambda _: Drawn("new", "")) == "new"
 
 
@@ -410,7 +410,7 @@ def test_readings_that_both_find_no_groups_draw_them_once(monkeypatch: pytest.Mo
             between.pop()()
 
     def reading() -> None:
-        found.append(tickets.groups_once(ticket, (1, 1), lambda: [next(draws)]))
+        found.append(tickets.draw_once(ticket, (1, 1), lambda: [next(draws)]))
 
     monkeypatch.setattr(tickets, "_answer", answer)
     between.append(reading)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ UNIT = f"{SURE}, privacy_unit := user_id"
 CALL = f"DP_TOPK(title, 2, {UNIT}, domain := catalog.title)"
 TOP = f"SELECT {CALL} AS best FROM ratings"
 BEST = [(["Dune", "Emma"],)]
+DAY = date(2026, 1, 15)
 COUNT = f"DP_COUNT_DISTINCT(title, {UNIT}"
 # A count whose noise is so wide that two draws are equal with a probability below 1e-10.
 NOISY = "DP_COUNT_DISTINCT(title, epsilon := 1e-9, privacy_unit := user_id"
@@ -89,6 +91,25 @@ def test_each_execution_is_one_release_with_one_receipt(plain: Con, way: str) ->
 def test_relations_may_call_functions_without_their_names(plain: Con, kept: str) -> None:
     """DuckDB 1.5 prints them with the schema main."""
     assert plain.sql(f"{TOP} WHERE {kept}").fetchall() == BEST
+
+
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [("DP_MEDIAN(day, {}, lower := DATE '2026-01-01', upper := CAST('2026-03-01' AS DATE), "
+      "step := INTERVAL 1 WEEK)", DAY),
+     ("DP_MEDIAN(day, {}, lower := '2026-01-01'::DATE, upper := '2026-03-01')", DAY),
+     ("DP_MEDIAN(day::TIMESTAMP, {}, lower := TIMESTAMP '2026-01-01', step := INTERVAL 1 SECOND, "
+      "upper := TIMESTAMP '2026-03-01')", datetime(2026, 1, 15)),
+     ("DP_TOPK(n, 1, {}, domain := range(5))", [3]),
+     ("DP_TOPK(day, 1, {}, domain := generate_series(DATE '2026-01-01', DATE '2026-02-01', "
+      "INTERVAL '1 day'))", [DAY]),
+     ("DP_TOPK(day, 1, {}, domain := generate_series(DATE '2026-01-01', DATE '2026-02-01', "
+      "INTERVAL 1 DAY))", [DAY])],
+)  # fmt: skip
+def test_relations_have_literals_as_people_write_them(plain: Con, call: str, answer: Any) -> None:
+    """DuckDB 1.5 prints them as casts and calls of functions."""
+    source = "(SELECT user_id, DATE '2026-01-15' AS day, 3 AS n FROM ratings)"
+    assert plain.sql(f"SELECT {call.format(UNIT)} FROM {source}").fetchall() == [(answer,)]
 
 
 def test_a_relation_is_released_each_time_it_is_run(
@@ -372,6 +393,14 @@ def test_what_an_error_proposes_is_pasted_and_answered(
     proposed = re.split(r"Write instead:\n|\nWrite: ", str(caught.value))[1].split("\n\nLINE")[0]
     assert plain.execute(proposed).fetchall()
     assert not in_dp or proposed.startswith("FROM dp(")
+
+
+@pytest.mark.parametrize("in_dp", [False, True])
+def test_an_error_proposes_nothing_that_duckdb_refuses(plain: Con, in_dp: bool) -> None:
+    mistake = f"SELECT {COUNT}) AS n FROM ratings HAVING count(*) > 5"
+    with pytest.raises(duckdb.Error, match="HAVING without GROUP BY") as caught:
+        plain.sql(f"FROM dp($$ {mistake} $$)" if in_dp else mistake).fetchall()
+    assert "Write instead" not in str(caught.value)
 
 
 def test_all_calls_of_an_execution_are_planned_once(

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import few_rows, persons, row_estimate
+from dp_sql.engines.duckdb import few_rows, many_rows, row_estimate
 from dp_sql.errors import NotPrivate
 from dp_sql.sql.tokens import SYNTAX
 from tests.conftest import SURE, free
@@ -306,7 +306,7 @@ def test_a_failed_source_shows_no_value(session: dp_sql.Session) -> None:
     assert session.receipts == ()
 
 
-@pytest.mark.parametrize("step", ["few_rows._lists", "persons._read", "release_sql.cover_counts"])
+@pytest.mark.parametrize("step", ["few_rows._lists", "many_rows._read", "release_sql.cover_counts"])
 @pytest.mark.parametrize("kind", [KeyError, TypeError, OverflowError, MemoryError])
 def test_what_reading_rows_raises_shows_no_value(
     session: dp_sql.Session, step: str, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
@@ -316,12 +316,12 @@ def test_what_reading_rows_raises_shows_no_value(
 
     monkeypatch.setattr(f"dp_sql.engines.duckdb.{step}", fails)
     monkeypatch.setattr(few_rows, "FEW", 1 << 16 if "few" in step else 0)
-    monkeypatch.setattr(persons, "LEAST", 0)
+    monkeypatch.setattr(many_rows, "LEAST", 0)
     monkeypatch.setattr(row_estimate, "LARGE", 0 if "cover" in step else 1 << 18)
-    monkeypatch.setattr(persons, "ROWS_EACH", 1 << 30)
+    monkeypatch.setattr(many_rows, "ROWS_EACH", 1 << 30)
     median = f"DP_MEDIAN(user_id, {UNIT}, lower := 0, upper := 9)"
     with pytest.raises(dp_sql.QueryError, match=rf"counted \({kind.__name__}\)") as no:
-        session.sql(f"SELECT {median if 'persons' in step else COUNT} FROM ratings").fetchall()
+        session.sql(f"SELECT {median if 'many' in step else COUNT} FROM ratings").fetchall()
     error: BaseException | None = no.value
     while error is not None:
         assert "Dune" not in str(error)

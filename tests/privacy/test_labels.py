@@ -271,7 +271,7 @@ def test_no_label_is_told_where_two_enums_are_linked(tmp_path: Path) -> None:
         def listed(self) -> list[Listed]:
             return [one, other]
 
-        def stand_ins(self) -> list[str]:
+        def replaced_functions(self) -> list[str]:
             return []
 
         def finds(self, select: str) -> bool:

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dp_sql.engines.duckdb import few_rows, install, mechanism_udfs, persons, rows_in_memory
+from dp_sql.engines.duckdb import few_rows, install, many_rows, mechanism_udfs, rows_in_memory
 from dp_sql.errors import DpSqlError
 from dp_sql.policy.limits import Limits
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.udfs.contributions import slots
-from tests.engines.test_persons import smallest
+from tests.engines.test_many_rows import smallest
 from tests.people import NUMBERED, POLICY, POOLS, Data, Database
 from tests.privacy import neighbours
 from tests.privacy.oracle import accepted, some_data
@@ -97,7 +97,7 @@ def draws() -> Iterator[Draws]:
             patch.setattr(mechanism_udfs, name, real)
         for module in (mechanism_udfs, rows_in_memory):
             patch.setattr(module, "secret_draws", First)
-        patch.setattr(install, "words_of_rows", lambda rows: rows)
+        patch.setattr(install, "words_of_rows", lambda rows: rows.combine_chunks())
         patch.setattr(slots, "draw_items", smallest)
         yield noted
 
@@ -208,8 +208,8 @@ def go(way: str, patch: pytest.MonkeyPatch) -> None:
     """Have rows read in a way, however few there are."""
     few, least = WAYS[way]
     patch.setattr(few_rows, "FEW", few)
-    patch.setattr(persons, "LEAST", least)
-    patch.setattr(persons, "ROWS_EACH", 1 << 60)
+    patch.setattr(many_rows, "LEAST", least)
+    patch.setattr(many_rows, "ROWS_EACH", 1 << 60)
 
 
 @pytest.fixture(params=range(2))

@@ -15,6 +15,7 @@ from dp_sql.privacy.relations import (
     from_sql,
     join_sql,
     joins,
+    matches,
     person_groups,
     source_compiler,
     tree_sql,
@@ -103,13 +104,14 @@ def all_are_units(patch: pytest.MonkeyPatch) -> None:
 
 
 def any_join(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(joins, "check_keys", lambda *_: None)
+    for module in (joins, matches):
+        patch.setattr(module, "check_keys", lambda *_: None)
 
 
 def any_match(patch: pytest.MonkeyPatch) -> None:
     """IN and EXISTS take every column of a private table."""
     any_join(patch)
-    right = joins.has_match
+    right = matches.has_match
 
     def wrong(node: Any, outer: Any, inner: Any, match: Any, tables: Any) -> Value:
         equal = [(a._replace(is_person=False), b) for a, b in match.equal]
@@ -119,11 +121,11 @@ def any_match(patch: pytest.MonkeyPatch) -> None:
         if value is None:
             return right_matched(self, source, query, value)
         inner = source_compiler.From([source_compiler.FromPart((), 0, self.query(query.this))])
-        match = joins.Match([(value, inner.parts[0].value(0))], (), self.scope(source), bool)
+        match = matches.Match([(value, inner.parts[0].value(0))], (), self.scope(source), bool)
         return wrong(query, source, inner, match, self.tables)
 
     right_matched = Compiler._matched
-    patch.setattr(joins, "has_match", wrong)
+    patch.setattr(matches, "has_match", wrong)
     patch.setattr(Compiler, "_matched", of_all)
 
 

@@ -11,7 +11,7 @@ import duckdb
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.expression_compiler import compiled
-from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS
+from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS, call_of
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Refused, refuse
@@ -312,11 +312,8 @@ def listed() -> str:
     """The table as docs/sql.md prints it."""
     rows = ["| function | result | it never fails, because |", "|---|---|---|"]
     for name, function in FUNCTIONS.items():
-        takes = ", ".join(function.takes).replace("same", "date")
-        takes += ", …" if function.many else ""
         also = [alias for alias, of in FUNCTION_ALIASES.items() if of == name]
-        call = f"{name}({takes})" if name.isidentifier() else f" {name} ".join(function.takes)
-        call = "element = ANY (list)" if name == "= ANY" else call
+        call = call_of(name)
         shown = ", ".join(f"`{one}`" for one in [call.replace("|", "\\|"), *also])
         rows.append(f"| {shown} | {function.gives} | {function.total} |")
     return "\n".join(rows)

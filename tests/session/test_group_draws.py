@@ -18,7 +18,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import connection as duckdb_connection
-from dp_sql.engines.duckdb import few_rows, mechanism_udfs, persons, rows_in_memory
+from dp_sql.engines.duckdb import few_rows, many_rows, mechanism_udfs, rows_in_memory
 from dp_sql.errors import SourceError
 from dp_sql.privacy.plans import groups as planned_groups
 from dp_sql.udfs.contributions import slots
@@ -152,7 +152,7 @@ def expected(
 def read(way: str, patch: pytest.MonkeyPatch) -> None:
     """Have rows read in one way, however many there are."""
     patch.setattr(few_rows, "FEW", 1 << 60 if way == "few" else 0)
-    patch.setattr(persons, "LEAST", 0 if way == "in memory" else 1 << 60)
+    patch.setattr(many_rows, "LEAST", 0 if way == "in memory" else 1 << 60)
 
 
 @pytest.mark.one_in(12)

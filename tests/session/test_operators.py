@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import few_rows, persons
+from dp_sql.engines.duckdb import few_rows, many_rows
 from dp_sql.engines.duckdb.function_kinds import CALLED_BARE, operators_in
 from dp_sql.errors import NotPrivate
 
@@ -107,9 +107,9 @@ def test_sql_of_few_rows_calls_no_operator(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_sql_of_rows_in_memory_calls_no_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not checked: a number of a macro would be a place outside of all groups."""
-    sent, real = list[str](), persons._read
-    monkeypatch.setattr(persons, "LEAST", 0)
-    monkeypatch.setattr(persons, "_read", lambda *of: (sent.append(of[0].sql), real(*of))[1])
+    sent, real = list[str](), many_rows._read
+    monkeypatch.setattr(many_rows, "LEAST", 0)
+    monkeypatch.setattr(many_rows, "_read", lambda *of: (sent.append(of[0].sql), real(*of))[1])
     call = f"DP_AVG(x, {_GIVEN}, groups := [0, 1], max_groups_contributed := 1)"
     with dp_sql.connect() as session:
         session.execute(_TABLE)

@@ -305,6 +305,54 @@ def test_keys_of_one_public_table_have_its_combinations(analyst: dp_sql.Session)
     assert "groups := (regions.region, regions.region_id)" in told(analyst, two).suggestion
 
 
+def test_keys_equal_to_those_of_a_public_table_have_its_combinations(
+    analyst: dp_sql.Session,
+) -> None:
+    query = "SELECT {}, r.region, count(*) AS n FROM customers c {} JOIN regions r {} GROUP BY ALL"
+    for key, kind, on in (
+        ("c.region_id", "", "ON r.region_id = c.region_id"),
+        ("region_id", "INNER", "USING (region_id)"),
+    ):
+        error = told(analyst, query.format(key, kind, on))
+        assert "groups := (SELECT DISTINCT region_id, region FROM regions))" in error.suggestion
+        assert len(analyst.sql(error.suggestion).fetchall()) == 3
+    for kind, on in (("LEFT", "USING (region_id)"), ("", "ON r.region_id <= c.region_id")):
+        error = told(analyst, query.format("c.region_id", kind, on))
+        assert "regions.region)" in error.suggestion
+
+
+def test_keys_of_several_public_tables_have_the_combinations_of_each(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "lent.duckdb")) as con:
+        con.execute("""CREATE TABLE loans AS SELECT i AS u, i % 9 AS book, i % 2 AS branch
+                       FROM range(99) AS r(i);
+                       CREATE TABLE books AS SELECT i AS book, 'b' || i AS title FROM range(9) AS r(i);
+                       CREATE TABLE branches AS SELECT i AS branch, 'n' || i AS name FROM range(2) AS r(i)""")
+    (tmp_path / "p.toml").write_text(
+        'tables.loans.privacy_unit = "u"\npublic.tables = ["books", "branches"]\n'
+    )
+    with dp_sql.connect(str(tmp_path / "lent.duckdb"), policy=tmp_path / "p.toml") as session:
+        query = "SELECT {} count(*) FROM loans JOIN books USING (book) JOIN branches USING (branch) GROUP BY ALL"
+        error = told(session, query.format("name, book, title,"))
+        listed = "SELECT DISTINCT branches.name, books.book, books.title FROM branches, books"
+        assert f"groups := ({listed})) FROM" in error.suggestion
+        assert len(session.sql(error.suggestion).fetchall()) == 18
+        error = told(session, query.format("name, title,"))
+        assert "groups := (branches.name, books.title)" in error.suggestion
+
+
+def test_what_is_computed_of_a_public_table_is_read_there(analyst: dp_sql.Session) -> None:
+    query = "SELECT {0} AS k, count(*) AS n FROM customers c JOIN {1} USING (region_id) GROUP BY k"
+    for key, table, shown in (
+        ("upper(region)", "regions", "SELECT DISTINCT upper(region) FROM regions"),
+        ("r.region_id // 2", "regions AS r", "SELECT DISTINCT r.region_id // 2 FROM regions AS r"),
+    ):
+        error = told(analyst, query.format(key, table))
+        assert f"groups := ({shown})) AS n" in error.suggestion and not error.asks_other
+        assert analyst.sql(error.suggestion).fetchall()
+    renamed = "(SELECT region_id, region AS name FROM regions)"
+    assert "FROM regions))" not in told(analyst, query.format("upper(name)", renamed)).suggestion
+
+
 def test_a_sum_behind_a_mean_is_of_all_groups_too(analyst: dp_sql.Session) -> None:
     error = told(
         analyst, "SELECT status, count(*), avg(total), sum(total) FROM orders GROUP BY status"

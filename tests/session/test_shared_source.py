@@ -63,7 +63,7 @@ GROUPED = "groups := ['r0', 'r1', 'r2', 'none'], max_groups_contributed := {}"
 def owner() -> Iterator[dp_sql.Session]:
     """Of each person's rows, the smallest is drawn."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(install, "words_of_rows", lambda rows: rows)
+        patch.setattr(install, "words_of_rows", lambda rows: rows.combine_chunks())
         with dp_sql.connect() as session:
             session.execute(ROWS)
             yield session

@@ -59,7 +59,6 @@ EXACT = Mechanism(
     name="exact",
     function="tested",  # type: ignore[arg-type]
     samples="nothing: this is a test",
-    parameters=("epsilon",),
     loss=lambda epsilon: PrivacyLoss(epsilon),
     run=lambda n, epsilon: n,
     accuracy=lambda: "exact",

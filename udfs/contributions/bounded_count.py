@@ -58,12 +58,7 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: i
 
 
 BOUNDED_COUNT = Mechanism(
-    "bounded_count",
-    "count",
+    "bounded_count", "count",
     "a contribution bound, then integer noise on the rows within it",
-    ("epsilon", "beta", "max_contributions", "bound"),
-    release.loss,
-    run,
-    accuracy,
-    run_each=run_each,
-)
+    release.loss, run, accuracy, run_each=run_each,
+)  # fmt: skip

@@ -245,13 +245,8 @@ def check_public(
 
 
 BOUNDED_MEAN = Mechanism(
-    "bounded_mean",
-    "avg",
+    "bounded_mean", "avg",
     "a bound on rows, a bound on sums unless a range is given, then integer noise on sum and count "
     "together",
-    ("epsilon", "beta", "max_contributions", "bound", "unit", "ends"),
-    loss,
-    run,
-    accuracy,
-    run_each=run_each,
-)
+    loss, run, accuracy, run_each=run_each,
+)  # fmt: skip

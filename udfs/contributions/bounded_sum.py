@@ -111,12 +111,7 @@ def check_public(
 
 
 BOUNDED_SUM = Mechanism(
-    "bounded_sum",
-    "sum",
+    "bounded_sum", "sum",
     "a contribution bound, then integer noise on the net sums within it",
-    ("epsilon", "beta", "max_contributions", "bound", "one_sided"),
-    loss,
-    run,
-    accuracy,
-    run_each=run_each,
-)
+    loss, run, accuracy, run_each=run_each,
+)  # fmt: skip

@@ -55,6 +55,6 @@ def _check(epsilon: Fraction, beta: Fraction) -> None:
 
 
 LAPLACE = Mechanism(
-    "laplace", "people", "integer noise on the number of people", ("epsilon", "beta"), loss, run,
-    accuracy, run_each=run_each,
+    "laplace", "people", "integer noise on the number of people", loss, run, accuracy,
+    run_each=run_each,
 )  # fmt: skip

@@ -131,9 +131,10 @@ def count_people(
     ends = np.append(
         np.cumsum(count_rows(slots, groups.size), dtype=np.int32), np.int32(slots.size)
     )
-    counts, own = np.zeros(n_groups * n_items, np.int64), np.empty(items.size, np.int64)
-    rows = slots, np.ascontiguousarray(items, np.int64), slots.size
-    library().count_people(*rows, groups.astype(np.int64), groups.size, n_items, ends, own, counts)
+    rows, own = (slots, items.astype(np.int32), slots.size), np.empty(items.size, np.int32)
+    counts, last = np.zeros(n_groups * n_items, np.int64), np.zeros(n_items, np.int32)
+    of_slots = groups.astype(np.int64), groups.size, n_items, ends
+    library().count_people(*rows, *of_slots, own, last, counts)
     return counts
 
 

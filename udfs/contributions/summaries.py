@@ -14,8 +14,8 @@ from dp_sql.udfs.contributions.slots import Int64s, by_group
 from dp_sql.udfs.count_distinct.kernels import Int32s, library
 from dp_sql.udfs.mechanism import FRACTION_BITS
 
-Summary = Mapping[str, Int64s | list[int]]
-"""Columns; integers of any size are in lists."""
+Summary = Mapping[str, Int64s | list[int] | list[Int64s]]
+"""Columns; integers of any size are in lists, and so are arrays."""
 
 _CELLS = 1 << 21  # of a table, unless one group has more
 _ENTRIES = 1 << 16
@@ -26,6 +26,7 @@ class Values(NamedTuple):
     """What people's rows come to, for each slot; those of one person are next to each other.
 
     counts: how many rows count. sums: the low and the high 64 bits of what their items add up to.
+    votes: the item of one of these rows.
     """
 
     owners: Int32s
@@ -33,6 +34,7 @@ class Values(NamedTuple):
     n_groups: int
     counts: Int32s
     sums: Any = None
+    votes: Any = None
 
 
 def rows_in_all(values: Values, bound: int) -> Summary:
@@ -42,9 +44,18 @@ def rows_in_all(values: Values, bound: int) -> Summary:
     return {"group": np.arange(values.n_groups), "__dp_number": rows}
 
 
+def votes_by_group(values: Values) -> Summary:
+    """List what quantiles take: in each group the votes of people with a row that counts."""
+    there = values.counts > 0
+    ends, order = by_group(values.groups[there], values.n_groups)
+    votes = values.votes[there][order]
+    own = [votes[ends[i] : ends[i + 1]] for i in range(values.n_groups)]
+    return {"group": np.arange(values.n_groups), "votes": own}
+
+
 def rows_under_limit(values: Values) -> dict[str, Int64s]:
     """Sum up what chosen_norm takes: a row for each group, side and bucket of rows."""
-    owners, groups, n_groups, counts, _ = values
+    owners, groups, n_groups, counts = values[:4]
     n_sizes = int(counts.sum(dtype=np.int64)).bit_length() + 1
 
     def add(first: int, n: int) -> NDArray[np.int64]:
@@ -72,7 +83,7 @@ def sums_by_size(values: Values, bound: int, above: int) -> Summary:
 
     bound: on their sizes, or 0. above: 1 if those below 0 are left out, else 0.
     """
-    _, groups, n_groups, _, sums = values
+    _, groups, n_groups, _, sums, _ = values
     high, low = divmod(bound or (1 << 127) - 1, 1 << 64)
     halves = low - ((low >> 63) << 64), high
 
@@ -139,7 +150,14 @@ def means(
 
 _FUNCTIONS: Mapping[str, Callable[..., Summary]] = {
     one.__name__: one
-    for one in (rows_in_all, rows_under_limit, rows_by_size, sums_by_size, means_by_size)
+    for one in (
+        rows_in_all,
+        votes_by_group,
+        rows_under_limit,
+        rows_by_size,
+        sums_by_size,
+        means_by_size,
+    )
 }
 
 

@@ -1,7 +1,7 @@
 """A count of a sample of the items, scaled to all of them. The proofs are in item_sample.md.
 
 An item is in the sample if 64 bits of a keyed hash of it are below a threshold. The rate is public;
-the key is drawn for each release, and whoever hashes the items draws it.
+the key is drawn for each release, and is drawn by the caller, who hashes the items.
 """
 
 import math

@@ -83,7 +83,7 @@ def library() -> CDLL:
         "summarize_means": (size, longs, longs, longs, *[size] * 5, count, ints, longs, size),
         "summarize_rows": (None, ints, ints, ints, *[size] * 4, longs),
         "summarize_sums": (None, ints, longs, *[size] * 5, longs),
-        "count_people": (None, ints, longs, size, longs, size, size, ints, longs, longs),
+        "count_people": (None, ints, ints, size, longs, size, size, ints, ints, ints, longs),
         "take_items": (None, ints, longs, size, ints, longs),
         "reach_from_uncovered": (size, ints, ints, size, ints, size, ints, ints, ints),
         "reach_from_room": (size, ints, ints, ints, size, ints, size, size, ints, ints),

@@ -25,6 +25,8 @@ LIBRARY = Path(__file__).with_name("libkernels.so")
 TEMPLATE = ".ci/MANIFEST.in"
 LINK = Path("dp_sql", "udfs")
 FLAGS = ["-O3", "-fPIC", "-shared"]
+# For any machine of the platform, as cc does, and without the symbols for a debugger.
+ZIG = [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline", "-s"]
 Settings = dict[str, Any] | None
 
 
@@ -59,7 +61,7 @@ def compile_kernels(
     """Write the library; a process that has loaded an older one keeps it."""
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         made = Path(folder, library.name)
-        command = [*(compiler() or [sys.executable, "-m", "ziglang", "cc"]), *FLAGS, *flags]
+        command = [*(compiler() or ZIG), *FLAGS, *flags]
         subprocess.run([*command, *map(str, sources), "-o", str(made)], check=True)
         made.replace(library)
 

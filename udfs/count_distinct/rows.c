@@ -1,7 +1,6 @@
 /* Values of each person in each group, from rows in memory. A slot is a person in a group; the last one takes
  * the rows that do not count. numpy has made all numbers fit: slots.py. */
 #include <stdint.h>
-#include <stdlib.h>
 
 typedef int32_t i32;
 typedef int64_t i64;
@@ -60,21 +59,18 @@ void take_items(const i32 *slots, const i64 *items, i64 n, i32 *places, i64 *tak
         if (places[slots[k]]-- == 0) taken[slots[k]] = items[k];
 }
 
-static int by_value(const void *left, const void *right) {
-    i64 a = *(const i64 *)left, b = *(const i64 *)right;
-    return (a > b) - (a < b);
-}
-
 /* Count the people of each item in each group. A slot is a person in groups[slot]; equal items of it count once.
- * ends: where the items of each slot end in `own`, in which they are put, and behind them all the last end. */
-void count_people(const i32 *slots, const i64 *items, i64 n, const i64 *groups, i64 n_slots, i64 n_items, i32 *ends,
-                  i64 *own, i64 *counts) {
+ * ends: where the items of each slot end in `own`, in which they are put, and behind them all the last end. last: of
+ * each item the last slot that had it, from 1; all are 0. */
+void count_people(const i32 *slots, const i32 *items, i64 n, const i64 *groups, i64 n_slots, i64 n_items, i32 *ends,
+                  i32 *own, i32 *last, i64 *counts) {
     for (i64 k = n; k-- > 0;) own[--ends[slots[k]]] = items[k];
     for (i64 slot = 0; slot < n_slots; slot++) {
-        i64 *first = own + ends[slot], *stop = own + ends[slot + 1], *table = counts + groups[slot] * n_items;
-        if (stop - first > 2) qsort(first, (size_t)(stop - first), sizeof *first, by_value);
-        for (i64 *item = first; item < stop; item++)
-            if (item == first || *item != item[-1]) table[*item]++;
+        i64 *table = counts + groups[slot] * n_items;
+        for (i64 k = ends[slot]; k < ends[slot + 1]; k++) {
+            table[own[k]] += last[own[k]] <= slot;
+            last[own[k]] = (i32)(slot + 1);
+        }
     }
 }
 

@@ -22,9 +22,9 @@ takes these instead:
         computed (partial.py).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import partial, wraps
 from inspect import getdoc
 from operator import index
 from typing import Any
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from dp_sql.udfs.count_distinct import bounded
 from dp_sql.udfs.count_distinct.bounded import CountRelease
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
-from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss
+from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss, on_one
 from dp_sql.udfs.slices import slices
 
 Ints = NDArray[np.integer[Any]]
@@ -89,29 +89,12 @@ def under_a_bound(
             return []
         return bounded.release_each(covers, epsilon, beta, bound, secret_draws(), tried)
 
-    def run_each(
-        data: Sequence[Runs], epsilon: Fraction, beta: Fraction, max_contributions: int,
-        bound: str | int,
-    ) -> list[CountRelease]:  # fmt: skip
-        public, found = (epsilon, beta, max_contributions, bound), list[CountRelease]()
-        tried = bounds(*public)
-        for some in _slices(data, tried):
-            found += run_on_counts(counts_each(some, tried), *public)
-        return found
-
-    def run(
-        offsets: Ints, people: Ints, epsilon: Fraction, beta: Fraction, max_contributions: int,
-        bound: str | int,
-    ) -> CountRelease:  # fmt: skip
-        return run_each([(offsets, people)], epsilon, beta, max_contributions, bound)[0]
-
-    for call in (run, run_each, run_on_counts):
-        call.__doc__ = _stated(source, ordered)
-    given = ("epsilon", "beta", "max_contributions", "bound")
-    loss, accuracy = bounded.loss, bounded.accuracy
+    run_on_counts.__doc__ = _stated(source, ordered)
+    run_each = _on_graphs(counts_each, bounds, run_on_counts)
+    run = on_one(run_each, "offsets", "people")
     return Mechanism(
-        name, "count_distinct", samples, given, loss, run, accuracy,
-        ordered=ordered, bound_selections=selections, bounds=bounds if by_flow else None,
+        name, "count_distinct", samples, bounded.loss, run, bounded.accuracy, ordered=ordered,
+        bound_selections=selections, bounds=bounds if by_flow else None,
         run_on_counts=run_on_counts if by_flow else None, run_each=run_each,
     )  # fmt: skip
 
@@ -156,24 +139,11 @@ def from_below(
             found.append(release(cover, epsilon, beta, secret_draws()))
         return found
 
-    def run_each(
-        data: Sequence[Runs], epsilon: Fraction, beta: Fraction, max_contributions: int
-    ) -> list[CountRelease]:
-        public, found = (epsilon, beta, max_contributions), list[CountRelease]()
-        tried = bounds(*public)
-        for some in _slices(data, tried):
-            found += run_on_counts(cover_counts_each(some, tried), *public)
-        return found
-
-    def run(
-        offsets: Ints, people: Ints, epsilon: Fraction, beta: Fraction, max_contributions: int
-    ) -> CountRelease:
-        return run_each([(offsets, people)], epsilon, beta, max_contributions)[0]
-
-    run.__doc__ = run_each.__doc__ = run_on_counts.__doc__ = getdoc(release)
-    given = ("epsilon", "beta", "max_contributions")
+    run_on_counts.__doc__ = getdoc(release)
+    run_each = _on_graphs(cover_counts_each, bounds, run_on_counts)
+    run = on_one(run_each, "offsets", "people")
     return Mechanism(
-        name, "count_distinct", samples, given, loss, run, accuracy,
+        name, "count_distinct", samples, loss, run, accuracy,
         bounds=bounds, run_on_counts=run_on_counts, run_each=run_each,
     )  # fmt: skip
 
@@ -184,11 +154,22 @@ def _one_by_one(
     return [cover_counts(*one, bounds) for one in graphs]
 
 
-def _slices(data: Sequence[Runs], bounds: Sequence[int]) -> Iterator[Sequence[Runs]]:
-    """Cut the graphs so that they fit together, and large ones stand alone."""
-    sizes = [len(offsets) + len(people) for offsets, people in data]
-    for part in slices(sizes, max(1, _COUNTS // len(bounds)), _EDGES):
-        yield data[part]
+def _on_graphs(
+    counts_each: CoverCountsEach,
+    bounds: Callable[..., Sequence[int]],
+    run_on_counts: Callable[..., list[CountRelease]],
+) -> Callable[..., list[CountRelease]]:
+    """Return `run_each`, which takes the same public numbers: small graphs are counted together."""
+
+    @wraps(run_on_counts)
+    def run_each(data: Sequence[Runs], *public: Any, **named: Any) -> list[CountRelease]:
+        tried, found = bounds(*public, **named), list[CountRelease]()
+        sizes = [len(offsets) + len(people) for offsets, people in data]
+        for part in slices(sizes, max(1, _COUNTS // len(tried)), _EDGES):
+            found += run_on_counts(counts_each(data[part], tried), *public, **named)
+        return found
+
+    return run_each
 
 
 def _under_each(bounds: Sequence[int], counts: Sequence[int]) -> list[int]:

@@ -84,5 +84,5 @@ def _public_constants(
 
 PARTITION_SELECTION = Mechanism(
     "partition_selection", "groups", "whether each group is found",
-    ("epsilon", "delta", "max_contributions"), loss, partition_selection, accuracy,
+    loss, partition_selection, accuracy,
 )  # fmt: skip

@@ -205,5 +205,5 @@ def _in_words(limit: Limit) -> str:
 CHOSEN_NORM = Mechanism(
     "chosen_norm", "group_rows",
     "a limit on a person's rows, in each group or in all, then noise for all groups",
-    ("epsilon", "max_contributions"), loss, chosen_norm, accuracy,
+    loss, chosen_norm, accuracy,
 )  # fmt: skip

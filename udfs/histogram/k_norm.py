@@ -63,5 +63,5 @@ def _rate(epsilon: Fraction, bound: int) -> Fraction:
 
 K_NORM = Mechanism(
     "k_norm", "histogram", "one vector of noise for the counts of all groups",
-    ("epsilon", "bound"), loss, k_norm, accuracy,
+    loss, k_norm, accuracy,
 )  # fmt: skip

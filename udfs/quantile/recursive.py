@@ -22,6 +22,7 @@ from dp_sql.udfs.mechanism import (
     PrivacyLoss,
     exponential_loss,
     in_words,
+    on_one,
     with_probability,
 )
 from dp_sql.udfs.quantile.split import Ints, Numbers, Stretch, choose, ranks_of
@@ -141,23 +142,15 @@ def accuracy(quantiles: Quantiles, n_steps: int, epsilon: Fraction, beta: Fracti
     return f"{with_probability(1 - beta)} at most {bound} people lie between {which} {given}"
 
 
-def run(votes: Ints, quantiles: Quantiles, n_steps: int, epsilon: Fraction) -> list[int]:
-    """Draw the quantiles of votes from 0 to n_steps, each as such a number, in the order given.
-
-    Privacy: epsilon-DP under adding or removing one vote, and so under adding or removing one
-        person whose vote is drawn from their own rows.
-    Source: Smith 2011 for one quantile; Kaplan, Schnapp and Stemmer 2022 for several; see
-        recursive.md.
-    """
-    return run_each([(votes,)], quantiles, n_steps, epsilon)[0]
-
-
 def run_each(
     data: Sequence[tuple[Ints]], quantiles: Quantiles, n_steps: int, epsilon: Fraction
 ) -> list[list[int]]:
-    """Run on each of several data sets, independently, in less time.
+    """Draw the quantiles of the votes of each data set, from 0 to n_steps, in the order given.
 
-    Privacy: for each data set, that of `run`.
+    Privacy: for each, epsilon-DP under adding or removing one vote, and so under adding or removing
+        one person whose vote is drawn from their own rows.
+    Source: Smith 2011 for one quantile; Kaplan, Schnapp and Stemmer 2022 for several; see
+        recursive.md.
     """
     _check_public(quantiles, n_steps, epsilon)
     for (votes,) in data:
@@ -167,6 +160,9 @@ def run_each(
         own = [votes for (votes,) in data[part]]
         found += recursive(own, quantiles, n_steps, epsilon, secret_draws())
     return found
+
+
+run = on_one(run_each, "votes")
 
 
 def _check_public(quantiles: Quantiles, n_steps: int, epsilon: Fraction) -> None:
@@ -183,5 +179,5 @@ def _check_public(quantiles: Quantiles, n_steps: int, epsilon: Fraction) -> None
 
 RECURSIVE = Mechanism(
     "recursive", "quantile", "the quantiles, the middle one first, by the exponential mechanism",
-    ("quantiles", "n_steps", "epsilon"), loss, run, accuracy, run_each=run_each,
+    loss, run, accuracy, run_each=run_each,
 )  # fmt: skip

@@ -50,8 +50,7 @@ def selection(
         return price(epsilon)
 
     run.__doc__ = getdoc(choose)
-    name = choose.__name__
-    return Mechanism(name, "select", samples, ("epsilon",), loss, run, _checked(accuracy))
+    return Mechanism(choose.__name__, "select", samples, loss, run, _checked(accuracy))
 
 
 def selection_with_beta(
@@ -72,8 +71,7 @@ def selection_with_beta(
         return price(epsilon)
 
     run.__doc__ = getdoc(choose)
-    name = choose.__name__
-    return Mechanism(name, "select", samples, ("epsilon", "beta"), loss, run, _checked(accuracy))
+    return Mechanism(choose.__name__, "select", samples, loss, run, _checked(accuracy))
 
 
 def _checked(accuracy: Accuracy) -> Accuracy:

@@ -156,5 +156,5 @@ def _last_block(n_ranks: int, rate: Fraction) -> int:
 LIMITED_DOMAIN = Mechanism(
     "limited_domain", "topk",
     "up to k items, one after the other, by the exponential mechanism, until it stops",
-    ("k", "epsilon", "delta"), loss, topk, accuracy, n_largest, finds_items=True,
+    loss, topk, accuracy, n_largest, finds_items=True,
 )  # fmt: skip

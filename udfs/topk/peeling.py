@@ -128,6 +128,4 @@ EM_PEEL = template.public_domain(
 PNF_PEEL = template.public_domain(
     "k items, one after the other, by permute-and-flip", pnf_peel, pnf_loss, pure_rate, mul
 )
-CDP_PEEL = Mechanism(
-    "cdp_peel", "topk", EM_PEEL.samples, ("k", "epsilon", "delta"), cdp_loss, cdp_peel, cdp_accuracy
-)
+CDP_PEEL = Mechanism("cdp_peel", "topk", EM_PEEL.samples, cdp_loss, cdp_peel, cdp_accuracy)

@@ -62,8 +62,7 @@ def public_domain(
         return sentence(d, k, n_outcomes(d, k), rate, beta, price, is_set=is_set)
 
     run.__doc__ = getdoc(sample)
-    name, public = sample.__name__, ("k", "epsilon")
-    return Mechanism(name, "topk", samples, public, loss, run, accuracy, is_set=is_set)
+    return Mechanism(sample.__name__, "topk", samples, loss, run, accuracy, is_set=is_set)
 
 
 def checked_counts(counts: Ints) -> Ints:

@@ -206,5 +206,5 @@ def n_people(
 WEIGHTED_GAUSSIAN = Mechanism(
     "weighted_gaussian", "topk", "whether each item is found, then up to k of those, one after the "
     "other, by the exponential mechanism",
-    ("k", "epsilon", "delta", "max_contributions"), loss, topk, accuracy, finds_items=True,
+    loss, topk, accuracy, finds_items=True,
 )  # fmt: skip

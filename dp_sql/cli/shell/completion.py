@@ -20,7 +20,9 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.shape import Function
 from dp_sql.sql.tokens import Token, Tokens, folded, statements, tokenize
 
-SYSTEM_TABLE_CALLS = ("dp_budget()", "dp_ledger()", "dp_release('", "dp_releases()")
+SYSTEM_TABLE_CALLS = (
+    "dp_budget()", "dp_functions()", "dp_ledger()", "dp_release('", "dp_releases()",
+)  # fmt: skip
 _BEFORE_TABLES = {"FROM", "JOIN", "INTO", "UPDATE", "TABLE", "DESCRIBE", "DESC", "SUMMARIZE"}
 _AFTER_TABLES = {"WHERE", "SELECT", "ON", "USING", "GROUP", "ORDER", "HAVING", "LIMIT", "SET"}
 Offer = tuple[str, str]  # what to insert, and what it is

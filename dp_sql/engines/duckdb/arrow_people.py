@@ -1,8 +1,8 @@
-"""Rows that come in pieces of arrow, as numbers, and what is computed of people as arrow tables."""
+"""Rows that come in pieces of arrow, as numbers, and the lists that are made of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -13,21 +13,24 @@ from dp_sql.engines.duckdb.arrow_rows import (
     Column,
     Columns,
     arrow_numbers,
-    arrow_strings,
     not_null,
     whole_numbers,
 )
-from dp_sql.engines.duckdb.rows_in_memory import Computed, Piece, Rows
-from dp_sql.privacy.private_sql.rows_read import Kept, RowsRead
-from dp_sql.udfs.contributions.summaries import Summary
+from dp_sql.engines.duckdb.rows_in_memory import Lists, Piece, Rows
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.rows_read import RowsRead
 
 
 class ArrowPeople:
-    """People's rows in memory, from batches of arrow, and what is computed of them, as arrow.
+    """People's rows in memory, from batches of arrow, and the lists that are made of them.
 
-    First come the public groups and items, if there are any, and then all rows. Groups that are
-    not public are those in the rows: `pairs` shows who is in which, so that DuckDB can find some,
-    `groups` has the keys of these, and `number` puts them in order. Then `computed` and `lists`.
+    Its methods are called in this order:
+
+    1. `add_groups` and `add_items`, if groups or items are public.
+    2. `add`, for each batch of rows.
+    3. If groups are not public, they are those in the rows. `pairs` says who is in which of them,
+       so that a mechanism can find some; `groups` has their keys, and `number` their order.
+    4. `lists`.
     """
 
     def __init__(self, read: RowsRead) -> None:
@@ -39,6 +42,11 @@ class ArrowPeople:
     def n_groups(self) -> int:
         """How many groups there are."""
         return self._rows.n_groups
+
+    @property
+    def n_answers(self) -> int:
+        """How many of them are answered; without groups, one."""
+        return self._rows.n_answers
 
     def add_groups(self, keys: Sequence[Any]) -> None:
         """Add public groups, in order, from arrow arrays of their keys; before all rows."""
@@ -84,50 +92,14 @@ class ArrowPeople:
         numbers[self._found[[*order]]] = np.arange(len(order))
         self._rows.order = numbers
 
-    def computed(self, kept: Kept, other: Executor) -> tuple[Any, dict[int, Any]]:
-        """What is computed: a row for each person in each group, if needed, and summaries."""
-        made = self._rows.computed(kept, other)
-        summaries = {place: _summary(one) for place, one in self._rows.summaries(kept, *made)}
-        return _persons(kept, *made) if kept.values else None, summaries
-
-    def lists(self, cap: int | None, n_items: int | None) -> Any:
-        """A list of lists, one for each group, as an arrow table of one row.
-
-        n_items: the lists say how many people have each item of a code from 0 to n_items - 1; None:
-        the lists are of pairs of items and people.
-        """
-        if n_items is None:
-            ends, codes, people = self._rows.pairs(cap)
-            columns = [arrow_numbers(codes, "int32"), arrow_numbers(people, "int64")]
-            name, values = "__dp_pairs", pa.StructArray.from_arrays(columns, ["item", "person"])
-        else:
-            ends, counts = n_items * np.arange(self.n_groups + 1), self._rows.counts(cap, n_items)
-            name, values = "__dp_counts", arrow_numbers(counts, "int64")
-        for each in (ends, [0, self.n_groups]):
-            values = pa.ListArray.from_arrays(arrow_numbers(each, "int32"), values)
-        return pa.table({name: values})
-
-
-def _summary(made: Summary) -> Any:
-    columns = {
-        name: arrow_strings([*map(str, values)])
-        if isinstance(values, list)
-        else arrow_numbers(values, "int64")
-        for name, values in made.items()
-    }
-    columns["__dp_group"] = arrow_numbers(np.asarray(made["group"]) + 1, "int64")
-    return pa.table(columns)
-
-
-def _persons(kept: Kept, people: Any, groups: Any, computed: Mapping[int, Computed]) -> Any:
-    there = np.logical_or.reduce([made["count"] for made in computed.values()])
-    present = slice(None) if there.all() else np.flatnonzero(there)
-    columns = {
-        "__dp_group": arrow_numbers(groups[present] + 1, "int64"),
-        "__dp_privacy_unit": arrow_numbers(people[present], "int64"),
-    }
-    for i, made in computed.items():
-        for name, values in made.items():
-            if name != "sum":  # it is in a summary
-                columns[f"__dp_{name}_{i}"] = arrow_numbers(values[present], "int64")
-    return pa.table(columns)
+    def lists(self, plans: Sequence[Plan], n_items: int | None, other: Executor) -> list[Lists]:
+        """What the UDF of each plan takes; `n_items`: of which people are counted by item."""
+        lists = self._read.lists
+        if lists is None:
+            return self._rows.summed(plans, self._read.kept, other)
+        made = (
+            self._rows.pairs(lists.cap)
+            if n_items is None
+            else self._rows.counts(lists.cap, n_items)
+        )
+        return [made]

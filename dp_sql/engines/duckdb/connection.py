@@ -115,7 +115,7 @@ def restrict(connection: Connection, *more: str) -> None:
 
 
 class Engine(SqlRunner):
-    """A connection, its tickets, and the caller's variables, which SQL may name as tables."""
+    """Also says what names mean, and makes releases."""
 
     def __init__(
         self,
@@ -124,9 +124,7 @@ class Engine(SqlRunner):
         frame: FrameType | None = None,
         state: SessionState | None = None,
     ) -> None:
-        super().__init__(connection, frame, state)
-        self.tickets = tickets
-        self.listed: dict[str, list[Any]] = {}  # public items, by the SQL that was asked for them
+        super().__init__(connection, tickets, frame, state)
         self._runs_all = frame is not None and state is not None  # a session's engine
         self._names = Names(connection, self.state.meant)
         self._called: frozenset[str] = frozenset()
@@ -136,10 +134,10 @@ class Engine(SqlRunner):
 
     @contextlib.contextmanager
     def looked_up(self, names: Collection[str], called: Collection[str]) -> Iterator[None]:
-        """Ask for some names at once; what they mean is known while one statement is planned.
+        """Remember, while one statement is planned, what its names mean.
 
-        So is what the names of functions mean that are `called`, once one is asked for. Inside of
-        itself it does nothing.
+        names: of relations, which DuckDB is asked for at once. called: of functions, which it is
+        asked for together when the first of them is needed. Within itself this does nothing.
         """
         if self._called:
             yield
@@ -212,20 +210,20 @@ class Engine(SqlRunner):
 
     def public_size(self, items: str, kind: str, most: int | None = None) -> int:
         """How many items a SELECT lists; a short list is kept for the release."""
-        self.listed.pop(items, None)  # of an earlier statement
+        self.short_lists.pop(items, None)  # of an earlier statement
         values = self.public_values(f"{items} LIMIT {SHORT + 1}") if kind in PLAIN_ITEMS else []
         if values and len(values) <= SHORT:
-            self.keep_listed(items, values)
+            self.keep_short_list(items, values)
             return len(values)
         (number,) = self.public_values(size_sql(items, most))
         return int(str(number))
 
-    def keep_listed(self, items: str, values: list[Any]) -> None:
+    def keep_short_list(self, items: str, values: list[Any]) -> None:
         """Keep a short list of plain items for releases, unless rows have a hash of one."""
         written = [value for value in values if isinstance(value, str)]
         if not any(len(one.encode()) >= LONG or "\0" in one for one in written):
-            self.listed[items] = values
-            forget_oldest(self.listed, _MOST_LISTS)
+            self.short_lists[items] = values
+            forget_oldest(self.short_lists, _MOST_LISTS)
 
     def parameter_names(self, sql: str) -> frozenset[str]:
         """The parameters that DuckDB's parser finds in one statement; raises its errors."""
@@ -268,11 +266,12 @@ class Engine(SqlRunner):
         def run() -> None:
             for places, some, theirs in bundled(drawn, tickets):
                 columns = released_columns(some)
-                rows = answered(some, theirs, self, self.tickets, self.listed)
+                rows = answered(some, theirs, self)
                 if rows is not None:
                     relation = frozen.add(columns, rows)
                 else:
-                    with release_sql(some, theirs, self, private_sql) as (sql, values):
+                    asked = some, theirs, self, self.tickets, private_sql
+                    with release_sql(*asked) as (sql, values):
                         groups = some[0].groups
                         n_rows = groups.size if groups is not None else None if some[0].keys else 1
                         relation = frozen.insert(columns, sql, self.run_again, n_rows, values)
@@ -303,7 +302,8 @@ class Engine(SqlRunner):
         drawn, in_one = self.tickets.plan(ticket), partial(private_sql, execution=asking)
 
         def run() -> str:
-            with release_sql([drawn], [ticket], self, in_one, asking) as (sql, values):
+            asked = [drawn], [ticket], self, self.tickets, in_one, execution
+            with release_sql(*asked) as (sql, values):
                 return str(self.run(f"{select} ({sql})", values or None).fetchall()[0][0])
 
         return self._redeem(plan, [ticket], run)

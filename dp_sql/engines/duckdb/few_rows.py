@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count, product
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -20,7 +20,6 @@ from dp_sql.engines.duckdb.arrow_rows import (
 from dp_sql.engines.duckdb.frozen import Records, exact_value
 from dp_sql.engines.duckdb.mechanism_udfs import answers_of
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, forget_oldest
-from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql import few_rows
 from dp_sql.privacy.private_sql.few_rows import FewRows
@@ -28,7 +27,6 @@ from dp_sql.privacy.private_sql.few_rows import FewRows
 if TYPE_CHECKING:
     from dp_sql.engines.duckdb.rows_in_memory import Rows
 
-Listed = Mapping[str, Sequence[Any]]
 FEW = 1 << 16  # rows
 _MOST = 1 << 18  # rows, if there are more than DuckDB estimated
 _MOST_ITEMS = 1 << 14  # of a domain
@@ -48,33 +46,24 @@ class _Public(NamedTuple):
     domain: Any
 
 
-def read_shortly(plans: Sequence[Plan], engine: SqlRunner, listed: Listed) -> FewRows | None:
-    """How the rows of a bundle of plans are read here; None: they are not.
-
-    listed: public items, by the SQL that was asked for them.
-    """
+def read_shortly(plans: Sequence[Plan], engine: SqlRunner) -> FewRows | None:
+    """How the rows of a bundle of plans are read here; None: they are not."""
     if not plans[0].parameters.in_memory or row_estimate.n_rows(plans[0], engine) >= FEW:
         return None
-    few = few_rows.few_rows(plans, comparable_in_arrow, exact_value, listed)
+    few = few_rows.few_rows(plans, comparable_in_arrow, exact_value, engine.short_lists)
     if few and few.domain and row_estimate.n_rows_of(few.domain, engine) > _MOST_ITEMS:
         return None
     return few
 
 
-def answered(
-    plans: Sequence[Plan],
-    tickets: Sequence[str],
-    engine: SqlRunner,
-    issued: Tickets,
-    listed: Listed,
-) -> Records | None:
+def answered(plans: Sequence[Plan], tickets: Sequence[str], engine: SqlRunner) -> Records | None:
     """Make the releases of a bundle of plans: rows as `exactly` has them; None: only SQL can.
 
     Raises what a mechanism refused, DuckDB's errors, or what reading its rows raises.
     """
     interrupts, made = engine.state.interrupts, None
     before = interrupts.n
-    if (few := read_shortly(plans, engine, listed)) is None:
+    if (few := read_shortly(plans, engine)) is None:
         interrupts.check(before)
         return None
     with contextlib.suppress(_OnlySql):
@@ -85,7 +74,7 @@ def answered(
         return None
     columns, (lists, items) = [], made
     for plan, ticket, own in zip(plans, tickets, lists, strict=True):
-        answers = answers_of(issued, ticket, engine.state.number, own)
+        answers = answers_of(engine.tickets, ticket, (engine.state.number, 0), own)
         columns.append([plan.parameters.shown(one, items, plan.mechanism) for one in answers])
     values = zip(*columns, strict=True)
     if not few.n_keys:
@@ -96,7 +85,7 @@ def answered(
 
 def public_of(few: FewRows, engine: SqlRunner) -> _Public:
     """What is public in the plans; it is asked once where it does not change."""
-    known, asked = engine.state.public, (few.groups, few.domain)
+    known, asked = engine.state.public_sets, (few.groups, few.domain)
     found = known.get(asked) if known is not None else None
     if found is None:
         columns = _fetched(few.groups, engine, are_plain=few.are_plain) if few.groups else []
@@ -207,24 +196,17 @@ def _lists(
     if few.n_keys and not public.shown:  # a table of them has lost all meanwhile
         raise _OnlySql
     rows, items = _rows(few, public, columns)
-    n_groups, lists = max(rows.n_groups, 1), dict[int, list[Any]]()
-    for kept in few.kept:  # calls with one cap share the draw
-        for i, made in rows.summaries(kept, *rows.computed(kept)):
-            own, is_mixed = plans[i].parameters.lists_of(made), plans[i].parameters.mixes_groups
-            lists[i] = [n_groups, np.asarray(made["group"]) + 1, *own] if is_mixed else own
-    if lists:
-        return [lists[i] for i in range(len(plans))], ()
+    if few.kept:
+        return rows.summed(plans, few.kept), ()
     if plans[0].parameters.in_memory == "pairs":
-        ends, codes, people = rows.pairs(few.cap)
-        spans = [slice(*ends[i : i + 2].tolist()) for i in range(n_groups)]
-        return [[[(codes[span], people[span]) for span in spans]]], ()
+        return [rows.pairs(few.cap)], ()
     items = items if public.domain is None else items[: len(public.domain)]
     _check_long(items)
-    if n_groups * len(items) > _MOST_COUNTS:
+    if rows.n_answers * len(items) > _MOST_COUNTS:
         raise _OnlySql
     order = sorted(range(len(items)), key=items.__getitem__)
-    counts = rows.counts(few.cap, len(items)).reshape(n_groups, len(items))[:, order]
-    return [[[*counts]]], [items[i] for i in order]
+    (counts,) = rows.counts(few.cap, len(items))
+    return [[[own[order] for own in counts]]], [items[i] for i in order]
 
 
 def _counted(domain: Any, items: Any, counts: Any) -> tuple[list[list[Any]], Sequence[Any]]:

@@ -92,7 +92,7 @@ class DatabaseCatalogue:
         ]
         return PinnedFiles(self._connection, *tables)
 
-    def stand_ins(self) -> Sequence[str]:
+    def replaced_functions(self) -> Sequence[str]:
         """Names of users' macros and functions that replace DuckDB's own."""
         sql = "SELECT DISTINCT function_name, internal FROM system.main.duckdb_functions()"
         rows = self._connection.execute(sql).fetchall()

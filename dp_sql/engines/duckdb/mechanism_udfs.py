@@ -58,11 +58,10 @@ def _udf(
     return _by_rows(one, len(takes), answer)
 
 
-def answers_of(issued: Tickets, ticket: str, number: int, lists: Sequence[Any]) -> Sequence[Any]:
-    """Redeem a ticket with what the UDF takes of all groups: an answer for each of them.
-
-    number: of the connection that the release is made for.
-    """
+def answers_of(
+    issued: Tickets, ticket: str, execution: tuple[int, int], lists: Sequence[Any]
+) -> Sequence[Any]:
+    """Redeem a ticket with what the UDF takes of all groups: an answer for each of them."""
 
     def run(plan: Plan) -> Drawn[list[Any]]:
         mixes = plan.parameters.mixes_groups
@@ -71,7 +70,7 @@ def answers_of(issued: Tickets, ticket: str, number: int, lists: Sequence[Any]) 
         drawn = _draw(plan, *(lists[2:] if mixes else (one[0] for one in lists)))
         return Drawn([drawn.value], drawn.accuracy, drawn.n_runs)
 
-    found: Sequence[Any] = _redeemed(issued, ticket, (number, 0), run)
+    found: Sequence[Any] = _redeemed(issued, ticket, execution, run)
     return found
 
 
@@ -99,7 +98,7 @@ def _by_rows(one: Callable[..., Any], n_columns: int, answer: str) -> Callable[.
         for ticket, connection, query, *values in zip(*columns, strict=True):
             execution = (connection.as_py(), query.as_py())
             answers.append(one(ticket.as_py(), execution, *values))
-        return _array(answers, answer)
+        return arrow_values(answers, answer)
 
     return with_parameters(udf, range(3 + n_columns))
 
@@ -163,7 +162,7 @@ def keep_udf(issued: Tickets) -> Callable[..., Any]:
 
     def keep(ticket: str, execution: tuple[int, int], sizes: Any, cap: Any) -> Any:
         each = _value(sizes, "BIGINT[]")
-        return issued.groups_once(ticket, execution, lambda: _kept_places(each, cap.as_py()))
+        return issued.draw_once(ticket, execution, lambda: _kept_places(each, cap.as_py()))
 
     return _by_rows(keep, 2, "BIGINT[][]")
 
@@ -196,7 +195,7 @@ def dense(pairs: Any, sizes: Any) -> Any:
         codes, found = _pairs(row)
         counts.append(np.zeros(size.as_py(), np.int64))
         counts[-1][codes] = found
-    return _array([arrow_numbers(one, "int64") for one in counts], "BIGINT[]")
+    return arrow_values([arrow_numbers(one, "int64") for one in counts], "BIGINT[]")
 
 
 def means(rows: Any, nets: Any, bounds: Any) -> Any:
@@ -231,7 +230,7 @@ def find_udf(issued: Tickets) -> Callable[..., Any]:
             found: list[int] = finding.mechanism.run(*_value(pairs, PAIRS), **finding.parameters)
             return found
 
-        return issued.groups_once(ticket, execution, draw, "found")
+        return issued.draw_once(ticket, execution, draw, "found")
 
     return _by_rows(find, 1, "BIGINT[]")
 
@@ -245,7 +244,7 @@ def key_udf(issued: Tickets) -> Callable[..., Any]:
 
             return f"{secret_draws().below(1 << 8 * KEY_BYTES):0{2 * KEY_BYTES}x}"
 
-        return issued.groups_once(ticket, execution, draw, "key")
+        return issued.draw_once(ticket, execution, draw, "key")
 
     return _by_rows(key, 0, "VARCHAR")
 
@@ -304,7 +303,7 @@ def _integers(array: Any, dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
 _NUMBERS = {"BIGINT": "int64", "INTEGER": "int32", "DOUBLE": "float64"}
 
 
-def _array(values: Sequence[Any], kind: str) -> Any:
+def arrow_values(values: Sequence[Any], kind: str) -> Any:
     """Values of an SQL type as an arrow array; pyarrow's own way would import pandas first."""
     import pyarrow as pa
 
@@ -317,7 +316,7 @@ def _array(values: Sequence[Any], kind: str) -> Any:
         if values and isinstance(values[0], pa.Array):
             inside = pa.concat_arrays(values)
         else:
-            inside = _array([x for one in values for x in one], kind.removesuffix("[]"))
+            inside = arrow_values([x for one in values for x in one], kind.removesuffix("[]"))
         ends = list(accumulate((len(one) for one in values), initial=0))
         return pa.ListArray.from_arrays(arrow_numbers(ends, "int32"), inside)
     if not kind.startswith("STRUCT("):

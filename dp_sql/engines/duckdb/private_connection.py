@@ -88,7 +88,7 @@ class PrivateConnection(Schema):
             self.tickets = register(self._connection)
             self._engine = Engine(self._connection, self.tickets)
             self.number = self._engine.state.number = number_of(self._connection)
-            self._engine.state.public = {}  # no one can write to the database
+            self._engine.state.public_sets = {}  # no one can write to the database
 
     @contextlib.contextmanager
     def _closed_on_failure(self) -> Iterator[None]:
@@ -185,9 +185,9 @@ class PrivateConnection(Schema):
 
     def public_size(self, items: str, kind: str, most: int | None = None) -> int:
         """How many items a SELECT over public tables lists; a short list is kept for releases."""
-        is_new = kind in PLAIN_ITEMS and items not in self._engine.listed
+        is_new = kind in PLAIN_ITEMS and items not in self._engine.short_lists
         if is_new and self.public_number(size_sql(items, SHORT + 1)) <= SHORT:
-            self._engine.keep_listed(items, self.public_values(items))
+            self._engine.keep_short_list(items, self.public_values(items))
         return self.public_number(size_sql(items, most))
 
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
@@ -259,7 +259,7 @@ class PrivateConnection(Schema):
         tickets = [*map(self.tickets.issue_once, drawn, reservations)]
         try:
             for _, some, _ in bundled(plans, tickets):  # the tickets change no type
-                few = read_shortly(some, self._engine, self._engine.listed)
+                few = read_shortly(some, self._engine)
                 if few is not None:
                     self.columns(few.sql)
                     public_of(few, self._engine)
@@ -287,9 +287,10 @@ class PrivateConnection(Schema):
         answers: list[Records] = [()] * len(plans)
         drawn = [*map(self.tickets.plan, tickets)]
         for places, some, theirs in bundled(drawn, tickets):
-            rows = answered(some, theirs, self._engine, self.tickets, self._engine.listed)
+            rows = answered(some, theirs, self._engine)
             if rows is None:
-                with release_sql(some, theirs, self._engine, private_sql) as (sql, values):
+                asked = some, theirs, self._engine, self.tickets, private_sql
+                with release_sql(*asked) as (sql, values):
                     rows = self._run(exactly(released_columns(some), sql), values).fetchall()
             n = len(places)
             for number, place in enumerate(places):

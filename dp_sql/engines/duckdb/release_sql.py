@@ -2,15 +2,18 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb import persons, row_estimate
+from dp_sql.engines.duckdb import many_rows, row_estimate
 from dp_sql.engines.duckdb.in_pieces import cover_counts
-from dp_sql.engines.duckdb.persons import computed_from
+from dp_sql.engines.duckdb.many_rows import answers_from_rows
+from dp_sql.engines.duckdb.mechanism_udfs import answers_of, arrow_values
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
+from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.release_select import EXECUTION, call_of, merged_sql
+from dp_sql.privacy.private_sql.release_select import EXECUTION, call_of, drawn_sql, merged_sql
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import INTEGERS
 
@@ -22,22 +25,32 @@ def release_sql(
     plans: Sequence[Plan],
     tickets: Sequence[str],
     engine: SqlRunner,
+    issued: Tickets,
     in_one: Callable[..., str],
-    execution: str = EXECUTION,
+    execution: tuple[int, int] | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the SELECT of the release of a bundle of plans, to be run once, and its parameters.
 
-    `in_one` writes the SELECT as private_sql does. Raises DuckDB's errors, or what reading rows
-    raises.
+    `in_one` writes the SELECT as private_sql does. `execution`: for which connection and query the
+    release is made, if not for this one. Raises what a mechanism refused, DuckDB's errors, or what
+    reading rows raises.
     """
-    calls = [call_of(ticket, execution) for ticket in tickets]
+    asking = EXECUTION if execution is None else "{}, {}".format(*execution)
+    calls = [call_of(ticket, asking) for ticket in tickets]
     if "__dp_cover" not in plans[0].parameters.takes:
-        computed_there = computed_from(plans, calls, engine)
-        with computed_there as computed, people_in_arrays(plans, engine):
-            if computed is None:  # the same text each time
-                yield in_one(plans, [f"${n}" for n, _ in enumerate(tickets, 1)]), [*tickets]
-            else:
-                yield in_one(plans, tickets, computed=computed), []
+
+        def answered(place: int, lists: Sequence[Any]) -> Any:
+            shape = plans[place].parameters
+            made_for = execution or (engine.state.number, 0)
+            answers = answers_of(issued, tickets[place], made_for, lists)
+            return arrow_values(answers, shape.udfs[shape.udf])
+
+        with answers_from_rows(plans, calls, engine, answered) as answers:
+            if answers is not None:
+                yield drawn_sql(plans, answers), []
+                return
+        with people_in_arrays(plans, engine):  # the same text each time
+            yield in_one(plans, [f"${n}" for n, _ in enumerate(tickets, 1)]), [*tickets]
         return
     (plan,), (ticket,), (call,) = plans, tickets, calls
     counts = cover_counts(plan, call, engine)
@@ -46,7 +59,7 @@ def release_sql(
     numbered = [[*range(len(counts))], counts]
     engine.run(f"CREATE TEMP TABLE {table} AS SELECT {unnested}", numbered)
     try:
-        yield merged_sql(plan, ticket, table, execution=execution), []
+        yield merged_sql(plan, ticket, table, execution=asking), []
     finally:
         with contextlib.suppress(duckdb.Error):  # in a transaction that has failed it is gone
             engine.run(f"DROP TABLE IF EXISTS {table}")
@@ -63,7 +76,7 @@ def people_in_arrays(plans: Sequence[Plan], engine: SqlRunner) -> Iterator[None]
     plan, n_rows = plans[0], 0
     if plan.parameters.reads_people and plan.columns["privacy_unit"].type in INTEGERS:
         n_rows = row_estimate.n_rows(plan, engine)
-    if n_rows < persons.LEAST:
+    if n_rows < many_rows.LEAST:
         yield
         return
     threads, limit, before, is_locked = engine.settings(

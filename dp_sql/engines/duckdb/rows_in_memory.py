@@ -4,26 +4,30 @@ Each row comes as numbers: of its person, its group and its items. A slot is one
 (udfs/contributions/slots.py). First the slots are listed, all or those that are drawn, and each row
 is placed in its slot; then what is computed of people, and what mechanisms take, is added up.
 
-Few rows come as DuckDB sends them (few_rows.py), more rows in pieces of arrow (persons.py).
+Few rows come as DuckDB sends them (few_rows.py), more rows in pieces of arrow (many_rows.py). Of
+both come the lists that UDFs take: for each column of a call one list, with an element for each
+group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.rows_read import Kept
 from dp_sql.udfs.contributions import slots as kernels
 from dp_sql.udfs.contributions import summaries
 from dp_sql.udfs.exact_sampling import secret_draws
 
-Computed = Mapping[str, Any]
-"""What is computed of an item, by name, for each slot."""
+Lists = list[Any]
+"""What the UDF of a call takes."""
 
 
 @dataclass(frozen=True)
@@ -85,36 +89,44 @@ class Rows:
         placed = [piece.at(*some) for piece, some in zip(self.pieces, places, strict=True)]
         return owners, numbers[own], placed
 
-    def computed(
-        self, kept: Kept, other: Executor | None = None
-    ) -> tuple[Any, Any, Mapping[int, Computed]]:
-        """The person and the group of each slot, and what is computed of each item."""
-        people, groups, pieces = self._placed(kept.cap)
-        return people, groups, _computed(kept, pieces, len(people), other)
+    @property
+    def n_answers(self) -> int:
+        """How many groups are answered; without groups, one."""
+        if not self.has_groups:
+            return 1
+        return self.n_groups if self.order is None else int((self.order >= 0).sum())
 
-    def summaries(
-        self, kept: Kept, people: Any, groups: Any, computed: Mapping[int, Computed]
-    ) -> Iterator[tuple[int, summaries.Summary]]:
-        """What mechanisms take of this, by the places of their plans."""
-        for place, (i, by) in kept.summed.items():
-            values = summaries.Values(
-                people, groups, max(self.n_groups, 1), computed[i]["count"], computed[i].get("sum")
-            )
-            yield place, summaries.summary(by.function, values, by.more)
+    def summed(
+        self, plans: Sequence[Plan], kept: Sequence[Kept], other: Executor | None = None
+    ) -> list[Lists]:
+        """The lists of each plan, from people's values; calls with one cap share the draw."""
+        found, n_groups = dict[int, Lists](), self.n_answers
+        for each in kept:
+            people, groups, pieces = self._placed(each.cap)
+            computed = _computed(each, pieces, len(people), other)
+            for place, (i, by) in each.summed.items():
+                values = summaries.Values(people, groups, n_groups, **computed[i])
+                made = summaries.summary(by.function, values, by.more)
+                found[place] = plans[place].parameters.lists_of(made)
+                if plans[place].parameters.mixes_groups:
+                    found[place][:0] = n_groups, np.asarray(made["group"]) + 1
+        return [found[place] for place in range(len(plans))]
 
-    def pairs(self, cap: int | None) -> tuple[Any, Any, Any]:
-        """Pairs of items and people, group by group: where each group ends, items, and people."""
+    def pairs(self, cap: int | None) -> Lists:
+        """Lists of pairs of items and people."""
         owners, groups, slots, items = self._listed(cap)
         if not self.has_groups:  # slots are people, and items are numbered as they came
-            return np.array([0, items.size]), items.astype(np.int32), slots.astype(np.int64)
+            return [[(items.astype(np.int32), slots.astype(np.int64))]]
         rows = groups[slots].astype(np.int64), items, owners[slots].astype(np.int64)
-        return kernels.pairs_of_groups(*rows, max(self.n_groups, 1))
+        ends, codes, people = kernels.pairs_of_groups(*rows, self.n_groups)
+        spans = [slice(*span) for span in pairwise(ends.tolist())]
+        return [[(codes[span], people[span]) for span in spans]]
 
-    def counts(self, cap: int | None, n_items: int) -> Any:
-        """How many people have each item of a number from 0 to n_items - 1, group by group."""
+    def counts(self, cap: int | None, n_items: int) -> Lists:
+        """Lists of how many people have each item of a number from 0 to n_items - 1."""
         _, groups, slots, items = self._listed(cap)
-        n_groups = max(self.n_groups, 1)
-        return kernels.count_people(slots, items, groups.astype(np.int64), n_groups, n_items)
+        made = kernels.count_people(slots, items, groups, self.n_answers, n_items)
+        return [[*made.reshape(self.n_answers, n_items)]]
 
     def _listed(self, cap: int | None) -> tuple[Any, Any, Any, Any]:
         """The person and the group of each slot; the slot and the item of each row."""
@@ -126,27 +138,27 @@ class Rows:
 def _computed(
     kept: Kept, pieces: Sequence[Piece], n_slots: int, other: Executor | None
 ) -> dict[int, dict[str, Any]]:
-    """What is computed of each item, for each slot, by name; sums by the other thread."""
+    """What is computed of each item, as summaries.Values has it; sums by the other thread."""
     slots, computed = _joined([piece.owners for piece in pieces], np.int32), {}
     counts, sums = kernels.count_rows(slots, n_slots), dict[int, Callable[[], Any]]()
     for i, item in kept.items.items():
-        own, made = slots, dict[str, Any](count=counts)
+        own, made = slots, dict[str, Any](counts=counts)
         if any(piece.there[i] is not None for piece in pieces):
             there = [
                 np.ones(piece.owners.size, bool) if (x := piece.there[i]) is None else x
                 for piece in pieces
             ]
             own = np.where(_joined(there, bool), slots, np.int32(n_slots))
-            made["count"] = kernels.count_rows(own, n_slots)
+            made["counts"] = kernels.count_rows(own, n_slots)
         values = _joined([x for piece in pieces if (x := piece.values[i]) is not None], np.int64)
         if item.sums:
             add = partial(kernels.add_items, own, values, n_slots)
             sums[i] = other.submit(add).result if other else add
         if item.votes:
-            made["vote"] = kernels.draw_items(own, values, made["count"], secret_draws())
+            made["votes"] = kernels.draw_items(own, values, made["counts"], secret_draws())
         computed[i] = made
     for i, result in sums.items():
-        computed[i]["sum"] = result()
+        computed[i]["sums"] = result()
     return computed
 
 

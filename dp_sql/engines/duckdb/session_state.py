@@ -51,7 +51,8 @@ class SessionState:
     statements: SQL with parameters, parsed. meant: the tables that bare names meant.
     n_rows: of sources, when DuckDB was asked for their rows, and its estimate.
     number: of the session's connection.
-    public: groups and items by the SQL that lists them; None: they may change.
+    public_sets: groups and items that releases have read, by the SQL that lists them; None: they
+        may change from one statement to the next.
     """
 
     interrupts: Interrupts = field(default_factory=Interrupts)
@@ -59,4 +60,4 @@ class SessionState:
     meant: dict[str, Parts] = field(default_factory=dict)
     n_rows: dict[str, tuple[float, int]] = field(default_factory=dict)
     number: int = 0
-    public: dict[Any, Any] | None = None
+    public_sets: dict[Any, Any] | None = None

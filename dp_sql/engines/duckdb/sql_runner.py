@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.duckdb.session_state import SessionState
+from dp_sql.engines.duckdb.tickets import Tickets
 
 Connection = duckdb.DuckDBPyConnection
 _MAX_KNOWN = 500  # answers that do not change: of the catalog, and about public tables
@@ -23,13 +24,22 @@ _CALL, _WITH_PARAMS, _WITH_PARAMETERS = (
 
 
 class SqlRunner:
-    """A connection, and the caller's variables, which SQL may name as tables."""
+    """A connection, its tickets, and the caller's variables, which SQL may name as tables.
+
+    short_lists: public items that were read while a statement was planned, by the SQL that lists
+        them. The release of the statement has them from here.
+    """
 
     def __init__(
-        self, connection: Connection, frame: FrameType | None, state: SessionState | None
+        self,
+        connection: Connection,
+        tickets: Tickets,
+        frame: FrameType | None = None,
+        state: SessionState | None = None,
     ) -> None:
-        self.connection, self._frame = connection, frame
+        self.connection, self.tickets, self._frame = connection, tickets, frame
         self.state = state or SessionState()
+        self.short_lists: dict[str, list[Any]] = {}
 
     def run(self, sql: str, parameters: object = None) -> Connection:
         """Execute SQL as if the caller had written `connection.execute(sql)`."""

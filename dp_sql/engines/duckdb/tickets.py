@@ -149,13 +149,14 @@ class Tickets:
             for key in [key for key in self._answers if key[0] == ticket]:
                 self._forget(key)
 
-    def groups_once(
+    def draw_once(
         self, ticket: str, execution: tuple[int, int], draw: Callable[[], S], step: str = "kept"
     ) -> S:
-        """Draw once per ticket and execution: groups that are found or kept, the key of a sample.
+        """What a step before the release draws: once per ticket and execution.
 
-        An answer is held and forgotten with the groups it was computed from: its places mean their
-        items. It releases nothing by itself.
+        A step finds groups, keeps some of each person's, or draws the key of a sample. An answer is
+        held and forgotten together with these draws, because its places mean items in the groups
+        that were drawn. A draw releases nothing by itself.
         """
         with self._answer(ticket, execution) as answer:
             if step in answer.draws or not answer.is_done:  # else they are forgotten
@@ -166,7 +167,7 @@ class Tickets:
         with self._lock:  # unless another reading has done so
             if self._answers.get((ticket, *execution)) is answer:
                 self._forget((ticket, *execution))
-        return self.groups_once(ticket, execution, draw, step)
+        return self.draw_once(ticket, execution, draw, step)
 
     def plan(self, ticket: str) -> Plan:
         """The plan of a ticket that has not been redeemed, or may be redeemed again."""

@@ -110,7 +110,7 @@ class SparkPrivateConnection(PrivateConnection):
         """The tables of the policy."""
         return self._listed
 
-    def stand_ins(self) -> Sequence[str]:
+    def replaced_functions(self) -> Sequence[str]:
         """None: user-defined functions of Spark replace no function here."""
         return []
 

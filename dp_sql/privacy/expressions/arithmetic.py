@@ -59,7 +59,7 @@ def operation(node: Node, scope: Scope) -> Value:
     if a.type in DATED:
         return _dates(node, a, sign, b)
     known = kinds <= _KNOWN | {"HUGEINT"}
-    kind = scope.schema.type_of(f"{a.shape} {sign} {b.shape}") if known else ""
+    kind = scope.schema.type_of(f"{a.stand_in} {sign} {b.stand_in}") if known else ""
     if kind in BINARY_TYPES and sign in {"+", "-", "*", "/"}:
         return Value(f"(CAST({a.sql} AS {kind}) {sign} CAST({b.sql} AS {kind}))", kind)
     if kinds <= UP_TO_64_BITS | {"HUGEINT"}:
@@ -112,7 +112,7 @@ def rounded(node: Node, value: Value, scope: Scope) -> Value:
     if family(value.type) not in _KNOWN:
         raise refuse(node, f"This is not supported for {value.type}", _NARROW)
     more = "" if given is None else f", {places}"
-    kind = scope.schema.type_of(f"{word}({value.shape}{more})")
+    kind = scope.schema.type_of(f"{word}({value.stand_in}{more})")
     if places < 0 and family(value.type) not in BINARY_TYPES:
         return _in_tens(node, kind, value, -places)
     if value.type in UP_TO_64_BITS:

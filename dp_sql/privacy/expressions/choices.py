@@ -51,7 +51,7 @@ def one_type(node: Node, values: Sequence[Value], scope: Scope) -> tuple[Value, 
         raise refuse(node, f"{shown} have no common type here", hint)
     kind, collation = typed[0].type, agree(node, *typed)
     if len({value.type for value in typed}) > 1:
-        kind = scope.schema.type_of(f"coalesce({', '.join(value.shape for value in typed)})")
+        kind = scope.schema.type_of(f"coalesce({', '.join(value.stand_in for value in typed)})")
         if _mixed_kind(kind) not in kinds:
             raise refuse(node, f"{typed[0].type} and {typed[1].type} have no common type here")
         values = [cast(value, kind) if value.type not in {kind, "NULL"} else value

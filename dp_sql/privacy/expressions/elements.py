@@ -48,7 +48,7 @@ def _of_map(node: Node, value: Value, key: Node, scope: Scope) -> Value:
         raise refuse(node, "The key of a map is a string in quotes here")
     fits = f"system.main.cardinality({value.sql}) <= {MAX_TEXT_BYTES}"
     word = f"system.main.map_extract_value({{}}, {literal(written)})"
-    kind = scope.schema.type_of(word.format(value.shape))
+    kind = scope.schema.type_of(word.format(value.stand_in))
     return _own(word.format(f"(CASE WHEN {fits} THEN {value.sql} END)"), kind)
 
 
@@ -90,7 +90,7 @@ def field(node: Node, value: Value, name: str, scope: Scope) -> Value:
         raise _of_json(node, 0 if column is None else len(column.parts))
     if not value.type.startswith("STRUCT(") or value.type.endswith("]") or "\0" in name:
         raise refuse(node, f"{value.type} has no field {name}")
-    read = f"system.main.struct_extract({value.shape}, {literal(name)})"
+    read = f"system.main.struct_extract({value.stand_in}, {literal(name)})"
     if not scope.schema.runs(read):
         fields = tokenize(value.type)
         names = [fields[a].name or "" for a, _ in fields.split(2, len(fields) - 1)]

@@ -135,6 +135,22 @@ FUNCTION_ALIASES: Mapping[str, str] = {
     "list_indexof": "list_position",
     "array_position": "list_position", "array_indexof": "list_position",
 }  # fmt: skip
+
+
+def call_of(name: str) -> str:
+    """How a function is called, with the kinds of its arguments.
+
+    >>> call_of("lpad"), call_of("->>"), call_of("concat")
+    ('lpad(string, size, padding)', 'json ->> path', 'concat(text, …)')
+    """
+    kinds = [kind.replace("same", "date") for kind in FUNCTIONS[name].takes]
+    if name == "= ANY":
+        return "element = ANY (list)"
+    if not name.isidentifier():
+        return f" {name} ".join(kinds)
+    return f"{name}({', '.join(kinds)}{', …' * FUNCTIONS[name].many})"
+
+
 # The nodes that sqlglot makes of these calls: the function, and where its arguments are.
 NODES: Mapping[type, tuple[str, str]] = {
     exp.Length: ("length", "this"),

@@ -79,7 +79,7 @@ class Value(NamedTuple):
         return self._replace(image=None, own_values=(), day_part=(), ends=None, facts_of="")
 
     @property
-    def shape(self) -> str:
+    def stand_in(self) -> str:
         """What replaces it where the engine is asked for a type; it must not be a constant."""
         return self.literal or f"(SELECT CAST(NULL AS {self.type}))"
 

@@ -6,10 +6,12 @@ largest epsilon up to 1 that it allows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import OwnValues, example_bins, example_list
 from dp_sql.privacy.plans.example_dates import date_groups
@@ -19,7 +21,7 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal, shown_name
 from dp_sql.sql.given import Reference
-from dp_sql.sql.tokens import folded
+from dp_sql.sql.tokens import folded, tokenize
 from dp_sql.sql.types import can_be
 from dp_sql.udfs.mechanism import in_words
 
@@ -75,7 +77,7 @@ def refuse_missing(
         finds = f"; {FINDS_ITEMS}" if "delta" in call.given else ""
         needed.append(_set("groups", "groups", without, finds))
         sets = [public_set(key, value, known(value), 1) for key, value in keys]
-        rows = None if guesses else _rows_of_table(source, policy)
+        rows = None if guesses else _rows_of_tables(source, policy, declared)
         public.extend([rows] if rows else [])
         written = rows or (sets[0] if len(sets) == 1 else f"({', '.join(sets)})")
         added.append(f"groups := {written}")
@@ -140,22 +142,78 @@ def _public_set(
         for column, kind in columns:
             if folded(column) == wanted and can_be(kind, value.type):
                 return _shown([*name, column])
-    return None
+    return _computed_set(source, policy, key, value)
 
 
-def _rows_of_table(source: Source, policy: Policy) -> str | None:
-    """The query of groups whose keys are several columns of one public table; None: of others."""
-    numbers = relations_in(*(value.sql for value in source.values))
-    if len(source.values) < 2 or len(numbers) != 1 or not all(v.origin for v in source.values):
+def _rows_of_tables(source: Source, policy: Policy, declared: Declared) -> str | None:
+    """The query of groups where several keys are columns of one public table; None: of no one.
+
+    A column that a join compares with one of the table's has the same values there.
+    """
+    found: dict[int, tuple[Parts, dict[int, str]]] = {}
+    for number in sorted(relations_in(*(value.sql for value in source.values))):
+        if (name := _public_table(source, policy, number)) is not None:
+            columns = {
+                i: column
+                for i, value in enumerate(source.values)
+                if (column := _column_of(source, number, value)) is not None
+                and declared(value) in (None, (name, column))
+            }
+            found[number] = name, columns
+    listed: dict[int, tuple[Parts, str]] = {}  # by the places of the keys, of the largest table
+    for name, columns in sorted(found.values(), key=lambda one: -len(one[1])):
+        listed = {i: (name, column) for i, column in columns.items()} | listed
+    own = [listed[i] for i in sorted(listed)]
+    tables = [*dict.fromkeys(name for name, _ in own)]
+    n_read = sum(bool(columns) for _, columns in found.values())
+    is_each_once = len({name[-1] for name in tables}) == len(tables) == n_read
+    if len(own) < len(source.values) or len(tables) == len(own) or not is_each_once:
         return None
-    table, schema = source.rows.parts[min(numbers)].rows.relation, source.compiler.tables.schema
+    shown = [
+        shown_name(column) if n_read == 1 else _shown([name[-1], column]) for name, column in own
+    ]
+    return f"(SELECT DISTINCT {', '.join(shown)} FROM {', '.join(map(_shown, tables))})"
+
+
+def _column_of(source: Source, number: int, value: Value) -> str | None:
+    """The column of a relation that a value is or, in an inner join, is equal to."""
+
+    def column(sql: str) -> tuple[int, tuple[Parts, str] | None]:
+        relation, index = map(int, sql[1:].split("c"))
+        return relation, source.rows.parts[relation].rows.values[index].origin
+
+    if value.origin is None:
+        return None
+    (own,) = relations_in(value.sql)
+    pairs = [tuple(map(column, pair)) for pair in source.rows.equal]
+    equal = [b for a, b in [*pairs, *(pair[::-1] for pair in pairs)] if a == (own, value.origin)]
+    found = [origin for n, origin in [(own, value.origin), *equal] if n == number and origin]
+    return found[0][1] if found else None
+
+
+def _computed_set(source: Source, policy: Policy, key: Reference, value: Value) -> str | None:
+    """What a key or an item is that is computed from columns of one public table, as a query."""
+    numbers = relations_in(value.sql)
+    if value.origin is not None or len(numbers) != 1:
+        return None
+    (number,) = numbers
+    part, name = source.rows.parts[number], _public_table(source, policy, number)
+    words = {token.folded for token in tokenize(key.text)}
+    read = {part.rows.values[int(i)].origin_name for i in re.findall(r"\br\d+c(\d+)", value.sql)}
+    if name is None or not read <= words:  # it has other names here
+        return None
+    alias = f" AS {shown_name(part.name)}" if part.name in words - {name[-1]} else ""
+    return f"(SELECT DISTINCT {key.text} FROM {_shown(name)}{alias})"
+
+
+def _public_table(source: Source, policy: Policy, number: int) -> Parts | None:
+    """The policy's name of the public table that a relation is."""
+    table, schema = source.rows.parts[number].rows.relation, source.compiler.tables.schema
     while isinstance(table, Select) and table.is_bare:  # with a column that a join computes
         table = table.relations[0]
     if not isinstance(table, Table):
         return None
-    name = next((one for one in policy.public if schema.table(one) == table.name), None)
-    columns = ", ".join(shown_name(value.origin_name or "") for value in source.values)
-    return f"(SELECT DISTINCT {columns} FROM {_shown(name)})" if name else None
+    return next((one for one in policy.public if schema.table(one) == table.name), None)
 
 
 def _shown(parts: Sequence[str]) -> str:

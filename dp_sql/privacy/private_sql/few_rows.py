@@ -25,27 +25,21 @@ _SENT = Callable[[str, str], str]
 class FewRows(NamedTuple):
     """How a source with few rows is read, and what is made of them.
 
-    The rows:
-        sql: a SELECT of each row's person, keys and items, as far as the plans take these; where
-            `are_counted`, of each item and how many people have it.
-        n_keys, kinds: how many keys of groups a row has, and their types.
-        are_plain: whether Python has all values as DuckDB sends them; else they come as arrow,
-            where moments and decimals are numbers.
-
-    The public groups:
-        lists: all values of each key, in order, if the statement was planned with them, and each
-            combination is a group; else empty.
-        has_places: whether a row has, for each key, its place in that list: from 1; 0 for none.
-        groups: a SELECT of the keys of each group, in order: as rows have them, then as they are
-            shown. "" without groups, or with `lists`.
-
-    The items that are counted:
-        known: the public ones, if the statement was planned with them.
-        domain: a SELECT of the public ones; "" if they are known, or are those in the rows.
-
-    What is made of the rows:
-        kept: for each cap, what is computed for the plans that have it; empty if lists are made.
-        cap: in how many groups a person is kept, for the one plan whose lists are made.
+    sql: the SELECT of the rows: of each row its person, its keys and its items, as far as the plans
+        need these; where `are_counted`, of each item how many people have it.
+    n_keys, kinds: how many keys of GROUP BY a row has, and their types.
+    are_plain: whether Python reads all values as DuckDB sends them; else they come as arrow, where
+        moments and decimals are numbers.
+    lists: the values of each key, in order, if they were read while the statement was planned, and
+        the groups are all their combinations; else empty.
+    has_places: whether a row has, instead of each key, its place in the list of that key, from 1;
+        0 if it is not in the list.
+    groups: the SELECT of the public groups, in order: their keys as rows have them, then as they
+        are shown; "" where `lists` has them, and without GROUP BY.
+    known: the public items, if they were read while the statement was planned.
+    domain: the SELECT of the public items; "" where they are known, or none are public.
+    kept: what is computed for the plans with each cap on groups; empty if lists are made.
+    cap: in how many groups a person is kept, for the one plan whose lists are made.
     """
 
     sql: str

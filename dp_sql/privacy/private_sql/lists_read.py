@@ -39,11 +39,9 @@ def lists_read(
     types |= {name: key.type for name, key in keys_of(plan).items()}
     types[item] = plan.parameters.item_type(plan.columns["item"].type)
     read, groups = ", ".join(people.read(keeps=plan.keep_source)), ", ".join(people.groups())
-    tables, items, codes, joined = dict[str, str](), "", "", ""
-    numbered, select = [UNIT, item], "SELECT * FROM {} AS __dp_made"
+    tables, items, codes, joined, numbered = dict[str, str](), "", "", "", [UNIT, item]
     if plan.domain is not None:
         items = _new_table()
-        select += f", ({listed(items)}) AS __dp_listed"
         if lists_items(plan) and plan.keep_source:  # the table of items reads it, too
             tables[kept := _new_table()] = f"WITH {read} SELECT * FROM __dp_read"
             typed = ", ".join(f"{exact(name, kind)} AS {name}" for name, kind in types.items())
@@ -67,7 +65,7 @@ def lists_read(
         n_keys=1,
         kept=(),
         adds_up=False,
-        lists=ListsRead(people.cap(plan), items, codes, select),
+        lists=ListsRead(people.cap(plan), items, codes, listed(items) if items else ""),
         tables=tables,
     )
 

@@ -6,8 +6,7 @@ where any of the calls has an item. Calls with the same cap share the draw, whic
 budget/accountants.md allows under "Releases that draw first".
 
 Per-person values (sql.shape.Shape.person_values) of all calls are computed by one GROUP BY, so that
-people are grouped once, or elsewhere, from rows in memory (rows_read.py). Columns of what is shared
-are numbered: `__dp_item_0` is the first item.
+people are grouped once. Columns of what is shared are numbered: `__dp_item_0` is the first item.
 
 Where the rows are read in parts, every draw is by a keyed hash, so that a part that is computed
 again comes out the same. For every key the promise holds; that the draws are fair rests on the hash
@@ -16,10 +15,9 @@ again comes out the same. For every key the promise holds; that the draws are fa
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import NamedTuple
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of, read_together
@@ -42,29 +40,18 @@ class Order(Enum):
     DRAW_FIRST = auto()  # find who has rows in which groups, draw some, aggregate the rows in these
 
 
-class InMemory(NamedTuple):
-    """What was computed from the rows in memory, as relations of FROM."""
-
-    persons: Mapping[int | None, str]  # people's values, by the cap on their groups
-    found: str  # the keys of the groups that were found, if they had to be
-    lists: str | None  # in place of people's values, as MechanismRows.all_lists
-    summaries: Mapping[int, str]  # the same of some plans, by their places
-
-
 @dataclass
 class PeopleRows:
-    """The CTEs of plans that share a source.
+    """The CTEs of plans that share a source: those of `shared`, then those `of` each plan.
 
-    calls: the first arguments of the UDF that draws for a plan.
-    key: in place of UDFs, draws are hashes with this key, in hexadecimal digits. `__dp_groups` is
-        then a table that is already there.
-    computed: what was computed from the rows in memory, if it was.
+    calls: for each plan, the first arguments of the UDFs that draw for it.
+    key: None if UDFs draw. Else rows are read in parts: draws are hashes with this key, in
+        hexadecimal digits, and `__dp_groups` is a table that is already there.
     """
 
     plans: Sequence[Plan]
     calls: Sequence[str] = ()
     key: str | None = None
-    computed: InMemory | None = None
 
     def __post_init__(self) -> None:
         self.plans = [read_together(plan) for plan in self.plans]
@@ -80,7 +67,7 @@ class PeopleRows:
         self._n_of_rows = sum(not plan.parameters.person_values() for plan in self.plans)
         self._n_of_persons = len(self.plans) - self._n_of_rows
         self._is_alone = len(self.plans) == 1
-        # cap → the end of its CTEs' names
+        # The caps by which groups are drawn, and how the names of the CTEs of each end.
         self._draws = {cap: f"_{n}" for n, cap in enumerate(one for one in self.caps if one)}
         self._bits = GroupBits(self.n_groups)
         # Whether people's values need a word for each row.
@@ -121,7 +108,7 @@ class PeopleRows:
 
     def _decided(self) -> Order:
         """The order of the steps, from what is asked of the rows."""
-        if self._draws and self._fits_bits and self.computed is None and self._draws_pay():
+        if self._draws and self._fits_bits and self._draws_pay():
             return Order.DRAW_FIRST
         if self.key is not None or self._n_of_rows:
             return Order.PLACE_FIRST
@@ -162,12 +149,6 @@ class PeopleRows:
 
     def shared(self) -> list[str]:
         """The CTEs that all plans read."""
-        if self.computed is not None:
-            groups = self.groups() if self.grouped else []
-            return groups + [
-                f"__dp_persons{self._end(cap)} AS (SELECT * FROM {relation})"
-                for cap, relation in self.computed.persons.items()
-            ]
         ctes = self.read()
         rows = "__dp_read"
         if self.grouped:
@@ -195,9 +176,6 @@ class PeopleRows:
             ctes += self._allowed(cap, end)
         return ctes
 
-    def _end(self, cap: int | None) -> str:
-        return "" if cap is None else self._draws[cap]
-
     def of(self, place: int) -> list[str]:
         """The CTEs of one plan; the last one is `__dp_kept`, which its lists read."""
         plan, item = self.plans[place], self.items[place]
@@ -207,7 +185,8 @@ class PeopleRows:
             ctes = [f"__dp_rows AS ({some})"]
         values = plan.parameters.person_values()
         rows = "__dp_persons" if values else "__dp_placed" if self.grouped else "__dp_read"
-        rows += self._end(cap := self.cap(plan))
+        cap = self.cap(plan)
+        rows += "" if cap is None else self._draws[cap]
         if values:
             listed = [f"{own} AS {name}" for name, own in self.values_of(place).items()]
             some = f" WHERE __dp_n_{item} > 0" if len(self._columns) > 1 else ""
@@ -272,8 +251,7 @@ class PeopleRows:
         """`__dp_groups`, numbered in the order of the keys, behind how they are found."""
         is_once = self._order is Order.AGGREGATE_FIRST
         rows = "__dp_all" if is_once else "__dp_read"
-        found = self.computed.found if self.computed is not None else ""
-        return groups_ctes(self._first, self.calls[0], rows, distinct=is_once, found=found)
+        return groups_ctes(self._first, self.calls[0], rows, distinct=is_once)
 
     def placed_by(self, rows: str) -> str:
         """How rows, or values of people, are joined to their groups."""

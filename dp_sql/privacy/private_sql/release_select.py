@@ -11,10 +11,11 @@ because the source and its condition are the owner's SQL.
 
 from collections.abc import Sequence
 from itertools import chain, count
+from typing import NamedTuple
 
 from dp_sql.privacy.plans.plan import Plan, Released
-from dp_sql.privacy.private_sql.group_ctes import by_keys, keys_of, keys_sql
-from dp_sql.privacy.private_sql.people_rows import InMemory, PeopleRows
+from dp_sql.privacy.private_sql.group_ctes import by_keys, groups_ctes, keys_of, keys_sql
+from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, GROUP_OF_EACH, MechanismRows
 from dp_sql.sql.tokens import folded
@@ -96,20 +97,19 @@ def private_sql(
     *,
     again: bool = False,
     execution: str = EXECUTION,
-    computed: InMemory | None = None,
 ) -> str:
     """A SELECT of the columns of `released_columns`: each release is what a UDF knows by a ticket.
 
     The plans are those of one bundle, as bundles.bundles says. `again`: whether one execution
     may run it more than once, as in MechanismRows. `execution`: for which connection and query the
-    releases are made, if not for its own. `computed`: as in PeopleRows. A ticket may be `$1`.
+    releases are made, if not for its own. A ticket may be `$1`.
     """
     calls = [call_of(ticket, execution) for ticket in tickets]
     if not plans[0].parameters.reads_people:
         (plan,), (call,) = plans, calls
         answer = _answer_select(plan, call, rows_of(plan, again=again), 1)
         return f"WITH {', '.join(_score_rows(plan))}, {answer}"
-    people = PeopleRows(plans, calls, computed=computed)
+    people = PeopleRows(plans, calls)
     if len(plans) == 1:
         answer = _answer_of(people, 0, again=again)
         return f"WITH {', '.join([*people.shared(), answer])}"
@@ -127,15 +127,44 @@ def private_sql(
 
 def _answer_of(people: PeopleRows, place: int, *, again: bool) -> str:
     """The release of one of the plans, behind its own CTEs."""
-    plan, computed, ctes = people.plans[place], people.computed, list[str]()
-    rows = rows_of(plan, again=again)
-    if computed is not None and computed.lists is not None:
-        rows = rows._replace(all_lists=computed.lists)
-    elif computed is not None and place in computed.summaries:
-        rows = rows._replace(merged=computed.summaries[place])
-    else:
-        ctes = people.of(place)
-    return ", ".join([*ctes, _answer_select(plan, people.calls[place], rows, place + 1)])
+    plan = people.plans[place]
+    answer = _answer_select(plan, people.calls[place], rows_of(plan, again=again), place + 1)
+    return ", ".join([*people.of(place), answer])
+
+
+class Answers(NamedTuple):
+    """Answers that were drawn from rows in memory, as relations of FROM.
+
+    drawn: for each group `__dp_group`, from 1, and what the UDFs return, as `answer_name`. found:
+    the keys of the groups that were found, if they had to be. items: the list of all items, as
+    `__dp_items`, if answers take theirs from it.
+    """
+
+    drawn: str
+    found: str
+    items: str
+
+
+def answer_name(place: int) -> str:
+    """The column of the answers of a plan, by its place."""
+    return f"__dp_answer_{place + 1}"
+
+
+def drawn_sql(plans: Sequence[Plan], answers: Answers) -> str:
+    """The same as private_sql, from answers that were drawn."""
+    values = [
+        f"{plan.parameters.value(answer_name(place), rows_of(plan))} AS {_value_name(place + 1)}"
+        for place, plan in enumerate(plans)
+    ]
+    items = f", {answers.items}" if answers.items else ""
+    if not plans[0].keys:
+        return f"SELECT {', '.join(values)} FROM {answers.drawn}{items}"
+    ctes = groups_ctes(plans[0], "", "", found=answers.found)
+    listed = [f"__dp_groups.{name}" for name, _ in _key_columns(plans[0])]
+    return (
+        f"WITH {', '.join(ctes)} SELECT {', '.join([*listed, *values])} FROM __dp_groups "
+        f"JOIN {answers.drawn} USING (__dp_group){items} ORDER BY __dp_groups.__dp_group ASC"
+    )
 
 
 def merged_sql(
@@ -171,15 +200,12 @@ def rows_of(plan: Plan, *, again: bool = False) -> MechanismRows:
 
 def _answer_select(plan: Plan, call: str, rows: MechanismRows, number: int) -> str:
     """The lists of a plan, and the SELECT of its release; the `number` of its value."""
-    shape, places = plan.parameters, " USING (__dp_group)"
-    ctes = shape.lists(rows) if rows.all_lists is None else []
+    shape = plan.parameters
+    ctes = shape.lists(rows)
     if not rows.grouped:
         value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})", rows)
         return f"{', '.join(ctes)} SELECT {value} AS {_value_name(number)} FROM __dp_lists"
-    if rows.all_lists is not None:
-        ctes, lists = [f"__dp_lists AS NOT MATERIALIZED ({rows.all_lists})"], [*shape.takes]
-        places = " ON true"
-    elif shape.mixes_groups:
+    if shape.mixes_groups:
         n_groups = "(SELECT system.main.count(*) FROM __dp_groups)"
         lists = [n_groups, GROUP_OF_EACH, *shape.takes]
     else:
@@ -193,7 +219,7 @@ def _answer_select(plan: Plan, call: str, rows: MechanismRows, number: int) -> s
     answer = "system.main.list_extract(__dp_answers, __dp_groups.__dp_group)"
     value = shape.value(answer, rows)
     reads_lists = "__dp_" in value.replace(answer, "")
-    items = f" JOIN __dp_lists{places}" if reads_lists else ""
+    items = " JOIN __dp_lists USING (__dp_group)" if reads_lists else ""
     return (
         f"{', '.join(ctes)} SELECT __dp_groups.__dp_group AS __dp_group, {keys}, "
         f"{value} AS {_value_name(number)} FROM __dp_groups{items}, __dp_drawn "

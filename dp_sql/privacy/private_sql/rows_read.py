@@ -4,7 +4,6 @@ DuckDB would group the rows by person. In memory, for each person in each group,
 rows have an item, what the items add up to, and the item of one row, drawn (udfs/contributions).
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -14,19 +13,18 @@ from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_bits import N_BITS
 from dp_sql.privacy.private_sql.group_ctes import FIND_UDF, UNIT, by_keys, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, pair
 from dp_sql.sql.shape import Summed
 from dp_sql.sql.types import INTEGERS, digits_of, family
 
 SUMMED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
-_VOTE = re.compile(rf"system\.main\.arg_min\(__dp_item_(\d+), {WORD_UDF}\(__dp_item_\1\)\)")
 
 
 class ItemRead(NamedTuple):
-    """What is computed of an item: always `__dp_count_i`, how many rows have it; i is its number.
+    """What is computed of an item, besides how many rows have it.
 
-    sums: whether they are added up, for a summary. votes: whether `__dp_vote_i` is needed.
+    sums: whether the items are added up, for a summary.
+    votes: whether one row is drawn, whose item is the vote.
     """
 
     sums: bool
@@ -36,25 +34,26 @@ class ItemRead(NamedTuple):
 class Kept(NamedTuple):
     """What is computed of rows for the plans with one cap.
 
-    cap: in how many groups a person is kept; None: in all. items: by their numbers. values: the
-    columns of these plans' `__dp_persons`, from `__dp_group`, from 1, `__dp_privacy_unit`, and what
-    is computed of the items. summed: by the places of other plans, the number of the item of each,
-    and how its summary is made.
+    cap: in how many groups a person is kept; None: in all.
+    items: what is computed of each item, by its number.
+    summed: of each plan, by its place: the number of its item, and how its summary is made.
     """
 
     cap: int | None
     items: Mapping[int, ItemRead]
-    values: Sequence[str]
     summed: Mapping[int, tuple[int, Summed]]
 
 
 class GroupsFound(NamedTuple):
     """How groups are found by who is in them.
 
-    places: a SELECT of the list of the groups found; a relation of groups and people follows it.
-    keys: a SELECT of keys and places behind `WITH __dp_sent AS …`, the keys as they were sent, and
-    their places. again: the same with the keys of the source, which it reads again. by: the order
-    of the keys. kinds: their types, by name.
+    places: a SELECT of the list of the groups found, up to its FROM, which is to name a relation of
+        groups and people.
+    keys: a SELECT of the keys and places of these groups, up to its WITH, which is to define
+        `__dp_sent`: the keys as they were sent, and their places.
+    again: the same, but it reads the keys from the source again; for keys that were sent as hashes.
+    by: the order of the keys, as of ORDER BY.
+    kinds: the types of the keys, by name.
     """
 
     places: str
@@ -67,16 +66,17 @@ class GroupsFound(NamedTuple):
 class ListsRead(NamedTuple):
     """How rows become the lists that a mechanism takes: one for each group.
 
-    cap: in how many groups a person is kept; None: in all. items: the table of the items and their
-    codes, if people are counted by item; else the lists are of pairs. codes: the SELECT that sends
-    these items in the order of their codes; "": rows have codes. select: MechanismRows.all_lists,
-    from the relation of the lists.
+    cap: in how many groups a person is kept; None: in all.
+    items: the table of the items and their codes, if people are counted by item; "" if the lists
+        are of pairs of items and people.
+    codes: the SELECT that sends these items in the order of their codes; "" if rows have codes.
+    shown: the SELECT of their list, from which an answer takes items; "" if it takes none.
     """
 
     cap: int | None
     items: str
     codes: str
-    select: str
+    shown: str
 
     @property
     def sends_codes(self) -> bool:
@@ -85,12 +85,16 @@ class ListsRead(NamedTuple):
 
 
 class RowsRead(NamedTuple):
-    """sql: a SELECT of each row's person, of its `n_keys` keys, and of the items.
+    """How rows are read into memory, and what is computed of them.
 
-    sends: of each item whether it is sent as it is; else 1 stands for it. groups: a SELECT of the
-    numbers of public groups, which are their keys, or how groups are found; "" if there are none.
-    adds_up: whether the rows of public groups are only added up. lists: what is made of rows in
-    place of people's values. tables: SELECTs of temporary tables, by name, that the others read.
+    sql: the SELECT of each row's person, its `n_keys` keys, and the items.
+    sends: of each item whether it is sent as it is; else 1 is sent for it.
+    groups: the SELECT of the numbers of public groups, which rows have as their key, or how groups
+        are found; "" without GROUP BY.
+    kept: what is computed for the plans with each cap.
+    adds_up: whether rows in public groups are only added up.
+    lists: what is made of the rows instead of people's values.
+    tables: SELECTs of temporary tables that the others read, by name.
     """
 
     sql: str
@@ -113,7 +117,7 @@ def rows_read(
     finds = finding_of(plans[0]) is not None
     people = PeopleRows([read_once(plan) for plan in plans], calls)
     are_known = not people.grouped or people.n_groups or finds
-    if not (are_known and all(plan.parameters.person_values() for plan in people.plans)):
+    if not (are_known and all(plan.parameters.summed() for plan in people.plans)):
         return None
     types = [plan.parameters.item_type(plan.columns["item"].type) for plan in people.plans]
     kinds = dict(zip(people.items, types, strict=True))  # in the order of the items' numbers
@@ -136,8 +140,6 @@ def rows_read(
         one = f"CASE WHEN {name} IS NOT NULL THEN CAST(1 AS UTINYINT) END"
         whole = name if sums else f"CAST({name} AS BIGINT)"
         sent.append(whole if sends[i] else one)
-    if any("(__dp_item" in value for one in kept for value in one.values):
-        return None
     first = people.plans[0]
     keys = [sent_as(name, column.type) for name, column in keys_of(first).items()]
     person = sent_as(UNIT, first.columns["privacy_unit"].type)
@@ -188,21 +190,13 @@ def _groups_found(people: PeopleRows, sent_as: Callable[[str, str], str]) -> Gro
 
 def kept_of(people: PeopleRows, cap: int | None, names: Sequence[str]) -> Kept:
     """What the plans with a cap need; `names` are those of all items."""
-    wanted, numbers, summed = set[str](), set[int](), dict[int, tuple[int, Summed]]()
-    for place, plan in enumerate(people.plans):
-        if people.cap(plan) == cap:
-            numbers.add(number := names.index(people.items[place]))
-            if (by := plan.parameters.summed()) is not None:
-                summed[place] = number, by
-            else:
-                wanted.update(people.values_of(place).values())
-    values = [
-        _VOTE.sub(r"__dp_vote_\1", sql) + f" AS {own}"
-        for sql, own in people.values.items()
-        if own in wanted
-    ]
-    if len(names) > 1 and wanted:
-        values += [f"__dp_count_{i} AS __dp_n_{names[i]}" for i in sorted(numbers)]
-    listed, adds_up = " ".join(values), {n for n, by in summed.values() if by.takes_sums}
-    items = {i: ItemRead(i in adds_up, f"__dp_vote_{i}" in listed) for i in sorted(numbers)}
-    return Kept(cap, items, values, summed)
+    summed = {
+        place: (names.index(item), by)
+        for place, (plan, item) in enumerate(zip(people.plans, people.items, strict=True))
+        if people.cap(plan) == cap and (by := plan.parameters.summed()) is not None
+    }
+    items = dict[int, ItemRead]()
+    for i in sorted({i for i, _ in summed.values()}):
+        own = [by for n, by in summed.values() if n == i]
+        items[i] = ItemRead(any(by.takes_sums for by in own), any(by.takes_votes for by in own))
+    return Kept(cap, items, summed)

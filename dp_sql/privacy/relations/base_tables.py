@@ -82,8 +82,9 @@ class Tables:
     """What names mean, and whose rows tables hold: how far the person who asks is trusted.
 
     trusted: whether the owner asks, whose expressions of one row may be taken as written.
-    kinds: the types of integers that tables have the person in, if they differ: all are then read
-        as one type. Filled while compiling, and the source is then compiled again (`as_noted`).
+    kinds: if tables that are read together have the person as integers of different types, these
+        types: all are then read as one. The first table is read before this is known, so it is
+        noted here while a source is compiled, and `as_noted` compiles the source again.
     """
 
     schema: Schema
@@ -139,7 +140,7 @@ class Tables:
             self.kinds.update((left, right))
 
     def n_noted(self) -> int:
-        """How much has been noted that tables which were read earlier did not know."""
+        """How much has been noted; tables that were read before lack what was noted since."""
         return len(self.kinds)
 
     def persons(self, rows: Rows, index: int) -> Rows:
@@ -155,7 +156,7 @@ class Tables:
 
 
 def as_noted(compiled: Callable[[], _T], tables: Tables) -> _T:
-    """What is compiled over tables, again if it noted what tables that were read first lacked."""
+    """Compile over tables, and once more for as long as this notes what tables lacked."""
     while True:
         n_known = tables.n_noted()
         try:

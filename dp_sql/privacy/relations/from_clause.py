@@ -229,6 +229,22 @@ def only(node: Node, allowed: Collection[str]) -> None:
             )
 
 
+def ctes_of(tree: Node) -> dict[str, Node]:
+    """The queries of the CTEs of a SELECT or UNION, by folded name, in their order."""
+    clause, bodies = tree.args.get("with_"), dict[str, Node]()
+    if clause is not None:
+        only(clause, {"expressions"})
+    for cte in clause.expressions if clause is not None else ():
+        only(cte, {"this", "alias", "materialized"})
+        alias, body = cte.args["alias"], cte.this
+        if alias.args.get("columns"):
+            body = exp.select("*").from_(exp.Subquery(this=body, alias=alias))
+        if folded(alias.name) in bodies:
+            raise refuse(cte, "Two CTEs have the same name", ALLOWED)
+        bodies[folded(alias.name)] = body
+    return bodies
+
+
 def ordering(node: Node) -> str:
     """The way of a part of ORDER BY, written out: DESC NULLS LAST."""
     only(node, {"this", "desc", "nulls_first"})

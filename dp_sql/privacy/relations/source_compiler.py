@@ -31,7 +31,7 @@ from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, Refused, Unbound, other_form, refuse
-from dp_sql.privacy.relations import joins
+from dp_sql.privacy.relations import joins, matches
 from dp_sql.privacy.relations.aliases import put_aliases
 from dp_sql.privacy.relations.base_tables import Tables
 from dp_sql.privacy.relations.constants import constant_rows
@@ -42,6 +42,7 @@ from dp_sql.privacy.relations.from_clause import (
     FromPart,
     conditions,
     conjuncts,
+    ctes_of,
     flattened,
     in_order,
     only,
@@ -116,7 +117,7 @@ class Compiler:
         if tree.args.get("distinct"):
             why = "UNION compares rows of different people; write UNION ALL, or DISTINCT over it"
             raise refuse(tree, why, ALLOWED)
-        compiler = self._with(tree)
+        compiler = self.with_ctes(ctes_of(tree))
         left, right = compiler.query(tree.this), compiler.query(tree.expression)
         if tree.args.get("by_name"):
             right = in_order(right, left.names, tree)
@@ -137,7 +138,7 @@ class Compiler:
     def _select(self, tree: exp.Select) -> Rows:
         known = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
         only(tree, {*known, "order", "qualify", "windows"})  # without LIMIT an order says nothing
-        compiler = self._with(tree)
+        compiler = self.with_ctes(ctes_of(tree))
         source = compiler.from_clause(tree)
         scope = compiler.scope(source)
         put_aliases(tree, source, scope)
@@ -157,22 +158,6 @@ class Compiler:
             values = distinct_values(distinct, source, values, trusted=self.tables.trusted)
         relation = source.select(values, distinct=distinct is not None)
         return Rows(relation, tuple(names), tuple(values), source.person_type)
-
-    def _with(self, tree: Node) -> Compiler:
-        clause = tree.args.get("with_")
-        if clause is None:
-            return self
-        only(clause, {"expressions"})
-        bodies = {}
-        for cte in clause.expressions:
-            only(cte, {"this", "alias", "materialized"})
-            alias, body = cte.args["alias"], cte.this
-            if alias.args.get("columns"):
-                body = exp.select("*").from_(exp.Subquery(this=body, alias=alias))
-            if folded(alias.name) in bodies:
-                raise refuse(cte, "Two CTEs have the same name", ALLOWED)
-            bodies[folded(alias.name)] = body
-        return self.with_ctes(bodies)
 
     def from_clause(self, tree: Node) -> From:
         """The FROM clause of a SELECT with its joins."""
@@ -323,11 +308,11 @@ class Compiler:
         """A SEMI or ANTI join: only the rows that have a match, or have none."""
         inner = From([self._part(join.this, source)._replace(number=0)])
         terms = conjuncts(join.args.get("on"))
-        match = joins.correlated(terms, source, inner, self.scope, self.scope, beside=True)
+        match = matches.correlated(terms, source, inner, self.scope, self.scope, beside=True)
         for name in join.args.get("using") or []:
             column = exp.column(name.name)
             match.equal.append(joins.alike(source.column(column), inner.column(column), source))
-        found = joins.has_match(join, source, inner, match, self.tables).sql
+        found = matches.has_match(join, source, inner, match, self.tables).sql
         source.where.append(f"(NOT {found})" if anti else found)
 
     def where(self, tree: Node, source: From) -> None:
@@ -350,19 +335,14 @@ class Compiler:
             rows = self.query(query)
             if not rows.private:
                 return None
-            return joins.among(query, value, rows, source, self.scope(source), self.tables)
-        only(query, {"expressions", "from_", "joins", "where", "with_"})
-        listed = (exp.Star, exp.Literal, exp.Null, exp.Column)
-        if not isinstance(query, exp.Select) or not all(
-            isinstance(node, listed) for node in query.expressions
-        ):
-            raise refuse(query, "EXISTS takes SELECT 1 FROM … WHERE …", joins.SUBQUERY)
-        compiler = self._with(query)
+            return matches.among(query, value, rows, source, self.scope(source), self.tables)
+        matches.check_exists(query)
+        compiler = self.with_ctes(ctes_of(query))
         inner = compiler.from_clause(query)
         scopes = (compiler.scope, compiler._where_scope)
         columns = replace(source, aliases={})  # without the aliases
-        match = joins.correlated(where_terms(query), columns, inner, *scopes)
-        return joins.has_match(query, source, inner, match, self.tables)
+        match = matches.correlated(where_terms(query), columns, inner, *scopes)
+        return matches.has_match(query, source, inner, match, self.tables)
 
     def _public_column(self, query: Node) -> Rows:
         rows = self.query(query)

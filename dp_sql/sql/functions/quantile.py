@@ -11,7 +11,7 @@ from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.grid import Grid, check_written, grid_of
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA, MAX_QUANTILES
-from dp_sql.sql.shape import Function, Shape
+from dp_sql.sql.shape import Function, Shape, Summed
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 WORD_UDF = "__dp_sql_word"
@@ -104,6 +104,12 @@ class _Quantiles(Shape):
     def lists(self, rows: MechanismRows) -> list[str]:
         votes = f"SELECT {rows.group}__dp_vote FROM {self.summary_in(rows)}"
         return [rows.lists(votes, {"__dp_votes": "__dp_vote"}, "")]
+
+    def summed(self) -> Summed:
+        return Summed("votes_by_group", takes_votes=True)
+
+    def lists_of(self, summary: Mapping[str, Any]) -> list[Sequence[Any]]:
+        return [summary["votes"]]
 
     def value(self, answer: str, rows: MechanismRows) -> str:
         if not self.detailed:

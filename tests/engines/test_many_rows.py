@@ -18,7 +18,7 @@ from dp_sql.engines.duckdb import (
     arrow_rows,
     few_rows,
     install,
-    persons,
+    many_rows,
     release_sql,
     row_estimate,
     rows_in_memory,
@@ -69,7 +69,7 @@ Taken = list[tuple[Any, ...]]
 def owner() -> Iterator[dp_sql.Session]:
     """Of each person's rows the smallest is drawn, and of the groups the first."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(install, "words_of_rows", lambda rows: rows)
+        patch.setattr(install, "words_of_rows", lambda rows: rows.combine_chunks())
         patch.setattr(slots, "draw_items", smallest)
         patch.setattr(slots, "draw_groups", first_groups)
         patch.setattr(slots, "draw_slots", first_slots)
@@ -109,7 +109,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
     found: Taken = []
 
     def note(shape: Any, lists: Any) -> None:
-        columns = [x.tolist() if isinstance(x, np.ndarray) else x for x in lists]
+        columns = [_plain(name, x) for name, x in zip(shape.takes, lists, strict=True)]
         are_lists = columns[1:] and isinstance(columns[0], list)
         some = [sorted(zip(*columns, strict=True))] if are_lists else columns
         found.append((shape.epsilon, type(shape).__name__, *map(_sorted, some)))
@@ -127,6 +127,12 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
     return found
 
 
+def _plain(name: str, values: Any) -> Any:
+    if name == "__dp_sums":  # SQL writes numbers of any size as strings
+        return [*map(str, values)]
+    return values.tolist() if isinstance(values, np.ndarray) else values
+
+
 def _sorted(value: Any) -> Any:
     return sorted(value) if isinstance(value, list) else value
 
@@ -135,12 +141,12 @@ def _sorted(value: Any) -> Any:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Have each source read into memory, in small pieces; notes each reading."""
     found: list[int] = []
-    real = persons._read
+    real = many_rows._read
     monkeypatch.setattr(few_rows, "FEW", 0)
-    monkeypatch.setattr(persons, "LEAST", 0)
-    monkeypatch.setattr(persons, "ROWS_EACH", 1 << 60)
+    monkeypatch.setattr(many_rows, "LEAST", 0)
+    monkeypatch.setattr(many_rows, "ROWS_EACH", 1 << 60)
     monkeypatch.setattr(arrow_rows, "ROWS", 300)
-    monkeypatch.setattr(persons, "_read", lambda *given: (found.append(1), real(*given))[1])
+    monkeypatch.setattr(many_rows, "_read", lambda *given: (found.append(1), real(*given))[1])
     return found
 
 
@@ -150,7 +156,7 @@ def both_ways(
     """What is taken in memory, and from DuckDB."""
     in_memory = _run(session, statement, taken)
     with patch.context() as other:
-        other.setattr(persons, "LEAST", 1 << 60)
+        other.setattr(many_rows, "LEAST", 1 << 60)
         return in_memory, _run(session, statement, taken)
 
 
@@ -340,7 +346,7 @@ def test_duckdb_takes_over_where_there_are_more_rows_than_it_estimates(
     owner: dp_sql.Session, taken: Taken, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = priced(CALLS[14], 0, GROUPS[1]).replace("user_id", "u")
-    monkeypatch.setattr(persons, "MOST", 1900)
+    monkeypatch.setattr(many_rows, "MOST", 1900)
     monkeypatch.setattr(row_estimate, "n_rows", lambda *_: 50)
     statement = f"SELECT region, {call} FROM seen GROUP BY region"
     in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
@@ -352,7 +358,7 @@ def test_sources_of_another_size_are_not_read(
 ) -> None:
     for name, value in (("LEAST", 2001), ("MOST", 1999), ("BYTES", 1 << 60)):
         with monkeypatch.context() as patch:
-            patch.setattr(persons, name, value)
+            patch.setattr(many_rows, name, value)
             owner.sql(MEDIAN).fetchall()
         assert not reads
     owner.sql(MEDIAN).fetchall()
@@ -364,7 +370,7 @@ def test_people_with_many_rows_in_a_group_are_added_up_by_duckdb(
     call: str, is_read: bool, owner: dp_sql.Session, taken: Taken, reads: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(persons, "ROWS_EACH", 40)
+    monkeypatch.setattr(many_rows, "ROWS_EACH", 40)
     asked = priced(call, 0, GROUPS[1])
     for unit, few in (("n", True), ("u", False)):
         rows = f"SELECT region, {asked.replace('user_id', unit)} FROM seen GROUP BY region"
@@ -383,7 +389,7 @@ def test_an_analyst_s_rows_are_read_as_an_owner_s(
     """Without its optimizers, DuckDB has no estimate for the scan of a table."""
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as con:
         con.execute(ROWS)
-    monkeypatch.setattr(persons, "LEAST", 1999)
+    monkeypatch.setattr(many_rows, "LEAST", 1999)
     policy = tmp_path / "policy.toml"
     policy.write_text('tables.seen.privacy_unit = "u"', "utf-8")
     asked = priced(call, 0, GROUPS[1]).replace(", privacy_unit := user_id", "")
@@ -421,7 +427,7 @@ def test_a_source_that_fails_spends_and_says_as_much_as_ever(
     failing = MEDIAN.replace("FROM seen", "FROM (SELECT u, CAST(region AS INTEGER) AS x FROM seen)")
     said = []
     for least in (0, 1 << 60):
-        monkeypatch.setattr(persons, "LEAST", least)
+        monkeypatch.setattr(many_rows, "LEAST", least)
         with pytest.raises(QueryError) as caught:
             owner.sql(failing).fetchall()
         said.append(str(caught.value))
@@ -440,13 +446,13 @@ def test_no_group_is_found_where_no_row_is_left(
 def test_an_interrupt_while_rows_are_in_memory_is_not_lost(
     owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = rows_in_memory.Rows.computed
+    table = rows_in_memory.Rows.summed
 
     def interrupted(*given: Any) -> Any:
         owner.interrupt()
         return table(*given)
 
-    monkeypatch.setattr(rows_in_memory.Rows, "computed", interrupted)
+    monkeypatch.setattr(rows_in_memory.Rows, "summed", interrupted)
     with pytest.raises(QueryError, match="was interrupted"):
         owner.sql(MEDIAN).fetchall()
     assert reads
@@ -477,7 +483,7 @@ def test_people_are_grouped_in_arrays_while_a_release_runs(
 
         monkeypatch.setattr(few_rows, "FEW", 0)
         monkeypatch.setattr(release_sql, "people_in_arrays", watched)
-        monkeypatch.setattr(persons, "LEAST", 0)
+        monkeypatch.setattr(many_rows, "LEAST", 0)
         for unit in ("u", "name"):
             asked = f"DP_COUNT_DISTINCT({unit}, {SURE}, privacy_unit := {unit})"
             assert session.execute(f"SELECT {asked} FROM v").fetchall() == [(5000,)]

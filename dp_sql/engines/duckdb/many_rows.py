@@ -1,29 +1,39 @@
-"""People's values, computed in memory from rows that DuckDB sends, in place of its GROUP BY.
+"""Releases from many rows: DuckDB sends them, and answers are drawn from them in memory.
 
-This is for sources of a middle size: fewer rows take DuckDB no longer, and for more rows it needs
-less memory. The size of a source affects how long an answer takes, and nothing else.
+This takes the place of DuckDB's GROUP BY for sources of a middle size: over fewer rows DuckDB is as
+fast, and over more rows it needs less memory. The size of a source affects how long an answer
+takes, and nothing else.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from dp_sql.engines.duckdb import row_estimate
-from dp_sql.engines.duckdb.arrow_rows import HASHED, LONG, batches, comparable_in_arrow
+from dp_sql.engines.duckdb.arrow_rows import (
+    HASHED,
+    LONG,
+    arrow_numbers,
+    batches,
+    comparable_in_arrow,
+)
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.lists_read import lists_read
-from dp_sql.privacy.private_sql.people_rows import InMemory
+from dp_sql.privacy.private_sql.release_select import Answers, answer_name
 from dp_sql.privacy.private_sql.rows_read import GroupsFound, ListsRead, RowsRead, rows_read
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import family
 
 if TYPE_CHECKING:
     from dp_sql.engines.duckdb.arrow_people import ArrowPeople
+
+Answered = Callable[[int, Sequence[Any]], Any]
+"""From a plan's place and what its UDF takes: an arrow array with an answer for each group."""
 
 LEAST, MOST = 1 << 16, 1 << 24  # rows
 ROWS_EACH = 1 << 4  # of a person in a group
@@ -36,24 +46,25 @@ class _TooMany(Exception):
 
 
 @contextlib.contextmanager
-def computed_from(
-    plans: Sequence[Plan], calls: Sequence[str], engine: SqlRunner
-) -> Iterator[InMemory | None]:
-    """Yield what was computed of people; None: DuckDB is to compute it.
+def answers_from_rows(
+    plans: Sequence[Plan], calls: Sequence[str], engine: SqlRunner, answered: Answered
+) -> Iterator[Answers | None]:
+    """Yield the answers that were drawn from people's rows; None: DuckDB is to read these.
 
-    `calls` are the first arguments of the plans' UDFs.
+    `calls` are the first arguments of the plans' UDFs. `answered` makes answers from what the UDF
+    of a plan takes, by its place.
 
-    Raises DuckDB's errors, or what reading its rows raises.
+    Raises what a mechanism refused, DuckDB's errors, or what reading its rows raises.
     """
-    computed = read = None
+    answers = read = None
     if plans[0].parameters.reads_people:
         asked = (plans, calls, comparable_in_arrow)
         read = lists_read(*asked) or rows_read(*asked)
     with contextlib.ExitStack() as registered:
         if read is not None and _is_for_memory(plans[0], read, engine):
             with contextlib.suppress(_TooMany):
-                computed = _read(read, engine, registered)
-        yield computed
+                answers = _read(read, plans, engine, answered, registered)
+        yield answers
 
 
 def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
@@ -85,9 +96,17 @@ def _forget(name: str, engine: SqlRunner) -> None:
         engine.connection.unregister(name)
 
 
-def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -> InMemory:
-    """Read all rows, and compute what is computed of people."""
+def _read(
+    read: RowsRead,
+    plans: Sequence[Plan],
+    engine: SqlRunner,
+    answered: Answered,
+    registered: contextlib.ExitStack,
+) -> Answers:
+    """Read all rows, and have the answers made from them."""
     from concurrent.futures import Future, ThreadPoolExecutor
+
+    import pyarrow as pa
 
     from dp_sql.engines.duckdb.arrow_people import ArrowPeople
 
@@ -107,22 +126,16 @@ def _read(read: RowsRead, engine: SqlRunner, registered: contextlib.ExitStack) -
                 raise _TooMany
             last = other.submit(rows.add, piece)
         last.result()
-        found, persons, summaries = "", dict[int | None, str](), dict[int, str]()
+        found = ""
         if isinstance(read.groups, GroupsFound):
             found = _found(read.groups, rows, engine, registered)
-        for kept in read.kept:
-            columns = ", ".join(["__dp_group", "__dp_privacy_unit", *kept.values])
-            table, summed = rows.computed(kept, other)
-            if table is not None:
-                name = _registered(table, engine, registered)
-                persons[kept.cap] = f"(SELECT {columns} FROM {name}) AS __dp_computed"
-            summaries |= {i: _registered(one, engine, registered) for i, one in summed.items()}
-        lists = None
-        if read.lists is not None:
-            made = _registered(rows.lists(read.lists.cap, n_items), engine, registered)
-            lists = read.lists.select.format(made)
-        engine.state.interrupts.check(before)
-        return InMemory(persons, found, lists, summaries)
+        lists = rows.lists(plans, n_items, other)
+    engine.state.interrupts.check(before)
+    drawn = {answer_name(i): answered(i, own) for i, own in enumerate(lists)}
+    numbers = arrow_numbers(range(1, rows.n_answers + 1), "int64")
+    table = pa.table({"__dp_group": numbers, **drawn})
+    items = f"({read.lists.shown}) AS __dp_lists" if read.lists and read.lists.shown else ""
+    return Answers(_registered(table, engine, registered), found, items)
 
 
 def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:
