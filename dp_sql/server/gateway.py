@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, fetched, refusal
+from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, Result, fetched, refusal
 from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError, with_type
 from dp_sql.policy.model import read_policy
 from dp_sql.server.access_tokens import digest_of, owner_of, read_tokens
@@ -62,6 +62,13 @@ class _Analyst:
     def let_go(self, tables: Iterable[str | None]) -> None:
         """Hold these tables no more."""
         self.dropped += sum(self.held.pop(table or "", 0) for table in tables)
+
+    def let_go_free(self) -> list[str]:
+        """Hold no more what has cost nothing; returns its tables."""
+        paid = {table for table, _ in self.answers.values()}
+        free = [table for table in self.held if table not in paid]
+        self.let_go(free)
+        return free
 
     def crowded_out(self) -> list[str]:
         """The held tables that are too much beside the newest; those that cost nothing first."""
@@ -233,7 +240,9 @@ class Gateway:
             with _report_to_owner():
                 catalog = _catalog(session, text)
                 relation = session.sql(text) if catalog is None else catalog
-                table, sql = self._server.hold(result := fetched(relation))
+                result = fetched(relation)
+                is_paid = session.n_receipts > n_before
+                table, sql = self._stored(result, is_paid=is_paid)
         except Exception as error:
             # All errors that cannot come from a release have a class of their own.
             is_free = isinstance(error, (DpSqlError, EngineError)) and type(error) is not QueryError
@@ -241,10 +250,24 @@ class Gateway:
                 raise
             self._hold(client, analyst, text, None, sql := refusal(error))
             return sql
-        with self._lock:
-            analyst.held[table] = result.stored_bytes
-        self._hold(client, analyst, text, table, sql, is_paid=session.n_receipts > n_before)
+        n_bytes = result.stored_bytes
+        self._hold(client, analyst, text, table, sql, n_bytes=n_bytes, is_paid=is_paid)
         return sql
+
+    def _stored(self, result: Result, *, is_paid: bool) -> tuple[str, str]:
+        """Hold a result; for one that has cost something, all that has cost nothing makes room.
+
+        Answers that came meanwhile may have taken the room that there was before it was asked.
+        """
+        try:
+            return self._server.hold(result)
+        except RuntimeError:
+            if not is_paid:
+                raise
+        with self._lock:
+            free = [table for one in self._analysts.values() for table in one.let_go_free()]
+        self._drop(free)
+        return self._server.hold(result)
 
     def _make_room(self, analyst: _Analyst) -> None:
         """Refuse a question at no cost if its answer might not be held.
@@ -267,9 +290,7 @@ class Gateway:
         if not self._server.is_full():
             return
         with self._lock:
-            paid = {table for table, _ in analyst.answers.values()}
-            free = [table for table in analyst.held if table not in paid]
-            analyst.let_go(free)
+            free = analyst.let_go_free()
         self._drop(free)
         if self._server.is_full():
             raise NotSupported(
@@ -287,10 +308,12 @@ class Gateway:
 
     def _hold(
         self, client: _Client, analyst: _Analyst, text: str, table: str | None, sql: str,
-        *, is_paid: bool = True,
+        *, n_bytes: int = 0, is_paid: bool = True,
     ) -> None:  # fmt: skip
         """Hold an answer, for its analyst or for its connection, and drop what it replaces."""
         with self._lock:
+            if table is not None:
+                analyst.held[table] = n_bytes
             replaced, client.last_free = [client.last_free], None if is_paid else table
             if is_paid:
                 analyst.answers[text] = table, sql

@@ -12,7 +12,7 @@ from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.connection import Engine, close
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.macros import create_macros
@@ -63,7 +63,7 @@ class OwnerSession(Session):
         with contextlib.ExitStack() as closing:
             if ledger is not None:
                 closing.callback(ledger.close)
-            closing.callback(connection.close)
+            closing.callback(close, connection)
             tickets = register(connection, OWNER, is_new=is_new)
             self._begin(connection, tickets, number_of(connection), ledger)
             self._tickets.charge(self._account)

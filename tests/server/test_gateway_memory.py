@@ -57,3 +57,28 @@ def test_a_question_costs_nothing_while_dropped_answers_that_are_read_fill_the_s
     it.answer("one", large.format("b"))  # nothing reads it, so it makes room
     it.answer("one", COUNT)
     shelf.close()
+
+
+def test_an_answer_that_has_cost_something_takes_the_room_of_those_that_have_not(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which came while it was computed, so that there was room when it was asked."""
+    it, served = gateway
+    shelf = stored_by(it, 140 * 10**6, monkeypatch)
+    for name, analyst in (("one", "reporting"), ("two", "poor"), ("three", "poor")):
+        assert it.admit(name, served.token(analyst))
+    right = dp_sql.server.gateway.fetched
+
+    def fetched(relation: object) -> object:
+        result = right(relation)
+        monkeypatch.setattr(dp_sql.server.gateway, "fetched", right)
+        for name in ("two", "three"):
+            it.answer(name, "SELECT repeat('a', 1000) AS x FROM range(60000)")
+        return result
+
+    monkeypatch.setattr(dp_sql.server.gateway, "fetched", fetched)
+    paid = f"SELECT n, repeat('b', 1000) AS x FROM ({COUNT}), range(60000)"
+    sql = it.answer("one", paid)
+    assert shelf._run(f"SELECT count(*) FROM ({sql})") == [(60000,)]
+    assert it.answer("one", paid) == sql
+    shelf.close()

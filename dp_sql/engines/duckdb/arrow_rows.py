@@ -50,13 +50,19 @@ def comparable_in_arrow(name: str, kind: str) -> str:
 
 
 def batches(relation: Any) -> Iterator[Any]:
-    """The rows in arrow's batches; arrow wraps DuckDB's errors, and this unwraps them."""
+    """The rows in arrow's batches; arrow wraps DuckDB's errors, and this unwraps them.
+
+    The reader is closed at once: while one is open, DuckDB 1.5 waits for ever when someone closes
+    the database and opens it again.
+    """
     is_new = hasattr(relation, "to_arrow_reader")
     reader = relation.to_arrow_reader(ROWS) if is_new else relation.fetch_record_batch(ROWS)
     try:
         yield from reader
     except (OSError, ValueError) as error:
         raise duckdb.Error(str(error)) from None
+    finally:
+        reader.close()
 
 
 class Column:

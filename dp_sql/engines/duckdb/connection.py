@@ -57,6 +57,7 @@ _DEFAULTS = (
 )  # fmt: skip
 _BY_STATISTICS = "statistics_propagation"  # the optimizer that chooses by a column's values
 SHORT, _MOST_LISTS = 1 << 10, 50  # items of a list that is kept, and lists
+_INTERRUPTED, _CTRL_C = "The query was interrupted.", "Query interrupted"  # the latter by DuckDB
 _KIND = re.compile(r"^(Binder|Catalog|Parser|Conversion) Error: ")
 _OFFERED = re.compile(r'"([^"\s]+)"')
 
@@ -83,6 +84,18 @@ def open_database(database: str, read_only: bool) -> Connection:
     for view in views:
         connection.execute(view)
     return connection
+
+
+def close(connection: Connection) -> None:
+    """Close a connection, and with it what Ctrl-C has interrupted.
+
+    DuckDB 1.5 ends a relation's query that Ctrl-C interrupts when the connection runs the next one.
+    Until then the database stays open, and whoever opens it again waits for ever.
+    """
+    if duckdb.__version__.startswith("1."):
+        with contextlib.suppress(duckdb.Error):
+            connection.execute("SELECT 1")
+    connection.close()
 
 
 def restrict(connection: Connection, *more: str) -> None:
@@ -309,11 +322,13 @@ class Engine(SqlRunner):
                 hint="To see why, run its expressions in a plain SELECT … FROM " + plan.written,
             )
             if isinstance(error, duckdb.InterruptException):
-                refusal = SourceError("The query was interrupted.")
+                refusal = SourceError(_INTERRUPTED)
         except DpSqlError:
             raise
         except Exception as error:  # of any type: it may contain a value, too
             refusal = SourceError(f"The source cannot be counted ({type(error).__name__}).")
+            if isinstance(error, RuntimeError) and str(error) == _CTRL_C:
+                refusal = SourceError(_INTERRUPTED)
         finally:
             for ticket in tickets:
                 self.tickets.withdraw(ticket)

@@ -7,14 +7,14 @@ import sys
 import threading
 import uuid
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NamedTuple
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.connection import Engine, close
 from dp_sql.engines.duckdb.macros import ANSWER_TYPES, ANSWER_UDF, REWRITE_UDF, MacroCall
 from dp_sql.engines.duckdb.mechanism_udfs import (
     Udf,
@@ -163,7 +163,7 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
 def _rewrite_udf(instance: Instance) -> Callable[[str, str, str, str], str]:
     def rewrite(text: str, schema: str, database: str, params: str) -> str:
         try:
-            with contextlib.closing(_open_cursor(instance.connections)) as cursor:
+            with _open_cursor(instance.connections) as cursor:
                 cursor.execute(f"USE {quote(database)}.{quote(schema)}")
                 engine = Engine(cursor, instance.tickets, _caller())
                 return _owner(instance).rewrite(text, params, engine)
@@ -179,7 +179,7 @@ def _reply_to_macro(instance: Instance, asked: MacroCall) -> str:
 
     def make() -> str:
         try:
-            with contextlib.closing(_open_cursor(instance.connections)) as cursor:
+            with _open_cursor(instance.connections) as cursor:
                 _follow(cursor, asked)
                 engine = Engine(cursor, instance.tickets, state=instance.state)
                 return _owner(instance).answer_call(asked, engine)
@@ -209,17 +209,25 @@ def _follow(cursor: Connection, asked: MacroCall) -> None:
         raise NotSupported("This connection's search path cannot be followed.", hint=IN_DP)
 
 
-def _open_cursor(connections: list[weakref.ref[Connection]]) -> Connection:
+@contextlib.contextmanager
+def _open_cursor(connections: list[weakref.ref[Connection]]) -> Iterator[Connection]:
     """A cursor of the first connection that is still open; closed ones are forgotten."""
+    cursor = None
     for reference in list(connections):
         connection = reference()
         with contextlib.suppress(duckdb.ConnectionException):
-            if connection is not None:
-                return connection.cursor()
+            if connection is not None:  # closing it closes its cursors, though not theirs
+                cursor = connection.cursor().cursor()
+                break
         connections.remove(reference)
-    raise DpSqlError(
-        "The connection that installed dp_sql is closed. Call dp_sql.install on this one."
-    )
+    if cursor is None:
+        raise DpSqlError(
+            "The connection that installed dp_sql is closed. Call dp_sql.install on this one."
+        )
+    try:
+        yield cursor
+    finally:
+        close(cursor)
 
 
 def _caller() -> FrameType | None:

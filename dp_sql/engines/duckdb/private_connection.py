@@ -17,6 +17,7 @@ import duckdb
 from dp_sql.engines.duckdb.connection import (
     SHORT,
     Engine,
+    close,
     columns_of,
     open_database,
     restrict,
@@ -120,7 +121,7 @@ class PrivateConnection(Schema):
         """Close the connection; what it has spilled is removed."""
         try:
             with CATALOG_LOCK:
-                self._connection.close()
+                close(self._connection)
         finally:
             self._remove_spill()
 
