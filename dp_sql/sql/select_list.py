@@ -118,7 +118,7 @@ def only_reads(statement: Statement, functions: Functions) -> None:
         inside = before.is_symbol("(") and not after.is_symbol(")", ",", ".")
         if inside and token.kind == "word" and token.upper in _CHANGES:
             raise token.error(NotSupported, f"A query reads; it does not {token.upper}.")
-        if inside and token.upper == "SHOW":
+        if inside and token.upper == "SHOW" and after.upper in {"TABLES", "ALL"}:
             message = "SHOW lists tables as a statement of its own, and not in a query."
             raise token.error(NotSupported, message, None, [Restated("SHOW TABLES")])
         if token.folded in _SYSTEM_SCHEMAS and after.is_symbol("."):

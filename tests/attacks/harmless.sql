@@ -45,8 +45,14 @@ FROM pragma_database_list
 -- answered
 FROM (DESCRIBE catalog)
 
--- answered
+-- NotSupported: SHOW lists tables as a statement of its own, and not in a query.
 FROM (SHOW TABLES)
+
+-- NotSupported: SHOW lists tables as a statement of its own, and not in a query.
+FROM (SHOW ALL TABLES)
+
+-- answered
+SELECT count(*) FROM (SELECT title AS show FROM catalog) WHERE (show LIKE 'D%')
 
 -- answered
 FROM (SUMMARIZE catalog)
