@@ -52,9 +52,6 @@ FROM (SHOW TABLES)
 FROM (SHOW ALL TABLES)
 
 -- answered
-SELECT count(*) FROM (SELECT title AS show FROM catalog) WHERE (show LIKE 'D%')
-
--- answered
 FROM (SUMMARIZE catalog)
 
 -- answered
