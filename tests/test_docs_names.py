@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -102,6 +104,19 @@ def test_every_target_of_a_workflow_is_in_the_makefile() -> None:
     for workflow in (ROOT / ".github" / "workflows").iterdir():
         targets = re.findall(r"(?:target:|make) ([a-z-]+)", workflow.read_text("utf-8"))
         assert targets and all(re.search(rf"^{one}:", makefile, re.MULTILINE) for one in targets)
+
+
+def test_a_release_names_the_repository_that_it_is_built_in(tmp_path: Path) -> None:
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
+    adds = re.findall(r"- run: (.+ >> pyproject\.toml)$", workflow, re.MULTILINE)
+    assert len(adds) == 2 and len(set(adds)) == 1  # before the source archive and the wheels
+    project = tmp_path / "pyproject.toml"  # of an archive of a release: without what it added
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    project.write_text(text.partition("\n[project.urls]")[0], "utf-8")
+    place = {"GITHUB_SERVER_URL": "https://example.org", "GITHUB_REPOSITORY": "someone/dp_sql"}
+    subprocess.run(adds[0], shell=True, check=True, cwd=tmp_path, env=os.environ | place)
+    urls = tomllib.loads(project.read_text("utf-8"))["project"]["urls"]
+    assert urls == {"Source": "https://example.org/someone/dp_sql"}
 
 
 def test_ci_calls_the_test_command_of_the_readme() -> None:
