@@ -328,6 +328,7 @@ class Function(NamedTuple):
     table: str  # that the example reads
     vector: type[Vector] | None = None  # what `shape.vector` makes
     distinct: str | None = None  # the function that answers `name(DISTINCT …)`
+    aggregates: tuple[str, ...] = ()  # those of DuckDB in whose place it is proposed
 
     @property
     def required(self) -> tuple[str, ...]:

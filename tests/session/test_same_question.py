@@ -9,36 +9,11 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.errors import ArgumentError, QueryError
+from dp_sql.errors import QueryError
 from dp_sql.session.corrections.same_question import Kept, kept
 from dp_sql.sql.tokens import tokenize
-from tests.conftest import free
+from tests.session.orders_shop import OTHER, POLICY, SAME, TABLES, UNIT, told
 
-TABLES = """
-CREATE TABLE regions AS SELECT i AS region_id, 'r' || i AS region FROM range(1, 4) AS t(i);
-CREATE TABLE customers (customer_id INTEGER PRIMARY KEY, region_id INTEGER, born DATE);
-INSERT INTO customers SELECT i, 1 + i % 3, DATE '1950-01-01' + (i * 7)::INT FROM range(60) AS t(i);
-CREATE TABLE orders (
-    order_id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customers (customer_id),
-    day DATE, status VARCHAR, total DECIMAL(12, 2), note VARCHAR);
-INSERT INTO orders
-SELECT i, i % 60, DATE '2024-01-01' + (i % 40)::INT, ['paid', 'sent', 'back'][1 + i % 7 % 3], i % 50,
-       'note' FROM range(600) AS t(i);
-CREATE TABLE items (order_id INTEGER REFERENCES orders (order_id), quantity INTEGER);
-INSERT INTO items SELECT i % 600, 1 + i % 3 FROM range(900) AS t(i);
-CREATE TABLE employees (employee_id INTEGER PRIMARY KEY, dept VARCHAR, salary INTEGER);
-INSERT INTO employees SELECT i, ['eng', 'hr'][1 + i % 2], 100 + i FROM range(50) AS t(i);
-"""
-POLICY = """
-tables.customers = { privacy_unit = "customer_id", unique_per_person = ["region_id"] }
-tables.orders.privacy_unit = "customer_id"
-tables.items.privacy_unit = { link = "order_id", to = "orders.order_id" }
-tables.employees = { privacy_unit = "employee_id", unique_per_person = ["dept"] }
-public.tables = ["regions"]
-domains."orders.status" = ["paid", "sent", "back"]
-domains."employees.dept" = ["eng", "hr"]
-"""
-SAME, OTHER = "Write instead:\n", "A different question that works:\n"
 # Asked of a DuckDB connection, what is proposed for each of these has the same answer.
 PLAIN = """
 SELECT count(*) FROM orders
@@ -88,6 +63,8 @@ SELECT region, count(*) FROM customers JOIN regions USING (region_id) GROUP BY r
 SELECT count(*) FROM orders AS o JOIN customers AS c ON o.customer_id = c.customer_id WHERE c.born > DATE '1950-05-01'
 FROM orders SELECT status, sum(total) GROUP BY ALL
 """.strip().splitlines()
+
+
 OTHERS = {
     "FROM orders WHERE total > 100": "SELECT DP_COUNT(*, epsilon := 1) AS n FROM orders WHERE total > 100",
     "SELECT * FROM orders": "SELECT DP_COUNT(*, epsilon := 1) AS n FROM orders",
@@ -98,6 +75,8 @@ OTHERS = {
     "SELECT max(total) FROM orders":
         "SELECT DP_QUANTILE(total, 0.99, epsilon := 1, lower := 0, upper := 100) FROM orders",
 }  # fmt: skip
+
+
 NOTHING = [
     "avg(COLUMNS(*))", "regr_slope(total, order_id)", "mad(total)", "arg_max(status, total)",
     "first(status)", "bool_or(total > 3)", "stddev(total)", "string_agg(status, ',')",
@@ -126,12 +105,6 @@ def plain() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as con:
         con.execute(TABLES)
         yield con
-
-
-def told(session: dp_sql.Session, statement: str) -> QueryError:
-    with free(session), pytest.raises(QueryError) as caught:
-        session.sql(statement)
-    return caught.value
 
 
 def without_noise(text: str) -> str:
@@ -198,25 +171,6 @@ def test_nothing_is_proposed_for_an_aggregate_that_no_function_answers(
     assert "The functions are DP_TOPK" in str(error)
 
 
-def test_groups_of_one_person_are_refused_as_such(
-    owner: dp_sql.Session, analyst: dp_sql.Session
-) -> None:
-    for asked in ("count(*)", "sum(total)"):
-        query = f"SELECT customer_id, {asked} FROM orders GROUP BY 1"
-        error = told(analyst, query)
-        assert error.suggestion == ""
-        assert str(error.hint).startswith("Each customer_id is one person, and an answer about")
-    query = (
-        "SELECT DP_TOPK(customer_id, 2, epsilon := 1, {}privacy_unit := customer_id) FROM orders"
-    )
-    error = told(owner, query.format(""))
-    assert error.message == "Each customer_id is one person, and DP_TOPK lists its items."
-    assert error.suggestion == "" and "delta" not in str(error.hint)
-    owner.sql(query.format("domain := observed, "))
-    said = "each customer_id is one person, and the answer may list them"
-    assert said in owner.receipts[-1].assumptions
-
-
 def test_a_long_statement_is_corrected_where_little_is_added(analyst: dp_sql.Session) -> None:
     groups = f"(SELECT region FROM regions WHERE region_id IN ({', '.join(map(str, range(600)))}))"
     query = "SELECT note, DP_SUM({}, epsilon := 1, groups := {}, max_groups_contributed := 1) FROM orders GROUP BY note"
@@ -241,138 +195,9 @@ def test_a_window_function_beside_a_count_needs_one_release(analyst: dp_sql.Sess
     )
 
 
-def test_groups_are_proposed_for_a_histogram(analyst: dp_sql.Session) -> None:
-    error = told(analyst, "SELECT histogram(status) FROM orders WHERE total > 3")
-    assert error.suggestion == (
-        "SELECT status, DP_COUNT(*, epsilon := 1) AS n FROM orders WHERE total > 3 GROUP BY status"
-    )
-    assert str(error.hint).startswith("Count by groups: ")
-
-
 def test_top_k_is_proposed_for_approx_top_k(analyst: dp_sql.Session) -> None:
     error = told(analyst, "SELECT approx_top_k(status, 2) FROM orders")
     assert error.suggestion == "SELECT DP_TOPK(status, 2, epsilon := 1) FROM orders"
-
-
-@pytest.mark.parametrize("beside", ["", ", DP_SUM(x, epsilon := 1, privacy_unit := u)"])
-def test_an_owners_count_of_people_names_the_groups_it_needs(beside: str) -> None:
-    with dp_sql.connect() as owner:
-        owner.execute(
-            "CREATE TABLE t AS SELECT i AS u, i % 3 AS k, i % 7 AS x FROM range(99) AS r(i)"
-        )
-        with pytest.raises(ArgumentError, match="DP_COUNT_DISTINCT needs groups"):
-            owner.sql(
-                f"SELECT k, DP_COUNT_DISTINCT(u, epsilon := 1, privacy_unit := u){beside} FROM t GROUP BY k"
-            )
-
-
-@pytest.mark.parametrize(
-    ("groups", "call", "cap", "asks_other"),
-    [
-        ("status", "sum(total)", 3, False),  # the policy declares three values
-        ("status", "count(DISTINCT day)", 3, False),
-        ("status", "avg(total)", 1, False),  # which does not grow with the number of people
-        ("status, month(day)", "sum(total)", 1, True),  # of 36 groups, noise would hide the sums
-        ("note", "sum(total)", 1, True),
-    ],
-)
-def test_a_sum_beside_a_count_is_of_as_many_groups_of_a_person(
-    analyst: dp_sql.Session, groups: str, call: str, cap: int, asks_other: bool
-) -> None:
-    query = f"SELECT {groups}, {call} / count(DISTINCT customer_id) AS r FROM orders GROUP BY ALL"
-    error = told(analyst, query)
-    assert f"max_groups_contributed := {cap})" in error.suggestion
-    assert error.suggestion.count("max_groups_contributed") == 1
-    assert error.asks_other is asks_other
-    assert ("If you divide the answers: DP_SUM counts" in str(error.hint)) is asks_other
-    alone = told(analyst, query.replace(" / count(DISTINCT customer_id)", ""))
-    assert f"max_groups_contributed := {cap})" in alone.suggestion and not alone.asks_other
-    assert f"each person counts in {'one group only' if cap == 1 else 'at most 3'}" in str(
-        alone.hint
-    )
-
-
-def test_keys_of_one_public_table_have_its_combinations(analyst: dp_sql.Session) -> None:
-    query = "SELECT r.region, r.region_id, sum(total) AS s FROM orders o JOIN customers c USING (customer_id) JOIN regions r {} GROUP BY ALL"
-    for on in ("ON r.region_id = c.region_id", "USING (region_id)"):
-        error = told(analyst, query.format(on))
-        assert "groups := (SELECT DISTINCT region, region_id FROM regions), max" in error.suggestion
-        assert "max_groups_contributed := 3" in error.suggestion and not error.asks_other
-        assert len(analyst.sql(error.suggestion).fetchall()) == 3
-    two = query.replace("r.region_id,", "t.region_id,").replace(
-        "{}", "USING (region_id) JOIN regions t USING (region_id)"
-    )
-    assert "groups := (regions.region, regions.region_id)" in told(analyst, two).suggestion
-
-
-def test_keys_equal_to_those_of_a_public_table_have_its_combinations(
-    analyst: dp_sql.Session,
-) -> None:
-    query = "SELECT {}, r.region, count(*) AS n FROM customers c {} JOIN regions r {} GROUP BY ALL"
-    for key, kind, on in (
-        ("c.region_id", "", "ON r.region_id = c.region_id"),
-        ("region_id", "INNER", "USING (region_id)"),
-    ):
-        error = told(analyst, query.format(key, kind, on))
-        assert "groups := (SELECT DISTINCT region_id, region FROM regions))" in error.suggestion
-        assert len(analyst.sql(error.suggestion).fetchall()) == 3
-    for kind, on in (("LEFT", "USING (region_id)"), ("", "ON r.region_id <= c.region_id")):
-        error = told(analyst, query.format("c.region_id", kind, on))
-        assert "regions.region)" in error.suggestion
-
-
-def test_keys_of_several_public_tables_have_the_combinations_of_each(tmp_path: Path) -> None:
-    with duckdb.connect(str(tmp_path / "lent.duckdb")) as con:
-        con.execute("""CREATE TABLE loans AS SELECT i AS u, i % 9 AS book, i % 2 AS branch
-                       FROM range(99) AS r(i);
-                       CREATE TABLE books AS SELECT i AS book, 'b' || i AS title FROM range(9) AS r(i);
-                       CREATE TABLE branches AS SELECT i AS branch, 'n' || i AS name FROM range(2) AS r(i)""")
-    (tmp_path / "p.toml").write_text(
-        'tables.loans.privacy_unit = "u"\npublic.tables = ["books", "branches"]\n'
-    )
-    with dp_sql.connect(str(tmp_path / "lent.duckdb"), policy=tmp_path / "p.toml") as session:
-        query = "SELECT {} count(*) FROM loans JOIN books USING (book) JOIN branches USING (branch) GROUP BY ALL"
-        error = told(session, query.format("name, book, title,"))
-        listed = "SELECT DISTINCT branches.name, books.book, books.title FROM branches, books"
-        assert f"groups := ({listed})) FROM" in error.suggestion
-        assert len(session.sql(error.suggestion).fetchall()) == 18
-        error = told(session, query.format("name, title,"))
-        assert "groups := (branches.name, books.title)" in error.suggestion
-
-
-def test_what_is_computed_of_a_public_table_is_read_there(analyst: dp_sql.Session) -> None:
-    query = "SELECT {0} AS k, count(*) AS n FROM customers c JOIN {1} USING (region_id) GROUP BY k"
-    for key, table, shown in (
-        ("upper(region)", "regions", "SELECT DISTINCT upper(region) FROM regions"),
-        ("r.region_id // 2", "regions AS r", "SELECT DISTINCT r.region_id // 2 FROM regions AS r"),
-    ):
-        error = told(analyst, query.format(key, table))
-        assert f"groups := ({shown})) AS n" in error.suggestion and not error.asks_other
-        assert analyst.sql(error.suggestion).fetchall()
-    renamed = "(SELECT region_id, region AS name FROM regions)"
-    assert "FROM regions))" not in told(analyst, query.format("upper(name)", renamed)).suggestion
-
-
-def test_a_sum_behind_a_mean_is_of_all_groups_too(analyst: dp_sql.Session) -> None:
-    error = told(
-        analyst, "SELECT status, count(*), avg(total), sum(total) FROM orders GROUP BY status"
-    )
-    assert error.suggestion.count("max_groups_contributed := 3") == 1 and not error.asks_other
-
-
-def test_counts_of_groups_that_are_found_are_not_those_of_all_groups(tmp_path: Path) -> None:
-    path, policy = str(tmp_path / "shop.duckdb"), tmp_path / "policy.toml"
-    policy.write_text(
-        'tables.orders.privacy_unit = "customer_id"\nlimits.max_delta_per_query = 1e-6\n'
-    )
-    with duckdb.connect(path) as con:
-        con.execute(TABLES)
-    query = (
-        "SELECT n, count(*) FROM (SELECT note, count(*) AS n FROM orders GROUP BY note) GROUP BY n"
-    )
-    with dp_sql.connect(path, policy=policy) as session:
-        error = told(session, query)
-    assert error.asks_other and "DP_COUNT(*, epsilon := 1, delta := 1e-9) AS n" in error.suggestion
 
 
 def test_a_long_chain_of_corrections_is_followed_to_its_end(analyst: dp_sql.Session) -> None:
@@ -380,24 +205,6 @@ def test_a_long_chain_of_corrections_is_followed_to_its_end(analyst: dp_sql.Sess
     error = told(analyst, query)
     assert error.asks_other and error.suggestion.count("step := ") == 2
     assert analyst.sql(error.suggestion).fetchall()
-
-
-def test_an_owners_sum_is_of_all_groups_if_they_are_known(owner: dp_sql.OwnerSession) -> None:
-    for groups, cap in (("['paid', 'open']", 2), ("(FROM range(13))", 1), ("observed", 1)):
-        key = "order_id % 13" if "range" in groups else "status"
-        asked = f"SELECT {key} AS k, DP_SUM(customer_id, epsilon := 1, groups := {groups}) AS s"
-        error = told(owner, f"{asked} FROM orders GROUP BY k")
-        assert f"max_groups_contributed := {cap})" in error.suggestion and not error.asks_other
-    asked = f"SELECT r.region, DP_SUM(customer_id, epsilon := 1{UNIT}, groups := r.region) AS s"
-    error = told(
-        owner, f"{asked} FROM orders JOIN regions r ON r.region = status GROUP BY r.region"
-    )
-    assert "groups := regions.region, max_groups_contributed := 3" in error.suggestion
-    error = told(
-        owner,
-        "SELECT status, DP_COUNT_DISTINCT(if(total > 9, customer_id, NULL)) FROM orders GROUP BY status",
-    )
-    assert "max_groups_contributed" not in error.suggestion.removeprefix("SELECT")
 
 
 def test_values_that_no_one_has_chosen_are_called_examples(analyst: dp_sql.Session) -> None:
@@ -451,84 +258,6 @@ def test_a_correction_is_compared_with_the_question(before: str, after: str, wan
     assert kept(before, after) is wanted
 
 
-UNIT = ", privacy_unit := customer_id"
-
-
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "SELECT r.region, (SELECT DP_COUNT(*, epsilon := 1{}) FROM customers AS c "
-        "WHERE c.region_id = r.region_id) AS n FROM regions AS r",
-        "SELECT region, (SELECT DP_COUNT(*, epsilon := 1{}) FROM customers "
-        "WHERE region_id = regions.region_id) AS n FROM regions",
-        "SELECT r.region, n FROM regions AS r, LATERAL (SELECT DP_COUNT(*, epsilon := 1{}) AS n "
-        "FROM customers AS c WHERE c.region_id = r.region_id)",
-        "SELECT region, (SELECT DP_COUNT(*, epsilon := 1{}) FROM customers "
-        "WHERE region_id = region) AS n FROM regions",
-    ],
-)
-def test_a_source_that_names_the_query_around_it_is_not_corrected_into_another_one(
-    owner: dp_sql.Session, analyst: dp_sql.Session, statement: str
-) -> None:
-    for session, more in ((owner, UNIT), (analyst, "")):
-        error = told(session, statement.format(more))
-        assert error.suggestion == ""
-        assert "it cannot refer to the query around it" in error.message
-
-
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize(
-    ("item", "condition"),
-    [
-        ("status AS st", "st = 'paid'"),
-        ("upper(status) AS st", "'PAID' = st AND total >= 0"),
-        ("status AS note", "note = 'note'"),  # DuckDB takes the column
-        ('status AS "S t"', "\"s T\" <> 'paid'"),
-    ],
-)
-def test_where_takes_an_alias_of_the_list_that_is_no_column(
-    owner: dp_sql.Session,
-    analyst: dp_sql.Session,
-    plain: duckdb.DuckDBPyConnection,
-    item: str,
-    condition: str,
-) -> None:
-    rest = f"AS n FROM orders WHERE {condition} GROUP BY 1 ORDER BY 1"
-    wanted = plain.execute(f"SELECT {item}, count(*) {rest}").fetchall()
-    groups = "['paid', 'sent', 'back', 'PAID']"
-    for session, more in ((owner, UNIT), (analyst, "")):
-        call = f"DP_COUNT(*, epsilon := 9000, groups := {groups}{more})"
-        found = session.execute(f"SELECT {item}, {call} {rest}").fetchall()
-        assert [row for row in found if row[1] > 0] == wanted
-
-
-def test_the_expression_of_an_alias_is_one_operand(owner: dp_sql.Session) -> None:
-    owner.execute("CREATE TABLE sums AS SELECT i AS user_id, i % 9 AS x FROM range(40) t(i)")
-    call = "DP_SUM(m * 2, epsilon := 1.0, privacy_unit := user_id, groups := [1, 2], max_groups_contributed := 1)"
-    with pytest.raises(dp_sql.QueryError) as caught:
-        owner.sql(f"SELECT x + 1 AS m, {call} AS n FROM sums GROUP BY m")
-    assert "DP_SUM((x + 1) * 2, " in str(caught.value.suggestion)
-
-
-def test_an_alias_is_never_taken_for_a_mistyped_column(owner: dp_sql.Session) -> None:
-    statement = (
-        f"SELECT status, DP_COUNT(*, epsilon := 1{UNIT}, groups := ['paid']) AS notes FROM orders "
-        "WHERE notes > 3 GROUP BY status"
-    )
-    error = told(owner, statement)
-    assert error.suggestion == ""
-    assert "notes is an answer, which WHERE of its source cannot use" in error.message
-
-
-def test_group_by_all_of_answers_names_the_keys(owner: dp_sql.Session) -> None:
-    calls = f"DP_SUM(total, epsilon := 9{UNIT}, max_groups_contributed := 1) AS s, DP_COUNT(*, epsilon := 9, groups := ['paid']) AS n"
-    statement = f"SELECT status, {calls}, s / n mean FROM orders GROUP BY ALL"
-    proposed = told(owner, statement).suggestion
-    assert proposed == statement.replace("BY ALL", "BY status")
-    assert owner.sql(proposed).columns == ["status", "s", "n", "mean"]
-
-
 def test_people_of_a_linked_table_are_counted_by_a_join(analyst: dp_sql.Session) -> None:
     statement = "SELECT DP_COUNT_DISTINCT(customer_id, epsilon := 9) FROM items WHERE quantity > 1"
     proposed = told(analyst, statement).suggestion
@@ -537,6 +266,8 @@ def test_people_of_a_linked_table_are_counted_by_a_join(analyst: dp_sql.Session)
 
 
 CASE = "CASE WHEN status = 'paid' THEN 1 {}END"
+
+
 CORRECTED = {
     "SELECT status, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) FROM orders GROUP BY statu":
         "SELECT status, DP_COUNT(*, epsilon := 1, groups := ['paid']{}) FROM orders GROUP BY status",
@@ -559,6 +290,8 @@ CORRECTED = {
         "SELECT order_id % 3 AS k, DP_COUNT(*, epsilon := 1, max_groups_contributed := 1, "
         "groups := [1, 2]{}) FROM orders GROUP BY k",
 }  # fmt: skip
+
+
 REFUSED = {
     "SELECT DP_MEDIAN(total - total, epsilon := 1, lower := 0{}) FROM orders": "needs upper",
     "SELECT status, DP_COUNT(*, epsilon := 1, groups := (SELECT DISTINCT status FROM orders){}) "
@@ -667,101 +400,6 @@ def test_a_query_that_dp_refuses_too_is_not_proposed_in_dp(
         installed.execute(message.partition(SAME)[2]).fetchall()
 
 
-@pytest.mark.parametrize(
-    ("source", "proposed"),
-    [
-        ("orders", "SELECT DP_COUNT(1, epsilon := 1, privacy_unit := customer_id) FROM orders"),
-        (
-            "employees",
-            "SELECT DP_COUNT(1, epsilon := 1, privacy_unit := employee_id) FROM employees",
-        ),
-        (
-            "items WHERE quantity > 1",
-            "SELECT DP_COUNT(1, epsilon := 1, privacy_unit := customer_id) "
-            "FROM items JOIN orders USING (order_id) WHERE quantity > 1",
-        ),
-    ],
-)
-def test_a_privacy_unit_is_guessed_by_keys_and_called_a_guess(
-    owner: dp_sql.Session,
-    installed: duckdb.DuckDBPyConnection,
-    source: str,
-    proposed: str,
-) -> None:
-    asked = f"SELECT DP_COUNT(1, epsilon := 1) FROM {source}"
-    unit = proposed.partition("privacy_unit := ")[2].partition(")")[0]
-    said = f"{unit} is a guess: check that it identifies the person of each row."
-    error = told(owner, asked)
-    assert (error.suggestion, error.hint) == (proposed, said)
-    with pytest.raises(duckdb.Error) as raised:
-        installed.execute(asked)
-    assert said in str(raised.value)
-    assert str(raised.value).endswith(SAME + proposed)
-
-
-def test_a_privacy_unit_is_guessed_of_files_and_views(
-    owner: dp_sql.OwnerSession, tmp_path: Path
-) -> None:
-    file, ask = f"{tmp_path}/orders.parquet", "SELECT DP_COUNT(*, epsilon := 1{}) FROM {}"
-    owner.execute(f"COPY orders TO '{file}'")
-    owner.execute(f"CREATE OR REPLACE VIEW dear AS SELECT customer_id, total FROM '{file}'")
-    joined = f"regions JOIN read_parquet('{file}', filename = true) o ON o.status = regions.region"
-    for source in (f"'{file}'", f"read_parquet(['{file}']) WHERE total > 1", "dear", joined):
-        error = told(owner, ask.format("", source))
-        assert error.suggestion == ask.format(", privacy_unit := customer_id", source)
-        assert "customer_id is a guess" in (error.hint or "")
-    owner.execute("DROP VIEW dear")
-
-
-def test_a_privacy_unit_is_added_to_the_list_of_a_subquery(owner: dp_sql.OwnerSession) -> None:
-    ask = "{}SELECT DP_COUNT(*, epsilon := 1, privacy_unit := customer_id) FROM {}"
-    for text in (
-        ask.format("", "(SELECT total, status{} FROM orders WHERE total > 1) WHERE total < 9"),
-        ask.format("WITH a AS (SELECT total{} FROM orders) ", "a"),
-        ask.format(
-            "",
-            "(SELECT region{} FROM (SELECT *, 1 AS one FROM orders) JOIN regions ON status = region)",
-        ),
-    ):
-        error = told(owner, text.replace("{}", ""))
-        assert error.suggestion == text.replace("{}", ", customer_id") and not error.asks_other
-    error = told(
-        owner, ask.format("", "(SELECT status, count(*) AS n FROM orders GROUP BY status)")
-    )
-    assert error.suggestion == ""
-
-
-@pytest.mark.parametrize("unit", ["", ", privacy_unit := customer_id"])
-@pytest.mark.parametrize(
-    ("source", "joined"),
-    [
-        ("items", "items JOIN orders USING (order_id)"),
-        ("items i WHERE i.quantity > 1", "items i JOIN orders USING (order_id) WHERE i.quantity > 1"),
-        ("items AS i JOIN regions ON quantity = region_id",
-         "items AS i JOIN orders USING (order_id) JOIN regions ON quantity = region_id"),
-    ],
-)  # fmt: skip
-def test_the_table_with_the_privacy_unit_is_joined(
-    owner: dp_sql.OwnerSession, source: str, joined: str, unit: str
-) -> None:
-    error = told(owner, f"SELECT DP_COUNT(*, epsilon := 1{unit}) FROM {source}")
-    wanted = f"SELECT DP_COUNT(*, epsilon := 1, privacy_unit := customer_id) FROM {joined}"
-    assert (error.suggestion, error.asks_other) == (wanted, False)
-
-
-def test_a_privacy_unit_of_another_name_is_put_in_its_place(owner: dp_sql.OwnerSession) -> None:
-    ask = (
-        "SELECT DP_COUNT(*, epsilon := 1, privacy_unit := {}) FROM (SELECT customer_id FROM orders)"
-    )
-    error = told(owner, ask.format("orders.customer_id"))
-    assert error.suggestion == ask.format("customer_id")
-    assert not told(owner, ask.format("person")).suggestion
-
-
-def test_a_table_without_people_gets_no_privacy_unit(owner: dp_sql.Session) -> None:
-    assert told(owner, "SELECT DP_COUNT(*, epsilon := 1) FROM regions").suggestion == ""
-
-
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("of_policy", [True, False])
 def test_a_closed_session_says_that_it_is_closed(tmp_path: Path, of_policy: bool) -> None:
@@ -830,16 +468,3 @@ def test_what_is_not_supported_is_named_as_it_is(
 ) -> None:
     statement = f"SELECT DP_COUNT(*, epsilon := 1{UNIT}) FROM orders WHERE {condition}"
     assert said in told(owner, statement).message
-
-
-def test_an_alias_in_where_is_checked_as_if_its_expression_were_written_there(
-    owner: dp_sql.Session, analyst: dp_sql.Session
-) -> None:
-    owner.execute("CREATE MACRO of_all() AS (SELECT count(*) FROM orders)")
-    for session, more in ((owner, UNIT), (analyst, "")):
-        for item in ("of_all()", "(SELECT count(*) FROM orders)", "sum(total) OVER ()"):
-            error = told(
-                session,
-                f"SELECT {item} AS x, DP_COUNT(*, epsilon := 1{more}) AS n FROM orders WHERE x > 3",
-            )
-            assert error.suggestion == ""

@@ -147,21 +147,3 @@ def means(
     groups, codes, buckets, people, low, high = np.concatenate(parts).T
     columns = {"group": groups, "code": codes - 1, "bucket": buckets, "people": people}
     return {**columns, "total": _whole(low, high)}
-
-
-_FUNCTIONS: Mapping[str, Callable[..., Summary]] = {
-    one.__name__: one
-    for one in (
-        rows_in_all,
-        votes_by_group,
-        rows_under_limit,
-        rows_by_size,
-        sums_by_size,
-        means_by_size,
-    )
-}
-
-
-def summary(function: str, values: Values, more: tuple[int, ...]) -> Summary:
-    """Sum up values by one of the functions above, by its name."""
-    return _FUNCTIONS[function](values, *more)

@@ -11,8 +11,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-
 from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.arrow_rows import (
     HASHED,
@@ -112,7 +110,8 @@ def _read(
 
     before, rows, most = engine.state.interrupts.n, ArrowPeople(read), _most_rows(engine)
     for name, select in read.tables.items():
-        _create(name, select, engine, registered)
+        registered.enter_context(engine.undoing(f"DROP TABLE IF EXISTS {name}"))
+        engine.run(f"CREATE TEMP TABLE {name} AS {select}")
     n_items = _n_items(read.lists, rows, engine) if read.lists and read.lists.items else None
     pieces = engine.state.interrupts.ending(batches(engine.relate(read.sql)), before)
     with contextlib.closing(pieces), ThreadPoolExecutor(1) as other:
@@ -145,16 +144,6 @@ def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:
         for piece in batches(engine.relate(lists.codes)):
             rows.add_items(piece.column(0))
     return int(n_items)
-
-
-def _create(table: str, select: str, engine: SqlRunner, until: contextlib.ExitStack) -> None:
-    until.callback(_drop, table, engine)
-    engine.run(f"CREATE TEMP TABLE {table} AS {select}")
-
-
-def _drop(table: str, engine: SqlRunner) -> None:
-    with contextlib.suppress(duckdb.Error):  # in a transaction that has failed it is gone
-        engine.run(f"DROP TABLE IF EXISTS {table}")
 
 
 def _found(

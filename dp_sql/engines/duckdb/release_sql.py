@@ -4,8 +4,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import duckdb
-
 from dp_sql.engines.duckdb import many_rows, row_estimate
 from dp_sql.engines.duckdb.in_pieces import cover_counts
 from dp_sql.engines.duckdb.many_rows import answers_from_rows
@@ -57,12 +55,9 @@ def release_sql(
     table = full_name(("temp", "main", f"__dp_cover_{ticket}"))
     unnested = "system.main.unnest($1) AS place, system.main.unnest($2) AS n"
     numbered = [[*range(len(counts))], counts]
-    engine.run(f"CREATE TEMP TABLE {table} AS SELECT {unnested}", numbered)
-    try:
+    with engine.undoing(f"DROP TABLE IF EXISTS {table}"):
+        engine.run(f"CREATE TEMP TABLE {table} AS SELECT {unnested}", numbered)
         yield merged_sql(plan, ticket, table, execution=asking), []
-    finally:
-        with contextlib.suppress(duckdb.Error):  # in a transaction that has failed it is gone
-            engine.run(f"DROP TABLE IF EXISTS {table}")
 
 
 @contextlib.contextmanager
@@ -87,9 +82,6 @@ def people_in_arrays(plans: Sequence[Plan], engine: SqlRunner) -> Iterator[None]
     if is_locked or bits <= before:
         yield
         return
-    engine.run(f"SET SESSION {_BITS} = {bits}")
-    try:
+    with engine.undoing(f"SET SESSION {_BITS} = {before}"):
+        engine.run(f"SET SESSION {_BITS} = {bits}")
         yield
-    finally:
-        with contextlib.suppress(duckdb.Error):  # in a transaction that has failed
-            engine.run(f"SET SESSION {_BITS} = {before}")

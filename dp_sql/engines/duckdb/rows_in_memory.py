@@ -122,7 +122,7 @@ class Rows:
             computed = _computed(each, pieces, len(people), other)
             for place, (i, by) in each.summed.items():
                 values = summaries.Values(people, groups, n_groups, **computed[i])
-                made = summaries.summary(by.function, values, by.more)
+                made = getattr(summaries, by.function)(values, *by.more)
                 found[place] = plans[place].parameters.lists_of(made)
                 if plans[place].parameters.mixes_groups:
                     found[place][:0] = n_groups, np.asarray(made["group"]) + 1

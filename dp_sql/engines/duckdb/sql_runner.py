@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -66,6 +67,15 @@ class SqlRunner:
         result = self.run(sql, parameters)
         if hasattr(result, "complete"):  # 2.0 streams, and refuses other work until the end
             result.complete()
+
+    @contextlib.contextmanager
+    def undoing(self, sql: str) -> Iterator[None]:
+        """Execute SQL at the end. In a transaction that has failed, there is nothing to undo."""
+        try:
+            yield
+        finally:
+            with contextlib.suppress(duckdb.Error):
+                self.run(sql)
 
     def bind(self, sql: str, parameters: object = None, keyword: str = "SELECT") -> None:
         """Let DuckDB bind a statement of this first word and not run it; it raises its errors.

@@ -12,16 +12,9 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.tokens import Tokens, folded
 from dp_sql.udfs.mechanism import in_words
 
-OF_ROWS = {"MODE", "APPROX_TOP_K"}  # these name items of many rows, and DP_TOPK of many people
-_OURS = {
-    **dict.fromkeys(("COUNT", "COUNT_STAR", "COUNT_IF", "COUNTIF"), "DP_COUNT"), "SUM": "DP_SUM",
-    **dict.fromkeys(("AVG", "MEAN"), "DP_AVG"), "MEDIAN": "DP_MEDIAN",
-    **dict.fromkeys(("QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE",
-                     "PERCENTILE_CONT", "PERCENTILE_DISC"), "DP_QUANTILE"),
-    **dict.fromkeys(OF_ROWS, "DP_TOPK"),
-    "APPROX_COUNT_DISTINCT": "DP_COUNT_DISTINCT",
-}  # fmt: skip
+_OURS = {one: f.name for f in FUNCTIONS.values() for one in f.aggregates}
 ENDS = {"MIN": "0.01", "MAX": "0.99"}
+_KNOWN = {*_OURS, *ENDS}
 SPREADS = {"STDDEV", "STDDEV_POP", "STDDEV_SAMP", "STD", "VARIANCE", "VAR", "VAR_POP", "VAR_SAMP"}
 OF_SPREADS = (
     "A variance is DP_AVG(x * x, …) - DP_AVG(x, …) ** 2: two releases, and each costs epsilon. "
@@ -55,8 +48,7 @@ class Aggregated:
 
 def has_aggregates(tokens: Tokens, aggregates: Collection[str]) -> bool:
     """Whether a statement calls an aggregate."""
-    known = {*_OURS, *ENDS}
-    return any(t.upper in known or t.folded in aggregates for _, t in tokens.calls())
+    return any(t.upper in _KNOWN or t.folded in aggregates for _, t in tokens.calls())
 
 
 def without_dp_function(tokens: Tokens, aggregates: Collection[str]) -> list[str]:
@@ -66,7 +58,7 @@ def without_dp_function(tokens: Tokens, aggregates: Collection[str]) -> list[str
         for _, token in tokens.calls()
         if token.folded in aggregates or token.upper == "COLUMNS"
     )
-    return [name for name in found if name.upper() not in {*_OURS, *ENDS}]
+    return [name for name in found if name.upper() not in _KNOWN]
 
 
 def queries_of(
@@ -79,7 +71,7 @@ def queries_of(
     names = reading(tokens, private)
     for i, token in tokens.calls():
         name = token.folded
-        known = name in aggregates or name.upper() in {*_OURS, *ENDS, "HISTOGRAM"}
+        known = name in aggregates or name.upper() in _KNOWN | {"HISTOGRAM"}
         if not known or tokens.at(i - 1).is_symbol("."):
             continue
         select = enclosing_select(tokens, i)

@@ -11,7 +11,6 @@ from itertools import count
 
 from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.session.corrections.aggregate_calls import (
-    OF_ROWS,
     OF_SPREADS,
     SPREADS,
     Aggregate,
@@ -23,6 +22,7 @@ from dp_sql.session.corrections.aggregate_calls import (
 )  # fmt: skip
 from dp_sql.session.corrections.duckdb_errors import THE_FUNCTIONS
 from dp_sql.sql.clauses import Clause, SelectText, enclosing_select
+from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Reference
 from dp_sql.sql.group_keys import group_keys
 from dp_sql.sql.select_list import Functions
@@ -44,7 +44,7 @@ def read_directly(
         why = f"There is no DP function for {missing[0]}. "
         if {one.upper() for one in missing} & SPREADS:
             why += f"{OF_SPREADS} "
-    if {one.upper() for one in tokens.called()} & OF_ROWS:
+    if {one.upper() for one in tokens.called()} & {*FUNCTIONS["DP_TOPK"].aggregates}:
         why = "DP_TOPK lists the items that the most people have, and not those of the most rows. "
     if not missing and not has_aggregates(tokens, aggregates):
         why = "Rows are not released, only answers about them. "

@@ -46,19 +46,12 @@ _NO_NAMES = _CHANGES | _REGIONS.keys() | {
     "PREPARE", "DESCRIBE", "SUMMARIZE", "VALUES", "NULLS", "FIRST", "LAST", "PERCENT", "ROWS",
     "IGNORE", "RESPECT", "GROUPING",
 }  # fmt: skip
-# What aggregates ask, whoever answers them.
+# What aggregates ask, whoever answers them; the mode of rows is not that of people.
 _ASKS = {
-    **dict.fromkeys(("count", "count_star", "count_if", "countif", "dp_count", "dp_count_if",
-                     "dp_countif"), "count"),
-    **dict.fromkeys(("sum", "dp_sum"), "sum"),
-    **dict.fromkeys(("avg", "mean", "dp_avg", "dp_mean"), "avg"),
-    **dict.fromkeys(("median", "quantile", "quantile_cont", "quantile_disc", "approx_quantile",
-                     "percentile_cont", "percentile_disc", "dp_median", "dp_quantile",
-                     "dp_percentile"), "quantile"),
-    **dict.fromkeys(("mode", "approx_top_k"), "most_rows"),
-    **dict.fromkeys(("dp_topk", "dp_mode"), "topk"),
-    **dict.fromkeys(("approx_count_distinct", "dp_count_distinct"), "count_distinct"),
-}  # fmt: skip
+    name.lower(): function.shape.registry
+    for function in FUNCTIONS.values()
+    for name in (function.name, *function.aggregates, *map("DP_{}".format, function.aggregates))
+} | {"dp_percentile": "quantile", "mode": "most_rows", "approx_top_k": "most_rows"}
 _ALIKE = 0.75  # two names of which one is surely the other mistyped, as wrad is ward
 _NEAR = {"max", "min", "dp_max", "dp_min"}  # a quantile is close to these
 _NAMED = frozenset(name for function in FUNCTIONS.values() for name in function.named)

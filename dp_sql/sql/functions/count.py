@@ -161,4 +161,5 @@ DP_COUNT = Function(
            "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_COUNT(*, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
     vector=RowsOfGroups, distinct="DP_COUNT_DISTINCT",
+    aggregates=("COUNT", "COUNT_STAR", "COUNT_IF", "COUNTIF"),
 )  # fmt: skip

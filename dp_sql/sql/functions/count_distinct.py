@@ -170,5 +170,5 @@ DP_COUNT_DISTINCT = Function(
            "bound_selection", "contribution_bound", "sample_items", "report", "groups",
            "max_groups_contributed"),
     example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)", table="reviews",
-    vector=PeopleOfGroups,
+    vector=PeopleOfGroups, aggregates=("APPROX_COUNT_DISTINCT",),
 )  # fmt: skip

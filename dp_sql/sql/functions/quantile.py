@@ -190,10 +190,13 @@ DP_QUANTILE = Function(
     named=_NAMED, table="sessions",
     example="DP_QUANTILE(minutes, [0.25, 0.5, 0.75], epsilon := 1.0, privacy_unit := user_id, "
             "lower := 0, upper := 600)",
+    aggregates=("QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE", "PERCENTILE_CONT",
+                "PERCENTILE_DISC"),
 )  # fmt: skip
 
 DP_MEDIAN = Function(
     name="DP_MEDIAN", shape=Median, default_mechanism="recursive", purpose="the median of a column",
     positional=("item",), named=_NAMED, table="sessions",
     example="DP_MEDIAN(minutes, epsilon := 1.0, privacy_unit := user_id, lower := 0, upper := 600)",
+    aggregates=("MEDIAN",),
 )  # fmt: skip

@@ -1,0 +1,123 @@
+"""Names in a source that are aliases, answers, or those of the query around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import dp_sql
+from tests.session.orders_shop import POLICY, TABLES, UNIT, told
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shop")
+    with duckdb.connect(str(folder / "shop.duckdb")) as con:
+        con.execute(TABLES)
+    (folder / "policy.toml").write_text(POLICY)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def owner() -> Iterator[dp_sql.Session]:
+    with dp_sql.connect() as session:
+        session.execute(TABLES)
+        yield session
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as con:
+        con.execute(TABLES)
+        yield con
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT r.region, (SELECT DP_COUNT(*, epsilon := 1{}) FROM customers AS c "
+        "WHERE c.region_id = r.region_id) AS n FROM regions AS r",
+        "SELECT region, (SELECT DP_COUNT(*, epsilon := 1{}) FROM customers "
+        "WHERE region_id = regions.region_id) AS n FROM regions",
+        "SELECT r.region, n FROM regions AS r, LATERAL (SELECT DP_COUNT(*, epsilon := 1{}) AS n "
+        "FROM customers AS c WHERE c.region_id = r.region_id)",
+        "SELECT region, (SELECT DP_COUNT(*, epsilon := 1{}) FROM customers "
+        "WHERE region_id = region) AS n FROM regions",
+    ],
+)
+def test_a_source_that_names_the_query_around_it_is_not_corrected_into_another_one(
+    owner: dp_sql.Session, analyst: dp_sql.Session, statement: str
+) -> None:
+    for session, more in ((owner, UNIT), (analyst, "")):
+        error = told(session, statement.format(more))
+        assert error.suggestion == ""
+        assert "it cannot refer to the query around it" in error.message
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(
+    ("item", "condition"),
+    [
+        ("status AS st", "st = 'paid'"),
+        ("upper(status) AS st", "'PAID' = st AND total >= 0"),
+        ("status AS note", "note = 'note'"),  # DuckDB takes the column
+        ('status AS "S t"', "\"s T\" <> 'paid'"),
+    ],
+)
+def test_where_takes_an_alias_of_the_list_that_is_no_column(
+    owner: dp_sql.Session,
+    analyst: dp_sql.Session,
+    plain: duckdb.DuckDBPyConnection,
+    item: str,
+    condition: str,
+) -> None:
+    rest = f"AS n FROM orders WHERE {condition} GROUP BY 1 ORDER BY 1"
+    wanted = plain.execute(f"SELECT {item}, count(*) {rest}").fetchall()
+    groups = "['paid', 'sent', 'back', 'PAID']"
+    for session, more in ((owner, UNIT), (analyst, "")):
+        call = f"DP_COUNT(*, epsilon := 9000, groups := {groups}{more})"
+        found = session.execute(f"SELECT {item}, {call} {rest}").fetchall()
+        assert [row for row in found if row[1] > 0] == wanted
+
+
+def test_the_expression_of_an_alias_is_one_operand(owner: dp_sql.Session) -> None:
+    owner.execute("CREATE TABLE sums AS SELECT i AS user_id, i % 9 AS x FROM range(40) t(i)")
+    call = "DP_SUM(m * 2, epsilon := 1.0, privacy_unit := user_id, groups := [1, 2], max_groups_contributed := 1)"
+    with pytest.raises(dp_sql.QueryError) as caught:
+        owner.sql(f"SELECT x + 1 AS m, {call} AS n FROM sums GROUP BY m")
+    assert "DP_SUM((x + 1) * 2, " in str(caught.value.suggestion)
+
+
+def test_an_alias_is_never_taken_for_a_mistyped_column(owner: dp_sql.Session) -> None:
+    statement = (
+        f"SELECT status, DP_COUNT(*, epsilon := 1{UNIT}, groups := ['paid']) AS notes FROM orders "
+        "WHERE notes > 3 GROUP BY status"
+    )
+    error = told(owner, statement)
+    assert error.suggestion == ""
+    assert "notes is an answer, which WHERE of its source cannot use" in error.message
+
+
+def test_group_by_all_of_answers_names_the_keys(owner: dp_sql.Session) -> None:
+    calls = f"DP_SUM(total, epsilon := 9{UNIT}, max_groups_contributed := 1) AS s, DP_COUNT(*, epsilon := 9, groups := ['paid']) AS n"
+    statement = f"SELECT status, {calls}, s / n mean FROM orders GROUP BY ALL"
+    proposed = told(owner, statement).suggestion
+    assert proposed == statement.replace("BY ALL", "BY status")
+    assert owner.sql(proposed).columns == ["status", "s", "n", "mean"]
+
+
+def test_an_alias_in_where_is_checked_as_if_its_expression_were_written_there(
+    owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    owner.execute("CREATE MACRO of_all() AS (SELECT count(*) FROM orders)")
+    for session, more in ((owner, UNIT), (analyst, "")):
+        for item in ("of_all()", "(SELECT count(*) FROM orders)", "sum(total) OVER ()"):
+            error = told(
+                session,
+                f"SELECT {item} AS x, DP_COUNT(*, epsilon := 1{more}) AS n FROM orders WHERE x > 3",
+            )
+            assert error.suggestion == ""
