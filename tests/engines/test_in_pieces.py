@@ -66,6 +66,7 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def from_now_on() -> None:
         monkeypatch.setattr(row_estimate, "LARGE", 0)
         monkeypatch.setattr(arrow_rows, "ROWS", 500)
+        monkeypatch.setattr(stored_pairs, "WHOLE", 0)
         monkeypatch.setattr(stored_pairs, "IN_MEMORY", 1000)
         monkeypatch.setattr(partial, "PEOPLE_PER_ITEM", 1)
 
@@ -102,9 +103,11 @@ def test_the_mechanism_draws_from_the_same_counts(
         owner.sql(query).fetchall()
     before, reads = [*released], n_reads(monkeypatch)
     in_pieces()
-    for query in queries:
-        owner.sql(query).fetchall()
-    assert released == before * 2
+    for whole in (0, 2000, 10**6):
+        monkeypatch.setattr(stored_pairs, "WHOLE", whole)
+        for query in queries:
+            owner.sql(query).fetchall()
+    assert released == before * 4
     assert reads
 
 

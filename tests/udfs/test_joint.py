@@ -125,6 +125,20 @@ def test_the_ranking_keeps_what_the_cut_allows_whatever_the_order(many, monkeypa
     assert (len(ranked.places) == len(exact)) == (many == 1)
 
 
+def test_the_ranking_is_a_sort_by_count_and_then_by_position():
+    rng = np.random.default_rng(2)
+    for d in (1, 2, 7, 300, 1000):
+        for top in (0, 1, 5, 2**17, 2**40):
+            for cut in (1, 3, 10**5, 2**62):
+                k = int(rng.integers(1, d + 1))
+                counts = rng.integers(0, top + 1, d) * rng.integers(0, 2, d)
+                ranked = ranking.rank(counts, k, cut)
+                by_count = np.lexsort((np.arange(d), -counts))[: len(ranked.places)]
+                assert ranked.places.tolist() == by_count.tolist()
+                assert ranked.gaps.tolist() == (counts.max() - counts[by_count]).tolist()
+                assert len(by_count) >= (counts > np.sort(counts)[-k] - cut).sum() >= k
+
+
 # Sampling.
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,11 @@ def read(answer: Iterable[Chosen]) -> tuple[list[tuple[int, int]], set[int]]:
         pairs += zip(one.items.tolist(), one.people.tolist(), strict=True)
         complete |= {*one.complete.tolist()}
     return pairs, complete
+
+
+@pytest.fixture(autouse=True)
+def _sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_pairs, "WHOLE", 0)
 
 
 @pytest.fixture(params=["in memory", "in a file", "in both"])
@@ -95,6 +101,22 @@ def check_counts(folder: Path | None, rng: np.random.Generator) -> None:
 def test_counts_are_exact(folder: Path) -> None:
     for seed in range(100):
         check_counts(folder, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("whole", [100, 10**6])
+def test_few_pairs_all_come_as_they_are(
+    whole: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    monkeypatch.setattr(stored_pairs, "WHOLE", whole)
+    for _ in range(100):
+        check_counts(folder, rng)
+    rows = random_pairs(rng)
+    pairs = stored(rows, folder, 9)
+    some, complete = read(pairs.thin(1))
+    came = sorted(some) == sorted(map(tuple, rows.tolist()))
+    assert came == (len(rows) <= whole) and (complete == {*range(pairs.n_items)}) >= came
+    assert pairs._waiting == deque()
 
 
 def test_popular_items_are_thinned_and_pairs_are_passed_on_once(

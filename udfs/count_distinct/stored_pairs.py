@@ -1,6 +1,7 @@
 """All pairs of items and people, as numbers, in memory and then in files, which are read in blocks.
 
-What partial.py asks for is chosen from them. A hash of the pair decides which pairs of an item come
+Pairs that fit into memory all come at once: to sort them would take longer than the flow of all.
+Of more, what partial.py asks for is chosen. A hash of the pair decides which pairs of an item come
 first, so neither the order of rows nor how often one occurs matters. The more pairs an item has,
 the smaller the hash of those that come first; pairs that cannot come first any more are put aside.
 """
@@ -25,6 +26,7 @@ from dp_sql.udfs.count_distinct.graph import LIMIT, Int32s, Int64s, zeros
 from dp_sql.udfs.count_distinct.kernels import library
 from dp_sql.udfs.randomness import fair_bits
 
+WHOLE = 1 << 25  # pairs; of more, some come first
 IN_MEMORY = 1 << 25  # pairs; the others are in files
 _MOST = 12  # pairs of each item that are kept in front
 _OFTEN = Fraction(5, 4)  # rows per pair from which on each pair is passed on once
@@ -74,8 +76,9 @@ class StoredPairs:
     """
 
     def __init__(self, folder: Path | None, space: Callable[[], int] | None = None) -> None:
-        self.n_items, self.n_people = 0, 0
+        self.n_items, self.n_people, self._n_rows, self._last = 0, 0, 0, -1
         self._folder, self._space = folder, space
+        self._waiting = deque[Block]()  # all pairs, as long as they are few
         self._first, self._others = _Blocks(), _Blocks()  # nearly all that comes first is in front
         self._memory, self._in_memory = np.empty((2, 0), np.int32), 0
         self._key = fair_bits(63)
@@ -84,6 +87,7 @@ class StoredPairs:
 
     def close(self) -> None:
         """Forget all pairs."""
+        self._waiting.clear()
         self._memory = self._memory[:, :0].copy()
         for some in (self._first, self._others):
             some.blocks.clear()
@@ -94,17 +98,24 @@ class StoredPairs:
         """Store pairs. Raises OSError if the file cannot hold them."""
         if items.size == 0:
             return
-        last, n_sampled = self.n_people - 1, c_int64(0)
         self.n_items = max(self.n_items, int(items.max()) + 1)
         self.n_people = max(self.n_people, int(people.max()) + 1)
+        self._n_rows += items.size
+        self._waiting.append((items, people))
+        while self._waiting and self._n_rows > WHOLE:
+            self._sort(*self._waiting.popleft())
+
+    def _sort(self, items: Int32s, people: Int32s) -> None:
+        n_sampled = c_int64(0)
         if self._counts.size < self.n_items:
             more = zeros(self.n_items + self.n_items // 2 - self._counts.size)
             self._counts = np.append(self._counts, more)
         (of_items, of_people), sample = _two(items.size), np.empty(items.size, np.int64)
         n_first = library().sort_pairs(
-            items, people, items.size, self._counts, _MOST, self._key, last,
+            items, people, items.size, self._counts, _MOST, self._key, self._last,
             of_items, of_people, sample, byref(n_sampled),
         )  # fmt: skip
+        self._last = max(self._last, int(people.max()))
         self._sample.append(sample[: n_sampled.value].copy())
         self._store(self._first, of_items[:n_first], of_people[:n_first])
         self._store(self._others, of_items[n_first:], of_people[n_first:])
@@ -140,6 +151,11 @@ class StoredPairs:
 
         If these are all pairs, they are forgotten.
         """
+        if self._waiting:
+            while self._waiting:
+                yield Chosen(*self._waiting.popleft(), zeros(0))
+            yield _complete(np.arange(self.n_items, dtype=np.int32))
+            return
         most = min(-(-people_per_item * self._rows_per_pair // 1), LIMIT)
         yield from self._pieces(self._some_of_each(most))
         items = np.flatnonzero(self._counts[: self.n_items] <= most).astype(np.int32)

@@ -70,10 +70,14 @@ def rank(counts: Ints, k: int, cut: int) -> Ranking:
         places = np.flatnonzero(gaps <= limit).astype(np.int64, copy=False)
         gaps = gaps[places]
         if len(gaps) > _MANY * k:  # the parts give a loose bound: take the k-th largest
-            limit = min(int(np.partition(gaps, k - 1)[k - 1]) + cut - 1, limit)
-            near = gaps <= limit
-            gaps, places = gaps[near], places[near]
-    order = np.argsort(gaps.astype(np.uint16), kind="stable")  # numpy sorts these by their digits
+            nearer = min(int(np.partition(gaps, k - 1)[k - 1]) + cut - 1, limit)
+            if nearer < limit:
+                limit, near = nearer, gaps <= nearer
+                gaps, places = gaps[near], places[near]
+    # Most items of a large domain have no one: they come last, by position, and are not sorted.
+    order, last = np.flatnonzero(gaps < limit), places[gaps == limit]
+    order = order[np.argsort(gaps[order].astype(np.uint16), kind="stable")]  # numpy: by digits
     for shift in range(16, limit.bit_length(), 16):
         order = order[np.argsort((gaps[order] >> shift).astype(np.uint16), kind="stable")]
-    return Ranking(gaps[order], places[order], d, k, cut)
+    gaps = np.concatenate([gaps[order], np.full(len(last), limit)])
+    return Ranking(gaps, np.concatenate([places[order], last]), d, k, cut)

@@ -4,6 +4,8 @@ Which sets may be named is decided in owner.py and in analyst.py. Reads public d
 that k is too large before any budget is spent.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
@@ -12,7 +14,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from dp_sql.errors import QueryError, SourceError
-from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.catalog import Parts, Schema
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.relations.constants import literal_sql
 from dp_sql.sql.arguments import DpCall
@@ -23,6 +25,7 @@ from dp_sql.sql.sqlglot_tree import projection
 from dp_sql.sql.tokens import folded, tokenize
 from dp_sql.sql.types import (
     INTEGER_RANGES,
+    INTEGERS,
     UP_TO_64_BITS,
     can_be,
     can_be_written,
@@ -46,13 +49,21 @@ class Domain(NamedTuple):
 
     select: SQL that lists each once, of the item's type, as `item`; None: see OBSERVED.
     size: how many there are, where it had to be counted.
+    column: the table and the column that they are, if a constraint there tells them apart, too.
     """
 
     select: str | None
     described: str
     size: int | None = None
+    column: Parts = ()
+
+    def constrained(self) -> Domain:
+        """The same with a SELECT for a column that has no value twice."""
+        select = self.select and self.select.replace(f"SELECT {_ONCE}", "SELECT ", 1)
+        return self._replace(select=select)
 
 
+_ONCE, _NAMES = "DISTINCT ", 4  # database, schema, table and column
 # The values that are found in the source; the owner declares that they are public.
 OBSERVED = Domain(None, "the values observed in the source")
 
@@ -62,6 +73,7 @@ class Values(NamedTuple):
 
     untyped: whether they are strings in a statement, which have no type of their own yet.
     column: the table and the column that they are, as SQL. literals: those of a list, as SQL.
+    names: the full name of that table, and the column's.
     """
 
     select: str
@@ -69,6 +81,7 @@ class Values(NamedTuple):
     untyped: bool = False
     column: tuple[str, str] | None = None
     literals: tuple[str, ...] = ()
+    names: Parts = ()
 
 
 def list_values(literals: Sequence[str], described: str) -> Values:
@@ -81,7 +94,8 @@ def list_values(literals: Sequence[str], described: str) -> Values:
 def column_values(table: Sequence[str], column: str, described: str) -> Values:
     """The values of a column of a public table, by the table's full name."""
     source, name = full_name(table), quote(column)
-    return Values(f"SELECT {name} AS value FROM {source}", described, column=(source, name))
+    select = f"SELECT {name} AS value FROM {source}"
+    return Values(select, described, column=(source, name), names=(*table, column))
 
 
 def label_values(type_name: str, name: str) -> Values:
@@ -99,7 +113,7 @@ def items_sql(values: Values, item_type: str) -> str:
         return f"SELECT {cast} AS item FROM ({values_sql}) AS listed"
     source, value = f"(\n{values.select}\n) AS listed", "value" if values.column else value
     there = writable(in_type(value, item_type), item_type)
-    return f"SELECT DISTINCT {cast} AS item FROM {source} WHERE {there} IS NOT NULL"
+    return f"SELECT {_ONCE}{cast} AS item FROM {source} WHERE {there} IS NOT NULL"
 
 
 def _plain(literals: Sequence[str], item_type: str) -> list[str]:
@@ -179,7 +193,10 @@ class Wanted(NamedTuple):
             hint = f"Ask for at most {size}, or name a larger domain."
             given = self.call.given["k"]
             raise given.refuse(message, hint, [given.put(str(size))] if size else [])
-        return Domain(listed, values.described, None if some else size)
+        # Of these types, equal values are the same to a constraint; a cast could make two equal.
+        is_exact = kind in {"VARCHAR", *INTEGERS} and len(values.names) == _NAMES
+        names = values.names if is_exact and self._type_of(values) == kind else ()
+        return Domain(listed, values.described, None if some else size, names)
 
     def _check_type(self, values: Values, way_out: Callable[[str], str]) -> None:
         """Refuse values of another type than the item's, or that a cast to it would change."""

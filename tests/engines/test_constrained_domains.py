@@ -1,0 +1,109 @@
+"""A large public column is read without DISTINCT if a constraint does the same, and only then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.engines.duckdb import many_rows, release_sql
+from dp_sql.privacy.plans.plan import Plan
+
+pytestmark = pytest.mark.usefixtures("by_sql")
+ONCE = [*range(1, 10)]
+NULLS, TWICE = [*ONCE, None, None], [*ONCE, 3, None, 9]
+# How a public table is declared, the type of the items, its values, and if they are constrained.
+CASES: list[tuple[str, str, list[Any], bool]] = [
+    ("x INTEGER PRIMARY KEY", "INTEGER", ONCE, True),
+    ("x INTEGER UNIQUE", "INTEGER", NULLS, True),
+    ("x INTEGER, UNIQUE (x), CHECK (x > 0)", "INTEGER", NULLS, True),
+    ("x INTEGER", "INTEGER", TWICE, False),
+    ("x INTEGER, y DOUBLE DEFAULT random(), UNIQUE (x, y)", "INTEGER", TWICE, False),
+    ("x INTEGER, y DOUBLE DEFAULT random() UNIQUE, CHECK (x > 0)", "INTEGER", TWICE, False),
+    ("x BIGINT UNIQUE", "INTEGER", NULLS, False),
+    ("x VARCHAR UNIQUE", "VARCHAR", NULLS, True),
+    ("x VARCHAR COLLATE NOCASE UNIQUE", "VARCHAR", NULLS, True),
+    ("x VARCHAR", "VARCHAR", TWICE, False),
+    ("x DECIMAL(9, 2) UNIQUE", "DECIMAL(9, 2)", NULLS, False),
+]
+ROWS = "CREATE TABLE seen AS SELECT i % 20 AS u, CAST(1 + i % 5 AS {}) AS x FROM range(60) AS r(i)"
+QUESTION = "SELECT DP_TOPK(x, 9, epsilon := 10{}) FROM seen"
+OWNERS = QUESTION.format(", privacy_unit := u, domain := {}")
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each release has read its domain without DISTINCT."""
+    found: list[bool] = []
+    right = release_sql._constrained
+
+    def constrained(plan: Plan, engine: Any) -> Plan:
+        made = right(plan, engine)
+        assert made.domain is not None and made.domain.select is not None
+        found.append("DISTINCT" not in made.domain.select)
+        return made
+
+    monkeypatch.setattr(release_sql, "_constrained", constrained)
+    monkeypatch.setattr(many_rows, "LEAST", 9)
+    return found
+
+
+def fill(con: Any, declared: str, values: list[Any], table: str = "listed") -> None:
+    con.execute(f"CREATE OR REPLACE TABLE {table} ({declared})")
+    for value in values:
+        con.execute(f"INSERT INTO {table} (x) VALUES ({'NULL' if value is None else value})")
+
+
+@pytest.mark.parametrize(("declared", "kind", "values", "constrained"), CASES)
+def test_each_item_is_listed_once(
+    declared: str, kind: str, values: list[Any], constrained: bool, read: list[bool], tmp_path: Path
+) -> None:
+    file, policy = tmp_path / "shop.duckdb", tmp_path / "policy.toml"
+    with dp_sql.connect(str(file)) as owner:
+        owner.execute(ROWS.format(kind))
+        fill(owner, declared, values)
+        ((answer,),) = owner.sql(OWNERS.format("listed.x")).fetchall()
+        assert sorted(map(int, answer)) == ONCE
+    policy.write_text(
+        'public.tables = ["listed"]\ntables.seen.privacy_unit = "u"\n'
+        'domains."seen.x" = "listed.x"\n',
+        "utf-8",
+    )
+    with dp_sql.connect(str(file), policy=policy) as analyst:
+        ((answer,),) = analyst.sql(QUESTION.format("")).fetchall()
+        assert sorted(map(int, answer)) == ONCE
+    assert read == [constrained] * 2
+
+
+def test_another_table_of_the_name_is_read_as_it_is(read: list[bool]) -> None:
+    with duckdb.connect() as con:
+        con.execute(ROWS.format("INTEGER"))
+        dp_sql.install(con)
+        con.execute("CREATE SCHEMA other")
+        for declared, values, table in (
+            ("x INTEGER UNIQUE", ONCE, "listed"),
+            ("x INTEGER", TWICE, "other.listed"),
+            ("x INTEGER", TWICE, "listed"),
+            ("x INTEGER UNIQUE", NULLS, "listed"),
+        ):
+            fill(con, declared, values, table)
+            ((answer,),) = con.sql(OWNERS.format(f"{table}.x")).fetchall()
+            assert sorted(answer) == ONCE
+        con.execute("CREATE VIEW shown AS SELECT * FROM listed UNION ALL SELECT * FROM listed")
+        ((answer,),) = con.sql(OWNERS.format("shown.x")).fetchall()
+        assert sorted(answer) == ONCE
+    assert read == [True, False, False, True, False]
+
+
+def test_a_small_column_is_not_asked_about(
+    read: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(many_rows, "LEAST", 10)
+    with dp_sql.connect() as owner:
+        owner.execute(ROWS.format("INTEGER"))
+        fill(owner, "x INTEGER UNIQUE", ONCE)
+        owner.sql(OWNERS.format("listed.x")).fetchall()
+    assert read == [False]
