@@ -293,6 +293,23 @@ def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, state
      "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings r JOIN plays USING (user_id)"),
     ("SELECT r.user_id, DP_SUM(score, epsilon := 0.5) AS s FROM ratings r WHERE title > 'a' GROUP BY 1 ORDER BY s",
      "SELECT DP_AVG(n, epsilon := 0.5) AS n FROM (SELECT r.user_id, sum(score) AS n FROM ratings r WHERE title > 'a' GROUP BY r.user_id)"),
+    ("SELECT DP_COUNT(*, epsilon := 0.25), count(*) FILTER (region = 'a') FROM ratings",
+     "SELECT DP_COUNT(*, epsilon := 0.25), DP_COUNT(CASE WHEN region = 'a' THEN 1 END, epsilon := 0.25) FROM ratings"),
+    ("SELECT avg(n), DP_SUM(n, epsilon := 0.25) FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY ALL)",
+     "SELECT DP_AVG(n, epsilon := 0.25), DP_SUM(n, epsilon := 0.25) FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY ALL)"),
+    ("SELECT title, sum(score) / count(DISTINCT user_id) AS s, DP_COUNT(*, epsilon := 0.25) FROM ratings GROUP BY 1",
+     "SELECT title, DP_SUM(score, epsilon := 0.25, max_groups_contributed := 4) / DP_COUNT_DISTINCT(user_id, epsilon := 0.25) AS s, "
+     "DP_COUNT(*, epsilon := 0.25) FROM ratings GROUP BY 1"),
+    ("SELECT DP_MAX(score, epsilon := 0.5, lower := 0, upper := 5) FROM ratings",
+     "SELECT DP_QUANTILE(score, 0.99, epsilon := 0.5, lower := 0, upper := 5) FROM ratings"),
+    ("SELECT to_char(day, 'YYYY') AS y, DP_COUNT(*, epsilon := 0.5, groups := ['2024']) FROM ratings GROUP BY y",
+     "SELECT strftime(day, '%Y') AS y, DP_COUNT(*, epsilon := 0.5, groups := ['2024']) FROM ratings GROUP BY y"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE to_char(day, 'YYYY-MM-DD') > '2024-01-01'",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE strftime(day, '%Y-%m-%d') > '2024-01-01'"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_diff('mth', day, DATE '2024-05-01') > 3",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_diff('month', day, DATE '2024-05-01') > 3"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_trunc('MNTH', day) > '2024-01-01'",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_trunc('month', day) > '2024-01-01'"),
     ("SELECT user_id, DP_COUNT(*, epsilon := 0.5) FROM ratings GROUP BY ALL",
      "SELECT DP_AVG(n, epsilon := 0.5) AS n FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)"),
 ])  # fmt: skip
@@ -301,8 +318,27 @@ def test_what_people_write_in_duckdb_is_proposed_in_a_form_that_works(
 ) -> None:
     error = told(analyst, refused)
     assert error.suggestion == proposed
-    assert error.asks_other is any(one in refused for one in ("r, plays", "ON true", "user_id,"))
+    assert error.asks_other is any(
+        one in refused
+        for one in ("r, plays", "ON true", "SELECT r.user_id,", "SELECT user_id, DP", "MAX")
+    )
     assert analyst.sql(proposed).fetchall()
+
+
+@pytest.mark.parametrize("name", ["DP_MAX", "DP_COUNT_IF", "DP_STDDEV", "DP_TOP", "DP_X"])
+def test_a_function_that_is_none_is_refused_without_an_argument_too(
+    analyst: dp_sql.Session, name: str
+) -> None:
+    assert told(analyst, f"SELECT {name}() FROM ratings").message.startswith("There is no function")
+
+
+@pytest.mark.parametrize("function", ["to_char", "months_between", "levenshtein", "list_sum"])
+def test_a_function_has_the_name_that_the_statement_gives_it(
+    analyst: dp_sql.Session, function: str
+) -> None:
+    condition = f"length(upper(region)) > 1 AND {function.title()}(day, 'x') = 'a'"
+    error = told(analyst, f"SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE {condition}")
+    assert error.message.startswith(f"The function {function} is not supported here")
 
 
 @pytest.mark.parametrize(("refused", "proposed"), [
@@ -329,7 +365,7 @@ def test_distinct_is_answered_by_the_function_that_counts_different_values(
 
 @pytest.mark.parametrize(
     "call", ["DP_SUM(DISTINCT score", "DP_AVG(DISTINCT score", "DP_SUM(day", "DP_AVG(day",
-             "DP_MAX(score", "DP_MIN(score", "DP_HISTOGRAM(score"]
+             "DP_HISTOGRAM(score"]
 )  # fmt: skip
 def test_no_statement_is_proposed_that_answers_another_question(
     owner: dp_sql.Session, call: str

@@ -101,10 +101,17 @@ class Source(NamedTuple):
         is not exact, and NotSupported where the source could cause too much work.
         """
         item = _item(self.select, call, self.scope)
-        if item.is_of_person and "mechanism" not in call.given:
+        named = call.given.get("mechanism")
+        if named is None or call.names_mechanism_of_people:
             counted = call.parameters.when_item_is_person()
-            if counted is not None:
+            if item.is_of_person and counted is not None:
                 call = replace(call, parameters=counted[0], mechanism=counted[1])
+            elif named is not None:
+                raise named.refuse(
+                    f"The mechanism {named.tokens.text} counts people, and {call.item.text} is not "
+                    "the privacy unit.",
+                    "Count the privacy unit, or leave mechanism out.", [named.left_out()],
+                )  # fmt: skip
         numbers = call.parameters.for_item(call.given, call.item.text, item.type)
         call = replace(call, parameters=numbers)
         relation = self.rows.select([item, *self.values])
