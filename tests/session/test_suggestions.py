@@ -25,11 +25,13 @@ CREATE TABLE ratings AS
            (user_id % 5)::DOUBLE AS stars, (user_id % 5)::DECIMAL(9, 2) AS price, '{"a": 1}'::JSON AS extra, DATE '2024-01-01' AS day
     FROM range(100) AS r(user_id), catalog;
 CREATE TABLE plays AS SELECT user_id, title FROM ratings;
+CREATE TABLE notes AS SELECT user_id AS note, user_id AS author, user_id - 1 AS answers, user_id::INTEGER AS words FROM ratings;
 CREATE TABLE salaries AS SELECT 1 AS salary, 'titel' AS titel;
 """
 POLICY = """
 tables.ratings.privacy_unit = "user_id"
 tables.plays.privacy_unit = "user_id"
+tables.notes.privacy_unit = "author"
 public.tables = ["catalog", "regions"]
 domains."ratings.title" = "catalog.title"
 limits.max_epsilon_per_query = 2
@@ -293,6 +295,18 @@ def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, state
      "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings r JOIN plays USING (user_id)"),
     ("SELECT r.user_id, DP_SUM(score, epsilon := 0.5) AS s FROM ratings r WHERE title > 'a' GROUP BY 1 ORDER BY s",
      "SELECT DP_AVG(n, epsilon := 0.5) AS n FROM (SELECT r.user_id, sum(score) AS n FROM ratings r WHERE title > 'a' GROUP BY r.user_id)"),
+    *((f"SELECT DP_COUNT_DISTINCT(words % 9, epsilon := 0.5) FROM {joined}",
+       f"SELECT DP_COUNT_DISTINCT(words % 9, epsilon := 0.5) FROM {proposed}")
+      for joined, proposed in (
+          ("ratings r, notes, plays", "ratings r JOIN notes ON r.user_id = notes.author JOIN plays USING (user_id)"),
+          ("notes n NATURAL JOIN ratings", "notes n JOIN ratings ON n.author = ratings.user_id"),
+          ("notes n CROSS JOIN ratings r WHERE n.words > 3 OR r.score > 2",
+           "notes n JOIN ratings r ON n.author = r.user_id WHERE n.words > 3 OR r.score > 2"),
+          ("notes a JOIN (SELECT author, note, words AS w FROM notes) b ON a.answers = b.note OR w > words WHERE words > 3",
+           "notes a JOIN (SELECT author, note, words AS w FROM notes) b ON a.author = b.author AND (a.answers = b.note OR w > words) WHERE words > 3"),
+          ("notes LEFT JOIN ratings ON score = words WHERE words > 3",
+           "notes LEFT JOIN ratings ON notes.author = ratings.user_id AND score = words WHERE words > 3"),
+      )),
     ("SELECT DP_COUNT(*, epsilon := 0.25), count(*) FILTER (region = 'a') FROM ratings",
      "SELECT DP_COUNT(*, epsilon := 0.25), DP_COUNT(CASE WHEN region = 'a' THEN 1 END, epsilon := 0.25) FROM ratings"),
     ("SELECT avg(n), DP_SUM(n, epsilon := 0.25) FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY ALL)",
@@ -320,7 +334,14 @@ def test_what_people_write_in_duckdb_is_proposed_in_a_form_that_works(
     assert error.suggestion == proposed
     assert error.asks_other is any(
         one in refused
-        for one in ("r, plays", "ON true", "SELECT r.user_id,", "SELECT user_id, DP", "MAX")
+        for one in (
+            "r, plays",
+            "ON true",
+            "SELECT r.user_id,",
+            "SELECT user_id, DP",
+            "MAX",
+            "notes",
+        )
     )
     assert analyst.sql(proposed).fetchall()
 

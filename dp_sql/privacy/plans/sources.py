@@ -46,7 +46,7 @@ from dp_sql.sql.grid import in_seconds
 from dp_sql.sql.other_forms import field_of_json, other_forms
 from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion, Restated
-from dp_sql.sql.spellings import respelled
+from dp_sql.sql.spellings import joined_on, respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, tree_of
 from dp_sql.sql.tokens import Edit, edited, folded, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
@@ -370,7 +370,10 @@ def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> Quer
         instead = [f"{text[:end]} {refusal.join}{text[end:]}"]
     else:
         instead = select.renamed(refusal.node.name, position, refusal.names)
-        instead += respelled(refusal.node, select.tokens, position)
         shared = refusal.names if isinstance(refusal.node, exp.Join) else ()
-        instead += other_forms(text, position, shared)
+        forms = [*other_forms(text, position, shared)]
+        if isinstance(refusal, Refused) and refusal.equal:
+            instead += [*forms, *joined_on(select.tokens, position, refusal.equal)]
+        instead += respelled(refusal.node, select.tokens, position)
+        instead += forms
     return select.refused(message, position, hint, kind, instead)
