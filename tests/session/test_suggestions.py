@@ -239,6 +239,15 @@ def owner() -> Iterator[dp_sql.Session]:
         yield session
 
 
+@pytest.fixture
+def pivoting(tmp_path: Path, shop: Path) -> Iterator[dp_sql.Session]:
+    """An analyst's session whose policy lists the regions."""
+    listed = "\ndomains.\"ratings.region\" = ['north', 'south']"
+    (tmp_path / "policy.toml").write_text(POLICY + listed)
+    with dp_sql.connect(str(shop / "shop.duckdb"), policy=tmp_path / "policy.toml") as session:
+        yield session
+
+
 def told(session: dp_sql.Session, statement: str) -> QueryError:
     """The refusal of a statement, which costs nothing and shows nothing of dp_sql's own."""
     with free(session), pytest.raises(QueryError) as caught:
@@ -344,6 +353,36 @@ def test_what_people_write_in_duckdb_is_proposed_in_a_form_that_works(
         )
     )
     assert analyst.sql(proposed).fetchall()
+
+
+@pytest.mark.parametrize(("refused", "proposed", "is_other"), [
+    ("PIVOT ({}) ON title IN ('Dune') USING sum(n) GROUP BY region ORDER BY region",
+     "FROM ({}) PIVOT (sum(n) FOR title IN ('Dune') GROUP BY region) ORDER BY region", False),
+    ("PIVOT ({}) ON title USING sum(n), max(n) AS m",
+     "FROM ({}) PIVOT (sum(n), max(n) AS m FOR title IN ('value 1', 'value 2'))", False),
+    ("PIVOT ({}) ON region USING sum(n) GROUP BY title LIMIT 3",
+     "FROM ({}) PIVOT (sum(n) FOR region IN ('north', 'south') GROUP BY title) LIMIT 3", False),
+    ("PIVOT catalog ON title", "FROM catalog PIVOT (count(*) FOR title IN ('value 1', 'value 2'))", False),
+    ("PIVOT ratings ON region USING DP_COUNT(*, epsilon := 0.1)",
+     "FROM (SELECT region, DP_COUNT(*, epsilon := 0.1) AS answer FROM ratings GROUP BY ALL) "
+     "PIVOT (first(answer) FOR region IN ('north', 'south'))", True),
+    ("PIVOT ratings ON region USING count(*) GROUP BY title",
+     "FROM (SELECT title, region, DP_COUNT(*, epsilon := 1) AS answer FROM ratings GROUP BY ALL) "
+     "PIVOT (first(answer) FOR region IN ('north', 'south') GROUP BY title)", False),
+    ("PIVOT ratings ON region USING avg(score), count(*)", "", False),
+    ("UNPIVOT (SELECT DP_COUNT(*, epsilon := 0.1) AS a, 1 AS b FROM ratings) ON a, b INTO NAME x VALUE y",
+     "FROM (SELECT DP_COUNT(*, epsilon := 0.1) AS a, 1 AS b FROM ratings) UNPIVOT (y FOR x IN (a, b))", False),
+])  # fmt: skip
+def test_a_pivot_is_proposed_as_a_part_of_from(
+    pivoting: dp_sql.Session, refused: str, proposed: str, is_other: bool
+) -> None:
+    query = (
+        "SELECT region, title, DP_COUNT(*, epsilon := 0.1) AS n FROM ratings GROUP BY region, title"
+    )
+    error = told(pivoting, refused.replace("{}", query))
+    assert (error.suggestion, error.asks_other) == (proposed.replace("{}", query), is_other)
+    if proposed:
+        assert pivoting.sql(error.suggestion).fetchall()
 
 
 @pytest.mark.parametrize("name", ["DP_MAX", "DP_COUNT_IF", "DP_STDDEV", "DP_TOP", "DP_X"])
