@@ -82,7 +82,8 @@ def _init(database: str, output: str | None) -> None:
     except FileExistsError:
         raise CommandError(f"{output} exists already; it was not changed.") from None
     unanswered = text.count(f'privacy_unit = "{UNNAMED}"')
-    open_ones = f'. {unanswered} tables still need an answer ("{UNNAMED}")' if unanswered else ""
+    tables = "1 table still needs" if unanswered == 1 else f"{unanswered} tables still need"
+    open_ones = f'. {tables} an answer ("{UNNAMED}")' if unanswered else ""
     print(f"{output} is written{open_ones}.")
     print(f"When it is finished: dp-sql policy check {output} {database}")
 

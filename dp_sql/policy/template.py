@@ -22,9 +22,12 @@ from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
 # The likeliest first: a table may have a customer_id and an employee_id.
 _PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", "subscriber",
            "student", "pupil", "patron", "borrower", "participant", "respondent", "passenger",
-           "rider", "visitor",
+           "rider", "visitor", "athlete", "player", "applicant", "seeker", "tenant", "citizen",
            "guest", "reviewer", "rater", "author", "household", "account", "profile", "employee",
-           "driver", "worker", "resident", "donor", "voter", "device")  # fmt: skip
+           "teacher", "driver", "worker", "resident", "donor", "voter", "device")  # fmt: skip
+# Columns that a table of people has, and one of companies or articles has not.
+_OF_PEOPLE = {"born", "birthdate", "birthday", "birthyear", "dateofbirth", "dob", "yearofbirth",
+              "sex", "gender", "firstname", "lastname", "surname", "nationality"}  # fmt: skip
 _IDENTIFYING = ("name", "mail", "phone", "address", "street", "handle", "login")
 _GUESSED = "check this: does it identify the person?"
 _NEW_WORD = re.compile("(?<=[a-z])(?=[A-Z])")
@@ -114,8 +117,11 @@ def _table_rank(table: CatalogEntry) -> int | None:
 def _person_rank(table: CatalogEntry) -> int | None:
     """The kind of people of a table with one row for each of them, by its primary key."""
     key = key_of(table)
-    rank = None if key is None else _word_rank(key)
-    return _table_rank(table) if key is not None and rank is None else rank
+    if key is None:
+        return None
+    columns = {folded(name).replace("_", "") for name, _ in table.columns}
+    ranks = [_word_rank(key), _table_rank(table), len(_PEOPLE) if columns & _OF_PEOPLE else None]
+    return next((rank for rank in ranks if rank is not None), None)
 
 
 def _by_person_key(table: CatalogEntry, ranks: Mapping[CatalogEntry, int]) -> Proposal | None:
@@ -185,12 +191,19 @@ def _by_bare_name(table: CatalogEntry) -> Iterator[Way]:
 def _same_ids(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Iterator[Way]:
     """Columns that are named after a table of people's rows that has them: order_id and orders."""
     for other, proposal in found.items():
-        theirs = {(folded(name), kind) for name, kind in other.columns}
+        theirs = {(_stem(name), kind): name for name, kind in other.columns}
         for name, kind in table.columns:
-            is_id = folded(name).endswith("id") and (folded(name), kind) in theirs
-            stem = folded(name)[:-2].rstrip("_")
-            if is_id and stem and _called(other).startswith(stem) and not proposal.asks:
-                yield Way(name, (other, folded(name)), f"is in {_called(other)} as well")
+            stem, same = _stem(name), theirs.get((_stem(name), kind))
+            if stem and same and _called(other).startswith(stem) and not proposal.asks:
+                yield Way(name, (other, folded(same)), f"is in {_called(other)} as well")
+
+
+def _stem(name: str) -> str:
+    """What a column identifies, by its name: order of order_id and l_orderkey; "": nothing."""
+    prefix, _, rest = folded(name).partition("_")
+    short = rest if len(prefix) <= 2 else folded(name)
+    end = next((end for end in ("id", "key") if short.endswith(end)), None)
+    return short.removesuffix(end).rstrip("_") if end else ""
 
 
 def _called(table: CatalogEntry) -> str:
@@ -266,10 +279,11 @@ def draft(catalog: OwnersCatalog) -> str:
         for name, kind in table.columns
         if family(kind) == "ENUM"
     ]
+    domains = _domains({table: found[table] for table in people}, hidden, names)
     tail = _TAIL.format(
         enums="".join(enums), column=column,
         hidden=_hidden([_toml(dotted(names[table])) for table in hidden]),
-        domains="".join(_domains(people, hidden, names)) or f'# {column} = "catalog.title"\n',
+        domains="".join(domains) or f'# {column} = "catalog.title"\n',
         views=f"  # for example [{', '.join(views)}]" if views else "",
         budget=drafted(BudgetKeys, "  "), cap=drafted(CapKeys, "  "), limits=drafted(Limits),
     )  # fmt: skip
@@ -331,11 +345,11 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _domains(
-    people: Sequence[CatalogEntry], hidden: Sequence[CatalogEntry], names: _Names
+    people: Mapping[CatalogEntry, Proposal], hidden: Sequence[CatalogEntry], names: _Names
 ) -> Iterator[str]:
     """Domains from tables that the owner may list as public: by a foreign key or the same name."""
     by_parts = {table.parts: table for table in hidden}
-    for table in people:
+    for table, proposal in people.items():
         pairs = {
             reference.columns[0]: (by_parts[reference.table], reference.keys[0])
             for reference in table.references
@@ -347,7 +361,8 @@ def _domains(
             for name, kind in table.columns:
                 if (folded(name), kind) in theirs and family(kind) in EXACT_TYPES:
                     pairs.setdefault(name, (other, name))
-        for name, (other, column) in pairs.items():
+        ids = {way.column for way in proposal.ways}
+        for name, (other, column) in ((n, to) for n, to in pairs.items() if n not in ids):
             yield f"# {_column(names[table], name)} = {_column(names[other], column)}\n"
 
 
@@ -355,7 +370,8 @@ def _items(table: CatalogEntry, proposal: Proposal) -> list[str]:
     """String columns of a table with people's ids that do not identify them: for examples."""
     strings = [name for name, kind in table.columns if kind == "VARCHAR"]
     strings = [s for s in strings if not any(word in folded(s) for word in _IDENTIFYING)]
-    return [] if proposal.asks else [s for s in strings if s != proposal.ways[0].column]
+    ids = {*table.primary_key, *(way.column for way in proposal.ways)}
+    return [] if proposal.asks else [s for s in strings if s not in ids]
 
 
 def _name(relation: CatalogEntry, listed: Sequence[CatalogEntry]) -> tuple[str, ...]:

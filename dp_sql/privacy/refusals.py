@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
@@ -57,12 +59,14 @@ class Refused(NotPrivate):
     offset: the node's place in the SQL that was parsed, where the node does not know it.
     n_parts: of json.key, how many of its names are those of the column; 0 of all else.
     join: what is to be joined behind the source, so that it has the column.
+    equal: conditions, of which each would make a refused join one of rows of the same person.
     """
 
     node: Node
     offset: int | None = None
     n_parts: int = 0
     join: str = ""
+    equal: Sequence[str] = ()
 
 
 class Unbound(SourceError):

@@ -50,7 +50,13 @@ def analyst_statement(text: str, params: object, policy: Policy) -> Statement:
         example = f"For example: SELECT DP_COUNT(*, epsilon := {epsilon}) FROM {named}"
         first = " ".join(token.upper for token in statement.tokens[:2])
         hint = _HINTS.get(statement.keyword) or _HINTS.get(first, example)
-        if instead := _query_within(statement.tokens):
+        instead = _query_within(statement.tokens)
+        if statement.keyword in {"PIVOT", "UNPIVOT"}:
+            from dp_sql.session.corrections.pivots import in_from
+
+            said, instead = in_from(statement.tokens, policy)
+            hint = f"{hint} {said}".strip()
+        if instead:
             raise statement.tokens[0].error(NotSupported, message, hint, instead)
         raise NotSupported(message, hint=hint)  # DuckDB's parser may know better
     return statement

@@ -50,6 +50,12 @@ class DpCall:
     given: Mapping[str, Argument] = field(default_factory=dict, repr=False, compare=False)
 
     @property
+    def names_mechanism_of_people(self) -> bool:
+        """Whether it names the mechanism that answers where the item is the privacy unit."""
+        named, of_people = self.given.get("mechanism"), self.function.shape.mechanism_of_people()
+        return named is not None and readers.word(named) == of_people
+
+    @property
     def finds_groups(self) -> bool:
         """Whether the groups are unknown, and a part of epsilon and delta finds them."""
         return "delta" in self.given and not self.function.shape.finds_items
@@ -150,8 +156,11 @@ def read_call(
 def _parameters(function: Function, given: Given) -> tuple[Mechanism, Shape]:
     """The mechanism of a call, and its numbers."""
     default = function.shape.default_mechanism(given, function.default_mechanism)
-    known = readers.choice(tuple(function.mechanisms), function.default_mechanism)
-    mechanism = function.mechanisms[given.optional("mechanism", known, default)]
+    of_people = function.shape.mechanism_of_people()
+    names = [*function.mechanisms, *([of_people] if of_people else [])]
+    name = given.optional("mechanism", readers.choice(names, function.default_mechanism), default)
+    # Whether the item is the person is known with the source, which then names the mechanism.
+    mechanism = function.mechanisms[default if name == of_people else name]
     parameters = function.shape.read(given, mechanism)
     if "delta" in given.arguments and not function.shape.finds_items:
         parameters = replace(parameters, delta=given.read("delta", readers.read_delta))

@@ -151,7 +151,9 @@ class DpSelect:
         In place of a key's, everywhere outside FROM and WHERE.
         """
         same = [  # a symbol has none; FROM takes a string, too
-            t for t in self.tokens if name and (t.folded == folded(name) or t.text == literal(name))
+            t
+            for t in self.tokens
+            if name and (t.folded == folded(name) or folded(t.text) == folded(literal(name)))
         ]
         found = [t for t in same if t.end > at][:1]
         if found and any(folded(key.parts[-1]) == folded(name) for key in self.keys):

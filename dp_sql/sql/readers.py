@@ -277,17 +277,22 @@ def read_boolean(argument: Argument, name: str) -> bool:
     return word == "TRUE"
 
 
+def word(argument: Argument) -> str:
+    """A string or a bare word, in lower case."""
+    token = argument.tokens[0]
+    return (token.text.strip("'") if token.kind == "string" else token.name or "").lower()
+
+
 def choice(known: Sequence[str], example: str) -> Reader[str]:
     """Read one of the known words, as a string or a bare word."""
 
     def read(argument: Argument, name: str) -> str:
-        token = argument.tokens[0]
-        word = (token.text.strip("'") if token.kind == "string" else token.name or "").lower()
-        if len(argument.tokens) > 1 or word not in known:
+        found = word(argument)
+        if len(argument.tokens) > 1 or found not in known:
             message = f"{name} must be one of: {', '.join(known)}."
-            right = f"'{guessed(word, known) or example}'"
+            right = f"'{guessed(found, known) or example}'"
             hint, instead = f"For example: {name} := {right}", [argument.put(right)]
             raise argument.refuse(message, hint, instead)
-        return word
+        return found
 
     return read

@@ -184,6 +184,11 @@ class Shape(ABC):
         """
         return self
 
+    @classmethod
+    def mechanism_of_people(cls) -> str | None:
+        """What answers where the item is the privacy unit, if that is a mechanism of its own."""
+        return None
+
     def when_item_is_person(self) -> tuple[Shape, Mechanism] | None:
         """What answers the call where the item is the privacy unit; None: the same as always."""
         return None

@@ -1,12 +1,12 @@
 """Other spellings of what is refused; a session tries each text before it shows one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
 from sqlglot import exp
 
-from dp_sql.sql.restated import Restated
+from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import Tokens, edited
 
@@ -28,6 +28,45 @@ def respelled(node: Node, tokens: Tokens, position: int) -> list[str]:
     ]
     found.sort(key=itemgetter(0))
     return [text for _, text in found[:_NEAREST]]
+
+
+_JOINS = {"JOIN", "CROSS", "INNER", "LEFT", "OUTER", "POSITIONAL", "ASOF", "NATURAL"}
+_BEHIND_JOIN = _JOINS | {"ON", "USING", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "QUALIFY",
+                         "WINDOW", "UNION", "SEMI", "ANTI", "RIGHT", "FULL"}  # fmt: skip
+
+
+def joined_on(tokens: Tokens, position: int, equal: Sequence[str]) -> Iterator[str]:
+    """Statements whose join at a place has one of these conditions as well.
+
+    >>> from dp_sql.sql.tokens import tokenize
+    >>> [*joined_on(tokenize("SELECT 1 FROM a, b WHERE x"), 17, ["a.i = b.i"])]
+    ['SELECT 1 FROM a JOIN b ON a.i = b.i WHERE x']
+    """
+    first = next((i for i, token in enumerate(tokens) if token.start >= position), len(tokens))
+    if tokens.at(first).upper not in _JOINS and not tokens.at(first - 1).is_symbol(","):
+        first = tokens.queries_around(first)[0][0] - 1  # what is joined is a subquery
+    while tokens.at(first - 1).upper in _JOINS:
+        first -= 1
+    start = next((i for i in range(first, len(tokens)) if tokens[i].upper not in _JOINS), first)
+    last = tokens.queries_around(first)[0][1]
+    here = tokens.at_depth_zero(start, last)
+    ends = (i for i in here if tokens[i].upper in _BEHIND_JOIN or tokens[i].is_symbol(","))
+    end, more = next(ends, last), ""
+    stop = end
+    if tokens.at(end).upper == "ON":
+        stop = next(ends, last)
+        more = tokens[end + 1 : stop].text
+    comma = tokens.at(first - 1).is_symbol(",")
+    word = "LEFT JOIN" if tokens.at(first).upper == "LEFT" else "JOIN"
+    if start < end and tokens.at(end).upper != "USING" and (comma or first < start):
+        relation = tokens[start:end].text
+        for one in equal:
+            condition = f"{one} AND ({more})" if " OR " in more.upper() else f"{one} AND {more}"
+            joined = f"{word} {relation} ON {condition if more else one}"
+            begin = tokens[first - 2].end if comma else tokens[first].start
+            text = tokens[0].source
+            before = f"{text[:begin]} " if comma else text[:begin]
+            yield OtherQuestion(f"{before}{joined}{text[tokens[stop - 1].end :]}")
 
 
 def _united(tokens: Tokens, i: int, _: Node) -> Iterator[str]:

@@ -1,11 +1,12 @@
 """sqlglot's trees of the parts that dp_sql must understand. The only caller of its parser."""
 
+import re
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 from sqlglot.dialects.duckdb import DuckDB
 
 if TYPE_CHECKING:
@@ -105,6 +106,22 @@ def _put_call(dot: exp.Dot) -> None:
 def parsed_text(node: Node) -> str:
     """The SQL from which a node was parsed; `start` and `end` in its meta are offsets into it."""
     return str(node.root().meta["sql"])
+
+
+def called_as(node: Node) -> str:
+    """The name by which a function is called in the statement; "": it has none."""
+    text = str(node.root().meta.get("sql", ""))
+    if "start" in node.meta:  # sqlglot 30 has the place of its name
+        name = text[node.meta["start"] : node.meta["end"] + 1]
+        return name.lower() if name.isidentifier() else ""
+    for name in re.findall(r"(\w+)\s*\(", text):
+        build = DuckDB.Parser.FUNCTIONS.get(name.upper(), exp.Null)
+        for n_given in range(4):
+            with suppress(Exception):  # it takes another number of arguments
+                if type(build([exp.Null()] * n_given)) is type(node):
+                    return str(name.lower())
+    name = node.sql("duckdb", unsupported_level=ErrorLevel.IGNORE).partition("(")[0].lower()
+    return name if name.isidentifier() else ""
 
 
 def projection(text: str) -> Node | None:

@@ -51,6 +51,8 @@ MAX_PARAMETERS = 10_000  # counting what lists and dictionaries hold
 MAX_PARAMETER_BYTES = 1_000_000  # characters, bytes and digits together
 
 _SUMMARIES = frozenset({"PIVOT", "UNPIVOT", "DESCRIBE", "DESC", "SHOW", "SUMMARIZE"})
+# Behind any other word or symbol, all of these but PIVOT and UNPIVOT are syntax errors or columns.
+_BEFORE_SUMMARIES = _SUMMARIES | {"(", "UNION", "EXCEPT", "INTERSECT", "ALL", "DISTINCT", "NAME"}
 _QUERIES = _SUMMARIES | QUERY | {"TABLE"}
 _RELATIONS = _SUMMARIES - {"DESC"} | {
     "SELECT", "FROM", "VALUES", "TABLE", "JOIN", "UNION", "EXCEPT", "INTERSECT", "LATERAL", "OVER",
@@ -173,6 +175,8 @@ class _Scan:
 
     def _word(self, token: Token) -> None:
         frame, word = self._frames[-1], token.upper
+        if word in _SUMMARIES and not self._writes_out(word):
+            return
         follows = self._tokens.at(self._index + 1)
         if follows.is_symbol("(") and (token.name or "").upper() in FUNCTIONS:
             self._count(_CALLS, MAX_CALLS)
@@ -194,6 +198,14 @@ class _Scan:
             self._open(_Frame(is_case=True))
         elif word == "END" and frame.is_case and self._before(1) not in {".", "AS"}:
             self._close()
+
+    def _writes_out(self, word: str) -> bool:
+        """Whether a word of _SUMMARIES is no column, as in b.show, and no direction of ORDER BY."""
+        before, follows = self._before(1), self._tokens.at(self._index + 1)
+        if word in {"PIVOT", "UNPIVOT"}:  # these are also written behind a table
+            return before != "."
+        is_column = word == "SHOW" and follows.kind == "symbol" and not follows.opens
+        return not is_column and (before in _BEFORE_SUMMARIES or self._index == 0)
 
     def _open(self, opened: _Frame) -> None:
         """Enter a bracket; the tokens before it count for the expression inside."""

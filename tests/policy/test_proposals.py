@@ -170,6 +170,46 @@ def test_no_example_shows_what_identifies_people() -> None:
     assert '# "users.' not in text
 
 
+@pytest.mark.parametrize(
+    "column", ["born DATE", "birth_year SMALLINT", "First_Name TEXT", "sex TEXT"]
+)
+def test_a_table_with_births_and_first_names_is_one_of_people(column: str) -> None:
+    text = drafted(
+        f"CREATE TABLE wanderers (no INTEGER PRIMARY KEY, {column}, note TEXT);"
+        "CREATE TABLE walks (walk INTEGER PRIMARY KEY, who INTEGER REFERENCES wanderers(no), path TEXT);"
+        "CREATE TABLE firms (no INTEGER PRIMARY KEY, email TEXT, phone TEXT)"
+    )
+    assert '[tables.wanderers]\nprivacy_unit = "no"  # check this' in text
+    assert '[tables.walks]\nprivacy_unit = "who"  # references wanderers' in text
+    assert '# tables = ["firms"]' in text
+
+
+def test_ids_with_the_prefix_of_their_table_lead_to_a_table_too() -> None:
+    tables = TPCH.replace(" REFERENCES orders(o_orderkey)", "")
+    text = drafted(tables.replace(" REFERENCES customer(c_custkey)", ""))
+    way = '{ link = "l_orderkey", to = "orders.o_orderkey" }  # is in orders as well'
+    assert (
+        f'[tables.lineitem]\nprivacy_unit = "?"  # the column that identifies the person, or a link:\n# privacy_unit = {way}'
+        in text
+    )
+    assert '# tables = ["nation", "part", "partsupp", "supplier"]' in text
+
+
+def test_no_domain_is_proposed_for_people_or_for_a_primary_key() -> None:
+    text = drafted(
+        "CREATE TABLE writers (code TEXT PRIMARY KEY);"
+        "CREATE TABLE posts (post TEXT PRIMARY KEY, author TEXT REFERENCES writers(code), user_id INTEGER)"
+    )
+    assert '# tables = ["writers"]' in text and '# "posts.author" = "writers.code"' in text
+    text = text.partition("[domains]")[2]
+    assert '"posts.post"' not in text and '"posts.author" = ["value 1", "value 2"]' in text
+    text = drafted(
+        "CREATE TABLE writers (code TEXT PRIMARY KEY);"
+        "CREATE TABLE posts (post TEXT PRIMARY KEY, user_id TEXT REFERENCES writers(code))"
+    ).partition("[domains]")[2]
+    assert '"posts.' not in text
+
+
 def test_a_draft_without_people_shows_how_to_name_them() -> None:
     text = drafted("CREATE TABLE hits (cookie TEXT, path TEXT)")
     assert '# privacy_unit = "user_id"' in text and '# tables = ["hits"]' in text

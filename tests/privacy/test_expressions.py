@@ -159,7 +159,7 @@ REFUSED = {
     "time_bucket(s, ts)": "An interval of one unit",
     "s GLOB '?'": "GLOB is supported here with",
     "log(2, d)": "only in its basic form",
-    "date_trunc('century', ts)": "date_trunc needs a part",
+    "date_trunc('century', ts)": "date_trunc takes one of these parts",
     "date_trunc(s, ts)": "",
     "year(CASE WHEN s IN (SELECT x FROM p) THEN dt END)": "not supported in this place",
     "date_trunc('day', CASE WHEN s IN (SELECT x FROM p) THEN ts END)": "not supported in this place",

@@ -257,6 +257,25 @@ def test_people_by_group_and_by_a_mechanism_that_is_named(analyst: dp_sql.Sessio
     assert analyst.receipts[-1].mechanism == "greedy"
 
 
+def test_the_mechanism_that_counts_people_may_be_named(analyst: dp_sql.Session) -> None:
+    call = "DP_COUNT_DISTINCT({}, epsilon := 9000, mechanism := 'laplace'{})"
+    text = f"SELECT {call} FROM plays"
+    analyst.sql(text.format("user_id", "")).fetchall()
+    assert analyst.receipts[-1].mechanism == "laplace"
+    in_groups = f"SELECT region, {call} AS n FROM plays GROUP BY region"
+    in_groups = in_groups.replace("epsilon", "groups := regions.name, epsilon")
+    analyst.sql(in_groups.format("user_id", ", max_groups_contributed := 1")).fetchall()
+    assert analyst.receipts[-1].mechanism == "laplace"
+    for refused, words in (
+        (text.format("title", ""), "counts people, and title is not the privacy unit"),
+        (in_groups.format("user_id", ""), "k_norm draws the noise of all counts together"),
+    ):
+        with pytest.raises(dp_sql.QueryError, match=words) as refusal:
+            analyst.sql(refused)
+        assert "mechanism" not in (refusal.value.suggestion or "mechanism")
+        analyst.sql(refusal.value.suggestion or "").fetchall()
+
+
 def test_the_limit_of_a_policy_holds_for_rows(analyst: dp_sql.Session) -> None:
     told = str(analyst.sql("EXPLAIN SELECT DP_COUNT(*, epsilon := 1) FROM plays").fetchall())
     assert "up to 512;" in told.replace("\\n", " ")

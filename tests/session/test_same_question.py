@@ -70,8 +70,10 @@ OTHERS = {
     "SELECT * FROM orders": "SELECT DP_COUNT(*, epsilon := 1) AS n FROM orders",
     "SELECT status, count(*) FROM orders GROUP BY ROLLUP (status)":
         "SELECT status, DP_COUNT(*, epsilon := 1) FROM orders GROUP BY status",
-    "SELECT DP_COUNT(*, epsilon := 1), count(*) FROM orders":
-        "SELECT DP_COUNT(*, epsilon := 1) AS answer FROM orders",
+    "SELECT DP_COUNT(*, epsilon := 1), max(total) FROM orders":
+        "SELECT DP_COUNT(*, epsilon := 1), DP_QUANTILE(total, 0.99, epsilon := 1, lower := 0, upper := 100) FROM orders",
+    "SELECT DP_MIN(total, epsilon := 1) FROM orders":
+        "SELECT DP_QUANTILE(total, 0.01, epsilon := 1, lower := 0, upper := 100) FROM orders",
     "SELECT max(total) FROM orders":
         "SELECT DP_QUANTILE(total, 0.99, epsilon := 1, lower := 0, upper := 100) FROM orders",
 }  # fmt: skip

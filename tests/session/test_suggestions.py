@@ -25,11 +25,13 @@ CREATE TABLE ratings AS
            (user_id % 5)::DOUBLE AS stars, (user_id % 5)::DECIMAL(9, 2) AS price, '{"a": 1}'::JSON AS extra, DATE '2024-01-01' AS day
     FROM range(100) AS r(user_id), catalog;
 CREATE TABLE plays AS SELECT user_id, title FROM ratings;
+CREATE TABLE notes AS SELECT user_id AS note, user_id AS author, user_id - 1 AS answers, user_id::INTEGER AS words FROM ratings;
 CREATE TABLE salaries AS SELECT 1 AS salary, 'titel' AS titel;
 """
 POLICY = """
 tables.ratings.privacy_unit = "user_id"
 tables.plays.privacy_unit = "user_id"
+tables.notes.privacy_unit = "author"
 public.tables = ["catalog", "regions"]
 domains."ratings.title" = "catalog.title"
 limits.max_epsilon_per_query = 2
@@ -237,6 +239,15 @@ def owner() -> Iterator[dp_sql.Session]:
         yield session
 
 
+@pytest.fixture
+def pivoting(tmp_path: Path, shop: Path) -> Iterator[dp_sql.Session]:
+    """An analyst's session whose policy lists the regions."""
+    listed = "\ndomains.\"ratings.region\" = ['north', 'south']"
+    (tmp_path / "policy.toml").write_text(POLICY + listed)
+    with dp_sql.connect(str(shop / "shop.duckdb"), policy=tmp_path / "policy.toml") as session:
+        yield session
+
+
 def told(session: dp_sql.Session, statement: str) -> QueryError:
     """The refusal of a statement, which costs nothing and shows nothing of dp_sql's own."""
     with free(session), pytest.raises(QueryError) as caught:
@@ -293,6 +304,35 @@ def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, state
      "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings r JOIN plays USING (user_id)"),
     ("SELECT r.user_id, DP_SUM(score, epsilon := 0.5) AS s FROM ratings r WHERE title > 'a' GROUP BY 1 ORDER BY s",
      "SELECT DP_AVG(n, epsilon := 0.5) AS n FROM (SELECT r.user_id, sum(score) AS n FROM ratings r WHERE title > 'a' GROUP BY r.user_id)"),
+    *((f"SELECT DP_COUNT_DISTINCT(words % 9, epsilon := 0.5) FROM {joined}",
+       f"SELECT DP_COUNT_DISTINCT(words % 9, epsilon := 0.5) FROM {proposed}")
+      for joined, proposed in (
+          ("ratings r, notes, plays", "ratings r JOIN notes ON r.user_id = notes.author JOIN plays USING (user_id)"),
+          ("notes n NATURAL JOIN ratings", "notes n JOIN ratings ON n.author = ratings.user_id"),
+          ("notes n CROSS JOIN ratings r WHERE n.words > 3 OR r.score > 2",
+           "notes n JOIN ratings r ON n.author = r.user_id WHERE n.words > 3 OR r.score > 2"),
+          ("notes a JOIN (SELECT author, note, words AS w FROM notes) b ON a.answers = b.note OR w > words WHERE words > 3",
+           "notes a JOIN (SELECT author, note, words AS w FROM notes) b ON a.author = b.author AND (a.answers = b.note OR w > words) WHERE words > 3"),
+          ("notes LEFT JOIN ratings ON score = words WHERE words > 3",
+           "notes LEFT JOIN ratings ON notes.author = ratings.user_id AND score = words WHERE words > 3"),
+      )),
+    ("SELECT DP_COUNT(*, epsilon := 0.25), count(*) FILTER (region = 'a') FROM ratings",
+     "SELECT DP_COUNT(*, epsilon := 0.25), DP_COUNT(CASE WHEN region = 'a' THEN 1 END, epsilon := 0.25) FROM ratings"),
+    ("SELECT avg(n), DP_SUM(n, epsilon := 0.25) FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY ALL)",
+     "SELECT DP_AVG(n, epsilon := 0.25), DP_SUM(n, epsilon := 0.25) FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY ALL)"),
+    ("SELECT title, sum(score) / count(DISTINCT user_id) AS s, DP_COUNT(*, epsilon := 0.25) FROM ratings GROUP BY 1",
+     "SELECT title, DP_SUM(score, epsilon := 0.25, max_groups_contributed := 4) / DP_COUNT_DISTINCT(user_id, epsilon := 0.25) AS s, "
+     "DP_COUNT(*, epsilon := 0.25) FROM ratings GROUP BY 1"),
+    ("SELECT DP_MAX(score, epsilon := 0.5, lower := 0, upper := 5) FROM ratings",
+     "SELECT DP_QUANTILE(score, 0.99, epsilon := 0.5, lower := 0, upper := 5) FROM ratings"),
+    ("SELECT to_char(day, 'YYYY') AS y, DP_COUNT(*, epsilon := 0.5, groups := ['2024']) FROM ratings GROUP BY y",
+     "SELECT strftime(day, '%Y') AS y, DP_COUNT(*, epsilon := 0.5, groups := ['2024']) FROM ratings GROUP BY y"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE to_char(day, 'YYYY-MM-DD') > '2024-01-01'",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE strftime(day, '%Y-%m-%d') > '2024-01-01'"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_diff('mth', day, DATE '2024-05-01') > 3",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_diff('month', day, DATE '2024-05-01') > 3"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_trunc('MNTH', day) > '2024-01-01'",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_trunc('month', day) > '2024-01-01'"),
     ("SELECT user_id, DP_COUNT(*, epsilon := 0.5) FROM ratings GROUP BY ALL",
      "SELECT DP_AVG(n, epsilon := 0.5) AS n FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)"),
 ])  # fmt: skip
@@ -301,8 +341,64 @@ def test_what_people_write_in_duckdb_is_proposed_in_a_form_that_works(
 ) -> None:
     error = told(analyst, refused)
     assert error.suggestion == proposed
-    assert error.asks_other is any(one in refused for one in ("r, plays", "ON true", "user_id,"))
+    assert error.asks_other is any(
+        one in refused
+        for one in (
+            "r, plays",
+            "ON true",
+            "SELECT r.user_id,",
+            "SELECT user_id, DP",
+            "MAX",
+            "notes",
+        )
+    )
     assert analyst.sql(proposed).fetchall()
+
+
+@pytest.mark.parametrize(("refused", "proposed", "is_other"), [
+    ("PIVOT ({}) ON title IN ('Dune') USING sum(n) GROUP BY region ORDER BY region",
+     "FROM ({}) PIVOT (sum(n) FOR title IN ('Dune') GROUP BY region) ORDER BY region", False),
+    ("PIVOT ({}) ON title USING sum(n), max(n) AS m",
+     "FROM ({}) PIVOT (sum(n), max(n) AS m FOR title IN ('value 1', 'value 2'))", False),
+    ("PIVOT ({}) ON region USING sum(n) GROUP BY title LIMIT 3",
+     "FROM ({}) PIVOT (sum(n) FOR region IN ('north', 'south') GROUP BY title) LIMIT 3", False),
+    ("PIVOT catalog ON title", "FROM catalog PIVOT (count(*) FOR title IN ('value 1', 'value 2'))", False),
+    ("PIVOT ratings ON region USING DP_COUNT(*, epsilon := 0.1)",
+     "FROM (SELECT region, DP_COUNT(*, epsilon := 0.1) AS answer FROM ratings GROUP BY ALL) "
+     "PIVOT (first(answer) FOR region IN ('north', 'south'))", True),
+    ("PIVOT ratings ON region USING count(*) GROUP BY title",
+     "FROM (SELECT title, region, DP_COUNT(*, epsilon := 1) AS answer FROM ratings GROUP BY ALL) "
+     "PIVOT (first(answer) FOR region IN ('north', 'south') GROUP BY title)", False),
+    ("PIVOT ratings ON region USING avg(score), count(*)", "", False),
+    ("UNPIVOT (SELECT DP_COUNT(*, epsilon := 0.1) AS a, 1 AS b FROM ratings) ON a, b INTO NAME x VALUE y",
+     "FROM (SELECT DP_COUNT(*, epsilon := 0.1) AS a, 1 AS b FROM ratings) UNPIVOT (y FOR x IN (a, b))", False),
+])  # fmt: skip
+def test_a_pivot_is_proposed_as_a_part_of_from(
+    pivoting: dp_sql.Session, refused: str, proposed: str, is_other: bool
+) -> None:
+    query = (
+        "SELECT region, title, DP_COUNT(*, epsilon := 0.1) AS n FROM ratings GROUP BY region, title"
+    )
+    error = told(pivoting, refused.replace("{}", query))
+    assert (error.suggestion, error.asks_other) == (proposed.replace("{}", query), is_other)
+    if proposed:
+        assert pivoting.sql(error.suggestion).fetchall()
+
+
+@pytest.mark.parametrize("name", ["DP_MAX", "DP_COUNT_IF", "DP_STDDEV", "DP_TOP", "DP_X"])
+def test_a_function_that_is_none_is_refused_without_an_argument_too(
+    analyst: dp_sql.Session, name: str
+) -> None:
+    assert told(analyst, f"SELECT {name}() FROM ratings").message.startswith("There is no function")
+
+
+@pytest.mark.parametrize("function", ["to_char", "months_between", "levenshtein", "list_sum"])
+def test_a_function_has_the_name_that_the_statement_gives_it(
+    analyst: dp_sql.Session, function: str
+) -> None:
+    condition = f"length(upper(region)) > 1 AND {function.title()}(day, 'x') = 'a'"
+    error = told(analyst, f"SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE {condition}")
+    assert error.message.startswith(f"The function {function} is not supported here")
 
 
 @pytest.mark.parametrize(("refused", "proposed"), [
@@ -329,7 +425,7 @@ def test_distinct_is_answered_by_the_function_that_counts_different_values(
 
 @pytest.mark.parametrize(
     "call", ["DP_SUM(DISTINCT score", "DP_AVG(DISTINCT score", "DP_SUM(day", "DP_AVG(day",
-             "DP_MAX(score", "DP_MIN(score", "DP_HISTOGRAM(score"]
+             "DP_HISTOGRAM(score"]
 )  # fmt: skip
 def test_no_statement_is_proposed_that_answers_another_question(
     owner: dp_sql.Session, call: str

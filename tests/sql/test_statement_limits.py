@@ -173,6 +173,23 @@ def test_each_limit_holds_exactly_and_is_named_with_its_place(case: str) -> None
     assert str(refused.value).splitlines()[3].endswith("^")
 
 
+def test_a_column_called_show_and_the_direction_desc_are_no_summaries() -> None:
+    check("SELECT b.show, b.show, show FROM t AS b WHERE show OR NOT b.show ORDER BY b.show")
+    check("SELECT count(show) FROM t ORDER BY a DESC, lower(b) DESC, 3 DESC, list[1] DESC, d DESC")
+    with pytest.raises(NotSupported, match="200 words and symbols in one expression"):
+        check("SELECT " + " + ".join(["b.show"] * 60) + " FROM t AS b")
+
+
+@pytest.mark.parametrize("word", ["DESCRIBE", "DESC", "SHOW", "SUMMARIZE", "PIVOT", "UNPIVOT"])
+@pytest.mark.parametrize("form", [
+    "FROM ({0} a), ({0} b), ({0} c)", "FROM ({0} {0} {0} a)", "SELECT (({0} a)), ({0} {0} b)",
+    "FROM (FROM a UNION {0} b EXCEPT ALL {0} c UNION ALL BY NAME {0} c)",
+])  # fmt: skip
+def test_three_summaries_are_too_many_wherever_they_may_be_written(word: str, form: str) -> None:
+    with pytest.raises(NotSupported, match="2 PIVOT, UNPIVOT, SUMMARIZE"):
+        check(form.format(word))
+
+
 @pytest.mark.thorough
 def test_tokens_digits_and_calls_hold_exactly() -> None:
     check("SELECT " + ",".join(["1"] * (statement_limits.MAX_TOKENS // 2)))

@@ -21,6 +21,7 @@ from dp_sql.privacy.expressions.scalar_functions import (
     Scalar,
 )
 from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.unsupported import no_part
 from dp_sql.privacy.expressions.value import MAX_STRING, MAX_TEXT_BYTES, Value, bounded
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal
@@ -148,7 +149,9 @@ def date_part(word: str, node: Node, value: Value) -> Value:
 def truncated(node: Node, value: Value) -> Value:
     """The beginning of the month, the hour and the like, as a timestamp."""
     unit, value = str(node.args["unit"].name).lower(), without_query(value, node)
-    if unit not in UNITS or family(value.type) not in TIMES:
+    if unit not in UNITS:
+        raise no_part(node.args["unit"], "date_trunc", UNITS)
+    if family(value.type) not in TIMES:
         raise refuse(node, "date_trunc needs a part such as 'month', and a date")
     kind = "TIMESTAMP WITH TIME ZONE" if value.type.endswith("ZONE") else "TIMESTAMP"
     # TRY: at the ends of the calendar there is no beginning of the week.
@@ -274,7 +277,7 @@ def _argument(name: str, kind: str, node: Node, before: Sequence[Value], scope: 
             return Value(literal(json_path(node)), "path")
         case "part":
             if node.name.lower() not in UNITS:
-                raise refuse(node, f"{name} takes one of these parts: {', '.join(UNITS)}")
+                raise no_part(node, name, UNITS)
             return Value(literal(node.name.lower()), "part")
     return quoted(name, kind, node)
 

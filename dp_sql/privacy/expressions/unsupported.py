@@ -1,6 +1,8 @@
 """What is said of an expression that is not compiled, and what to write instead."""
 
-from sqlglot import ErrorLevel, exp
+from collections.abc import Collection
+
+from sqlglot import exp
 
 from dp_sql.errors import guessed
 from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS
@@ -14,7 +16,7 @@ from dp_sql.privacy.refusals import (
     Refused,
     refuse,
 )
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.sqlglot_tree import Node, called_as
 
 _ARITHMETIC = (
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.BitwiseXor,
@@ -42,10 +44,20 @@ _WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 def shown(node: Node) -> str:
     """What messages call an expression."""
     found = next((word for kinds, word in _WORDS if isinstance(node, kinds)), None)
-    name = node.sql("duckdb", unsupported_level=ErrorLevel.IGNORE).partition("(")[0].lower()
-    if found is None and isinstance(node, exp.Func) and name.isidentifier():
+    if found is None and isinstance(node, exp.Func) and (name := called_as(node)):
         return f"The function {name}"
     return found or "This expression"
+
+
+def no_part(node: Node, function: str, parts: Collection[str]) -> Refused:
+    """The refusal of a word that is no part of dates which a function takes here."""
+    refusal = refuse(node, f"{function} takes one of these parts: {', '.join(parts)}")
+    place = str(node.root().meta.get("sql", "")).lower().find(f"'{node.name.lower()}'")
+    if place >= 0:  # sqlglot has no place of what it takes for a word
+        refusal.offset = place
+    if near := guessed(node.name.lower(), parts):
+        refusal.names, refusal.hint = [f"'{near}'"], f"Did you mean {near}?"
+    return refusal
 
 
 def unsupported(node: Node) -> Refused:

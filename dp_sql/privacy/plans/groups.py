@@ -28,7 +28,7 @@ from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference, Set
 from dp_sql.sql.ranges import MAX_GROUPS_FOUND_BY
 from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion
-from dp_sql.sql.shape import load_kernels
+from dp_sql.sql.shape import Vector, load_kernels
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 
@@ -284,8 +284,8 @@ def _of_each_person(select: DpSelect) -> list[str]:
 def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple[DpCall, Groups]:
     """The call as a vector over all groups where it needs no cap, or is closer than with this one.
 
-    Public numbers alone decide. The cap stays where the number of groups is not known, and under
-    the accountant "zcdp", whose rho is lower with a cap.
+    Public numbers alone decide. The cap stays where the number of groups is not known, under the
+    accountant "zcdp", whose rho is lower with a cap, and where the call names its mechanism.
     """
     vector, cap, n = call.parameters.vector(), groups.cap, groups.size
     if vector is None:
@@ -293,7 +293,8 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
     free = None if n is None else vector.error_bound(n)
     capped = None if n is None or cap is None else vector.capped_error_bound(n, cap)
     is_closer = free is not None and capped is not None and free <= capped
-    if cap is not None and not (is_closer and accountant != "zcdp"):
+    keeps_cap = accountant == "zcdp" or call.names_mechanism_of_people
+    if cap is not None and (keeps_cap or not is_closer):
         why = f"a person counts in at most max_groups_contributed = {cap} of their groups"
         if capped is not None:
             why += f": the noise in all {n} counts is within ± {capped}"
@@ -307,7 +308,18 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
     elif free is not None:
         why += f": all {n} counts are within ± {free}"
     groups = groups._replace(cap=None, why=why, unused=unused)
-    return replace(call, parameters=vector, mechanism=vector.mechanism), groups
+    return _together(call, vector), groups
+
+
+def _together(call: DpCall, vector: Vector) -> DpCall:
+    """The call as a vector; ArgumentError where it names what answers one group at a time."""
+    if call.names_mechanism_of_people:
+        named = call.given["mechanism"]
+        raise named.refuse(
+            f"In groups, {vector.mechanism.name} draws the noise of all counts together.",
+            "Leave mechanism out, or write max_groups_contributed.", [named.left_out()],
+        )  # fmt: skip
+    return replace(call, parameters=vector, mechanism=vector.mechanism)
 
 
 def _answered(call: DpCall, finding: Finding, is_single: bool) -> tuple[DpCall, Groups]:
@@ -317,7 +329,7 @@ def _answered(call: DpCall, finding: Finding, is_single: bool) -> tuple[DpCall, 
     vector = None if is_single or cap else shape.vector()
     if vector is not None:
         why += "; a person counts in all groups found"
-        call = replace(call, parameters=vector, mechanism=vector.mechanism)
+        call = _together(call, vector)
     elif not is_single:
         cap = cap or 1
         why += f"; a person counts in at most max_groups_contributed = {cap} of the groups found"

@@ -46,7 +46,7 @@ from dp_sql.sql.grid import in_seconds
 from dp_sql.sql.other_forms import field_of_json, other_forms
 from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion, Restated
-from dp_sql.sql.spellings import respelled
+from dp_sql.sql.spellings import joined_on, respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, tree_of
 from dp_sql.sql.tokens import Edit, edited, folded, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
@@ -101,10 +101,17 @@ class Source(NamedTuple):
         is not exact, and NotSupported where the source could cause too much work.
         """
         item = _item(self.select, call, self.scope)
-        if item.is_of_person and "mechanism" not in call.given:
+        named = call.given.get("mechanism")
+        if named is None or call.names_mechanism_of_people:
             counted = call.parameters.when_item_is_person()
-            if counted is not None:
+            if item.is_of_person and counted is not None:
                 call = replace(call, parameters=counted[0], mechanism=counted[1])
+            elif named is not None:
+                raise named.refuse(
+                    f"The mechanism {named.tokens.text} counts people, and {call.item.text} is not "
+                    "the privacy unit.",
+                    "Count the privacy unit, or leave mechanism out.", [named.left_out()],
+                )  # fmt: skip
         numbers = call.parameters.for_item(call.given, call.item.text, item.type)
         call = replace(call, parameters=numbers)
         relation = self.rows.select([item, *self.values])
@@ -363,7 +370,10 @@ def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> Quer
         instead = [f"{text[:end]} {refusal.join}{text[end:]}"]
     else:
         instead = select.renamed(refusal.node.name, position, refusal.names)
-        instead += respelled(refusal.node, select.tokens, position)
         shared = refusal.names if isinstance(refusal.node, exp.Join) else ()
-        instead += other_forms(text, position, shared)
+        forms = [*other_forms(text, position, shared)]
+        if isinstance(refusal, Refused) and refusal.equal:
+            instead += [*forms, *joined_on(select.tokens, position, refusal.equal)]
+        instead += respelled(refusal.node, select.tokens, position)
+        instead += forms
     return select.refused(message, position, hint, kind, instead)

@@ -3,7 +3,7 @@
 A join of two private relations may only join rows of one person.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from sqlglot import exp
 
@@ -24,6 +24,7 @@ from dp_sql.privacy.relations.from_clause import (
 )
 from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import Table, Unnest, relations_below, relations_in
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import FIT_HUGEINT, as_key
@@ -146,6 +147,18 @@ def check_keys(
 def are_of_one_person(a: Value, b: Value, tables: Tables) -> bool:
     """Whether rows of private tables with these two columns equal are one person's."""
     return (a.is_person and b.is_person) or tables.is_link(a, b) or tables.is_link(b, a)
+
+
+def of_one_person(source: From, part: FromPart, tables: Tables) -> Iterator[str]:
+    """Conditions under which a relation is joined to rows of the same person, as SQL."""
+    for one in source.parts:
+        if not (one.rows.private and part.rows.private and one.name and part.name):
+            continue
+        for own, a in zip(one.rows.names, one.rows.values, strict=True):
+            for other, b in zip(part.rows.names, part.rows.values, strict=True):
+                if own and other and are_of_one_person(a, b, tables):
+                    left, right = (one.name, own), (part.name, other)
+                    yield " = ".join(".".join(map(shown_name, both)) for both in (left, right))
 
 
 def note_own(source: From, equal: Sequence[Pair], *, is_left: bool) -> None:

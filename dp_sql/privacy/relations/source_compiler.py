@@ -253,11 +253,17 @@ class Compiler:
         try:
             self._add_join(join, source, where)
         except Refused as refusal:
-            if refusal.node is join and join.args.get("method") != "NATURAL":  # what it compares
+            if refusal.node is join:
                 with contextlib.suppress(QueryError):
-                    names = self._part(join.this, before).rows.names
-                    known = {name for part in before.parts for name in part.rows.names}
-                    refusal.names = [shown_name(name) for name in names if name in known]
+                    part = self._part(join.this, before)
+                    if join.args.get("method") != "ASOF" and join.args.get("side") not in {
+                        "RIGHT",
+                        "FULL",
+                    }:
+                        refusal.equal = [*joins.of_one_person(before, part, self.tables)]
+                    known = {name for one in before.parts for name in one.rows.names}
+                    if join.args.get("method") != "NATURAL":  # which compares these already
+                        refusal.names = [shown_name(n) for n in part.rows.names if n in known]
             raise
 
     def _add_join(self, join: Node, source: From, where: Sequence[Node]) -> None:

@@ -75,6 +75,24 @@ def with_dp_functions(
         yield from _counted(tokens, epsilon, private)
 
 
+def beside_calls(tokens: Tokens, functions: Functions) -> Iterator[str]:
+    """Statements in which DP calls also answer the aggregates beside those that there are.
+
+    With the epsilon of the first; a privacy unit and groups are those of all calls of a SELECT.
+    """
+    kinds = functions.function_kinds(frozenset(tokens.called()))
+    aggregates = {name for name, found in kinds.items() if "aggregate" in found}
+    given = next((i + 2 for i, t in enumerate(tokens) if t.folded == "epsilon"), len(tokens))
+    epsilon, names = tokens.at(given).text, {t.folded for t in tokens if t.name is not None}
+    calls = {tokens.queries_around(i)[0] for i, t in tokens.calls() if t.upper in FUNCTIONS}
+    for query in queries_of(tokens, names, aggregates):
+        some, around = query.aggregates, tokens.queries_around(query.aggregates[0].start)[0]
+        is_listed = all(one.clause == "SELECT" and not one.in_window for one in some)
+        if around in calls and is_listed and all(one.call is not None for one in some):
+            edits = [_put(tokens, one, str(one.call).replace("{}", epsilon)) for one in some]
+            yield edited(tokens[0].source, edits)
+
+
 def _put(tokens: Tokens, place: Aggregate | tuple[int, int], new: str) -> Edit:
     """What to write in place of an aggregate, or of tokens [start, stop)."""
     start, stop = place if isinstance(place, tuple) else (place.start, place.stop)

@@ -17,7 +17,7 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.restated import Narrowed, Restated
+from dp_sql.sql.restated import Narrowed, OtherQuestion, Restated
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement
 from dp_sql.sql.tokens import Token, Tokens, folded, name_parts, tokenize
 from dp_sql.udfs.mechanism import in_words
@@ -120,20 +120,24 @@ def unknown_function(tokens: Tokens, name: str) -> QueryError | None:
     near = near if near in SYSTEM_TABLES else near.upper()
     also = f" Did you mean {near}?" if near else ""
     message, hint = f"There is no function {found.text}.{also}", THE_FUNCTIONS
+    instead = [found.put(near)] if near else []
     if q := ENDS.get(found.upper.removeprefix("DP_")):
         hint = f"{_NOT_RELEASED} DP_QUANTILE(…, {q}, …) is close to it. {hint}"
+        start = tokens.index(found)
+        for first, stop in tokens.split(start + 2, tokens.matching(start + 1))[:1]:
+            quantile = f"DP_QUANTILE({tokens[first:stop].text}, {q}"
+            instead = [OtherQuestion(tokens[start:stop].put(quantile))]
     if found.upper.removeprefix("DP_") in SPREADS:
         hint = OF_SPREADS
-    return found.error(NotSupported, message, hint, [found.put(near)] if near else [])
+    return found.error(NotSupported, message, hint, instead)
 
 
 def _count_if(tokens: Tokens, name: Token) -> QueryError:
     """The refusal of DP_COUNT_IF(condition), with DP_COUNT of a CASE."""
-    i = tokens.index(name)
-    first, stop = tokens.split(i + 2, tokens.matching(i + 1))[0]
-    condition = tokens[first:stop].text
-    case = f"DP_COUNT(CASE WHEN {condition} THEN 1 END"
-    instead = [Restated(tokens[i:stop].put(case))] if condition else []
+    i, instead = tokens.index(name), []
+    for first, stop in tokens.split(i + 2, tokens.matching(i + 1))[:1]:
+        case = f"DP_COUNT(CASE WHEN {tokens[first:stop].text} THEN 1 END"
+        instead = [Restated(tokens[i:stop].put(case))]
     message = (
         f"There is no function {name.text}: DP_COUNT counts the rows where an item is not NULL."
     )

@@ -82,9 +82,14 @@ class CountDistinct(Bounded):
         item, of_unit = [*names, "user_id"][:2]
         return "mechanism" not in given.arguments and folded(item or "") == folded(of_unit or "")
 
+    @classmethod
+    def mechanism_of_people(cls) -> str:
+        return "laplace"
+
     def when_item_is_person(self) -> tuple[Shape, Mechanism]:
         """Each person has one item: nothing is to be bounded, and no graph is needed."""
-        return CountPeople(**vars(self) | {"bound": 1}), REGISTRY["people"]["laplace"]
+        mechanism = REGISTRY["people"][self.mechanism_of_people()]
+        return CountPeople(**vars(self) | {"bound": 1}), mechanism
 
     def of_cover(self, mechanism: Mechanism) -> CountOfCover | None:
         return None if mechanism.bounds is None else CountOfCover(**vars(self))
