@@ -10,7 +10,6 @@ from contextlib import suppress
 from fractions import Fraction
 
 from dp_sql.engines.duckdb.connection import Engine
-from dp_sql.engines.duckdb.install import Owner
 from dp_sql.engines.duckdb.macros import MacroCall
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.around import IN_DP, NO_PARAMETERS, check_around
@@ -21,7 +20,6 @@ from dp_sql.session.dp_macro import (
     SHARING,
     in_dp,
     may_be_relations,
-    query_of,
     shares_groups,
     suggest,
 )
@@ -64,9 +62,6 @@ def answer_call(asked: MacroCall, engine: Engine) -> str:
             raise error.at(statement.text, calls[index].start) from None
         one.is_answered = True
         return value
-
-
-OWNER = Owner(query_of, answer_call)
 
 
 def _planned(asked: MacroCall, engine: Engine) -> _Planned:

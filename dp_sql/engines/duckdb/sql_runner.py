@@ -11,6 +11,7 @@ import duckdb
 
 from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.tickets import Tickets
+from dp_sql.sql.sizes import size_in_bytes
 
 Connection = duckdb.DuckDBPyConnection
 _MAX_KNOWN = 500  # answers that do not change: of the catalog, and about public tables
@@ -123,8 +124,6 @@ def local_names(frame: FrameType | None) -> set[str]:
 
 def in_bytes(size: str) -> int | None:
     """A size as DuckDB prints it, in bytes; None if it is a percentage."""
-    from dp_sql.policy.limits import size_in_bytes  # for large sources only
-
     number, _, unit = size.partition(" ")
     try:
         return int(number) if unit == "bytes" else size_in_bytes(size)
