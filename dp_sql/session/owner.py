@@ -26,7 +26,7 @@ from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import answer_columns, count_groups_sql
 from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
-from dp_sql.session.owner_plans import RememberedPlans
+from dp_sql.session.owner_plans import plans_again
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.statement import Statement, mentions_dp, mentions_system_tables, parse
 from dp_sql.sql.statement_limits import check_depth
@@ -97,7 +97,6 @@ class OwnerSession(Session):
         self._connection = connection
         self._frozen = FrozenAnswers(connection.execute)
         self._state = SessionState(number=number)
-        self._planned = RememberedPlans()
         self._bindable: dict[str, None] = {}  # SQL that DuckDB can bind here, whatever else changes
         self._releases: dict[str, tuple[Release, Released]] = {}
 
@@ -125,7 +124,7 @@ class OwnerSession(Session):
     # --- how the owner's statements differ ---
 
     def _engine(self, frame: FrameType) -> Engine:
-        return Engine(self._connection, self._tickets, frame, self._state)
+        return Engine(self._connection, self._tickets, frame, self._state, runs_all=True)
 
     def _parse(self, text: str, params: object) -> list[Statement] | None:
         if not isinstance(text, str) or not (mentions_dp(text) or mentions_system_tables(text)):
@@ -160,7 +159,7 @@ class OwnerSession(Session):
         return before + dp_macro.with_ctes(text, tokens[begin:], statement.selects, engine), params
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
-        return self._planned.plans(statement, engine)
+        return plans_again(statement, engine)
 
     def _syntax_error(self, text: str) -> ParseError | None:
         from dp_sql.session.corrections.duckdb_errors import syntax_error

@@ -70,7 +70,7 @@ class Instance:
     tickets: Tickets
     connections: list[weakref.ref[Connection]]  # weakly, so that a forgotten one is closed
     owner: Owner | None
-    state: SessionState = field(default_factory=SessionState)  # of its plain calls
+    state: SessionState = field(default_factory=SessionState)  # of its macros
     callables: list[object] = field(default_factory=list)
 
 
@@ -170,7 +170,7 @@ def _rewrite_udf(instance: Instance) -> Callable[[str, str, str, str], str]:
         try:
             with _open_cursor(instance.connections) as cursor:
                 cursor.execute(f"USE {quote(database)}.{quote(schema)}")
-                engine = Engine(cursor, instance.tickets, _caller())
+                engine = Engine(cursor, instance.tickets, _caller(), instance.state)
                 return _owner(instance).rewrite(text, params, engine)
         except DpSqlError as error:
             # query(error('…')) makes DuckDB raise the sentence while it binds, as it is.

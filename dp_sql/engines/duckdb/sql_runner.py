@@ -111,9 +111,10 @@ class SqlRunner:
 
 
 def forget_oldest(known: dict[Any, Any], most: int = _MAX_KNOWN) -> None:
-    """Keep what a session remembers small."""
+    """Keep small what a session, or several threads, remember."""
     if len(known) > most:
-        del known[next(iter(known))]
+        oldest, *_ = known
+        known.pop(oldest, None)
 
 
 def local_names(frame: FrameType | None) -> set[str]:
