@@ -51,16 +51,18 @@ _CASES = {  # the private question, the plain one, the goal in milliseconds
 
 
 def small_tables() -> list[str]:
-    """CPU milliseconds above DuckDB, as owner and as analyst, of a known text and of a new one."""
+    """CPU milliseconds above DuckDB, of three who ask, of a known text and of a new one."""
     lines = [
         "## A small table",
         "",
         f"{N_ROWS:,} rows of {N_PEOPLE} people: CPU milliseconds above DuckDB's own answer, the 10th percentile "
-        f"of {_ROUNDS * _AT_ONCE} answers, asked in turns. The analyst has a policy and a budget. A known "
+        f"of {_ROUNDS * _AT_ONCE} answers, asked in turns. The analyst has a policy and a budget; a plain call is "
+        "one on a DuckDB connection with dp_sql.install, and with GROUP BY it is inside dp($$ … $$). A known "
         "statement was asked before; a new one has another number in WHERE.",
         "",
-        "| question | owner, known | owner, new | analyst, known | analyst, new | DuckDB | goal |",
-        "|---|---|---|---|---|---|---|",
+        "| question | owner, known | owner, new | analyst, known | analyst, new | plain, known | plain, new "
+        "| DuckDB | goal |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     with tempfile.TemporaryDirectory() as folder:
         database, policy = Path(folder, "small.duckdb"), Path(folder, "policy.toml")
@@ -70,23 +72,34 @@ def small_tables() -> list[str]:
         with (
             dp_sql.connect(str(database), policy=policy, analyst="ann") as analyst,
             dp_sql.connect() as owner,
+            dp_sql.install(duckdb.connect()) as plain,
         ):
             for table in filter(str.strip, _TABLES.split(";")):
                 owner.execute(table)
-            lines += [_row(name, owner, analyst) for name in _CASES]
+                plain.execute(table)
+            lines += [_row(name, owner, analyst, plain) for name in _CASES]
     return lines
 
 
-def _row(name: str, owner: dp_sql.Session, analyst: dp_sql.Session) -> str:
-    private, plain, goal = _CASES[name]
+def _row(
+    name: str, owner: dp_sql.Session, analyst: dp_sql.Session, plain: duckdb.DuckDBPyConnection
+) -> str:
+    private, without, goal = _CASES[name]
+    where, unit = " WHERE user_id <> {0}", ", privacy_unit := user_id"
+    of_owner = private.format(where, unit)
+    of_plain = of_owner.replace("(*", "(1")
     asked = {  # the session, the statement with a place for a number, whether it is a new one
-        "plain": (owner, plain.format(" WHERE user_id <> {0}"), True),
+        "without": (owner, without.format(where), True),
         **{
-            f"{who} {is_new}": (session, private.format(" WHERE user_id <> {0}", unit), is_new)
-            for who, session, unit in (("owner", owner, ", privacy_unit := user_id"), ("analyst", analyst, ""))
+            f"{who} {is_new}": (session, statement, is_new)
+            for who, session, statement in (
+                ("owner", owner, of_owner),
+                ("analyst", analyst, private.format(where, "")),
+                ("plain", plain, f"FROM dp($$ {of_owner} $$)" if "GROUP BY" in name else of_plain),
+            )
             for is_new in (False, True)
         },
-    }  # fmt: skip
+    }
     times: dict[str, list[float]] = {which: [] for which in asked}
     number = N_PEOPLE
     for turn in range(_ROUNDS + 1):
@@ -96,12 +109,12 @@ def _row(name: str, owner: dp_sql.Session, analyst: dp_sql.Session) -> str:
                 spent = _cpu(session, statement.format(number if is_new else 5))
                 times[which] += [spent] if turn else []
     least = {which: statistics.quantiles(spent, n=10)[0] for which, spent in times.items()}
-    without = least.pop("plain")
-    cells = " | ".join(f"{spent - without:.1f}" for spent in least.values())
-    return f"| {name} | {cells} | {without:.1f} | {goal} |"
+    plainly = least.pop("without")
+    cells = " | ".join(f"{spent - plainly:.1f}" for spent in least.values())
+    return f"| {name} | {cells} | {plainly:.1f} | {goal} |"
 
 
-def _cpu(session: dp_sql.Session, statement: str) -> float:
+def _cpu(session: dp_sql.Session | duckdb.DuckDBPyConnection, statement: str) -> float:
     start = time.process_time()
     session.execute(statement).fetchall()
     return 1000 * (time.process_time() - start)

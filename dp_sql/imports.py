@@ -1,9 +1,10 @@
-"""Imports without the garbage collector, which takes a quarter of a process that asks once."""
+"""Imports that a first answer waits for: as few as it needs, and without the garbage collector."""
 
 import gc
 import sys
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 _JUST_STARTED = 50_000  # objects; a program that has imported DuckDB has about 20 000
 
@@ -26,3 +27,20 @@ def imported(module: str) -> ModuleType:
             gc.freeze()
             gc.unfreeze()  # into the oldest generation, which is seldom looked at
         gc.enable()
+
+
+def later(package: str, *modules: str) -> list[Any]:
+    """Modules that are imported when something in them is first used; most first answers use none.
+
+    They are written in the `else` of an `if TYPE_CHECKING` that imports them as usual, so that
+    types and layers are checked.
+    """
+    return [_Later(f"{package}.{module}") for module in modules]
+
+
+class _Later:
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._module), name)

@@ -1,23 +1,12 @@
 """What one query may ask at most: the [limits] of a policy."""
 
-import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 from dp_sql.policy.parser import Document, ValueKind, key, number, read, string
 from dp_sql.sql import ranges
-
-_WRITTEN_SIZE = re.compile(r"(\d{1,12})(\.\d{1,6})? ?([kmgt])(i?)b", re.IGNORECASE | re.ASCII)
-
-
-def size_in_bytes(text: str) -> int:
-    """The bytes of a size, as DuckDB reads it: "1.5 GB", "64MiB"."""
-    found = _WRITTEN_SIZE.fullmatch(text)
-    if found is None:
-        raise ValueError(text)
-    unit = (1024 if found[4] else 1000) ** ("kmgt".index(found[3].lower()) + 1)
-    return int(Fraction(found[1] + (found[2] or "")) * unit)
+from dp_sql.sql.sizes import size_in_bytes
 
 
 @dataclass(frozen=True)
@@ -28,9 +17,15 @@ class WorkLimits:
     joined_rows_per_person: int
 
 
-# DuckDB itself needs a few megabytes.
-_SIZE = string('a size of at least 10 MB, such as "4GB"', lambda text: _WRITTEN_SIZE.fullmatch(text)
-               and size_in_bytes(text) >= 10**7)  # fmt: skip
+def _is_enough(size: str) -> bool:
+    """Whether DuckDB works with this much memory; it needs a few megabytes itself."""
+    try:
+        return size_in_bytes(size) >= 10**7
+    except ValueError:
+        return False
+
+
+_SIZE = string('a size of at least 10 MB, such as "4GB"', _is_enough)
 _FOLDER = ValueKind('the path of a folder, such as "spill"', lambda value: Path(value)
                if isinstance(value, str) and value and "\0" not in value else None)  # fmt: skip
 _EPSILON, _DELTA = number(ranges.MIN_EPSILON, ranges.MAX_EPSILON), number(0, ranges.MAX_DELTA)

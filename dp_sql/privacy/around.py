@@ -7,6 +7,7 @@ shows nothing but answers and constants; all else reads these SELECTs and public
 or dp(…) puts releases in the place of the sources, and allows more.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
@@ -55,8 +56,7 @@ def check_around(statement: Statement, engine: OwnersEngine) -> None:
         raise NotSupported("TABLE next to a DP call is not supported here.", hint="Write FROM.")
     around = _Around(tree, engine, {folded(c.privacy_unit.parts[-1]) for c in calls
                                     if c.parameters.reads_people})  # fmt: skip
-    found = [call for call in tree.find_all(exp.Anonymous) if _is_call(call)]
-    if len(found) != len(calls) or len(calls) != sum(around.n_calls.values()):
+    if around.n_found != len(calls) or len(calls) != sum(around.n_calls.values()):
         raise NotSupported("dp_sql cannot read this statement.", hint=IN_DP)
     around.check()
     _check_macros(statement, engine)
@@ -95,15 +95,22 @@ def _is_call(node: Node) -> bool:
 
 
 class _Around:
-    """The tree of a statement, its SELECTs with DP calls, and its CTEs."""
+    """The tree of a statement, its SELECTs with DP calls, and its CTEs.
+
+    n_found, n_calls: how many DP calls there are, and how many in each SELECT itself, by its id.
+    """
 
     def __init__(self, tree: Node, engine: OwnersEngine, units: Set[str]) -> None:
         self._tree, self._engine, self._units = tree, engine, units
-        self._selects = [s for s in tree.find_all(exp.Select) if any(_calls(s))]
-        self.n_calls = {id(s): len(list(_calls(s))) for s in self._selects}
+        nodes = [*tree.walk()]
+        calls = [*filter(_is_call, nodes)]
+        selects = [call.find_ancestor(exp.Select) for call in calls]
+        self.n_found, self.n_calls = len(calls), Counter(id(s) for s in selects if s is not None)
+        self._selects = [s for s in nodes if isinstance(s, exp.Select) and id(s) in self.n_calls]
         self._ctes: dict[str, list[Any]] = {}
-        for cte in tree.find_all(exp.CTE):
-            self._ctes.setdefault(folded(cte.alias), []).append(cte)
+        for cte in nodes:
+            if isinstance(cte, exp.CTE):
+                self._ctes.setdefault(folded(cte.alias), []).append(cte)
         self._reached: set[int] = set()
 
     def check(self) -> None:
@@ -203,13 +210,6 @@ class _Around:
         for name in sorted(names):
             if not kinds.get(name) or _KEPT_OUT & kinds[name]:
                 raise _unsupported(f"The function {name}")
-
-
-def _calls(select: Node) -> Iterator[Node]:
-    """The DP calls of a SELECT itself."""
-    for call in select.find_all(exp.Anonymous):
-        if _is_call(call) and call.find_ancestor(exp.Select) is select:
-            yield call
 
 
 def _query(tree: Any) -> Any:

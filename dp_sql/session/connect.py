@@ -13,8 +13,7 @@ from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import PolicyError
 from dp_sql.releases import Receipt
 from dp_sql.session.base import Session
-from dp_sql.session.owner import OwnerSession
-from dp_sql.session.plain_call import OWNER
+from dp_sql.session.owner import OWNER, OwnerSession
 
 if TYPE_CHECKING:  # imported where they are needed: an owner's first answer waits for all imports
     from dp_sql.engines.spark.spark_catalog import Spark

@@ -17,7 +17,7 @@ from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.plans.plan import Released
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import EXECUTION, each_of, private_sql, stand_ins
-from dp_sql.session.owner_plans import plans_of_all
+from dp_sql.session.owner_plans import Planned, planned_again, plans_of_all
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.parameters import bind, parameters
@@ -185,7 +185,11 @@ def with_ctes(
         if shares_groups(select):
             why = "Here each call that finds groups needs a SELECT of its own."
             raise select.refused(why, select.calls[1].start, f"Or ask {SHARING}", NotSupported)
-    plans = plans_of_all(selects, tokens, engine)
+
+    def make(recording: Engine) -> Planned:
+        return Planned(Statement(text, tokens), plans_of_all(selects, tokens, recording))
+
+    plans = planned_again(("dp", text, tokens.span), engine, make).plans
     tickets = [engine.tickets.issue(plan, text, number) for number, plan in enumerate(plans, 1)]
     ctes, releases = [], [Released("")] * len(plans)
     for number, places in enumerate(bundles(plans), 1):

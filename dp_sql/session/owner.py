@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING
 
 from dp_sql.engines.duckdb.connection import Engine, close
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
-from dp_sql.engines.duckdb.install import number_of, register
-from dp_sql.engines.duckdb.macros import create_macros
+from dp_sql.engines.duckdb.install import Owner, number_of, register
+from dp_sql.engines.duckdb.macros import MacroCall, create_macros
 from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
+from dp_sql.imports import later
 from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import answer_columns, count_groups_sql
 from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
-from dp_sql.session.dp_macro import quoted, with_ctes
-from dp_sql.session.owner_plans import RememberedPlans
-from dp_sql.session.plain_call import OWNER
+from dp_sql.session.owner_plans import plans_again
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.statement import Statement, mentions_dp, mentions_system_tables, parse
 from dp_sql.sql.statement_limits import check_depth
@@ -35,8 +34,12 @@ from dp_sql.sql.tokens import QUERY, Tokens
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
     from dp_sql.budget.ledger import Ledger
+    from dp_sql.session import dp_macro, plain_call
     from dp_sql.session.explain import Explanation
     from dp_sql.session.system_tables import SystemTable
+else:
+    dp_macro, plain_call = later("dp_sql.session", "dp_macro", "plain_call")
+
 
 # Statements that may hold a query with DP calls. The releases are made first, then it runs.
 _RUNS = QUERY | {
@@ -49,6 +52,17 @@ _SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
 _WITHOUT_OURS = (  # answers are in temporary tables
     "SELECT name FROM (SHOW TABLES) WHERE NOT system.main.starts_with(name, '__dp_releases_')"
 )
+
+
+def _query_of(text: str, params: str, engine: Engine) -> str:
+    return dp_macro.query_of(text, params, engine)
+
+
+def _answer_call(asked: MacroCall, engine: Engine) -> str:
+    return plain_call.answer_call(asked, engine)
+
+
+OWNER = Owner(_query_of, _answer_call)  # the macros', which a session itself does not call
 
 
 class OwnerSession(Session):
@@ -83,7 +97,6 @@ class OwnerSession(Session):
         self._connection = connection
         self._frozen = FrozenAnswers(connection.execute)
         self._state = SessionState(number=number)
-        self._planned = RememberedPlans()
         self._bindable: dict[str, None] = {}  # SQL that DuckDB can bind here, whatever else changes
         self._releases: dict[str, tuple[Release, Released]] = {}
 
@@ -111,7 +124,7 @@ class OwnerSession(Session):
     # --- how the owner's statements differ ---
 
     def _engine(self, frame: FrameType) -> Engine:
-        return Engine(self._connection, self._tickets, frame, self._state)
+        return Engine(self._connection, self._tickets, frame, self._state, runs_all=True)
 
     def _parse(self, text: str, params: object) -> list[Statement] | None:
         if not isinstance(text, str) or not (mentions_dp(text) or mentions_system_tables(text)):
@@ -142,11 +155,11 @@ class OwnerSession(Session):
         before = text[tokens[0].start : tokens[begin].start]
         if tokens[0].upper == "PREPARE":
             # 1.5 plans a prepared statement once, with one query number; dp(…) is bound each time.
-            return f"{before}FROM dp({quoted(tokens[begin:])})", params
-        return before + with_ctes(text, tokens[begin:], statement.selects, engine), params
+            return f"{before}FROM dp({dp_macro.quoted(tokens[begin:])})", params
+        return before + dp_macro.with_ctes(text, tokens[begin:], statement.selects, engine), params
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
-        return self._planned.plans(statement, engine)
+        return plans_again(statement, engine)
 
     def _syntax_error(self, text: str) -> ParseError | None:
         from dp_sql.session.corrections.duckdb_errors import syntax_error

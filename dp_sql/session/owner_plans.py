@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import duckdb
 
@@ -79,26 +79,39 @@ class _RecordingEngine:
         return ask
 
 
-class RememberedPlans:
-    """The plans of the last statements of a session, and the answers that they rest on."""
+class Planned(NamedTuple):
+    """A statement, and a plan for each of its DP calls."""
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, tuple[int, int]], tuple[list[_EngineCall], list[Plan]]] = {}
+    statement: Statement
+    plans: list[Plan]
 
-    def plans(self, statement: Statement, engine: Engine) -> list[Plan]:
-        """A plan for each DP call of a statement, or a refusal."""
-        key = statement.text, statement.span
-        asked, plans = self._known.pop(key, (None, []))
-        if asked is None or not _same_answers(statement, engine, asked):
-            recording = _RecordingEngine(engine)
-            as_engine = cast("Engine", recording)
-            refuse_unknown(statement, as_engine)
-            plans = plans_of_all(statement.selects, statement.tokens, as_engine)
-            asked = recording.asked
-        if asked is not None:
-            self._known[key] = asked, plans
-            forget_oldest(self._known, _MOST)
-        return plans
+
+def planned_again(key: object, engine: Engine, make: Callable[[Engine], Planned]) -> Planned:
+    """What `make` makes of a statement, or made of it if all that it asked has the same answers.
+
+    key: the statement and whatever else `make` looks at, besides the engine.
+    """
+    known: dict[object, tuple[list[_EngineCall], Planned]] = engine.state.planned
+    entry = known.pop(key, None)
+    if entry is None or not _same_answers(entry[1].statement, engine, entry[0]):
+        recording = _RecordingEngine(engine)
+        made = make(cast("Engine", recording))
+        if recording.asked is None:
+            return made
+        entry = recording.asked, made
+    known[key] = entry
+    forget_oldest(known, _MOST)
+    return entry[1]
+
+
+def plans_again(statement: Statement, engine: Engine) -> list[Plan]:
+    """A plan for each DP call of a session's statement, or a refusal."""
+
+    def make(recording: Engine) -> Planned:
+        refuse_unknown(statement, recording)
+        return Planned(statement, plans_of_all(statement.selects, statement.tokens, recording))
+
+    return planned_again((statement.text, statement.span), engine, make).plans
 
 
 def _same_answers(statement: Statement, engine: Engine, asked: Sequence[_EngineCall]) -> bool:

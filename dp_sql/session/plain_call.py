@@ -10,7 +10,6 @@ from contextlib import suppress
 from fractions import Fraction
 
 from dp_sql.engines.duckdb.connection import Engine
-from dp_sql.engines.duckdb.install import Owner
 from dp_sql.engines.duckdb.macros import MacroCall
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.around import IN_DP, NO_PARAMETERS, check_around
@@ -21,11 +20,10 @@ from dp_sql.session.dp_macro import (
     SHARING,
     in_dp,
     may_be_relations,
-    query_of,
     shares_groups,
     suggest,
 )
-from dp_sql.session.owner_plans import looked_up, plans_of_all
+from dp_sql.session.owner_plans import Planned, looked_up, planned_again, plans_of_all
 from dp_sql.session.printed_anew import as_people_write
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.arguments import DpCall
@@ -42,7 +40,6 @@ _SHOWN = re.compile(
     re.DOTALL,
 )
 _STEP = '"__duckdb_s'  # the name of a step of a relation, as of .limit(…)
-_Planned = tuple[Statement, list[Plan]]
 _Signature = tuple[object, ...]
 _IN_PIVOT = "Write PIVOT (FROM dp($$ SELECT … $$)) ON …, with the query of the call in dp."
 _PREPARED = "Write: PREPARE … AS FROM dp($$ SELECT … $1 … $$, params := row($1))"
@@ -66,29 +63,31 @@ def answer_call(asked: MacroCall, engine: Engine) -> str:
         return value
 
 
-OWNER = Owner(query_of, answer_call)
-
-
-def _planned(asked: MacroCall, engine: Engine) -> _Planned:
+def _planned(asked: MacroCall, engine: Engine) -> Planned:
     """The statement and the plans of its calls, which all calls of one execution have."""
     key = asked._replace(function="", item="", number=None, epsilon=None)
     known = engine.tickets.planned
-    made: _Planned
+    made: Planned
     if known is not None and known[0] == key:
         made = known[1]
         return made
-    try:
+
+    def make(recording: Engine) -> Planned:
         statement = _statement(asked)
-        with looked_up(statement.tokens, engine):
-            _check(statement, asked, engine)
-            made = statement, plans_of_all(statement.selects, statement.tokens, engine)
+        with looked_up(statement.tokens, recording):
+            _check(statement, asked, recording)
+            plans = plans_of_all(statement.selects, statement.tokens, recording)
+        return Planned(statement, plans)
+
+    try:
+        made = planned_again((asked.text, *sorted(asked.temporary or ())), engine, make)
     except QueryError as error:
         suggest(error, error.text or as_people_write(asked.text), engine, _runs_plain)
         if "does not exist" in error.message:
             committed = "A plain call reads only committed tables and views."
             error.hint = f"{error.hint} {committed}" if error.hint else committed
             if error.message.startswith("Table with name"):  # DuckDB found it: a similar name
-                error.hint = f"{committed} For a dataframe, write: {in_dp(statement)}"
+                error.hint = f"{committed} For a dataframe, write: {in_dp(_statement(asked))}"
                 error.suggestion = ""  # is no better
         if _STEP in error.suggestion:
             error.suggestion = ""

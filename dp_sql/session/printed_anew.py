@@ -10,6 +10,7 @@ _TIMES = {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "TIMESTAMP WITH TIME ZONE": 
 _WHOLE = r"CAST \( trunc \( CAST \( ([0-9]+) AS DOUBLE \) \) AS (?:INTEGER|BIGINT) \)"
 _INTERVAL = re.compile(rf"to_([a-z]+)s \( (?:{_WHOLE}|CAST \( ([0-9]+) AS DOUBLE \)) \)")
 _LONGEST = 17  # the tokens of the longest INTERVAL
+_PRINTED = re.compile(r"CAST|count_star|to_|\"|main", re.IGNORECASE)  # in all that is changed here
 
 
 def as_people_write(text: str) -> str:
@@ -24,6 +25,8 @@ def as_people_write(text: str) -> str:
     >>> as_people_write("SELECT main.list_value(CAST('t' AS BOOLEAN)), count_star()")
     'SELECT [true], count(*)'
     """
+    if not _PRINTED.search(text):
+        return text
     tokens, edits = tokenize(text), []
     end = 0
     for i, token in enumerate(tokens):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 else:
     Node = Any
 
+_MISREAD = (exp.RawString, exp.Bracket, exp.Lambda, exp.Dot)  # otherwise than by DuckDB
 LONGEST = 200_000  # characters; beyond, sqlglot takes seconds
 
 
@@ -30,14 +31,16 @@ def tree_of(sql: str) -> Node:
         raise Unreadable
     try:
         tree: Node = sqlglot.parse_one(sql, read=DuckDB)
-        for node in list(tree.walk()):  # a tree that is too deep to walk is of no use
+        # A tree that is too deep to walk is of no use.
+        misread = [node for node in tree.walk() if isinstance(node, _MISREAD)]
+        for node in misread:
             if isinstance(node, exp.RawString):  # $$text$$
                 node.replace(exp.Literal.string(node.this))
             if isinstance(node, exp.Bracket):
                 _as_written(node)
             if isinstance(node, exp.Lambda):
                 _put_arrow(node)
-        for dot in reversed(list(tree.find_all(exp.Dot))):  # the innermost first
+        for dot in reversed(list(tree.find_all(exp.Dot) if misread else ())):  # the innermost first
             _put_call(dot)
     except Exception as error:
         raise Unreadable from error

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import dp_sql
+from dp_sql.engines.duckdb import connection, few_rows
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.session import plain_call
 from tests.conftest import READING_LOG, SURE
@@ -132,6 +133,45 @@ def test_items_of_every_type_come_back_as_they_are(con: Con) -> None:
             "typeof(chosen) = typeof(x), len(many) = 1 FROM got, t"
         ).fetchall()
         assert same == [(True,) * 6], value
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "DP_COUNT(1{})", "DP_COUNT(1, report := true{})", "DP_COUNT(price, contribution_bound := 4{})",
+        "DP_SUM(price{})", "DP_SUM(price, report := true{})", "DP_AVG(n{})",
+        "DP_AVG(price, report := true, contribution_bound := 4{})", "DP_COUNT_DISTINCT(n{})",
+        "DP_COUNT_DISTINCT(n, report := true, max_contributions := 1{})", "DP_TOPK(n, 2, domain := [3, 1, 2, 0]{})",
+        "DP_TOPK(name, 2, domain := observed, counts := true{})",
+    ],
+)  # fmt: skip
+def test_few_rows_have_the_answers_that_duckdb_has(
+    call: str, con: Con, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    con.execute(
+        "CREATE TABLE t AS SELECT i // 2 AS user_id, (i % 7 > 3)::INTEGER + (i % 7 > 5)::INTEGER AS n, "
+        "CAST(n + 0.25 AS DECIMAL(9, 2)) AS price, '\"' || chr(10) || n AS name "
+        "FROM range(400) AS r(i)"
+    )
+    asked = f"SELECT {call.format(f', {UNIT}')} AS x FROM t"
+    released, answers = [], []
+    as_json = connection.as_json
+    monkeypatch.setattr(connection, "as_json", lambda *a: released.append(a) or as_json(*a))
+    for few in (0, 1 << 60):
+        monkeypatch.setattr(few_rows, "FEW", few)
+        answers += con.sql(f"SELECT x, typeof(x) FROM ({asked})").fetchall()
+    assert len(released) == 1
+    (by_duckdb, kind), (by_python, same_kind) = answers
+    assert (kind, type(by_duckdb)) == (same_kind, type(by_python))
+    if isinstance(by_duckdb, dict):
+        of_both = [
+            [float(x) for x in one.values() if x is not None] for one in (by_duckdb, by_python)
+        ]
+        by_duckdb, by_python = of_both
+    if "AVG" in call or "report" in call:  # which have a little noise
+        assert by_python == pytest.approx(by_duckdb, rel=0.01)
+    else:
+        assert by_python == by_duckdb
 
 
 # The documents' statements.

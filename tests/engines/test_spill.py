@@ -20,9 +20,10 @@ from dp_sql.cli.main import main
 from dp_sql.engines.duckdb import spill
 from dp_sql.engines.duckdb.spill import remove_spill_folders, spill_advice
 from dp_sql.errors import NotSupported, PolicyError
-from dp_sql.policy.limits import Limits, size_in_bytes
+from dp_sql.policy.limits import Limits
 from dp_sql.policy.model import parse_policy
 from dp_sql.session.analyst import AnalystSession
+from dp_sql.sql.sizes import size_in_bytes
 
 BASE = '[tables.seen]\nprivacy_unit = "u"\n[limits]\n'
 SETTINGS = ("temp_directory", "max_temp_directory_size", "memory_limit", "threads")

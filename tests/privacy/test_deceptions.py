@@ -306,7 +306,7 @@ def test_a_failed_source_shows_no_value(session: dp_sql.Session) -> None:
     assert session.receipts == ()
 
 
-@pytest.mark.parametrize("step", ["few_rows._lists", "many_rows._read", "release_sql.cover_counts"])
+@pytest.mark.parametrize("step", ["few_rows._lists", "many_rows._read", "in_pieces.cover_counts"])
 @pytest.mark.parametrize("kind", [KeyError, TypeError, OverflowError, MemoryError])
 def test_what_reading_rows_raises_shows_no_value(
     session: dp_sql.Session, step: str, kind: type[Exception], monkeypatch: pytest.MonkeyPatch

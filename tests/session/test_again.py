@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import duckdb
 import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import private_connection
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.session import analyst as analysts
+from dp_sql.session import dp_macro, plain_call
 from dp_sql.session.analyst import AnalystSession
 from tests.conftest import SURE
 from tests.session.reading_policy import MORE, write
@@ -125,3 +128,77 @@ def test_what_may_come_to_mean_something_else_is_bound_each_time(
         for _ in range(2):
             assert session.execute(f"SELECT g, {asked.format(call)}").fetchall()
     assert len(bound) == n
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        ("CREATE TABLE one AS SELECT 1", 3),
+        ("INSERT INTO seen VALUES (9, 4)", 4),
+        ("DROP TABLE seen; CREATE TABLE seen AS SELECT 'x' AS item, i AS u FROM range(9) t(i)", 1),
+        ("CREATE SCHEMA s; CREATE TABLE s.seen AS SELECT 1 AS u, 1 AS item; USE s", 1),
+        ("ALTER TABLE seen RENAME TO seen_0; "
+         "CREATE VIEW seen AS FROM seen_0 WHERE item < 2", 2),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("asked", ["{}", "FROM dp($$ {} $$)"])
+def test_a_plain_statement_that_comes_again_sees_what_has_changed(
+    change: str, answer: int, asked: str
+) -> None:
+    count = asked.format(
+        f"SELECT DP_COUNT_DISTINCT(item, {SURE}, privacy_unit := u) AS n FROM seen"
+    )
+    with dp_sql.install(duckdb.connect()) as con:
+        con.execute("CREATE TABLE seen AS SELECT i AS u, i % 3 AS item FROM range(9) t(i)")
+        assert [con.sql(count).fetchall() for _ in range(3)] == [[(3,)]] * 3
+        con.execute(change)
+        assert [con.sql(count).fetchall() for _ in range(2)] == [[(answer,)]] * 2
+        assert len(dp_sql.receipts(con)) == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("CREATE MACRO lower(x) AS x", "a function lower of its own"),
+        ("CREATE TEMP TABLE seen AS SELECT 1 AS u, 1 AS item", "temporary"),
+        ("DROP TABLE other; CREATE VIEW other AS SELECT 1 AS one", "not a table"),
+        ("DROP TABLE other; CREATE TABLE other AS SELECT 1 AS u", "may show rows of its source"),
+        ("ALTER TABLE seen RENAME item TO thing", "item"),
+        ("DROP TABLE seen", "seen"),
+    ],
+)
+def test_a_plain_statement_that_comes_again_is_refused_for_what_has_changed(
+    change: str, why: str
+) -> None:
+    asked = (
+        f"SELECT (SELECT DP_COUNT_DISTINCT(item, {SURE}, privacy_unit := u) FROM seen), lower('A') "
+        "FROM other"
+    )
+    with dp_sql.install(duckdb.connect()) as con:
+        con.execute("CREATE TABLE seen AS SELECT i AS u, i % 3 AS item FROM range(9) t(i)")
+        con.execute("CREATE TABLE other AS SELECT 1 AS one")
+        assert [con.execute(asked).fetchall() for _ in range(2)] == [[(3, "a")]] * 2
+        con.execute(change)
+        for _ in range(2):
+            with pytest.raises(duckdb.Error, match=why):
+                con.execute(asked).fetchall()
+        assert len(dp_sql.receipts(con)) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "planner"), [("{}", plain_call), ("FROM dp($$ {} $$)", dp_macro)]
+)
+def test_a_plain_statement_is_planned_once_while_nothing_changes(
+    asked: str, planner: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned, plan = [], planner.plans_of_all
+    monkeypatch.setattr(planner, "plans_of_all", lambda *a: planned.append(a) or plan(*a))
+    count = asked.format("SELECT DP_COUNT(1, epsilon := 1, privacy_unit := u) FROM seen{}")
+    with dp_sql.install(duckdb.connect()) as con:
+        con.execute("CREATE TABLE seen AS SELECT i AS u FROM range(9) t(i)")
+        for where in ("", "", " WHERE u > 1", ""):
+            con.sql(count.format(where)).fetchall()
+        assert len(planned) == 2
+        con.execute("ALTER TABLE seen ADD COLUMN more INTEGER")
+        con.sql(count.format("")).fetchall()
+        assert len(planned) == 3

@@ -99,6 +99,21 @@ def test_the_first_list_imports_no_more_than_it_needs() -> None:
     assert not (folders | modules) & loaded
 
 
+def test_the_first_list_of_a_session_imports_less_however_large_its_table_is() -> None:
+    loaded = loaded_by(
+        "import dp_sql; con = dp_sql.connect(); "
+        "con.execute('CREATE TABLE t AS SELECT i % 50 AS x, i AS u FROM range(70000) AS r(i)'); "
+        "con.sql('SELECT DP_TOPK(x, 2, epsilon := 1, privacy_unit := u, domain := observed) "
+        "FROM t').fetchall()"
+    )
+    assert "dp_sql.udfs.topk.joint" in loaded
+    of_expressions = {f"dp_sql.privacy.expressions.{name}" for name in ("calls", "forms")}
+    of_sources = {f"dp_sql.privacy.relations.{name}" for name in ("joins", "person_groups")}
+    of_plain_calls = {"dp_sql.privacy.around", "dp_sql.session.plain_call"}
+    of_policies = {"dp_sql.policy.limits", "tomllib"}
+    assert not (of_expressions | of_sources | of_plain_calls | of_policies) & loaded
+
+
 @pytest.mark.parametrize(("objects", "is_frozen"), [(0, "yes"), (60_000, "no")])
 def test_only_a_program_that_just_started_has_its_imports_frozen(
     objects: int, is_frozen: str

@@ -12,7 +12,7 @@ import duckdb
 
 from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.arrow_rows import LONG
-from dp_sql.engines.duckdb.few_rows import answered
+from dp_sql.engines.duckdb.few_rows import answered, as_json
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.function_kinds import (
     builtin_kinds,
@@ -123,9 +123,12 @@ class Engine(SqlRunner):
         tickets: Tickets,
         frame: FrameType | None = None,
         state: SessionState | None = None,
+        *,
+        runs_all: bool = False,
     ) -> None:
+        """`runs_all`: the statement around the releases runs on this connection, too."""
         super().__init__(connection, tickets, frame, state)
-        self._runs_all = frame is not None and state is not None  # a session's engine
+        self._runs_all = runs_all
         self._names = Names(connection, self.state.meant)
         self._called: frozenset[str] = frozenset()
         self._kinds = _NOT_ASKED
@@ -302,6 +305,10 @@ class Engine(SqlRunner):
         drawn, in_one = self.tickets.plan(ticket), partial(private_sql, execution=asking)
 
         def run() -> str:
+            rows = answered([drawn], [ticket], self, execution)
+            if rows is not None:
+                ((value,),) = rows
+                return as_json(value, kind)
             asked = [drawn], [ticket], self, self.tickets, in_one, execution
             with release_sql(*asked) as (sql, values):
                 return str(self.run(f"{select} ({sql})", values or None).fetchall()[0][0])

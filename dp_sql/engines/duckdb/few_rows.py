@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from itertools import count, product
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -67,11 +69,18 @@ def read_shortly(plans: Sequence[Plan], engine: SqlRunner) -> FewRows | None:
     return few
 
 
-def answered(plans: Sequence[Plan], tickets: Sequence[str], engine: SqlRunner) -> Records | None:
+def answered(
+    plans: Sequence[Plan],
+    tickets: Sequence[str],
+    engine: SqlRunner,
+    execution: tuple[int, int] | None = None,
+) -> Records | None:
     """Make the releases of a bundle of plans: rows as `exactly` has them; None: only SQL can.
 
-    Raises what a mechanism refused, DuckDB's errors, or what reading its rows raises.
+    `execution`: for which connection and query they are made, if not for this one. Raises what a
+    mechanism refused, DuckDB's errors, or what reading its rows raises.
     """
+    made_for = execution or (engine.state.number, 0)
     interrupts, made = engine.state.interrupts, None
     before = interrupts.n
     if (few := read_shortly(plans, engine)) is None:
@@ -85,13 +94,19 @@ def answered(plans: Sequence[Plan], tickets: Sequence[str], engine: SqlRunner) -
         return None
     columns, (lists, items) = [], made
     for plan, ticket, own in zip(plans, tickets, lists, strict=True):
-        answers = answers_of(engine.tickets, ticket, (engine.state.number, 0), own)
+        answers = answers_of(engine.tickets, ticket, made_for, own)
         columns.append([plan.parameters.shown(one, items, plan.mechanism) for one in answers])
     values = zip(*columns, strict=True)
     if not few.n_keys:
         return [*values]
     keyed = zip(public.shown, values, strict=True)
     return [(n, *keys, *value) for n, (keys, value) in enumerate(keyed, 1)]
+
+
+def as_json(value: Any, kind: str) -> str:
+    """The JSON list of a value of `answered`, of a type that has strings for items."""
+    is_number = kind == "DOUBLE" and value is not None  # a string, as all that Python rounds
+    return json.dumps([float(value) if is_number else value], default=index)
 
 
 def public_of(few: FewRows, engine: SqlRunner) -> _Public:

@@ -2,18 +2,23 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dp_sql.engines.duckdb import many_rows, row_estimate
-from dp_sql.engines.duckdb.in_pieces import cover_counts
 from dp_sql.engines.duckdb.many_rows import answers_from_rows
 from dp_sql.engines.duckdb.mechanism_udfs import answers_of, arrow_values
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
 from dp_sql.engines.duckdb.tickets import Tickets
+from dp_sql.imports import later
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.release_select import EXECUTION, call_of, drawn_sql, merged_sql
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import INTEGERS
+
+if TYPE_CHECKING:
+    from dp_sql.engines.duckdb import in_pieces
+else:  # for large distinct counts only
+    (in_pieces,) = later("dp_sql.engines.duckdb", "in_pieces")
 
 # Whether a constraint keeps the values of a column apart.
 _IS_UNIQUE = """SELECT 1 FROM system.main.duckdb_constraints()
@@ -57,7 +62,7 @@ def release_sql(
             yield in_one(plans, [f"${n}" for n, _ in enumerate(tickets, 1)]), [*tickets]
         return
     (plan,), (ticket,), (call,) = plans, tickets, calls
-    counts = cover_counts(plan, call, engine)
+    counts = in_pieces.cover_counts(plan, call, engine)
     table = full_name(("temp", "main", f"__dp_cover_{ticket}"))
     unnested = "system.main.unnest($1) AS place, system.main.unnest($2) AS n"
     numbered = [[*range(len(counts))], counts]

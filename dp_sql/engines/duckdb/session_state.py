@@ -51,6 +51,7 @@ class SessionState:
     statements: SQL with parameters, parsed. meant: the tables that bare names meant.
     n_rows: of sources, when DuckDB was asked for their rows, and its estimates.
     number: of the session's connection.
+    planned: the last statements with their plans, and the engine's answers that these rest on.
     public_sets: groups and items that releases have read, by the SQL that lists them; None: they
         may change from one statement to the next.
     """
@@ -60,4 +61,5 @@ class SessionState:
     meant: dict[str, Parts] = field(default_factory=dict)
     n_rows: dict[str, tuple[float, Sequence[int]]] = field(default_factory=dict)
     number: int = 0
+    planned: dict[Any, Any] = field(default_factory=dict)
     public_sets: dict[Any, Any] | None = None

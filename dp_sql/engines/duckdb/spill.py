@@ -25,8 +25,9 @@ from typing import Any
 import duckdb
 
 from dp_sql.errors import NotSupported, PolicyError
-from dp_sql.policy.limits import Limits, size_in_bytes
+from dp_sql.policy.limits import Limits
 from dp_sql.sql.formatting import literal
+from dp_sql.sql.sizes import size_in_bytes
 
 _PREFIX = "dp_sql-spill-"
 DEFAULT_SPILL = "10GB"  # what private queries may write to disk if the policy sets no limit

@@ -12,6 +12,7 @@ import duckdb
 
 from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.tickets import Tickets
+from dp_sql.sql.sizes import size_in_bytes
 
 Connection = duckdb.DuckDBPyConnection
 _MAX_KNOWN = 500  # answers that do not change: of the catalog, and about public tables
@@ -120,9 +121,10 @@ class SqlRunner:
 
 
 def forget_oldest(known: dict[Any, Any], most: int = _MAX_KNOWN) -> None:
-    """Keep what a session remembers small."""
+    """Keep small what a session, or several threads, remember."""
     if len(known) > most:
-        del known[next(iter(known))]
+        oldest, *_ = known
+        known.pop(oldest, None)
 
 
 def local_names(frame: FrameType | None) -> set[str]:
@@ -133,8 +135,6 @@ def local_names(frame: FrameType | None) -> set[str]:
 
 def in_bytes(size: str) -> int | None:
     """A size as DuckDB prints it, in bytes; None if it is a percentage."""
-    from dp_sql.policy.limits import size_in_bytes  # for large sources only
-
     number, _, unit = size.partition(" ")
     try:
         return int(number) if unit == "bytes" else size_in_bytes(size)

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
@@ -21,6 +21,7 @@ from dp_sql.errors import (
     QueryError,
     SourceError,
 )
+from dp_sql.imports import later
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import Values
@@ -43,13 +44,16 @@ from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.grid import in_seconds
-from dp_sql.sql.other_forms import field_of_json, other_forms
 from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion, Restated
-from dp_sql.sql.spellings import joined_on, respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, tree_of
 from dp_sql.sql.tokens import Edit, edited, folded, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
+
+if TYPE_CHECKING:
+    from dp_sql.sql import other_forms, spellings
+else:  # for refusals only
+    other_forms, spellings = later("dp_sql.sql", "other_forms", "spellings")
 
 _OF_PEOPLE = "This query reads people's rows; groups and domains are public."
 _PUBLIC = "Select from public tables, or write the values as a list: ['a', 'b']."
@@ -364,16 +368,16 @@ def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> Quer
     if (beside := not_a_column(refusal, select, position)) is not None:
         message, hint, instead = beside
     elif isinstance(refusal, Refused) and refusal.n_parts:
-        instead = [*filter(None, [field_of_json(text, position, refusal.n_parts)])]
+        instead = [*filter(None, [other_forms.field_of_json(text, position, refusal.n_parts)])]
     elif isinstance(refusal, Refused) and refusal.join:
         end = select.source[1]
         instead = [f"{text[:end]} {refusal.join}{text[end:]}"]
     else:
         instead = select.renamed(refusal.node.name, position, refusal.names)
         shared = refusal.names if isinstance(refusal.node, exp.Join) else ()
-        forms = [*other_forms(text, position, shared)]
+        forms = [*other_forms.other_forms(text, position, shared)]
         if isinstance(refusal, Refused) and refusal.equal:
-            instead += [*forms, *joined_on(select.tokens, position, refusal.equal)]
-        instead += respelled(refusal.node, select.tokens, position)
+            instead += [*forms, *spellings.joined_on(select.tokens, position, refusal.equal)]
+        instead += spellings.respelled(refusal.node, select.tokens, position)
         instead += forms
     return select.refused(message, position, hint, kind, instead)

@@ -25,17 +25,15 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, QueryError
+from dp_sql.imports import later
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.collations import either
 from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, Refused, Unbound, other_form, refuse
-from dp_sql.privacy.relations import joins, matches
-from dp_sql.privacy.relations.aliases import put_aliases
 from dp_sql.privacy.relations.base_tables import Tables
 from dp_sql.privacy.relations.constants import constant_rows
-from dp_sql.privacy.relations.first_rows import first_rows
 from dp_sql.privacy.relations.from_clause import (
     JOINED,
     From,
@@ -50,8 +48,6 @@ from dp_sql.privacy.relations.from_clause import (
     where_terms,
     with_wider,
 )
-from dp_sql.privacy.relations.person_groups import distinct_values, grouped
-from dp_sql.privacy.relations.person_windows import has_windows, windowed
 from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import LeftJoin, LinkedTable, Relation, Table, UnionAll, is_plain
 from dp_sql.privacy.relations.tree_sql import Written, written
@@ -61,6 +57,19 @@ from dp_sql.sql.tokens import folded
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
+    from dp_sql.privacy.relations import (
+        aliases,
+        first_rows,
+        joins,
+        matches,
+        person_groups,
+        person_windows,
+    )
+else:  # FROM one table needs none of these
+    aliases, first_rows, joins, matches, person_groups, person_windows = later(
+        "dp_sql.privacy.relations",
+        "aliases", "first_rows", "joins", "matches", "person_groups", "person_windows",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,7 @@ class Compiler:
                 case exp.Union():
                     return self._union(tree)
                 case exp.Select() if tree.args.get("limit") or tree.args.get("offset"):
-                    return first_rows(tree, self.tables, self.query, self.computed)
+                    return first_rows.first_rows(tree, self.tables, self.query, self.computed)
                 case exp.Select():
                     return self._select(tree)
         except RecursionError:
@@ -141,13 +150,13 @@ class Compiler:
         compiler = self.with_ctes(ctes_of(tree))
         source = compiler.from_clause(tree)
         scope = compiler.scope(source)
-        put_aliases(tree, source, scope)
+        aliases.put_aliases(tree, source, scope)
         compiler.where(tree, source)
         if tree.args.get("group") is not None or tree.args.get("having") is not None:
-            return grouped(tree, source, scope, self.tables.is_of_one_person)
-        if has_windows(tree, source):
-            tree, source, scope = windowed(tree, source, compiler.scope)
-            put_aliases(tree, source, scope)
+            return person_groups.grouped(tree, source, scope, self.tables.is_of_one_person)
+        if person_windows.has_windows(tree, source):
+            tree, source, scope = person_windows.windowed(tree, source, compiler.scope)
+            aliases.put_aliases(tree, source, scope)
         else:
             scope = compiler._where_scope(source)
         names, values = projections(tree, source, scope)
@@ -155,7 +164,9 @@ class Compiler:
             source, values = joins.unnested(tree, source, values)
         distinct = tree.args.get("distinct")
         if distinct is not None:
-            values = distinct_values(distinct, source, values, trusted=self.tables.trusted)
+            values = person_groups.distinct_values(
+                distinct, source, values, trusted=self.tables.trusted
+            )
         relation = source.select(values, distinct=distinct is not None)
         return Rows(relation, tuple(names), tuple(values), source.person_type)
 
