@@ -149,7 +149,7 @@ def test_a_source_is_read_once(
     assert len(owner.sql(with_others).fetchall()) == 1
     assert released == before * 2
     assert repr(owner.receipts[-2]) == receipt
-    tables = "SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE '__dp_cover%'"
+    tables = "SELECT count(*) FROM duckdb_views() WHERE view_name LIKE '__dp_computed%'"
     assert owner.execute(tables).fetchall() == [(0,)]
 
 
@@ -335,7 +335,7 @@ def test_a_failure_in_any_step_is_one_sentence_one_debit_and_one_receipt(
     assert kinds(analyst) == ["reserved", "failed"]
     (receipt,) = analyst.receipts
     assert receipt.accuracy == "it failed, and nothing was released"
-    tables = "SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE '__dp_cover%'"
+    tables = "SELECT count(*) FROM duckdb_views() WHERE view_name LIKE '__dp_computed%'"
     assert analyst._private._run(tables).fetchall() == [(0,)]
     assert len(analyst.sql(QUESTION).fetchall()) == 1
     assert kinds(analyst) == ["reserved", "failed", "reserved", "answered"]
