@@ -53,6 +53,7 @@ def cover_counts(plan: Plan, call: str, engine: SqlRunner) -> Int64s:
             bounds(**plan.parameters.mechanism_arguments(plan.mechanism)),
             n_people,
             numbered=(n_items, n_people),
+            ending=stopping,
         )
     engine.state.interrupts.check(before)
     return found.counts
