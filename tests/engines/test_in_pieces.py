@@ -149,7 +149,7 @@ def test_a_source_is_read_once(
     assert len(owner.sql(with_others).fetchall()) == 1
     assert released == before * 2
     assert repr(owner.receipts[-2]) == receipt
-    tables = "SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE '__dp_cover%'"
+    tables = "SELECT count(*) FROM duckdb_views() WHERE view_name LIKE '__dp_computed%'"
     assert owner.execute(tables).fetchall() == [(0,)]
 
 
@@ -335,7 +335,7 @@ def test_a_failure_in_any_step_is_one_sentence_one_debit_and_one_receipt(
     assert kinds(analyst) == ["reserved", "failed"]
     (receipt,) = analyst.receipts
     assert receipt.accuracy == "it failed, and nothing was released"
-    tables = "SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE '__dp_cover%'"
+    tables = "SELECT count(*) FROM duckdb_views() WHERE view_name LIKE '__dp_computed%'"
     assert analyst._private._run(tables).fetchall() == [(0,)]
     assert len(analyst.sql(QUESTION).fetchall()) == 1
     assert kinds(analyst) == ["reserved", "failed", "reserved", "answered"]
@@ -413,6 +413,23 @@ def test_an_interrupt_between_statements_ends_the_work(
         assert not after
         assert len(session.sql(query).fetchall()) == 1
     assert kinds(analyst) == ["reserved", "failed", "reserved", "answered"]
+
+
+def test_an_interrupt_ends_the_flow(
+    owner: dp_sql.Session, in_pieces: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_pieces()
+    right, n_bounds = partial.covers, []
+
+    def interrupted(*given: Any) -> Any:
+        for found in right(*given):
+            n_bounds.append(owner.interrupt())  # type: ignore[func-returns-value]
+            yield found
+
+    monkeypatch.setattr(partial, "covers", interrupted)
+    with pytest.raises(SourceError, match="The query was interrupted"):
+        owner.sql(f"SELECT {CALL.format('x', 'u')} FROM seen")
+    assert len(n_bounds) == 1
 
 
 def test_an_interrupt_while_rows_are_read_ends_the_work(

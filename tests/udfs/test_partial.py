@@ -288,8 +288,8 @@ def only_with_room(search: Any, cover: Any, bound: int) -> Any:
 
 
 def forgets_a_bound(run: Any) -> Any:
-    def forgetful(known: Any, bounds: Any, counts: Any, groups: Any) -> Any:
-        still, missing = run(known, bounds, counts, groups)
+    def forgetful(*given: Any) -> Any:
+        still, missing = run(*given)
         return still[1:], missing[1:]
 
     return forgetful

@@ -86,7 +86,10 @@ def test_what_is_asked_for_comes(folder: Path, repeats: int) -> None:
 
 
 def check_counts(folder: Path | None, rng: np.random.Generator) -> None:
-    rows = random_pairs(rng, int(rng.integers(1, 4)))
+    check_counts_of(random_pairs(rng, int(rng.integers(1, 4))), folder)
+
+
+def check_counts_of(rows: Any, folder: Path | None) -> None:
     n_items, n_people = rows.max(axis=0) + 1
     runs = [[p for i, p in rows.tolist() if i == item] for item in range(n_items)]
     pairs = stored(rows, folder)
@@ -101,6 +104,27 @@ def check_counts(folder: Path | None, rng: np.random.Generator) -> None:
 def test_counts_are_exact(folder: Path) -> None:
     for seed in range(100):
         check_counts(folder, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("whole", [0, 100, 10**6])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(0, 0)],
+        [(0, 0)] * 500,
+        [(i, 0) for i in range(300)],  # one person
+        [(0, p) for p in range(300)],  # one item
+        [(i, 0) for i in range(300)] + [(i % 40, 1 + i % 7) for i in range(300)],  # a busy person
+        [(0, p) for p in range(300)] + [(1 + p // 2, p) for p in range(300)],  # a popular item
+        [(i, p) for i in range(300) for p in (i, i + 1)],  # a chain
+    ],
+)
+def test_counts_of_special_graphs_are_exact(
+    rows: list[tuple[int, int]], whole: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_pairs, "WHOLE", whole)
+    check_counts_of(np.array(rows, np.int32), folder)
+    check_counts_of(np.array(rows[::-1] + rows, np.int32), folder)  # each twice
 
 
 @pytest.mark.parametrize("whole", [100, 10**6])

@@ -59,6 +59,8 @@ Thin = Callable[[int], Iterable[Edges]]
 Complete = Callable[[Int64s, Int64s], Iterable[Edges]]
 """complete(items, people): all pairs of these items and all pairs of these people, in pieces."""
 
+Ending = Callable[[Iterable[Any]], Iterable[Any]]
+
 
 @dataclass(frozen=True)
 class Groups:
@@ -85,6 +87,7 @@ def partial_cover_counts(
     people_per_item: int = PEOPLE_PER_ITEM,
     groups: Groups | None = None,
     numbered: tuple[int, int] | None = None,
+    ending: Ending = iter,
 ) -> PartialCounts:
     """Count the items that can be covered, as flow.max_cover_counts does of the whole graph.
 
@@ -98,6 +101,7 @@ def partial_cover_counts(
         people_per_item: what thin is asked for.
         groups: None if all is one graph.
         numbered: how many items and people there are, if their codes are 0, 1, 2, … already.
+        ending: passes on what the flow yields for each bound, and may raise in between.
 
     Raises ValueError for other bounds or answers that are no pairs, and RuntimeError if the people
     of an item that was asked for have not all come, or more people came than there are.
@@ -108,7 +112,7 @@ def partial_cover_counts(
     known.add(thin(people_per_item))
     counts, still, n_rounds = dict[int, Any](), tuple(bounds), 1
     while still:
-        still, missing = _run(known, still, counts, groups)
+        still, missing = _run(known, still, counts, groups, ending)
         if missing:
             items, people = _wanted(missing, known)
             known.add(complete(known.items.codes[items], known.people.codes[people]))
@@ -127,8 +131,9 @@ class _Missing:
 
 
 def _run(
-    known: _Known, bounds: Sequence[int], counts: dict[int, Any], groups: Groups | None
-) -> tuple[tuple[int, ...], list[_Missing]]:
+    known: _Known, bounds: Sequence[int], counts: dict[int, Any], groups: Groups | None,
+    ending: Ending,
+) -> tuple[tuple[int, ...], list[_Missing]]:  # fmt: skip
     """Run the flow and write down the counts.
 
     Returns the bounds whose counts are not proved yet, and what they lack, for some of them.
@@ -139,7 +144,7 @@ def _run(
     (of, kept), known.cover = known.cover, _NO_COVER
     start = np.append(kept, np.full(known.items.size - kept.size, -1, np.int32))
     found = covers(search.graph, bounds, start if of == bounds[0] else None)
-    for place, (bound, count, cover) in enumerate(found):
+    for place, (bound, count, cover) in enumerate(ending(found)):
         counts[bound] = count
         if groups and group_of is not None:
             counts[bound] = np.bincount(group_of[cover >= 0], minlength=groups.n_groups)

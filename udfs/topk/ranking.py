@@ -59,16 +59,15 @@ def _product(factors: list[int]) -> int:
 def rank(counts: Ints, k: int, cut: int) -> Ranking:
     """Sort the items that matter."""
     d, top = len(counts), int(counts.max())
-    gaps, limit = top - counts, top
-    if cut > top:  # a list can hold every item
-        places = np.arange(d)
-    else:
+    gaps, limit, places = top - counts, top, np.arange(d)
+    if cut <= top:  # else a list can hold every item
         # The k-th largest of the maxima of disjoint parts is at most the k-th largest count.
         n_parts = min(max(4 * k, 256), d)
         maxima = np.sort(counts[: d - d % n_parts].reshape(-1, n_parts).max(axis=0))
         limit = min(top - int(maxima[-k]) + cut - 1, top)
-        places = np.flatnonzero(gaps <= limit).astype(np.int64, copy=False)
-        gaps = gaps[places]
+        if limit < top:
+            places = np.flatnonzero(gaps <= limit)
+            gaps = gaps[places]
         if len(gaps) > _MANY * k:  # the parts give a loose bound: take the k-th largest
             nearer = min(int(np.partition(gaps, k - 1)[k - 1]) + cut - 1, limit)
             if nearer < limit:

@@ -39,7 +39,6 @@ from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.few_rows import PLAIN_ITEMS
 from dp_sql.privacy.private_sql.release_select import (
     each_of,
-    merged_sql,
     private_sql,
     released_columns,
 )
@@ -363,11 +362,8 @@ class Engine(SqlRunner):
 
 def operators_of(plans: Sequence[Plan]) -> tuple[str, ...]:
     """The operators in the SQL of these plans, for check_operators."""
-    texts = []
-    for _, some, none in bundled(plans, [""] * len(plans)):
-        texts.append(private_sql(some, none, again=True))
-        texts += [merged_sql(one, "", "") for p in some if (one := drawn_from(p)) is not p]
-    return operators_in(" ".join(texts))
+    every = bundled(plans, [""] * len(plans))
+    return operators_in(" ".join(private_sql(some, none, again=True) for _, some, none in every))
 
 
 def columns_of(relation: duckdb.DuckDBPyRelation | None) -> list[tuple[str, str]]:

@@ -23,12 +23,13 @@ from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 
 if TYPE_CHECKING:
+    from dp_sql.udfs.count_distinct.graph import Int64s
     from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
 
 T = TypeVar("T")
 
 
-def cover_counts(plan: Plan, call: str, engine: SqlRunner) -> list[int]:
+def cover_counts(plan: Plan, call: str, engine: SqlRunner) -> Int64s:
     """How many items are covered under each bound that the mechanism considers.
 
     `call` holds the first arguments of its UDF, from which a sample of the items gets its key.
@@ -52,8 +53,10 @@ def cover_counts(plan: Plan, call: str, engine: SqlRunner) -> list[int]:
             bounds(**plan.parameters.mechanism_arguments(plan.mechanism)),
             n_people,
             numbered=(n_items, n_people),
+            ending=stopping,
         )
-    return [*stopping(found.counts.tolist())]
+    engine.state.interrupts.check(before)
+    return found.counts
 
 
 def _stored(rows: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:

@@ -8,7 +8,7 @@ takes, and nothing else.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dp_sql.engines.duckdb import row_estimate
@@ -43,26 +43,43 @@ class _TooMany(Exception):
     """There are more rows than are kept in memory."""
 
 
-@contextlib.contextmanager
 def answers_from_rows(
-    plans: Sequence[Plan], calls: Sequence[str], engine: SqlRunner, answered: Answered
-) -> Iterator[Answers | None]:
-    """Yield the answers that were drawn from people's rows; None: DuckDB is to read these.
+    plans: Sequence[Plan],
+    calls: Sequence[str],
+    engine: SqlRunner,
+    answered: Answered,
+    registered: contextlib.ExitStack,
+) -> Answers | None:
+    """The answers that were drawn from people's rows; None: DuckDB is to read these.
 
     `calls` are the first arguments of the plans' UDFs. `answered` makes answers from what the UDF
-    of a plan takes, by its place.
+    of a plan takes, by its place. They are there until `registered` ends.
 
     Raises what a mechanism refused, DuckDB's errors, or what reading its rows raises.
     """
-    answers = read = None
-    if plans[0].parameters.reads_people:
-        asked = (plans, calls, comparable_in_arrow)
-        read = lists_read(*asked) or rows_read(*asked)
-    with contextlib.ExitStack() as registered:
-        if read is not None and _is_for_memory(plans[0], read, engine):
-            with contextlib.suppress(_TooMany):
-                answers = _read(read, plans, engine, answered, registered)
-        yield answers
+    if not plans[0].parameters.reads_people:
+        return None
+    asked = (plans, calls, comparable_in_arrow)
+    read = lists_read(*asked) or rows_read(*asked)
+    if read is not None and _is_for_memory(plans[0], read, engine):
+        with contextlib.suppress(_TooMany):
+            return _read(read, plans, engine, answered, registered)
+    return None
+
+
+def drawn(
+    lists: Sequence[Any],
+    n_answers: int,
+    answered: Answered,
+    engine: SqlRunner,
+    registered: contextlib.ExitStack,
+) -> str:
+    """A relation of the answers that are drawn from what the UDF of each plan takes."""
+    import pyarrow as pa
+
+    found = {answer_name(i): answered(i, own) for i, own in enumerate(lists)}
+    numbers = arrow_numbers(range(1, n_answers + 1), "int64")
+    return _registered(pa.table({"__dp_group": numbers, **found}), engine, registered)
 
 
 def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
@@ -104,8 +121,6 @@ def _read(
     """Read all rows, and have the answers made from them."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    import pyarrow as pa
-
     from dp_sql.engines.duckdb.arrow_people import ArrowPeople
 
     before, rows, most = engine.state.interrupts.n, ArrowPeople(read), _most_rows(engine)
@@ -127,11 +142,9 @@ def _read(
             found = _found(read.groups, rows, engine, registered)
         lists = rows.lists(plans, n_items, other)
     engine.state.interrupts.check(before)
-    drawn = {answer_name(i): answered(i, own) for i, own in enumerate(lists)}
-    numbers = arrow_numbers(range(1, rows.n_answers + 1), "int64")
-    table = pa.table({"__dp_group": numbers, **drawn})
+    relation = drawn(lists, rows.n_answers, answered, engine, registered)
     items = f"({read.lists.shown}) AS __dp_lists" if read.lists and read.lists.shown else ""
-    return Answers(_registered(table, engine, registered), found, items)
+    return Answers(relation, found, items)
 
 
 def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dp_sql.engines.duckdb import many_rows, row_estimate
-from dp_sql.engines.duckdb.many_rows import answers_from_rows
 from dp_sql.engines.duckdb.mechanism_udfs import answers_of, arrow_values
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.imports import later
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.release_select import EXECUTION, call_of, drawn_sql, merged_sql
+from dp_sql.privacy.private_sql.release_select import EXECUTION, Answers, call_of, drawn_sql
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import INTEGERS
 
@@ -46,29 +45,25 @@ def release_sql(
     asking = EXECUTION if execution is None else "{}, {}".format(*execution)
     calls = [call_of(ticket, asking) for ticket in tickets]
     plans = [_constrained(plan, engine) for plan in plans]
-    if "__dp_cover" not in plans[0].parameters.takes:
 
-        def answered(place: int, lists: Sequence[Any]) -> Any:
-            shape = plans[place].parameters
-            made_for = execution or (engine.state.number, 0)
-            answers = answers_of(issued, tickets[place], made_for, lists)
-            return arrow_values(answers, shape.udfs[shape.udf])
+    def answered(place: int, lists: Sequence[Any]) -> Any:
+        shape = plans[place].parameters
+        made_for = execution or (engine.state.number, 0)
+        answers = answers_of(issued, tickets[place], made_for, lists)
+        return arrow_values(answers, shape.udfs[shape.udf])
 
-        with answers_from_rows(plans, calls, engine, answered) as answers:
-            if answers is not None:
-                yield drawn_sql(plans, answers), []
-                return
-        with people_in_arrays(plans, engine):  # the same text each time
-            yield in_one(plans, [f"${n}" for n, _ in enumerate(tickets, 1)]), [*tickets]
-        return
-    (plan,), (ticket,), (call,) = plans, tickets, calls
-    counts = in_pieces.cover_counts(plan, call, engine)
-    table = full_name(("temp", "main", f"__dp_cover_{ticket}"))
-    unnested = "system.main.unnest($1) AS place, system.main.unnest($2) AS n"
-    numbered = [[*range(len(counts))], counts]
-    with engine.undoing(f"DROP TABLE IF EXISTS {table}"):
-        engine.run(f"CREATE TEMP TABLE {table} AS SELECT {unnested}", numbered)
-        yield merged_sql(plan, ticket, table, execution=asking), []
+    with contextlib.ExitStack() as registered:
+        if "__dp_cover" in plans[0].parameters.takes:
+            counts = in_pieces.cover_counts(plans[0], calls[0], engine)
+            drawn = many_rows.drawn([[[counts]]], 1, answered, engine, registered)
+            answers: Answers | None = Answers(drawn, "", "")
+        else:
+            answers = many_rows.answers_from_rows(plans, calls, engine, answered, registered)
+        if answers is not None:
+            yield drawn_sql(plans, answers), []
+            return
+    with people_in_arrays(plans, engine):  # the same text each time
+        yield in_one(plans, [f"${n}" for n, _ in enumerate(tickets, 1)]), [*tickets]
 
 
 def _constrained(plan: Plan, engine: SqlRunner) -> Plan:
