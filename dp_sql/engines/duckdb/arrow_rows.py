@@ -84,12 +84,12 @@ class Column:
 
         if values.null_count:
             raise InternalError("A NULL among people or items.")
+        values = in_a_row(values)
         self._type = values.type
-        if pa.types.is_decimal128(values.type):
+        if pa.types.is_decimal(values.type):
+            if values.type.precision <= _DIGITS:
+                return self._codes.of(whole_numbers(values))
             written, stop = values.buffers()[1], values.offset + len(values)
-            if values.type.precision <= _DIGITS:  # the low half is the number
-                low_halves = np.frombuffer(written, "i8")[2 * values.offset : 2 * stop : 2]
-                return self._codes.of(low_halves)
             return self._strings.of(
                 np.frombuffer(written, np.uint8), 16 * np.arange(values.offset, stop + 1)
             )
@@ -106,7 +106,7 @@ class Column:
 
         if self._type is None:
             return pa.nulls(0)
-        if pa.types.is_decimal128(self._type):
+        if pa.types.is_decimal128(self._type):  # a setting of DuckDB sends shorter ones
             if self._strings.size:
                 written = b"".join(self._strings.values(numbers))
             else:
@@ -181,6 +181,23 @@ def halves(column: Any) -> Any:
     """The low and the high 64 bits of the values of an arrow array of decimals; none is NULL."""
     found = np.frombuffer(column.buffers()[1] or b"", "i8").reshape(-1, 2)
     return found[column.offset : column.offset + len(column)]
+
+
+def in_a_row(values: Any) -> Any:
+    """Strings or blobs that pyarrow 17 can cast; a setting of DuckDB sends others."""
+    import pyarrow as pa
+
+    if pa.types.is_string_view(values.type):
+        return pa.array(values.to_pylist(), pa.string())
+    if pa.types.is_binary_view(values.type):
+        return pa.array(values.to_pylist(), pa.binary())
+    return values
+
+
+def lengths(lists: Any) -> Any:
+    """How long each list of an arrow array is; settings of DuckDB decide how arrow has this."""
+    views = hasattr(lists, "sizes")
+    return whole_numbers(lists.sizes) if views else np.diff(whole_numbers(lists.offsets))
 
 
 def bits(valid: Sequence[bool]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.engines.duckdb.arrow_rows import arrow_numbers, arrow_strings
+from dp_sql.engines.duckdb.arrow_rows import arrow_numbers, arrow_strings, in_a_row, lengths
 from dp_sql.engines.duckdb.tickets import Drawn, Tickets
 from dp_sql.errors import DpSqlError, InternalError
 from dp_sql.privacy.plans.plan import Plan
@@ -182,7 +182,7 @@ def keep_bytes(own: Any, caps: Any) -> Any:
     from dp_sql.udfs.contributions.slots import draw_bits
 
     each = pa.binary(len(own[0].as_py()))
-    (_, found) = own.combine_chunks().cast(each).buffers()
+    (_, found) = in_a_row(own.combine_chunks()).cast(each).buffers()
     bits = np.frombuffer(found, np.uint8).reshape(len(own), -1)
     kept = pa.py_buffer(draw_bits(bits, caps[0].as_py(), secret_draws()))
     return pa.Array.from_buffers(each, len(own), [None, kept]).cast(pa.binary())
@@ -205,12 +205,11 @@ def means(rows: Any, nets: Any, bounds: Any) -> Any:
     from dp_sql.udfs.contributions.summaries import means as summed
 
     counts, sums = (column.combine_chunks() for column in (rows, nets))
-    ends = np.frombuffer(counts.buffers()[1] or bytes(4), np.int32)
-    ends = ends[counts.offset : counts.offset + len(counts) + 1].astype(np.int64)
+    ends = np.append(0, np.cumsum(lengths(counts), dtype=np.int64))
     numbers, nets = _integers(counts.flatten(), np.int64), sums.flatten()
     words = np.frombuffer(nets.buffers()[1] or b"", np.int64).reshape(-1, 2)
     words = np.ascontiguousarray(words[nets.offset : nets.offset + len(nets)])
-    made = summed(numbers, words, ends - ends[0], bounds[0].as_py(), LAST)
+    made = summed(numbers, words, ends, bounds[0].as_py(), LAST)
     fields = {name: arrow_numbers(made[name], "int64") for name in ("code", "bucket", "people")}
     fields["total"] = arrow_strings([*map(str, made["total"])])
     entries = pa.StructArray.from_arrays([*fields.values()], [*fields])

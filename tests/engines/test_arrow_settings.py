@@ -1,0 +1,94 @@
+"""How DuckDB writes arrow is a setting of all connections to a database: mechanisms take the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import dp_sql
+from dp_sql.engines.duckdb import few_rows, many_rows
+from dp_sql.udfs.contributions import slots
+from tests.engines.test_few_rows import same
+from tests.engines.test_many_rows import GROUPS, Taken, _run, owner, taken
+from tests.session.several_calls import priced
+
+__all__ = ["owner", "taken"]  # fixtures
+
+VIEWS = {"arrow_output_version": "1.4", "arrow_output_list_view": "true"}
+SETTINGS = [
+    {"arrow_large_buffer_size": "true"},
+    VIEWS,
+    {**VIEWS, "arrow_large_buffer_size": "true", "arrow_lossless_conversion": "true"},
+    {"arrow_output_version": "1.5"},  # short decimals have 32 and 64 bits
+]
+WAYS = {"in memory": (1 << 60, 1 << 60), "people in memory": (0, 0), "in SQL": (0, 1 << 60)}
+MANY = "groups := (SELECT i FROM items WHERE i < 70), max_groups_contributed := 2"
+QUESTIONS = [
+    ("SELECT {} FROM seen", ["DP_AVG(x, {0})", "DP_SUM(rent, {0})"], ""),
+    ("SELECT region, {} FROM seen GROUP BY region", ["DP_AVG(x, {0})", "DP_COUNT(*, {0})"], GROUPS[1]),
+    ("SELECT region, {} FROM seen GROUP BY region", ["DP_COUNT_DISTINCT(rent, {0})"], GROUPS[2]),
+    ("SELECT price, {} FROM seen GROUP BY price", ["DP_TOPK(price, 2, {0}, domain := observed)"],
+     "groups := (SELECT price FROM items), max_groups_contributed := 1000"),
+    ("SELECT i, {} FROM seen GROUP BY i", ["DP_TOPK(long, 2, {0}, domain := observed)"], MANY),
+    ("SELECT region, mood, {} FROM seen GROUP BY region, mood", ["DP_AVG(x, {0})"],
+     "delta := 1e-6, max_groups_contributed := 1000"),
+]  # fmt: skip
+
+
+@pytest.fixture(params=SETTINGS, ids=str)
+def other(request: pytest.FixtureRequest, owner: dp_sql.Session) -> Iterator[dict[str, str]]:
+    """Settings of the database, which `on` sets."""
+    if request.param.get("arrow_output_version") == "1.5" and not hasattr(pa, "decimal64"):
+        pytest.skip("this pyarrow reads no short decimals")
+    yield request.param
+    on(owner, dict.fromkeys(request.param))
+
+
+def on(owner: dp_sql.Session, settings: dict[str, str] | dict[str, None]) -> None:
+    assert owner.connection is not None
+    with owner.connection.cursor() as another:
+        for name, value in settings.items():
+            another.execute(f"RESET {name}" if value is None else f"SET {name} = '{value}'")
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one[1][0])
+def test_mechanisms_take_the_same_however_duckdb_writes_arrow(
+    question: tuple[str, list[str], str], way: str, other: dict[str, str], owner: dp_sql.Session,
+    taken: Taken, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    few, least = WAYS[way]
+    monkeypatch.setattr(few_rows, "FEW", few)
+    monkeypatch.setattr(many_rows, "LEAST", least)
+    monkeypatch.setattr(many_rows, "ROWS_EACH", 1 << 60)
+    monkeypatch.setattr(slots, "draw_bits", lambda own, *_: own)
+    text, calls, groups = question
+    asked = [priced(one, n, groups).replace("user_id", "u") for n, one in enumerate(calls)]
+    before = same(_run(owner, text.format(", ".join(asked)), taken))
+    on(owner, other)
+    assert same(_run(owner, text.format(", ".join(asked)), taken)) == before and before[0]
+
+
+def test_a_person_counts_in_as_many_groups_as_the_cap_says(tmp_path: Path) -> None:
+    """The ends of lists, misread, put people of one group into another one, too."""
+    path, policy = f"{tmp_path}/shop.duckdb", f"{tmp_path}/policy.toml"
+    with duckdb.connect(path) as con:
+        con.execute(
+            "CREATE TABLE seen AS SELECT i % 90 AS u, u % 9 AS g, 1 AS x FROM range(900) r(i)"
+        )
+    with open(policy, "w", encoding="utf-8") as file:
+        file.write('tables.seen.privacy_unit = "u"')
+    asked = (
+        "SELECT g, DP_AVG(x, epsilon := 10000, lower := 0, upper := 1, report := true, groups := "
+        "[0, 1, 2, 3, 4, 5, 6, 7, 8], max_groups_contributed := 1) AS a FROM seen GROUP BY g"
+    )
+    with duckdb.connect(path, read_only=True) as con:
+        con.execute("SET arrow_large_buffer_size = true")
+        with dp_sql.connect(path, policy=policy) as analyst:
+            found = analyst.sql(f"SELECT g, a['estimate'] FROM ({asked})").fetchall()
+    assert [mean is not None and round(mean, 2) for _, mean in found] == [1.0] * 9
