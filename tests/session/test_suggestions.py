@@ -316,6 +316,12 @@ def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, state
           ("notes LEFT JOIN ratings ON score = words WHERE words > 3",
            "notes LEFT JOIN ratings ON notes.author = ratings.user_id AND score = words WHERE words > 3"),
       )),
+    ("SELECT region, DP_COUNT(*, epsilon := 0.5, groups := ['north']) FROM plays GROUP BY region",
+     "SELECT region, DP_COUNT(*, epsilon := 0.5, groups := ['north']) FROM plays JOIN ratings USING (user_id) GROUP BY region"),
+    ("SELECT DP_COUNT_DISTINCT(words % 9, epsilon := 0.5) FROM plays AS p WHERE title > 'A'",
+     "SELECT DP_COUNT_DISTINCT(words % 9, epsilon := 0.5) FROM plays AS p JOIN notes ON p.user_id = notes.author WHERE title > 'A'"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM (SELECT user_id FROM plays p WHERE year > 1800)",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM (SELECT user_id FROM plays p JOIN catalog USING (title) WHERE year > 1800)"),
     ("SELECT DP_COUNT(*, epsilon := 0.25), count(*) FILTER (region = 'a') FROM ratings",
      "SELECT DP_COUNT(*, epsilon := 0.25), DP_COUNT(CASE WHEN region = 'a' THEN 1 END, epsilon := 0.25) FROM ratings"),
     ("SELECT avg(n), DP_SUM(n, epsilon := 0.25) FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY ALL)",
@@ -350,6 +356,7 @@ def test_what_people_write_in_duckdb_is_proposed_in_a_form_that_works(
             "SELECT user_id, DP",
             "MAX",
             "notes",
+            "FROM plays",
         )
     )
     assert analyst.sql(proposed).fetchall()

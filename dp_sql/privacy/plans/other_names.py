@@ -70,7 +70,8 @@ def not_a_column(
     own = {t.folded for t in select.between(select.source)}
     if outside is None or (table and (table not in outside or table in own)):
         return None
-    if table or name in outside:
+    is_mistyped = any(not one.startswith("'") for one in getattr(refusal, "names", ()))
+    if table or name in outside or not is_mistyped:  # a column of the query around it, perhaps
         shown = f"{node.table}.{node.name}" if table else node.name
         hint = (
             "Ask for all groups at once, and join the answer: SELECT k, DP_COUNT(*, …) AS n FROM … "
