@@ -59,7 +59,7 @@ from dp_sql.session.one_outcome import OneOutcome
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import SystemTable
-from dp_sql.sql.formatting import full_name, quote, shown_name
+from dp_sql.sql.formatting import full_name, literal, quote, shown_name
 from dp_sql.sql.parameters import as_literal
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.select_list import only_reads, planned
@@ -226,6 +226,17 @@ class AnalystSession(Session):
             constant = constant_at(tokenize(text), error.position)
             values = self._with_value(constant, engine) if constant else []
             error.instead = (*values, *error.instead)
+            missing = re.fullmatch(r"(\w+) is not a column of the source\.", error.message)
+            if missing is not None:
+                from dp_sql.session.corrections.other_tables import with_table_of
+
+                tables = PolicyTables(self._private, self._policy)
+                said, joined = with_table_of(
+                    tokenize(text), error.position, missing[1], tables, self._policy
+                )
+                if said:  # so a string is not meant
+                    own = [one for one in error.instead if literal(missing[1]) not in one]
+                    error.hint, error.instead = said, (*joined, *own)
         return error
 
     def _with_value(self, constant: Tokens, engine: Engine) -> list[str]:

@@ -24,6 +24,8 @@ def as_people_write(text: str) -> str:
     'SELECT day - INTERVAL 7 DAY'
     >>> as_people_write("SELECT main.list_value(CAST('t' AS BOOLEAN)), count_star()")
     'SELECT [true], count(*)'
+    >>> as_people_write("SELECT 'a' = ANY(SELECT unnest(tags))")
+    "SELECT 'a' = ANY(tags)"
     """
     if not _PRINTED.search(text):
         return text
@@ -40,6 +42,11 @@ def as_people_write(text: str) -> str:
         elif words == ("MAIN", ".", "LIST_VALUE", "("):
             close = tokens[tokens.matching(i + 3)]
             edits += [(token.start, tokens[i + 3].end, "["), (close.start, close.end, "]")]
+        elif words == ("ANY", "(", "SELECT", "UNNEST") and tokens.at(i + 4).is_symbol("("):
+            last = tokens.matching(i + 4)
+            if tokens.matching(i + 1) == last + 1:
+                edits.append((tokens[i + 2].start, tokens[i + 4].end, ""))
+                edits.append((tokens[last].start, tokens[last].end, ""))
         else:
             edits += _name(tokens, i, words)
     return edited(text, edits)

@@ -137,6 +137,16 @@ def without_mark(part: Tokens, function: Function, is_full: bool) -> tuple[str, 
     return (name, Tokens()) if len(part) == 1 and name in {"report", "counts"} else None
 
 
+def refuse_missing_comma(part: Tokens) -> None:
+    """Refuse a named argument behind another: `* epsilon := 1`, `epsilon := 1 beta := 0.1`."""
+    for i in part.at_depth_zero(0, len(part)):
+        before = part.at(i - 1)
+        if i > 1 and part[i].is_symbol(":=", "=>") and before.name is not None:
+            message = f"A comma is missing before {before.text}."
+            instead = [Restated(before.put(f", {before.text}"))]
+            raise before.error(ArgumentError, message, None, instead)
+
+
 def misnamed(part: Tokens, name: str, value: Tokens) -> ArgumentError:
     """The refusal of a named argument that is not written with := or =>."""
     right = f"{name} := {value.text or 'true'}"
@@ -159,7 +169,8 @@ def surplus(
     if after_named:
         message = "Positional arguments come before named ones."
     instead = [tokens.left_out(start, stop)]
-    if "item" in function.positional and first.name is not None and before.name is not None:
+    takes_pairs = function.name in {"DP_TOPK", "DP_COUNT_DISTINCT"}
+    if takes_pairs and first.name is not None and before.name is not None:
         both = f"concat_ws('|', {tokens[start - 2 : stop].text})"  # of two columns
         instead.insert(0, tokens[start - 2 : stop].put(both))
     range_of = tokens[start : stop + 2] if "lower" in function.named else Tokens()
@@ -172,6 +183,10 @@ def surplus(
         instead.insert(has_epsilon, first.put(f"epsilon := {first.text}"))
         if before.kind == "number" and before.text.isdecimal():  # 0,5
             instead.insert(0, tokens[start - 2 : stop].put(f"{before.text}.{first.text}"))
+    has_unit = any(token.upper == "PRIVACY_UNIT" for token in tokens)
+    if tokens[start:stop].names and after_named and not has_unit:  # DP_COUNT(*, 1, user_id)
+        unit = f"privacy_unit := {tokens[start:stop].text}"
+        instead.insert(0, Restated(tokens[start:stop].put(unit)))
     return first.error(ArgumentError, message, f"For example: {function.example}", instead)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import ranges, readers
@@ -11,6 +10,7 @@ from dp_sql.sql.argument_errors import (
     misnamed,
     refuse_misplaced,
     refuse_missing,
+    refuse_missing_comma,
     refuse_modifiers,
     star,
     surplus,
@@ -179,6 +179,7 @@ def _arguments(
             raise at.error(ArgumentError, "An argument is missing here.", instead=without)
         part = tokens[start:stop]
         refuse_modifiers(part, function, tokens[index : start + 2])
+        refuse_missing_comma(part)
         is_full = bool(named) or len(positional) == len(function.positional)
         if part[0].name is not None and part.at(1).is_symbol(":=", "=>"):
             _add_named(named, tokens, (start, stop), function)
@@ -219,9 +220,4 @@ def _add_named(
         raise first.error(ArgumentError, f"{name} is given twice.", None, [tokens.left_out(*at)])
     if not part[2:]:
         raise first.error(ArgumentError, f"{name} has no value.")
-    for before, mark in pairwise(part[2:]):
-        if mark.is_symbol(":=", "=>") and before.name is not None:
-            instead = [before.put(f", {before.text}")]
-            message = f"A comma is missing before {before.text}."
-            raise before.error(ArgumentError, message, None, instead)
     named[name] = Argument(part[2:])

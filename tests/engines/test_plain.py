@@ -374,8 +374,18 @@ MISTAKES = [
     f"SELECT {COUNT[:-7]}usr_id) AS n FROM ratings",
     f"SELECT title, {COUNT}) AS n FROM ratings GROUP BY title",
     "SELECT DP_COUNT_DISTINCT(title, epsilon := 0, privacy_unit := user_id) AS n FROM ratings",
+    f"SELECT {COUNT}), count(*) FROM ratings",
+    f"SELECT avg(year::INTEGER) AS a, {COUNT}) AS n FROM ratings WHERE title > 'A'",
     f"SELECT {COUNT}) AS n FROM ratings UNION ALL SELECT {COUNT}) AS n FROM ratings",
 ]
+
+
+def test_any_of_a_list_is_read_as_duckdb_prints_it(plain: Con) -> None:
+    source = "(SELECT user_id, title, [title, 'x'] AS two FROM ratings)"
+    text = f"SELECT {COUNT}) AS n FROM {source} WHERE 'Dune' = ANY(two)"
+    relation = plain.sql(text)
+    assert relation is not None
+    assert len(relation.fetchall()) == len(plain.execute(text).fetchall()) == 1
 
 
 @pytest.mark.one_in(4)

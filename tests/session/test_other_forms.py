@@ -41,10 +41,12 @@ HINTS = {
     "AS k FROM events) WHERE k = 1": "ROWS BETWEEN 6 PRECEDING",
     "SET memory_limit = '1GB'": "For example: SELECT DP_COUNT(*",
     "PIVOT (SELECT kind, DP_COUNT(*, epsilon := 1, groups := [1]) AS n FROM events GROUP BY kind) ON kind USING first(n)":
-        "PIVOT (first(n) FOR region IN",
+        "Write instead:\nFROM (SELECT kind, DP_COUNT(*, epsilon := 1, groups := [1]) AS n FROM events GROUP BY kind) "
+        "PIVOT (first(n) FOR kind IN ('value 1', 'value 2'))",
     "FROM (PIVOT (SELECT kind, DP_COUNT(*, epsilon := 1, groups := [1]) AS n FROM events GROUP BY kind) ON kind USING first(n))":
         "PIVOT (first(n) FOR region IN",
-    "UNPIVOT (SELECT DP_COUNT(*, epsilon := 1) AS n FROM events) ON n": "UNPIVOT (",
+    "UNPIVOT (SELECT DP_COUNT(*, epsilon := 1) AS n FROM events) ON n":
+        "Write instead:\nFROM (SELECT DP_COUNT(*, epsilon := 1) AS n FROM events) UNPIVOT (value FOR name IN (n))",
     "SHOW TABLES FROM main": "SHOW TABLES lists",
     "SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT kind, count(*) AS n FROM events GROUP BY kind)": "For example: GROUP BY user_id, kind.",
     "SELECT histogram(size) FROM kinds": "Write instead:\nSELECT size, count(size) AS n FROM kinds GROUP BY size HAVING count(size) > 0",

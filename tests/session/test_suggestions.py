@@ -84,6 +84,10 @@ SELECT DP_TOPK('title', 2, epsilon := 0.1{{}}) FROM ratings
 SELECT DP_TOPK(DISTINCT title, 2, epsilon := 0.1{{}}) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon := 0.1 beta := 0.1{{}}) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon := 0.1, epsilon := 0.2{{}}) FROM ratings
+SELECT DP_COUNT(* epsilon := 0.1{{}}) FROM ratings
+SELECT DP_COUNT(CASE WHEN score > 1 THEN 1 END epsilon := 0.1{{}}) FROM ratings
+SELECT DP_COUNT(*, epsilon := 0.1{{}}) AS n FROM ratings WHERE n > 5 AND score > 1
+SELECT region, DP_COUNT(*, epsilon := 0.1, groups := ['north']{{}}) AS n FROM ratings WHERE n > 5 AND score > 1 GROUP BY region ORDER BY n
 SELECT DP_TOPK(title, 2, epsilon := 0.1, mechanism := 'jiont'{{}}) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon := 0.1, counts := 1{{}}) FROM ratings
 SELECT DP_COUNT_DISTINCT(title, 2, epsilon := 0.1{{}}) FROM ratings
@@ -124,6 +128,8 @@ OWNERS = [
         for domain in ("catalg.title", "catalog", "'Dune'", "('Dune', 'Emma')", "[Dune, Emma]",
                        "observd")
     ),
+    "SELECT DP_COUNT(*, 0.1, user_id) FROM ratings",
+    "SELECT DP_SUM(score, epsilon := 0.1, ratings.user_id) FROM ratings",
     f"CREATE VIEW v AS SELECT {COUNT.format(', privacy_unit := user_id')} AS n FROM ratings",
     "SELECT DP_COUNT_DISTINCT(user_id, epsilon := 0.1, privacy_unit := user_id, "
     "max_contributions := 5, bound_selection := 'gem') FROM ratings",
@@ -316,6 +322,12 @@ def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, state
           ("notes LEFT JOIN ratings ON score = words WHERE words > 3",
            "notes LEFT JOIN ratings ON notes.author = ratings.user_id AND score = words WHERE words > 3"),
       )),
+    ("SELECT region, DP_COUNT(*, epsilon := 0.5, groups := ['north']) FROM plays GROUP BY region",
+     "SELECT region, DP_COUNT(*, epsilon := 0.5, groups := ['north']) FROM plays JOIN ratings USING (user_id) GROUP BY region"),
+    ("SELECT DP_COUNT_DISTINCT(words % 9, epsilon := 0.5) FROM plays AS p WHERE title > 'A'",
+     "SELECT DP_COUNT_DISTINCT(words % 9, epsilon := 0.5) FROM plays AS p JOIN notes ON p.user_id = notes.author WHERE title > 'A'"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM (SELECT user_id FROM plays p WHERE year > 1800)",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM (SELECT user_id FROM plays p JOIN catalog USING (title) WHERE year > 1800)"),
     ("SELECT DP_COUNT(*, epsilon := 0.25), count(*) FILTER (region = 'a') FROM ratings",
      "SELECT DP_COUNT(*, epsilon := 0.25), DP_COUNT(CASE WHEN region = 'a' THEN 1 END, epsilon := 0.25) FROM ratings"),
     ("SELECT avg(n), DP_SUM(n, epsilon := 0.25) FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY ALL)",
@@ -350,6 +362,7 @@ def test_what_people_write_in_duckdb_is_proposed_in_a_form_that_works(
             "SELECT user_id, DP",
             "MAX",
             "notes",
+            "FROM plays",
         )
     )
     assert analyst.sql(proposed).fetchall()
@@ -424,7 +437,7 @@ def test_distinct_is_answered_by_the_function_that_counts_different_values(
 
 
 @pytest.mark.parametrize(
-    "call", ["DP_SUM(DISTINCT score", "DP_AVG(DISTINCT score", "DP_SUM(day", "DP_AVG(day",
+    "call", ["DP_SUM(score, title", "DP_SUM(DISTINCT score", "DP_AVG(DISTINCT score", "DP_SUM(day", "DP_AVG(day",
              "DP_HISTOGRAM(score"]
 )  # fmt: skip
 def test_no_statement_is_proposed_that_answers_another_question(

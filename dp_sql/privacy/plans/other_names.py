@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 
 from sqlglot import exp
 
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.refusals import Refused, Unbound
 from dp_sql.privacy.relations.from_clause import From
+from dp_sql.sql.clauses import Span
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.restated import Restated
@@ -70,7 +72,8 @@ def not_a_column(
     own = {t.folded for t in select.between(select.source)}
     if outside is None or (table and (table not in outside or table in own)):
         return None
-    if table or name in outside:
+    is_mistyped = any(not one.startswith("'") for one in getattr(refusal, "names", ()))
+    if table or name in outside or not is_mistyped:  # a column of the query around it, perhaps
         shown = f"{node.table}.{node.name}" if table else node.name
         hint = (
             "Ask for all groups at once, and join the answer: SELECT k, DP_COUNT(*, …) AS n FROM … "
@@ -94,7 +97,32 @@ def _of_list(
     if not first <= position < last:
         return f"{written} is an answer.", "Name the columns to group by.", _keys(select)
     hint = "Filter the answer in HAVING, or in an outer query: SELECT … FROM (SELECT …) WHERE …"
-    return f"{written} is an answer, which WHERE of its source cannot use.", hint, []
+    message = f"{written} is an answer, which WHERE of its source cannot use."
+    return message, hint, _filtered_later(select, (first, last))
+
+
+def _filtered_later(select: DpSelect, where: Span) -> list[str]:
+    """The statement whose conditions on answers are in HAVING or in an outer query."""
+    tokens, text = select.between(where), select.text
+    words = {token.upper for token in tokens}
+    if {"OR", "BETWEEN", "CASE"} & words or "HAVING" in select.clauses:
+        return []
+    ands = [i for i in tokens.at_depth_zero(0, len(tokens)) if tokens[i].upper == "AND"]
+    terms = [tokens[a + 1 : b] for a, b in pairwise([-1, *ands, len(tokens)])]
+    answers = {name for name, expression in select.aliases.items() if expression is None}
+    later = [one.text for one in terms if answers & {token.folded for token in one}]
+    now = [one.text for one in terms if one.text not in later]
+    start, stop = select.clauses["WHERE"]
+    begin = text[:start].rstrip() + (f" WHERE {' AND '.join(now)}" if now else "")
+    if "GROUP" in select.clauses:
+        end = select.clauses["GROUP"][1]
+        having = f"{text[stop:end]} HAVING {' AND '.join(later)}"
+        return [Restated(f"{begin}{having}{text[end:]}")]
+    is_inner = min(a for a, _ in select.clauses.values()) > select.tokens[0].start
+    if is_inner or {"ORDER", "LIMIT"} & select.clauses.keys():
+        return []
+    inner = f"{begin}{text[stop:]}".strip().removesuffix(";").strip()
+    return [Restated(f"SELECT * FROM ({inner}) WHERE {' AND '.join(later)}")]
 
 
 def _keys(select: DpSelect) -> list[str]:

@@ -1,0 +1,88 @@
+"""A column that the source has not, but another table of the policy has: the join to that table.
+
+It reads the names and types that the policy exposes, and no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from dp_sql.policy.model import Name, Policy
+from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.sql.clauses import enclosing_select
+from dp_sql.sql.formatting import shown_name
+from dp_sql.sql.restated import OtherQuestion
+from dp_sql.sql.tokens import Tokens, folded
+
+_BEHIND_TABLE = {
+    "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF", "WHERE",
+    "GROUP", "HAVING", "ORDER", "LIMIT", "QUALIFY", "ON", "USING", "TABLESAMPLE", "SELECT",
+}  # fmt: skip
+
+
+class _Listed(NamedTuple):
+    """A table of the policy: its columns with their types, folded, and its privacy unit if any."""
+
+    name: str
+    columns: Mapping[str, str]
+    unit: str | None
+
+    def joined(self, to: _Listed, called: str) -> str:
+        """How this table is joined to one in FROM; "" where no column says so."""
+        if self.unit is not None and to.unit is not None:
+            if folded(self.unit) == folded(to.unit):
+                return f"USING ({shown_name(to.unit)})"
+            own, other = shown_name(self.unit), shown_name(to.unit)
+            return f"ON {called}.{other} = {self.name}.{own}"
+        same = [n for n, kind in self.columns.items() if to.columns.get(n) == kind]
+        is_clear = len(same) == 1 and (self.unit is None) != (to.unit is None)
+        return f"USING ({shown_name(same[0])})" if is_clear else ""
+
+
+def with_table_of(
+    tokens: Tokens, position: int, column: str, tables: PolicyTables, policy: Policy
+) -> tuple[str, list[str]]:
+    """What to say of a column at a place that the source has not, and statements that join it."""
+    listed = {folded(name[-1]): found for name in [*policy.tables, *policy.public]
+              if (found := _table(name, tables, policy)) is not None}  # fmt: skip
+    having = [one for one in listed.values() if folded(column) in one.columns]
+    at = next((i for i, token in enumerate(tokens) if token.start >= position), 0)
+    source = enclosing_select(tokens, at).clause("FROM")
+    if source is None or not having:
+        return "", []
+    end, text = tokens[source.stop - 1].end, tokens[0].source
+    joins = [
+        f" JOIN {other.name} {condition}"
+        for other in having
+        for name, called in _read(tokens, source.start, source.stop)
+        if name in listed and other != listed[name]
+        if (condition := other.joined(listed[name], called))
+    ]
+    said = f"{' and '.join(one.name for one in having)} {'has' if len(having) == 1 else 'have'} it."
+    return said, [OtherQuestion(f"{text[:end]}{join}{text[end:]}") for join in joins]
+
+
+def _table(name: Name, tables: PolicyTables, policy: Policy) -> _Listed | None:
+    full = tables.schema.table(name)
+    if full is None:
+        return None
+    private = policy.tables.get(name)
+    unit = private.privacy_unit if private is not None else None
+    if private is not None and not isinstance(unit, str):
+        return None  # it is joined by its link
+    columns = {folded(column): kind for column, kind in tables.columns_of(full)}
+    return _Listed(shown_name(name[-1]), columns, unit if isinstance(unit, str) else None)
+
+
+def _read(tokens: Tokens, start: int, stop: int) -> Iterator[tuple[str, str]]:
+    """The tables that a FROM clause names, folded, and what they are called there."""
+    for i in tokens.at_depth_zero(start, stop):
+        if tokens[i].upper in {"FROM", "JOIN"} or tokens[i].is_symbol(","):
+            end = i + 1
+            while tokens.at(end + 1).is_symbol("."):
+                end += 2
+            alias = end + 1 + (tokens.at(end + 1).upper == "AS")
+            is_alias = alias < stop and tokens[alias].upper not in _BEHIND_TABLE
+            is_alias = is_alias and tokens[alias].name is not None
+            yield tokens.at(end).folded, tokens[alias if is_alias else end].text
