@@ -293,6 +293,9 @@ def _units_of_time(given: Argument, end: str, name: str, kind: str) -> int:
         if zoned and found is not None and "+" not in found[1] and "Z" not in found[1]:
             local = f"{found[1]} 00:00:00" if len(found[1]) == 10 else found[1]
             instead = [given.put(f"TIMESTAMPTZ '{local}+00:00'")]
+        if re.fullmatch("[1-9][0-9]{3}", given.written):  # a year
+            midnight = " 00:00:00+00:00" if zoned else ""
+            instead = [given.put(f"'{given.written}-01-01{midnight}'")]
         raise given.refuse(message, f"For example: {end} := {wanted}", instead) from None
     since = moment.astimezone(UTC) if zoned else moment.replace(tzinfo=UTC)
     micros = (since - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

@@ -94,6 +94,8 @@ SELECT DP_COUNT_DISTINCT(title, 2, epsilon := 0.1{{}}) FROM ratings
 SELECT DP_AVG(score, 0, 5, epsilon := 0.1{{}}) FROM ratings
 SELECT DP_MEDIAN(day, epsilon := 0.1, lower := DATE '2020-01-01', upper := current_date{{}}) FROM ratings
 SELECT DP_MEDIAN(day::TIMESTAMPTZ, epsilon := 0.1, lower := '2020-01-01', upper := '2030-01-01'{{}}) FROM ratings
+SELECT DP_MEDIAN(day, epsilon := 0.1, lower := 1990, upper := 2030{{}}) FROM ratings
+SELECT DP_MEDIAN(day::TIMESTAMPTZ, epsilon := 0.1, lower := 1990, upper := 2030{{}}) FROM ratings
 SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1, report{{}}) FROM ratings
 SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1, delta := 1e-9{{}}) FROM ratings
 SELECT DP_COUNT_DISTINCT(*, epsilon := 0.1{{}}) FROM ratings
@@ -153,6 +155,8 @@ ANALYSTS = [
     "SELECT DP_COUNT_DISTINCT(title, epsilon := 1.5), DP_TOPK(title, 1, epsilon := 2) FROM ratings",
     "SELECT DP_TOPK(title, 2, epsilon := 0.1, domain := title) FROM ratings",
     "SELECT DP_TOPK(title, 2, epsilon := 0.1) FROM plays",
+    "SELECT DP_TOPK(title, 2, epsilon := 0.1, domain := observed) FROM ratings",
+    "SELECT title, DP_COUNT(*, epsilon := 0.1, groups := title_kind) FROM ratings GROUP BY title",
     f"SELECT {TOP.format('')} FROM ratings; WHERE region = 'north'",
     f"SELECT {TOP.format('')} FROM ratings LIMIT 3",
     f"SELECT {COUNT.format('')} FILTER (WHERE region = 'north') AS n FROM ratings",

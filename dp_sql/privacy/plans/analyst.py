@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 
-from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError, guessed
+from dp_sql.errors import ArgumentError, InternalError, NotPrivate, QueryError, SourceError, guessed
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Parts, Schema
 from dp_sql.privacy.expressions.value import Value
@@ -189,7 +189,7 @@ class _PolicySets(PublicSets):
         if observed and (declared != "observed" or _read(wanted.item)[0].origin is None):
             why = f"Under a policy {what} := observed is allowed only if the policy declares it."
             hint = f"Write {what} := catalog.title (a public table's column) or {what} := "
-            raise wanted.refused(why, f"{hint}['a', 'b'].")
+            raise _or_declared(wanted.refused(why, f"{hint}['a', 'b']."), wanted)
         return wanted.domain(_declared_values(declared, wanted.item, self.schema))
 
     def checked(self, wanted: Wanted, values: Values) -> Domain:
@@ -219,7 +219,8 @@ class _PolicySets(PublicSets):
             hint = "SHOW TABLES lists what is public. A list will do: domain := ['a', 'b']."
             others = _same_columns(Reference((column,), column, 0), policy, side)
             others += _same_columns(wanted.call.item, policy, side)
-            raise wanted.refused(f"{given.text} is not a column of a public table.", hint, others)
+            why = f"{given.text} is not a column of a public table."
+            raise _or_declared(wanted.refused(why, hint, others), wanted)
         try:
             return _column(full, column, side)
         except ArgumentError as error:
@@ -227,6 +228,13 @@ class _PolicySets(PublicSets):
             others = [f"{given.text.rpartition('.')[0]}.{name}" for name in names]
             hint = f"Its columns are {', '.join(names)}."
             raise wanted.refused(error.message, hint, others) from None
+
+
+def _or_declared(refusal: QueryError, wanted: Wanted) -> QueryError:
+    """A refusal of a set; without it, the statement is answered for what the policy declares."""
+    if given := wanted.call.given.get(wanted.what):
+        refusal.instead = (*refusal.instead, given.left_out())
+    return refusal
 
 
 def _check_overlap(wanted: Wanted, stated: Domain, declared: Values) -> None:
