@@ -9,9 +9,10 @@ import pytest
 from sqlglot import exp
 
 from dp_sql.privacy.expressions import expression_compiler as expressions
-from dp_sql.privacy.expressions import predicates
+from dp_sql.privacy.expressions import forms, predicates
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.relations import (
+    first_rows,
     from_sql,
     join_sql,
     joins,
@@ -62,7 +63,7 @@ def kept(key: str, words: str) -> Plant:
         def as_any_other(tree: Any, _tables: Any, compiled: Any, _computed: Any) -> Rows:
             return compiled.__self__._select(tree)  # type: ignore[no-any-return]
 
-        patch.setattr(source_compiler, "first_rows", as_any_other)
+        patch.setattr(first_rows, "first_rows", as_any_other)
         right_only, right_select = source_compiler.only, Compiler._select
         right_write = tree_sql.Writer._select
         marked: list[object] = []
@@ -160,11 +161,12 @@ def partial_casts(patch: pytest.MonkeyPatch) -> None:
     def wrong(node: Any, scope: Any) -> Value:
         return Value(f"CAST({expressions.compiled(node.this, scope).sql} AS INTEGER)", "INTEGER")
 
-    casts = tuple(
-        (kind, wrong if kind is exp.Cast else one, parts)
-        for kind, one, parts in expressions._COMPILERS
-    )
-    patch.setattr(expressions, "_COMPILERS", casts)
+    for table in ("OF_OWNERS", "ALL"):
+        casts = tuple(
+            (kind, wrong if kind is exp.Cast else one, parts)
+            for kind, one, parts in getattr(forms, table)
+        )
+        patch.setattr(forms, table, casts)
 
 
 def careless_collations(patch: pytest.MonkeyPatch) -> None:
