@@ -10,7 +10,7 @@ import pytest
 from dp_sql.errors import NotPrivate
 from dp_sql.privacy.relations import join_sql
 from tests.people import Database
-from tests.privacy.oracle import as_sql, compiled
+from tests.privacy.oracle import as_sql, check, compiled, some_data
 
 OVER = "OVER (PARTITION BY user_id ORDER BY score)"
 WINDOWS = [
@@ -136,3 +136,21 @@ def test_values_of_one_row_do_not_depend_on_other_people(database: Database) -> 
         found.append(database.rows(sums))
     database.connection.execute("SET threads = 1; TRUNCATE ratings")
     assert found[0] == found[1] == found[2]
+
+
+NAMELESS = ["user_id, score + 1", "user_id, score AS w, title AS w", "user_id, title, day, title"]
+
+
+@pytest.mark.parametrize("listed", NAMELESS)
+@pytest.mark.parametrize("more", ["count(*) OVER (PARTITION BY user_id) AS n, *", "*, 1 AS n"])
+def test_a_star_beside_a_window_has_columns_without_a_name(
+    listed: str, more: str, database: Database
+) -> None:
+    """Else the names of an alias, which go by the place, would mean other columns."""
+    names = "abcde"[: listed.count(",") + 2]
+    text = (
+        f"SELECT {', '.join(names)} FROM (SELECT {more} FROM (SELECT {listed} FROM ratings) "
+        "QUALIFY count(*) OVER (PARTITION BY user_id) > 1) AS t({})"
+    )
+    for data in some_data():
+        assert check(text.format(", ".join(names)), data, False, database)

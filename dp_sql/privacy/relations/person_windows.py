@@ -145,7 +145,7 @@ def _outside(source: From, own: Sequence[tuple[FromPart, int]], rows: Rows) -> F
     outer.elements += [
         (part.number, part.path, part.rows.names[i], places[part.number, i])
         for part, i in own
-        if (part.number, i) not in source.added and part.rows.names[i]
+        if (part.number, i) not in source.added
     ]
     return outer
 
