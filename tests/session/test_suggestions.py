@@ -431,6 +431,16 @@ def test_an_outer_join_without_on_or_using_is_refused(
     assert error.suggestion.rpartition(" FROM ")[2] == proposed
 
 
+def test_duckdb_offers_no_table_that_keeps_an_answer(owner: dp_sql.Session) -> None:
+    call = "DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := observed)"
+    owner.sql(f"SELECT title, {call} FROM ratings GROUP BY title").fetchall()
+    with pytest.raises(duckdb.CatalogException, match="Table with name __dp_release does") as said:
+        owner.sql("FROM __dp_release")
+    assert "__dp" not in str(said.value).replace("__dp_release does", "")
+    with pytest.raises(duckdb.CatalogException, match='Did you mean "salaries"'):
+        owner.sql("FROM salarie")
+
+
 @pytest.mark.parametrize("item", ["title", "user_id"])
 def test_distinct_is_answered_by_the_function_that_counts_different_values(
     owner: dp_sql.Session, item: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -22,6 +23,9 @@ from dp_sql.sql.tokens import folded, statements, tokenize
 if TYPE_CHECKING:
     from dp_sql.budget.account import Account
     from dp_sql.engines.duckdb.connection import Engine
+
+
+_OWN_NAME = re.compile(r'\nDid you mean "__dp_[^\n]*')  # of a table that keeps an answer
 
 
 class Correcting(ABC):
@@ -50,6 +54,8 @@ class Correcting(ABC):
                 if found is not None:
                     propose(found, text, attempt, self._expanded(text, engine))
                     return found
+            if isinstance(told, duckdb.Error) and _OWN_NAME.search(str(told)):
+                return type(told)(_OWN_NAME.sub("", str(told)))
             return told
         return error
 
