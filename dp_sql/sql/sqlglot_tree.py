@@ -1,6 +1,5 @@
 """sqlglot's trees of the parts that dp_sql must understand. The only caller of its parser."""
 
-import re
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -8,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import sqlglot
 from sqlglot import ErrorLevel, exp
 from sqlglot.dialects.duckdb import DuckDB
+
+from dp_sql.sql.tokens import tokenize
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr  # the root class of sqlglot 30; 28 calls it otherwise
@@ -113,17 +114,12 @@ def parsed_text(node: Node) -> str:
 
 def called_as(node: Node) -> str:
     """The name by which a function is called in the statement; "": it has none."""
-    text = str(node.root().meta.get("sql", ""))
-    if "start" in node.meta:  # sqlglot 30 has the place of its name
-        name = text[node.meta["start"] : node.meta["end"] + 1]
-        return name.lower() if name.isidentifier() else ""
-    for name in re.findall(r"(\w+)\s*\(", text):
-        build = DuckDB.Parser.FUNCTIONS.get(name.upper(), exp.Null)
-        for n_given in range(4):
-            with suppress(Exception):  # it takes another number of arguments
-                if type(build([exp.Null()] * n_given)) is type(node):
-                    return str(name.lower())
-    name = node.sql("duckdb", unsupported_level=ErrorLevel.IGNORE).partition("(")[0].lower()
+    with suppress(Exception):  # its own name, where the text is no longer that of the node
+        tokens = tokenize(parsed_text(node))
+        for i, token in tokens.calls():
+            if projection(tokens[i : tokens.matching(i + 1) + 1].text) == node:
+                return token.text.lower()
+    name = str(node.sql("duckdb", unsupported_level=ErrorLevel.IGNORE)).partition("(")[0].lower()
     return name if name.isidentifier() else ""
 
 

@@ -96,7 +96,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score << 3 > 1
 -- NotPrivate: The function typeof is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE typeof(title) = 'VARCHAR'
 
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
+-- NotPrivate: The function struct_pack is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE struct_pack(a := title) IS NULL
 
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends

@@ -69,7 +69,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE random() < 0.5
 -- NotPrivate: The function setseed is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE setseed(0.5) IS NULL
 
--- NotPrivate: The function gen_random_uuid is not supported here: dp_sql cannot prove that it
+-- NotPrivate: The function uuid is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE uuid() IS NULL
 
 -- NotPrivate: The function gen_random_uuid is not supported here: dp_sql cannot prove that it

@@ -111,7 +111,7 @@ SELECT DP_TOPK(title, k := 2, epsilon := 1) FROM ratings
 -- ArgumentError: item is written without its name.
 SELECT DP_TOPK(item := title, k := 2, epsilon := 1) FROM ratings
 
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
+-- NotPrivate: The function struct_pack is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(struct_pack(a := title), 2, epsilon := 1) FROM ratings
 
 -- ArgumentError: DP_TOPK has no argument seed.

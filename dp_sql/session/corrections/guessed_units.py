@@ -83,7 +83,8 @@ def _guessed(
             found += _joined(tokens, table, way.column, way.to, known)
     leads = {folded(way.column) for _, way in ways if way.to is not None}
     if {unit.folded for unit in units} == {_EXAMPLE}:
-        return found or [candidate]
+        # Where that is the guess, the candidate stays what it is, also Restated.
+        return [candidate if one == candidate else one for one in found] or [candidate]
     is_named = all(speaks_of_people(u.folded) and u.folded not in leads for u in units)
     return [candidate] if is_named or candidate in found else []
 
@@ -94,6 +95,7 @@ def _units(tokens: Tokens) -> list[Token]:
         tokens.at(i + 2)
         for i, (name, sign) in enumerate(pairwise(tokens))
         if name.folded == "privacy_unit" and sign.is_symbol(":=", "=>")
+        if not tokens.at(i + 3).is_symbol(".")
     ]
 
 
