@@ -77,7 +77,7 @@ def answered(
 ) -> Records | None:
     """Make the releases of a bundle of plans: rows as `exactly` has them; None: only SQL can.
 
-    `execution`: for which connection and query they are made, if not for this one. Raises what a
+    `execution`: the connection and query that the releases are for, if not this one. Raises what a
     mechanism refused, DuckDB's errors, or what reading its rows raises.
     """
     made_for = execution or (engine.state.number, 0)

@@ -231,7 +231,7 @@ class _PolicySets(PublicSets):
 
 
 def _or_declared(refusal: QueryError, wanted: Wanted) -> QueryError:
-    """A refusal of a set; without it, the statement is answered for what the policy declares."""
+    """The refusal of a stated domain or groups; without it, the policy's declared values hold."""
     if given := wanted.call.given.get(wanted.what):
         refusal.instead = (*refusal.instead, given.left_out())
     return refusal
