@@ -104,8 +104,8 @@ def answered(
 
 
 def as_json(value: Any, kind: str) -> str:
-    """The JSON list of a value of `answered`, of a type that has strings for items."""
-    is_number = kind == "DOUBLE" and value is not None  # a string, as all that Python rounds
+    """What DuckDB's to_json makes of a list of one value of `answered`; its items are strings."""
+    is_number = kind == "DOUBLE" and value is not None  # a string, as what Python rounds is
     return json.dumps([float(value) if is_number else value], default=index)
 
 

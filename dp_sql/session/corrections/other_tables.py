@@ -59,7 +59,8 @@ def with_table_of(
         if name in listed and other != listed[name]
         if (condition := other.joined(listed[name], called))
     ]
-    said = f"{' and '.join(one.name for one in having)} {'has' if len(having) == 1 else 'have'} it."
+    names, one = " and ".join(other.name for other in having), len(having) == 1
+    said = f"The table {names} has this column." if one else f"The tables {names} have this column."
     return said, [OtherQuestion(f"{text[:end]}{join}{text[end:]}") for join in joins]
 
 

@@ -39,10 +39,7 @@ def in_from(tokens: Tokens, policy: Policy) -> tuple[str, list[str]]:
     if not values:
         values = _declared(column.folded, policy)
     if not values:
-        values, said = (
-            _EXAMPLES,
-            f"Example values to replace: {_EXAMPLES} (the values of {column.text}).",
-        )
+        values, said = _EXAMPLES, f"Replace {_EXAMPLES} by the values of {column.text}."
     computed = parts["USING"].text if "USING" in parts else "count(*)"
     grouped = f" GROUP {parts['GROUP'].text}" if "GROUP" in parts else ""
     text = f"FROM {{}} PIVOT ({{}} FOR {column.text} IN ({values}){grouped}) {behind}".strip()
