@@ -39,7 +39,7 @@ def missing(
     hint = None
     if any(re.search(r"\bobserved\b(?!\.)", one) for one in added):
         hint = (
-            "In groups, observed declares that the set of groups in the data is public. If it is "
+            "groups := observed declares that the set of groups in the data is public. If it is "
             "not, write a public table's column or a list instead, such as ['north', 'south']."
         )
     message = f"{name} needs {listed}."
