@@ -102,9 +102,9 @@ def in_fresh_process(program: str) -> dict[str, float]:
 
 
 def timed(*words: str) -> tuple[float, str]:
-    """How long Python takes with some words of its command line, and what it prints.
+    """How long Python takes with these command-line arguments, and what it prints.
 
-    All modules but those of a first run are compiled, as they are where pip has installed them.
+    From the second run on, all modules are compiled, as pip installs them.
     """
     given = {name: x for name, x in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     start = time.perf_counter()

@@ -51,7 +51,7 @@ _CASES = {  # the private question, the plain one, the goal in milliseconds
 
 
 def small_tables() -> list[str]:
-    """CPU milliseconds above DuckDB, of three who ask, of a known text and of a new one."""
+    """CPU milliseconds above DuckDB, for three kinds of session, a known text and a new one."""
     lines = [
         "## A small table",
         "",

@@ -30,9 +30,9 @@ def imported(module: str) -> ModuleType:
 
 
 def later(package: str, *modules: str) -> list[Any]:
-    """Modules that are imported when something in them is first used; most first answers use none.
+    """Modules that are imported on first use; most first answers need none of them.
 
-    They are written in the `else` of an `if TYPE_CHECKING` that imports them as usual, so that
+    Call it in the `else` of an `if TYPE_CHECKING` that imports the same modules as usual, so that
     types and layers are checked.
     """
     return [_Later(f"{package}.{module}") for module in modules]

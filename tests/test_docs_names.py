@@ -110,7 +110,7 @@ def test_a_release_names_the_repository_that_it_is_built_in(tmp_path: Path) -> N
     workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
     adds = re.findall(r"- run: (.+ >> pyproject\.toml)$", workflow, re.MULTILINE)
     assert len(adds) == 2 and len(set(adds)) == 1  # before the source archive and the wheels
-    project = tmp_path / "pyproject.toml"  # of an archive of a release: without what it added
+    project = tmp_path / "pyproject.toml"  # in a release's archive, less what the workflow added
     text = (ROOT / "pyproject.toml").read_text("utf-8")
     project.write_text(text.partition("\n[project.urls]")[0], "utf-8")
     place = {"GITHUB_SERVER_URL": "https://example.org", "GITHUB_REPOSITORY": "someone/dp_sql"}

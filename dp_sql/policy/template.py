@@ -25,7 +25,7 @@ _PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", 
            "rider", "visitor", "athlete", "player", "applicant", "seeker", "tenant", "citizen",
            "guest", "reviewer", "rater", "author", "household", "account", "profile", "employee",
            "teacher", "driver", "worker", "resident", "donor", "voter", "device")  # fmt: skip
-# Columns that a table of people has, and one of companies or articles has not.
+# Columns of tables of people, but not of companies or articles.
 _OF_PEOPLE = {"born", "birthdate", "birthday", "birthyear", "dateofbirth", "dob", "yearofbirth",
               "sex", "gender", "firstname", "lastname", "surname", "nationality"}  # fmt: skip
 _IDENTIFYING = ("name", "mail", "phone", "address", "street", "handle", "login")
@@ -199,7 +199,7 @@ def _same_ids(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> It
 
 
 def _stem(name: str) -> str:
-    """What a column identifies, by its name: order of order_id and l_orderkey; "": nothing."""
+    """What a column identifies, by its name: "order" for order_id and l_orderkey; "": nothing."""
     prefix, _, rest = folded(name).partition("_")
     short = rest if len(prefix) <= 2 else folded(name)
     end = next((end for end in ("id", "key") if short.endswith(end)), None)

@@ -97,7 +97,7 @@ def _is_call(node: Node) -> bool:
 class _Around:
     """The tree of a statement, its SELECTs with DP calls, and its CTEs.
 
-    n_found, n_calls: how many DP calls there are, and how many in each SELECT itself, by its id.
+    n_found: how many DP calls there are. n_calls: how many are in each SELECT itself, by id().
     """
 
     def __init__(self, tree: Node, engine: OwnersEngine, units: Set[str]) -> None:

@@ -59,7 +59,7 @@ class Refused(NotPrivate):
     offset: the node's place in the SQL that was parsed, where the node does not know it.
     n_parts: of json.key, how many of its names are those of the column; 0 of all else.
     join: what is to be joined behind the source, so that it has the column.
-    equal: conditions, of which each would make a refused join one of rows of the same person.
+    equal: conditions; with any of them, a refused join would join rows of one person only.
     """
 
     node: Node

@@ -234,7 +234,7 @@ class AnalystSession(Session):
                 said, joined = with_table_of(
                     tokenize(text), error.position, missing[1], tables, self._policy
                 )
-                if said:  # so a string is not meant
+                if said:  # the name is a column elsewhere, not a string
                     own = [one for one in error.instead if literal(missing[1]) not in one]
                     error.hint, error.instead = said, (*joined, *own)
         return error

@@ -62,7 +62,7 @@ def _answer_call(asked: MacroCall, engine: Engine) -> str:
     return plain_call.answer_call(asked, engine)
 
 
-OWNER = Owner(_query_of, _answer_call)  # the macros', which a session itself does not call
+OWNER = Owner(_query_of, _answer_call)  # for the macros; a session does not call it
 
 
 class OwnerSession(Session):

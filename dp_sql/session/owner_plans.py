@@ -87,9 +87,9 @@ class Planned(NamedTuple):
 
 
 def planned_again(key: object, engine: Engine, make: Callable[[Engine], Planned]) -> Planned:
-    """What `make` makes of a statement, or made of it if all that it asked has the same answers.
+    """What `make` returns, or what it last returned if the engine still answers it the same.
 
-    key: the statement and whatever else `make` looks at, besides the engine.
+    key: the statement and whatever else `make` depends on, besides the engine.
     """
     known: dict[object, tuple[list[_EngineCall], Planned]] = engine.state.planned
     entry = known.pop(key, None)

@@ -10,7 +10,7 @@ _TIMES = {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "TIMESTAMP WITH TIME ZONE": 
 _WHOLE = r"CAST \( trunc \( CAST \( ([0-9]+) AS DOUBLE \) \) AS (?:INTEGER|BIGINT) \)"
 _INTERVAL = re.compile(rf"to_([a-z]+)s \( (?:{_WHOLE}|CAST \( ([0-9]+) AS DOUBLE \)) \)")
 _LONGEST = 17  # the tokens of the longest INTERVAL
-# In all that is changed here.
+# Occurs in every text that is changed here.
 _PRINTED = re.compile(r"CAST|count_star|to_|unnest|\"|main", re.IGNORECASE)
 
 

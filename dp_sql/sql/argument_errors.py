@@ -39,7 +39,7 @@ def missing(
     hint = None
     if any(re.search(r"\bobserved\b(?!\.)", one) for one in added):
         hint = (
-            "In groups, observed declares that the set of groups in the data is public. If it is "
+            "groups := observed declares that the set of groups in the data is public. If it is "
             "not, write a public table's column or a list instead, such as ['north', 'south']."
         )
     message = f"{name} needs {listed}."
@@ -138,7 +138,7 @@ def without_mark(part: Tokens, function: Function, is_full: bool) -> tuple[str, 
 
 
 def refuse_missing_comma(part: Tokens) -> None:
-    """Refuse a named argument behind another: `* epsilon := 1`, `epsilon := 1 beta := 0.1`."""
+    """Refuse two arguments without a comma: `* epsilon := 1`, `epsilon := 1 beta := 0.1`."""
     for i in part.at_depth_zero(0, len(part)):
         before = part.at(i - 1)
         if i > 1 and part[i].is_symbol(":=", "=>") and before.name is not None:

@@ -159,7 +159,7 @@ def _parameters(function: Function, given: Given) -> tuple[Mechanism, Shape]:
     of_people = function.shape.mechanism_of_people()
     names = [*function.mechanisms, *([of_people] if of_people else [])]
     name = given.optional("mechanism", readers.choice(names, function.default_mechanism), default)
-    # Whether the item is the person is known with the source, which then names the mechanism.
+    # Whether the item is the person is known once the source is read; then the mechanism is set.
     mechanism = function.mechanisms[default if name == of_people else name]
     parameters = function.shape.read(given, mechanism)
     if "delta" in given.arguments and not function.shape.finds_items:

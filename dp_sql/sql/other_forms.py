@@ -16,7 +16,7 @@ _TELLS_NULL = r"(?s:.*)(?:\bNOT\b(?!\s+(?:NULL|IN|I?LIKE|BETWEEN)\b)|\)\s*IS\b)"
 _FORMS = (  # compiled with the first error
     # The beginning of a month.
     (rf"\bmake_date\(year\({_ONE}\),\s*month\(\1\),\s*1\)", r"date_trunc('month', \1)"),
-    # Dates as strings, as other engines write their formats.
+    # Dates as strings, in the formats of other engines.
     *((rf"\bto_char\({_ONE},\s*'{other}'\)", rf"strftime(\1, '{form}')") for other, form in (
         ("YYYY", "%Y"), ("YYYY-MM", "%Y-%m"), ("YYYY-MM-DD", "%Y-%m-%d"))),
     # The first and the last value of each person.

@@ -186,7 +186,7 @@ class Shape(ABC):
 
     @classmethod
     def mechanism_of_people(cls) -> str | None:
-        """What answers where the item is the privacy unit, if that is a mechanism of its own."""
+        """The mechanism where the item is the privacy unit, if there is a separate one."""
         return None
 
     def when_item_is_person(self) -> tuple[Shape, Mechanism] | None:
@@ -333,7 +333,7 @@ class Function(NamedTuple):
     table: str  # that the example reads
     vector: type[Vector] | None = None  # what `shape.vector` makes
     distinct: str | None = None  # the function that answers `name(DISTINCT …)`
-    aggregates: tuple[str, ...] = ()  # those of DuckDB in whose place it is proposed
+    aggregates: tuple[str, ...] = ()  # DuckDB's, which it is proposed to replace
 
     @property
     def required(self) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ _BEHIND_JOIN = _JOINS | {"ON", "USING", "WHERE", "GROUP", "HAVING", "ORDER", "LI
 
 
 def joined_on(tokens: Tokens, position: int, equal: Sequence[str]) -> Iterator[str]:
-    """Statements whose join at a place has one of these conditions as well.
+    """Statements in which the join at a place also has one of these conditions.
 
     >>> from dp_sql.sql.tokens import tokenize
     >>> [*joined_on(tokenize("SELECT 1 FROM a, b WHERE x"), 17, ["a.i = b.i"])]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 else:
     Node = Any
 
-_MISREAD = (exp.RawString, exp.Bracket, exp.Lambda, exp.Dot)  # otherwise than by DuckDB
+_MISREAD = (exp.RawString, exp.Bracket, exp.Lambda, exp.Dot)  # unlike DuckDB
 LONGEST = 200_000  # characters; beyond, sqlglot takes seconds
 
 
@@ -113,8 +113,8 @@ def parsed_text(node: Node) -> str:
 
 
 def called_as(node: Node) -> str:
-    """The name by which a function is called in the statement; "": it has none."""
-    with suppress(Exception):  # its own name, where the text is no longer that of the node
+    """The name by which the statement calls a function; "": it has none."""
+    with suppress(Exception):  # else sqlglot's name: the text may no longer be the node's
         tokens = tokenize(parsed_text(node))
         for i, token in tokens.calls():
             if projection(tokens[i : tokens.matching(i + 1) + 1].text) == node:

@@ -22,7 +22,7 @@ from dp_sql.sql.tokens import QUERY, Token, Tokens
 
 if TYPE_CHECKING:
     from dp_sql.sql import copies
-else:  # an owner's statement may have as many as he likes
+else:  # owners' statements have no such limit
     (copies,) = later("dp_sql.sql", "copies")
 
 MAX_BYTES = 200_000  # in UTF-8: 20,000 short literals; lexed in 0.2 s, 10 MB took 14 s
@@ -57,7 +57,7 @@ MAX_PARAMETERS = 10_000  # counting what lists and dictionaries hold
 MAX_PARAMETER_BYTES = 1_000_000  # characters, bytes and digits together
 
 _SUMMARIES = frozenset({"PIVOT", "UNPIVOT", "DESCRIBE", "DESC", "SHOW", "SUMMARIZE"})
-# Behind any other word or symbol, all of these but PIVOT and UNPIVOT are syntax errors or columns.
+# After any other word or symbol, all of these but PIVOT and UNPIVOT are syntax errors or columns.
 _BEFORE_SUMMARIES = _SUMMARIES | {"(", "UNION", "EXCEPT", "INTERSECT", "ALL", "DISTINCT", "NAME"}
 _QUERIES = _SUMMARIES | QUERY | {"TABLE"}
 _RELATIONS = _SUMMARIES - {"DESC"} | {
@@ -206,9 +206,9 @@ class _Scan:
             self._close()
 
     def _writes_out(self, word: str) -> bool:
-        """Whether a word of _SUMMARIES is no column, as in b.show, and no direction of ORDER BY."""
+        """Whether a word of _SUMMARIES is neither a column (b.show) nor the DESC of ORDER BY."""
         before, follows = self._before(1), self._tokens.at(self._index + 1)
-        if word in {"PIVOT", "UNPIVOT"}:  # these are also written behind a table
+        if word in {"PIVOT", "UNPIVOT"}:  # these may also follow a table
             return before != "."
         is_column = word == "SHOW" and follows.kind == "symbol" and not follows.opens
         return not is_column and (before in _BEFORE_SUMMARIES or self._index == 0)

@@ -1,4 +1,4 @@
-"""How DuckDB writes arrow is a setting of all connections to a database: mechanisms take the same."""
+"""Mechanisms take the same values, however any connection sets DuckDB to write arrow."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ QUESTIONS = [
 
 @pytest.fixture(params=SETTINGS, ids=str)
 def other(request: pytest.FixtureRequest, owner: dp_sql.Session) -> Iterator[dict[str, str]]:
-    """Settings of the database, which `on` sets."""
+    """Settings of the whole database; `on` sets them."""
     if request.param.get("arrow_output_version") == "1.5" and not hasattr(pa, "decimal64"):
         pytest.skip("this pyarrow reads no short decimals")
     yield request.param
@@ -75,7 +75,7 @@ def test_mechanisms_take_the_same_however_duckdb_writes_arrow(
 
 
 def test_a_person_counts_in_as_many_groups_as_the_cap_says(tmp_path: Path) -> None:
-    """The ends of lists, misread, put people of one group into another one, too."""
+    """If the ends of lists were misread, people of one group would be in another, too."""
     path, policy = f"{tmp_path}/shop.duckdb", f"{tmp_path}/policy.toml"
     with duckdb.connect(path) as con:
         con.execute(

@@ -1,4 +1,4 @@
-"""A large public column is read without DISTINCT if a constraint does the same, and only then."""
+"""A large public column is read without DISTINCT only if a constraint makes it unique."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dp_sql.privacy.plans.plan import Plan
 pytestmark = pytest.mark.usefixtures("by_sql")
 ONCE = [*range(1, 10)]
 NULLS, TWICE = [*ONCE, None, None], [*ONCE, 3, None, 9]
-# How a public table is declared, the type of the items, its values, and if they are constrained.
+# A public table's declaration, the items' type, its values, and if DISTINCT is left out.
 CASES: list[tuple[str, str, list[Any], bool]] = [
     ("x INTEGER PRIMARY KEY", "INTEGER", ONCE, True),
     ("x INTEGER UNIQUE", "INTEGER", NULLS, True),
@@ -78,7 +78,7 @@ def test_each_item_is_listed_once(
     assert read == [constrained] * 2
 
 
-def test_another_table_of_the_name_is_read_as_it_is(read: list[bool]) -> None:
+def test_constraints_of_another_table_of_the_same_name_do_not_count(read: list[bool]) -> None:
     with duckdb.connect() as con:
         con.execute(ROWS.format("INTEGER"))
         dp_sql.install(con)
@@ -98,7 +98,7 @@ def test_another_table_of_the_name_is_read_as_it_is(read: list[bool]) -> None:
     assert read == [True, False, False, True, False]
 
 
-def test_a_small_column_is_not_asked_about(
+def test_the_constraints_of_a_small_column_are_not_looked_up(
     read: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(many_rows, "LEAST", 10)

@@ -145,7 +145,7 @@ def test_items_of_every_type_come_back_as_they_are(con: Con) -> None:
         "DP_TOPK(name, 2, domain := observed, counts := true{})",
     ],
 )  # fmt: skip
-def test_few_rows_have_the_answers_that_duckdb_has(
+def test_few_rows_get_the_same_answers_in_python_as_in_duckdb(
     call: str, con: Con, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     con.execute(
@@ -168,7 +168,7 @@ def test_few_rows_have_the_answers_that_duckdb_has(
             [float(x) for x in one.values() if x is not None] for one in (by_duckdb, by_python)
         ]
         by_duckdb, by_python = of_both
-    if "AVG" in call or "report" in call:  # which have a little noise
+    if "AVG" in call or "report" in call:  # these differ by a little noise
         assert by_python == pytest.approx(by_duckdb, rel=0.01)
     else:
         assert by_python == by_duckdb

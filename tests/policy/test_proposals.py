@@ -173,7 +173,7 @@ def test_no_example_shows_what_identifies_people() -> None:
 @pytest.mark.parametrize(
     "column", ["born DATE", "birth_year SMALLINT", "First_Name TEXT", "sex TEXT"]
 )
-def test_a_table_with_births_and_first_names_is_one_of_people(column: str) -> None:
+def test_a_table_with_birth_dates_or_first_names_is_one_of_people(column: str) -> None:
     text = drafted(
         f"CREATE TABLE wanderers (no INTEGER PRIMARY KEY, {column}, note TEXT);"
         "CREATE TABLE walks (walk INTEGER PRIMARY KEY, who INTEGER REFERENCES wanderers(no), path TEXT);"
@@ -184,7 +184,7 @@ def test_a_table_with_births_and_first_names_is_one_of_people(column: str) -> No
     assert '# tables = ["firms"]' in text
 
 
-def test_ids_with_the_prefix_of_their_table_lead_to_a_table_too() -> None:
+def test_ids_with_a_prefix_are_followed_to_their_table() -> None:
     tables = TPCH.replace(" REFERENCES orders(o_orderkey)", "")
     text = drafted(tables.replace(" REFERENCES customer(c_custkey)", ""))
     way = '{ link = "l_orderkey", to = "orders.o_orderkey" }  # is in orders as well'

@@ -254,7 +254,7 @@ def test_where_the_name_of_a_key_begins(analyst: dp_sql.Session) -> None:
 
 def test_an_owner_is_asked_for_what_is_not_known(owner: dp_sql.Session) -> None:
     asked = "SELECT region, is_open, DP_COUNT(*, epsilon := 1, privacy_unit := user_id) FROM seen"
-    with pytest.raises(ArgumentError, match="In groups, observed declares that the set") as refused:
+    with pytest.raises(ArgumentError, match="groups := observed declares that the set") as refused:
         owner.sql(f"{asked} GROUP BY ALL")
     assert "groups := (observed, [FALSE, TRUE])" in str(refused.value.suggestion)
     assert len(owner.sql(str(refused.value.suggestion)).fetchall()) == 4

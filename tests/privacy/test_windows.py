@@ -143,10 +143,10 @@ NAMELESS = ["user_id, score + 1", "user_id, score AS w, title AS w", "user_id, t
 
 @pytest.mark.parametrize("listed", NAMELESS)
 @pytest.mark.parametrize("more", ["count(*) OVER (PARTITION BY user_id) AS n, *", "*, 1 AS n"])
-def test_a_star_beside_a_window_has_columns_without_a_name(
+def test_a_star_beside_a_window_includes_unnamed_columns(
     listed: str, more: str, database: Database
 ) -> None:
-    """Else the names of an alias, which go by the place, would mean other columns."""
+    """Else the names of an alias, which go by position, would mean other columns."""
     names = "abcde"[: listed.count(",") + 2]
     text = (
         f"SELECT {', '.join(names)} FROM (SELECT {more} FROM (SELECT {listed} FROM ratings) "

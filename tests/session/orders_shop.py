@@ -1,4 +1,4 @@
-"""A shop of orders, its policy, and what a session says of a statement."""
+"""A shop with orders, its policy, and the error that a session gives for a statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which groups, and how many of a person, a correction proposes."""
+"""Which groups a correction proposes, and in how many of them a person counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which column an owner's statement without a privacy unit, or with another, is given."""
+"""Which privacy unit an owner's statement gets if it names none, or a wrong one."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def test_the_caret_is_under_the_word(session: dp_sql.AnalystSession, text: str, 
 
 @pytest.mark.parametrize(("asked", "said"), [
     ("stddev(kind) FROM events", "There is no DP function for stddev."),
-    ("max(kind) FROM events", "one person's, so it is not released"),
+    ("max(kind) FROM events", "to one person, so it is not released"),
     ("* FROM events", "Rows are not released"),
     ("count(*) FROM (SELECT user_id, ntile(4) OVER (PARTITION BY user_id ORDER BY ts) AS n FROM events) WHERE n = 1",
      "With DP functions it would be refused, too: The supported window functions are"),

@@ -99,7 +99,7 @@ def test_an_alias_is_never_taken_for_a_mistyped_column(owner: dp_sql.Session) ->
     )
     error = told(owner, statement)
     assert error.suggestion.endswith(" FROM orders GROUP BY status HAVING notes > 3")
-    assert "notes is an answer, which WHERE of its source cannot use" in error.message
+    assert "notes is an answer, so WHERE cannot use it" in error.message
 
 
 def test_group_by_all_of_answers_names_the_keys(owner: dp_sql.Session) -> None:

@@ -403,7 +403,7 @@ def test_a_pivot_is_proposed_as_a_part_of_from(
 
 
 @pytest.mark.parametrize("name", ["DP_MAX", "DP_COUNT_IF", "DP_STDDEV", "DP_TOP", "DP_X"])
-def test_a_function_that_is_none_is_refused_without_an_argument_too(
+def test_an_unknown_function_is_refused_without_an_argument_too(
     analyst: dp_sql.Session, name: str
 ) -> None:
     assert told(analyst, f"SELECT {name}() FROM ratings").message.startswith("There is no function")

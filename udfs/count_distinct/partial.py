@@ -101,7 +101,7 @@ def partial_cover_counts(
         people_per_item: what thin is asked for.
         groups: None if all is one graph.
         numbered: how many items and people there are, if their codes are 0, 1, 2, … already.
-        ending: passes on what the flow yields for each bound, and may raise in between.
+        ending: passes on what the flow yields for each bound; it may raise to end the flow early.
 
     Raises ValueError for other bounds or answers that are no pairs, and RuntimeError if the people
     of an item that was asked for have not all come, or more people came than there are.

@@ -1,9 +1,10 @@
 """All pairs of items and people, as numbers, in memory and then in files, which are read in blocks.
 
-Pairs that fit into memory all come at once: to sort them would take longer than the flow of all.
-Of more, what partial.py asks for is chosen. A hash of the pair decides which pairs of an item come
-first, so neither the order of rows nor how often one occurs matters. The more pairs an item has,
-the smaller the hash of those that come first; pairs that cannot come first any more are put aside.
+Up to WHOLE pairs all come at once: to sort them would take longer than the flow of all of them.
+Of more pairs, those that partial.py asks for are chosen. A hash of the pair decides which pairs of
+an item come first, so neither the order of rows nor how often one occurs matters. The more pairs an
+item has, the smaller the hash of those that come first; pairs that cannot come first any more are
+put aside.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dp_sql.udfs.count_distinct.graph import LIMIT, Int32s, Int64s, zeros
 from dp_sql.udfs.count_distinct.kernels import library
 from dp_sql.udfs.randomness import fair_bits
 
-WHOLE = 1 << 25  # pairs; of more, some come first
+WHOLE = 1 << 25  # pairs that come all at once; of more, some come first
 IN_MEMORY = 1 << 25  # pairs; the others are in files
 _MOST = 12  # pairs of each item that are kept in front
 _OFTEN = Fraction(5, 4)  # rows per pair from which on each pair is passed on once
@@ -78,7 +79,7 @@ class StoredPairs:
     def __init__(self, folder: Path | None, space: Callable[[], int] | None = None) -> None:
         self.n_items, self.n_people, self._n_rows, self._last = 0, 0, 0, -1
         self._folder, self._space = folder, space
-        self._waiting = deque[Block]()  # all pairs, as long as they are few
+        self._waiting = deque[Block]()  # all pairs, while they are at most WHOLE
         self._first, self._others = _Blocks(), _Blocks()  # nearly all that comes first is in front
         self._memory, self._in_memory = np.empty((2, 0), np.int32), 0
         self._key = fair_bits(63)

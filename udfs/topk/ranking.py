@@ -73,7 +73,7 @@ def rank(counts: Ints, k: int, cut: int) -> Ranking:
             if nearer < limit:
                 limit, near = nearer, gaps <= nearer
                 gaps, places = gaps[near], places[near]
-    # Most items of a large domain have no one: they come last, by position, and are not sorted.
+    # Most items of a large domain belong to no one: they come last, by position, unsorted.
     order, last = np.flatnonzero(gaps < limit), places[gaps == limit]
     order = order[np.argsort(gaps[order].astype(np.uint16), kind="stable")]  # numpy: by digits
     for shift in range(16, limit.bit_length(), 16):

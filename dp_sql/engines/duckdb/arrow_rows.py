@@ -106,7 +106,7 @@ class Column:
 
         if self._type is None:
             return pa.nulls(0)
-        if pa.types.is_decimal128(self._type):  # a setting of DuckDB sends shorter ones
+        if pa.types.is_decimal128(self._type):  # DuckDB can be set to send shorter ones
             if self._strings.size:
                 written = b"".join(self._strings.values(numbers))
             else:
@@ -184,7 +184,7 @@ def halves(column: Any) -> Any:
 
 
 def in_a_row(values: Any) -> Any:
-    """Strings or blobs that pyarrow 17 can cast; a setting of DuckDB sends others."""
+    """Strings or blobs in a form that pyarrow 17 can cast; DuckDB can be set to send views."""
     import pyarrow as pa
 
     if pa.types.is_string_view(values.type):
@@ -195,7 +195,7 @@ def in_a_row(values: Any) -> Any:
 
 
 def lengths(lists: Any) -> Any:
-    """How long each list of an arrow array is; settings of DuckDB decide how arrow has this."""
+    """The length of each list of an arrow array, however DuckDB is set to write lists."""
     views = hasattr(lists, "sizes")
     return whole_numbers(lists.sizes) if views else np.diff(whole_numbers(lists.offsets))
 

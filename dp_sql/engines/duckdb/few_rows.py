@@ -77,7 +77,7 @@ def answered(
 ) -> Records | None:
     """Make the releases of a bundle of plans: rows as `exactly` has them; None: only SQL can.
 
-    `execution`: for which connection and query they are made, if not for this one. Raises what a
+    `execution`: the connection and query that the releases are for, if not this one. Raises what a
     mechanism refused, DuckDB's errors, or what reading its rows raises.
     """
     made_for = execution or (engine.state.number, 0)
@@ -104,8 +104,8 @@ def answered(
 
 
 def as_json(value: Any, kind: str) -> str:
-    """The JSON list of a value of `answered`, of a type that has strings for items."""
-    is_number = kind == "DOUBLE" and value is not None  # a string, as all that Python rounds
+    """What DuckDB's to_json makes of a list of one value of `answered`; its items are strings."""
+    is_number = kind == "DOUBLE" and value is not None  # a string, as what Python rounds is
     return json.dumps([float(value) if is_number else value], default=index)
 
 

@@ -53,7 +53,7 @@ def answers_from_rows(
     """The answers that were drawn from people's rows; None: DuckDB is to read these.
 
     `calls` are the first arguments of the plans' UDFs. `answered` makes answers from what the UDF
-    of a plan takes, by its place. They are there until `registered` ends.
+    of a plan takes, by its place. The answers last until `registered` ends.
 
     Raises what a mechanism refused, DuckDB's errors, or what reading its rows raises.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:  # for large distinct counts only
     (in_pieces,) = later("dp_sql.engines.duckdb", "in_pieces")
 
-# Whether a constraint keeps the values of a column apart.
+# Whether a constraint makes the values of a column unique.
 _IS_UNIQUE = """SELECT 1 FROM system.main.duckdb_constraints()
     WHERE database_name = $1 AND schema_name = $2 AND table_name = $3
         AND constraint_column_names = system.main.list_value($4)
@@ -70,7 +70,7 @@ def _constrained(plan: Plan, engine: SqlRunner) -> Plan:
     """The plan without DISTINCT over a large public column, if a constraint does the same.
 
     If the owner replaces the table right now by one without the constraint, an item may be listed
-    twice: private still, as a person still adds at most 1 to each count.
+    twice. That is still private: a person still adds at most 1 to each count.
     """
     domain = plan.domain
     if domain is None or not domain.column:

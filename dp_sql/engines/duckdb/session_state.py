@@ -51,7 +51,7 @@ class SessionState:
     statements: SQL with parameters, parsed. meant: the tables that bare names meant.
     n_rows: of sources, when DuckDB was asked for their rows, and its estimates.
     number: of the session's connection.
-    planned: the last statements with their plans, and the engine's answers that these rest on.
+    planned: the last statements, their plans, and the engine's answers that the plans rest on.
     public_sets: groups and items that releases have read, by the SQL that lists them; None: they
         may change from one statement to the next.
     """

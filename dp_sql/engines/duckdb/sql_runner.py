@@ -71,7 +71,7 @@ class SqlRunner:
 
     @contextlib.contextmanager
     def undoing(self, sql: str) -> Iterator[None]:
-        """Execute SQL at the end. In a transaction that has failed, there is nothing to undo."""
+        """Execute SQL at the end; its errors are ignored: a failed transaction undoes itself."""
         try:
             yield
         finally:

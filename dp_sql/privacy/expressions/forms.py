@@ -1,6 +1,6 @@
-"""The forms of expressions that are known, and what compiles each of them.
+"""The known forms of expressions, and what compiles each of them.
 
-expression_compiler.py reads these tables, and a column, which needs none of them.
+expression_compiler.py reads these tables, and compiles columns without them.
 """
 
 from collections.abc import Callable

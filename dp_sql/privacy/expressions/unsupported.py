@@ -50,10 +50,10 @@ def shown(node: Node) -> str:
 
 
 def no_part(node: Node, function: str, parts: Collection[str]) -> Refused:
-    """The refusal of a word that is no part of dates which a function takes here."""
+    """The refusal of a word that the function does not take here as a part of a date."""
     refusal = refuse(node, f"{function} takes one of these parts: {', '.join(parts)}")
     place = str(node.root().meta.get("sql", "")).lower().find(f"'{node.name.lower()}'")
-    if place >= 0:  # sqlglot has no place of what it takes for a word
+    if place >= 0:  # sqlglot gives no position for what it reads as a word
         refusal.offset = place
     if near := guessed(node.name.lower(), parts):
         refusal.names, refusal.hint = [f"'{near}'"], f"Did you mean {near}?"

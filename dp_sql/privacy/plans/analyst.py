@@ -216,7 +216,7 @@ class _PolicySets(PublicSets):
             return label_values(item.type, str(item.origin_name))
         full = side.table(table) if table else None
         if full is None or full not in {side.table(name) for name in policy.public}:
-            hint = "SHOW TABLES lists what is public. A list will do: domain := ['a', 'b']."
+            hint = f"SHOW TABLES lists what is public. Or list values: {wanted.what} := ['a', 'b']."
             others = _same_columns(Reference((column,), column, 0), policy, side)
             others += _same_columns(wanted.call.item, policy, side)
             why = f"{given.text} is not a column of a public table."
@@ -231,7 +231,7 @@ class _PolicySets(PublicSets):
 
 
 def _or_declared(refusal: QueryError, wanted: Wanted) -> QueryError:
-    """A refusal of a set; without it, the statement is answered for what the policy declares."""
+    """The refusal of a stated domain or groups; without it, the policy's declared values hold."""
     if given := wanted.call.given.get(wanted.what):
         refusal.instead = (*refusal.instead, given.left_out())
     return refusal

@@ -49,7 +49,7 @@ class Domain(NamedTuple):
 
     select: SQL that lists each once, of the item's type, as `item`; None: see OBSERVED.
     size: how many there are, where it had to be counted.
-    column: the table and the column that they are, if a constraint there tells them apart, too.
+    column: the full name of their column, if a constraint there could take DISTINCT's place.
     """
 
     select: str | None
@@ -58,7 +58,7 @@ class Domain(NamedTuple):
     column: Parts = ()
 
     def constrained(self) -> Domain:
-        """The same with a SELECT for a column that has no value twice."""
+        """The same, with a SELECT for a column that a constraint keeps unique."""
         select = self.select and self.select.replace(f"SELECT {_ONCE}", "SELECT ", 1)
         return self._replace(select=select)
 
@@ -193,7 +193,7 @@ class Wanted(NamedTuple):
             hint = f"Ask for at most {size}, or name a larger domain."
             given = self.call.given["k"]
             raise given.refuse(message, hint, [given.put(str(size))] if size else [])
-        # Of these types, equal values are the same to a constraint; a cast could make two equal.
+        # For these types, a constraint and DISTINCT compare alike; a cast could make values equal.
         is_exact = kind in {"VARCHAR", *INTEGERS} and len(values.names) == _NAMES
         names = values.names if is_exact and self._type_of(values) == kind else ()
         return Domain(listed, values.described, None if some else size, names)

@@ -312,12 +312,12 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
 
 
 def _together(call: DpCall, vector: Vector) -> DpCall:
-    """The call as a vector; ArgumentError where it names what answers one group at a time."""
+    """The call as a vector; ArgumentError if it names a mechanism for one group at a time."""
     if call.names_mechanism_of_people:
         named = call.given["mechanism"]
         raise named.refuse(
-            f"In groups, {vector.mechanism.name} draws the noise of all counts together.",
-            "Leave mechanism out, or write max_groups_contributed.", [named.left_out()],
+            f"With GROUP BY, {vector.mechanism.name} draws the noise of all counts together.",
+            "Leave out mechanism, or write max_groups_contributed.", [named.left_out()],
         )  # fmt: skip
     return replace(call, parameters=vector, mechanism=vector.mechanism)
 

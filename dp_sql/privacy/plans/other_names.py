@@ -73,7 +73,7 @@ def not_a_column(
     if outside is None or (table and (table not in outside or table in own)):
         return None
     is_mistyped = any(not one.startswith("'") for one in getattr(refusal, "names", ()))
-    if table or name in outside or not is_mistyped:  # a column of the query around it, perhaps
+    if table or name in outside or not is_mistyped:  # perhaps a column of the query around it
         shown = f"{node.table}.{node.name}" if table else node.name
         hint = (
             "Ask for all groups at once, and join the answer: SELECT k, DP_COUNT(*, …) AS n FROM … "
@@ -97,12 +97,12 @@ def _of_list(
     if not first <= position < last:
         return f"{written} is an answer.", "Name the columns to group by.", _keys(select)
     hint = "Filter the answer in HAVING, or in an outer query: SELECT … FROM (SELECT …) WHERE …"
-    message = f"{written} is an answer, which WHERE of its source cannot use."
+    message = f"{written} is an answer, so WHERE cannot use it."
     return message, hint, _filtered_later(select, (first, last))
 
 
 def _filtered_later(select: DpSelect, where: Span) -> list[str]:
-    """The statement whose conditions on answers are in HAVING or in an outer query."""
+    """The statement with its conditions on answers moved to HAVING or an outer query."""
     tokens, text = select.between(where), select.text
     words = {token.upper for token in tokens}
     if {"OR", "BETWEEN", "CASE"} & words or "HAVING" in select.clauses:

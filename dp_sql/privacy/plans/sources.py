@@ -114,7 +114,7 @@ class Source(NamedTuple):
                 raise named.refuse(
                     f"The mechanism {named.tokens.text} counts people, and {call.item.text} is not "
                     "the privacy unit.",
-                    "Count the privacy unit, or leave mechanism out.", [named.left_out()],
+                    "Count the privacy unit, or leave out mechanism.", [named.left_out()],
                 )  # fmt: skip
         numbers = call.parameters.for_item(call.given, call.item.text, item.type)
         call = replace(call, parameters=numbers)

@@ -150,7 +150,7 @@ def are_of_one_person(a: Value, b: Value, tables: Tables) -> bool:
 
 
 def of_one_person(source: From, part: FromPart, tables: Tables) -> Iterator[str]:
-    """Conditions under which a relation is joined to rows of the same person, as SQL."""
+    """Conditions that join a relation to rows of the same person, as SQL."""
     for one in source.parts:
         if not (one.rows.private and part.rows.private and one.name and part.name):
             continue

@@ -76,9 +76,9 @@ def with_dp_functions(
 
 
 def beside_calls(tokens: Tokens, functions: Functions) -> Iterator[str]:
-    """Statements in which DP calls also answer the aggregates beside those that there are.
+    """Statements in which DP calls take the place of aggregates beside other DP calls.
 
-    With the epsilon of the first; a privacy unit and groups are those of all calls of a SELECT.
+    They take the epsilon of the first call; all calls of a SELECT share privacy unit and groups.
     """
     kinds = functions.function_kinds(frozenset(tokens.called()))
     aggregates = {name for name, found in kinds.items() if "aggregate" in found}

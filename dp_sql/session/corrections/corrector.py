@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dp_sql.engines.duckdb.connection import Engine
 
 
-_OWN_NAME = re.compile(r'\nDid you mean "__dp_[^\n]*')  # of a table that keeps an answer
+_OWN_NAME = re.compile(r'\nDid you mean "__dp_[^\n]*')  # a table of dp_sql that holds an answer
 
 
 class Correcting(ABC):

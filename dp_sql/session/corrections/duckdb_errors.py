@@ -42,7 +42,7 @@ _ALSO_CALLED = {
     **dict.fromkeys(("dp_min", "dp_max", *(f"dp_{one.lower()}" for one in SPREADS)), "-"),
 }  # fmt: skip
 _COUNTED_IF = {"dp_count_if", "dp_countif"}
-_NOT_RELEASED = "Such a value is one person's, so it is not released."
+_NOT_RELEASED = "Such a value belongs to one person, so it is not released."
 _each = [f"{function.name} ({function.purpose})" for function in FUNCTIONS.values()]
 THE_FUNCTIONS = f"The functions are {', '.join(_each[:-1])} and {_each[-1]}."
 

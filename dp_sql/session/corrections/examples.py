@@ -25,9 +25,7 @@ _BOUNDS = {
 OF_GROUPS = "groups (your own public values)"
 _UNKNOWN = " "  # begins the name of a value that was written without the name of an argument
 _OF_ENDS = {"0.01", "0.99"}  # these quantiles are what was asked, nearly
-_CLOSE = (
-    "The largest or least value may be one person's, so it is not released; a quantile is close."
-)
+_CLOSE = "An extreme value may belong to one person, so it is not released; a quantile is close."
 
 
 def examples(before: str, after: str, known: Sequence[str] = ()) -> str:

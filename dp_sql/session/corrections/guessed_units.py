@@ -83,7 +83,7 @@ def _guessed(
             found += _joined(tokens, table, way.column, way.to, known)
     leads = {folded(way.column) for _, way in ways if way.to is not None}
     if {unit.folded for unit in units} == {_EXAMPLE}:
-        # Where that is the guess, the candidate stays what it is, also Restated.
+        # Where the guess is the candidate, return the candidate itself, which may be Restated.
         return [candidate if one == candidate else one for one in found] or [candidate]
     is_named = all(speaks_of_people(u.folded) and u.folded not in leads for u in units)
     return [candidate] if is_named or candidate in found else []

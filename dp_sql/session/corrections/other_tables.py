@@ -1,6 +1,6 @@
-"""A column that the source has not, but another table of the policy has: the join to that table.
+"""If another table of the policy has a column that the source lacks: the join to that table.
 
-It reads the names and types that the policy exposes, and no row.
+This reads the names and types that the policy shows, but no rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Listed(NamedTuple):
     unit: str | None
 
     def joined(self, to: _Listed, called: str) -> str:
-        """How this table is joined to one in FROM; "" where no column says so."""
+        """How this table is joined to one in FROM; "": no column says so."""
         if self.unit is not None and to.unit is not None:
             if folded(self.unit) == folded(to.unit):
                 return f"USING ({shown_name(to.unit)})"
@@ -43,7 +43,7 @@ class _Listed(NamedTuple):
 def with_table_of(
     tokens: Tokens, position: int, column: str, tables: PolicyTables, policy: Policy
 ) -> tuple[str, list[str]]:
-    """What to say of a column at a place that the source has not, and statements that join it."""
+    """The hint for a column that the source lacks, and statements that join a table with it."""
     listed = {folded(name[-1]): found for name in [*policy.tables, *policy.public]
               if (found := _table(name, tables, policy)) is not None}  # fmt: skip
     having = [one for one in listed.values() if folded(column) in one.columns]
@@ -59,7 +59,8 @@ def with_table_of(
         if name in listed and other != listed[name]
         if (condition := other.joined(listed[name], called))
     ]
-    said = f"{' and '.join(one.name for one in having)} {'has' if len(having) == 1 else 'have'} it."
+    names, one = " and ".join(other.name for other in having), len(having) == 1
+    said = f"The table {names} has this column." if one else f"The tables {names} have this column."
     return said, [OtherQuestion(f"{text[:end]}{join}{text[end:]}") for join in joins]
 
 

@@ -1,6 +1,6 @@
-"""PIVOT … ON and UNPIVOT … ON as a part of FROM, which an analyst may ask. Pure.
+"""PIVOT … ON and UNPIVOT … ON rewritten as a part of FROM, which analysts may use. Pure.
 
-As statements of their own, DuckDB makes several statements of them, and reads the source in each.
+DuckDB splits the statement forms into several statements, each of which reads the source.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _EXAMPLES = "'value 1', 'value 2'"
 
 
 def in_from(tokens: Tokens, policy: Policy) -> tuple[str, list[str]]:
-    """What to say of PIVOT … ON, and the statement to write; none if it has several columns."""
+    """A hint for PIVOT … ON, and statements to write instead; none if it has several columns."""
     places = {tokens[i].upper: i for i in tokens.at_depth_zero(0, len(tokens))}
     starts = sorted(places[word] for word in ("ON", *_BEHIND) if word in places)
     if "ON" not in places or starts[0] != places["ON"]:
@@ -39,10 +39,7 @@ def in_from(tokens: Tokens, policy: Policy) -> tuple[str, list[str]]:
     if not values:
         values = _declared(column.folded, policy)
     if not values:
-        values, said = (
-            _EXAMPLES,
-            f"Example values to replace: {_EXAMPLES} (those of {column.text}).",
-        )
+        values, said = _EXAMPLES, f"Replace {_EXAMPLES} by the values of {column.text}."
     computed = parts["USING"].text if "USING" in parts else "count(*)"
     grouped = f" GROUP {parts['GROUP'].text}" if "GROUP" in parts else ""
     text = f"FROM {{}} PIVOT ({{}} FOR {column.text} IN ({values}){grouped}) {behind}".strip()
@@ -67,7 +64,7 @@ def _declared(column: str, policy: Policy) -> str:
 
 
 def _unpivoted(into: Tokens) -> tuple[str, str]:
-    """What INTO NAME a VALUE b calls the columns."""
+    """The names of the columns in INTO NAME a VALUE b, or DuckDB's own."""
     words = [token.upper for token in into]
     if words[::2] == ["NAME", "VALUE"] and len(into) == 4:
         return into[1].text, into[3].text

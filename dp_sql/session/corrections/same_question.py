@@ -46,7 +46,7 @@ _NO_NAMES = _CHANGES | _REGIONS.keys() | {
     "PREPARE", "DESCRIBE", "SUMMARIZE", "VALUES", "NULLS", "FIRST", "LAST", "PERCENT", "ROWS",
     "IGNORE", "RESPECT", "GROUPING",
 }  # fmt: skip
-# What aggregates ask, whoever answers them; the mode of rows is not that of people.
+# What an aggregate or DP call asks; the mode of rows is not the mode of people.
 _ASKS = {
     name.lower(): function.shape.registry
     for function in FUNCTIONS.values()

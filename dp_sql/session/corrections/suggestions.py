@@ -87,7 +87,7 @@ def _conditions(wrong: Exception) -> tuple[str, ...]:
     """What must hold for a correction to be right, which an error says beside it."""
     hint = getattr(wrong, "hint", None) or ""
     return tuple(
-        s for s in hint.split("\n") if s.startswith(("If ", "In groups, observed declares"))
+        s for s in hint.split("\n") if s.startswith(("If ", "groups := observed declares"))
     )
 
 
