@@ -71,7 +71,7 @@ def _query(asked: Asked, key: str) -> tuple[Any, str]:
     needs = f"{asked.groups} groups a person"
     needs += f", {each} rows in each{values}" if each > 1 else ""
     if kind == "unknown_people":
-        return _aggregate(builder.groupby([key]), asked), needs
+        return builder, f"{needs}; half of epsilon finds the groups"
     return _aggregate(builder.groupby(KeySet.from_dict({key: asked.public})), asked), needs
 
 
@@ -92,10 +92,15 @@ def prepare(asked: Asked, table: Path) -> Answerer:
         protected_change=AddRowsWithID("person"),
     )
     query, needs = _query(asked, key)
-    budget = ApproxDPBudget(EPSILON, DELTA) if unknown else PureDPBudget(EPSILON)
 
     def run() -> Any:
-        found = session.evaluate(query, budget).collect()
+        counts, budget = query, PureDPBudget(EPSILON)
+        if unknown:
+            half = EPSILON / 2
+            groups = session.evaluate(query.get_groups([key]), ApproxDPBudget(half, DELTA))
+            keys = KeySet.from_dict({key: [row[key] for row in groups.collect()]})
+            counts, budget = _aggregate(query.groupby(keys), asked), ApproxDPBudget(half, 0)
+        found = session.evaluate(counts, budget).collect()
         if "group" not in kind and key == "grp":
             return found[0]["answer"]
         groups = {row[key]: row["answer"] for row in found}
