@@ -12,7 +12,7 @@ import dp_sql
 from dp_sql.errors import QueryError
 from dp_sql.session.corrections.same_question import Kept, kept
 from dp_sql.sql.tokens import tokenize
-from tests.session.orders_shop import OTHER, POLICY, SAME, TABLES, UNIT, told
+from tests.session.corrections.orders_shop import OTHER, POLICY, SAME, TABLES, UNIT, told
 
 # Asked of a DuckDB connection, what is proposed for each of these has the same answer.
 PLAIN = """
@@ -84,29 +84,6 @@ NOTHING = [
     "first(status)", "bool_or(total > 3)", "stddev(total)", "string_agg(status, ',')",
     "sum(DISTINCT total)",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("shop")
-    with duckdb.connect(str(folder / "shop.duckdb")) as con:
-        con.execute(TABLES)
-    (folder / "policy.toml").write_text(POLICY)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def owner() -> Iterator[dp_sql.Session]:
-    with dp_sql.connect() as session:
-        session.execute(TABLES)
-        yield session
-
-
-@pytest.fixture(scope="module")
-def plain() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as con:
-        con.execute(TABLES)
-        yield con
 
 
 def without_noise(text: str) -> str:

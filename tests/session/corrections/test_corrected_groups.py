@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -10,23 +9,7 @@ import pytest
 
 import dp_sql
 from dp_sql.errors import ArgumentError
-from tests.session.orders_shop import POLICY, TABLES, UNIT, told
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("shop")
-    with duckdb.connect(str(folder / "shop.duckdb")) as con:
-        con.execute(TABLES)
-    (folder / "policy.toml").write_text(POLICY)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def owner() -> Iterator[dp_sql.Session]:
-    with dp_sql.connect() as session:
-        session.execute(TABLES)
-        yield session
+from tests.session.corrections.orders_shop import TABLES, UNIT, told
 
 
 def test_groups_of_one_person_are_refused_as_such(

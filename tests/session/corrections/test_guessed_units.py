@@ -9,14 +9,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from tests.session.orders_shop import SAME, TABLES, told
-
-
-@pytest.fixture(scope="module")
-def owner() -> Iterator[dp_sql.Session]:
-    with dp_sql.connect() as session:
-        session.execute(TABLES)
-        yield session
+from tests.session.corrections.orders_shop import SAME, TABLES, told
 
 
 @pytest.fixture(scope="module")
