@@ -43,7 +43,8 @@ def top_k() -> list[str]:
         for name in filter(present, SETS):
             load(session, name)
             for k in (10, 50, 100):
-                lines.append(_top_k(session, name, "observed", k))
+                lines.append(_top_k(session, name, "domain := observed", k, "observed"))
+            lines.append(_top_k(session, name, "delta := 1e-6", 50, "unknown"))
         session.execute(
             "CREATE TABLE seen AS SELECT CAST(floor(30000 * random()) AS INTEGER) AS user_id, "
             "'item ' || CAST(floor(60000 * pow(random(), 3)) AS INTEGER) AS item "
@@ -53,12 +54,12 @@ def top_k() -> list[str]:
             session.execute(f"CREATE OR REPLACE TABLE public (item VARCHAR {key})")
             session.execute(f"INSERT INTO public SELECT 'item ' || i FROM range({size}) r(i)")
             shown = f"{size:,} strings{', a primary key' if key else ''}"
-            lines.append(_top_k(session, "seen", "public.item", 100, shown))
+            lines.append(_top_k(session, "seen", "domain := public.item", 100, shown))
     return lines + missing(SETS)
 
 
-def _top_k(session: dp_sql.Session, name: str, domain: str, k: int, shown: str = "") -> str:
-    call = f"DP_TOPK(item, {k}, {UNIT}, domain := {domain})"
+def _top_k(session: dp_sql.Session, name: str, argument: str, k: int, domain: str) -> str:
+    call = f"DP_TOPK(item, {k}, {UNIT}, {argument})"
     found = paired(
         partial(fetch, session, f"SELECT {call} FROM {name}"),
         partial(
@@ -69,8 +70,7 @@ def _top_k(session: dp_sql.Session, name: str, domain: str, k: int, shown: str =
         ),
     )
     return (
-        f"| {name} | {shown or domain} | {k} | {found.ours:.1f} | {found.theirs:.1f} "
-        f"| {found.ratio:.2f} |"
+        f"| {name} | {domain} | {k} | {found.ours:.1f} | {found.theirs:.1f} | {found.ratio:.2f} |"
     )
 
 

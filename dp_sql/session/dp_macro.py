@@ -23,7 +23,7 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_depth
-from dp_sql.sql.tokens import Token, Tokens, folded, tokenize
+from dp_sql.sql.tokens import Token, Tokens, folded
 
 HIDDEN = "{} is a temporary table or view, which only its connection sees."
 HIDDEN_HINT = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
@@ -124,14 +124,12 @@ def suggest(
 
     with suppress(Exception):  # the error says enough
         # Imported with the first error.
-        from dp_sql.session.corrections.aggregates import beside_calls
+        from dp_sql.session.corrections.aggregates import propose_beside
         from dp_sql.session.corrections.guessed_units import with_guessed_units
         from dp_sql.session.corrections.suggestions import propose
 
         units = with_guessed_units(text, engine.connection)
-        is_beside = "next to a DP call" in error.message
-        if is_beside:
-            error.instead = (*beside_calls(tokenize(text), engine), *error.instead)
+        is_beside = propose_beside(error, text, engine)
         if propose(error, text, attempt, units):
             found = error.suggestion
             if is_beside or not is_plain(_one_query(found), engine):

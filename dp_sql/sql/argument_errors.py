@@ -169,7 +169,8 @@ def surplus(
     if after_named:
         message = "Positional arguments come before named ones."
     instead = [tokens.left_out(start, stop)]
-    takes_pairs = function.name in {"DP_TOPK", "DP_COUNT_DISTINCT"}
+    takes_strings = "VARCHAR" in (function.shape.item_types or ())
+    takes_pairs = "item" in function.positional and takes_strings
     if takes_pairs and first.name is not None and before.name is not None:
         both = f"concat_ws('|', {tokens[start - 2 : stop].text})"  # of two columns
         instead.insert(0, tokens[start - 2 : stop].put(both))

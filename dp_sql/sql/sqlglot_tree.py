@@ -1,5 +1,6 @@
 """sqlglot's trees of the parts that dp_sql must understand. The only caller of its parser."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
 else:
     Node = Any
 
+# Parts of dates and times that have a node of their own.
+PART_NODES: Mapping[type, str] = {
+    exp.Year: "year", exp.Quarter: "quarter", exp.Month: "month", exp.Week: "week",
+    exp.WeekOfYear: "week", exp.Day: "day", exp.DayOfMonth: "day", exp.DayOfYear: "dayofyear",
+    exp.DayOfWeek: "dayofweek", exp.DayOfWeekIso: "isodow", exp.Hour: "hour",
+    exp.Minute: "minute", exp.Second: "second",
+}  # fmt: skip
 _MISREAD = (exp.RawString, exp.Bracket, exp.Lambda, exp.Dot)  # unlike DuckDB
 LONGEST = 200_000  # characters; beyond, sqlglot takes seconds
 

@@ -419,17 +419,18 @@ def test_an_interrupt_ends_the_flow(
     owner: dp_sql.Session, in_pieces: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_pieces()
-    right, n_bounds = partial.covers, []
+    right, bounds = partial.covers, []
 
     def interrupted(*given: Any) -> Any:
         for found in right(*given):
-            n_bounds.append(owner.interrupt())  # type: ignore[func-returns-value]
+            owner.interrupt()
+            bounds.append(found[0])
             yield found
 
     monkeypatch.setattr(partial, "covers", interrupted)
     with pytest.raises(SourceError, match="The query was interrupted"):
         owner.sql(f"SELECT {CALL.format('x', 'u')} FROM seen")
-    assert len(n_bounds) == 1
+    assert len(bounds) == 1
 
 
 def test_an_interrupt_while_rows_are_read_ends_the_work(

@@ -84,7 +84,7 @@ class Column:
 
         if values.null_count:
             raise InternalError("A NULL among people or items.")
-        values = in_a_row(values)
+        values = without_views(values)
         self._type = values.type
         if pa.types.is_decimal(values.type):
             if values.type.precision <= _DIGITS:
@@ -183,7 +183,7 @@ def halves(column: Any) -> Any:
     return found[column.offset : column.offset + len(column)]
 
 
-def in_a_row(values: Any) -> Any:
+def without_views(values: Any) -> Any:
     """Strings or blobs in a form that pyarrow 17 can cast; DuckDB can be set to send views."""
     import pyarrow as pa
 

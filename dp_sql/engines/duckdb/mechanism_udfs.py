@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.engines.duckdb.arrow_rows import arrow_numbers, arrow_strings, in_a_row, lengths
+from dp_sql.engines.duckdb.arrow_rows import arrow_numbers, arrow_strings, lengths, without_views
 from dp_sql.engines.duckdb.tickets import Drawn, Tickets
 from dp_sql.errors import DpSqlError, InternalError
 from dp_sql.privacy.plans.plan import Plan
@@ -182,7 +182,7 @@ def keep_bytes(own: Any, caps: Any) -> Any:
     from dp_sql.udfs.contributions.slots import draw_bits
 
     each = pa.binary(len(own[0].as_py()))
-    (_, found) = in_a_row(own.combine_chunks()).cast(each).buffers()
+    (_, found) = without_views(own.combine_chunks()).cast(each).buffers()
     bits = np.frombuffer(found, np.uint8).reshape(len(own), -1)
     kept = pa.py_buffer(draw_bits(bits, caps[0].as_py(), secret_draws()))
     return pa.Array.from_buffers(each, len(own), [None, kept]).cast(pa.binary())

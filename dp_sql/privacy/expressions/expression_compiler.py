@@ -8,7 +8,6 @@ node with any other part is refused: a part that is not read would change the qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -18,7 +17,7 @@ from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value, bounded
 from dp_sql.privacy.refusals import Refused, refuse
-from dp_sql.sql.sqlglot_tree import Node, parts_of
+from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, UNSHOWN, family, same_bits
 
 if TYPE_CHECKING:
@@ -28,12 +27,6 @@ else:  # a column needs none of these
         "dp_sql.privacy.expressions", "calls", "elements", "forms", "unsupported"
     )
 
-PART_NODES: Mapping[type, str] = {
-    exp.Year: "year", exp.Quarter: "quarter", exp.Month: "month", exp.Week: "week",
-    exp.WeekOfYear: "week", exp.Day: "day", exp.DayOfMonth: "day", exp.DayOfYear: "dayofyear",
-    exp.DayOfWeek: "dayofweek", exp.DayOfWeekIso: "isodow", exp.Hour: "hour",
-    exp.Minute: "minute", exp.Second: "second",
-}  # fmt: skip
 _MAX_SQL = 200_000  # characters of one expression: a value that is read twice is written twice
 
 
@@ -50,7 +43,7 @@ def compiled(node: Node, scope: Scope) -> Value:
         for kinds, compile_one, parts in known:
             if isinstance(node, kinds):
                 if parts is not None:
-                    only(node, parts)
+                    unsupported.only(node, parts)
                 return _short_enough(node, compile_one(node, scope))
         if scope.aggregate is not None and unsupported.is_aggregate(node):
             return scope.aggregate(node)
@@ -67,12 +60,6 @@ def _short_enough(node: Node, value: Value) -> Value:
     if len(value.sql) > _MAX_SQL:
         raise refuse(node, "This expression is too long", "Compute parts of it in a subquery.")
     return value
-
-
-def only(node: Node, parts: str) -> None:
-    """Refuse a node with any other part."""
-    if parts_of(node) - {*parts.split()}:
-        raise refuse(node, f"{unsupported.shown(node)} is supported here only in its basic form")
 
 
 def settled(value: Value, node: Node) -> Value:

@@ -9,13 +9,12 @@ from functools import partial
 from sqlglot import exp
 
 from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
-from dp_sql.privacy.expressions.expression_compiler import PART_NODES, only
 from dp_sql.privacy.expressions.literals import is_literal
 from dp_sql.privacy.expressions.scope import Scope
-from dp_sql.privacy.expressions.unsupported import unsupported
+from dp_sql.privacy.expressions.unsupported import only, unsupported
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.sqlglot_tree import PART_NODES, Node
 
 _Compile = Callable[[Node, Scope], Value]
 

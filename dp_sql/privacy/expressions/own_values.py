@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.expression_compiler import PART_NODES
 from dp_sql.privacy.expressions.literals import is_literal
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.sqlglot_tree import Node, to_sql
+from dp_sql.sql.sqlglot_tree import PART_NODES, Node, to_sql
 from dp_sql.sql.types import INTEGER_RANGES
 
 BOOLEANS = ("FALSE", "TRUE")

@@ -16,7 +16,7 @@ from dp_sql.privacy.refusals import (
     Refused,
     refuse,
 )
-from dp_sql.sql.sqlglot_tree import Node, called_as
+from dp_sql.sql.sqlglot_tree import Node, called_as, parts_of
 
 _ARITHMETIC = (
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.BitwiseXor,
@@ -47,6 +47,12 @@ def shown(node: Node) -> str:
     if found is None and isinstance(node, exp.Func) and (name := called_as(node)):
         return f"The function {name}"
     return found or "This expression"
+
+
+def only(node: Node, parts: str) -> None:
+    """Refuse a node with any other part."""
+    if parts_of(node) - {*parts.split()}:
+        raise refuse(node, f"{shown(node)} is supported here only in its basic form")
 
 
 def no_part(node: Node, function: str, parts: Collection[str]) -> Refused:

@@ -72,16 +72,14 @@ class Values(NamedTuple):
     """Public values as SQL that lists them in a column `value`, and what messages call them.
 
     untyped: whether they are strings in a statement, which have no type of their own yet.
-    column: the table and the column that they are, as SQL. literals: those of a list, as SQL.
-    names: the full name of that table, and the column's.
+    column: the full name of the column that they are. literals: those of a list, as SQL.
     """
 
     select: str
     described: str
     untyped: bool = False
-    column: tuple[str, str] | None = None
+    column: Parts = ()
     literals: tuple[str, ...] = ()
-    names: Parts = ()
 
 
 def list_values(literals: Sequence[str], described: str) -> Values:
@@ -93,9 +91,8 @@ def list_values(literals: Sequence[str], described: str) -> Values:
 
 def column_values(table: Sequence[str], column: str, described: str) -> Values:
     """The values of a column of a public table, by the table's full name."""
-    source, name = full_name(table), quote(column)
-    select = f"SELECT {name} AS value FROM {source}"
-    return Values(select, described, column=(source, name), names=(*table, column))
+    select = f"SELECT {quote(column)} AS value FROM {full_name(table)}"
+    return Values(select, described, column=(*table, column))
 
 
 def label_values(type_name: str, name: str) -> Values:
@@ -194,9 +191,9 @@ class Wanted(NamedTuple):
             given = self.call.given["k"]
             raise given.refuse(message, hint, [given.put(str(size))] if size else [])
         # For these types, a constraint and DISTINCT compare alike; a cast could make values equal.
-        is_exact = kind in {"VARCHAR", *INTEGERS} and len(values.names) == _NAMES
-        names = values.names if is_exact and self._type_of(values) == kind else ()
-        return Domain(listed, values.described, None if some else size, names)
+        is_exact = kind in {"VARCHAR", *INTEGERS} and len(values.column) == _NAMES
+        column = values.column if is_exact and self._type_of(values) == kind else ()
+        return Domain(listed, values.described, None if some else size, column)
 
     def _check_type(self, values: Values, way_out: Callable[[str], str]) -> None:
         """Refuse values of another type than the item's, or that a cast to it would change."""
@@ -227,10 +224,10 @@ class Wanted(NamedTuple):
 
     def _type_of(self, values: Values) -> str:
         """The type of values: that of their column, if they are one."""
-        if values.column is not None:
-            source, column = values.column
-            for name, kind in self.schema.columns(f"SELECT * FROM {source}"):
-                if folded(quote(name)) == folded(column):
+        if values.column:
+            *table, column = values.column
+            for name, kind in self.schema.columns(f"SELECT * FROM {full_name(table)}"):
+                if folded(name) == folded(column):
                     return kind
         ((_, kind),) = self.schema.columns(f"SELECT value FROM (\n{values.select}\n) AS listed")
         return kind

@@ -259,8 +259,9 @@ class _DeclaredSets(PublicSets):
 
     def checked(self, wanted: Wanted, values: Values) -> Domain:
         way_out = ""
-        if values.column is not None:
-            (table, column), kind = values.column, shown_type(wanted.item.type)
+        if values.column:
+            table, column = full_name(values.column[:-1]), quote(values.column[-1])
+            kind = shown_type(wanted.item.type)
             way_out = (
                 f"Or cast the column in a view, CREATE VIEW listed AS SELECT CAST({column} AS "
                 f"{kind}) AS {column} FROM {table}, and name listed.{column}."

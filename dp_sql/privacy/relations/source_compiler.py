@@ -266,14 +266,11 @@ class Compiler:
         except Refused as refusal:
             if refusal.node is join:
                 with contextlib.suppress(QueryError):
-                    part = self._part(join.this, before)
-                    if join.args.get("method") != "ASOF" and join.args.get("side") not in {
-                        "RIGHT",
-                        "FULL",
-                    }:
+                    part, method = self._part(join.this, before), join.args.get("method")
+                    if method != "ASOF" and join.args.get("side") not in {"RIGHT", "FULL"}:
                         refusal.equal = [*joins.of_one_person(before, part, self.tables)]
                     known = {name for one in before.parts for name in one.rows.names}
-                    if join.args.get("method") != "NATURAL":  # which compares these already
+                    if method != "NATURAL":  # which compares these already
                         refusal.names = [shown_name(n) for n in part.rows.names if n in known]
             raise
 

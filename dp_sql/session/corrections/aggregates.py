@@ -26,7 +26,7 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Reference
 from dp_sql.sql.group_keys import group_keys
 from dp_sql.sql.select_list import Functions
-from dp_sql.sql.tokens import Edit, Tokens, edited, folded
+from dp_sql.sql.tokens import Edit, Tokens, edited, folded, tokenize
 
 
 def read_directly(
@@ -75,7 +75,15 @@ def with_dp_functions(
         yield from _counted(tokens, epsilon, private)
 
 
-def beside_calls(tokens: Tokens, functions: Functions) -> Iterator[str]:
+def propose_beside(error: QueryError, text: str, functions: Functions) -> bool:
+    """Propose DP calls for the aggregates beside other DP calls, if these are what is refused."""
+    if "next to a DP call" not in error.message:
+        return False
+    error.instead = (*_beside_calls(tokenize(text), functions), *error.instead)
+    return True
+
+
+def _beside_calls(tokens: Tokens, functions: Functions) -> Iterator[str]:
     """Statements in which DP calls take the place of aggregates beside other DP calls.
 
     They take the epsilon of the first call; all calls of a SELECT share privacy unit and groups.

@@ -18,7 +18,7 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.select_list import Functions
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement, parse
 from dp_sql.sql.statement_limits import MAX_BYTES
-from dp_sql.sql.tokens import folded, statements, tokenize
+from dp_sql.sql.tokens import folded, statements
 
 if TYPE_CHECKING:
     from dp_sql.budget.account import Account
@@ -102,10 +102,10 @@ class Correcting(ABC):
         told = error if isinstance(error, QueryError) else self._in_words(error, text)
         if isinstance(told, BudgetExceeded):
             told = self._with_largest(told, text, engine)
-        if isinstance(told, NotSupported) and "next to a DP call" in told.message:
-            from dp_sql.session.corrections.aggregates import beside_calls
+        if isinstance(told, NotSupported):
+            from dp_sql.session.corrections.aggregates import propose_beside
 
-            told.instead = (*beside_calls(tokenize(text), engine), *told.instead)
+            propose_beside(told, text, engine)
         return self._reworded(told, text, engine) if isinstance(told, QueryError) else told
 
     def _in_words(self, error: duckdb.Error, text: str) -> QueryError | duckdb.Error:

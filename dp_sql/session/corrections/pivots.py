@@ -5,6 +5,8 @@ DuckDB splits the statement forms into several statements, each of which reads t
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from dp_sql.policy.model import Policy
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.restated import OtherQuestion, Restated
@@ -57,9 +59,10 @@ def in_from(tokens: Tokens, policy: Policy) -> tuple[str, list[str]]:
 def _declared(column: str, policy: Policy) -> str:
     """The values that a policy lists for a column of this name, as SQL; "" where it lists none."""
     for (_, name), values in policy.domains.items():
-        is_list = isinstance(values, tuple) and not isinstance(values[0], tuple)
-        if folded(name) == column and is_list:
-            return ", ".join(literal(value) for value in values)  # type: ignore[arg-type]
+        if folded(name) == column and not isinstance(values, str):
+            listed = [literal(one) for one in values if isinstance(one, str | int | Fraction)]
+            if len(listed) == len(values):  # else they are a table's column
+                return ", ".join(listed)
     return ""
 
 
