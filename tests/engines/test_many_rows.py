@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -299,6 +300,34 @@ def test_items_have_their_own_counts(item: str, owner: dp_sql.Session, reads: li
         assert len(found) == 2
         assert [one["count"] for one in found] == [exact[region, one["item"]] for one in found]
     assert reads
+
+
+@pytest.mark.parametrize("way", ["few", "many", "in DuckDB"])
+@pytest.mark.parametrize(
+    ("item", "unit"),
+    [
+        *product(["x", "day", "region", "long", "bytes", "mood", "price", "wide"], ["i", "name"]),
+        *product(["id", "huge", "half", "name", "n"], ["i"]),
+    ],
+)
+def test_items_found_have_their_own_counts(
+    item: str, unit: str, way: str, owner: dp_sql.Session, reads: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    if way == "few":
+        monkeypatch.setattr(few_rows, "FEW", 1 << 60)
+    if way != "many":
+        monkeypatch.setattr(many_rows, "LEAST", 1 << 60)
+    call = f"DP_TOPK({item}, 9, {SURE}, privacy_unit := {unit}, delta := 1e-6, counts := true, max_contributions := 99)"
+    exact = dict(
+        owner.execute(f"SELECT {item}, count(DISTINCT {unit}) FROM seen GROUP BY ALL").fetchall()
+    )
+    ((found,),) = owner.sql(f"SELECT {call} FROM seen WHERE i >= 0").fetchall()
+    right = sorted((n for key, n in exact.items() if key is not None and n > 2), reverse=True)
+    counts = [one["count"] for one in found]
+    assert counts == [exact[one["item"]] for one in found] == right[:9]
+    assert len({one["item"] for one in found}) == len(found) >= 2
+    assert len(reads) == (way == "many")
 
 
 @pytest.mark.parametrize("keys", ["region, n", "n, bytes", "n, long"])

@@ -93,6 +93,14 @@ class ArrowPeople:
         numbers[self._found[[*order]]] = np.arange(len(order))
         self._rows.order = numbers
 
+    def items(self) -> Any | None:
+        """All items in the rows, as an arrow table of one list; None: some were not sent."""
+        if self._items.has_long:
+            return None
+        values = self._items.values()
+        ends = arrow_numbers([0, len(values)], "int64")
+        return pa.table({"__dp_items": pa.LargeListArray.from_arrays(ends, values)})
+
     def lists(self, plans: Sequence[Plan], n_items: int | None, other: Executor) -> list[Lists]:
         """What the UDF of each plan takes; `n_items`: of which people are counted by item."""
         lists = self._read.lists

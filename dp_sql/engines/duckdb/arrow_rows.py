@@ -100,23 +100,32 @@ class Column:
             np.frombuffer(written.buffers()[2] or b"", np.uint8), buffer(written, 1, "i8", 1)
         )
 
-    def values(self, numbers: NDArray[np.integer[Any]]) -> Any:
-        """The values of some numbers, as an arrow array."""
+    @property
+    def has_long(self) -> bool:
+        """Whether a value may have been sent as a hash."""
+        _, offsets = self._strings.values
+        return bool(np.diff(offsets).max(initial=0) >= LONG)
+
+    def values(self, numbers: NDArray[np.integer[Any]] | None = None) -> Any:
+        """The values of some numbers, or of all, as an arrow array."""
         import pyarrow as pa
 
         if self._type is None:
             return pa.nulls(0)
-        if pa.types.is_decimal128(self._type):  # DuckDB can be set to send shorter ones
-            if self._strings.size:
-                written = b"".join(self._strings.values(numbers))
-            else:
-                low_halves = self._codes.codes[numbers]
-                written = np.column_stack([low_halves, low_halves >> 63]).tobytes()
-            return pa.Array.from_buffers(self._type, len(numbers), [None, pa.py_buffer(written)])
-        if self._strings.size:
-            return pa.array(self._strings.values(numbers), pa.large_binary()).cast(self._type)
-        whole = self._codes.codes[numbers].astype(f"i{self._type.bit_width // 8}")
-        return pa.Array.from_buffers(self._type, whole.size, [None, pa.py_buffer(whole)])
+        kind, (written, offsets) = self._type, self._strings.values
+        buffers = [pa.py_buffer(written)]
+        if pa.types.is_decimal128(kind):  # DuckDB can be set to send shorter ones
+            if not self._strings.size:
+                low_halves = self._codes.codes
+                buffers = [pa.py_buffer(np.column_stack([low_halves, low_halves >> 63]))]
+        elif self._strings.size:
+            kind, buffers = pa.large_binary(), [pa.py_buffer(offsets), *buffers]
+        else:
+            whole = self._codes.codes.astype(f"i{kind.bit_width // 8}")
+            buffers = [pa.py_buffer(whole)]
+        found = pa.Array.from_buffers(kind, self.size, [None, *buffers])
+        found = found if numbers is None else found.take(pa.array(numbers))
+        return found if kind == self._type else found.cast(self._type)
 
 
 class Columns:

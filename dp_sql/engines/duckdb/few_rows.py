@@ -241,7 +241,11 @@ def _lists(
     if few.kept:
         return rows.summed(plans, few.kept), ()
     if plans[0].parameters.in_memory == "pairs":
-        return [rows.pairs(few.cap)], ()
+        pairs = [rows.pairs(few.cap)]
+        if plans[0].parameters.n_listed is None:
+            return pairs, ()
+        _check_long(items)
+        return pairs, items
     items = items if public.domain is None else items[: len(public.domain)]
     _check_long(items)
     if rows.n_answers * len(items) > _MOST_COUNTS:

@@ -40,7 +40,7 @@ BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 
 
 class _TooMany(Exception):
-    """There are more rows than are kept in memory."""
+    """There are more rows, or longer items, than are kept in memory."""
 
 
 def answers_from_rows(
@@ -142,9 +142,22 @@ def _read(
             found = _found(read.groups, rows, engine, registered)
         lists = rows.lists(plans, n_items, other)
     engine.state.interrupts.check(before)
+    items = _items(read.lists, rows, engine, registered) if read.lists else ""
     relation = drawn(lists, rows.n_answers, answered, engine, registered)
-    items = f"({read.lists.shown}) AS __dp_lists" if read.lists and read.lists.shown else ""
     return Answers(relation, found, items)
+
+
+def _items(
+    lists: ListsRead, rows: ArrowPeople, engine: SqlRunner, registered: contextlib.ExitStack
+) -> str:
+    """The list from which answers take items."""
+    shown = lists.shown
+    if lists.kind:
+        if (table := rows.items()) is None:
+            raise _TooMany
+        listed = f"CAST(__dp_items AS {lists.kind}[]) AS __dp_items"
+        shown = f"SELECT {listed} FROM {_registered(table, engine, registered)}"
+    return f"({shown}) AS __dp_lists" if shown else ""
 
 
 def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:

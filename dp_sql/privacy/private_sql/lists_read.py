@@ -25,13 +25,17 @@ _MAY_BE_LONG = frozenset({"BLOB", "VARCHAR"})
 def lists_read(
     plans: Sequence[Plan], calls: Sequence[str], sent_as: Callable[[str, str], str]
 ) -> RowsRead | None:
-    """How to read the rows of a call over public groups that takes lists of items; None: as SQL.
+    """How to read the rows of a call that takes lists of items; None: as SQL.
+
+    It is over public groups, or finds its items in all rows.
 
     sent_as: as in rows_read.
     """
     if len(plans) > 1 or plans[0].parameters.person_values() or finding_of(plans[0]):
         return None
     people, mechanism = PeopleRows([read_once(plans[0])], calls), plans[0].mechanism
+    if mechanism.finds_items and not people.grouped:
+        return _items_found(people, sent_as)
     if not people.n_groups or mechanism.finds_items or mechanism.ordered:
         return None
     (plan,), (item,) = people.plans, people.items
@@ -67,6 +71,24 @@ def lists_read(
         adds_up=False,
         lists=ListsRead(people.cap(plan), items, codes, listed(items) if items else ""),
         tables=tables,
+    )
+
+
+def _items_found(people: PeopleRows, sent_as: Callable[[str, str], str]) -> RowsRead | None:
+    """How to read pairs of items and people, of which an answer takes items."""
+    (plan,), (item,) = people.plans, people.items
+    if plan.parameters.in_memory != "pairs":
+        return None
+    kind = plan.parameters.item_type(plan.columns["item"].type)
+    columns = sent_as(UNIT, plan.columns["privacy_unit"].type), sent_as(item, kind)
+    return RowsRead(
+        sql=f"WITH {', '.join(people.read())} SELECT {', '.join(columns)} FROM __dp_read",
+        sends=[False],
+        groups=0,
+        n_keys=0,
+        kept=(),
+        adds_up=False,
+        lists=ListsRead(None, "", "", "", kind),
     )
 
 
