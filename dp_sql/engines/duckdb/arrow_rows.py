@@ -106,8 +106,8 @@ class Column:
         _, offsets = self._strings.values
         return bool(np.diff(offsets).max(initial=0) >= LONG)
 
-    def values(self, numbers: NDArray[np.integer[Any]] | None = None) -> Any:
-        """The values of some numbers, or of all, as an arrow array."""
+    def values(self, numbers: NDArray[np.integer[Any]]) -> Any:
+        """The values of some numbers, as an arrow array."""
         import pyarrow as pa
 
         if self._type is None:
@@ -123,8 +123,7 @@ class Column:
         else:
             whole = self._codes.codes.astype(f"i{kind.bit_width // 8}")
             buffers = [pa.py_buffer(whole)]
-        found = pa.Array.from_buffers(kind, self.size, [None, *buffers])
-        found = found if numbers is None else found.take(pa.array(numbers))
+        found = pa.Array.from_buffers(kind, self.size, [None, *buffers]).take(pa.array(numbers))
         return found if kind == self._type else found.cast(self._type)
 
 

@@ -196,8 +196,7 @@ def _item(name: str, plans: Sequence[Plan], sent_as: _SENT) -> tuple[str, str] |
     of = {plan.parameters.in_memory for plan in plans}
     if of <= {"items", "pairs"}:
         mechanism, lists_items = plans[0].mechanism, plans[0].parameters.n_listed is not None
-        finds_in_groups = mechanism.finds_items and plans[0].keys
-        if mechanism.ordered or mechanism.n_largest is not None or finds_in_groups:
+        if mechanism.ordered or mechanism.n_largest is not None:
             return None
         if plans[0].parameters.sample_items or (lists_items and family(kind) not in PLAIN_ITEMS):
             return None
