@@ -346,6 +346,15 @@ def test_items_found_have_their_own_counts(
     assert len(reads) == (way == "many")
 
 
+@pytest.mark.parametrize("item", ["x", "region", "bytes", "price", "wide", "id"])
+def test_no_items_are_found_in_no_rows(item: str, owner: dp_sql.Session, reads: list[int]) -> None:
+    call = f"DP_TOPK({item}, 9, {SURE}, privacy_unit := u, delta := 1e-6, max_contributions := 9"
+    assert owner.sql(f"SELECT {call}) FROM seen WHERE i < 0").fetchall() == [([],)]
+    groups = f"SELECT region, {call}, {GROUPS[2]}) FROM seen WHERE i < 0 GROUP BY region"
+    assert sorted(owner.sql(groups).fetchall()) == [(f"r{i}", []) for i in range(5)]
+    assert reads == [1, 1]
+
+
 @pytest.mark.parametrize("keys", ["region, n", "n, bytes", "n, long"])
 def test_groups_found_have_their_own_answers(
     keys: str, owner: dp_sql.Session, reads: list[int]

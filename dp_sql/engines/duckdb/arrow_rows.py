@@ -107,24 +107,24 @@ class Column:
         return bool(np.diff(offsets).max(initial=0) >= LONG)
 
     def values(self, numbers: NDArray[np.integer[Any]]) -> Any:
-        """The values of some numbers, as an arrow array."""
+        """The values of some numbers, as an arrow array; strings may be of more than 2^31 bytes."""
         import pyarrow as pa
 
         if self._type is None:
-            return pa.nulls(0)
+            return pa.nulls(0, pa.string())  # DuckDB 1.5 fails to read lists of no type
         kind, (written, offsets) = self._type, self._strings.values
         buffers = [pa.py_buffer(written)]
         if pa.types.is_decimal128(kind):  # DuckDB can be set to send shorter ones
             if not self._strings.size:
                 low_halves = self._codes.codes
                 buffers = [pa.py_buffer(np.column_stack([low_halves, low_halves >> 63]))]
-        elif self._strings.size:
-            kind, buffers = pa.large_binary(), [pa.py_buffer(offsets), *buffers]
+        elif pa.types.is_primitive(kind) or pa.types.is_decimal(kind):
+            buffers = [pa.py_buffer(self._codes.codes.astype(f"i{kind.bit_width // 8}"))]
         else:
-            whole = self._codes.codes.astype(f"i{kind.bit_width // 8}")
-            buffers = [pa.py_buffer(whole)]
-        found = pa.Array.from_buffers(kind, self.size, [None, *buffers]).take(pa.array(numbers))
-        return found if kind == self._type else found.cast(self._type)
+            are_blobs = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+            kind = pa.large_binary() if are_blobs else pa.large_string()
+            buffers = [pa.py_buffer(offsets), *buffers]
+        return pa.Array.from_buffers(kind, self.size, [None, *buffers]).take(pa.array(numbers))
 
 
 class Columns:
