@@ -1,4 +1,4 @@
-"""Imports that a first answer waits for: as few as it needs, and without the garbage collector."""
+"""Imports that a first answer waits for: without the garbage collector."""
 
 import gc
 import sys
