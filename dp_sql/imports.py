@@ -1,10 +1,9 @@
-"""Imports that a first answer waits for: as few as it needs, and without the garbage collector."""
+"""Imports that a first answer waits for: without the garbage collector."""
 
 import gc
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import Any
 
 _JUST_STARTED = 50_000  # objects; a program that has imported DuckDB has about 20 000
 
@@ -27,20 +26,3 @@ def imported(module: str) -> ModuleType:
             gc.freeze()
             gc.unfreeze()  # into the oldest generation, which is seldom looked at
         gc.enable()
-
-
-def later(package: str, *modules: str) -> list[Any]:
-    """Modules that are imported on first use; most first answers need none of them.
-
-    Call it in the `else` of an `if TYPE_CHECKING` that imports the same modules as usual, so that
-    types and layers are checked.
-    """
-    return [_Later(f"{package}.{module}") for module in modules]
-
-
-class _Later:
-    def __init__(self, module: str) -> None:
-        self._module = module
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self._module), name)

@@ -4,6 +4,8 @@ The analyst's SQL runs on a public connection, where no private row is. Only SQL
 runs on the private one.
 """
 
+from __future__ import annotations
+
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
@@ -11,6 +13,7 @@ from datetime import datetime
 from fractions import Fraction
 from functools import partial
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import duckdb
 from sqlglot import exp
@@ -23,8 +26,6 @@ from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
 from dp_sql.engines.duckdb.sql_runner import forget_oldest
-from dp_sql.engines.spark.private_connection import SparkPrivateConnection
-from dp_sql.engines.spark.spark_catalog import Spark
 from dp_sql.errors import (
     ArgumentError,
     NotPrivate,
@@ -50,9 +51,7 @@ from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.releases import Release
 from dp_sql.session.analyst_statement import analyst_statement, one_statement
 from dp_sql.session.base import Session
-from dp_sql.session.corrections.aggregates import read_directly
 from dp_sql.session.corrections.corrector import refuse_unknown
-from dp_sql.session.corrections.duckdb_errors import constant_at, explained, rescaled, syntax_error
 from dp_sql.session.describe import describe_sql, described_name, tables_sql
 from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.one_outcome import OneOutcome
@@ -67,6 +66,9 @@ from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Edit, Tokens, folded, tokenize
 from dp_sql.udfs.mechanism import in_words
 
+if TYPE_CHECKING:  # imported where it is needed, as what corrects refusals is
+    from dp_sql.engines.spark.spark_catalog import Spark
+
 
 class AnalystSession(Session):
     """A session under a policy: SELECTs with DP calls over private tables, and public tables.
@@ -79,11 +81,7 @@ class AnalystSession(Session):
         self._outcome: OneOutcome | None = None
         with contextlib.ExitStack() as closing:
             with CATALOG_LOCK:
-                self._private: PrivateConnection = (
-                    PrivateConnection(database, policy.limits)
-                    if isinstance(database, str)
-                    else SparkPrivateConnection(database, policy)
-                )
+                self._private = _private_connection(database, policy)
                 closing.callback(self._private.close)
                 wrong = misfits(policy, self._private.catalog)
             if wrong:
@@ -192,6 +190,8 @@ class AnalystSession(Session):
             ("delta", sum(plan.loss.delta for plan in plans), limits.max_delta_per_query),
         ):
             if most is not None and total > most:
+                from dp_sql.session.corrections.duckdb_errors import rescaled
+
                 place = statement.selects[0].calls[0].given[what].tokens[0].start
                 raise ArgumentError(
                     f"The DP calls of this query cost {what} = {in_words(Fraction(total))} "
@@ -217,12 +217,16 @@ class AnalystSession(Session):
             one_statement(text)
         except QueryError:  # too large for a parser, or more than one
             return None
+        from dp_sql.session.corrections.duckdb_errors import syntax_error
+
         return syntax_error(text, self._public.connection.extract_statements)
 
     def _reworded(self, error: QueryError, text: str, engine: Engine) -> QueryError:
         if error.hint:  # the policy names the privacy unit
             error.hint = re.sub(r", privacy_unit := \w+(?=\))", "", error.hint)
         if isinstance(error, NotPrivate) and error.position is not None:
+            from dp_sql.session.corrections.duckdb_errors import constant_at
+
             constant = constant_at(tokenize(text), error.position)
             values = self._with_value(constant, engine) if constant else []
             error.instead = (*values, *error.instead)
@@ -258,6 +262,8 @@ class AnalystSession(Session):
             refusal = self._private_table(found[1].split("."), statement)
             if refusal is not None:
                 return refusal
+        from dp_sql.session.corrections.duckdb_errors import explained
+
         return explained(error, statement, PolicyTables(self._private, self._policy).names())
 
     def _private_table(self, parts: Sequence[str], statement: Statement) -> QueryError | None:
@@ -274,6 +280,8 @@ class AnalystSession(Session):
             return at.error(NotPrivate, f"{parts[-1]} {ONLY_SELECTED}.", instead=[instead])
         if rows is None or not rows.private:
             return None
+        from dp_sql.session.corrections.aggregates import read_directly
+
         private = {folded(table[-1]) for table in (*self._policy.tables, *self._policy.views)}
         epsilon = in_words(self._example_epsilon())
         return read_directly(parts[-1], statement.tokens, private, self._public, epsilon)
@@ -373,3 +381,11 @@ class AnalystSession(Session):
 
     def _freeze(self, name: str, table: SystemTable) -> str:
         return self._public.frozen.copy(*table)
+
+
+def _private_connection(database: str | Spark, policy: Policy) -> PrivateConnection:
+    if isinstance(database, str):
+        return PrivateConnection(database, policy.limits)
+    from dp_sql.engines.spark.private_connection import SparkPrivateConnection
+
+    return SparkPrivateConnection(database, policy)

@@ -53,9 +53,11 @@ def connect(
         read_only: open the file read-only; under a policy it always is.
         policy: path of the owner's policy (docs/policy.md). The session then answers one SELECT
             at a time, and no private row can be reached from it.
-        analyst: who asks, under a policy; the ledger records this name.
+        analyst: who asks, under a policy; the ledger records this name. By default "analyst".
         ledger: without a policy, path of a ledger that records every release of this session
             before it is drawn, and refuses none. A policy names its own, with its budget.
+
+    Returns a session, for one thread at a time. It is closed at the end of a `with`, or by close().
 
     Raises:
         PolicyError: the policy cannot be read, or does not fit the database.

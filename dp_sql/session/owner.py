@@ -20,7 +20,6 @@ from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
-from dp_sql.imports import later
 from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import answer_columns, count_groups_sql
@@ -34,11 +33,8 @@ from dp_sql.sql.tokens import QUERY, Tokens
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
     from dp_sql.budget.ledger import Ledger
-    from dp_sql.session import dp_macro, plain_call
     from dp_sql.session.explain import Explanation
     from dp_sql.session.system_tables import SystemTable
-else:
-    dp_macro, plain_call = later("dp_sql.session", "dp_macro", "plain_call")
 
 
 # Statements that may hold a query with DP calls. The releases are made first, then it runs.
@@ -55,11 +51,15 @@ _WITHOUT_OURS = (  # answers are in temporary tables
 
 
 def _query_of(text: str, params: str, engine: Engine) -> str:
+    from dp_sql.session import dp_macro
+
     return dp_macro.query_of(text, params, engine)
 
 
 def _answer_call(asked: MacroCall, engine: Engine) -> str:
-    return plain_call.answer_call(asked, engine)
+    from dp_sql.session.plain_call import answer_call
+
+    return answer_call(asked, engine)
 
 
 OWNER = Owner(_query_of, _answer_call)  # for the macros; a session does not call it
@@ -152,6 +152,8 @@ class OwnerSession(Session):
         begin = _query_start(tokens) if statement.selects else None
         if begin is None or statement.is_explain:
             return None
+        from dp_sql.session import dp_macro
+
         before = text[tokens[0].start : tokens[begin].start]
         if tokens[0].upper == "PREPARE":
             # 1.5 plans a prepared statement once, with one query number; dp(…) is bound each time.

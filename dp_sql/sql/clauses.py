@@ -18,6 +18,11 @@ _CLAUSES = frozenset(
 _ONLY_BEFORE = {"USING": {"SAMPLE"}, "ON": {"CONFLICT"}, "WITH": {"NO", "DATA"},
                 "GROUP": {"BY"}, "ORDER": {"BY"}}  # fmt: skip
 _AFTER_CTES = {"SELECT", "FROM", "VALUES", "INSERT", "UPDATE", "DELETE"}
+AFTER_RELATION = frozenset(  # words that may be behind a relation of FROM, and are not its alias
+    {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF",
+     "POSITIONAL", "ON", "USING", "TABLESAMPLE", "SELECT", "WHERE", "GROUP", "HAVING", "QUALIFY",
+     "WINDOW", "ORDER", "LIMIT", "OFFSET", "UNION", "INTERSECT", "EXCEPT"}
+)  # fmt: skip
 
 
 class Clause(NamedTuple):
@@ -47,6 +52,13 @@ class SelectText(NamedTuple):
         """The clause that contains a token."""
         both = (*self.clauses, *self.of_union)
         return next((c for c in both if c.start <= index < c.stop), None)
+
+
+def alias_at(tokens: Tokens, end: int) -> int | None:
+    """Where the alias is of a relation whose name ends before a token; None: it has none."""
+    place = end + (tokens.at(end).upper == "AS")
+    alias = tokens.at(place)
+    return place if alias.name is not None and alias.upper not in AFTER_RELATION else None
 
 
 def enclosing_select(tokens: Tokens, index: int) -> SelectText:

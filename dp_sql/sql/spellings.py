@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from dp_sql.sql.clauses import AFTER_RELATION
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import Tokens, edited
@@ -31,8 +32,6 @@ def respelled(node: Node, tokens: Tokens, position: int) -> list[str]:
 
 
 _JOINS = {"JOIN", "CROSS", "INNER", "LEFT", "OUTER", "POSITIONAL", "ASOF", "NATURAL"}
-_BEHIND_JOIN = _JOINS | {"ON", "USING", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "QUALIFY",
-                         "WINDOW", "UNION", "SEMI", "ANTI", "RIGHT", "FULL"}  # fmt: skip
 
 
 def joined_on(tokens: Tokens, position: int, equal: Sequence[str]) -> Iterator[str]:
@@ -50,7 +49,7 @@ def joined_on(tokens: Tokens, position: int, equal: Sequence[str]) -> Iterator[s
     start = next((i for i in range(first, len(tokens)) if tokens[i].upper not in _JOINS), first)
     last = tokens.queries_around(first)[0][1]
     here = tokens.at_depth_zero(start, last)
-    ends = (i for i in here if tokens[i].upper in _BEHIND_JOIN or tokens[i].is_symbol(","))
+    ends = (i for i in here if tokens[i].upper in AFTER_RELATION or tokens[i].is_symbol(","))
     end, more = next(ends, last), ""
     stop = end
     if tokens.at(end).upper == "ON":

@@ -12,18 +12,11 @@ a second; tests/sql/test_statement_limits.py asks at each limit and beyond it.
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dp_sql.errors import NotSupported
-from dp_sql.imports import later
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import QUERY, Token, Tokens
-
-if TYPE_CHECKING:
-    from dp_sql.sql import copies
-else:  # owners' statements have no such limit
-    (copies,) = later("dp_sql.sql", "copies")
 
 MAX_BYTES = 200_000  # in UTF-8: 20,000 short literals; lexed in 0.2 s, 10 MB took 14 s
 MAX_TOKENS = 45_000  # words, names, literals and symbols; a list of 20,000 literals has 40,000
@@ -82,8 +75,10 @@ def check_bytes(text: str) -> None:
 
 def check_shape(statement: Statement) -> None:
     """Refuse (NotSupported) a statement that could crash or stall a parser or planner."""
+    from dp_sql.sql.copies import copies  # owners' statements have no such limit
+
     _Scan(statement.tokens).run()
-    if copies.copies(statement.tokens, MAX_COPIES) > MAX_COPIES:
+    if copies(statement.tokens, MAX_COPIES) > MAX_COPIES:
         message = "With each name replaced by its definition, this statement holds more than "
         hint = "Read a CTE or an alias once where you can, and list columns instead of *."
         message += f"{MAX_COPIES:,} copies of one part."

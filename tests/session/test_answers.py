@@ -6,6 +6,7 @@ import importlib.metadata
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -112,6 +113,25 @@ def test_the_first_list_of_a_session_imports_less_however_large_its_table_is() -
     of_plain_calls = {"dp_sql.privacy.around", "dp_sql.session.plain_call"}
     of_policies = {"dp_sql.policy.limits", "tomllib"}
     assert not (of_expressions | of_sources | of_plain_calls | of_policies) & loaded
+
+
+def test_the_first_answer_of_an_analyst_imports_neither_spark_nor_corrections(
+    tmp_path: Path,
+) -> None:
+    with duckdb.connect(tmp_path / "shop.duckdb") as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS i")
+    (tmp_path / "policy.toml").write_text('tables.t.privacy_unit = "i"')
+    loaded = loaded_by(
+        f"import os; os.chdir({str(tmp_path)!r}); import dp_sql; "
+        "s = dp_sql.connect('shop.duckdb', policy='policy.toml'); "
+        "s.sql('SELECT DP_COUNT(*, epsilon := 1) FROM t').fetchall(); s.close()"
+    )
+    corrections = {
+        "dp_sql.session.corrections.aggregates",
+        "dp_sql.session.corrections.duckdb_errors",
+    }
+    assert not {"dp_sql.engines.by_parts", "dp_sql.engines.spark.release"} & loaded
+    assert not ({"dp_sql.privacy.plans.example_dates"} | corrections) & loaded
 
 
 @pytest.mark.parametrize(("objects", "is_frozen"), [(0, "yes"), (60_000, "no")])

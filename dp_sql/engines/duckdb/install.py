@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 
@@ -34,7 +34,6 @@ from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
-from dp_sql.imports import later
 from dp_sql.privacy.private_sql.group_bits import KEEP_BITS_UDF, KEEP_BYTES_UDF
 from dp_sql.privacy.private_sql.group_ctes import FIND_UDF
 from dp_sql.privacy.private_sql.people_rows import KEEP_UDF, KEY_UDF
@@ -43,11 +42,6 @@ from dp_sql.sql.functions.avg import MEANS_TYPE, MEANS_UDF
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.functions.topk import DENSE_UDF
 from dp_sql.sql.mechanism_rows import PAIRS
-
-if TYPE_CHECKING:
-    from dp_sql.privacy import around
-else:
-    (around,) = later("dp_sql.privacy", "around")
 
 _INSTANCE_UDF = "__dp_sql_instance"
 
@@ -211,7 +205,9 @@ def _follow(cursor: Connection, asked: MacroCall) -> None:
     sql = """SELECT system.main.current_setting('search_path'), system.main.current_schema(),
         system.main.current_database()"""
     if cursor.execute(sql).fetchall() != [here]:
-        raise NotSupported("This connection's search path cannot be followed.", hint=around.IN_DP)
+        from dp_sql.privacy.around import IN_DP
+
+        raise NotSupported("This connection's search path cannot be followed.", hint=IN_DP)
 
 
 @contextlib.contextmanager

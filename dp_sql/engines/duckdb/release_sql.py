@@ -2,22 +2,16 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dp_sql.engines.duckdb import many_rows, row_estimate
 from dp_sql.engines.duckdb.mechanism_udfs import answers_of, arrow_values
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
 from dp_sql.engines.duckdb.tickets import Tickets
-from dp_sql.imports import later
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.release_select import EXECUTION, Answers, call_of, drawn_sql
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import INTEGERS
-
-if TYPE_CHECKING:
-    from dp_sql.engines.duckdb import in_pieces
-else:  # for large distinct counts only
-    (in_pieces,) = later("dp_sql.engines.duckdb", "in_pieces")
 
 # Whether a constraint makes the values of a column unique.
 _IS_UNIQUE = """SELECT 1 FROM system.main.duckdb_constraints()
@@ -54,7 +48,9 @@ def release_sql(
 
     with contextlib.ExitStack() as registered:
         if "__dp_cover" in plans[0].parameters.takes:
-            counts = in_pieces.cover_counts(plans[0], calls[0], engine)
+            from dp_sql.engines.duckdb.in_pieces import cover_counts
+
+            counts = cover_counts(plans[0], calls[0], engine)
             drawn = many_rows.drawn([[[counts]]], 1, answered, engine, registered)
             answers: Answers | None = Answers(drawn, "", "")
         else:
@@ -79,7 +75,7 @@ def _constrained(plan: Plan, engine: SqlRunner) -> Plan:
     n_rows = row_estimate.n_rows_of(f"SELECT 1 FROM {full_name(table)}", engine)
     if n_rows < many_rows.LEAST or not engine.run_again(_IS_UNIQUE, domain.column).fetchall():
         return plan
-    return plan._replace(domain=domain.constrained())
+    return plan._replace(domain=domain._replace(select=domain.select_unique))
 
 
 @contextlib.contextmanager

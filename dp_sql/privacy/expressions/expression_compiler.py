@@ -8,24 +8,14 @@ node with any other part is refused: a part that is not read would change the qu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
-from dp_sql.imports import later
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value, bounded
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, UNSHOWN, family, same_bits
-
-if TYPE_CHECKING:
-    from dp_sql.privacy.expressions import calls, elements, forms, unsupported
-else:  # a column needs none of these
-    calls, elements, forms, unsupported = later(
-        "dp_sql.privacy.expressions", "calls", "elements", "forms", "unsupported"
-    )
 
 _MAX_SQL = 200_000  # characters of one expression: a value that is read twice is written twice
 
@@ -39,20 +29,27 @@ def compiled(node: Node, scope: Scope) -> Value:
     try:
         if isinstance(node, exp.Column):
             return _short_enough(node, _column(node, scope))
-        known = forms.ALL if scope.as_written is None else forms.OF_OWNERS
-        for kinds, compile_one, parts in known:
-            if isinstance(node, kinds):
-                if parts is not None:
-                    unsupported.only(node, parts)
-                return _short_enough(node, compile_one(node, scope))
-        if scope.aggregate is not None and unsupported.is_aggregate(node):
-            return scope.aggregate(node)
-        if scope.as_written is None and calls.is_call(node):
-            return _short_enough(node, calls.call(node, scope))
-        if isinstance(node, exp.Anonymous):
-            return forms.named(node, scope)
+        return _compound(node, scope)
     except RecursionError:
         raise refuse(node, "This is nested too deeply") from None
+
+
+def _compound(node: Node, scope: Scope) -> Value:
+    # A column needs none of these; they import this module, too.
+    from dp_sql.privacy.expressions import calls, forms, unsupported
+
+    known = forms.ALL if scope.as_written is None else forms.OF_OWNERS
+    for kinds, compile_one, parts in known:
+        if isinstance(node, kinds):
+            if parts is not None:
+                unsupported.only(node, parts)
+            return _short_enough(node, compile_one(node, scope))
+    if scope.aggregate is not None and unsupported.is_aggregate(node):
+        return scope.aggregate(node)
+    if scope.as_written is None and calls.is_call(node):
+        return _short_enough(node, calls.call(node, scope))
+    if isinstance(node, exp.Anonymous):
+        return forms.named(node, scope)
     raise unsupported.unsupported(node)
 
 
@@ -83,7 +80,9 @@ def _column(node: Node, scope: Scope) -> Value:
     try:
         value = scope.column(node)  # type: ignore[arg-type]
     except Refused as unknown:
-        value = elements.field_of(node, scope, unknown)
+        from dp_sql.privacy.expressions.elements import field_of
+
+        value = field_of(node, scope, unknown)
     if value.type in UNSHOWN and not value.is_person:
         scope.only_analysts(node, f"{value.type} is not read here")
         near = bounded(value)

@@ -50,20 +50,17 @@ class Domain(NamedTuple):
     select: SQL that lists each once, of the item's type, as `item`; None: see OBSERVED.
     size: how many there are, where it had to be counted.
     column: the full name of their column, if a constraint there could take DISTINCT's place.
+    select_unique: the SELECT without DISTINCT, for a column that a constraint keeps unique.
     """
 
     select: str | None
     described: str
     size: int | None = None
     column: Parts = ()
-
-    def constrained(self) -> Domain:
-        """The same, with a SELECT for a column that a constraint keeps unique."""
-        select = self.select and self.select.replace(f"SELECT {_ONCE}", "SELECT ", 1)
-        return self._replace(select=select)
+    select_unique: str | None = None
 
 
-_ONCE, _NAMES = "DISTINCT ", 4  # database, schema, table and column
+_NAMES = 4  # database, schema, table and column
 # The values that are found in the source; the owner declares that they are public.
 OBSERVED = Domain(None, "the values observed in the source")
 
@@ -101,8 +98,11 @@ def label_values(type_name: str, name: str) -> Values:
     return Values(select, f"the declared values of the ENUM {name}")
 
 
-def items_sql(values: Values, item_type: str) -> str:
-    """SQL that lists values once each as `item`, of the item's type, without NULL."""
+def items_sql(values: Values, item_type: str, *, are_unique: bool = False) -> str:
+    """SQL that lists values once each as `item`, of the item's type, without NULL.
+
+    are_unique: whether no two of the values are equal in the item's type.
+    """
     value = f"CAST(value AS {item_type})"
     cast = exact(value, item_type)
     if plain := _plain(values.literals, item_type):
@@ -110,7 +110,8 @@ def items_sql(values: Values, item_type: str) -> str:
         return f"SELECT {cast} AS item FROM ({values_sql}) AS listed"
     source, value = f"(\n{values.select}\n) AS listed", "value" if values.column else value
     there = writable(in_type(value, item_type), item_type)
-    return f"SELECT {_ONCE}{cast} AS item FROM {source} WHERE {there} IS NOT NULL"
+    distinct = "" if are_unique else "DISTINCT "
+    return f"SELECT {distinct}{cast} AS item FROM {source} WHERE {there} IS NOT NULL"
 
 
 def _plain(literals: Sequence[str], item_type: str) -> list[str]:
@@ -193,7 +194,8 @@ class Wanted(NamedTuple):
         # For these types, a constraint and DISTINCT compare alike; a cast could make values equal.
         is_exact = kind in {"VARCHAR", *INTEGERS} and len(values.column) == _NAMES
         column = values.column if is_exact and self._type_of(values) == kind else ()
-        return Domain(listed, values.described, None if some else size, column)
+        unique = items_sql(values, kind, are_unique=True) if column else None
+        return Domain(listed, values.described, None if some else size, column, unique)
 
     def _check_type(self, values: Values, way_out: Callable[[str], str]) -> None:
         """Refuse values of another type than the item's, or that a cast to it would change."""

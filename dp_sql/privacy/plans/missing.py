@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import OwnValues, example_bins, example_list
-from dp_sql.privacy.plans.example_dates import date_groups
 from dp_sql.privacy.relations.tree import Select, Table, relations_in
 from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing
 from dp_sql.sql.arguments import DpCall
@@ -54,6 +53,8 @@ def refuse_missing(
         found = _public_set(source, key, value, policy, declared)
         dates = None
         if found is None and size == 1:
+            from dp_sql.privacy.plans.example_dates import date_groups
+
             column = (value.image[0] if value.image else value).type
             dates = date_groups(key.text, value.type, column, select.condition_text)
         if dates is not None:

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -21,7 +21,6 @@ from dp_sql.errors import (
     QueryError,
     SourceError,
 )
-from dp_sql.imports import later
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import Values
@@ -49,11 +48,6 @@ from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, tree_of
 from dp_sql.sql.tokens import Edit, edited, folded, tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
-
-if TYPE_CHECKING:
-    from dp_sql.sql import other_forms, spellings
-else:  # for refusals only
-    other_forms, spellings = later("dp_sql.sql", "other_forms", "spellings")
 
 _OF_PEOPLE = "This query reads people's rows; groups and domains are public."
 _PUBLIC = "Select from public tables, or write the values as a list: ['a', 'b']."
@@ -363,6 +357,8 @@ _WORDS = {
 
 def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> QueryError:
     """A refusal in the class that users see, with its place."""
+    from dp_sql.sql import other_forms, spellings
+
     kind = SourceError if isinstance(refusal, Unbound) else NotPrivate
     message, hint, text = refusal.message, refusal.hint or "", select.text
     if (beside := not_a_column(refusal, select, position)) is not None:

@@ -168,16 +168,14 @@ def drawn_sql(plans: Sequence[Plan], answers: Answers) -> str:
     )
 
 
-def merged_sql(
-    plan: Plan, ticket: str, merged: str, domain: str | None = None, *, execution: str = EXECUTION
-) -> str:
+def merged_sql(plan: Plan, ticket: str, merged: str, domain: str | None = None) -> str:
     """The same for one plan whose rows were read elsewhere, with columns of `release_columns`.
 
     `merged` is a relation: the merged summary, or rows in which codes stand for people. With keys,
     `__dp_groups` is there as well (parted_sql.py). `domain` lists all items in the rows, as `item`,
     where they are the domain.
     """
-    shape, call, rows = plan.parameters, f"'{ticket}', {execution}", rows_of(plan)
+    shape, call, rows = plan.parameters, call_of(ticket, EXECUTION), rows_of(plan)
     rows = rows._replace(domain=rows.domain or domain)
     if shape.keys or shape.sums:
         rows = rows._replace(merged=merged)

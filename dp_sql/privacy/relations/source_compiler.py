@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, QueryError
-from dp_sql.imports import later
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.collations import either
 from dp_sql.privacy.expressions.expression_compiler import compiled
@@ -57,19 +56,6 @@ from dp_sql.sql.tokens import folded
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
-    from dp_sql.privacy.relations import (
-        aliases,
-        first_rows,
-        joins,
-        matches,
-        person_groups,
-        person_windows,
-    )
-else:  # FROM one table needs none of these
-    aliases, first_rows, joins, matches, person_groups, person_windows = later(
-        "dp_sql.privacy.relations",
-        "aliases", "first_rows", "joins", "matches", "person_groups", "person_windows",
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -113,7 +99,9 @@ class Compiler:
                 case exp.Union():
                     return self._union(tree)
                 case exp.Select() if tree.args.get("limit") or tree.args.get("offset"):
-                    return first_rows.first_rows(tree, self.tables, self.query, self.computed)
+                    from dp_sql.privacy.relations.first_rows import first_rows
+
+                    return first_rows(tree, self.tables, self.query, self.computed)
                 case exp.Select():
                     return self._select(tree)
         except RecursionError:
@@ -145,6 +133,9 @@ class Compiler:
         return left._replace(relation=UnionAll(left.relation, right.relation), values=values)
 
     def _select(self, tree: exp.Select) -> Rows:
+        # These and joins are imported where they are needed: FROM one table needs none of them.
+        from dp_sql.privacy.relations import aliases, joins, person_groups, person_windows
+
         known = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
         only(tree, {*known, "order", "qualify", "windows"})  # without LIMIT an order says nothing
         compiler = self.with_ctes(ctes_of(tree))
@@ -260,6 +251,8 @@ class Compiler:
         return rows._replace(values=tuple(value._replace(facts_of="") for value in rows.values))
 
     def _join(self, join: Node, source: From, where: Sequence[Node]) -> None:
+        from dp_sql.privacy.relations import joins
+
         before = From(list(source.parts))
         try:
             self._add_join(join, source, where)
@@ -275,6 +268,8 @@ class Compiler:
             raise
 
     def _add_join(self, join: Node, source: From, where: Sequence[Node]) -> None:
+        from dp_sql.privacy.relations import joins
+
         natural = join.args.get("method") == "NATURAL"
         only(join, {"this", "side", "kind", *(["method"] if natural else ["on", "using"])})
         if joins.join_list(join, source, self.scope):
@@ -320,6 +315,8 @@ class Compiler:
 
     def _keep_matches(self, join: Node, source: From, *, anti: bool) -> None:
         """A SEMI or ANTI join: only the rows that have a match, or have none."""
+        from dp_sql.privacy.relations import joins, matches
+
         inner = From([self._part(join.this, source)._replace(number=0)])
         terms = conjuncts(join.args.get("on"))
         match = matches.correlated(terms, source, inner, self.scope, self.scope, beside=True)
@@ -342,6 +339,8 @@ class Compiler:
 
     def _matched(self, source: From, query: Node, value: Value | None) -> Value | None:
         """Whether a row has a match in a query; None for a value IN public rows."""
+        from dp_sql.privacy.relations import matches
+
         while isinstance(query, exp.Subquery) and not query.args.get("alias"):
             only(query, {"this"})
             query = query.this

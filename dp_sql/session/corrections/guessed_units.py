@@ -18,6 +18,7 @@ from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.policy.owners_catalog import CatalogEntry
 from dp_sql.policy.template import Proposal, proposals, speaks_of_people
 from dp_sql.privacy.relations.declared_tables import READERS
+from dp_sql.sql.clauses import alias_at
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.tokens import Token, Tokens, edited, folded, tokenize
 
@@ -123,9 +124,9 @@ def _joined(
     if (i := next((i for i in behind_from if tokens[i].folded == name), None)) is None:
         return []
     here, there = (shown_name(one.parts[-1]) for one in (table, other))
-    end = i + (tokens.at(i + 1).upper == "AS")
-    if (alias := tokens.at(end + 1)).name is not None and alias.upper not in _AFTER_FROM:
-        here, end = alias.text, end + 1
+    end = i
+    if (alias := alias_at(tokens, i + 1)) is not None:
+        here, end = tokens[alias].text, alias
     if tokens.at(end + 1).is_symbol(".", ",", "("):
         return []
     same = folded(column) == folded(key)
@@ -134,9 +135,3 @@ def _joined(
     place = tokens[end].end
     joined = edited(tokens[0].source, [(place, place, f" JOIN {there} {condition}")])
     return [_with_unit(_units(tokenize(joined)), ways[0].column)]
-
-
-_AFTER_FROM = {
-    "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "QUALIFY", "UNION", "JOIN", "INNER", "LEFT",
-    "NATURAL", "SEMI", "ANTI", "CROSS", "ASOF", "RIGHT", "FULL", "POSITIONAL", "WINDOW", "SELECT",
-}  # fmt: skip

@@ -10,15 +10,10 @@ from typing import NamedTuple
 
 from dp_sql.policy.model import Name, Policy
 from dp_sql.privacy.relations.policy_tables import PolicyTables
-from dp_sql.sql.clauses import enclosing_select
+from dp_sql.sql.clauses import alias_at, enclosing_select
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import OtherQuestion
 from dp_sql.sql.tokens import Tokens, folded
-
-_BEHIND_TABLE = {
-    "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF", "WHERE",
-    "GROUP", "HAVING", "ORDER", "LIMIT", "QUALIFY", "ON", "USING", "TABLESAMPLE", "SELECT",
-}  # fmt: skip
 
 
 class _Listed(NamedTuple):
@@ -83,7 +78,5 @@ def _read(tokens: Tokens, start: int, stop: int) -> Iterator[tuple[str, str]]:
             end = i + 1
             while tokens.at(end + 1).is_symbol("."):
                 end += 2
-            alias = end + 1 + (tokens.at(end + 1).upper == "AS")
-            is_alias = alias < stop and tokens[alias].upper not in _BEHIND_TABLE
-            is_alias = is_alias and tokens[alias].name is not None
-            yield tokens.at(end).folded, tokens[alias if is_alias else end].text
+            alias = alias_at(tokens, end + 1)
+            yield tokens.at(end).folded, tokens.at(end if alias is None else alias).text
