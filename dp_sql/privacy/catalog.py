@@ -57,6 +57,9 @@ class Schema(PublicData, Protocol):
         """
         return self.public_number(size_sql(items, most))
 
+    def keep_list(self, items: str, kind: str, values: Sequence[str | int]) -> None:
+        """Take note of the values of a type that a SELECT lists: the statement writes them out."""
+
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
         """A relation with the rows of a SELECT over these public tables, and what it reads."""
 
@@ -110,6 +113,9 @@ class OwnersEngine(PublicData, Functions, Protocol):
 
     def public_size(self, items: str, kind: str, most: int | None = None) -> int:
         """The same as `Schema.public_size`."""
+
+    def keep_list(self, items: str, kind: str, values: Sequence[str | int]) -> None:
+        """The same as `Schema.keep_list`."""
 
     def are_own_scalars(self, names: frozenset[str]) -> bool:
         """Whether each name means a pure function of the engine's own, which no user's replaces."""

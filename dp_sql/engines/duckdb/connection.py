@@ -215,16 +215,17 @@ class Engine(SqlRunner):
         self.short_lists.pop(items, None)  # of an earlier statement
         values = self.public_values(f"{items} LIMIT {SHORT + 1}") if kind in PLAIN_ITEMS else []
         if values and len(values) <= SHORT:
-            self.keep_short_list(items, values)
+            self.keep_list(items, kind, values)
             return len(values)
         (number,) = self.public_values(size_sql(items, most))
         return int(str(number))
 
-    def keep_short_list(self, items: str, values: list[Any]) -> None:
+    def keep_list(self, items: str, kind: str, values: Sequence[Any]) -> None:
         """Keep a short list of plain items for releases, unless rows have a hash of one."""
         written = [value for value in values if isinstance(value, str)]
-        if not any(len(one.encode()) >= LONG or "\0" in one for one in written):
-            self.short_lists[items] = values
+        is_short = kind in PLAIN_ITEMS and len(values) <= SHORT
+        if is_short and not any(len(one.encode()) >= LONG or "\0" in one for one in written):
+            self.short_lists[items] = [*values]
             forget_oldest(self.short_lists, _MOST_LISTS)
 
     def parameter_names(self, sql: str) -> frozenset[str]:
