@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import dp_sql
@@ -108,10 +110,13 @@ def test_sql_of_few_rows_calls_no_operator(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_sql_of_rows_in_lists_calls_no_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     sent, real = list[str](), dp_macro.rows_in_lists
+
+    def note(*given: Any) -> str | None:
+        sent.append(real(*given[:3], "1, 2") or "-")
+        return real(*given)
+
     monkeypatch.setattr(few_rows, "FEW", 1 << 16)
-    monkeypatch.setattr(
-        dp_macro, "rows_in_lists", lambda *of: (sent.append(real(*of) or "-"), sent[-1])[1]
-    )
+    monkeypatch.setattr(dp_macro, "rows_in_lists", note)
     call = f"DP_SUM(x, {_GIVEN}, groups := ([-1, 2], ['a']), max_groups_contributed := 1)"
     with dp_sql.connect() as session:
         session.execute(_TABLE)
