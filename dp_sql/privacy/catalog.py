@@ -81,10 +81,10 @@ class Schema(PublicData, Protocol):
         # Python is not given the value: for a TIMESTAMPTZ it would need the package pytz.
         return self.runs(f"CAST({literal(text)} AS {type_name}) IS NULL")
 
-    def binds(self, select: str) -> bool:
-        """Whether the engine can bind a SELECT; it is not run."""
+    def compares(self, relation: str, condition: str) -> bool:
+        """Whether the engine can bind a condition over the columns of a relation; it is not run."""
         with suppress(SourceError):
-            return bool(self.columns(select))
+            return bool(self.columns(f"SELECT {condition} FROM {relation}"))
         return False
 
 
@@ -116,6 +116,9 @@ class OwnersEngine(PublicData, Functions, Protocol):
 
     def keep_list(self, items: str, kind: str, values: Sequence[str | int]) -> None:
         """The same as `Schema.keep_list`."""
+
+    def compares(self, relation: str, condition: str) -> bool:
+        """The same as `Schema.compares`."""
 
     def are_own_scalars(self, names: frozenset[str]) -> bool:
         """Whether each name means a pure function of the engine's own, which no user's replaces."""

@@ -128,7 +128,7 @@ class Engine(SqlRunner):
         """`runs_all`: the statement around the releases runs on this connection, too."""
         super().__init__(connection, tickets, frame, state)
         self._runs_all = runs_all
-        self._names = Names(connection, self.state.meant)
+        self._names = Names(connection, self.state.meant, self.state.conditions)
         self._called: frozenset[str] = frozenset()
         self._kinds = _NOT_ASKED
 
@@ -203,6 +203,18 @@ class Engine(SqlRunner):
         except duckdb.Error as error:
             raise source_error(error) from None
 
+    def compares(self, relation: str, condition: str) -> bool:
+        """Whether DuckDB can bind a condition over the columns of a relation."""
+        if (relation, condition) in self._names.bound:  # while one statement is planned
+            return True
+        try:
+            self.relate(f"SELECT {condition} FROM {relation}")
+        except duckdb.Error:
+            return False
+        self.state.conditions[relation] = condition
+        forget_oldest(self.state.conditions)
+        return True
+
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""
         try:
@@ -240,6 +252,12 @@ class Engine(SqlRunner):
             self.relate(f"SELECT * FROM {source}")  # binds it
         except duckdb.Error:
             return False
+        return self.reads_only(source, tables, functions)
+
+    def reads_only(
+        self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
+    ) -> bool:
+        """The same of a source that DuckDB can bind."""
         # Extracting names binds no types, without which DuckDB refuses a collation.
         bare = without_collations(f"SELECT * FROM {source}")
         for function in functions:  # nor does it read a list that is an argument

@@ -208,11 +208,13 @@ def _owner(instance: Instance) -> Owner:
 
 def _follow(cursor: Connection, asked: MacroCall) -> None:
     """Let names mean on a cursor what they mean where the statement runs."""
-    here = (asked.search_path, asked.schema, asked.database)
-    if asked.search_path:
-        cursor.execute(f"SET search_path = {literal(asked.search_path)}")
+    if not asked.search_path:  # of `dp`, too
+        cursor.execute(f"USE {quote(asked.database)}.{quote(asked.schema)}")
+        return
+    cursor.execute(f"SET search_path = {literal(asked.search_path)}")
     sql = """SELECT system.main.current_setting('search_path'), system.main.current_schema(),
         system.main.current_database()"""
+    here = (asked.search_path, asked.schema, asked.database)
     if cursor.execute(sql).fetchall() != [here]:
         raise NotSupported("This connection's search path cannot be followed.", hint=around.IN_DP)
 

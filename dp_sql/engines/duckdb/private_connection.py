@@ -231,7 +231,7 @@ class PrivateConnection(Schema):
         return self._bound(select).to_arrow_table()
 
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
-        """Whether DuckDB can bind a source, and reads it as reading exactly these base tables.
+        """Whether DuckDB reads a source as reading exactly these base tables; `issue` binds it.
 
         DuckDB names no table that is made of files, so the names in the SQL are compared. A yes
         stays true; a no may come from an interrupt.
@@ -248,7 +248,7 @@ class PrivateConnection(Schema):
         if files and not files & set(_full_names(source)) <= tables:
             return False
         scans = [full_name(parts) for parts in files & tables]
-        return self._engine.agrees(source, tables - files, scans)
+        return self._engine.reads_only(source, tables - files, scans)
 
     # --- releases ---
 

@@ -109,6 +109,9 @@ class OwnersSchema(Schema):
     def keep_list(self, items: str, kind: str, values: Sequence[str | int]) -> None:
         self.engine.keep_list(items, kind, values)
 
+    def compares(self, relation: str, condition: str) -> bool:
+        return self.engine.compares(relation, condition)
+
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
         """The SELECT itself: nothing is made on the owner's connection."""
         return f"({select})", tables
