@@ -11,11 +11,12 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import few_rows, rows_in_lists
 from tests.conftest import SURE
+from tests.engines.test_arrow_settings import on, other
 from tests.engines.test_few_rows import from_duckdb, same
 from tests.engines.test_many_rows import Taken, owner, taken
 from tests.session.several_calls import priced
 
-__all__ = ["owner", "taken"]  # fixtures
+__all__ = ["other", "owner", "taken"]  # fixtures
 
 CALLS = [
     "DP_COUNT(*, {0})", "DP_COUNT(nothing, {0})", "DP_COUNT_DISTINCT(user_id, {0})", "DP_SUM(large, {0})",
@@ -42,6 +43,14 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
+def through_dp(owner: dp_sql.Session, statement: str, taken: Taken) -> tuple[list[Any], Any]:
+    taken.clear()
+    assert owner.connection is not None
+    answer = owner.connection.execute(f"FROM dp($$ {statement} $$)").fetchall()
+    return answer, same([*taken])
+
+
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("unit", ["u", "name", "id", "huge", "half"])
 @pytest.mark.parametrize("keys", KEYS)
 @pytest.mark.parametrize("call", CALLS)
@@ -51,16 +60,26 @@ def test_mechanisms_take_what_duckdb_makes(
 ) -> None:  # fmt: skip
     asked = priced(call, 1, f"{KEYS[keys]}, max_groups_contributed := 2").replace("user_id", unit)
     statement = f"SELECT {keys}, {asked} FROM seen WHERE i % 3 <> 1 GROUP BY ALL"
-    assert owner.connection is not None
-    answer = owner.connection.execute(f"FROM dp($$ {statement} $$)").fetchall()
-    found = same([*taken])
-    taken.clear()
+    answer, found = through_dp(owner, statement, taken)
     assert found == same(from_duckdb(owner, statement, taken, monkeypatch)) and found[0]
     assert len(handed) == 1
-    other = owner.execute(statement).fetchall()
-    n = len(keys.split(", "))
+    other, n = owner.execute(statement).fetchall(), len(keys.split(", "))
     assert [row[:n] for row in answer] == [row[:n] for row in other]
     assert [[*map(type, row)] for row in answer] == [[*map(type, row)] for row in other]
+
+
+@pytest.mark.parametrize("unit", ["name", "huge"])
+@pytest.mark.parametrize("call", ["DP_SUM(price, {0}, lower := 0)", "DP_COUNT(x, {0})"])
+def test_rows_come_however_duckdb_is_set_to_write_arrow(
+    call: str, unit: str, other: dict[str, str], owner: dp_sql.Session, taken: Taken,
+    handed: list[int],
+) -> None:  # fmt: skip
+    asked = priced(call, 1, f"{KEYS['region']}, max_groups_contributed := 2")
+    statement = f"SELECT region, {asked.replace('user_id', unit)} FROM seen GROUP BY ALL"
+    _, found = through_dp(owner, statement, taken)
+    on(owner, other)
+    assert through_dp(owner, statement, taken)[1] == found and found[0]
+    assert len(handed) == 2
 
 
 @pytest.fixture

@@ -316,7 +316,7 @@ class Engine(SqlRunner):
         what the mechanism refused, or a SourceError.
         """
         shape, asking = plan.parameters, "{}, {}".format(*execution)
-        kind, _ = shape.in_macro()[shape.detailed]
+        kind = shape.in_macro()[shape.detailed]
         written = f"system.main.list_value(CAST(__dp_value AS {kind}))"
         select = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM"
 
