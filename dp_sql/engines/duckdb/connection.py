@@ -128,7 +128,7 @@ class Engine(SqlRunner):
         """`runs_all`: the statement around the releases runs on this connection, too."""
         super().__init__(connection, tickets, frame, state)
         self._runs_all = runs_all
-        self._names = Names(connection, self.state.meant)
+        self._names = Names(connection, self.state.meant, self.state.conditions)
         self._called: frozenset[str] = frozenset()
         self._kinds = _NOT_ASKED
 
@@ -203,6 +203,18 @@ class Engine(SqlRunner):
         except duckdb.Error as error:
             raise source_error(error) from None
 
+    def compares(self, relation: str, condition: str) -> bool:
+        """Whether DuckDB can bind a condition over the columns of a relation."""
+        if (relation, condition) in self._names.bound:  # while one statement is planned
+            return True
+        try:
+            self.relate(f"SELECT {condition} FROM {relation}")
+        except duckdb.Error:
+            return False
+        self.state.conditions[relation] = condition
+        forget_oldest(self.state.conditions)
+        return True
+
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""
         try:
@@ -215,16 +227,17 @@ class Engine(SqlRunner):
         self.short_lists.pop(items, None)  # of an earlier statement
         values = self.public_values(f"{items} LIMIT {SHORT + 1}") if kind in PLAIN_ITEMS else []
         if values and len(values) <= SHORT:
-            self.keep_short_list(items, values)
+            self.keep_list(items, kind, values)
             return len(values)
         (number,) = self.public_values(size_sql(items, most))
         return int(str(number))
 
-    def keep_short_list(self, items: str, values: list[Any]) -> None:
+    def keep_list(self, items: str, kind: str, values: Sequence[Any]) -> None:
         """Keep a short list of plain items for releases, unless rows have a hash of one."""
         written = [value for value in values if isinstance(value, str)]
-        if not any(len(one.encode()) >= LONG or "\0" in one for one in written):
-            self.short_lists[items] = values
+        is_short = kind in PLAIN_ITEMS and len(values) <= SHORT
+        if is_short and not any(len(one.encode()) >= LONG or "\0" in one for one in written):
+            self.short_lists[items] = [*values]
             forget_oldest(self.short_lists, _MOST_LISTS)
 
     def parameter_names(self, sql: str) -> frozenset[str]:
@@ -239,6 +252,12 @@ class Engine(SqlRunner):
             self.relate(f"SELECT * FROM {source}")  # binds it
         except duckdb.Error:
             return False
+        return self.reads_only(source, tables, functions)
+
+    def reads_only(
+        self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
+    ) -> bool:
+        """The same of a source that DuckDB can bind."""
         # Extracting names binds no types, without which DuckDB refuses a collation.
         bare = without_collations(f"SELECT * FROM {source}")
         for function in functions:  # nor does it read a list that is an argument
@@ -297,7 +316,7 @@ class Engine(SqlRunner):
         what the mechanism refused, or a SourceError.
         """
         shape, asking = plan.parameters, "{}, {}".format(*execution)
-        kind, _ = shape.in_macro()[shape.detailed]
+        kind = shape.in_macro()[shape.detailed]
         written = f"system.main.list_value(CAST(__dp_value AS {kind}))"
         select = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM"
 
