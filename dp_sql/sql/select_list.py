@@ -42,15 +42,14 @@ def planned(select: DpSelect, functions: Functions, plan: Callable[[], Plans]) -
     """What `plan` makes of a SELECT whose list is checked first; a mistyped key is said before."""
     try:
         check_list(select, functions)
-    except NotSupported as refusal:
+    except NotSupported:
         start, stop = select.clauses.get("GROUP", (0, 0))
-        if start < stop and " would show rows " in refusal.message:
-            try:
+        try:
+            if start < stop:
                 plan()
-            except QueryError as wrong:
-                is_key = wrong.position is not None and start <= wrong.position < stop
-                if is_key and " is not a column of the source" in wrong.message:
-                    raise wrong from None
+        except QueryError as wrong:
+            if wrong.unknown and start <= (wrong.position or 0) < stop:
+                raise wrong from None
         raise
     return plan()
 

@@ -99,7 +99,7 @@ def _limited(call: DpCall, policy: Policy) -> DpCall:
         ("k", limits.max_k),
         ("max_contributions", limits.max_contributions),
     ):
-        value = None if name == "epsilon" and call.missing else asked.get(name)
+        value = None if name in call.missing else asked.get(name)
         if value is not None and limit is not None and value > limit:
             most = in_words(Fraction(limit))
             message = f"{name} is more than the policy allows: at most {most}."

@@ -125,7 +125,7 @@ def _no_unit(refusal: NotPrivate, select: DpSelect, unit: Reference, source: Sou
     Another column would protect something else than people, such as orders: only the same one
     under another name, or nearly the same name, is proposed.
     """
-    if "is not a column of the source" not in refusal.message:
+    if not refusal.unknown:
         return refusal
     name = folded(unit.parts[-1])
     columns = {
@@ -212,7 +212,8 @@ class _DeclaredSets(PublicSets):
         return OwnValues(item.own_values) if item.own_values else None
 
     def refuse_missing(self, call: DpCall, item: Value, needs_cap: bool) -> None:
-        select, needed = self.source.select, {}
+        needed: dict[str, str | None] = {}
+        select = self.source.select
         known = [self.declared(value) for value in self.source.values]
         if select.groups is None and select.delta is None and None in known:
             sets = [one.written if one else "observed" for one in known]
@@ -221,8 +222,7 @@ class _DeclaredSets(PublicSets):
         if needs_cap and call.max_groups_contributed is None:
             needed[CAP] = "max_groups_contributed := 1"
         if needed:
-            name = call.function.name
-            raise missing(select.text, name, call.span, [*needed], [*needed.values()])
+            raise missing(select.text, call.function, call.span, needed)
 
     def assumed(self, rows: CallRows, groups: Groups | None, domain: Domain | None) -> list[str]:
         """Also what the owner declares by naming sets; a list is public by being written."""

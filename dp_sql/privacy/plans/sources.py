@@ -116,8 +116,9 @@ class Source(NamedTuple):
                     "the privacy unit.",
                     "Count the privacy unit, or leave out mechanism.", [named.left_out()],
                 )  # fmt: skip
-        numbers = call.parameters.for_item(call.given, call.item.text, item.type)
-        call = replace(call, parameters=numbers)
+        if not {"item", *call.parameters.needs} & {*call.missing}:
+            numbers = call.parameters.for_item(call.given, call.item.text, item.type)
+            call = replace(call, parameters=numbers)
         relation = self.rows.select([item, *self.values])
         found = self.written(relation, every_row=call.parameters.counts_rows)
         return CallRows(call, item, relation, self._named(found, ["__dp_item"]))
@@ -380,4 +381,6 @@ def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> Quer
             instead += [*forms, *spellings.joined_on(select.tokens, position, refusal.equal)]
         instead += spellings.respelled(refusal.node, select.tokens, position)
         instead += forms
-    return select.refused(message, position, hint, kind, instead)
+    error = select.refused(message, position, hint, kind, instead)
+    error.unknown = refusal.unknown if beside is None else ""
+    return error
