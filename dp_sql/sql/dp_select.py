@@ -116,15 +116,16 @@ class DpSelect:
     def key_places(self, span: Span) -> list[tuple[Span, Reference]]:
         """Where a span of the text has expressions that are keys, outside the DP calls and others.
 
-        A key may hold another: trim(lower(x)) beside lower(x).
+        A key may have a query, and is in none. It may hold another: trim(lower(x)) beside lower(x).
         """
-        tokens = self.beside_calls(span).outside_queries()
-        whole = self.between(span)
+        tokens, whole = self.beside_calls(span), self.between(span)
+        outside = {token.start for token in tokens.outside_queries()}
         found = [
             (a, b, key)
             for key in self.keys
             if key.is_expression
             for a, b in equal_places(tokens, key, len(whole) == len(tokens))
+            if tokens[a].start in outside
         ]
         return [
             (tokens[a:b].span, key)

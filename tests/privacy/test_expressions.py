@@ -144,7 +144,7 @@ REFUSED = {
     "random()": "is not supported here: dp_sql cannot prove",
     "nextval('s')": "is not supported here: dp_sql cannot prove",
     "(SELECT 1)": "A subquery is not supported",
-    "EXISTS (SELECT 1)": "EXISTS is supported in WHERE, and in the list of a subquery",
+    "EXISTS (SELECT 1)": "EXISTS is supported in WHERE, items and keys, and in the list of a subquery",
     "row_number() OVER ()": "A window function is not supported",
     "count(*)": "is not supported here: it reads other rows",
     "u[1]": "a list of strings, numbers, dates or booleans",

@@ -34,7 +34,9 @@ def _and_or(node: Node, scope: Scope) -> Value:
 def _exists(node: Node, scope: Scope) -> Value:
     found = None if scope.matched is None else scope.matched(node.this, None)
     if found is None:
-        raise refuse(node, "EXISTS is supported in WHERE, and in the list of a subquery")
+        raise refuse(
+            node, "EXISTS is supported in WHERE, items and keys, and in the list of a subquery"
+        )
     return found
 
 

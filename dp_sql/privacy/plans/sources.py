@@ -246,8 +246,8 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
         rows = compiler.from_clause(tree)
         if condition is None and (written := without_aliases(select, tree, rows)):
             return compiled_source(select, compiler, written)
-        unfiltered = rows.copy()
-        scope = compiler.scope(rows)
+        n_conditions = len(rows.where)  # those of joins
+        scope = compiler.scope_of_rows(rows)
         compiler.where(tree, rows)
     except Unreadable:
         raise _unreadable(select) from None
@@ -257,6 +257,7 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
         raise refusal.at(select.text, select.source[0]) from None
     keys = select.keys if rows.person_type is not None else ()
     values = tuple(_exact(select, key, scope, "group") for key in keys)
+    unfiltered = replace(rows.copy(), where=rows.where[:n_conditions])
     return Source(select, compiler, rows, unfiltered, scope, rows.person_type, values)
 
 
