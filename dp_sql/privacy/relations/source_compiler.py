@@ -289,7 +289,8 @@ class Compiler:
             why = "A source may only use inner, left, cross, semi and anti joins"
             raise refuse(join, why, JOINED)
         part = self._part(join.this, source)
-        if listed and self.tables.trusted:
+        of_people = source.private is not None or part.rows.private
+        if listed and self.tables.trusted and of_people:
             joins.check_cross(join, part, where)
         left = From(list(source.parts), set(source.hidden))
         if side == "LEFT" and left.private is None and part.rows.private:
