@@ -60,6 +60,7 @@ SELECT DP_COUNT_DISTINCT(c.title, epsilon := 0.1{{}}) FROM catalog c JOIN rating
 SELECT region, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']) FROM ratings GROUP BY region HAVING DP_COUNT(title, epsilon := 0.1{{}}, groups := ['north']) > 1
 SELECT region FROM ratings GROUP BY region ORDER BY DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north', 'south']) DESC
 SELECT {COUNT} FROM (SELECT * FROM ratings ORDER BY day LIMIT 10)
+SELECT {COUNT} WHERE region = 'north' FROM ratings
 WITH RECURSIVE r AS (FROM ratings) SELECT {COUNT} FROM r
 SELEC {TOP} FROM ratings
 SELECT {TOP} FORM ratings
