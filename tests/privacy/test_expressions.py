@@ -152,7 +152,7 @@ REFUSED = {
     "lower(i)": "takes a string",
     "lower(s ORDER BY i)": "is not supported here: dp_sql cannot prove",
     "year(s)": "year takes a date",
-    "extract(millennium FROM ts)": "millennium is not supported",
+    "extract(millennium FROM ts)": "date_part takes one of these parts: century",
     "time_bucket(INTERVAL 1 DAY, ns)": "time_bucket takes",
     "time_bucket(INTERVAL 2000 YEAR, dt)": "time_bucket takes",
     "time_bucket('1 day 2 hours', ts)": "An interval of one unit",

@@ -61,6 +61,9 @@ SELECT region, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']) FROM ratings
 SELECT region FROM ratings GROUP BY region ORDER BY DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north', 'south']) DESC
 SELECT {COUNT} FROM (SELECT * FROM ratings ORDER BY day LIMIT 10)
 SELECT {COUNT} WHERE region = 'north' FROM ratings
+SELECT region, title, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']) FROM ratings GROUP BY ALL
+SELECT region, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']), DP_COUNT(title, epsilon := 0.1{{}}, groups := ['south']) FROM ratings GROUP BY ALL
+SELECT DP_SUM(score, epsilon := 0.1{{}}, groups := ['north'], max_groups_contributed := 1) FROM ratings
 WITH RECURSIVE r AS (FROM ratings) SELECT {COUNT} FROM r
 SELEC {TOP} FROM ratings
 SELECT {TOP} FORM ratings
@@ -141,6 +144,10 @@ ANALYSTS = [
     "SELECT mode(title) FROM ratings",
     "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE score > (SELECT min(year) - 1899 FROM catalog)",
     "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE title = upper('dune') OR day > make_date(2024, 1, 1)",
+    "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE extract(yaer FROM day) = 2024",
+    "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE substrng(title, 1, 1) = 'D'",
+    "SELECT title, DP_COUNT(*, epsilon := 0.1, groups := ['mars']) FROM ratings GROUP BY ALL",
+    "SELECT title, DP_COUNT(*, epsilon := 0.1, groups := [1]) FROM ratings GROUP BY ALL",
     "SELECT * FROM plays",
     "SELECT * FROM catalog, plays",
     "SELECT * FROM plays, catalog",

@@ -201,10 +201,14 @@ class _PolicySets(PublicSets):
                 return f"Or ask for CAST({wanted.call.item.text} AS VARCHAR)."
             return ""
 
-        stated, declared = wanted.domain(values, as_strings), self.declared(item)
-        # Of an expression of a column, other values are answered too: coalesce(region, 'none').
-        if declared is not None and item.image is None:
-            _check_overlap(wanted, stated, _declared_values(declared, item, self.schema))
+        declared = self.declared(item)
+        try:
+            stated = wanted.domain(values, as_strings)
+            # Of an expression of a column, other values are answered too: coalesce(region, 'none').
+            if declared is not None and item.image is None:
+                _check_overlap(wanted, stated, _declared_values(declared, item, self.schema))
+        except QueryError as refusal:
+            raise (refusal if declared is None else _or_declared(refusal, wanted)) from None
         return stated
 
     def named(self, wanted: Wanted, given: Reference) -> Values:
