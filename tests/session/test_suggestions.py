@@ -135,6 +135,8 @@ OWNERS = [
                        "observd")
     ),
     "SELECT DP_COUNT(*, 0.1, user_id) FROM ratings",
+    "SELECT region, DP_COUNT(*, epsilon := 0.1, privacy_unit := user_id, groups := ratings.region) "
+    "FROM ratings GROUP BY region",
     "SELECT DP_SUM(score, epsilon := 0.1, ratings.user_id) FROM ratings",
     f"CREATE VIEW v AS SELECT {COUNT.format(', privacy_unit := user_id')} AS n FROM ratings",
     "SELECT DP_COUNT_DISTINCT(user_id, epsilon := 0.1, privacy_unit := user_id, "

@@ -206,7 +206,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := rating
 -- ^ nowhere.title
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := nowhere.title) FROM ratings
 
--- ArgumentError: The domain everything is neither an ENUM type nor a list
+-- ArgumentError: domain := everything names neither an ENUM type nor a list
 -- ^ everything
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := everything) FROM ratings
 
