@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 import dp_sql
+from dp_sql.engines.duckdb import row_estimate
 from dp_sql.errors import PolicyError
 from tests.conftest import SURE
 
@@ -89,6 +90,18 @@ def test_a_file_is_read_to_its_end_as_the_types_that_queries_read(store: Path) -
         refused = pytest.raises(PolicyError, match="hold a value that DuckDB cannot read")
         with _owner(store, setting), refused:
             _session(store)
+
+
+@pytest.mark.parametrize("large", [0, 1 << 18])
+def test_decimals_are_read_in_pieces_however_others_set_arrow(
+    store: Path, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_estimate, "LARGE", large)
+    _made(
+        store, "CREATE TABLE t AS SELECT i AS u, (i % 5)::DECIMAL(4, 2) AS x FROM range(900) r(i)"
+    )
+    with _owner(store, "arrow_output_version = '1.5'"), _session(store) as session:
+        assert session.sql(f"SELECT DP_COUNT_DISTINCT(x, {SURE}) FROM t").fetchall() == [(5,)]
 
 
 @pytest.mark.skipif(IS_1, reason="DuckDB 1 has no limit on time")
