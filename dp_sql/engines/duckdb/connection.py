@@ -48,11 +48,16 @@ T = TypeVar("T")
 # What functions may be: the names that were asked for, their kinds, and those that users replace.
 _Kinds = tuple[frozenset[str] | None, Mapping[str, frozenset[str]], frozenset[str]]
 _NOT_ASKED: _Kinds = (None, {}, frozenset())
-# What other connections of the process to the same file could change: DuckDB's own defaults.
+# What other connections of the process to the same file could change: DuckDB's own defaults. With
+# others for parquet files, values could not be read that could when the session opened; older
+# pyarrows read no decimals of arrow 1.5; a limit on time, which DuckDB 1 has not, fails a query by
+# its rows.
 _DEFAULTS = (
     "default_collation = ''", "default_null_order = 'nulls_last'", "default_order = 'asc'",
     "integer_division = false", "old_implicit_casting = false", "ieee_floating_point_ops = true",
-    "Calendar = 'gregorian'",
+    "Calendar = 'gregorian'", "binary_as_string = false", "enable_geoparquet_conversion = true",
+    "arrow_output_version = '1.0'",
+    *([] if duckdb.__version__.startswith("1.") else ["max_execution_time = 0"]),
 )  # fmt: skip
 _BY_STATISTICS = "statistics_propagation"  # the optimizer that chooses by a column's values
 SHORT, _MOST_LISTS = 1 << 10, 50  # items of a list that is kept, and lists
