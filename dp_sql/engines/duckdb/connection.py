@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import FrameType
@@ -24,6 +23,7 @@ from dp_sql.engines.duckdb.function_kinds import (
 from dp_sql.engines.duckdb.relation_names import Names
 from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.session_state import SessionState
+from dp_sql.engines.duckdb.source_errors import source_error
 from dp_sql.engines.duckdb.sql_runner import (
     Connection,
     SqlRunner,
@@ -62,8 +62,6 @@ _DEFAULTS = (
 _BY_STATISTICS = "statistics_propagation"  # the optimizer that chooses by a column's values
 SHORT, _MOST_LISTS = 1 << 10, 50  # items of a list that is kept, and lists
 _INTERRUPTED, _CTRL_C = "The query was interrupted.", "Query interrupted"  # the latter by DuckDB
-_KIND = re.compile(r"^(Binder|Catalog|Parser|Conversion) Error: ")
-_OFFERED = re.compile(r'"([^"\s]+)"')
 
 
 def open_database(database: str, read_only: bool) -> Connection:
@@ -395,21 +393,3 @@ def columns_of(relation: duckdb.DuckDBPyRelation | None) -> list[tuple[str, str]
     if relation is None:
         raise InternalError("A SELECT without columns.")
     return [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
-
-
-def source_error(error: duckdb.Error, *, offers: bool = True) -> SourceError:
-    """DuckDB's error over public data as a SourceError: its first line.
-
-    `offers`: also the names that DuckDB proposes, among all in the database.
-    """
-    first, _, rest = str(error).strip().partition("\n")
-    listed = rest.partition("\n\n")[0] if offers else ""
-    names = [
-        name
-        for name in ([] if "Candidate functions" in listed else _OFFERED.findall(listed))
-        if not name.startswith(("pg_", "sqlite_", "duckdb_")) and f" {name} " not in first
-    ]
-    hint = f"Did you mean {' or '.join(names)}?" if names else None
-    found = SourceError(_KIND.sub("", first) or type(error).__name__, hint=hint)
-    found.names = names
-    return found

@@ -21,13 +21,13 @@ from dp_sql.engines.duckdb.connection import (
     columns_of,
     open_database,
     restrict,
-    source_error,
 )
 from dp_sql.engines.duckdb.few_rows import answered, public_of, read_shortly
 from dp_sql.engines.duckdb.frozen import Records, exactly
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalog, TableNames
 from dp_sql.engines.duckdb.release_sql import release_sql
+from dp_sql.engines.duckdb.source_errors import source_error
 from dp_sql.engines.duckdb.spill import check_spill, limit_private
 from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
 from dp_sql.engines.protocol import OPTIMIZERS, OPTIMIZERS_FOR_FILES
