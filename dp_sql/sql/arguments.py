@@ -136,13 +136,7 @@ def read_call(
     item = own[function.positional[0]]
     if item.written == "*" and not function.shape.takes_star:
         raise star(function, tokens[index], item)
-    columns = {
-        name: reader(found[name], f"the {name}" if name == function.positional[0] else name)
-        for name, reader in function.shape.columns.items()
-        if name in found and name not in lacking
-    }
-    if "item" in lacking:
-        columns["item"] = Reference((), readers.EVERY_ROW, tokens[index].start)
+    columns = _columns(function, found, lacking, tokens[index].start)
     mechanism, parameters = _parameters(function, given)
     max_groups = readers.whole(ranges.MAX_GROUPS_CONTRIBUTED)
     return DpCall(
@@ -160,6 +154,20 @@ def read_call(
         missing=lacking,
         given=given.arguments,
     )
+
+
+def _columns(
+    function: Function, given: Mapping[str, Argument], lacking: Sequence[str], start: int
+) -> dict[str, Reference]:
+    """The columns that a call reads; a lacking item stands for every row."""
+    columns = {
+        name: reader(given[name], f"the {name}" if name == function.positional[0] else name)
+        for name, reader in function.shape.columns.items()
+        if name in given and name not in lacking
+    }
+    if "item" in lacking:
+        columns["item"] = Reference((), readers.EVERY_ROW, start)
+    return columns
 
 
 def _parameters(function: Function, given: Given) -> tuple[Mechanism, Shape]:
