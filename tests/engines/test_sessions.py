@@ -264,7 +264,7 @@ class Scripted(Draws):
         return super().flip_each(coins, n)
 
     def hits(self, which: Any, chances: Any) -> Any:
-        self.log.append((tuple(which.tolist()), *map(tuple, chances(64))))
+        self.log.append((sorted(which.tolist()), *map(tuple, chances(64))))  # items of no order
         return super().hits(which, chances)
 
     def subsets(self, sizes: Any, most: int) -> Any:
