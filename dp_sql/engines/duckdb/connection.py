@@ -208,15 +208,7 @@ class Engine(SqlRunner):
 
     def compares(self, relation: str, condition: str) -> bool:
         """Whether DuckDB can bind a condition over the columns of a relation."""
-        if (relation, condition) in self._names.bound:  # while one statement is planned
-            return True
-        try:
-            self.relate(f"SELECT {condition} FROM {relation}")
-        except duckdb.Error:
-            return False
-        self.state.conditions[relation] = condition
-        forget_oldest(self.state.conditions)
-        return True
+        return self._names.compares(relation, condition, self.relate)
 
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""
@@ -237,9 +229,8 @@ class Engine(SqlRunner):
 
     def keep_list(self, items: str, kind: str, values: Sequence[Any]) -> None:
         """Keep a short list of plain items for releases, unless rows have a hash of one."""
-        written = [value for value in values if isinstance(value, str)]
-        is_short = kind in PLAIN_ITEMS and len(values) <= SHORT
-        if is_short and not any(len(one.encode()) >= LONG or "\0" in one for one in written):
+        long = any(isinstance(x, str) and (len(x.encode()) >= LONG or "\0" in x) for x in values)
+        if kind in PLAIN_ITEMS and len(values) <= SHORT and not long:
             self.short_lists[items] = [*values]
             forget_oldest(self.short_lists, _MOST_LISTS)
 
@@ -322,7 +313,6 @@ class Engine(SqlRunner):
         kind = shape.in_macro()[shape.detailed]
         written = f"system.main.list_value(CAST(__dp_value AS {kind}))"
         select = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM"
-
         drawn, in_one = self.tickets.plan(ticket), partial(private_sql, execution=asking)
 
         def run() -> str:

@@ -2,11 +2,12 @@
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import duckdb
 
+from dp_sql.engines.duckdb.sql_runner import forget_oldest
 from dp_sql.errors import NotPrivate
 from dp_sql.privacy.catalog import VARIABLE, NamedRelation, Parts, SchemaName
 from dp_sql.sql.formatting import full_name, literal, quote
@@ -39,11 +40,11 @@ class Names:
         self,
         connection: duckdb.DuckDBPyConnection,
         meant: dict[str, Parts],
-        conditions: Mapping[str, str],
+        conditions: dict[str, str],
     ) -> None:
-        """What is known of earlier statements of the session, and asked again.
+        """What is known of earlier statements of the session, and asked again; it is added to.
 
-        meant: what bare names meant; it is added to. conditions: what was bound over a table.
+        meant: what bare names meant. conditions: what was bound over a table.
         """
         self._connection = connection
         self._known: dict[str, _Listed] = {}
@@ -51,16 +52,16 @@ class Names:
         self._meant, self._conditions = meant, conditions
         # Of tables whose names were looked up: the columns by SQL that selects them all.
         self.columns: dict[str, list[tuple[str, str]]] = {}
-        self.bound: set[tuple[str, str]] = set()  # and conditions over their columns
+        self._bound: set[tuple[str, str]] = set()  # and conditions over their columns
 
     @contextlib.contextmanager
     def looked_up(self, names: Collection[str]) -> Iterator[None]:
         """Ask for some names at once, when one is needed; what they mean is known inside."""
-        self._wanted, self.columns, self.bound = sorted(names)[:_MAX_LISTED], {}, set()
+        self._wanted, self.columns, self._bound = sorted(names)[:_MAX_LISTED], {}, set()
         try:
             yield
         finally:
-            self._known, self._wanted, self.columns, self.bound = {}, [], {}, set()
+            self._known, self._wanted, self.columns, self._bound = {}, [], {}, set()
 
     def _still_means(self, name: str) -> NamedRelation | None:
         """The base table that a bare name meant in this session, if it means it now.
@@ -81,9 +82,21 @@ class Names:
                 if written == [parts] and not columns & {*map(folded, parts)}:
                     kinds = [*zip(relation.columns, map(str, relation.types), strict=True)]
                     self.columns[f"SELECT * FROM {full}"] = kinds[:-2]
-                    self.bound.add((full, asked))
+                    self._bound.add((full, asked))
                     return NamedRelation(parts, None, is_table=True)
         return None
+
+    def compares(self, relation: str, condition: str, relate: Callable[[str], object]) -> bool:
+        """Whether DuckDB can bind a condition over the columns of a relation; `relate` binds."""
+        if (relation, condition) in self._bound:
+            return True
+        try:
+            relate(f"SELECT {condition} FROM {relation}")
+        except duckdb.Error:
+            return False
+        self._conditions[relation] = condition
+        forget_oldest(self._conditions, _MAX_LISTED)
+        return True
 
     def _listed(self, names: Sequence[str]) -> dict[str, _Listed]:
         """The relations of each name, folded, and the search path where there is one."""
