@@ -92,8 +92,16 @@ def read_groups(argument: Argument, what: str) -> PublicSet | SetPerKey:
         if all(part.tokens[-1].kind in {"string", "number"} for part in parts):
             message = f"A list is written in square brackets: {what} := [{tokens[1:-1].text}]."
             raise argument.refuse(message, None, _as_domain(argument))
-        sets = tuple(read_domain(part, what) for part in parts)
+        sets = tuple(_read_set(part, what) for part in parts)
         return SetPerKey(sets, argument.written, tokens[0].start)
+    return _read_set(argument, what)
+
+
+def _read_set(argument: Argument, what: str) -> PublicSet:
+    """A public set, or a parameter: before a statement is planned, a list takes its place."""
+    first = argument.tokens[0]
+    if first.is_symbol("?", "$") and len(argument.tokens) <= 2:
+        return ListLiteral(argument.written, first.start)
     return read_domain(argument, what)
 
 
