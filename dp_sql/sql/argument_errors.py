@@ -14,6 +14,7 @@ EPSILON = "epsilon := <number> (the privacy loss)"
 CAP = "max_groups_contributed := <number> (in how many groups one person may count)"
 _UNIT = "privacy_unit := <column> (the column that identifies the person each row belongs to)"
 _DOMAIN = "a domain (the public set of items that the answer may contain)"
+_OTHER_NAMES = {"min": "lower", "max": "upper", "unit": "privacy_unit"}  # of arguments
 FINDS_ITEMS = "delta finds items here, not groups"
 
 
@@ -241,7 +242,7 @@ def unknown(tokens: Tokens, at: tuple[int, int], function: Function) -> Argument
     first = tokens[at[0]]
     name = (first.name or "").lower()
     elsewhere = any(name in other.named for other in FUNCTIONS.values())
-    near = "" if elsewhere else guessed(name, function.named)
+    near = "" if elsewhere else guessed(_OTHER_NAMES.get(name, name), function.named)
     also = f" Did you mean {near}?" if near else ""
     instead = [first.put(near)] if near else []
     return first.error(

@@ -143,7 +143,11 @@ class Tokens(tuple[Token, ...]):
             depth += token.opens - token.closes
             if depth == 0:
                 return index
-        raise self[opening].error(ParseError, "This bracket is never closed.")
+        text, behind = self[0].source, self[opening:]
+        before_from = next((token.start for token in behind if token.upper == "FROM"), len(text))
+        ends = [text[:before_from].rstrip(), text.rstrip().removesuffix(";").rstrip()]
+        instead = [f"{end}){text[len(end) :]}" for end in ends]
+        raise self[opening].error(ParseError, "This bracket is never closed.", None, instead)
 
     def at_depth_zero(self, start: int, stop: int) -> Iterator[int]:
         """Places in [start, stop) that are outside every bracket opened in between."""
