@@ -228,8 +228,10 @@ def surplus(
         if before.kind == "number" and before.text.isdecimal():  # 0,5
             number = f"{before.text}.{first.text}"
             instead.insert(0, tokens[start - 2 : stop].put(number))
-            hint = f"This may be one number, {number}. If {first.text} is an argument of its own, "
-            hint += "write its name."
+            hint = (
+                f"One number takes a decimal point, as in {number}; an argument of its own takes "
+            )
+            hint += "its name, as in epsilon := 1."
     has_unit = any(token.upper == "PRIVACY_UNIT" for token in tokens)
     if tokens[start:stop].names and after_named and not has_unit:  # DP_COUNT(*, 1, user_id)
         unit = f"privacy_unit := {tokens[start:stop].text}"

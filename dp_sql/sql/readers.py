@@ -1,6 +1,7 @@
 """Readers of arguments: what is written, as a column, a set or a number in its range. Pure."""
 
 import contextlib
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -188,8 +189,8 @@ def _as_number(argument: Argument) -> list[str]:
     """The statement with a number in place of a string that holds one, or of a division."""
     with contextlib.suppress(ValueError, ZeroDivisionError):
         if len(argument.written) < 20:
-            value = Fraction(argument.written.strip("'").replace(",", ".").replace(" ", ""))
-            return [argument.put(in_words(value))]
+            number = re.sub(r"\s*/\s*", "/", argument.written.strip("'( )").replace(",", "."))
+            return [argument.put(in_words(Fraction(number)))]
     return []
 
 
