@@ -14,6 +14,7 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import SupportsIndex, TypeVar, overload
 
 from dp_sql.errors import InternalError, ParseError, QueryError
+from dp_sql.sql.restated import Restated
 
 E = TypeVar("E", bound=QueryError)
 Edit = tuple[int, int, str]  # what to write in place of text[start:stop]
@@ -143,10 +144,10 @@ class Tokens(tuple[Token, ...]):
             depth += token.opens - token.closes
             if depth == 0:
                 return index
-        text, behind = self[0].source, self[opening:]
-        before_from = next((token.start for token in behind if token.upper == "FROM"), len(text))
-        ends = [text[:before_from].rstrip(), text.rstrip().removesuffix(";").rstrip()]
-        instead = [f"{end}){text[len(end) :]}" for end in ends]
+        text = self[0].source  # the bracket is closed before FROM, or at the end
+        place = next((one.start for one in self[opening:] if one.upper == "FROM"), len(text))
+        before = text[:place].rstrip()
+        instead = [Restated(f"{before}){text[len(before) :]}")]
         raise self[opening].error(ParseError, "This bracket is never closed.", None, instead)
 
     def at_depth_zero(self, start: int, stop: int) -> Iterator[int]:

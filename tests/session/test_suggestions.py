@@ -71,7 +71,6 @@ SELECT {TOP} ratings
 SELECT {TOP} FROM ratings WERE region = 'north'
 SELECT {TOP}) FROM ratings
 SELECT DP_COUNT(*, epsilon := 0.1{{}} FROM ratings WHERE score IN (1, 2)
-SELECT {COUNT} FROM (SELECT * FROM ratings WHERE score > 1
 SELECT DP_AVG(score, epsilon := 0.1, min := 0, max := 5{{}}) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon = 0.1{{}}) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon: 0.1{{}}) FROM ratings
