@@ -84,6 +84,9 @@ def propose_beside(error: QueryError, text: str, functions: Functions) -> bool:
     return bool(found)
 
 
+_MOST = 100  # aggregates that are replaced: the time grows with their square
+
+
 def _beside_calls(tokens: Tokens, functions: Functions) -> Iterator[str]:
     """Statements in which DP calls take the place of aggregates beside other DP calls.
 
@@ -94,6 +97,8 @@ def _beside_calls(tokens: Tokens, functions: Functions) -> Iterator[str]:
         return
     kinds = functions.function_kinds(frozenset(tokens.called()))
     aggregates = {name for name, found in kinds.items() if "aggregate" in found}
+    if sum(token.folded in aggregates for _, token in tokens.calls()) > _MOST:
+        return
     given = next((i + 2 for i, t in enumerate(tokens) if t.folded == "epsilon"), len(tokens))
     epsilon, names = tokens.at(given).text, {t.folded for t in tokens if t.name is not None}
     for query in queries_of(tokens, names, aggregates):
