@@ -14,6 +14,7 @@ EPSILON = "epsilon := <number> (the privacy loss)"
 CAP = "max_groups_contributed := <number> (in how many groups one person may count)"
 _UNIT = "privacy_unit := <column> (the column that identifies the person each row belongs to)"
 _DOMAIN = "a domain (the public set of items that the answer may contain)"
+_OTHER_NAMES = {"min": "lower", "max": "upper", "unit": "privacy_unit"}  # of arguments
 FINDS_ITEMS = "delta finds items here, not groups"
 
 
@@ -227,8 +228,10 @@ def surplus(
         if before.kind == "number" and before.text.isdecimal():  # 0,5
             number = f"{before.text}.{first.text}"
             instead.insert(0, tokens[start - 2 : stop].put(number))
-            hint = f"This may be one number, {number}. If {first.text} is an argument of its own, "
-            hint += "write its name."
+            hint = (
+                f"One number takes a decimal point, as in {number}; an argument of its own takes "
+            )
+            hint += "its name, as in epsilon := 1."
     has_unit = any(token.upper == "PRIVACY_UNIT" for token in tokens)
     if tokens[start:stop].names and after_named and not has_unit:  # DP_COUNT(*, 1, user_id)
         unit = f"privacy_unit := {tokens[start:stop].text}"
@@ -241,7 +244,7 @@ def unknown(tokens: Tokens, at: tuple[int, int], function: Function) -> Argument
     first = tokens[at[0]]
     name = (first.name or "").lower()
     elsewhere = any(name in other.named for other in FUNCTIONS.values())
-    near = "" if elsewhere else guessed(name, function.named)
+    near = "" if elsewhere else guessed(_OTHER_NAMES.get(name, name), function.named)
     also = f" Did you mean {near}?" if near else ""
     instead = [first.put(near)] if near else []
     return first.error(

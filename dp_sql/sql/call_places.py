@@ -19,6 +19,7 @@ _AFTER_CALL = {
 _PLACES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY", "USING": "USING SAMPLE"}
 # What comes before what; SELECT and FROM in either order.
 _ORDER = {"SELECT": 0, "FROM": 0, "WHERE": 1, "GROUP": 2, "HAVING": 3, "ORDER": 4, "LIMIT": 5}
+_ONCE = {1, 2, 3}  # DuckDB sees the others; as it shows a relation, there may be a second LIMIT
 _NOT_BESIDE = {
     "HAVING": "Filter the answer in an outer query.",
     "QUALIFY": "Filter the answer in an outer query, or rows in FROM (FROM … QUALIFY …).",
@@ -89,15 +90,16 @@ def _check_order(tokens: Tokens, select: SelectText) -> None:
     """Refuse clauses in an order that DuckDB refuses; it does not get to see all of them."""
     found = [clause for clause in select.clauses if clause.keyword in _ORDER]
     for first, second in pairwise(found):
-        if _ORDER[first.keyword] >= max(_ORDER[second.keyword], 1):
+        a, b = _ORDER[first.keyword], _ORDER[second.keyword]
+        if a > b or a == b in _ONCE:
             before, behind = (_PLACES.get(one.keyword, one.keyword) for one in (second, first))
             message = f"{before} comes before {behind}."
             if before == behind:
                 message = f"A SELECT has one {before}."
             right = sorted(found, key=lambda one: _ORDER[one.keyword])
             edits = [
-                (*tokens[a.start : a.stop].span, tokens[b.start : b.stop].text)
-                for a, b in zip(found, right, strict=True)
+                (*tokens[one.start : one.stop].span, tokens[other.start : other.stop].text)
+                for one, other in zip(found, right, strict=True)
             ]
             moved = Restated(edited(tokens[0].source, edits))
             instead = [moved] if before != behind else []

@@ -1,6 +1,7 @@
 """Readers of arguments: what is written, as a column, a set or a number in its range. Pure."""
 
 import contextlib
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -92,8 +93,16 @@ def read_groups(argument: Argument, what: str) -> PublicSet | SetPerKey:
         if all(part.tokens[-1].kind in {"string", "number"} for part in parts):
             message = f"A list is written in square brackets: {what} := [{tokens[1:-1].text}]."
             raise argument.refuse(message, None, _as_domain(argument))
-        sets = tuple(read_domain(part, what) for part in parts)
+        sets = tuple(_read_set(part, what) for part in parts)
         return SetPerKey(sets, argument.written, tokens[0].start)
+    return _read_set(argument, what)
+
+
+def _read_set(argument: Argument, what: str) -> PublicSet:
+    """A public set, or a parameter: before a statement is planned, a list takes its place."""
+    first = argument.tokens[0]
+    if first.is_symbol("?", "$") and len(argument.tokens) <= 2:
+        return ListLiteral(argument.written, first.start)
     return read_domain(argument, what)
 
 
@@ -180,8 +189,8 @@ def _as_number(argument: Argument) -> list[str]:
     """The statement with a number in place of a string that holds one, or of a division."""
     with contextlib.suppress(ValueError, ZeroDivisionError):
         if len(argument.written) < 20:
-            value = Fraction(argument.written.strip("'").replace(",", ".").replace(" ", ""))
-            return [argument.put(in_words(value))]
+            number = re.sub(r"\s*/\s*", "/", argument.written.strip("'( )").replace(",", "."))
+            return [argument.put(in_words(Fraction(number)))]
     return []
 
 

@@ -82,8 +82,11 @@ def check_list(select: DpSelect, functions: Functions) -> None:
         _only_answers(select, select.clauses[word], aliases)
 
 
-def _grouped(select: DpSelect, key: str) -> list[str]:
-    """The statement in which the SELECT has GROUP BY."""
+def _grouped(select: DpSelect, column: str) -> list[str]:
+    """The statement in which the SELECT has GROUP BY what it lists, or else that column."""
+    calls = [call.start for call in select.calls]
+    listed = [one for one in select.items if not any(one[0] <= at < one[1] for at in calls)]
+    key = select.named(listed[0])[0].text if len(listed) == 1 else "ALL" if listed else column
     spans = [select.clauses[word] for word in {"SELECT", "FROM", "WHERE"} & select.clauses.keys()]
     place = max(stop for _, stop in spans)
     return [f"{select.text[:place]} GROUP BY {key}{select.text[place:]}"]

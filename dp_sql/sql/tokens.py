@@ -14,6 +14,7 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import SupportsIndex, TypeVar, overload
 
 from dp_sql.errors import InternalError, ParseError, QueryError
+from dp_sql.sql.restated import Restated
 
 E = TypeVar("E", bound=QueryError)
 Edit = tuple[int, int, str]  # what to write in place of text[start:stop]
@@ -143,7 +144,11 @@ class Tokens(tuple[Token, ...]):
             depth += token.opens - token.closes
             if depth == 0:
                 return index
-        raise self[opening].error(ParseError, "This bracket is never closed.")
+        text = self[0].source  # the bracket is closed before FROM, or at the end
+        place = next((one.start for one in self[opening:] if one.upper == "FROM"), len(text))
+        before = text[:place].rstrip()
+        instead = [Restated(f"{before}){text[len(before) :]}")]
+        raise self[opening].error(ParseError, "This bracket is never closed.", None, instead)
 
     def at_depth_zero(self, start: int, stop: int) -> Iterator[int]:
         """Places in [start, stop) that are outside every bracket opened in between."""

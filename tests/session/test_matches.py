@@ -33,7 +33,7 @@ domains."loans.branch" = "branches.branch"
 """
 IN = "member IN (SELECT member FROM premium)"
 SINCE = "EXISTS (SELECT 1 FROM premium p WHERE p.member = loans.member AND p.since <= loans.day)"
-COUNT, SUM = "DP_COUNT(*, {})", "DP_SUM(fine, {}, contribution_bound := 100)"
+COUNT = "DP_COUNT(*, {}, contribution_bound := 100)"
 CAPPED = "DP_SUM(fine, {}, contribution_bound := 100, max_groups_contributed := 2)"
 # Each with calls {call} on rows that have a member; DuckDB answers with its own aggregate.
 ANSWERED = [
@@ -46,7 +46,7 @@ ANSWERED = [
     f"SELECT fine > 4 AS dear, {SINCE} AS p, {COUNT} AS n FROM loans GROUP BY ALL ORDER BY p, dear",
     f"SELECT if({IN}, 'yes', 'no') || '!' AS had, {COUNT} AS n FROM loans GROUP BY {IN}",
     f"SELECT {COUNT} AS n FROM loans GROUP BY {IN} ORDER BY {IN} DESC",
-    f"SELECT DP_COUNT(CASE WHEN {SINCE} THEN 1 END, {{}}) AS n, {COUNT} AS m FROM loans",
+    f"SELECT DP_COUNT(CASE WHEN {SINCE} THEN 1 END, {{}}, contribution_bound := 100) AS n, {COUNT} AS m FROM loans",
     f"SELECT DP_SUM(CASE WHEN {IN} THEN fine ELSE 0 END, {{}}, contribution_bound := 100) AS s FROM loans",
     f"SELECT DP_COUNT_DISTINCT(CASE WHEN {IN} THEN member END, {{}}) AS n FROM loans",
     f"SELECT branch IN (SELECT branch FROM branches WHERE branch > 'n') AS far, {COUNT} AS n FROM loans GROUP BY far",

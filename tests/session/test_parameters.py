@@ -21,7 +21,7 @@ from dp_sql.errors import ArgumentError, NotSupported, QueryError
 from dp_sql.sql import parameters
 from dp_sql.sql.parameters import bind
 from dp_sql.sql.statement import parse
-from tests.conftest import SURE
+from tests.conftest import SURE, free
 from tests.integrations.test_dbapi import write_shop
 
 OWNERS = f"DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := user_id)"
@@ -152,6 +152,14 @@ def test_values_are_allowed_where_data_stands(owner: dp_sql.Session) -> None:
     grouped = OWNERS[:-1] + ", groups := [$a, $b], max_groups_contributed := 1)"
     text = f"SELECT score, {grouped} AS n FROM ratings GROUP BY score ORDER BY score LIMIT $n"
     assert owner.sql(text, params={"a": 7, "b": 1, "n": 2}).fetchall() == [(1, 10), (7, 0)]
+    text = text.replace("[$a, $b]", "$g")
+    assert owner.sql(text, params={"g": [7, 1], "n": 2}).fetchall() == [(1, 10), (7, 0)]
+    for wrong in (7, "x", None, [], [None]):
+        with free(owner), pytest.raises(ArgumentError):
+            owner.sql(text, params={"g": wrong, "n": 2})
+    call = f"DP_COUNT(*, {SURE}, privacy_unit := user_id, groups := (?, [?, false]))"
+    text = f"SELECT score, even, {call} FROM ratings GROUP BY ALL"
+    assert owner.sql(text, params=[[0], True]).fetchall() == [(0, False, 5), (0, True, 5)]
     key = "CASE WHEN score < ? THEN ? ELSE ? END"
     text = f"SELECT {key} AS k, {OWNERS} FROM ratings GROUP BY {key} ORDER BY {key}, left(k, ?)"
     text = text.replace(SURE, f"{SURE}, max_groups_contributed := 1")

@@ -51,3 +51,15 @@ def test_a_set_for_each_key_may_be_written_as_duckdb_writes_it(
         with pytest.raises(duckdb.Error, match="Write: FROM dp") as caught:
             con.sql(query).fetchall()
         assert len(con.sql(str(caught.value).split("Write: ")[1].strip()).fetchall()) == 4
+
+
+def test_an_alias_may_be_called_as_a_function_of_its_expression(
+    con: duckdb.DuckDBPyConnection,
+) -> None:
+    con.execute(
+        "CREATE TABLE seen AS SELECT user_id, DATE '2020-01-01' + user_id::INT AS day FROM ratings WHERE user_id < 300"
+    )
+    text = "SELECT year(day) AS year, {} AS n FROM seen GROUP BY year ORDER BY year"
+    call = f"DP_COUNT(*, {UNIT}, contribution_bound := 100, groups := [2020])"
+    found = con.sql(f"FROM dp($$ {text.format(call)} $$)").fetchall()
+    assert found == con.sql(text.format("count(*)")).fetchall()

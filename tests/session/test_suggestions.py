@@ -70,6 +70,8 @@ SELECT {TOP} FORM ratings
 SELECT {TOP} ratings
 SELECT {TOP} FROM ratings WERE region = 'north'
 SELECT {TOP}) FROM ratings
+SELECT DP_COUNT(*, epsilon := 0.1{{}} FROM ratings WHERE score IN (1, 2)
+SELECT DP_AVG(score, epsilon := 0.1, min := 0, max := 5{{}}) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon = 0.1{{}}) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon: 0.1{{}}) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon 0.1{{}}) FROM ratings

@@ -290,7 +290,7 @@ class _DeclaredSets(PublicSets):
         if not table:
             return self._enum_type(wanted, given)
         if len(table) == 1 and folded(table[0]) in wanted.select.ctes:
-            message = f"{table[0]} is a CTE, and {wanted.what} takes a table's column."
+            message = f"{table[0]} is a CTE, and a domain is a table's column."
             raise wanted.refused(message, "Name a table's column or write the items as a list.")
         relation = self.schema.relation(table)
         full = relation.parts if relation is not None and relation.parts else tuple(table)

@@ -36,8 +36,11 @@ def _row_wise(node: Node, scope: Scope) -> Value:
         if scope.as_written is None and (not is_literal(node) or isinstance(node, exp.Null)):
             raise
     if scope.as_written is not None and node.find(exp.Query) is not None:
-        with suppress(Refused):  # what is beside a subquery is computed as under a policy
+        try:  # what is beside IN and EXISTS is computed as under a policy
             return scope._replace(as_written=None).compiled(node)
+        except Refused as refusal:
+            if not isinstance(refusal.node, exp.Subquery):  # a value of other rows
+                raise
     if scope.as_written is None:
         return scope.argument(node)._replace(literal="")
     return scope.as_written(node)

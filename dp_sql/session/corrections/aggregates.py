@@ -84,16 +84,23 @@ def propose_beside(error: QueryError, text: str, functions: Functions) -> bool:
     return bool(found)
 
 
+_MOST = 100  # aggregates that are replaced: the time grows with their square
+
+
 def _beside_calls(tokens: Tokens, functions: Functions) -> Iterator[str]:
     """Statements in which DP calls take the place of aggregates beside other DP calls.
 
     They take the epsilon of the first call; all calls of a SELECT share privacy unit and groups.
     """
+    calls = {tokens.queries_around(i)[0] for i, t in tokens.calls() if t.upper in FUNCTIONS}
+    if not calls:
+        return
     kinds = functions.function_kinds(frozenset(tokens.called()))
     aggregates = {name for name, found in kinds.items() if "aggregate" in found}
+    if sum(token.folded in aggregates for _, token in tokens.calls()) > _MOST:
+        return
     given = next((i + 2 for i, t in enumerate(tokens) if t.folded == "epsilon"), len(tokens))
     epsilon, names = tokens.at(given).text, {t.folded for t in tokens if t.name is not None}
-    calls = {tokens.queries_around(i)[0] for i, t in tokens.calls() if t.upper in FUNCTIONS}
     for query in queries_of(tokens, names, aggregates):
         some, around = query.aggregates, tokens.queries_around(query.aggregates[0].start)[0]
         is_listed = all(one.clause == "SELECT" and not one.in_window for one in some)

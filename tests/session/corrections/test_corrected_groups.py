@@ -186,6 +186,8 @@ def test_an_owners_sum_is_of_all_groups_if_they_are_known(owner: dp_sql.OwnerSes
         ("SELECT * FROM (SELECT status, {} FROM orders WHERE total > 3)",
          "SELECT * FROM (SELECT status, {} FROM orders WHERE total > 3 GROUP BY status)"),
         ("FROM orders SELECT status, {} LIMIT 2", "FROM orders SELECT status, {} GROUP BY status LIMIT 2"),
+        ("SELECT total > 3 AS t, {} FROM orders", "SELECT total > 3 AS t, {} FROM orders GROUP BY total > 3"),
+        ("SELECT status, total > 3, {} FROM orders", "SELECT status, total > 3, {} FROM orders GROUP BY ALL"),
         ("SELECT status, {} FROM orders GROUP BY status WHERE total > 3",
          "SELECT status, {} FROM orders WHERE total > 3 GROUP BY status"),
         ("SELECT status, {} LIMIT 2 FROM orders ORDER BY 1 GROUP BY status",

@@ -92,4 +92,8 @@ def test_a_comma_is_put_and_read_where_it_belongs(analyst: dp_sql.Session) -> No
     assert error.suggestion == "SELECT DP_COUNT(*, epsilon := 1) FROM orders"
     error = told(analyst, "SELECT DP_COUNT(*, epsilon := 1, 2) FROM orders")
     assert error.suggestion == "SELECT DP_COUNT(*, epsilon := 1.2) FROM orders"
-    assert str(error.hint).startswith("This may be one number, 1.2. If 2 is an argument of its own")
+    assert str(error.hint) == (
+        "One number takes a decimal point, as in 1.2; an argument of its own takes its name, as in "
+        "epsilon := 1."
+    )
+    assert told(analyst, "SELECT DP_COUNT(*, epsilon := 1 2) FROM orders").suggestion == ""
