@@ -29,15 +29,16 @@ _TABLES = {  # columns: the person, a group, an item
     ),
 }
 _GIVEN = "epsilon := 1, privacy_unit := user_id{}"
-_TOP = "SELECT g, item FROM (FROM seen SELECT g, item, count(DISTINCT user_id) AS n GROUP BY ALL) "
+_TOP_PLAIN = (
+    "SELECT g, item FROM (FROM seen SELECT g, item, count(DISTINCT user_id) AS n GROUP BY ALL) "
+    "QUALIFY row_number() OVER (PARTITION BY g ORDER BY n DESC) <= 10"
+)
 _QUESTIONS = {  # what is asked: with privacy, and without
     "count(DISTINCT user_id)": (f"DP_COUNT_DISTINCT(user_id, {_GIVEN})", "count(DISTINCT user_id)"),
     "count(*)": (f"DP_COUNT(*, {_GIVEN})", "count(*)"),
     "sum(item)": (f"DP_SUM(item, {_GIVEN})", "sum(item)"),
-    "top 10 items": (
-        f"DP_TOPK(item, 10, {_GIVEN}, domain := observed)",
-        f"{_TOP} QUALIFY row_number() OVER (PARTITION BY g ORDER BY n DESC) <= 10",
-    ),
+    "top 10 items": (f"DP_TOPK(item, 10, {_GIVEN}, domain := observed)", _TOP_PLAIN),
+    "top 10 items, no domain": (f"DP_TOPK(item, 10, {_GIVEN}, delta := 1e-6)", _TOP_PLAIN),
 }
 _DATES = (
     "CREATE OR REPLACE TABLE seen AS SELECT hash(i) % 200000 AS user_id, "

@@ -23,7 +23,8 @@ _POLICY = """
 tables.seen.privacy_unit = "user_id"
 public.tables = ["groups", "items"]
 domains."seen.item" = "items.item"
-budget = { dataset = "small", epsilon = 1000000 }
+limits.max_delta_per_query = 1e-9
+budget = { dataset = "small", epsilon = 1000000, delta = 9e-4 }
 """
 _LIST = (
     "SELECT item, count(DISTINCT user_id) AS n FROM seen{0} GROUP BY item ORDER BY n DESC LIMIT 10"
@@ -37,6 +38,10 @@ _CASES = {  # the private question, the plain one, the goal in milliseconds
         "SELECT count(DISTINCT item) FROM seen{0}", 5,
     ),
     "DP_TOPK": (_TOP % _OF_ITEMS, _LIST, 5),
+    "DP_TOPK, no domain": (
+        "SELECT DP_TOPK(v, 10, epsilon := 1{1}, delta := 1e-9) FROM seen{0}",
+        "SELECT v, count(DISTINCT user_id) AS n FROM seen{0} GROUP BY v ORDER BY n DESC LIMIT 10", 8,
+    ),
     "DP_TOPK with counts": (_TOP % f"{_OF_ITEMS}, counts := true", _LIST, 8),
     "DP_COUNT, GROUP BY": (
         "SELECT g, DP_COUNT(*, epsilon := 1{1}, groups := groups.g) FROM seen{0} GROUP BY g",

@@ -60,6 +60,7 @@ class QueryError(DpSqlError):
         self.instead, self.suggestion, self.asks_other = tuple(instead), "", False
         self.names: Sequence[str] = ()  # what a mistyped name may mean
         self.public: Sequence[str] = ()  # sets in `instead` that are known to be public
+        self.unknown = ""  # the column that the source does not have
         self.line: int | None = None  # of the position, from 1; so is the column
         self.column: int | None = None
         if text is not None and position is not None:

@@ -7,6 +7,7 @@ Source: Canonne, Kamath and Steinke 2020; proved in dp_sql/budget/accountants.md
 from bisect import bisect_left
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 from dp_sql.udfs.intervals import ln_enclosure
 
@@ -15,6 +16,7 @@ _STEPS = 1 << 30  # orders between one power of 2 and the next
 _LEAST, _OCTAVES = 32, 100  # orders, less 1, from 2**-32 on
 
 
+@lru_cache(maxsize=256)
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Find the largest rho that implies (epsilon, delta)-DP, rounded down; at least 0."""
     log = _ln(delta)

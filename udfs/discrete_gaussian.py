@@ -13,7 +13,7 @@ from operator import neg
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.exact_sampling import Chances, Draws
 from dp_sql.udfs.intervals import powers_of
 
 _TABLE_BITS = 128
@@ -29,7 +29,7 @@ def reaches(levels: NDArray[np.int64], scale: int, draws: Draws) -> NDArray[np.b
     """
     # P(N >= x) = 1 - P(N >= 1 - x), so that only the upper tail is needed.
     upper = np.where(levels > 0, levels, 1 - levels)
-    return draws.hits(upper, partial(tails, scale)) ^ (levels <= 0)
+    return draws.hits(upper, _chances(scale)) ^ (levels <= 0)
 
 
 def upper_quantile(scale: int, mass: Fraction) -> int:
@@ -39,6 +39,12 @@ def upper_quantile(scale: int, mass: Fraction) -> int:
     if highs[-1] > most:
         raise ValueError("a probability is too small for the noise's table")
     return bisect_left(highs, -most, key=neg)
+
+
+@lru_cache(maxsize=4)
+def _chances(scale: int) -> Chances:
+    """One and the same object for a scale: `hits` remembers it."""
+    return partial(tails, scale)
 
 
 @lru_cache(maxsize=4)

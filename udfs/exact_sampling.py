@@ -234,11 +234,11 @@ class Draws:
 
     def hits(self, which: _Int64s, chances: Chances) -> _Booleans:
         """Draw for each j of `which`, independently, True with probability p_j, exactly."""
-        lows, highs = chances(_WORD_BITS)
+        starts, lasts = _edges(chances)
         words = self._words(which.size)
-        at = np.minimum(which, len(lows) - 1)
-        hit: _Booleans = words < np.array(lows, dtype=np.uint64)[at]
-        maybe = words <= np.array([high - 1 for high in highs], dtype=np.uint64)[at]
+        at = np.minimum(which, starts.size - 1)
+        hit: _Booleans = words < starts[at]
+        maybe = words <= lasts[at]
         for i in np.flatnonzero(maybe & ~hit):
             hit[i] = self._is_below(int(words[i]), int(which[i]), chances)
         return hit
@@ -269,6 +269,13 @@ class Draws:
 def secret_draws() -> Draws:
     """Return draws from the operating system's random bits: the ones that releases use."""
     return Draws(fair_bits)
+
+
+@lru_cache(maxsize=8)
+def _edges(chances: Chances) -> tuple[_Words, _Words]:
+    """Part the first words of tapes: a hit below the first number, none above the second."""
+    lows, highs = chances(_WORD_BITS)
+    return np.array(lows, np.uint64), np.array([high - 1 for high in highs], np.uint64)
 
 
 def _checked(sizes: NDArray[np.integer[Any]]) -> _Int64s:

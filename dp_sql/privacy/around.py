@@ -9,6 +9,7 @@ or dp(…) puts releases in the place of the sources, and allows more.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import pairwise
 from typing import Any
 
 from sqlglot import exp
@@ -41,12 +42,8 @@ def check_around(statement: Statement, engine: OwnersEngine) -> None:
     """Refuse (NotSupported) a statement that may read a source otherwise than through its calls."""
     try:
         check_sql(_beside_calls(statement), engine)
-        tree = tree_of(_without_comments(statement.tokens))
     except Refused as refusal:
         raise NotSupported(refusal.message, hint=IN_DP) from None
-    except Unreadable:
-        raise NotSupported("dp_sql cannot read this statement.", hint=IN_DP) from None
-    calls = [call for select in statement.selects for call in select.calls]
     if any(token.is_symbol("?", "$") for token in statement.tokens):
         hint = "Write the value into it, or pass it to dp_sql.connect(…).sql(…, params=…)."
         raise NotSupported(NO_PARAMETERS, hint=hint)
@@ -54,12 +51,38 @@ def check_around(statement: Statement, engine: OwnersEngine) -> None:
     if any(tokens.at(i - 1).is_symbol("(") and t.upper == "TABLE"
            for i, t in enumerate(tokens)):  # fmt: skip
         raise NotSupported("TABLE next to a DP call is not supported here.", hint="Write FROM.")
+    if not _is_only_calls(statement):
+        _check_tree(statement, engine)
+    _check_macros(statement, engine)
+
+
+def _is_only_calls(statement: Statement) -> bool:
+    """Whether it is SELECT, DP calls and their aliases, FROM and WHERE, with nothing beside them.
+
+    No call has a bracket in it: neither a query nor a function. Then no tree shows anything else.
+    """
+    selects, calls = statement.selects, [c for one in statement.selects for c in one.calls]
+    read = [span for one in selects for span in (one.source, one.condition) if span is not None]
+    beside = statement.tokens.outside([*read, *(span for s in selects for span in s.call_spans)])
+    names = {b.start for a, b in pairwise(beside) if a.upper == "AS" and b.name is not None}
+    words = [one.text.upper() for one in beside if one.start not in names and one.upper != "AS"]
+    opened = [t for call in calls for t in selects[0].between(call.span) if t.is_symbol("(")]
+    wanted = ["SELECT", *[","] * (len(calls) - 1), "FROM", *["WHERE"] * (len(read) - 1)]
+    return words == wanted and len(opened) == len(calls)
+
+
+def _check_tree(statement: Statement, engine: OwnersEngine) -> None:
+    """Refuse what the tree of a statement shows beside its calls."""
+    try:
+        tree = tree_of(_without_comments(statement.tokens))
+    except Unreadable:
+        raise NotSupported("dp_sql cannot read this statement.", hint=IN_DP) from None
+    calls = [call for select in statement.selects for call in select.calls]
     around = _Around(tree, engine, {folded(c.privacy_unit.parts[-1]) for c in calls
                                     if c.parameters.reads_people})  # fmt: skip
     if around.n_found != len(calls) or len(calls) != sum(around.n_calls.values()):
         raise NotSupported("dp_sql cannot read this statement.", hint=IN_DP)
     around.check()
-    _check_macros(statement, engine)
 
 
 def _check_macros(statement: Statement, engine: OwnersEngine) -> None:

@@ -57,6 +57,9 @@ class Schema(PublicData, Protocol):
         """
         return self.public_number(size_sql(items, most))
 
+    def keep_list(self, items: str, kind: str, values: Sequence[str | int]) -> None:
+        """Take note of the values of a type that a SELECT lists: the statement writes them out."""
+
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
         """A relation with the rows of a SELECT over these public tables, and what it reads."""
 
@@ -78,10 +81,10 @@ class Schema(PublicData, Protocol):
         # Python is not given the value: for a TIMESTAMPTZ it would need the package pytz.
         return self.runs(f"CAST({literal(text)} AS {type_name}) IS NULL")
 
-    def binds(self, select: str) -> bool:
-        """Whether the engine can bind a SELECT; it is not run."""
+    def compares(self, relation: str, condition: str) -> bool:
+        """Whether the engine can bind a condition over the columns of a relation; it is not run."""
         with suppress(SourceError):
-            return bool(self.columns(select))
+            return bool(self.columns(f"SELECT {condition} FROM {relation}"))
         return False
 
 
@@ -110,6 +113,12 @@ class OwnersEngine(PublicData, Functions, Protocol):
 
     def public_size(self, items: str, kind: str, most: int | None = None) -> int:
         """The same as `Schema.public_size`."""
+
+    def keep_list(self, items: str, kind: str, values: Sequence[str | int]) -> None:
+        """The same as `Schema.keep_list`."""
+
+    def compares(self, relation: str, condition: str) -> bool:
+        """The same as `Schema.compares`."""
 
     def are_own_scalars(self, names: frozenset[str]) -> bool:
         """Whether each name means a pure function of the engine's own, which no user's replaces."""

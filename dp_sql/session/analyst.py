@@ -221,23 +221,22 @@ class AnalystSession(Session):
 
     def _reworded(self, error: QueryError, text: str, engine: Engine) -> QueryError:
         if error.hint:  # the policy names the privacy unit
-            error.hint = re.sub(r", privacy_unit := \w+(?=\))", "", error.hint)
+            error.hint = re.sub(r", privacy_unit := \w+(?=[,)])", "", error.hint)
         if isinstance(error, NotPrivate) and error.position is not None:
             from dp_sql.session.corrections.duckdb_errors import constant_at
 
             constant = constant_at(tokenize(text), error.position)
             values = self._with_value(constant, engine) if constant else []
             error.instead = (*values, *error.instead)
-            missing = re.fullmatch(r"(\w+) is not a column of the source\.", error.message)
-            if missing is not None:
+            if error.unknown:
                 from dp_sql.session.corrections.other_tables import with_table_of
 
                 tables = PolicyTables(self._private, self._policy)
                 said, joined = with_table_of(
-                    tokenize(text), error.position, missing[1], tables, self._policy
+                    tokenize(text), error.position, error.unknown, tables, self._policy
                 )
                 if said:  # the name is a column elsewhere, not a string
-                    own = [one for one in error.instead if literal(missing[1]) not in one]
+                    own = [one for one in error.instead if literal(error.unknown) not in one]
                     error.hint, error.instead = said, (*joined, *own)
         return error
 

@@ -11,12 +11,14 @@ from itertools import pairwise
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.few_rows import read_shortly
 from dp_sql.engines.duckdb.macros import TEMPORARY
 from dp_sql.errors import NotSupported, QueryError, with_type
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
-from dp_sql.privacy.plans.plan import Released
+from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import EXECUTION, each_of, private_sql, stand_ins
+from dp_sql.privacy.private_sql.rows_in_lists import rows_in_lists
 from dp_sql.session.owner_plans import Planned, planned_again, plans_of_all
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
@@ -152,13 +154,14 @@ def _unless_hidden(tokens: Tokens) -> str:
     """
     names = sorted({name for name, _ in may_be_relations(tokens)})
     hidden = (
-        f"(SELECT system.main.min(name) FROM {TEMPORARY} "
-        f"WHERE system.main.lower(name) IN ({', '.join(map(literal, names))}))"
+        f"SELECT system.main.min(name) AS hidden FROM {TEMPORARY} "
+        f"WHERE system.main.lower(name) IN ({', '.join(map(literal, names))})"
     )
     why = literal(with_type(NotSupported(HIDDEN.format("{}"), hint=HIDDEN_HINT)))
-    error = f"system.main.error(system.main.replace({why}, '{{}}', {hidden}))"
+    error = f"system.main.error(system.main.replace({why}, '{{}}', hidden))"
     connection, _, query = EXECUTION.partition(", ")
-    return f"CASE WHEN {hidden} IS NULL THEN {connection} ELSE {error} END, {query}"
+    checked = f"CASE WHEN hidden IS NULL THEN {connection} ELSE {error} END"
+    return f"(SELECT {checked} FROM ({hidden}) AS __dp_hidden), {query}"
 
 
 def _one_query(text: str) -> Statement:
@@ -197,13 +200,23 @@ def with_ctes(
     for number, places in enumerate(bundles(plans), 1):
         name = f"__dp_released_{number}"
         some = [plans[i] for i in places]
-        sql = private_sql(some, [tickets[i] for i in places], again=True, execution=execution)
+        sql = _short_sql(some, tickets[places[0]], engine, execution)
+        if sql is None:
+            theirs = [tickets[i] for i in places]
+            sql = private_sql(some, theirs, again=True, execution=execution)
         ctes.append((name, sql))
         for i, released in zip(places, each_of(some, name), strict=True):
             releases[i] = released
     start, stop = tokens.span
     body = outer_sql(text, (start, stop), selects, releases)
     return with_releases(body, tokens, start, ctes) if ctes else body
+
+
+def _short_sql(plans: Sequence[Plan], ticket: str, engine: Engine, execution: str) -> str | None:
+    """The SQL of the release of one plan in groups, if its few rows are counted in memory."""
+    if len(plans) > 1 or not plans[0].keys or (few := read_shortly(plans, engine)) is None:
+        return None
+    return rows_in_lists(plans[0], few, ticket, execution)
 
 
 def quoted(tokens: Tokens) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
 
+import duckdb
+
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.macros import MacroCall
 from dp_sql.errors import NotSupported, QueryError
@@ -130,7 +132,8 @@ def _runs_plain(statement: Statement, engine: Engine) -> bool:
 
 def _statement(asked: MacroCall) -> Statement:
     """The statement that DuckDB is running, if its calls can be read in it."""
-    found = parse(as_people_write(_as_written(asked.text)))
+    text = _as_written(asked.text)
+    found = parse(as_people_write(text) if duckdb.__version__.startswith("1.") else text)
     names = [token.name or "" for one in found for token in one.tokens]
     if any(name.upper() == "PIVOT" or name.startswith("__pivot_enum") for name in names):
         message = "PIVOT around a plain DP call is not supported here."  # it is shown rewritten

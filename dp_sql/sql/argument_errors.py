@@ -10,7 +10,6 @@ from dp_sql.sql.restated import Restated
 from dp_sql.sql.shape import Function
 from dp_sql.sql.tokens import Token, Tokens
 
-EXAMPLES = {("k",): "10", ("q",): "0.5"}
 EPSILON = "epsilon := <number> (the privacy loss)"
 CAP = "max_groups_contributed := <number> (in how many groups one person may count)"
 _UNIT = "privacy_unit := <column> (the column that identifies the person each row belongs to)"
@@ -24,75 +23,118 @@ def groups_needed(given: Mapping[str, Argument]) -> str:
     return f"groups (the public set of groups{also})"
 
 
+def positional_needed(
+    function: Function, lacking: Sequence[str], max_k: int | None = None
+) -> dict[str, str | None]:
+    """What a call lacks of the arguments without a name, and an example; None: there is none."""
+    examples = {"k": str(min(10, max_k or 10)), "q": "0.5"}
+    if function.shape.takes_star:
+        examples["item"] = "*"
+    names = [name for name in function.positional if name in lacking]
+    described = f"the positional argument{'s' * (len(names) > 1)} {_joined(names)}"
+    is_known = examples.keys() >= {*names}
+    written = ", ".join(examples[name] for name in names) if is_known else None
+    return {described: written} if names else {}
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+
+
 def missing(
     text: str,
-    name: str,
+    function: Function,
     span: tuple[int, int],
-    needed: Sequence[str],
-    added: Sequence[str],
-    others: Sequence[Sequence[str]] = (),
+    needed: Mapping[str, str | None],
+    ways: Sequence[Sequence[str]] = (),
+    behind: int = 0,
 ) -> ArgumentError:
-    """The refusal of a call that needs more; `added` completes it, as one of `others` may."""
-    start, end = span
-    listed = needed[0] if len(needed) == 1 else f"{', '.join(needed[:-1])} and {needed[-1]}"
-    instead = [f"{text[: end - 1]}, {', '.join(one)}{text[end - 1 :]}" for one in (added, *others)]
+    """The refusal of a call that needs more.
+
+    needed: what it needs, and how this is written in a call. ways: what completes it, if not this.
+    behind: where its last argument without a name ends.
+    """
+    added = [one for one in needed.values() if one is not None]
+    message = f"{function.name} needs {_joined([*needed])}."
+    ways = ways or [added] * (len(added) == len(needed))
+    instead = [
+        _completed(text, span[1] - 1, one, behind)
+        for way in ways
+        for one in _with_other_values(way, function.shape.needs)
+    ]
     hint = None
-    if any(re.search(r"\bobserved\b(?!\.)", one) for one in added):
+    if not ways:
+        hint = f"For example: {function.example}"
+    elif any(re.search(r"\bobserved\b(?!\.)", one) for one in added):
         hint = (
             "groups := observed declares that the set of groups in the data is public. If it is "
             "not, write a public table's column or a list instead, such as ['north', 'south']."
         )
-    message = f"{name} needs {listed}."
-    return ArgumentError(message, text=text, position=start, hint=hint, instead=instead)
+    elif any(said in needed for said, _ in function.shape.needs.values()):
+        hint = "Bounds are public: choose them without looking at the data."
+    return ArgumentError(message, text=text, position=span[0], hint=hint, instead=instead)
+
+
+def _completed(text: str, end: int, added: Sequence[str], behind: int) -> str:
+    """The statement with more arguments in the call whose bracket is closed at `end`."""
+    first = ", ".join(one for one in added if one and " := " not in one)
+    named = ", ".join(one for one in added if " := " in one)
+    parts = [text[:behind], first, text[behind:end], named] if first else [text[:end], named]
+    whole = ""
+    for part in parts:
+        is_apart = part.strip() and whole and not whole.endswith("(") and part.lstrip()[0] != ","
+        whole += f", {part}" if is_apart else part
+    return whole + text[end:]
 
 
 def refuse_missing(
-    function: Function, given: Given, span: tuple[int, int], of_groups: Sequence[str]
+    function: Function,
+    given: Given,
+    lacking: Sequence[str],
+    of_groups: Sequence[str],
+    span: tuple[int, int],
+    behind: int,
 ) -> None:
     """Refuse an owner's call for all that it lacks; the example's groups are the data's own.
 
-    Under a policy, which may state the rest, only one that lacks what its function needs.
+    lacking: what every call of its function has. behind: as in `missing`.
     """
     named, needs = given.arguments, function.shape.needs
-    wanted = {"epsilon": (EPSILON, "1.0")}
-    if not given.under_policy:
-        wanted["privacy_unit"] = _UNIT, "user_id"
-        if not {"domain", "delta", "mechanism"} & named.keys():
-            wanted["domain"] = _DOMAIN, "observed"
+    needed = positional_needed(function, lacking)
+    wanted = {"epsilon": (EPSILON, "1.0"), "privacy_unit": (_UNIT, "user_id")}
+    if not {"domain", "delta", "mechanism"} & named.keys():
+        wanted["domain"] = _DOMAIN, "observed"
     wanted |= {name: (said, values[0]) for name, (said, values) in needs.items()}
-    if function.shape.reads_people and not given.under_policy:
+    if function.shape.reads_people:
         groups = {"groups": (groups_needed(named), "observed"), "max_groups_contributed": (CAP, "")}
         if "delta" in named and not function.shape.finds_items:
             groups = {}
         elif function.shape.may_be_vector(given):
             del groups["max_groups_contributed"]
         wanted |= {name: groups[name] for name in of_groups if name in groups}
-    needed = {n: v for n, v in wanted.items() if n in function.named and n not in named}
-    if needed.keys() <= {"domain"} or needed.keys() <= {"groups", "max_groups_contributed"}:
+    lacks = {n for n in wanted if n in function.named and (n in lacking or n not in named)}
+    if not needed and (lacks <= {"domain"} or lacks <= {"groups", "max_groups_contributed"}):
         return  # a mechanism may need no domain, and groups may be known; else refused later
-    if given.under_policy and not needs.keys() & needed.keys():
-        return
-    # A cap comes with the groups, once it is known how many there are.
-    added = [f"{name} := {value}" for name, (_, value) in needed.items() if value]
-    added = ["delta := 1e-9" if one == "domain := observed" else one for one in added]
-    descriptions = [described for described, _ in needed.values()]
-    others = _other_values(added, {n: v for n, (_, v) in needs.items()})
-    refusal = missing(given.token.source, function.name, span, descriptions, added, others)
-    if needs.keys() & needed.keys() and refusal.hint is None:
-        refusal.hint = "Bounds are public: choose them without looking at the data."
-    raise refusal
+    for name, (said, value) in wanted.items():
+        if name in lacks:  # a cap comes with the groups, once it is known how many there are
+            needed[said] = f"{name} := {value}" if value else ""
+            if needed[said] == "domain := observed":
+                needed[said] = "delta := 1e-9"
+    raise missing(given.token.source, function, span, needed, behind=behind)
 
 
-def _other_values(added: Sequence[str], values: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """The same arguments with the other values to try, which fit other types."""
+def _with_other_values(
+    added: Sequence[str], needs: Mapping[str, tuple[str, Sequence[str]]]
+) -> list[list[str]]:
+    """The same arguments also with the other values to try, which fit other types."""
     names = [one.split(" := ")[0] for one in added]
-    n_others = max([len(values[name]) for name in names if name in values], default=1) - 1
+    n_tried = max([len(needs[name][1]) for name in names if name in needs], default=1)
     return [
         [
-            f"{name} := {values[name][i + 1]}" if name in values else one
+            f"{name} := {needs[name][1][i]}" if name in needs else one
             for name, one in zip(names, added, strict=True)
         ]
-        for i in range(n_others)
+        for i in range(n_tried)
     ]
 
 
@@ -140,7 +182,7 @@ def refuse_missing_comma(part: Tokens) -> None:
         before = part.at(i - 1)
         if i > 1 and part[i].is_symbol(":=", "=>") and before.name is not None:
             message = f"A comma is missing before {before.text}."
-            instead = [Restated(before.put(f", {before.text}"))]
+            instead = [Restated(part[i - 2].put(f"{part[i - 2].text},"))]
             raise before.error(ArgumentError, message, None, instead)
 
 
@@ -165,7 +207,7 @@ def surplus(
     message += "epsilon := 1."
     if after_named:
         message = "Positional arguments come before named ones."
-    instead = [tokens.left_out(start, stop)]
+    hint, instead = f"For example: {function.example}", [tokens.left_out(start, stop)]
     takes_strings = "VARCHAR" in (function.shape.item_types or ())
     takes_pairs = "item" in function.positional and takes_strings
     if takes_pairs and first.name is not None and before.name is not None:
@@ -180,12 +222,15 @@ def surplus(
         has_epsilon = any(token.upper == "EPSILON" for token in tokens[stop:])
         instead.insert(has_epsilon, first.put(f"epsilon := {first.text}"))
         if before.kind == "number" and before.text.isdecimal():  # 0,5
-            instead.insert(0, tokens[start - 2 : stop].put(f"{before.text}.{first.text}"))
+            number = f"{before.text}.{first.text}"
+            instead.insert(0, tokens[start - 2 : stop].put(number))
+            hint = f"This may be one number, {number}. If {first.text} is an argument of its own, "
+            hint += "write its name."
     has_unit = any(token.upper == "PRIVACY_UNIT" for token in tokens)
     if tokens[start:stop].names and after_named and not has_unit:  # DP_COUNT(*, 1, user_id)
         unit = f"privacy_unit := {tokens[start:stop].text}"
         instead.insert(0, Restated(tokens[start:stop].put(unit)))
-    return first.error(ArgumentError, message, f"For example: {function.example}", instead)
+    return first.error(ArgumentError, message, hint, instead)
 
 
 def unknown(tokens: Tokens, at: tuple[int, int], function: Function) -> ArgumentError:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import ranges, readers
 from dp_sql.sql.argument_errors import (
-    EXAMPLES,
     misnamed,
     refuse_misplaced,
     refuse_missing,
@@ -23,6 +22,8 @@ from dp_sql.sql.shape import Function, Shape
 from dp_sql.sql.tokens import Tokens
 from dp_sql.udfs.mechanism import Mechanism
 
+_STANDS_FOR = {"item": "1", "k": "10", "q": "0.5", "epsilon": "1"}  # of a call that lacks them
+
 
 @dataclass(frozen=True)
 class DpCall:
@@ -32,7 +33,7 @@ class DpCall:
     would give its column: the call without its named arguments. `columns` are the arguments that
     name columns. A public domain has at least `k` items; None: the call takes any. `groups` is the
     public set of groups; each person counts in at most `max_groups_contributed` of them. `missing`:
-    whether epsilon is missing; such a call never becomes a plan, and only its error is still open.
+    the arguments that it lacks; such a call never becomes a plan: only its error is still open.
     """
 
     function: Function
@@ -46,7 +47,7 @@ class DpCall:
     k: int | None
     groups: PublicSet | SetPerKey | None
     max_groups_contributed: int | None
-    missing: bool = False
+    missing: tuple[str, ...] = ()
     given: Mapping[str, Argument] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -105,7 +106,7 @@ def read_call(
 
     `unit` is the privacy unit that another call of the SELECT gives.
 
-    Under a policy a call without epsilon is read as one that can never be planned: which other
+    Under a policy a call that lacks numbers is read as one that can never be planned: which other
     arguments it needs depends on the policy.
 
     Raises:
@@ -115,25 +116,27 @@ def read_call(
     function = FUNCTIONS[(tokens[index].name or "").upper()]
     close = tokens.matching(index + 1)
     positional, named = _arguments(tokens, index, close, function)
-    own = dict(zip(function.positional, positional, strict=True)) | named
+    own = dict(zip(function.positional, positional, strict=False)) | named
+    lacking = tuple(name for name in function.required if name not in own)
+    own |= {
+        name: Argument(Tokens([replace(tokens[index], kind="number", text=value)]))
+        for name, value in _STANDS_FOR.items()
+        if name in lacking
+    }
     given = Given(function.name, tokens[index], own, under_policy)
     refuse_misplaced(given)
     found = own
     if unit is not None and "privacy_unit" in function.named and not under_policy:
         found = {"privacy_unit": unit, **own}
     span = tokens[index : close + 1].span
-    refuse_missing(function, given._replace(arguments=found), span, of_groups)
-    no_epsilon = "epsilon" not in own
-    if no_epsilon:
-        own["epsilon"] = Argument(Tokens([replace(tokens[index], kind="number", text="1")]))
-    item = positional[0]
+    behind = positional[-1].tokens[-1].end if positional else tokens[index + 1].end
+    # What a call under a policy lacks is known later, but for the columns of DP_SELECT.
+    if not under_policy or not own.keys() >= {*function.positional}:
+        refuse_missing(function, given._replace(arguments=found), lacking, of_groups, span, behind)
+    item = own[function.positional[0]]
     if item.written == "*" and not function.shape.takes_star:
         raise star(function, tokens[index], item)
-    columns = {
-        name: reader(found[name], f"the {name}" if name == function.positional[0] else name)
-        for name, reader in function.shape.columns.items()
-        if name in found
-    }
+    columns = _columns(function, found, lacking, tokens[index].start)
     mechanism, parameters = _parameters(function, given)
     max_groups = readers.whole(ranges.MAX_GROUPS_CONTRIBUTED)
     return DpCall(
@@ -148,9 +151,23 @@ def read_call(
         k=parameters.n_listed,
         groups=given.optional("groups", readers.read_groups, None),
         max_groups_contributed=given.optional("max_groups_contributed", max_groups, None),
-        missing=no_epsilon,
+        missing=lacking,
         given=given.arguments,
     )
+
+
+def _columns(
+    function: Function, given: Mapping[str, Argument], lacking: Sequence[str], start: int
+) -> dict[str, Reference]:
+    """The columns that a call reads; a lacking item stands for every row."""
+    columns = {
+        name: reader(given[name], f"the {name}" if name == function.positional[0] else name)
+        for name, reader in function.shape.columns.items()
+        if name in given and name not in lacking
+    }
+    if "item" in lacking:
+        columns["item"] = Reference((), readers.EVERY_ROW, start)
+    return columns
 
 
 def _parameters(function: Function, given: Given) -> tuple[Mechanism, Shape]:
@@ -189,19 +206,6 @@ def _arguments(
             raise surplus(tokens, (start, stop), function, bool(named))
         else:
             positional.append(Argument(part))
-    if len(positional) < len(function.positional):
-        missing = function.positional[len(positional) :]
-        last = positional[-1].tokens[-1] if positional else tokens[index]
-        instead = [last.put(f"{last.text}, {EXAMPLES[missing]}")] if missing in EXAMPLES else []
-        if function.shape.takes_star:
-            all_rows = f"{function.name}(*{', ' * bool(named)}"
-            instead = [tokens[index : index + 2].put(all_rows)]
-        raise tokens[index].error(
-            ArgumentError,
-            f"{function.name} needs the positional argument{'s' * (len(missing) > 1)} "
-            f"{' and '.join(missing)}.",
-            f"For example: {function.example}", instead,
-        )  # fmt: skip
     return positional, named
 
 

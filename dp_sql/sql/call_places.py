@@ -1,6 +1,7 @@
 """Where may a DP call be? In the list of a SELECT that reads a table; what to write elsewhere."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from dp_sql.errors import NotSupported, ParseError, guessed
 from dp_sql.sql.clauses import Clause, SelectText
@@ -16,6 +17,8 @@ _AFTER_CALL = {
     "WITHIN": "WITHIN GROUP; the order of the answer is its rank",
 }
 _PLACES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY", "USING": "USING SAMPLE"}
+# What comes before what; SELECT and FROM in either order.
+_ORDER = {"SELECT": 0, "FROM": 0, "WHERE": 1, "GROUP": 2, "HAVING": 3, "ORDER": 4, "LIMIT": 5}
 _NOT_BESIDE = {
     "HAVING": "Filter the answer in an outer query.",
     "QUALIFY": "Filter the answer in an outer query, or rows in FROM (FROM … QUALIFY …).",
@@ -79,6 +82,26 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
         text = before.put("FROM") if is_typo else alias.put(f"FROM {alias.text}")
         instead = [Restated(text)]
         raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
+    _check_order(tokens, select)
+
+
+def _check_order(tokens: Tokens, select: SelectText) -> None:
+    """Refuse clauses in an order that DuckDB refuses; it does not get to see all of them."""
+    found = [clause for clause in select.clauses if clause.keyword in _ORDER]
+    for first, second in pairwise(found):
+        if _ORDER[first.keyword] >= max(_ORDER[second.keyword], 1):
+            before, behind = (_PLACES.get(one.keyword, one.keyword) for one in (second, first))
+            message = f"{before} comes before {behind}."
+            if before == behind:
+                message = f"A SELECT has one {before}."
+            right = sorted(found, key=lambda one: _ORDER[one.keyword])
+            edits = [
+                (*tokens[a.start : a.stop].span, tokens[b.start : b.stop].text)
+                for a, b in zip(found, right, strict=True)
+            ]
+            moved = Restated(edited(tokens[0].source, edits))
+            instead = [moved] if before != behind else []
+            raise tokens[second.start].error(ParseError, message, None, instead)
 
 
 def repeated(tokens: Tokens, index: int, select: SelectText, places: Sequence[int]) -> int | None:

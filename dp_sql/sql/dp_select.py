@@ -116,15 +116,16 @@ class DpSelect:
     def key_places(self, span: Span) -> list[tuple[Span, Reference]]:
         """Where a span of the text has expressions that are keys, outside the DP calls and others.
 
-        A key may hold another: trim(lower(x)) beside lower(x).
+        A key may have a query, and is in none. It may hold another: trim(lower(x)) beside lower(x).
         """
-        tokens = self.beside_calls(span).outside_queries()
-        whole = self.between(span)
+        tokens, whole = self.beside_calls(span), self.between(span)
+        outside = {token.start for token in tokens.outside_queries()}
         found = [
             (a, b, key)
             for key in self.keys
             if key.is_expression
             for a, b in equal_places(tokens, key, len(whole) == len(tokens))
+            if tokens[a].start in outside
         ]
         return [
             (tokens[a:b].span, key)
@@ -238,7 +239,8 @@ def _read_select(
     of_groups = _needed_of_groups(tokens, places, keys, unit)
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
     read = select.clause("WHERE") or select.clause("FROM")
-    last = tokens[read.stop - 1] if read and not group else None
+    has_others = any(all(place not in range(*item) for place in places) for item in items)
+    last = tokens[read.stop - 1] if read and has_others and not group else None
     _check_groups(tokens, places, calls, bool(keys), last)
     if (stated_groups := next((c.groups for c in calls if c.groups), None)) is not None:
         refuse_two_meanings(tokens, items, keys, stated_groups)
@@ -269,6 +271,9 @@ def _read_select(
     )
 
 
+_OF_GROUPS = ("groups", "max_groups_contributed")
+
+
 def _needed_of_groups(
     tokens: Tokens, places: list[int], keys: Sequence[Reference], unit: Argument | None
 ) -> list[str]:
@@ -278,7 +283,7 @@ def _needed_of_groups(
     is_by_person = unit is not None and any(key.text == unit.written for key in keys)
     if finds_groups or is_by_person or not keys:  # by person: refused when planned
         return []
-    return [name for name in ("groups", "max_groups_contributed") if name not in named]
+    return [name for name in _OF_GROUPS if name not in named]
 
 
 def _named(tokens: Tokens) -> set[str]:
@@ -308,14 +313,17 @@ def _check_groups(
     for call in finding:
         _check_finding(call, finding[0], calls, grouped)
     for place, call in zip(places, calls, strict=True):
-        message, hint = "", "Add GROUP BY, or leave these arguments out."
+        of_groups = [call.given[name] for name in _OF_GROUPS if name in call.given]
+        if not grouped and of_groups:
+            message = "groups and max_groups_contributed need a GROUP BY clause."
+            hint = "Add GROUP BY, or leave these arguments out."
+            instead = [last.put(f"{last.text} GROUP BY ALL")] if last else []
+            instead.append(of_groups[0].left_out())
+            raise tokens[place].error(NotSupported, message, hint, instead)
         if len(written) > 1:
             message = "All DP calls of one SELECT must have the same groups."
             hint = "Write groups in one of the calls, or the same in all."
-        if not grouped and (call.groups is not None or call.max_groups_contributed is not None):
-            message = "groups and max_groups_contributed need a GROUP BY clause."
-        if message:
-            instead = [last.put(f"{last.text} GROUP BY ALL")] if last and not grouped else []
+            instead = [one.given["groups"].left_out() for one in calls if one.groups is not None]
             raise tokens[place].error(NotSupported, message, hint, instead)
 
 

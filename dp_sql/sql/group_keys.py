@@ -199,9 +199,10 @@ def _is_called(tokens: Tokens, item: TokenSpan, word: Token) -> bool:
     (start, stop), name = without_alias(tokens, item)
     if name is None or word.name is None or folded(name) != folded(word.name):
         return False
-    if tokens[start:stop].names:
+    tree = projection(tokens[start:stop].text)
+    if tokens[start:stop].names or tree is None:
         return True
-    return all(_same(token) != folded(name) for token in tokens[start:stop])
+    return all(folded(one.name) != folded(name) for one in tree.find_all(exp.Column))
 
 
 # The last word of an expression or a type, and what an alias without AS may follow.

@@ -85,8 +85,8 @@ def read_column_or_number(argument: Argument, what: str) -> Reference:
 
 
 def read_groups(argument: Argument, what: str) -> PublicSet | SetPerKey:
-    """A public set; or one for each key, in brackets."""
-    tokens = argument.tokens
+    """A public set; or one for each key, in brackets, which DuckDB 1 writes as "row"(…)."""
+    tokens = argument.tokens[argument.tokens[0].folded == "row" and len(argument.tokens) > 1 :]
     if _in_brackets(tokens) and tokens[1].upper not in QUERY:
         parts = [Argument(tokens[a:b]) for a, b in tokens.split(1, len(tokens) - 1) if a < b]
         if all(part.tokens[-1].kind in {"string", "number"} for part in parts):

@@ -42,15 +42,14 @@ def planned(select: DpSelect, functions: Functions, plan: Callable[[], Plans]) -
     """What `plan` makes of a SELECT whose list is checked first; a mistyped key is said before."""
     try:
         check_list(select, functions)
-    except NotSupported as refusal:
+    except NotSupported:
         start, stop = select.clauses.get("GROUP", (0, 0))
-        if start < stop and " would show rows " in refusal.message:
-            try:
+        try:
+            if start < stop:
                 plan()
-            except QueryError as wrong:
-                is_key = wrong.position is not None and start <= wrong.position < stop
-                if is_key and " is not a column of the source" in wrong.message:
-                    raise wrong from None
+        except QueryError as wrong:
+            if wrong.unknown and start <= (wrong.position or 0) < stop:
+                raise wrong from None
         raise
     return plan()
 
@@ -76,11 +75,18 @@ def check_list(select: DpSelect, functions: Functions) -> None:
                     f"{shown} would show rows of the source next to the private answer.",
                     "A SELECT with a DP call may list DP calls, constants and expressions of "
                     "these. For an answer per group add GROUP BY.",
-                    [*([f"{select.text} GROUP BY {shown}"] * (shown != "*" and not select.keys)),
+                    [*(_grouped(select, shown) if shown != "*" and not select.keys else ()),
                      Narrowed(select.without_item(start, stop))],
                 )  # fmt: skip
     for word in {"HAVING", "ORDER"} & select.clauses.keys():
         _only_answers(select, select.clauses[word], aliases)
+
+
+def _grouped(select: DpSelect, key: str) -> list[str]:
+    """The statement in which the SELECT has GROUP BY."""
+    spans = [select.clauses[word] for word in {"SELECT", "FROM", "WHERE"} & select.clauses.keys()]
+    place = max(stop for _, stop in spans)
+    return [f"{select.text[:place]} GROUP BY {key}{select.text[place:]}"]
 
 
 def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:

@@ -99,9 +99,9 @@ class Shape(ABC):
     detailed: bool = False  # whether the answer has more than its value: a report, counts
 
     @classmethod
-    def in_macro(cls) -> list[tuple[str, str]]:
-        """The types of both answers as a macro makes them, and an expression of each type."""
-        return [*(cls.with_items or {of: f"NULL::{of}" for of in cls.udfs.values()}).items()]
+    def in_macro(cls) -> list[str]:
+        """The types of both answers as a macro makes them."""
+        return [*(cls.with_items or cls.udfs.values())]
 
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:

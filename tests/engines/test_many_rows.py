@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dp_sql
@@ -19,6 +21,7 @@ from dp_sql.engines.duckdb import (
     few_rows,
     install,
     many_rows,
+    mechanism_udfs,
     release_sql,
     row_estimate,
     rows_in_memory,
@@ -70,6 +73,7 @@ def owner() -> Iterator[dp_sql.Session]:
     """Of each person's rows the smallest is drawn, and of the groups the first."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(install, "words_of_rows", lambda rows: rows.combine_chunks())
+        patch.setattr(mechanism_udfs, "_kept_places", first_places)
         patch.setattr(slots, "draw_items", smallest)
         patch.setattr(slots, "draw_groups", first_groups)
         patch.setattr(slots, "draw_slots", first_slots)
@@ -94,6 +98,11 @@ def in_the_first_slots(rows: Any, owners: Any, own: Any, n_people: int, n_groups
 
 def first_slots(owners: Any, n: int, cap: int, draws: object) -> Any:
     return np.arange(owners.size) - np.searchsorted(owners, owners) < cap
+
+
+def first_places(sizes: Any, cap: int) -> Any:
+    places = [[*range(1, min(size, cap) + 1)] for size in sizes.tolist()]
+    return pa.array(places, pa.list_(pa.int64()))
 
 
 def first_groups(own: Any, cap: int, draws: object) -> Any:
@@ -252,6 +261,7 @@ LISTS = [
     "DP_COUNT_DISTINCT({1}, {0})",
     "DP_COUNT_DISTINCT({1}, {0}, mechanism := 'r2t', max_contributions := 9)",
     "DP_TOPK({1}, 2, {0}, domain := observed)",
+    "DP_TOPK({1}, 2, {0}, delta := 1e-6, max_contributions := 9)",
     "DP_TOPK({1}, 2, {0}, domain := (SELECT {1} FROM items WHERE i % 5 = 1))",
 ]
 
@@ -278,7 +288,7 @@ def test_lists_are_those_that_duckdb_makes(
 def _anonymous(taken: tuple[Any, ...]) -> Any:
     """What is taken, in which codes of people and items mean nothing."""
     epsilon, shape, first = taken
-    if shape != "CountDistinct":
+    if shape not in {"CountDistinct", "TopKOfPairs"}:
         return taken
     pairs = {*zip(*(one.tolist() for one in first), strict=True)}
     sizes = [sorted(Counter(pair[i] for pair in pairs).values()) for i in range(2)]
@@ -299,6 +309,50 @@ def test_items_have_their_own_counts(item: str, owner: dp_sql.Session, reads: li
         assert len(found) == 2
         assert [one["count"] for one in found] == [exact[region, one["item"]] for one in found]
     assert reads
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("groups", [GROUPS[0], GROUPS[2]])
+@pytest.mark.parametrize("way", ["few", "many", "in DuckDB"])
+@pytest.mark.parametrize(
+    ("item", "unit"),
+    [
+        *product(["x", "day", "region", "long", "bytes", "mood", "price", "wide"], ["i", "name"]),
+        *product(["id", "huge", "half", "name", "n"], ["i"]),
+    ],
+)
+def test_items_found_have_their_own_counts(
+    item: str, unit: str, way: str, groups: str, owner: dp_sql.Session, reads: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    if way == "few":
+        monkeypatch.setattr(few_rows, "FEW", 1 << 60)
+    if way != "many":
+        monkeypatch.setattr(many_rows, "LEAST", 1 << 60)
+    call = f"DP_TOPK({item}, 9, {SURE}, privacy_unit := {unit}, delta := 1e-6, counts := true, max_contributions := 99{groups and ', '}{groups})"
+    exact = Counter[Any]()
+    people = f"SELECT DISTINCT {'region' if groups else 1}, {item}, {unit} FROM seen WHERE {item} IS NOT NULL AND {unit} IS NOT NULL"
+    for region, key, _ in owner.execute(people).fetchall():
+        exact[region, key] += 1
+    by = "GROUP BY region ORDER BY region" if groups else ""
+    rows = owner.sql(f"SELECT {'region' if groups else 1}, {call} FROM seen WHERE i >= 0 {by}")
+    for region, found in rows.fetchall():
+        right = sorted(
+            (n for (own, _), n in exact.items() if own == region and n > 2), reverse=True
+        )
+        counts = [one["count"] for one in found]
+        assert counts == [exact[region, one["item"]] for one in found] == right[:9]
+        assert len({one["item"] for one in found}) == len(found) > 0
+    assert len(reads) == (way == "many")
+
+
+@pytest.mark.parametrize("item", ["x", "region", "bytes", "price", "wide", "id"])
+def test_no_items_are_found_in_no_rows(item: str, owner: dp_sql.Session, reads: list[int]) -> None:
+    call = f"DP_TOPK({item}, 9, {SURE}, privacy_unit := u, delta := 1e-6, max_contributions := 9"
+    assert owner.sql(f"SELECT {call}) FROM seen WHERE i < 0").fetchall() == [([],)]
+    groups = f"SELECT region, {call}, {GROUPS[2]}) FROM seen WHERE i < 0 GROUP BY region"
+    assert sorted(owner.sql(groups).fetchall()) == [(f"r{i}", []) for i in range(5)]
+    assert reads == [1, 1]
 
 
 @pytest.mark.parametrize("keys", ["region, n", "n, bytes", "n, long"])

@@ -51,6 +51,18 @@ def test_every_public_group_is_answered_and_no_other(log: dp_sql.Session) -> Non
     assert found["east"][0].startswith("book of ")  # type: ignore[index]
 
 
+def test_groups_may_be_all_combinations_of_two_public_tables(log: dp_sql.Session) -> None:
+    for product_of in ("regions, books", "regions CROSS JOIN books"):
+        groups = f"groups := (SELECT name, title FROM {product_of})"
+        call = f"DP_COUNT(*, {SURE}, {UNIT}, {groups})"
+        found = asked(log, f"SELECT region, title, {call} FROM seen GROUP BY ALL")
+        assert {row[:2]: row[2] for row in found} == {
+            (region, f"book of {book}"): 90 * (region == book)
+            for region in ("north", "south", "east")
+            for book in ("north", "south", "west")
+        }
+
+
 FREE = ["limited_domain", "weighted_gaussian"]  # mechanisms without a domain
 
 

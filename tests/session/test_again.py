@@ -202,3 +202,15 @@ def test_a_plain_statement_is_planned_once_while_nothing_changes(
         con.execute("ALTER TABLE seen ADD COLUMN more INTEGER")
         con.sql(count.format("")).fetchall()
         assert len(planned) == 3
+
+
+@pytest.mark.parametrize("asked", ["{}", "FROM dp($$ {} $$)"])
+def test_strings_are_compared_by_the_collation_that_their_column_has_now(asked: str) -> None:
+    count = f"SELECT DP_COUNT(1, {SURE}, privacy_unit := u) AS n FROM seen WHERE item = 'a'"
+    with dp_sql.install(duckdb.connect()) as con:
+        for kind, n in [("", 5), (" COLLATE NOCASE", 10), ("", 5)]:
+            con.execute(f"CREATE TABLE seen (u INTEGER, item VARCHAR{kind})")
+            con.execute("INSERT INTO seen SELECT i, ['a', 'A'][1 + i % 2] FROM range(10) t(i)")
+            for _ in range(3):
+                assert con.execute(asked.format(count)).fetchall() == [(n,)]
+            con.execute("DROP TABLE seen")

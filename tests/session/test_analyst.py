@@ -375,25 +375,3 @@ def test_a_name_of_two_tables_is_refused_with_the_schemas_that_are_listed(tmp_pa
                 session.sql(text)
             assert (caught.value.hint or "").startswith("Did you mean other.t? ")
             assert not caught.value.instead, "t may mean another table"
-
-
-def test_settings_of_another_connection_to_the_file_change_no_answer(tmp_path: Path) -> None:
-    path, policy = tmp_path / "store.duckdb", tmp_path / "policy.toml"
-    with duckdb.connect(str(path)) as con:
-        con.execute("CREATE TABLE t AS SELECT i AS u, 'a' AS x, i::DOUBLE AS d FROM range(40) r(i)")
-    policy.write_text('[tables.t]\nprivacy_unit = "u"\n')
-    counted = "SELECT DP_COUNT_DISTINCT(u, epsilon := 10000) FROM t WHERE"
-    with (
-        duckdb.connect(str(path), read_only=True) as owner,
-        dp_sql.connect(path, policy=policy) as session,
-    ):
-        for setting in (
-            "default_collation = 'NOCASE'",
-            "ieee_floating_point_ops = false",
-            "disabled_optimizers = ''",
-        ):
-            owner.execute(f"SET GLOBAL {setting}")
-        assert session.sql(f"{counted} x = 'A'").fetchall() == [(0,)]
-        assert session.sql(f"{counted} 1.5 / d IS NOT NULL").fetchall() == [(40,)]
-        ((off,),) = owner.execute("SELECT current_setting('disabled_optimizers')").fetchall()
-        assert "statistics_propagation" in off

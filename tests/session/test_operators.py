@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import few_rows, many_rows
 from dp_sql.engines.duckdb.function_kinds import CALLED_BARE, operators_in
 from dp_sql.errors import NotPrivate
+from dp_sql.session import dp_macro
 
 _TABLE = "CREATE TABLE t AS SELECT i % 9 AS user_id, i AS x, i % 2 AS y FROM range(90) r(i)"
 _GIVEN = "epsilon := 1, privacy_unit := user_id"
@@ -101,8 +104,26 @@ def test_sql_of_few_rows_calls_no_operator(monkeypatch: pytest.MonkeyPatch) -> N
         call = f"DP_COUNT(*, {_GIVEN}, groups := (listed.y, listed.z), max_groups_contributed := 1)"
         by = "FROM (SELECT *, y::VARCHAR AS z FROM t) AS u GROUP BY y, z"
         session.sql(f"SELECT y, z, {call} {by}").fetchall()
-    assert len(sent) == 7 and "list_position" in sent[6]
+    assert len(sent) == 4 and "list_position" in sent[3]
     assert not any(map(operators_in, sent))
+
+
+def test_sql_of_rows_in_lists_calls_no_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent, real = list[str](), dp_macro.rows_in_lists
+
+    def note(*given: Any) -> str | None:
+        sent.append(real(*given[:3], "1, 2") or "-")
+        return real(*given)
+
+    monkeypatch.setattr(few_rows, "FEW", 1 << 16)
+    monkeypatch.setattr(dp_macro, "rows_in_lists", note)
+    call = f"DP_SUM(x, {_GIVEN}, groups := ([-1, 2], ['a']), max_groups_contributed := 1)"
+    with dp_sql.connect() as session:
+        session.execute(_TABLE)
+        assert session.connection is not None
+        query = f"SELECT y, z, {call} FROM (SELECT *, y::VARCHAR AS z FROM t) AS u GROUP BY y, z"
+        assert len(session.connection.sql(f"FROM dp($$ {query} $$)").fetchall()) == 2
+    assert sent and not operators_in(sent[0].replace("[]", ""))  # of types
 
 
 def test_sql_of_rows_in_memory_calls_no_operator(monkeypatch: pytest.MonkeyPatch) -> None:

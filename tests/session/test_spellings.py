@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import pytest
 
 import dp_sql
@@ -37,3 +38,16 @@ def test_both_spellings_of_named_arguments_work(shared: dp_sql.Session) -> None:
     assert shared.sql(f"SELECT {call} FROM ratings").fetchall() == [(["Dune"],)]
     call = f"DP_TOPK(title, 1, {UNIT}, domain := catalog.title, mechanism := 'joint')"
     assert shared.sql(f"SELECT {call} FROM ratings").fetchall() == [(["Dune"],)]
+
+
+def test_a_set_for_each_key_may_be_written_as_duckdb_writes_it(
+    con: duckdb.DuckDBPyConnection,
+) -> None:
+    """DuckDB 1.5 hands a plain call's `(a, b)` on as "row"(a, b)."""
+    con.execute("CREATE TABLE years AS SELECT unnest([1960, 1961]) AS year")
+    call = f"DP_COUNT(1, {UNIT}, groups := {{}}(['Dune', 'Emma'], years.year))"
+    for row in ("", "row", '"row"'):
+        query = f"SELECT title, year, {call.format(row)} FROM ratings GROUP BY ALL"
+        with pytest.raises(duckdb.Error, match="Write: FROM dp") as caught:
+            con.sql(query).fetchall()
+        assert len(con.sql(str(caught.value).split("Write: ")[1].strip()).fetchall()) == 4

@@ -60,6 +60,10 @@ SELECT DP_COUNT_DISTINCT(c.title, epsilon := 0.1{{}}) FROM catalog c JOIN rating
 SELECT region, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']) FROM ratings GROUP BY region HAVING DP_COUNT(title, epsilon := 0.1{{}}, groups := ['north']) > 1
 SELECT region FROM ratings GROUP BY region ORDER BY DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north', 'south']) DESC
 SELECT {COUNT} FROM (SELECT * FROM ratings ORDER BY day LIMIT 10)
+SELECT {COUNT} WHERE region = 'north' FROM ratings
+SELECT region, title, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']) FROM ratings GROUP BY ALL
+SELECT region, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']), DP_COUNT(title, epsilon := 0.1{{}}, groups := ['south']) FROM ratings GROUP BY ALL
+SELECT DP_SUM(score, epsilon := 0.1{{}}, groups := ['north'], max_groups_contributed := 1) FROM ratings
 WITH RECURSIVE r AS (FROM ratings) SELECT {COUNT} FROM r
 SELEC {TOP} FROM ratings
 SELECT {TOP} FORM ratings
@@ -131,6 +135,8 @@ OWNERS = [
                        "observd")
     ),
     "SELECT DP_COUNT(*, 0.1, user_id) FROM ratings",
+    "SELECT region, DP_COUNT(*, epsilon := 0.1, privacy_unit := user_id, groups := ratings.region) "
+    "FROM ratings GROUP BY region",
     "SELECT DP_SUM(score, epsilon := 0.1, ratings.user_id) FROM ratings",
     f"CREATE VIEW v AS SELECT {COUNT.format(', privacy_unit := user_id')} AS n FROM ratings",
     "SELECT DP_COUNT_DISTINCT(user_id, epsilon := 0.1, privacy_unit := user_id, "
@@ -140,6 +146,10 @@ ANALYSTS = [
     "SELECT mode(title) FROM ratings",
     "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE score > (SELECT min(year) - 1899 FROM catalog)",
     "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE title = upper('dune') OR day > make_date(2024, 1, 1)",
+    "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE extract(yaer FROM day) = 2024",
+    "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE substrng(title, 1, 1) = 'D'",
+    "SELECT title, DP_COUNT(*, epsilon := 0.1, groups := ['mars']) FROM ratings GROUP BY ALL",
+    "SELECT title, DP_COUNT(*, epsilon := 0.1, groups := [1]) FROM ratings GROUP BY ALL",
     "SELECT * FROM plays",
     "SELECT * FROM catalog, plays",
     "SELECT * FROM plays, catalog",

@@ -206,7 +206,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := rating
 -- ^ nowhere.title
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := nowhere.title) FROM ratings
 
--- ArgumentError: The domain everything is neither an ENUM type nor a list
+-- ArgumentError: domain := everything names neither an ENUM type nor a list
 -- ^ everything
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := everything) FROM ratings
 
@@ -645,6 +645,18 @@ SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ParseError: This quote is never closed
 -- ^ 'Dune
 SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := ['Dune]) FROM ratings
+
+-- ParseError: WHERE comes before GROUP BY
+-- ^ WHERE
+SELECT title, DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := catalog.title) FROM ratings GROUP BY title WHERE year > 2001
+
+-- ParseError: GROUP BY comes before ORDER BY
+-- ^ GROUP BY
+SELECT title, DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := catalog.title) FROM ratings ORDER BY 1 GROUP BY title
+
+-- ParseError: SELECT comes before WHERE
+-- ^ SELECT
+FROM ratings WHERE year > 2001 SELECT DP_COUNT(*, epsilon := 1, privacy_unit := user_id)
 
 -- ParseError: This bracket is never closed
 -- ^ (title

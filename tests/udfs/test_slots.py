@@ -336,7 +336,7 @@ def check_lists() -> None:
                 sum((slot, item) in wanted for slot in range(3) if groups[slot] == group)
                 for group, item in product(range(2), repeat=2)
             ]
-            ends, codes, people = shipped.pairs_of_groups(
+            ends, codes, people, firsts, of_codes = shipped.pairs_of_groups(
                 groups[slots] if n_rows else empty, items + 1, owners[slots], 3
             )
             assert ends[0] == 0 and ends[-1] == ends[2] == n_rows
@@ -347,6 +347,9 @@ def check_lists() -> None:
                 values = permutations({i for i, _ in own})
                 named = (sorted((each[code], p) for code, p in pairs) for each in values)
                 assert sorted(own) in named
+                values = of_codes[firsts[group] : firsts[group + 1]].tolist()
+                assert len(values) == len({i for i, _ in own})
+                assert sorted((values[code] - 1, p) for code, p in pairs) == sorted(own)
 
 
 def test_lists_have_the_people_and_items_of_their_groups() -> None:

@@ -140,10 +140,11 @@ def count_people(
 
 def pairs_of_groups(
     groups: Int64s, items: Int64s, people: Int64s, n_groups: int
-) -> tuple[Int64s, Int32s, Int64s]:
+) -> tuple[Int64s, Int32s, Int64s, Int64s, Int64s]:
     """Sort rows by their groups.
 
-    Returns where each group ends, codes 0, 1, 2, … of its items in each group, and people.
+    Returns where each group ends, codes 0, 1, 2, … of its items in each group, and people; where
+    its different items end, and the item of each code.
     """
     n_items, cells = int(items.max(initial=0)) + 1, Numbers()
     numbers = cells.of(groups * n_items + items)
@@ -151,7 +152,7 @@ def pairs_of_groups(
     codes = np.empty(cells.size, np.int32)
     codes[order] = np.arange(cells.size) - np.repeat(firsts[:-1], np.diff(firsts))
     ends, rows = by_group(groups, n_groups)
-    return ends, codes[numbers[rows]], people[rows]
+    return ends, codes[numbers[rows]], people[rows], firsts, cells.codes[order] % n_items
 
 
 def by_group(groups: Int64s, n_groups: int) -> tuple[Int64s, Int32s]:

@@ -52,15 +52,13 @@ class Numbers:
         left = np.ascontiguousarray(codes, np.int64)
         numbers, done = np.empty(codes.size, np.int32), 0
         if codes.size and self._are_in_range(left):
-            while self._codes.size < self.size + codes.size:
-                self._grow()
+            self._make_room(self.size + codes.size)
             library().number_in_range(
                 left, codes.size, self._low, self._codes, byref(self._size), self._places, numbers
             )
             return numbers
         while done < codes.size:
-            if self.size == self._codes.size:
-                self._grow()
+            self._make_room(self.size + 1)
             done += library().number_by_key(
                 left[done:], codes.size - done, self._key, self._codes, byref(self._size),
                 self._codes.size, self._places, self._places.size - 1, numbers[done:],
@@ -86,10 +84,14 @@ class Numbers:
             self._places[self.codes - self._low] = np.arange(self.size)
         return not self._hashed
 
-    def _grow(self) -> None:
+    def _make_room(self, n_codes: int) -> None:
+        if self._codes.size >= n_codes:
+            return
         if self.size >= LIMIT >> 1:
             raise ValueError("there must be fewer than 2^30 codes")
-        self._codes = np.concatenate([self._codes, np.empty(self._codes.size, np.int64)])
+        known = self.codes
+        self._codes = np.empty(1 << (n_codes - 1).bit_length(), np.int64)
+        self._codes[: known.size] = known
         if self._hashed:
             self._hash()
 
@@ -159,10 +161,11 @@ class Strings:
             library().number_strings(byref(self._table), data, ends, found.size, found)
         return numbers
 
-    def values(self, numbers: Any) -> list[bytes]:
-        """The strings of these numbers."""
-        data, start = self._arrays["bytes"], self._arrays["start"]
-        return [data[start[n] : start[n + 1]].tobytes() for n in numbers]
+    @property
+    def values(self) -> tuple[Any, Int64s]:
+        """The string of each number: their bytes, and `size` + 1 offsets."""
+        offsets = self._arrays["start"][: self.size + 1]
+        return self._arrays["bytes"][: offsets[-1]], offsets
 
     def _make_room(self, n_bytes: int) -> None:
         """Make room for one slice of new strings."""

@@ -59,6 +59,7 @@ def library() -> CDLL:
         "size_of_flow": (size,),
         "order_by_size": (size, ints, size, size, ints, ints),
         "lists_by_person": (None, ints, ints, size, ints, size, size, ints, ints, ints),
+        "keep_different": (size, ints, size, ints, ints, longs),
         "greedy_round": (size, ints, ints, ints, ints, size, _BOOLS, count),
         "little_room": (c_int, flow),
         "raise_from_items": (c_int, flow, size, size, size),

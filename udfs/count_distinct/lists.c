@@ -47,6 +47,23 @@ void lists_by_person(const i32 *offsets, const i32 *people, i64 n_edges, const i
     }
 }
 
+/* Keep each item once in its run, and move the runs together; return how many items there are then. last: zeros, one
+ * for each number of an item. sizes: of the runs, once they are shorter. */
+i64 keep_different(const i32 *offsets, i64 n_runs, i32 *items, i32 *last, i64 *sizes) {
+    i64 kept = 0;
+    for (i64 run = 0; run < n_runs; run++) {
+        i64 first = kept;
+        for (i64 k = offsets[run]; k < offsets[run + 1]; k++) {
+            i32 item = items[k], is_new = last[item] <= run;
+            items[kept] = item;
+            kept += is_new;
+            last[item] = (i32)(run + 1);
+        }
+        sizes[run] = kept - first;
+    }
+    return kept;
+}
+
 /* One round of the greedy cover: everyone who waits covers their first uncovered item. Moves start past
  * covered items and returns how many still wait; n_covered grows. */
 i64 greedy_round(i32 *start, const i32 *stop, const i32 *items, i32 *waiting, i64 n_waiting,

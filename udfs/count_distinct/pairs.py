@@ -6,7 +6,7 @@ import numpy as np
 
 from dp_sql.udfs.count_distinct.dense_numbers import Numbers
 from dp_sql.udfs.count_distinct.graph import LIMIT, Int32s, Int64s, Integers, join, zeros
-from dp_sql.udfs.count_distinct.kernels import library, lists_by_person
+from dp_sql.udfs.count_distinct.kernels import library
 from dp_sql.udfs.slices import slices
 
 _GROUPS, _PAIRS = 1 << 14, 1 << 20  # so many are sorted at once
@@ -24,20 +24,7 @@ def runs_of_items(
 
     Raises ValueError for other arrays.
     """
-    items, people = _checked(items, people)
-    if items.size >= LIMIT:
-        raise ValueError("there must be fewer than 2^31 - 1 pairs")
-    _check_codes("item", items)
-    if numbered:
-        _check_codes("person", people)
-    codes = np.ascontiguousarray(items, np.int32)
-    numbers = np.ascontiguousarray(people, np.int32) if numbered else Numbers().of(people)
-    offsets = zeros(int(codes.max(initial=-1)) + 2)
-    library().count_pairs(codes, codes.size, offsets[1:])
-    np.cumsum(offsets, out=offsets)
-    runs = np.empty(codes.size, np.int32)
-    library().fill_runs(codes, numbers, codes.size, offsets[1:].copy(), runs)
-    return offsets, runs
+    return _runs(*_numbers(items, people, numbered=numbered))
 
 
 def runs_of_groups(
@@ -82,16 +69,37 @@ def _spans(numbers: Int32s, ends: Int64s) -> tuple[list[int], list[int]]:
 
 
 def items_of_people(items: Integers, people: Integers) -> tuple[Int64s, Int32s]:
-    """Sort pairs by person: each person's number of different items, and these items."""
-    offsets, runs = runs_of_items(items, people)
-    order = np.arange(offsets.size - 1, dtype=np.int32)
-    n_people = int(runs.max(initial=-1)) + 1
-    start, stop, own = lists_by_person(offsets, runs, order, n_people)
-    sizes = (stop - start).astype(np.int64)
-    if sizes.sum() < own.size:
-        rooms = np.diff(start, append=own.size)
-        own = own[np.arange(own.size) < np.repeat(stop, rooms)]
-    return sizes, own
+    """Sort pairs by person: each person's number of different items, and these items.
+
+    Raises ValueError as runs_of_items does.
+    """
+    codes, numbers = _numbers(items, people, numbered=False)
+    offsets, own = _runs(numbers, codes)
+    last, sizes = zeros(int(codes.max(initial=-1)) + 1), np.empty(offsets.size - 1, np.int64)
+    n = library().keep_different(offsets, sizes.size, own, last, sizes)
+    return sizes, own[:n]
+
+
+def _numbers(items: Integers, people: Integers, *, numbered: bool) -> tuple[Int32s, Int32s]:
+    """Check pairs; number the people, unless they are `numbered`."""
+    items, people = _checked(items, people)
+    if items.size >= LIMIT:
+        raise ValueError("there must be fewer than 2^31 - 1 pairs")
+    _check_codes("item", items)
+    if numbered:
+        _check_codes("person", people)
+    numbers = np.ascontiguousarray(people, np.int32) if numbered else Numbers().of(people)
+    return np.ascontiguousarray(items, np.int32), numbers
+
+
+def _runs(keys: Int32s, values: Int32s) -> tuple[Int32s, Int32s]:
+    """Sort values into one run per key, 0, 1, ...: where the runs begin and end, and the values."""
+    offsets = zeros(int(keys.max(initial=-1)) + 2)
+    library().count_pairs(keys, keys.size, offsets[1:])
+    np.cumsum(offsets, out=offsets)
+    runs = np.empty(keys.size, np.int32)
+    library().fill_runs(keys, values, keys.size, offsets[1:].copy(), runs)
+    return offsets, runs
 
 
 def _checked(items: Integers, people: Integers) -> tuple[Integers, Integers]:

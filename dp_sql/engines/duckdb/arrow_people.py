@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,13 @@ class ArrowPeople:
     2. `add`, for each batch of rows.
     3. If groups are not public, they are those in the rows. `pairs` says who is in which of them,
        so that a mechanism can find some; `groups` has their keys, and `number` their order.
-    4. `lists`.
+    4. `lists`, and then `items` if these are of pairs.
     """
 
     def __init__(self, read: RowsRead) -> None:
         self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
         self._rows, self.n_rows, self._found = Rows(), 0, np.empty(0, np.int64)
+        self._listed: Sequence[Any] = []
         self._rows.has_groups = read.n_keys > 0
         self._rows.n_groups = 0 if isinstance(read.groups, GroupsFound) else read.groups
 
@@ -92,9 +94,15 @@ class ArrowPeople:
         lists = self._read.lists
         if lists is None:
             return self._rows.summed(plans, self._read.kept, other)
-        made = (
-            self._rows.pairs(lists.cap)
-            if n_items is None
-            else self._rows.counts(lists.cap, n_items)
-        )
+        if n_items is not None:
+            return [self._rows.counts(lists.cap, n_items)]
+        made, self._listed = self._rows.pairs(lists.cap)
         return [made]
+
+    def items(self) -> Any | None:
+        """The items in each of these lists, as an arrow array of lists; None: some were hashed."""
+        if self._items.has_long:
+            return None
+        ends = arrow_numbers([*accumulate(map(len, self._listed), initial=0)], "int64")
+        values = self._items.values(np.concatenate(self._listed))
+        return pa.LargeListArray.from_arrays(ends, values)

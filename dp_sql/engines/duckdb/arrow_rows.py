@@ -100,23 +100,31 @@ class Column:
             np.frombuffer(written.buffers()[2] or b"", np.uint8), buffer(written, 1, "i8", 1)
         )
 
+    @property
+    def has_long(self) -> bool:
+        """Whether a value may have been sent as a hash."""
+        _, offsets = self._strings.values
+        return bool(np.diff(offsets).max(initial=0) >= LONG)
+
     def values(self, numbers: NDArray[np.integer[Any]]) -> Any:
-        """The values of some numbers, as an arrow array."""
+        """The values of some numbers, as an arrow array; strings may be of more than 2^31 bytes."""
         import pyarrow as pa
 
         if self._type is None:
-            return pa.nulls(0)
-        if pa.types.is_decimal128(self._type):  # DuckDB can be set to send shorter ones
-            if self._strings.size:
-                written = b"".join(self._strings.values(numbers))
-            else:
-                low_halves = self._codes.codes[numbers]
-                written = np.column_stack([low_halves, low_halves >> 63]).tobytes()
-            return pa.Array.from_buffers(self._type, len(numbers), [None, pa.py_buffer(written)])
-        if self._strings.size:
-            return pa.array(self._strings.values(numbers), pa.large_binary()).cast(self._type)
-        whole = self._codes.codes[numbers].astype(f"i{self._type.bit_width // 8}")
-        return pa.Array.from_buffers(self._type, whole.size, [None, pa.py_buffer(whole)])
+            return pa.nulls(0, pa.string())  # DuckDB 1.5 fails to read lists of no type
+        kind, (written, offsets) = self._type, self._strings.values
+        buffers = [pa.py_buffer(written)]
+        if pa.types.is_decimal128(kind):  # DuckDB can be set to send shorter ones
+            if not self._strings.size:
+                low_halves = self._codes.codes
+                buffers = [pa.py_buffer(np.column_stack([low_halves, low_halves >> 63]))]
+        elif pa.types.is_primitive(kind) or pa.types.is_decimal(kind):
+            buffers = [pa.py_buffer(self._codes.codes.astype(f"i{kind.bit_width // 8}"))]
+        else:
+            are_blobs = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+            kind = pa.large_binary() if are_blobs else pa.large_string()
+            buffers = [pa.py_buffer(offsets), *buffers]
+        return pa.Array.from_buffers(kind, self.size, [None, *buffers]).take(pa.array(numbers))
 
 
 class Columns:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import FrameType
@@ -24,6 +23,7 @@ from dp_sql.engines.duckdb.function_kinds import (
 from dp_sql.engines.duckdb.relation_names import Names
 from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.session_state import SessionState
+from dp_sql.engines.duckdb.source_errors import source_error
 from dp_sql.engines.duckdb.sql_runner import Connection, SqlRunner, forget_oldest, local_names
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, SourceError
@@ -39,17 +39,20 @@ T = TypeVar("T")
 # What functions may be: the names that were asked for, their kinds, and those that users replace.
 _Kinds = tuple[frozenset[str] | None, Mapping[str, frozenset[str]], frozenset[str]]
 _NOT_ASKED: _Kinds = (None, {}, frozenset())
-# What other connections of the process to the same file could change: DuckDB's own defaults.
+# What other connections of the process to the same file could change: DuckDB's own defaults. With
+# others for parquet files, values could not be read that could when the session opened; older
+# pyarrows read no decimals of arrow 1.5; a limit on time, which DuckDB 1 has not, fails a query by
+# its rows.
 _DEFAULTS = (
     "default_collation = ''", "default_null_order = 'nulls_last'", "default_order = 'asc'",
     "integer_division = false", "old_implicit_casting = false", "ieee_floating_point_ops = true",
-    "Calendar = 'gregorian'",
+    "Calendar = 'gregorian'", "binary_as_string = false", "enable_geoparquet_conversion = true",
+    "arrow_output_version = '1.0'",
+    *([] if duckdb.__version__.startswith("1.") else ["max_execution_time = 0"]),
 )  # fmt: skip
 _BY_STATISTICS = "statistics_propagation"  # the optimizer that chooses by a column's values
 SHORT, _MOST_LISTS = 1 << 10, 50  # items of a list that is kept, and lists
 _INTERRUPTED, _CTRL_C = "The query was interrupted.", "Query interrupted"  # the latter by DuckDB
-_KIND = re.compile(r"^(Binder|Catalog|Parser|Conversion) Error: ")
-_OFFERED = re.compile(r'"([^"\s]+)"')
 
 
 def open_database(database: str, read_only: bool) -> Connection:
@@ -119,7 +122,7 @@ class Engine(SqlRunner):
         """`runs_all`: the statement around the releases runs on this connection, too."""
         super().__init__(connection, tickets, frame, state)
         self._runs_all = runs_all
-        self._names = Names(connection, self.state.meant)
+        self._names = Names(connection, self.state.meant, self.state.conditions)
         self._called: frozenset[str] = frozenset()
         self._kinds = _NOT_ASKED
 
@@ -194,6 +197,18 @@ class Engine(SqlRunner):
         except duckdb.Error as error:
             raise source_error(error) from None
 
+    def compares(self, relation: str, condition: str) -> bool:
+        """Whether DuckDB can bind a condition over the columns of a relation."""
+        if (relation, condition) in self._names.bound:  # while one statement is planned
+            return True
+        try:
+            self.relate(f"SELECT {condition} FROM {relation}")
+        except duckdb.Error:
+            return False
+        self.state.conditions[relation] = condition
+        forget_oldest(self.state.conditions)
+        return True
+
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""
         try:
@@ -206,16 +221,17 @@ class Engine(SqlRunner):
         self.short_lists.pop(items, None)  # of an earlier statement
         values = self.public_values(f"{items} LIMIT {SHORT + 1}") if kind in PLAIN_ITEMS else []
         if values and len(values) <= SHORT:
-            self.keep_short_list(items, values)
+            self.keep_list(items, kind, values)
             return len(values)
         (number,) = self.public_values(size_sql(items, most))
         return int(str(number))
 
-    def keep_short_list(self, items: str, values: list[Any]) -> None:
+    def keep_list(self, items: str, kind: str, values: Sequence[Any]) -> None:
         """Keep a short list of plain items for releases, unless rows have a hash of one."""
         written = [value for value in values if isinstance(value, str)]
-        if not any(len(one.encode()) >= LONG or "\0" in one for one in written):
-            self.short_lists[items] = values
+        is_short = kind in PLAIN_ITEMS and len(values) <= SHORT
+        if is_short and not any(len(one.encode()) >= LONG or "\0" in one for one in written):
+            self.short_lists[items] = [*values]
             forget_oldest(self.short_lists, _MOST_LISTS)
 
     def parameter_names(self, sql: str) -> frozenset[str]:
@@ -230,6 +246,12 @@ class Engine(SqlRunner):
             self.relate(f"SELECT * FROM {source}")  # binds it
         except duckdb.Error:
             return False
+        return self.reads_only(source, tables, functions)
+
+    def reads_only(
+        self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
+    ) -> bool:
+        """The same of a source that DuckDB can bind."""
         # Extracting names binds no types, without which DuckDB refuses a collation.
         bare = without_collations(f"SELECT * FROM {source}")
         for function in functions:  # nor does it read a list that is an argument
@@ -288,7 +310,7 @@ class Engine(SqlRunner):
         what the mechanism refused, or a SourceError.
         """
         shape, asking = plan.parameters, "{}, {}".format(*execution)
-        kind, _ = shape.in_macro()[shape.detailed]
+        kind = shape.in_macro()[shape.detailed]
         written = f"system.main.list_value(CAST(__dp_value AS {kind}))"
         select = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM"
 
@@ -362,21 +384,3 @@ def columns_of(relation: duckdb.DuckDBPyRelation | None) -> list[tuple[str, str]
     if relation is None:
         raise InternalError("A SELECT without columns.")
     return [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
-
-
-def source_error(error: duckdb.Error, *, offers: bool = True) -> SourceError:
-    """DuckDB's error over public data as a SourceError: its first line.
-
-    `offers`: also the names that DuckDB proposes, among all in the database.
-    """
-    first, _, rest = str(error).strip().partition("\n")
-    listed = rest.partition("\n\n")[0] if offers else ""
-    names = [
-        name
-        for name in ([] if "Candidate functions" in listed else _OFFERED.findall(listed))
-        if not name.startswith(("pg_", "sqlite_", "duckdb_")) and f" {name} " not in first
-    ]
-    hint = f"Did you mean {' or '.join(names)}?" if names else None
-    found = SourceError(_KIND.sub("", first) or type(error).__name__, hint=hint)
-    found.names = names
-    return found

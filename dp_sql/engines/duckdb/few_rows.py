@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import defaultdict, deque
-from collections.abc import Sequence
-from itertools import count, product
+from collections.abc import Iterable, Sequence
+from itertools import count, product, repeat
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -92,10 +92,11 @@ def answered(
     interrupts.check(before)
     if made is None:
         return None
-    columns, (lists, items) = [], made
+    columns, (lists, listed) = [], made
     for plan, ticket, own in zip(plans, tickets, lists, strict=True):
         answers = answers_of(engine.tickets, ticket, made_for, own)
-        columns.append([plan.parameters.shown(one, items, plan.mechanism) for one in answers])
+        pairs = zip(answers, listed, strict=False)
+        columns.append([plan.parameters.shown(*one, plan.mechanism) for one in pairs])
     values = zip(*columns, strict=True)
     if not few.n_keys:
         return [*values]
@@ -231,24 +232,29 @@ def _groups(few: FewRows, public: _Public, keys: Sequence[Any]) -> Any:
 
 def _lists(
     plans: Sequence[Plan], few: FewRows, public: _Public, columns: Sequence[Any]
-) -> tuple[list[list[Any]], Sequence[Any]]:
-    """The lists of each plan, for each column that its UDF takes; the items, if they are listed."""
+) -> tuple[list[list[Any]], Iterable[Sequence[Any]]]:
+    """The lists of each plan, for each column that its UDF takes; the items of each answer."""
     if few.are_counted:
-        return _counted(public.domain, *columns)
+        made, items = _counted(public.domain, *columns)
+        return made, repeat(items)
     if few.n_keys and not public.shown:  # a table of them has lost all meanwhile
         raise _OnlySql
     rows, items = _rows(few, public, columns)
     if few.kept:
-        return rows.summed(plans, few.kept), ()
+        return rows.summed(plans, few.kept), repeat(())
     if plans[0].parameters.in_memory == "pairs":
-        return [rows.pairs(few.cap)], ()
+        pairs, codes = rows.pairs(few.cap)
+        if plans[0].parameters.n_listed is None:
+            return [pairs], repeat(())
+        _check_long(items)
+        return [pairs], [[items[i] for i in own.tolist()] for own in codes]
     items = items if public.domain is None else items[: len(public.domain)]
     _check_long(items)
     if rows.n_answers * len(items) > _MOST_COUNTS:
         raise _OnlySql
     order = sorted(range(len(items)), key=items.__getitem__)
     (counts,) = rows.counts(few.cap, len(items))
-    return [[[own[order] for own in counts]]], [items[i] for i in order]
+    return [[[own[order] for own in counts]]], repeat([items[i] for i in order])
 
 
 def _counted(domain: Any, items: Any, counts: Any) -> tuple[list[list[Any]], Sequence[Any]]:

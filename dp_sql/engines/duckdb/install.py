@@ -30,6 +30,7 @@ from dp_sql.engines.duckdb.mechanism_udfs import (
     with_parameters,
     words_of_rows,
 )
+from dp_sql.engines.duckdb.rows_in_lists import udfs_of_lists
 from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.engines.duckdb.tickets import Tickets
@@ -111,7 +112,7 @@ def register(
         with contextlib.closing(connection.cursor()) as cursor:
             cursor.execute("BEGIN")
             for name, function, parameters, answer, options in _functions(key, instance):
-                types = [_type(kind, cursor) for kind in parameters]
+                types = None if parameters is None else [_type(one, cursor) for one in parameters]
                 udf = in_arrow_memory(function) if "type" in options else function
                 cursor.create_function(name, udf, types, _type(answer, cursor), **options)
                 instance.callables.append(udf)
@@ -139,6 +140,8 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
             (name, function, ["VARCHAR", "UBIGINT", "UBIGINT", *takes], answer, arrow)
             for name, function, takes, answer in [*mechanism_udfs(issued), keep, find, sampled]
         ),
+        # Rows may have any type, so no parameter has one.
+        *((name, udf, None, answer, arrow) for name, udf, answer in udfs_of_lists(issued)),
         (KEEP_BITS_UDF, keep_bits, ["BIGINT", "BIGINT"], "BIGINT", arrow),
         (KEEP_BYTES_UDF, keep_bytes, ["BLOB", "BIGINT"], "BLOB", arrow),
         (DENSE_UDF, dense, [PAIRS, "BIGINT"], "BIGINT[]", {"type": "arrow"}),
@@ -199,11 +202,13 @@ def _owner(instance: Instance) -> Owner:
 
 def _follow(cursor: Connection, asked: MacroCall) -> None:
     """Let names mean on a cursor what they mean where the statement runs."""
-    here = (asked.search_path, asked.schema, asked.database)
-    if asked.search_path:
-        cursor.execute(f"SET search_path = {literal(asked.search_path)}")
+    if not asked.search_path:  # of `dp`, too
+        cursor.execute(f"USE {quote(asked.database)}.{quote(asked.schema)}")
+        return
+    cursor.execute(f"SET search_path = {literal(asked.search_path)}")
     sql = """SELECT system.main.current_setting('search_path'), system.main.current_schema(),
         system.main.current_database()"""
+    here = (asked.search_path, asked.schema, asked.database)
     if cursor.execute(sql).fetchall() != [here]:
         from dp_sql.privacy.around import IN_DP
 

@@ -86,16 +86,17 @@ def _macro(function: Function) -> str:
         f"system.main.list_transform([{answer}], lambda __dp_a: CASE WHEN "
         "system.main.starts_with(__dp_a, '[') THEN __dp_a ELSE system.main.error(__dp_a) END)"
     )
-    values = [f"TRY_CAST(CAST(__dp_a AS JSON) AS {kind}[])" for kind, _ in shape.in_macro()]
-    typed = [f"[{one.format(f'system.main.any_value({item})')}]" for _, one in shape.in_macro()]
+    example = _either(shape.detailed_by, [f"NULL::{kind}" for kind in shape.in_macro()])
     value = (
-        f"system.main.list_extract(system.main.list_transform({checked}, lambda __dp_a: {{}}), 1)"
+        f"system.main.list_transform({checked}, lambda __dp_a: "
+        f"system.main.cast_to_type(CAST(__dp_a AS JSON), [{example}]))"
     )
-    cast = f"system.main.cast_to_type({value.format(_either(shape.detailed_by, values))}, "
-    return (
-        f"{function.name}({', '.join(parameters)}) AS "
-        f"system.main.list_extract({cast}{_either(shape.detailed_by, typed)}), 1)"
-    )
+    if shape.with_items:  # which are strings so far
+        typed = [one.format(f"system.main.any_value({item})") for one in shape.with_items.values()]
+        example = _either(shape.detailed_by, typed)
+        value = f"system.main.cast_to_type({value}, [[{example}]])"
+    answers = f"system.main.list_extract({value}, 1)"
+    return f"{function.name}({', '.join(parameters)}) AS system.main.list_extract({answers}, 1)"
 
 
 def _either(argument: str, expressions: list[str]) -> str:

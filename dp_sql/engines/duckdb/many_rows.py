@@ -8,7 +8,8 @@ takes, and nothing else.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dp_sql.engines.duckdb import row_estimate
@@ -40,7 +41,7 @@ BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 
 
 class _TooMany(Exception):
-    """There are more rows than are kept in memory."""
+    """There are more rows, or longer items, than are kept in memory."""
 
 
 def answers_from_rows(
@@ -73,13 +74,17 @@ def drawn(
     answered: Answered,
     engine: SqlRunner,
     registered: contextlib.ExitStack,
+    beside: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
-    """A relation of the answers that are drawn from what the UDF of each plan takes."""
+    """A relation of the answers that are drawn from what the UDF of each plan takes.
+
+    `beside`: other columns, as arrow arrays.
+    """
     import pyarrow as pa
 
     found = {answer_name(i): answered(i, own) for i, own in enumerate(lists)}
     numbers = arrow_numbers(range(1, n_answers + 1), "int64")
-    return _registered(pa.table({"__dp_group": numbers, **found}), engine, registered)
+    return _registered(pa.table({"__dp_group": numbers, **found, **beside}), engine, registered)
 
 
 def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
@@ -142,7 +147,14 @@ def _read(
             found = _found(read.groups, rows, engine, registered)
         lists = rows.lists(plans, n_items, other)
     engine.state.interrupts.check(before)
-    relation = drawn(lists, rows.n_answers, answered, engine, registered)
+    kind, own = read.lists.kind if read.lists else "", None
+    if kind and (own := rows.items()) is None:
+        raise _TooMany
+    beside = {"__dp_items": own} if kind else {}
+    relation = drawn(lists, rows.n_answers, answered, engine, registered, beside)
+    if kind:
+        typed = f"CAST(__dp_items AS {kind}[]) AS __dp_items"
+        relation = f"(SELECT * REPLACE ({typed}) FROM {relation}) AS __dp_drawn"
     items = f"({read.lists.shown}) AS __dp_lists" if read.lists and read.lists.shown else ""
     return Answers(relation, found, items)
 

@@ -62,9 +62,19 @@ def answers_of(
     issued: Tickets, ticket: str, execution: tuple[int, int], lists: Sequence[Any]
 ) -> Sequence[Any]:
     """Redeem a ticket with what the UDF takes of all groups: an answer for each of them."""
+    return answers_from(issued, ticket, execution, lambda _: lists)
+
+
+def answers_from(
+    issued: Tickets,
+    ticket: str,
+    execution: tuple[int, int],
+    make: Callable[[Plan], Sequence[Any]],
+) -> Sequence[Any]:
+    """The same with lists that are made once the ticket is taken and its loss is reserved."""
 
     def run(plan: Plan) -> Drawn[list[Any]]:
-        mixes = plan.parameters.mixes_groups
+        lists, mixes = make(plan), plan.parameters.mixes_groups
         if plan.keys:
             return (_draw_mixed if mixes else _draw_groups)(plan, *lists)
         drawn = _draw(plan, *(lists[2:] if mixes else (one[0] for one in lists)))

@@ -21,13 +21,13 @@ from dp_sql.engines.duckdb.connection import (
     columns_of,
     open_database,
     restrict,
-    source_error,
 )
 from dp_sql.engines.duckdb.few_rows import answered, public_of, read_shortly
 from dp_sql.engines.duckdb.frozen import Records, exactly
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalog, TableNames
 from dp_sql.engines.duckdb.release_sql import release_sql
+from dp_sql.engines.duckdb.source_errors import source_error
 from dp_sql.engines.duckdb.spill import check_spill, limit_private
 from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
 from dp_sql.engines.protocol import OPTIMIZERS, OPTIMIZERS_FOR_FILES
@@ -187,8 +187,12 @@ class PrivateConnection(Schema):
         """How many items a SELECT over public tables lists; a short list is kept for releases."""
         is_new = kind in PLAIN_ITEMS and items not in self._engine.short_lists
         if is_new and self.public_number(size_sql(items, SHORT + 1)) <= SHORT:
-            self._engine.keep_short_list(items, self.public_values(items))
+            self.keep_list(items, kind, self.public_values(items))
         return self.public_number(size_sql(items, most))
+
+    def keep_list(self, items: str, kind: str, values: Sequence[Any]) -> None:
+        """Keep a short list of public items for releases."""
+        self._engine.keep_list(items, kind, values)
 
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
         """A temporary table that holds the rows of a SELECT over just these public tables.
@@ -227,7 +231,7 @@ class PrivateConnection(Schema):
         return self._bound(select).to_arrow_table()
 
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
-        """Whether DuckDB can bind a source, and reads it as reading exactly these base tables.
+        """Whether DuckDB reads a source as reading exactly these base tables; `issue` binds it.
 
         DuckDB names no table that is made of files, so the names in the SQL are compared. A yes
         stays true; a no may come from an interrupt.
@@ -244,7 +248,7 @@ class PrivateConnection(Schema):
         if files and not files & set(_full_names(source)) <= tables:
             return False
         scans = [full_name(parts) for parts in files & tables]
-        return self._engine.agrees(source, tables - files, scans)
+        return self._engine.reads_only(source, tables - files, scans)
 
     # --- releases ---
 

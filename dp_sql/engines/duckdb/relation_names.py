@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -35,23 +35,32 @@ _REGISTERED = re.compile(
 class Names:
     """The names of relations on a connection."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, meant: dict[str, Parts]) -> None:
-        """`meant`: what bare names meant earlier in the session; it is added to."""
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        meant: dict[str, Parts],
+        conditions: Mapping[str, str],
+    ) -> None:
+        """What is known of earlier statements of the session, and asked again.
+
+        meant: what bare names meant; it is added to. conditions: what was bound over a table.
+        """
         self._connection = connection
         self._known: dict[str, _Listed] = {}
         self._wanted: list[str] = []
-        self._meant = meant
+        self._meant, self._conditions = meant, conditions
         # Of tables whose names were looked up: the columns by SQL that selects them all.
         self.columns: dict[str, list[tuple[str, str]]] = {}
+        self.bound: set[tuple[str, str]] = set()  # and conditions over their columns
 
     @contextlib.contextmanager
     def looked_up(self, names: Collection[str]) -> Iterator[None]:
         """Ask for some names at once, when one is needed; what they mean is known inside."""
-        self._wanted, self.columns = sorted(names)[:_MAX_LISTED], {}
+        self._wanted, self.columns, self.bound = sorted(names)[:_MAX_LISTED], {}, set()
         try:
             yield
         finally:
-            self._known, self._wanted, self.columns = {}, [], {}
+            self._known, self._wanted, self.columns, self.bound = {}, [], {}, set()
 
     def _still_means(self, name: str) -> NamedRelation | None:
         """The base table that a bare name meant in this session, if it means it now.
@@ -60,16 +69,19 @@ class Names:
         reads for the full name is called so: a view's query cannot read the view.
         """
         parts = self._meant.get(name, ())
-        if parts:
-            full = full_name(parts)
+        full = full_name(parts)
+        condition = self._conditions.get(full, "true")  # bound with the columns, not by itself
+        for asked in dict.fromkeys([condition, "true"]) if parts else ():
             with contextlib.suppress(duckdb.Error):
-                relation = self._connection.sql(f"SELECT *, {full}.rowid FROM {quote(name)}")
-                columns = {folded(column) for column in relation.columns[:-1]}
+                select = f"SELECT *, {full}.rowid, {asked} FROM {quote(name)}"
+                relation = self._connection.sql(select)
+                columns = {folded(column) for column in relation.columns[:-2]}
                 read = self._connection.get_table_names(f"FROM {full}", qualified=True)
                 written = [tuple(t.name for t in tokenize(one) if t.name) for one in read]
                 if written == [parts] and not columns & {*map(folded, parts)}:
                     kinds = [*zip(relation.columns, map(str, relation.types), strict=True)]
-                    self.columns[f"SELECT * FROM {full}"] = kinds[:-1]
+                    self.columns[f"SELECT * FROM {full}"] = kinds[:-2]
+                    self.bound.add((full, asked))
                     return NamedRelation(parts, None, is_table=True)
         return None
 

@@ -128,15 +128,16 @@ class Rows:
                     found[place][:0] = n_groups, np.asarray(made["group"]) + 1
         return [found[place] for place in range(len(plans))]
 
-    def pairs(self, cap: int | None) -> Lists:
-        """Lists of pairs of items and people."""
+    def pairs(self, cap: int | None) -> tuple[Lists, list[Any]]:
+        """Lists of pairs of items and people; in each group, the number of each code's item."""
         owners, groups, slots, items = self._listed(cap)
         if not self.has_groups:  # slots are people, and items are numbered as they came
-            return [[(items.astype(np.int32), slots.astype(np.int64))]]
+            whole = items.astype(np.int32), slots.astype(np.int64)
+            return [[whole]], [np.arange(items.max(initial=-1) + 1)]
         rows = groups[slots].astype(np.int64), items, owners[slots].astype(np.int64)
-        ends, codes, people = kernels.pairs_of_groups(*rows, self.n_groups)
-        spans = [slice(*span) for span in pairwise(ends.tolist())]
-        return [[(codes[span], people[span]) for span in spans]]
+        ends, codes, people, *of_codes = kernels.pairs_of_groups(*rows, self.n_groups)
+        pairs = zip(_cut(codes, ends), _cut(people, ends), strict=True)
+        return [[*pairs]], _cut(of_codes[1], of_codes[0])
 
     def counts(self, cap: int | None, n_items: int) -> Lists:
         """Lists of how many people have each item of a number from 0 to n_items - 1."""
@@ -178,6 +179,10 @@ def _computed(
     for i, result in sums.items():
         computed[i]["sums"] = result()
     return computed
+
+
+def _cut(array: Any, ends: Any) -> list[Any]:
+    return [array[start:end] for start, end in pairwise(ends.tolist())]
 
 
 def _joined(arrays: Sequence[Any], kind: Any) -> Any:

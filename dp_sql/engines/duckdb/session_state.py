@@ -49,6 +49,7 @@ class SessionState:
     """The interrupts of a session, and what is remembered from one statement to the next.
 
     statements: SQL with parameters, parsed. meant: the tables that bare names meant.
+    conditions: those that DuckDB could last bind over a table, by its full name.
     n_rows: of sources, when DuckDB was asked for their rows, and its estimates.
     number: of the session's connection.
     planned: the last statements, their plans, and the engine's answers that the plans rest on.
@@ -59,6 +60,7 @@ class SessionState:
     interrupts: Interrupts = field(default_factory=Interrupts)
     statements: dict[str, duckdb.Statement] = field(default_factory=dict)
     meant: dict[str, Parts] = field(default_factory=dict)
+    conditions: dict[str, str] = field(default_factory=dict)
     n_rows: dict[str, tuple[float, Sequence[int]]] = field(default_factory=dict)
     number: int = 0
     planned: dict[Any, Any] = field(default_factory=dict)

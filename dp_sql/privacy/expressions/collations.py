@@ -21,13 +21,16 @@ _LINEAR = (BINARY, *sorted(NOCASE), "NOACCENT", "noaccent")
 
 
 def collations(
-    binds: Callable[[str], bool], relation: str, columns: Sequence[str]
+    compares: Callable[[str, str], bool], relation: str, columns: Sequence[str]
 ) -> Mapping[str, str]:
-    """The collation of each string column of a relation; `binds` says if DuckDB binds a SELECT."""
+    """The collation of each string column of a relation.
+
+    compares: whether DuckDB can bind a condition over the columns of a relation.
+    """
 
     def passes(names: Sequence[str], tried: Sequence[str]) -> bool:
         terms = (f"{quote(name)} = ('' COLLATE \"{one}\")" for name in names for one in tried)
-        return binds(f"SELECT {', '.join(terms)} FROM {relation}")
+        return compares(relation, " AND ".join(terms))
 
     if not columns or passes(columns, _LINEAR[:2]):
         return dict.fromkeys(columns, PLAIN)

@@ -11,7 +11,7 @@ from sqlglot import exp
 from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
 from dp_sql.privacy.expressions.literals import is_literal
 from dp_sql.privacy.expressions.scope import Scope
-from dp_sql.privacy.expressions.unsupported import only, unsupported
+from dp_sql.privacy.expressions.unsupported import no_part, only, unsupported
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.sqlglot_tree import PART_NODES, Node
@@ -34,7 +34,9 @@ def _and_or(node: Node, scope: Scope) -> Value:
 def _exists(node: Node, scope: Scope) -> Value:
     found = None if scope.matched is None else scope.matched(node.this, None)
     if found is None:
-        raise refuse(node, "EXISTS is supported in WHERE, and in the list of a subquery")
+        raise refuse(
+            node, "EXISTS is supported in WHERE, items and keys, and in the list of a subquery"
+        )
     return found
 
 
@@ -68,6 +70,8 @@ def _of_main(node: Node, scope: Scope) -> Value:
 def _part(node: Node, part: Node, of: Node, scope: Scope) -> Value:
     if part.name.lower() == "epoch" and scope.as_written is None:
         return calls.applied("epoch", [of], node, scope)
+    if part.name.upper() not in calls.DATE_PARTS:
+        raise no_part(part, "date_part", sorted(map(str.lower, calls.DATE_PARTS)))
     return calls.date_part(part.name.lower(), node, scope.compiled(of))
 
 

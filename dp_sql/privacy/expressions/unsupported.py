@@ -1,5 +1,6 @@
 """What is said of an expression that is not compiled, and what to write instead."""
 
+import re
 from collections.abc import Collection
 
 from sqlglot import exp
@@ -58,9 +59,10 @@ def only(node: Node, parts: str) -> None:
 def no_part(node: Node, function: str, parts: Collection[str]) -> Refused:
     """The refusal of a word that the function does not take here as a part of a date."""
     refusal = refuse(node, f"{function} takes one of these parts: {', '.join(parts)}")
-    place = str(node.root().meta.get("sql", "")).lower().find(f"'{node.name.lower()}'")
-    if place >= 0:  # sqlglot gives no position for what it reads as a word
-        refusal.offset = place
+    # Sqlglot gives no position for what it reads as a word.
+    word, text = re.escape(node.name), str(node.root().meta.get("sql", ""))
+    if found := re.search(rf"'{word}'|\b{word}(?=\s+FROM\b)", text, re.IGNORECASE):
+        refusal.offset = found.start()
     if near := guessed(node.name.lower(), parts):
         refusal.names, refusal.hint = [f"'{near}'"], f"Did you mean {near}?"
     return refusal
@@ -95,6 +97,11 @@ def unsupported(node: Node) -> Refused:
     return refusal
 
 
+# What has a form of its own beside the functions of FUNCTIONS.
+_FORMS = {
+    "abs", "ceil", "coalesce", "floor", "greatest", "ifnull", "least",
+    "lower", "ltrim", "nullif", "round", "rtrim", "sign", "substr", "substring", "trim", "upper",
+}  # fmt: skip
 # DuckDB's own functions whose names are nearly those of others.
 _OTHERS = {
     "array_has_any", "bit_count", "bit_position", "epoch_ns", "list_concat", "list_last",
@@ -104,7 +111,7 @@ _OTHERS = {
 
 def _mistyped(name: str) -> str:
     """The function whose name is nearly this one, which is none of DuckDB's; or ""."""
-    near = guessed(name, [*FUNCTIONS, *FUNCTION_ALIASES], 0.8)
+    near = guessed(name, [*FUNCTIONS, *FUNCTION_ALIASES, *_FORMS], 0.8)
     return near if name not in _OTHERS else ""
 
 

@@ -99,7 +99,7 @@ def _limited(call: DpCall, policy: Policy) -> DpCall:
         ("k", limits.max_k),
         ("max_contributions", limits.max_contributions),
     ):
-        value = None if name == "epsilon" and call.missing else asked.get(name)
+        value = None if name in call.missing else asked.get(name)
         if value is not None and limit is not None and value > limit:
             most = in_words(Fraction(limit))
             message = f"{name} is more than the policy allows: at most {most}."
@@ -201,10 +201,14 @@ class _PolicySets(PublicSets):
                 return f"Or ask for CAST({wanted.call.item.text} AS VARCHAR)."
             return ""
 
-        stated, declared = wanted.domain(values, as_strings), self.declared(item)
-        # Of an expression of a column, other values are answered too: coalesce(region, 'none').
-        if declared is not None and item.image is None:
-            _check_overlap(wanted, stated, _declared_values(declared, item, self.schema))
+        declared = self.declared(item)
+        try:
+            stated = wanted.domain(values, as_strings)
+            # Of an expression of a column, other values are answered too: coalesce(region, 'none').
+            if declared is not None and item.image is None:
+                _check_overlap(wanted, stated, _declared_values(declared, item, self.schema))
+        except QueryError as refusal:
+            raise (refusal if declared is None else _or_declared(refusal, wanted)) from None
         return stated
 
     def named(self, wanted: Wanted, given: Reference) -> Values:

@@ -137,6 +137,15 @@ def _plain(literals: Sequence[str], item_type: str) -> list[str]:
     return [*map(str, numbers)] if all(least <= n <= most for n in numbers) else []
 
 
+def _value(plain: str) -> str | int:
+    """The value of one of these literals.
+
+    >>> _value("'it''s'"), _value("-7")
+    ("it's", -7)
+    """
+    return plain[1:-1].replace("''", "'") if plain.startswith("'") else int(plain)
+
+
 class Wanted(NamedTuple):
     """A public set that is wanted: for the item of a call, or for a key in its place.
 
@@ -171,6 +180,7 @@ class Wanted(NamedTuple):
         kind, k = self.item.type, self.call.k or 1
         listed = items_sql(values, kind)
         if len(plain := _plain(values.literals, kind)) >= k:
+            self.schema.keep_list(listed, kind, [*map(_value, plain)])
             return Domain(listed, values.described, len(plain))
         try:
             self._check_type(values, way_out)

@@ -235,16 +235,16 @@ class PublicSets(ABC):
         else:
             sets = [given] * (len(keys) if is_observed(given) else 1)
         if len(sets) != len(keys):
-            names = ", ".join(
-                "[…]" if key.is_expression else f"{key.parts[-1]}s.{key.parts[-1]}" for key in keys
-            )
+            names = ", ".join(f"<values of {key.text}>" for key in keys)
             why = f"GROUP BY has {len(keys)} keys, but groups has a set for {len(sets)}."
             hint = (
-                f"Write a public set for each key, in order, groups := ({names}), each a "
-                "column or a list, or a query that lists the combinations, "
+                f"Write a public set for each key, in order, groups := ({names}), each a public "
+                "table's column or a list, or a query that lists the combinations, "
                 "groups := (SELECT … FROM a public table)."
             )
-            raise self.source.select.refused(why, given.position, hint)
+            stated = (one.given["groups"] for one in self.source.select.calls if one.groups)
+            instead = [one.left_out() for one in stated]
+            raise self.source.select.refused(why, given.position, hint, instead=instead)
         return sets
 
     def _combinations(self, given: PublicQuery, of: Sequence[DpCall]) -> str:

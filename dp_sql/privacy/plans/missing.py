@@ -7,15 +7,16 @@ largest epsilon up to 1 that it allows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dp_sql.errors import ArgumentError
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import OwnValues, example_bins, example_list
 from dp_sql.privacy.relations.tree import Select, Table, relations_in
-from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing
+from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing, positional_needed
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal, shown_name
@@ -40,7 +41,8 @@ def refuse_missing(
     declared: what the policy declares as the domain of a column; None where it declares none.
     needs_cap: whether one person may be in several groups.
     """
-    select, needed, added = source.select, [], []
+    select, lacking = source.select, call.missing
+    needed = positional_needed(call.function, lacking, policy.limits.max_k)
     public: list[str] = []
     guesses: list[str] = []  # sets of which nothing is known
 
@@ -65,34 +67,47 @@ def refuse_missing(
         guesses.extend([] if found or (dates and dates.bounded) else [guess])
         return found or guess
 
-    if call.missing:
-        needed.append(EPSILON)
-        added.append(_epsilon(policy))
+    if "epsilon" in lacking:
+        needed[EPSILON] = _epsilon(policy)
     if call.takes_domain and call.domain is None and declared(item) is None:
-        needed.append(_set("a domain", "items that the answer may contain", [call.item.text]))
-        k = call.k or 1
-        added.append(f"domain := {public_set(call.item, item, None, k)}")
+        named = [call.item.text] * ("item" not in lacking)
+        said = _set("a domain", "items that the answer may contain", named)
+        needed[said] = f"domain := {public_set(call.item, item, None, call.k or 1)}"
+    for name, (said, values) in call.parameters.needs.items():
+        if name in lacking:
+            needed[said] = f"{name} := {values[0]}"
     keys = list(zip(select.keys, source.values, strict=True))
     without = [key.text for key, value in keys if declared(value) is None]
     if without and select.groups is None and select.delta is None:
         finds = f"; {FINDS_ITEMS}" if "delta" in call.given else ""
-        needed.append(_set("groups", "groups", without, finds))
         sets = [public_set(key, value, known(value), 1) for key, value in keys]
         rows = None if guesses else _rows_of_tables(source, policy, declared)
         public.extend([rows] if rows else [])
         written = rows or (sets[0] if len(sets) == 1 else f"({', '.join(sets)})")
-        added.append(f"groups := {written}")
+        needed[_set("groups", "groups", without, finds)] = f"groups := {written}"
     if needs_cap and call.max_groups_contributed is None:
-        needed.append(CAP)
-        added.append("max_groups_contributed := 1")
+        needed[CAP] = "max_groups_contributed := 1"
     if needed:
-        span, others = (call.start, call.end), _with_delta(call, added, policy) if guesses else []
-        listed = [*others, added]
-        refusal = missing(select.text, call.function.name, span, needed, listed[0], listed[1:])
-        if others and not call.function.shape.finds_items:
-            refusal.hint = "delta finds the groups that enough people are in."
+        refusal = _missing(select.text, call, needed, policy if guesses else None)
         refusal.public = public
         raise refusal
+
+
+def _missing(
+    text: str, call: DpCall, needed: Mapping[str, str | None], policy: Policy | None
+) -> ArgumentError:
+    """The refusal of a call; policy: whose delta may find what public sets are guesses of."""
+    function, lacking = call.function, call.missing
+    added = [one for one in needed.values() if one is not None]
+    found = _with_delta(call, added, policy) if policy is not None else []
+    ways = [*found, added] if len(added) == len(needed) else []
+    columns = [call.given[name] for name in function.positional if name not in lacking]
+    bracket = text.index("(", call.start) + 1
+    behind = max((one.tokens[-1].end for one in columns), default=bracket)
+    refusal = missing(text, function, call.span, needed, ways, behind)
+    if found and not function.shape.finds_items:
+        refusal.hint = "delta finds the groups that enough people are in."
+    return refusal
 
 
 def _with_delta(call: DpCall, added: Sequence[str], policy: Policy) -> list[list[str]]:
@@ -108,8 +123,8 @@ def _with_delta(call: DpCall, added: Sequence[str], policy: Policy) -> list[list
 def refuse_no_epsilon(select: DpSelect, call: DpCall, policy: Policy) -> None:
     """Raise ArgumentError for a call that needs nothing else."""
     if call.missing:
-        span = call.start, call.end
-        raise missing(select.text, call.function.name, span, [EPSILON], [_epsilon(policy)])
+        needed: dict[str, str | None] = {EPSILON: _epsilon(policy)}
+        raise missing(select.text, call.function, call.span, needed)
 
 
 def _epsilon(policy: Policy) -> str:
@@ -118,8 +133,8 @@ def _epsilon(policy: Policy) -> str:
 
 
 def _set(what: str, values: str, names: Sequence[str], more: str = "") -> str:
-    declares = f"the policy declares none for {', '.join(names)}{more}"
-    return f"{what} (the public set of {values}; {declares})"
+    declares = f"; the policy declares none for {', '.join(names)}{more}" if names else ""
+    return f"{what} (the public set of {values}{declares})"
 
 
 def _public_set(

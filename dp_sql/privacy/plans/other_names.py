@@ -63,7 +63,7 @@ def not_a_column(
 ) -> tuple[str, str, list[str]] | None:
     """What to say and write of a name that is an answer's, an alias's, or the outer query's."""
     node = refusal.node
-    if not isinstance(node, exp.Column) or "is not a column of the source" not in refusal.message:
+    if not isinstance(node, exp.Column) or not refusal.unknown:
         return None
     name, table = folded(node.name), folded(node.table)
     if not table and name in select.aliases:

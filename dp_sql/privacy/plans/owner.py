@@ -125,7 +125,7 @@ def _no_unit(refusal: NotPrivate, select: DpSelect, unit: Reference, source: Sou
     Another column would protect something else than people, such as orders: only the same one
     under another name, or nearly the same name, is proposed.
     """
-    if "is not a column of the source" not in refusal.message:
+    if not refusal.unknown:
         return refusal
     name = folded(unit.parts[-1])
     columns = {
@@ -212,7 +212,8 @@ class _DeclaredSets(PublicSets):
         return OwnValues(item.own_values) if item.own_values else None
 
     def refuse_missing(self, call: DpCall, item: Value, needs_cap: bool) -> None:
-        select, needed = self.source.select, {}
+        needed: dict[str, str | None] = {}
+        select = self.source.select
         known = [self.declared(value) for value in self.source.values]
         if select.groups is None and select.delta is None and None in known:
             sets = [one.written if one else "observed" for one in known]
@@ -221,8 +222,7 @@ class _DeclaredSets(PublicSets):
         if needs_cap and call.max_groups_contributed is None:
             needed[CAP] = "max_groups_contributed := 1"
         if needed:
-            name = call.function.name
-            raise missing(select.text, name, call.span, [*needed], [*needed.values()])
+            raise missing(select.text, call.function, call.span, needed)
 
     def assumed(self, rows: CallRows, groups: Groups | None, domain: Domain | None) -> list[str]:
         """Also what the owner declares by naming sets; a list is public by being written."""
@@ -284,12 +284,13 @@ class _DeclaredSets(PublicSets):
             raise wanted.refused(
                 f"{given.text} is {what}.",
                 "Name a public table's column, a list, or, if the set of values in this column is "
-                "itself public, write domain := observed.",
+                f"itself public, write {wanted.what} := observed.",
+                ["observed"] * (wanted.what == "groups"),
             )
         if not table:
             return self._enum_type(wanted, given)
         if len(table) == 1 and folded(table[0]) in wanted.select.ctes:
-            message = f"{table[0]} is a CTE, and a domain is a table's column."
+            message = f"{table[0]} is a CTE, and {wanted.what} takes a table's column."
             raise wanted.refused(message, "Name a table's column or write the items as a list.")
         relation = self.schema.relation(table)
         full = relation.parts if relation is not None and relation.parts else tuple(table)
@@ -309,14 +310,14 @@ class _DeclaredSets(PublicSets):
         with contextlib.suppress(SourceError):
             named = [n for n, _ in self.schema.columns(f"SELECT * FROM {quote(name)}")]
             raise wanted.refused(
-                f"{given.text} is a table, and a domain is a column.",
-                f"Write domain := {given.text}.{shown_name(named[0])}, for example.",
+                f"{given.text} is a table, and {wanted.what} takes a column.",
+                f"Write {wanted.what} := {given.text}.{shown_name(named[0])}, for example.",
                 [f"{given.text}.{shown_name(name)}" for name in named],
             )
         raise wanted.refused(
-            f"The domain {given.text} is neither an ENUM type nor a list.",
-            "Name a public table's column with its table, domain := catalog.title; a list, "
-            "domain := ['a', 'b']; an ENUM; or domain := observed.",
+            f"{wanted.what} := {given.text} names neither an ENUM type nor a list.",
+            f"Name a public table's column with its table, {wanted.what} := catalog.title; a list, "
+            f"{wanted.what} := ['a', 'b']; an ENUM; or {wanted.what} := observed.",
             [*filter(None, [guessed(folded(name), ["observed"])])],
         )
 

@@ -110,8 +110,9 @@ class Source(NamedTuple):
                     "the privacy unit.",
                     "Count the privacy unit, or leave out mechanism.", [named.left_out()],
                 )  # fmt: skip
-        numbers = call.parameters.for_item(call.given, call.item.text, item.type)
-        call = replace(call, parameters=numbers)
+        if not {"item", *call.parameters.needs} & {*call.missing}:
+            numbers = call.parameters.for_item(call.given, call.item.text, item.type)
+            call = replace(call, parameters=numbers)
         relation = self.rows.select([item, *self.values])
         found = self.written(relation, every_row=call.parameters.counts_rows)
         return CallRows(call, item, relation, self._named(found, ["__dp_item"]))
@@ -239,8 +240,8 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
         rows = compiler.from_clause(tree)
         if condition is None and (written := without_aliases(select, tree, rows)):
             return compiled_source(select, compiler, written)
-        unfiltered = rows.copy()
-        scope = compiler.scope(rows)
+        n_conditions = len(rows.where)  # those of joins
+        scope = compiler.scope_of_rows(rows)
         compiler.where(tree, rows)
     except Unreadable:
         raise _unreadable(select) from None
@@ -250,6 +251,7 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
         raise refusal.at(select.text, select.source[0]) from None
     keys = select.keys if rows.person_type is not None else ()
     values = tuple(_exact(select, key, scope, "group") for key in keys)
+    unfiltered = replace(rows.copy(), where=rows.where[:n_conditions])
     return Source(select, compiler, rows, unfiltered, scope, rows.person_type, values)
 
 
@@ -376,4 +378,6 @@ def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> Quer
             instead += [*forms, *spellings.joined_on(select.tokens, position, refusal.equal)]
         instead += spellings.respelled(refusal.node, select.tokens, position)
         instead += forms
-    return select.refused(message, position, hint, kind, instead)
+    error = select.refused(message, position, hint, kind, instead)
+    error.unknown = refusal.unknown if beside is None else ""
+    return error

@@ -195,10 +195,10 @@ def _item(name: str, plans: Sequence[Plan], sent_as: _SENT) -> tuple[str, str] |
     kind = plans[0].parameters.item_type(plans[0].columns["item"].type)
     of = {plan.parameters.in_memory for plan in plans}
     if of <= {"items", "pairs"}:
-        mechanism = plans[0].mechanism
-        if mechanism.finds_items or mechanism.ordered or mechanism.n_largest is not None:
+        mechanism, lists_items = plans[0].mechanism, plans[0].parameters.n_listed is not None
+        if mechanism.ordered or mechanism.n_largest is not None:
             return None
-        if plans[0].parameters.sample_items or ("items" in of and family(kind) not in PLAIN_ITEMS):
+        if plans[0].parameters.sample_items or (lists_items and family(kind) not in PLAIN_ITEMS):
             return None
         return sent_as(name, kind).removesuffix(f" AS {name}"), kind
     if not any(map(_takes_sums, plans)):

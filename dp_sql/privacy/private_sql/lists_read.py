@@ -25,20 +25,23 @@ _MAY_BE_LONG = frozenset({"BLOB", "VARCHAR"})
 def lists_read(
     plans: Sequence[Plan], calls: Sequence[str], sent_as: Callable[[str, str], str]
 ) -> RowsRead | None:
-    """How to read the rows of a call over public groups that takes lists of items; None: as SQL.
+    """How to read the rows of a call that takes lists of items; None: as SQL.
+
+    It is over public groups, or over all rows if it finds its items in them.
 
     sent_as: as in rows_read.
     """
     if len(plans) > 1 or plans[0].parameters.person_values() or finding_of(plans[0]):
         return None
     people, mechanism = PeopleRows([read_once(plans[0])], calls), plans[0].mechanism
-    if not people.n_groups or mechanism.finds_items or mechanism.ordered:
+    in_all = mechanism.finds_items and not people.grouped
+    if not (people.n_groups or in_all) or mechanism.ordered or mechanism.n_largest is not None:
         return None
     (plan,), (item,) = people.plans, people.items
     types = {UNIT: plan.columns["privacy_unit"].type}
     types |= {name: key.type for name, key in keys_of(plan).items()}
     types[item] = plan.parameters.item_type(plan.columns["item"].type)
-    read, groups = ", ".join(people.read()), ", ".join(people.groups())
+    read, rows = ", ".join(people.read()), "__dp_read"
     tables, items, codes, joined, numbered = dict[str, str](), "", "", "", [UNIT, item]
     if plan.domain is not None:
         items = _new_table()
@@ -56,16 +59,23 @@ def lists_read(
             joined, numbered = f" LEFT JOIN {items} AS __dp_coded ON {typed} = {item}", [UNIT]
     columns = [sent_as(name, types[name]) for name in numbered]
     columns += ["coalesce(code, -1) AS code"] if item not in numbered else []
-    columns.insert(1, number_of_group(people.n_groups))
-    rows = people.placed_by("__dp_read")
+    if people.grouped:
+        columns.insert(1, number_of_group(people.n_groups))
+        read, rows = ", ".join([read, *people.groups()]), people.placed_by(rows)
     return RowsRead(
-        sql=f"WITH {read}, {groups} SELECT {', '.join(columns)} FROM {rows}{joined}",
+        sql=f"WITH {read} SELECT {', '.join(columns)} FROM {rows}{joined}",
         sends=[item not in numbered],
         groups=people.n_groups,
-        n_keys=1,
+        n_keys=int(people.grouped),
         kept=(),
         adds_up=False,
-        lists=ListsRead(people.cap(plan), items, codes, listed(items) if items else ""),
+        lists=ListsRead(
+            cap=people.cap(plan),
+            items=items,
+            codes=codes,
+            shown=listed(items) if items else "",
+            kind=types[item] if mechanism.finds_items else "",
+        ),
         tables=tables,
     )
 

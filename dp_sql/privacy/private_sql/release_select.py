@@ -135,9 +135,10 @@ def _answer_of(people: PeopleRows, place: int, *, again: bool) -> str:
 class Answers(NamedTuple):
     """Answers that were drawn from rows in memory, as relations of FROM.
 
-    drawn: for each group `__dp_group`, from 1, and what the UDFs return, as `answer_name`. found:
-    the keys of the groups that were found, if they had to be. items: the list of all items, as
-    `__dp_items`, if answers take theirs from it.
+    drawn: for each group `__dp_group`, from 1, and what the UDFs return, as `answer_name`; and the
+    list from which the answer takes its items, as `__dp_items`, if each group has its own. found:
+    the keys of the groups that were found, if they had to be. items: this list, if all groups have
+    the same.
     """
 
     drawn: str

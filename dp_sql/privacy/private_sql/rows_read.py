@@ -71,12 +71,14 @@ class ListsRead(NamedTuple):
         are of pairs of items and people.
     codes: the SELECT that sends these items in the order of their codes; "" if rows have codes.
     shown: the SELECT of their list, from which an answer takes items; "" if it takes none.
+    kind: the type of the items in the rows, if an answer takes them from there; else "".
     """
 
     cap: int | None
     items: str
     codes: str
     shown: str
+    kind: str = ""
 
     @property
     def sends_codes(self) -> bool:

@@ -46,7 +46,7 @@ def public_rows(
     source = function or full_name(full)
     listed = schema.columns(f"SELECT * FROM {source}")
     strings = [name for name, kind in listed if family(kind) == "VARCHAR"]
-    compared = collations(schema.binds, source, strings)
+    compared = collations(schema.compares, source, strings)
     names, types = tuple(folded(name) for name, _ in listed), tuple(kind for _, kind in columns)
     values, sql = [], []
     for i, ((name, own), kind) in enumerate(zip(listed, types, strict=True)):

@@ -106,6 +106,12 @@ class OwnersSchema(Schema):
     def public_size(self, items: str, kind: str, most: int | None = None) -> int:
         return self.engine.public_size(items, kind, most) if self.counts else 1
 
+    def keep_list(self, items: str, kind: str, values: Sequence[str | int]) -> None:
+        self.engine.keep_list(items, kind, values)
+
+    def compares(self, relation: str, condition: str) -> bool:
+        return self.engine.compares(relation, condition)
+
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
         """The SELECT itself: nothing is made on the owner's connection."""
         return f"({select})", tables

@@ -35,6 +35,9 @@ def _row_wise(node: Node, scope: Scope) -> Value:
     except Refused:
         if scope.as_written is None and (not is_literal(node) or isinstance(node, exp.Null)):
             raise
+    if scope.as_written is not None and node.find(exp.Query) is not None:
+        with suppress(Refused):  # what is beside a subquery is computed as under a policy
+            return scope._replace(as_written=None).compiled(node)
     if scope.as_written is None:
         return scope.argument(node)._replace(literal="")
     return scope.as_written(node)

@@ -63,17 +63,19 @@ class Rows(NamedTuple):
 
 def unknown_column(node: exp.Column, parts: Sequence[Rows]) -> Refused:
     """The refusal of a name that is not a column of these relations."""
-    message = f"{to_sql(node)} is not a column of the source"
+    shown = to_sql(node)
+    refusal = refuse(node, f"{shown} is not a column of the source", ALLOWED)
+    refusal.unknown = shown
     for part in parts:
         if join := _join_of(person_of(part.relation), folded(node.name)):
-            refusal = refuse(node, message, f"It is in another table: write FROM … {join}.")
-            refusal.join = join
+            refusal.hint, refusal.join = f"It is in another table: write FROM … {join}.", join
             return refusal
     import difflib  # for errors alone
 
     names = sorted({name for part in parts for name in part.names if name})
     near = difflib.get_close_matches(folded(node.name), names, n=3)
-    refusal = refuse(node, message, f"Did you mean {' or '.join(near)}?" if near else ALLOWED)
+    if near:
+        refusal.hint = f"Did you mean {' or '.join(near)}?"
     is_alone = len(node.parts) == 1  # then it may be a string without its quotes
     refusal.names = [*map(shown_name, near), *([literal(node.name)] if is_alone else [])]
     return refusal

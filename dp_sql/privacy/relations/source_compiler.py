@@ -149,7 +149,7 @@ class Compiler:
             tree, source, scope = person_windows.windowed(tree, source, compiler.scope)
             aliases.put_aliases(tree, source, scope)
         else:
-            scope = compiler._where_scope(source)
+            scope = compiler.scope_of_rows(source)
         names, values = projections(tree, source, scope)
         if any(value.is_unnested for value in values):
             source, values = joins.unnested(tree, source, values)
@@ -284,7 +284,8 @@ class Compiler:
             why = "A source may only use inner, left, cross, semi and anti joins"
             raise refuse(join, why, JOINED)
         part = self._part(join.this, source)
-        if listed and self.tables.trusted:
+        of_people = source.private is not None or part.rows.private
+        if listed and self.tables.trusted and of_people:
             joins.check_cross(join, part, where)
         left = From(list(source.parts), set(source.hidden))
         if side == "LEFT" and left.private is None and part.rows.private:
@@ -330,9 +331,10 @@ class Compiler:
         """Add the WHERE clause of a SELECT, in which EXISTS and IN may read private tables."""
         clause = tree.args.get("where")
         if clause is not None:
-            source.where += conditions(clause.this, self._where_scope(source))
+            source.where += conditions(clause.this, self.scope_of_rows(source))
 
-    def _where_scope(self, source: From) -> Scope:
+    def scope_of_rows(self, source: From) -> Scope:
+        """What a condition of WHERE, an item or a key may use, too: EXISTS and IN (SELECT …)."""
         # Some are compiled more than once. For sqlglot 28 ->> 'a' is the same as ->> 'A'.
         known = cache(lambda _, *asked: self._matched(source, *asked))
         return self.scope(source)._replace(matched=lambda *asked: known(repr(asked[0]), *asked))
@@ -352,7 +354,7 @@ class Compiler:
         matches.check_exists(query)
         compiler = self.with_ctes(ctes_of(query))
         inner = compiler.from_clause(query)
-        scopes = (compiler.scope, compiler._where_scope)
+        scopes = (compiler.scope, compiler.scope_of_rows)
         columns = replace(source, aliases={})  # without the aliases
         match = matches.correlated(where_terms(query), columns, inner, *scopes)
         return matches.has_match(query, source, inner, match, self.tables)
@@ -361,7 +363,7 @@ class Compiler:
         rows = self.query(query)
         if rows.private or len(rows.values) != 1:
             why = "IN (SELECT …) must select one column, from public tables only"
-            hint = "Over people's rows it is supported in WHERE, and in the list of a subquery."
+            hint = "Over people's rows it is supported in WHERE, items, keys and a subquery's list."
             raise refuse(query, why, hint if rows.private else ALLOWED)
         return rows
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import count
 
-from dp_sql.errors import NotPrivate, QueryError
+from dp_sql.errors import NotPrivate, NotSupported, QueryError
 from dp_sql.session.corrections.aggregate_calls import (
     OF_SPREADS,
     SPREADS,
@@ -76,11 +76,12 @@ def with_dp_functions(
 
 
 def propose_beside(error: QueryError, text: str, functions: Functions) -> bool:
-    """Propose DP calls for the aggregates beside other DP calls, if these are what is refused."""
-    if "next to a DP call" not in error.message:
+    """Propose DP calls for the aggregates beside other DP calls; returns whether there are any."""
+    if not isinstance(error, NotSupported):
         return False
-    error.instead = (*_beside_calls(tokenize(text), functions), *error.instead)
-    return True
+    found = [*_beside_calls(tokenize(text), functions)]
+    error.instead = (*found, *error.instead)
+    return bool(found)
 
 
 def _beside_calls(tokens: Tokens, functions: Functions) -> Iterator[str]:

@@ -243,7 +243,7 @@ class TopKOfPairs(TopK):
     """Takes pairs of an item and a person who has it; returns the places of up to k items."""
 
     reads_rows_once = False
-    in_memory = ""
+    in_memory = "pairs"
     keys = ()
     sums: ClassVar = {}
     takes: ClassVar = {"__dp_pairs": PAIRS}

@@ -176,3 +176,26 @@ def test_an_owners_sum_is_of_all_groups_if_they_are_known(owner: dp_sql.OwnerSes
         "SELECT status, DP_COUNT_DISTINCT(if(total > 9, customer_id, NULL)) FROM orders GROUP BY status",
     )
     assert "max_groups_contributed" not in error.suggestion.removeprefix("SELECT")
+
+
+@pytest.mark.parametrize(
+    ("refused", "proposed"),
+    [
+        ("SELECT status, {} FROM orders ORDER BY status",
+         "SELECT status, {} FROM orders GROUP BY status ORDER BY status"),
+        ("SELECT * FROM (SELECT status, {} FROM orders WHERE total > 3)",
+         "SELECT * FROM (SELECT status, {} FROM orders WHERE total > 3 GROUP BY status)"),
+        ("FROM orders SELECT status, {} LIMIT 2", "FROM orders SELECT status, {} GROUP BY status LIMIT 2"),
+        ("SELECT status, {} FROM orders GROUP BY status WHERE total > 3",
+         "SELECT status, {} FROM orders WHERE total > 3 GROUP BY status"),
+        ("SELECT status, {} LIMIT 2 FROM orders ORDER BY 1 GROUP BY status",
+         "SELECT status, {} FROM orders GROUP BY status ORDER BY 1 LIMIT 2"),
+    ],
+)  # fmt: skip
+def test_clauses_are_proposed_in_the_order_that_duckdb_reads(
+    analyst: dp_sql.Session, refused: str, proposed: str
+) -> None:
+    call = "DP_COUNT(*, epsilon := 1) AS n"
+    error = told(analyst, refused.format(call))
+    assert error.suggestion == proposed.format(call)
+    assert analyst.explain(error.suggestion)
