@@ -4,7 +4,7 @@ DpSqlError
 ├── QueryError            your statement is refused; says why, where, and what would work
 │   ├── ParseError        a part that dp_sql must read cannot be read
 │   ├── ArgumentError     an argument is missing, unknown, misplaced or out of range
-│   ├── NotPrivate        a row of the source may not be one person's, or a private row is read
+│   ├── NotPrivate        private rows are read directly, or a row may depend on two people
 │   ├── NotSupported      a place or form of statement that is not supported
 │   ├── SourceError       DuckDB cannot bind or run the source of a DP call, or the rest
 │   └── BudgetExceeded    the answer would cost more than is left
@@ -96,7 +96,7 @@ class ArgumentError(QueryError):
 
 
 class NotPrivate(QueryError):
-    """A private row is read without a DP call, or a row of a source may depend on two people."""
+    """Private rows are read without a DP call, or a row of a source may depend on two people."""
 
 
 class NotSupported(QueryError):

@@ -13,17 +13,7 @@ from dp_sql.budget.model import Terms
 from dp_sql.errors import PolicyError, guess
 from dp_sql.policy.budget_section import read_budget
 from dp_sql.policy.limits import Limits, read_limits
-from dp_sql.policy.parser import (
-    NAMES,
-    Document,
-    Path,
-    ValueKind,
-    dotted,
-    key,
-    number,
-    read,
-    valid,
-)
+from dp_sql.policy.parser import NAMES, Document, Path, ValueKind, dotted, key, number, read, valid
 from dp_sql.sql.tokens import folded, name_parts
 
 __all__ = ["DeclaredDomain", "Limits", "Link", "Name", "Policy", "PrivateTable", "ScoreTable",

@@ -51,7 +51,7 @@ from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.releases import Release
 from dp_sql.session.analyst_statement import analyst_statement, one_statement
 from dp_sql.session.base import Session
-from dp_sql.session.corrections.corrector import refuse_unknown
+from dp_sql.session.corrections.corrector import refuse_unknown, rescaled
 from dp_sql.session.describe import describe_sql, described_name, tables_sql
 from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.one_outcome import OneOutcome
@@ -190,8 +190,6 @@ class AnalystSession(Session):
             ("delta", sum(plan.loss.delta for plan in plans), limits.max_delta_per_query),
         ):
             if most is not None and total > most:
-                from dp_sql.session.corrections.duckdb_errors import rescaled
-
                 place = statement.selects[0].calls[0].given[what].tokens[0].start
                 raise ArgumentError(
                     f"The DP calls of this query cost {what} = {in_words(Fraction(total))} "

@@ -107,10 +107,7 @@ def refuse_missing(
         wanted["domain"] = _DOMAIN, "observed"
     wanted |= {name: (said, values[0]) for name, (said, values) in needs.items()}
     if function.shape.reads_people:
-        groups = {
-            "groups": (groups_needed(named), "observed"),
-            "max_groups_contributed": (CAP, ""),
-        }
+        groups = {"groups": (groups_needed(named), "observed"), "max_groups_contributed": (CAP, "")}
         if "delta" in named and not function.shape.finds_items:
             groups = {}
         elif function.shape.may_be_vector(given):

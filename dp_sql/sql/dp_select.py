@@ -302,11 +302,7 @@ def _refuse_limits(tokens: Tokens, select: SelectText, calls: Sequence[DpCall]) 
 
 
 def _check_groups(
-    tokens: Tokens,
-    places: list[int],
-    calls: Sequence[DpCall],
-    grouped: bool,
-    last: Token | None,
+    tokens: Tokens, places: list[int], calls: Sequence[DpCall], grouped: bool, last: Token | None
 ) -> None:
     """Refuse arguments about groups without GROUP BY, and calls with different groups.
 

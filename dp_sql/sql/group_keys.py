@@ -142,10 +142,7 @@ def _refuse_sets(tokens: Tokens, parts: Sequence[TokenSpan]) -> None:
 
 
 def _key(
-    tokens: Tokens,
-    part: TokenSpan,
-    items: Sequence[TokenSpan],
-    beside: Sequence[TokenSpan],
+    tokens: Tokens, part: TokenSpan, items: Sequence[TokenSpan], beside: Sequence[TokenSpan]
 ) -> tuple[int, Reference]:
     """One key and its first token."""
     start, stop = _without_brackets(tokens, part)

@@ -122,7 +122,7 @@ def test_the_first_answer_of_an_analyst_imports_neither_spark_nor_corrections(
         con.execute("CREATE TABLE t AS SELECT 1 AS i")
     (tmp_path / "policy.toml").write_text('tables.t.privacy_unit = "i"')
     loaded = loaded_by(
-        f"import os; os.chdir({str(tmp_path)!r}); import dp_sql; "
+        f"import dp_sql, os; os.chdir({str(tmp_path)!r}); "
         "s = dp_sql.connect('shop.duckdb', policy='policy.toml'); "
         "s.sql('SELECT DP_COUNT(*, epsilon := 1) FROM t').fetchall(); s.close()"
     )

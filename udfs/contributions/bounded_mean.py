@@ -9,12 +9,7 @@ from dp_sql.udfs.checks import check_int, check_positive_int
 from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.bound import choose_bounds, people_needed
 from dp_sql.udfs.contributions.bounded_sum import signed_histograms
-from dp_sql.udfs.contributions.histogram import (
-    Histogram,
-    above_each,
-    read_histogram,
-    together,
-)
+from dp_sql.udfs.contributions.histogram import Histogram, above_each, read_histogram, together
 from dp_sql.udfs.contributions.pair_noise import pair_noise, pair_reach, scales_of
 from dp_sql.udfs.discrete_laplace import noise_rate
 from dp_sql.udfs.exact_sampling import Draws, secret_draws

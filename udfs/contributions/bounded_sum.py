@@ -7,12 +7,7 @@ from functools import lru_cache
 
 from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.bound import people_needed
-from dp_sql.udfs.contributions.histogram import (
-    Histogram,
-    check_lengths,
-    read_histogram,
-    together,
-)
+from dp_sql.udfs.contributions.histogram import Histogram, check_lengths, read_histogram, together
 from dp_sql.udfs.contributions.release import BoundedRelease
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, on_one, with_probability
 

@@ -10,13 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dp_sql.engines.duckdb.arrow_rows import (
-    Column,
-    Columns,
-    arrow_numbers,
-    not_null,
-    whole_numbers,
-)
+from dp_sql.engines.duckdb.arrow_rows import Column, Columns, arrow_numbers, not_null, whole_numbers
 from dp_sql.engines.duckdb.rows_in_memory import Lists, Piece, Rows
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.rows_read import GroupsFound, RowsRead

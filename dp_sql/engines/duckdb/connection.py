@@ -24,12 +24,7 @@ from dp_sql.engines.duckdb.relation_names import Names
 from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.source_errors import source_error
-from dp_sql.engines.duckdb.sql_runner import (
-    Connection,
-    SqlRunner,
-    forget_oldest,
-    local_names,
-)
+from dp_sql.engines.duckdb.sql_runner import Connection, SqlRunner, forget_oldest, local_names
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName, size_sql
@@ -37,11 +32,7 @@ from dp_sql.privacy.expressions.collations import without_collations
 from dp_sql.privacy.plans.plan import Plan, Released, drawn_from
 from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.few_rows import PLAIN_ITEMS
-from dp_sql.privacy.private_sql.release_select import (
-    each_of,
-    private_sql,
-    released_columns,
-)
+from dp_sql.privacy.private_sql.release_select import each_of, private_sql, released_columns
 from dp_sql.sql.formatting import full_name
 
 T = TypeVar("T")

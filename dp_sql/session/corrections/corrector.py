@@ -19,6 +19,7 @@ from dp_sql.sql.select_list import Functions
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement, parse
 from dp_sql.sql.statement_limits import MAX_BYTES
 from dp_sql.sql.tokens import folded, statements
+from dp_sql.udfs.mechanism import in_words
 
 if TYPE_CHECKING:
     from dp_sql.budget.account import Account
@@ -74,8 +75,6 @@ class Correcting(ABC):
 
     def _with_largest(self, error: BudgetExceeded, text: str, engine: Engine) -> QueryError:
         """The same error under the first epsilon, and the statement with what still fits."""
-        from dp_sql.session.corrections.duckdb_errors import rescaled
-
         statement = self._one_statement(text)
         plans = self._plan(statement, engine)
         asked = sum((loss_at(plan, Fraction(1)).epsilon for plan in plans), Fraction(0))
@@ -159,3 +158,15 @@ def refuse_unknown(statement: Statement, engine: Functions) -> None:
         from dp_sql.session.corrections.duckdb_errors import unknown_function
 
         raise unknown_function(statement.tokens, name) or NotSupported(f"There is no {name}.")
+
+
+def rescaled(statement: Statement, factor: Fraction) -> str:
+    """A statement with each epsilon of its DP calls times a factor, in whole 1e-9."""
+    text = statement.text
+    for select in reversed(statement.selects):
+        for call in reversed(select.calls):
+            token = call.given["epsilon"].tokens[0]
+            nanos = Fraction(token.text) * factor * 10**9
+            epsilon = in_words(Fraction(int(nanos), 10**9))
+            text = text[: token.start] + epsilon + text[token.end :]
+    return text

@@ -6,7 +6,6 @@ and spends nothing.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
 
 import duckdb
 
@@ -20,7 +19,6 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.restated import Narrowed, OtherQuestion, Restated
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement
 from dp_sql.sql.tokens import Token, Tokens, folded, name_parts, tokenize
-from dp_sql.udfs.mechanism import in_words
 
 _KEYWORDS = ("SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "HAVING", "LIMIT", "JOIN", "WITH",
              "AND", "OR", "NOT", "BETWEEN", "LIKE", "USING", "DISTINCT", "EXPLAIN", "UNION",
@@ -306,15 +304,3 @@ def constant_at(tokens: Tokens, position: int) -> Tokens:
         return Tokens()
     is_value = before.is_symbol(*_BESIDE_VALUES) or before.upper in {"BETWEEN", "AND", "OR"}
     return tokens[first : tokens.matching(opening) + 1] if is_value else Tokens()
-
-
-def rescaled(statement: Statement, factor: Fraction) -> str:
-    """A statement with each epsilon of its DP calls times a factor, in whole 1e-9."""
-    text = statement.text
-    for select in reversed(statement.selects):
-        for call in reversed(select.calls):
-            token = call.given["epsilon"].tokens[0]
-            nanos = Fraction(token.text) * factor * 10**9
-            epsilon = in_words(Fraction(int(nanos), 10**9))
-            text = text[: token.start] + epsilon + text[token.end :]
-    return text

@@ -13,14 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from dp_sql.sql import readers
-from dp_sql.sql.functions.amount_sql import (
-    AMOUNT_TYPES,
-    bucket,
-    clamped,
-    constant,
-    scale_of,
-    units,
-)
+from dp_sql.sql.functions.amount_sql import AMOUNT_TYPES, bucket, clamped, constant, scale_of, units
 from dp_sql.sql.functions.bounded import Bounded
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import MechanismRows
