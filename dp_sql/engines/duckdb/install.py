@@ -7,7 +7,7 @@ import sys
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Engine, close
-from dp_sql.engines.duckdb.macros import ANSWER_TYPES, ANSWER_UDF, REWRITE_UDF, MacroCall
+from dp_sql.engines.duckdb.macros import (
+    ANSWER_TYPES,
+    ANSWER_UDF,
+    REWRITE_TYPES,
+    REWRITE_UDF,
+    SETTINGS,
+    SETTINGS_SQL,
+    MacroCall,
+)
 from dp_sql.engines.duckdb.mechanism_udfs import (
     Udf,
     dense,
@@ -152,7 +160,7 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
         (WORD_UDF, words_of_rows, ["BIGINT"], "BIGINT", arrow),
         (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),
         # DuckDB folds constant arguments: query() needs the text when it binds.
-        (REWRITE_UDF, _rewrite_udf(instance), ["VARCHAR"] * 4, "VARCHAR", {}),
+        (REWRITE_UDF, _rewrite_udf(instance), REWRITE_TYPES, "VARCHAR", {}),
         (
             ANSWER_UDF,
             with_parameters(
@@ -165,11 +173,12 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
     ]
 
 
-def _rewrite_udf(instance: Instance) -> Callable[[str, str, str, str], str]:
-    def rewrite(text: str, schema: str, database: str, params: str) -> str:
+def _rewrite_udf(instance: Instance) -> Callable[[str, str, str, list[str], str], str]:
+    def rewrite(text: str, schema: str, database: str, settings: list[str], params: str) -> str:
         try:
             with _open_cursor(instance.connections) as cursor:
                 cursor.execute(f"USE {quote(database)}.{quote(schema)}")
+                _set_alike(cursor, settings)
                 engine = Engine(cursor, instance.tickets, _caller(), instance.state)
                 return _owner(instance).rewrite(text, params, engine)
         except DpSqlError as error:
@@ -212,6 +221,19 @@ def _follow(cursor: Connection, asked: MacroCall) -> None:
         system.main.current_database()"""
     if cursor.execute(sql).fetchall() != [here]:
         raise NotSupported("This connection's search path cannot be followed.", hint=around.IN_DP)
+    _set_alike(cursor, asked.settings)
+
+
+def _set_alike(cursor: Connection, settings: Sequence[str]) -> None:
+    """Let expressions mean on a cursor what they mean where the statement runs."""
+    ((now,),) = cursor.execute(f"SELECT {SETTINGS_SQL}").fetchall()
+    for name, value, before in zip(SETTINGS, settings, now, strict=True):
+        if value != before:
+            try:
+                cursor.execute(f"SET SESSION {name} = {literal(value)}")
+            except duckdb.InvalidInputException:
+                message = f"The setting {name} of this connection is locked for others."
+                raise NotSupported(message, hint="Ask with dp_sql.connect(…).") from None
 
 
 @contextlib.contextmanager
