@@ -58,3 +58,35 @@ def test_settings_that_are_locked_are_refused_where_they_differ(
     with pytest.raises(duckdb.Error, match="TimeZone of this connection is locked"):
         con.execute(text).fetchall()
     assert len(dp_sql.receipts(con)) == 1
+
+
+@pytest.mark.parametrize("asked", ["{}", "FROM dp($$ {} $$)"])
+@pytest.mark.parametrize(
+    ("here", "n"),
+    [
+        ("SET search_path = 'empty,other'", 7),
+        ("SET search_path = 'empty'", 60),
+        ('USE "a, ""b"', 5),
+        ("USE empty", 60),
+        ("SET schema = 'other'", 7),
+        ("ATTACH ':memory:' AS second; CREATE TABLE second.seen AS SELECT 1 AS u; USE second", 1),
+        (
+            "SET disabled_optimizers = 'statistics_propagation'; SET lock_configuration = true; "
+            "USE other",
+            7,
+        ),
+    ],
+)
+def test_a_plain_call_reads_the_table_that_its_connection_means(
+    con: duckdb.DuckDBPyConnection, here: str, n: int, asked: str
+) -> None:
+    text = asked.format(ASKED.format("true"))
+    con.execute(
+        'CREATE SCHEMA empty; CREATE SCHEMA other; CREATE SCHEMA "a, ""b"; '
+        "CREATE TABLE other.seen AS SELECT unnest(range(7)) AS u; "
+        'CREATE TABLE "a, ""b".seen AS SELECT unnest(range(5)) AS u'
+    )
+    assert con.execute(text).fetchall() == [(60,)]
+    con.execute(here)
+    assert con.execute("SELECT count(DISTINCT u) FROM seen").fetchall() == [(n,)]
+    assert con.execute(text).fetchall() == [(n,)]

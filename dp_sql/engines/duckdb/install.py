@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 
@@ -42,7 +42,6 @@ from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
-from dp_sql.imports import later
 from dp_sql.privacy.private_sql.group_bits import KEEP_BITS_UDF, KEEP_BYTES_UDF
 from dp_sql.privacy.private_sql.group_ctes import FIND_UDF
 from dp_sql.privacy.private_sql.people_rows import KEEP_UDF, KEY_UDF
@@ -52,12 +51,11 @@ from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.functions.topk import DENSE_UDF
 from dp_sql.sql.mechanism_rows import PAIRS
 
-if TYPE_CHECKING:
-    from dp_sql.privacy import around
-else:
-    (around,) = later("dp_sql.privacy", "around")
-
 _INSTANCE_UDF = "__dp_sql_instance"
+_HERE = f"""SELECT system.main.current_setting('search_path'), system.main.current_schema(),
+    system.main.current_database(), {SETTINGS_SQL}"""
+_IN_SESSION = "Ask with dp_sql.connect(…)."
+Here = tuple[str, str, str]  # a connection's search path, schema and database
 
 
 class Owner(NamedTuple):
@@ -173,12 +171,13 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
     ]
 
 
-def _rewrite_udf(instance: Instance) -> Callable[[str, str, str, list[str], str], str]:
-    def rewrite(text: str, schema: str, database: str, settings: list[str], params: str) -> str:
+def _rewrite_udf(instance: Instance) -> Callable[[str, str, str, str, list[str], str], str]:
+    def rewrite(
+        text: str, path: str, schema: str, database: str, settings: list[str], params: str
+    ) -> str:
         try:
             with _open_cursor(instance.connections) as cursor:
-                cursor.execute(f"USE {quote(database)}.{quote(schema)}")
-                _set_alike(cursor, settings)
+                _follow(cursor, (path, schema, database), settings)
                 engine = Engine(cursor, instance.tickets, _caller(), instance.state)
                 return _owner(instance).rewrite(text, params, engine)
         except DpSqlError as error:
@@ -194,7 +193,8 @@ def _reply_to_macro(instance: Instance, asked: MacroCall) -> str:
     def make() -> str:
         try:
             with _open_cursor(instance.connections) as cursor:
-                _follow(cursor, asked)
+                here = asked.search_path, asked.schema, asked.database
+                _follow(cursor, here, asked.settings)
                 engine = Engine(cursor, instance.tickets, state=instance.state)
                 return _owner(instance).answer_call(asked, engine)
         except DpSqlError as error:
@@ -212,28 +212,26 @@ def _owner(instance: Instance) -> Owner:
     return instance.owner
 
 
-def _follow(cursor: Connection, asked: MacroCall) -> None:
-    """Let names mean on a cursor what they mean where the statement runs."""
-    here = (asked.search_path, asked.schema, asked.database)
-    if asked.search_path:
-        cursor.execute(f"SET search_path = {literal(asked.search_path)}")
-    sql = """SELECT system.main.current_setting('search_path'), system.main.current_schema(),
-        system.main.current_database()"""
-    if cursor.execute(sql).fetchall() != [here]:
-        raise NotSupported("This connection's search path cannot be followed.", hint=around.IN_DP)
-    _set_alike(cursor, asked.settings)
-
-
-def _set_alike(cursor: Connection, settings: Sequence[str]) -> None:
-    """Let expressions mean on a cursor what they mean where the statement runs."""
-    ((now,),) = cursor.execute(f"SELECT {SETTINGS_SQL}").fetchall()
+def _follow(cursor: Connection, here: Here, settings: Sequence[str]) -> None:
+    """Let names and expressions mean on a cursor what they mean where the statement runs."""
+    path, schema, database = here
+    wanted: str | None = path
+    if path:
+        try:
+            cursor.execute(f"SET search_path = {literal(path)}")
+        except duckdb.InvalidInputException:  # it is locked, and USE is not
+            cursor.execute(f"USE {quote(database)}.{quote(schema)}")
+            wanted = path if "," in path else None  # USE writes it otherwise
+    ((now_path, *there, now),) = cursor.execute(_HERE).fetchall()
+    if there != [schema, database] or wanted not in {None, now_path}:
+        raise NotSupported("This connection's search path cannot be followed.", hint=_IN_SESSION)
     for name, value, before in zip(SETTINGS, settings, now, strict=True):
         if value != before:
             try:
                 cursor.execute(f"SET SESSION {name} = {literal(value)}")
             except duckdb.InvalidInputException:
                 message = f"The setting {name} of this connection is locked for others."
-                raise NotSupported(message, hint="Ask with dp_sql.connect(…).") from None
+                raise NotSupported(message, hint=_IN_SESSION) from None
 
 
 @contextlib.contextmanager

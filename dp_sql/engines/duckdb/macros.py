@@ -25,7 +25,7 @@ REWRITE_UDF = f"{_NOT_LOADED} macro dp"
 ANSWER_TYPES = [
     *["VARCHAR"] * 5, "UBIGINT", "UBIGINT", *["VARCHAR"] * 3, "VARCHAR[]", "VARCHAR[]", "BIGINT",
 ]  # fmt: skip
-REWRITE_TYPES = [*["VARCHAR"] * 3, "VARCHAR[]", "VARCHAR"]
+REWRITE_TYPES = [*["VARCHAR"] * 4, "VARCHAR[]", "VARCHAR"]
 
 # What a connection may set for itself, and an expression may mean something else by.
 SETTINGS = ("TimeZone", "Calendar", "default_collation", "default_null_order", "default_order",
@@ -65,7 +65,8 @@ class MacroCall(NamedTuple):
 # What follows CREATE MACRO for `dp`.
 DP = (
     f"dp(query, params := NULL) AS TABLE FROM query({quote(REWRITE_UDF)}"
-    f"(query, system.main.current_schema(), system.main.current_database(), {SETTINGS_SQL}, "
+    "(query, system.main.current_setting('search_path'), system.main.current_schema(), "
+    f"system.main.current_database(), {SETTINGS_SQL}, "
     "coalesce(CAST(system.main.to_json(params) AS VARCHAR), 'null')))"
 )
 
