@@ -28,8 +28,11 @@ ANSWER_TYPES = [
 REWRITE_TYPES = [*["VARCHAR"] * 4, "VARCHAR[]", "VARCHAR"]
 
 # What a connection may set for itself, and an expression may mean something else by.
-SETTINGS = ("TimeZone", "Calendar", "default_collation", "default_null_order", "default_order",
-            "integer_division", "ieee_floating_point_ops", "old_implicit_casting")  # fmt: skip
+SETTINGS = (
+    "TimeZone", "Calendar", "default_collation", "default_null_order", "default_order",
+    "integer_division", "ieee_floating_point_ops",
+    *(["old_implicit_casting"] if duckdb.__version__.startswith("1.") else []),
+)  # fmt: skip
 _VALUES = (f"CAST(system.main.current_setting('{name}') AS VARCHAR)" for name in SETTINGS)
 SETTINGS_SQL = f"system.main.list_value({', '.join(_VALUES)})"
 
