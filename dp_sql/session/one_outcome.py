@@ -8,6 +8,7 @@ Once its cost is in the ledger, a question has one outcome except for its answer
   that asked waits for it and for the deadline, even if a handler of the program's raises meanwhile.
 """
 
+import _thread
 import contextlib
 import signal
 import threading
@@ -22,6 +23,7 @@ T = TypeVar("T")
 INTERRUPTED = "The query was interrupted. Its cost is spent."
 INTERRUPTED_UNSPENT = "The query was interrupted before anything was spent."
 _PAUSE = 0.05  # seconds between two attempts to stop abandoned work
+_TRIES = 10  # to start the work
 
 
 class OneOutcome:
@@ -84,39 +86,44 @@ class OneOutcome:
 
         Whether the question was abandoned is decided when this returns; after that it is too late.
         """
-        answers: list[T] = []
-        done = threading.Event()
+        answers, ended = list[T](), list[bool]()
+        # No Event, and no Thread, which has one: one that is left by an exception can stay locked.
+        begun, ending = threading.Lock(), threading.Lock()
+        ending.acquire()
         self._is_spent = True
 
         def act() -> None:
+            if not begun.acquire(blocking=False):
+                return  # another thread does it
             try:
                 with contextlib.suppress(Exception):  # of any kind: a rare kind would show as much
                     answers.append(work())
             finally:
-                done.set()
+                ended.append(True)
+                ending.release()
 
-        threading.Thread(target=act, name="dp-sql question", daemon=True).start()
-        while not self._has_waited(done):
-            pass
+        n_raised, is_over = 0, False
+        while not is_over:
+            try:  # around every step: a signal's handler may raise at any
+                if not begun.locked():
+                    _thread.start_new_thread(act, ())
+                while not ended:
+                    ending.acquire(timeout=_PAUSE)
+                    if self.is_abandoned and not ended:
+                        self._stop()
+                self._wait_for_deadline()
+                is_over = True
+            except BaseException as error:  # it is abandoned like any other, and `check` raises it
+                self.is_abandoned, self._raised, n_raised = True, error, n_raised + 1
+                if n_raised >= _TRIES and begun.acquire(blocking=False):
+                    raise  # there can be no more threads; nothing was read
         self._is_lost = self.is_abandoned
         return answers[0] if answers and not self._is_lost else None
 
-    def _has_waited(self, done: threading.Event) -> bool:
-        """Wait for the work and the deadline; false if a signal's handler raised meanwhile.
-
-        Then the question is abandoned like any other, and `check` raises what the handler raised.
-        """
-        try:
-            while not done.wait(_PAUSE):
-                if self.is_abandoned:
-                    self._stop()
-            if self._deadline is not None:
-                passed = Fraction(time.monotonic() - self._started)
-                time.sleep(float(-passed % self._deadline))  # a signal does not end it
-        except BaseException as error:
-            self.is_abandoned, self._raised = True, error
-            return False
-        return True
+    def _wait_for_deadline(self) -> None:
+        if self._deadline is not None:
+            passed = Fraction(time.monotonic() - self._started)
+            time.sleep(float(-passed % self._deadline))  # a signal does not end it
 
     def check(self, *, is_spent: bool) -> None:
         """Raise if the question was abandoned: the same error, however the work ended."""

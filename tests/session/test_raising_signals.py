@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -48,13 +48,17 @@ def timed_out(
     policy.write_text(POLICY.replace("[budget]", f"{limits}[budget]"), "utf-8")
     with dp_sql.connect(str(folder / "shop.duckdb"), policy=policy, analyst="ann") as session:
         private: Any = session._private
-        right = private._run
+        right, running = private._run, list[str]()
 
         def run(sql: str, parameters: object = None) -> Any:
             if "__dp_sql_" not in sql:
                 return right(sql, parameters)
             alarm(0.2)
-            return right(SLOW if is_slow else sql, parameters if not is_slow else ())
+            running.append(sql)
+            try:
+                return right(SLOW if is_slow else sql, parameters if not is_slow else ())
+            finally:
+                running.pop()
 
         private._run = run
         started = time.monotonic()
@@ -63,7 +67,7 @@ def timed_out(
             time.sleep(1)  # an answer that is delivered before the alarm
         passed = time.monotonic() - started
         del private._run
-        assert not [t for t in threading.enumerate() if t.name == "dp-sql question"]
+        assert not running
         shown = repr(session.receipts), session.releases
         assert len(session.sql(QUESTION).fetchall()) == 1  # the session goes on
     kinds = [event.kind for event in events(folder, f"{is_slow}.ledger.sqlite")][1:]
@@ -115,8 +119,9 @@ def test_an_exit_during_the_deadline_waits_for_it(alarm: Callable[[float], None]
     assert time.monotonic() - started >= 0.5
 
 
-def test_control_c_works_after_a_handler_has_raised_at_any_moment() -> None:
-    left = 0
+def _raised_at(moment: int, run: Callable[[], object]) -> bool:
+    """Run something, and raise in this thread at some call or return; whether it came to that."""
+    left = moment
 
     def handle(_: object, event: str, __: object) -> None:
         nonlocal left
@@ -124,23 +129,55 @@ def test_control_c_works_after_a_handler_has_raised_at_any_moment() -> None:
         if not left:
             raise TooLongError
 
-    def is_broken_off(moment: int) -> bool:
-        nonlocal left
-        left = moment
-        try:
-            sys.setprofile(handle)
-            with OneOutcome(None, lambda: None).shielded():
-                pass
-        except TooLongError:
-            return True
-        finally:
-            sys.setprofile(None)
-        return False
+    try:
+        sys.setprofile(handle)
+        run()
+    except TooLongError:
+        pass
+    finally:
+        sys.setprofile(None)
+    return left <= 0
+
+
+def test_control_c_works_after_a_handler_has_raised_at_any_moment() -> None:
+    def shield() -> None:
+        with OneOutcome(None, lambda: None).shielded():
+            pass
 
     moment = 1
-    while is_broken_off(moment):
+    while _raised_at(moment, shield):
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         moment += 1
     assert moment > 5
+
+
+def test_no_question_outlives_its_call_when_a_handler_raises_at_any_moment() -> None:
+    """One raises while the thread is started: it works on, and the call returned at once."""
+    counts = [0, 0]  # of begun and of ended work
+
+    def work() -> None:
+        counts[0] += 1
+        time.sleep(0.003)
+        counts[1] += 1
+
+    moment, is_raised = 1, True
+    while is_raised:
+        before, question = counts[0], OneOutcome(Fraction(1, 100), lambda: None)
+        started = time.monotonic()
+        is_raised = _raised_at(moment, lambda question=question: question.run(work))  # type: ignore[misc]
+        assert counts[0] == counts[1] <= before + 1
+        assert counts[0] == before or time.monotonic() - started >= 0.01
+        moment += 1
+    time.sleep(0.01)
+    assert counts[0] == counts[1] > 10
+
+
+def test_a_question_for_which_there_is_no_thread_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_thread, "start_new_thread", start)
+    with pytest.raises(RuntimeError, match="new thread"):
+        OneOutcome(None, lambda: None).run(lambda: 1)

@@ -7,7 +7,7 @@ import sys
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NamedTuple
@@ -15,7 +15,15 @@ from typing import Any, NamedTuple
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Engine, close
-from dp_sql.engines.duckdb.macros import ANSWER_TYPES, ANSWER_UDF, REWRITE_UDF, MacroCall
+from dp_sql.engines.duckdb.macros import (
+    ANSWER_TYPES,
+    ANSWER_UDF,
+    REWRITE_TYPES,
+    REWRITE_UDF,
+    SETTINGS,
+    SETTINGS_SQL,
+    MacroCall,
+)
 from dp_sql.engines.duckdb.mechanism_udfs import (
     Udf,
     dense,
@@ -45,6 +53,10 @@ from dp_sql.sql.functions.topk import DENSE_UDF
 from dp_sql.sql.mechanism_rows import PAIRS
 
 _INSTANCE_UDF = "__dp_sql_instance"
+_HERE = f"""SELECT system.main.current_setting('search_path'), system.main.current_schema(),
+    system.main.current_database(), {SETTINGS_SQL}"""
+_IN_SESSION = "Ask with dp_sql.connect(…)."
+Here = tuple[str, str, str]  # a connection's search path, schema and database
 
 
 class Owner(NamedTuple):
@@ -149,7 +161,7 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
         (WORD_UDF, words_of_rows, ["BIGINT"], "BIGINT", arrow),
         (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),
         # DuckDB folds constant arguments: query() needs the text when it binds.
-        (REWRITE_UDF, _rewrite_udf(instance), ["VARCHAR"] * 4, "VARCHAR", {}),
+        (REWRITE_UDF, _rewrite_udf(instance), REWRITE_TYPES, "VARCHAR", {}),
         (
             ANSWER_UDF,
             with_parameters(
@@ -162,11 +174,13 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
     ]
 
 
-def _rewrite_udf(instance: Instance) -> Callable[[str, str, str, str], str]:
-    def rewrite(text: str, schema: str, database: str, params: str) -> str:
+def _rewrite_udf(instance: Instance) -> Callable[[str, str, str, str, list[str], str], str]:
+    def rewrite(
+        text: str, path: str, schema: str, database: str, settings: list[str], params: str
+    ) -> str:
         try:
             with _open_cursor(instance.connections) as cursor:
-                cursor.execute(f"USE {quote(database)}.{quote(schema)}")
+                _follow(cursor, (path, schema, database), settings)
                 engine = Engine(cursor, instance.tickets, _caller(), instance.state)
                 return _owner(instance).rewrite(text, params, engine)
         except DpSqlError as error:
@@ -182,7 +196,8 @@ def _reply_to_macro(instance: Instance, asked: MacroCall) -> str:
     def make() -> str:
         try:
             with _open_cursor(instance.connections) as cursor:
-                _follow(cursor, asked)
+                here = asked.search_path, asked.schema, asked.database
+                _follow(cursor, here, asked.settings)
                 engine = Engine(cursor, instance.tickets, state=instance.state)
                 return _owner(instance).answer_call(asked, engine)
         except DpSqlError as error:
@@ -200,19 +215,26 @@ def _owner(instance: Instance) -> Owner:
     return instance.owner
 
 
-def _follow(cursor: Connection, asked: MacroCall) -> None:
-    """Let names mean on a cursor what they mean where the statement runs."""
-    if not asked.search_path:  # of `dp`, too
-        cursor.execute(f"USE {quote(asked.database)}.{quote(asked.schema)}")
-        return
-    cursor.execute(f"SET search_path = {literal(asked.search_path)}")
-    sql = """SELECT system.main.current_setting('search_path'), system.main.current_schema(),
-        system.main.current_database()"""
-    here = (asked.search_path, asked.schema, asked.database)
-    if cursor.execute(sql).fetchall() != [here]:
-        from dp_sql.privacy.around import IN_DP
-
-        raise NotSupported("This connection's search path cannot be followed.", hint=IN_DP)
+def _follow(cursor: Connection, here: Here, settings: Sequence[str]) -> None:
+    """Let names and expressions mean on a cursor what they mean where the statement runs."""
+    path, schema, database = here
+    wanted: str | None = path
+    if path:
+        try:
+            cursor.execute(f"SET search_path = {literal(path)}")
+        except duckdb.InvalidInputException:  # it is locked, and USE is not
+            cursor.execute(f"USE {quote(database)}.{quote(schema)}")
+            wanted = path if "," in path else None  # USE writes it otherwise
+    ((now_path, *there, now),) = cursor.execute(_HERE).fetchall()
+    if there != [schema, database] or wanted not in {None, now_path}:
+        raise NotSupported("This connection's search path cannot be followed.", hint=_IN_SESSION)
+    for name, value, before in zip(SETTINGS, settings, now, strict=True):
+        if value != before:
+            try:
+                cursor.execute(f"SET SESSION {name} = {literal(value)}")
+            except duckdb.InvalidInputException:
+                message = f"The setting {name} of this connection is locked for others."
+                raise NotSupported(message, hint=_IN_SESSION) from None
 
 
 @contextlib.contextmanager

@@ -22,7 +22,19 @@ _NOT_LOADED = (
 ANSWER_UDF = f"{_NOT_LOADED} function"
 REWRITE_UDF = f"{_NOT_LOADED} macro dp"
 # The fields of MacroCall, and the number of rows, which only orders a call behind the aggregate.
-ANSWER_TYPES = [*["VARCHAR"] * 5, "UBIGINT", "UBIGINT", *["VARCHAR"] * 3, "VARCHAR[]", "BIGINT"]
+ANSWER_TYPES = [
+    *["VARCHAR"] * 5, "UBIGINT", "UBIGINT", *["VARCHAR"] * 3, "VARCHAR[]", "VARCHAR[]", "BIGINT",
+]  # fmt: skip
+REWRITE_TYPES = [*["VARCHAR"] * 4, "VARCHAR[]", "VARCHAR"]
+
+# What a connection may set for itself, and an expression may mean something else by.
+SETTINGS = (
+    "TimeZone", "Calendar", "default_collation", "default_null_order", "default_order",
+    "integer_division", "ieee_floating_point_ops",
+    *(["old_implicit_casting"] if duckdb.__version__.startswith("1.") else []),
+)  # fmt: skip
+_VALUES = (f"CAST(system.main.current_setting('{name}') AS VARCHAR)" for name in SETTINGS)
+SETTINGS_SQL = f"system.main.list_value({', '.join(_VALUES)})"
 
 # The names of temporary tables and views, which a cursor does not see.
 TEMPORARY = """(SELECT table_name AS name FROM system.main.duckdb_tables()
@@ -44,6 +56,7 @@ class MacroCall(NamedTuple):
     schema: str
     database: str
     search_path: str
+    settings: list[str]  # the values of SETTINGS
     temporary: list[str] | None  # names of temporary tables and views
 
     @property
@@ -55,7 +68,8 @@ class MacroCall(NamedTuple):
 # What follows CREATE MACRO for `dp`.
 DP = (
     f"dp(query, params := NULL) AS TABLE FROM query({quote(REWRITE_UDF)}"
-    "(query, system.main.current_schema(), system.main.current_database(), "
+    "(query, system.main.current_setting('search_path'), system.main.current_schema(), "
+    f"system.main.current_database(), {SETTINGS_SQL}, "
     "coalesce(CAST(system.main.to_json(params) AS VARCHAR), 'null')))"
 )
 
@@ -79,7 +93,8 @@ def _macro(function: Function) -> str:
         f"system.main.alias(system.main.any_value({item}))", numbers, "CAST(epsilon AS VARCHAR)",
         "system.main.current_connection_id()", "system.main.current_query_id()",
         "system.main.current_schema()", "system.main.current_database()",
-        "system.main.current_setting('search_path')", _TEMPORARY, "system.main.count(*)",
+        "system.main.current_setting('search_path')", SETTINGS_SQL, _TEMPORARY,
+        "system.main.count(*)",
     )  # fmt: skip
     answer = f"{quote(ANSWER_UDF)}({', '.join(asked)})"
     checked = (
