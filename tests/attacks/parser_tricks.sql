@@ -120,7 +120,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1, seed := 1) FROM ratings
 -- ArgumentError: DP_TOPK has no argument noise.
 SELECT DP_TOPK(title, 2, epsilon := 1, noise := false) FROM ratings
 
--- ArgumentError: DP_TOPK needs the positional arguments item and k.
+-- ArgumentError: DP_TOPK needs the positional arguments item and k, epsilon := <number> (the privacy loss)
 SELECT DP_TOPK() FROM ratings
 
 -- ParseError: This bracket is never closed.
@@ -246,7 +246,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE user_id = @x
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE #1 = 3
 
--- SourceError: There is no column score here.
+-- ParseError: Syntax error at or near "WHERE".
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = 1 WHERE score = 2
 
 -- NotSupported: GROUP BY names no column here.
