@@ -260,7 +260,7 @@ def test_the_list_means_what_it_says(
     ("statement", "error"),
     [
         (f"WITH catalog AS (SELECT 'Emma' AS title) SELECT DP_TOPK(title, 1, {UNIT}, "
-         "domain := catalog.title) FROM ratings", "catalog is a CTE, and domain takes"),
+         "domain := catalog.title) FROM ratings", "catalog is a CTE, and a domain"),
         ("WITH RECURSIVE ratings(user_id, title) USING KEY (user_id) AS (SELECT 1, 'a') "
          f"SELECT {COUNT} FROM ratings", "In ratings: WITH RECURSIVE"),
         (f"SELECT {COUNT.replace('10000', '1_')} FROM ratings", "epsilon must be a number"),
