@@ -12,6 +12,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import few_rows, many_rows
 from dp_sql.udfs.contributions import slots
+from tests.conftest import SURE
 from tests.engines.test_few_rows import same
 from tests.engines.test_many_rows import GROUPS, Taken, _run, owner, taken
 from tests.session.several_calls import priced
@@ -72,6 +73,23 @@ def test_mechanisms_take_the_same_however_duckdb_writes_arrow(
     before = same(_run(owner, text.format(", ".join(asked)), taken))
     on(owner, other)
     assert same(_run(owner, text.format(", ".join(asked)), taken)) == before and before[0]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("item", ["price", "wide", "long", "bytes", "day", "id", "mood"])
+def test_items_are_found_however_duckdb_writes_arrow(
+    item: str, way: str, other: dict[str, str], owner: dp_sql.Session,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    few, least = WAYS[way]
+    monkeypatch.setattr(few_rows, "FEW", few)
+    monkeypatch.setattr(many_rows, "LEAST", least)
+    source = "(SELECT * REPLACE (lpad('', 9, name) AS long) FROM seen)"
+    call = f"DP_TOPK({item}, 99, {SURE}, delta := 1e-6, privacy_unit := i, {GROUPS[2]})"
+    asked = f"SELECT region, {call} FROM {source} GROUP BY region ORDER BY region"
+    before = [{*found} for _, found in owner.sql(asked).fetchall()]
+    on(owner, other)
+    assert [{*found} for _, found in owner.sql(asked).fetchall()] == before and all(before)
 
 
 def test_a_person_counts_in_as_many_groups_as_the_cap_says(tmp_path: Path) -> None:

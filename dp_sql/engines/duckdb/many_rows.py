@@ -36,7 +36,7 @@ Answered = Callable[[int, Sequence[Any]], Any]
 
 LEAST, MOST = 1 << 16, 1 << 24  # rows
 ROWS_EACH = 1 << 4  # of a person in a group
-BYTES = 1 << 8  # of DuckDB's memory limit, for each row; less is used
+BYTES = 1 << 8  # of DuckDB's memory limit, for each row; only rows of long strings use more
 BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 
 
