@@ -24,7 +24,7 @@ from dp_sql.privacy.private_sql.people_rows import PeopleRows
 
 if TYPE_CHECKING:
     from dp_sql.udfs.count_distinct.graph import Int64s
-    from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
+    from dp_sql.udfs.count_distinct.stored_pairs import Block, StoredPairs
 
 T = TypeVar("T")
 
@@ -60,21 +60,32 @@ def cover_counts(plan: Plan, call: str, engine: SqlRunner) -> Int64s:
 
 
 def _stored(rows: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:
-    """Store rows of people and items while DuckDB reads the next; return how many there are."""
+    """Store rows of people and items; return how many there are.
+
+    While DuckDB reads a piece, the one before it is numbered, and the one before that is stored.
+    """
     from concurrent.futures import Future, ThreadPoolExecutor
 
     people, items = Column(), Column()
-    with ThreadPoolExecutor(2) as others:
+    with ThreadPoolExecutor(3) as others:
 
-        def store(batch: Any) -> None:
+        def numbered(batch: Any) -> Block:
             of_people = others.submit(people.numbers, batch.column(0))
-            pairs.add(items.numbers(batch.column(1)), of_people.result())
+            return items.numbers(batch.column(1)), of_people.result()
 
-        last: Future[Any] = others.submit(int)
+        def store(block: Future[Block], before: Future[None]) -> Future[None]:
+            before.result()
+            return others.submit(pairs.add, *block.result())
+
+        stored: Future[Any] = others.submit(int)
+        last: Future[Block] | None = None
         for batch in rows:
-            last.result()
-            last = others.submit(store, batch)
-        last.result()
+            if last is not None:
+                stored = store(last, stored)
+            last = others.submit(numbered, batch)
+        if last is not None:
+            stored = store(last, stored)
+        stored.result()
     return items.size, people.size
 
 
