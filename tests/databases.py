@@ -22,3 +22,10 @@ def write_database(path: Path | str, sql: str) -> str:
     """Write the database that some SQL makes; returns its path."""
     Path(path).write_bytes(_content(sql))
     return str(path)
+
+
+def write_with_policy(folder: Path, name: str, sql: str, policy: str) -> Path:
+    """Write a database and policy.toml into a folder; returns the folder."""
+    write_database(folder / f"{name}.duckdb", sql)
+    (folder / "policy.toml").write_text(policy, encoding="utf-8")
+    return folder

@@ -159,7 +159,7 @@ def read_call(
 def _columns(
     function: Function, given: Mapping[str, Argument], lacking: Sequence[str], start: int
 ) -> dict[str, Reference]:
-    """The columns that a call reads; a lacking item stands for every row."""
+    """The columns that a call reads. A call that lacks its item is read as one of all rows."""
     columns = {
         name: reader(given[name], f"the {name}" if name == function.positional[0] else name)
         for name, reader in function.shape.columns.items()

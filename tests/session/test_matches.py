@@ -16,6 +16,7 @@ import pytest
 import dp_sql
 from dp_sql.errors import NotPrivate, NotSupported
 from tests.conftest import SURE, free
+from tests.databases import write_with_policy
 
 TABLES = """
 CREATE TABLE branches AS SELECT unnest(['north', 'south', 'east']) AS branch;
@@ -64,11 +65,7 @@ REFUSED = [
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("library")
-    with duckdb.connect(str(folder / "library.duckdb")) as con:
-        con.execute(TABLES)
-    (folder / "policy.toml").write_text(POLICY)
-    return folder
+    return write_with_policy(tmp_path_factory.mktemp("library"), "library", TABLES, POLICY)
 
 
 @pytest.fixture(scope="module")

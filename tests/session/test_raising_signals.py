@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,7 @@ def test_no_question_outlives_its_call_when_a_handler_raises_at_any_moment() -> 
     while is_raised:
         before, question = counts[0], OneOutcome(Fraction(1, 100), lambda: None)
         started = time.monotonic()
-        is_raised = _raised_at(moment, lambda question=question: question.run(work))  # type: ignore[misc]
+        is_raised = _raised_at(moment, partial(question.run, work))
         assert counts[0] == counts[1] <= before + 1
         assert counts[0] == before or time.monotonic() - started >= 0.01
         moment += 1

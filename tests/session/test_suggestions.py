@@ -15,6 +15,7 @@ from dp_sql.privacy.refusals import WAY_OUT
 from dp_sql.privacy.relations.from_clause import ALLOWED
 from dp_sql.session.corrections.duckdb_errors import THE_FUNCTIONS
 from tests.conftest import free
+from tests.databases import write_with_policy
 
 TABLES = """
 CREATE TABLE catalog AS
@@ -247,11 +248,7 @@ ASK_OTHERS = [
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("shop")
-    with duckdb.connect(str(folder / "shop.duckdb")) as con:
-        con.execute(TABLES)
-    (folder / "policy.toml").write_text(POLICY)
-    return folder
+    return write_with_policy(tmp_path_factory.mktemp("shop"), "shop", TABLES, POLICY)
 
 
 @pytest.fixture(scope="module")

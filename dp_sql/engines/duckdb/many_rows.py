@@ -147,13 +147,14 @@ def _read(
             found = _found(read.groups, rows, engine, registered)
         lists = rows.lists(plans, n_items, other)
     engine.state.interrupts.check(before)
-    kind, own = read.lists.kind if read.lists else "", None
-    if kind and (own := rows.items()) is None:
-        raise _TooMany
-    beside = {"__dp_items": own} if kind else {}
+    beside = dict[str, Any]()
+    if read.lists and read.lists.kind:
+        if (items_of_lists := rows.items()) is None:
+            raise _TooMany
+        beside["__dp_items"] = items_of_lists
     relation = drawn(lists, rows.n_answers, answered, engine, registered, beside)
-    if kind:
-        typed = f"CAST(__dp_items AS {kind}[]) AS __dp_items"
+    if read.lists and beside:
+        typed = f"CAST(__dp_items AS {read.lists.kind}[]) AS __dp_items"
         relation = f"(SELECT * REPLACE ({typed}) FROM {relation}) AS __dp_drawn"
     items = f"({read.lists.shown}) AS __dp_lists" if read.lists and read.lists.shown else ""
     return Answers(relation, found, items)

@@ -9,16 +9,13 @@ import duckdb
 import pytest
 
 import dp_sql
+from tests.databases import write_with_policy
 from tests.session.corrections.orders_shop import POLICY, TABLES
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("shop")
-    with duckdb.connect(str(folder / "shop.duckdb")) as con:
-        con.execute(TABLES)
-    (folder / "policy.toml").write_text(POLICY)
-    return folder
+    return write_with_policy(tmp_path_factory.mktemp("shop"), "shop", TABLES, POLICY)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""A call that lacks arguments is told all of them in one sentence, and how to complete it."""
+"""The refusal of a call names all arguments that the call lacks, and proposes a call that works."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _lacking(function: str, grouped: bool, of_owner: bool) -> Iterator[tuple[str
     subsets = [{name} for name in every] + [every.keys() - {name} for name in every]
     for lacks in [*subsets, {*every}]:
         if "item" in lacks and not first.keys() <= lacks:
-            continue  # what is without a name is told by its place
+            continue  # positional arguments: the first cannot be left out alone
         given = [written for name, written in every.items() if name not in lacks]
         yield f"{function}({', '.join(filter(None, given))})", lacks
 
