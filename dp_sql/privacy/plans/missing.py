@@ -15,7 +15,7 @@ from dp_sql.errors import ArgumentError
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import OwnValues, example_bins, example_list
-from dp_sql.privacy.relations.tree import Select, Table, relations_in
+from dp_sql.privacy.relations.tree import Select, Table, place_of, relations_in
 from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing, positional_needed
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
@@ -195,8 +195,8 @@ def _column_of(source: Source, number: int, value: Value) -> str | None:
     """The column of a relation that a value is or, in an inner join, is equal to."""
 
     def column(sql: str) -> tuple[int, tuple[Parts, str] | None]:
-        relation, index = map(int, sql[1:].split("c"))
-        return relation, source.rows.parts[relation].rows.values[index].origin
+        place = place_of(sql)
+        return place[0], source.rows.value(place).origin
 
     if value.origin is None:
         return None

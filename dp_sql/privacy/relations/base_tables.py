@@ -57,24 +57,23 @@ def public_rows(
 
 def read_as(rows: Rows, index: int, kind: str) -> Rows:
     """The same table, with one of its columns read as another type."""
-    table, values = rows.relation, list(rows.values)
+    table, value = rows.relation, rows.values[index]
     assert isinstance(table, Table)
-    if values[index].type == kind:
+    if value.type == kind:
         return rows
-    values[index] = values[index]._replace(type=kind)
     columns, types = list(table.columns), list(table.types)
     columns[index], types[index] = f"CAST({columns[index]} AS {kind})", kind
     table = table._replace(columns=tuple(columns), types=tuple(types))
-    return rows._replace(relation=table, values=tuple(values))
+    return rows.with_value(index, value._replace(type=kind))._replace(relation=table)
 
 
 def persons_rows(rows: Rows, index: int) -> Rows:
     """The same table, with the privacy unit in one of its columns."""
-    values = list(rows.values)
-    values[index] = values[index]._replace(is_person=True)
-    assert isinstance(rows.relation, Table)
-    person_type = as_key("", values[index].type)[1]
-    return Rows(rows.relation._replace(person=index), rows.names, tuple(values), person_type)
+    table, value = rows.relation, rows.values[index]
+    assert isinstance(table, Table)
+    rows = rows.with_value(index, value._replace(is_person=True))
+    person_type = as_key("", value.type)[1]
+    return rows._replace(relation=table._replace(person=index), person_type=person_type)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,9 @@ class FromPart(NamedTuple):
         return self.rows.values[index].column(self.number, index)
 
 
+_Named = tuple[int, Parts, str, tuple[int, int]]  # a column and its names, as in From.elements
+
+
 @dataclass
 class From:
     """A FROM clause under construction, with the conditions of its joins.
@@ -70,7 +73,7 @@ class From:
     parts: list[FromPart] = field(default_factory=list)
     hidden: set[tuple[int, int]] = field(default_factory=set)
     added: set[tuple[int, int]] = field(default_factory=set)
-    elements: list[tuple[int, Parts, str, tuple[int, int]]] = field(default_factory=list)
+    elements: list[_Named] = field(default_factory=list)
     looked_in: list[tuple[str, frozenset[Parts], Relation]] = field(default_factory=list)
     equal: list[tuple[str, str]] = field(default_factory=list)
     left_joins: list[LeftJoin] = field(default_factory=list)
@@ -153,19 +156,23 @@ class From:
             return self.aliases[names[0]], 1
         raise self.unknown(node)
 
-    def _called(self, scope: Parts, name: str) -> Iterator[Value]:
+    def columns(self) -> Iterator[_Named]:
+        """All columns, as in `elements`; those without a name are called ""."""
+        yield from self.elements
         for part in self.parts:
-            if _is_called(part.path, scope):
-                for i, own in enumerate(part.rows.names):
-                    if own == name and (scope or (part.number, i) not in self.hidden):
-                        yield part.value(i)
-        for _, path, own, (number, i) in self.elements:
-            if (
-                own == name
-                and _is_called(path, scope)
-                and (scope or (number, i) not in self.hidden)
-            ):
-                yield self.parts[number].value(i)
+            for i, name in enumerate(part.rows.names):
+                if (part.number, i) not in self.added:
+                    yield part.number, part.path, name, (part.number, i)
+
+    def _called(self, scope: Parts, name: str) -> Iterator[Value]:
+        for _, path, own, place in self.columns():
+            if own == name and _is_called(path, scope) and (scope or place not in self.hidden):
+                yield self.value(place)
+
+    def value(self, place: tuple[int, int]) -> Value:
+        """A column by the number of its relation and its own."""
+        part = next(part for part in self.parts if part.number == place[0])
+        return part.value(place[1])
 
     def unknown(self, node: exp.Column) -> Refused:
         """The refusal of a name that is not a column."""
@@ -326,20 +333,12 @@ def _star(star: exp.Star, table: str | None, source: From, scope: Scope) -> list
     gone = {folded(node.name) for node in dropped}
     put = {folded(n.alias): row_wise(n.this, scope) for n in star.args.get("replace") or []}
     called = {folded(n.this.name): folded(n.alias) for n in star.args.get("rename") or []}
-    columns = [
-        (place, name, source.parts[number].value(i))
-        for place, path, name, (number, i) in source.elements
-        if (table,) == path[-1:] or (table is None and (number, i) not in source.hidden)
+    columns = sorted(source.columns(), key=lambda column: column[0])  # in the order of FROM
+    listed = [
+        (name, source.value(place))
+        for _, path, name, place in columns
+        if (place not in source.hidden if table is None else (table,) == path[-1:])
     ]
-    columns += [
-        (part.number, name, part.value(i))
-        for part in source.parts
-        if table in {None, part.name}
-        for i, name in enumerate(part.rows.names)
-        if table is not None or (part.number, i) not in source.hidden
-        if (part.number, i) not in source.added
-    ]
-    listed = [(name, value) for _, name, value in sorted(columns, key=lambda column: column[0])]
     changed = [*gone, *put, *called]
     if len(changed) != len(set(changed)) or not set(changed) <= {name for name, _ in listed}:
         raise refuse(star, "EXCLUDE, REPLACE and RENAME take each column of the star once", ALLOWED)

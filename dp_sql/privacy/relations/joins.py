@@ -23,7 +23,7 @@ from dp_sql.privacy.relations.from_clause import (
     only,
 )
 from dp_sql.privacy.relations.rows import Rows
-from dp_sql.privacy.relations.tree import Table, Unnest, relations_below, relations_in
+from dp_sql.privacy.relations.tree import Table, Unnest, place_of, relations_below, relations_in
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
@@ -116,7 +116,7 @@ def alike(a: Value, b: Value, first: From, second: From | None = None) -> Pair:
         origin = value.origin if kind == "HUGEINT" else None  # the same integer: still a link's end
         if source is None:
             return Value(f"TRY_CAST({value.sql} AS {kind})", kind, origin)
-        number, index = map(int, value.sql[1:].split("c"))
+        number, index = place_of(value.sql)
         return source.add(number, Value(f"TRY_CAST(r0c{index} AS {kind})", kind, origin))
 
     return cast(a, first), cast(b, second)
@@ -171,10 +171,10 @@ def note_own(source: From, equal: Sequence[Pair], *, is_left: bool) -> None:
             continue
         for one, other in (pair, pair[::-1])[: 1 if is_left else 2]:
             if one.is_of_person and not other.is_of_person:
-                number, index = map(int, other.sql[1:].split("c"))
-                part, values = source.parts[number], [*source.parts[number].rows.values]
-                values[index] = values[index]._replace(is_own=True)
-                source.parts[number] = part._replace(rows=part.rows._replace(values=tuple(values)))
+                number, index = place_of(other.sql)
+                part = source.parts[number]
+                own = part.rows.values[index]._replace(is_own=True)
+                source.parts[number] = part._replace(rows=part.rows.with_value(index, own))
 
 
 def check_cross(node: Node, part: FromPart, where: Sequence[Node]) -> None:
@@ -193,12 +193,7 @@ def compared(equal: Sequence[Pair]) -> tuple[tuple[str, str], ...]:
 
 def shared(node: Node, source: From, part: FromPart) -> Sequence[Node]:
     """The columns that NATURAL JOIN compares: those of the same name on both sides."""
-    before = {
-        name
-        for one in source.parts
-        for i, name in enumerate(one.rows.names)
-        if name and not {(one.number, i)} & (source.hidden | source.added)
-    }
+    before = {name for *_, name, at in source.columns() if name and at not in source.hidden}
     found = [exp.to_identifier(name, quoted=True) for name in part.rows.names if name in before]
     if not found or source.elements:
         raise refuse(node, "This NATURAL JOIN is not supported here", "Write USING (user_id).")
@@ -249,7 +244,7 @@ def join_list(join: Node, source: From, scope_of: ScopeOf) -> bool:
     (number,) = numbers
     alone = From([source.parts[number]._replace(number=0)])
     column = source.add(number, list_value(lists[0], scope_of(alone)))
-    index = int(column.sql.split("c")[1])
+    _, index = place_of(column.sql)
     source.parts[number] = _with_elements(source.parts[number], index)
     path = (folded(alias.name),) if alias is not None and alias.name else ()
     source.elements.append((len(source.parts), path, (names or ["unnest"])[0], (number, index)))
@@ -258,8 +253,7 @@ def join_list(join: Node, source: From, scope_of: ScopeOf) -> bool:
 
 def _with_elements(part: FromPart, index: int) -> FromPart:
     """A relation, once for each element of the list in one of its columns."""
-    rows = part.rows
-    values = list(rows.values)
-    values[index] = Value(values[index].sql, values[index].type[:-2], collation=BINARY)
-    relation = Unnest(rows.relation, index, tuple(value.type for value in values))
-    return part._replace(rows=rows._replace(relation=relation, values=tuple(values)))
+    listed = part.rows.values[index]
+    rows = part.rows.with_value(index, Value(listed.sql, listed.type[:-2], collation=BINARY))
+    relation = Unnest(rows.relation, index, tuple(value.type for value in rows.values))
+    return part._replace(rows=rows._replace(relation=relation))

@@ -141,12 +141,7 @@ def _outside(source: From, own: Sequence[tuple[FromPart, int]], rows: Rows) -> F
     outer = From([FromPart((), 0, rows)], added={(0, i) for i in range(len(rows.values))})
     places = {(part.number, i): (0, n) for n, (part, i) in enumerate(own)}
     outer.hidden = {places[column] for column in source.hidden}
-    outer.elements = [(at, path, name, places[of]) for at, path, name, of in source.elements]
-    outer.elements += [
-        (part.number, part.path, part.rows.names[i], places[part.number, i])
-        for part, i in own
-        if (part.number, i) not in source.added
-    ]
+    outer.elements = [(at, path, name, places[of]) for at, path, name, of in source.columns()]
     return outer
 
 

@@ -33,6 +33,10 @@ class Rows(NamedTuple):
         """Whether its rows belong to people."""
         return self.person_type is not None
 
+    def with_value(self, index: int, value: Value) -> Rows:
+        """The same with another value as one of its columns."""
+        return self._replace(values=(*self.values[:index], value, *self.values[index + 1 :]))
+
     def read_from(self) -> Rows:
         """The same as FROM reads it, where each name means one column.
 

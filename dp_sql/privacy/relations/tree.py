@@ -234,7 +234,7 @@ class Select:
 
     def type_of(self, column: str) -> str:
         """The type of a column such as r0c1."""
-        number, index = map(int, column[1:].split("c"))
+        number, index = place_of(column)
         return self.relations[number].types[index]
 
     def columns_of(self, number: int, columns: Collection[str]) -> list[int]:
@@ -244,9 +244,8 @@ class Select:
 
     def split_conditions(self) -> tuple[dict[int, list[str]], list[str]]:
         """The conditions that concern one relation alone, by its number; and all others."""
-        own: dict[int, list[str]] = {}
-        rest = []
-        known = set(range(len(self.relations)))
+        own, rest = dict[int, list[str]](), list[str]()
+        known = {*range(len(self.relations))}
         for condition in self.where:
             numbers = relations_in(condition) & known
             if len(numbers) == 1 and not numbers & self.left.keys():
@@ -262,9 +261,8 @@ class Select:
 
         An inner join waits for one of its equal columns, a LEFT JOIN for everything that ON names.
         """
-        waiting = list(range(len(self.relations)))
         found = [self.first_private or 0]
-        waiting.remove(found[0])
+        waiting = [n for n in range(len(self.relations)) if n not in found]
         while waiting:
             ready = next((n for n in waiting if self._is_ready(n, found)), None)
             if ready is None:
@@ -291,12 +289,9 @@ class Select:
     def equal_pairs(self, number: int, before: Collection[int]) -> list[tuple[str, str]]:
         """The equal columns that join a relation to those before it: theirs, and its own."""
         pairs = self.left[number].equal if number in self.left else self.equal
-        turned = [(a, b) if relations_in(b) == {number} else (b, a) for a, b in pairs]
-        return [
-            (a, b)
-            for a, b in turned
-            if relations_in(b) == {number} and relations_in(a) <= set(before)
-        ]
+        own, known = {number}, {*before}
+        turned = [(a, b) if relations_in(b) == own else (b, a) for a, b in pairs]
+        return [(a, b) for a, b in turned if relations_in(b) == own and relations_in(a) <= known]
 
     def on_equal(self, number: int, before: Sequence[int]) -> list[str]:
         """The comparisons that join a relation to those before it."""
@@ -338,6 +333,12 @@ def reads_one_table(relation: Relation) -> bool:
         is_bare = relation.is_bare and not relation.looked_in
         return is_bare and reads_one_table(relation.relations[0])
     return isinstance(relation, Table) and relation.is_stored
+
+
+def place_of(column: str) -> tuple[int, int]:
+    """The number of the relation of a column such as r0c1, and its own."""
+    number, index = map(int, column[1:].split("c"))
+    return number, index
 
 
 def columns_in(expressions: Iterable[str]) -> set[str]:
