@@ -13,7 +13,7 @@ from dp_sql.privacy.plans.plan import Released
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
-from dp_sql.sql.tokens import Edit, Token, Tokens, edited, folded
+from dp_sql.sql.tokens import Edit, Tokens, edited, folded
 
 
 def outer_sql(
@@ -92,23 +92,11 @@ def _key_edits(select: DpSelect) -> list[Edit]:
         beside = select.beside_calls(span).outside_queries()
         tokens = beside.outside([place for place, _ in places])
         for i, token in enumerate(tokens):
-            chain = _chain(tokens, i)
-            *table, name = (part.folded for part in chain or [token])
+            chain = Tokens() if tokens.at(i - 1).is_symbol(".") else tokens.dotted(i)
+            *table, name = (part.folded for part in chain[::2] or [token])
             if table and name in names and table[-1] in tables:
                 edits.append((token.start, chain[-1].end, f"__dp_groups.{quote(names[name])}"))
     return edits
-
-
-def _chain(tokens: Tokens, index: int) -> list[Token]:
-    """The names of `a.b.c` that begins at a token; none where it does not begin there."""
-    if tokens[index].name is None or (index and tokens[index - 1].is_symbol(".")):
-        return []
-    chain = [tokens[index]]
-    for i in range(index + 1, len(tokens) - 1, 2):
-        if not tokens[i].is_symbol(".") or tokens[i + 1].name is None:
-            break
-        chain.append(tokens[i + 1])
-    return chain
 
 
 def _source_names(select: DpSelect) -> set[str]:

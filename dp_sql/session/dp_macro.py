@@ -60,13 +60,12 @@ def _with_functions(text: str) -> str:
     """The text with the rows of `dp_functions()`, the one system table that needs no session."""
     for call in reversed(_one_query(text).system_tables):
         if call.name == "dp_functions":
+            from dp_sql.session.describe import values_sql
             from dp_sql.session.system_tables import functions_table
 
             columns, rows = functions_table()
-            values = ", ".join(f"({', '.join(literal(str(one)) for one in row)})" for row in rows)
-            names = ", ".join(name for name, _ in columns)
-            relation = f"(SELECT * FROM (VALUES {values}) AS _({names}))"
-            text = text[: call.start] + relation + text[call.stop :]
+            listed = values_sql([n for n, _ in columns], [tuple(map(str, row)) for row in rows])
+            text = f"{text[: call.start]}({listed}){text[call.stop :]}"
     return text
 
 

@@ -132,6 +132,13 @@ class Tokens(tuple[Token, ...]):
         dots = all(token.is_symbol(".") for token in self[1::2])
         return names if dots and len(self) == 2 * len(names) - 1 else ()
 
+    def dotted(self, start: int) -> Tokens:
+        """The name `a.b.c` that begins at a place, with its dots; nothing if no name does."""
+        stop = start + 1
+        while self.at(stop).is_symbol(".") and self.at(stop + 1).name is not None:
+            stop += 2
+        return self[start:stop] if self.at(start).name is not None else Tokens()
+
     def at(self, index: int) -> Token:
         """The token at an index; before the first and after the last, an empty one."""
         return self[index] if 0 <= index < len(self) else Token("", "", 0, 0, "")

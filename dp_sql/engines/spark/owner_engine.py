@@ -168,10 +168,7 @@ def names_in(sql: str) -> list[Parts]:
     for i, token in enumerate(tokens[:-1]):
         if not (token.upper in _BEFORE_NAMES or token.is_symbol(",")):
             continue
-        end = i + 2
-        while end + 1 < len(tokens) and tokens[end].is_symbol("."):
-            end += 2
-        chain = tokens[i + 1 : end].names
-        if chain and not (end < len(tokens) and tokens[end].is_symbol("(")):
-            found.append(chain)
+        name = tokens.dotted(i + 1)
+        if name and not tokens.at(i + 1 + len(name)).is_symbol("("):
+            found.append(name.names)
     return list(dict.fromkeys(found))

@@ -91,10 +91,8 @@ def without_collations(sql: str) -> str:
     edits, tokens = [], tokenize(sql)
     for i, token in enumerate(tokens[:-1]):
         if token.kind == "word" and token.upper == "COLLATE":
-            stop = i + 1
-            while stop + 2 < len(tokens) and tokens[stop + 1].is_symbol("."):
-                stop += 2
-            edits.append((token.start, tokens[stop].end, ""))
+            name = tokens.dotted(i + 1) or tokens[i + 1 : i + 2]
+            edits.append((token.start, name[-1].end, ""))
     return edited(sql, edits)
 
 

@@ -198,7 +198,7 @@ def _no_name(kind: str, name: str, tokens: Tokens, names: Sequence[str]) -> Quer
 def _no_table_there(database: str, tokens: Tokens) -> QueryError | None:
     """The refusal of a table in a database that there is not."""
     for start in range(len(tokens)):
-        parts = tokens[start : start + 5].names or tokens[start : start + 3].names
+        parts = tokens.dotted(start)[:5].names
         if len(parts) > 1 and folded(parts[0]) == folded(database):
             said = f"There is no table {'.'.join(parts)}."
             return tokens[start].error(SourceError, said, "SHOW TABLES lists the tables.")

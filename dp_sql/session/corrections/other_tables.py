@@ -74,9 +74,7 @@ def _table(name: Name, tables: PolicyTables, policy: Policy) -> _Listed | None:
 def _read(tokens: Tokens, start: int, stop: int) -> Iterator[tuple[str, str]]:
     """The tables that a FROM clause names, folded, and what they are called there."""
     for i in tokens.at_depth_zero(start, stop):
-        if tokens[i].upper in {"FROM", "JOIN"} or tokens[i].is_symbol(","):
-            end = i + 1
-            while tokens.at(end + 1).is_symbol("."):
-                end += 2
-            alias = alias_at(tokens, end + 1)
-            yield tokens.at(end).folded, tokens.at(end if alias is None else alias).text
+        is_before = tokens[i].upper in {"FROM", "JOIN"} or tokens[i].is_symbol(",")
+        if is_before and (name := tokens.dotted(i + 1)):
+            alias = alias_at(tokens, i + 1 + len(name))
+            yield name[-1].folded, name[-1].text if alias is None else tokens[alias].text
