@@ -102,25 +102,23 @@ def refuse_missing(
     """
     named, needs = given.arguments, function.shape.needs
     needed = positional_needed(function, lacking)
-    wanted = {"epsilon": (EPSILON, "1.0"), "privacy_unit": (_UNIT, "user_id")}
+    # What may be wanted by the names of arguments, and what to write for it.
+    wanted = {
+        "epsilon": (EPSILON, "epsilon := 1.0"), "privacy_unit": (_UNIT, "privacy_unit := user_id"),
+    }  # fmt: skip
     if not {"domain", "delta", "mechanism"} & named.keys():
-        wanted["domain"] = _DOMAIN, "observed"
-    wanted |= {name: (said, values[0]) for name, (said, values) in needs.items()}
-    if function.shape.reads_people:
-        groups = {"groups": (groups_needed(named), "observed"), "max_groups_contributed": (CAP, "")}
-        if "delta" in named and not function.shape.finds_items:
-            groups = {}
-        elif function.shape.may_be_vector(given):
-            del groups["max_groups_contributed"]
-        wanted |= {name: groups[name] for name in of_groups if name in groups}
+        wanted["domain"] = _DOMAIN, "delta := 1e-9"  # which needs none
+    wanted |= {name: (said, f"{name} := {values[0]}") for name, (said, values) in needs.items()}
+    finds_groups = "delta" in named and not function.shape.finds_items
+    if function.shape.reads_people and not finds_groups:
+        if "groups" in of_groups:
+            wanted["groups"] = groups_needed(named), "groups := observed"
+        if "max_groups_contributed" in of_groups and not function.shape.may_be_vector(given):
+            wanted["max_groups_contributed"] = CAP, ""  # once it is known how many groups there are
     lacks = {n for n in wanted if n in function.named and (n in lacking or n not in named)}
     if not needed and (lacks <= {"domain"} or lacks <= {"groups", "max_groups_contributed"}):
         return  # a mechanism may need no domain, and groups may be known; else refused later
-    for name, (said, value) in wanted.items():
-        if name in lacks:  # a cap comes with the groups, once it is known how many there are
-            needed[said] = f"{name} := {value}" if value else ""
-            if needed[said] == "domain := observed":
-                needed[said] = "delta := 1e-9"
+    needed |= dict(wanted[name] for name in wanted if name in lacks)
     raise missing(given.token.source, function, span, needed, behind=behind)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dp_sql.errors import ArgumentError
 from dp_sql.privacy.catalog import Parts
@@ -41,38 +41,15 @@ def refuse_missing(
     declared: what the policy declares as the domain of a column; None where it declares none.
     needs_cap: whether one person may be in several groups.
     """
-    select, lacking = source.select, call.missing
+    select, lacking, sets = source.select, call.missing, list[_Proposed]()
     needed = positional_needed(call.function, lacking, policy.limits.max_k)
-    public: list[str] = []
-    guesses: list[str] = []  # sets of which nothing is known
-
-    def known(value: Value) -> object:
-        found = declared(value)
-        is_known = not value.image or found == "observed" or isinstance(found, OwnValues)
-        return found if is_known else None
-
-    def public_set(key: Reference, value: Value, declared: object, size: int) -> str:
-        found = _public_set(source, key, value, policy, declared)
-        dates = None
-        if found is None and size == 1:
-            from dp_sql.privacy.plans.example_dates import date_groups
-
-            column = (value.image[0] if value.image else value).type
-            dates = date_groups(key.text, value.type, column, select.condition_text)
-        if dates is not None:
-            found = dates.written if dates.asked else None
-        public.extend([found] if found else [])
-        bins = size == 1 and example_bins(key.text, value.type)
-        guess = dates.written if dates else bins or example_list(value.type, size)
-        guesses.extend([] if found or (dates and dates.bounded) else [guess])
-        return found or guess
-
     if "epsilon" in lacking:
         needed[EPSILON] = _epsilon(policy)
     if call.takes_domain and call.domain is None and declared(item) is None:
         named = [call.item.text] * ("item" not in lacking)
         said = _set("a domain", "items that the answer may contain", named)
-        needed[said] = f"domain := {public_set(call.item, item, None, call.k or 1)}"
+        sets.append(_proposed(source, policy, call.item, item, None, call.k or 1))
+        needed[said] = f"domain := {sets[0].written}"
     for name, (said, values) in call.parameters.needs.items():
         if name in lacking:
             needed[said] = f"{name} := {values[0]}"
@@ -80,16 +57,20 @@ def refuse_missing(
     without = [key.text for key, value in keys if declared(value) is None]
     if without and select.groups is None and select.delta is None:
         finds = f"; {FINDS_ITEMS}" if "delta" in call.given else ""
-        sets = [public_set(key, value, known(value), 1) for key, value in keys]
-        rows = None if guesses else _rows_of_tables(source, policy, declared)
-        public.extend([rows] if rows else [])
-        written = rows or (sets[0] if len(sets) == 1 else f"({', '.join(sets)})")
+        own = [_proposed(source, policy, k, v, _as_stated(declared(v), v)) for k, v in keys]
+        sets += own
+        written = own[0].written if len(own) == 1 else f"({', '.join(one.written for one in own)})"
+        if not any(one.is_guess for one in sets):
+            rows = _rows_of_tables(source, policy, declared)
+            sets += [_Proposed(rows, is_public=True)] if rows else []
+            written = rows or written
         needed[_set("groups", "groups", without, finds)] = f"groups := {written}"
     if needs_cap and call.max_groups_contributed is None:
         needed[CAP] = "max_groups_contributed := 1"
     if needed:
-        refusal = _missing(select.text, call, needed, policy if guesses else None)
-        refusal.public = public
+        has_guesses = any(one.is_guess for one in sets)
+        refusal = _missing(select.text, call, needed, policy if has_guesses else None)
+        refusal.public = [one.written for one in sets if one.is_public]
         raise refusal
 
 
@@ -135,6 +116,41 @@ def _epsilon(policy: Policy) -> str:
 def _set(what: str, values: str, names: Sequence[str], more: str = "") -> str:
     declares = f"; the policy declares none for {', '.join(names)}{more}" if names else ""
     return f"{what} (the public set of {values}{declares})"
+
+
+class _Proposed(NamedTuple):
+    """A set of values as a statement may write it.
+
+    is_public: whether these are known to be public. is_guess: whether nothing is known of them.
+    """
+
+    written: str
+    is_public: bool = False
+    is_guess: bool = False
+
+
+def _proposed(
+    source: Source, policy: Policy, key: Reference, value: Value, declared: object, size: int = 1
+) -> _Proposed:
+    """A public set of an item or key; if none is known, an example of so many values."""
+    if found := _public_set(source, key, value, policy, declared):
+        return _Proposed(found, is_public=True)
+    if size > 1:
+        return _Proposed(example_list(value.type, size), is_guess=True)
+    from dp_sql.privacy.plans.example_dates import date_groups
+
+    column = (value.image[0] if value.image else value).type
+    dates = date_groups(key.text, value.type, column, source.select.condition_text)
+    if dates is None:
+        guess = example_bins(key.text, value.type) or example_list(value.type, size)
+        return _Proposed(guess, is_guess=True)
+    return _Proposed(dates.written, dates.asked, is_guess=not (dates.asked or dates.bounded))
+
+
+def _as_stated(declared: object, value: Value) -> object:
+    """What the policy declares of a key itself, and not of the column that it is computed from."""
+    is_own = not value.image or declared == "observed" or isinstance(declared, OwnValues)
+    return declared if is_own else None
 
 
 def _public_set(

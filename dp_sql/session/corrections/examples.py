@@ -40,15 +40,21 @@ def examples(before: str, after: str, known: Sequence[str] = ()) -> str:
     already = {(name, value) for call in old for name, value in call.items()}
     is_same_call = len(old) == len(new)
     theirs = {value for call in old for name, value in call.items() if name.startswith(_UNKNOWN)}
-    names = {name for call in old for name in call} if is_same_call else set()
+    names = {name for call in old for name in call}
+
+    def is_example(name: str, value: str) -> bool:
+        if (name, value) in already or f"{name} := {value}" in before:  # in a string, for dp(…)
+            return False
+        if value in known or (value.startswith("(") and value[1:-1] in ", ".join(known)):
+            return False
+        if is_same_call:
+            return name not in names and value not in theirs
+        return name not in {"k", "q"}  # which an aggregate that is replaced had, too
+
     came: Given = {}
     for call in new:
         for name, value in call.items():
-            is_new = (name, value) not in already and name not in names
-            is_new = is_new and f"{name} := {value}" not in before  # in a string, as for dp(…)
-            is_known = value in known or (value.startswith("(") and value[1:-1] in ", ".join(known))
-            is_known = is_known or (is_same_call and value in theirs)
-            if is_new and not is_known and (is_same_call or name not in {"k", "q"}):
+            if is_example(name, value):
                 came.setdefault(name, value)
     ends = [call["q"] for call in new if call.get("q") in _OF_ENDS]
     is_close = any(("q", q) not in already for q in ends) and not is_same_call
