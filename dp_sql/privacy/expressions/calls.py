@@ -227,19 +227,7 @@ def _read(node: Node) -> tuple[str, list[Node]]:
         keys += f" {_OPTIONS[type(node)]}"
     if parts_of(node) - {*keys.split(), *FLAGS}:
         raise refuse(node, f"{name} is supported here only in its basic form")
-    if isinstance(node, exp.Pad) and node.args.get("is_left"):
-        name = "lpad"
-    if name == "age" and len(given) == 1:
-        given.insert(0, exp.CurrentDate())
-    if isinstance(node, exp.Log):
-        given = _by_number(node, given)
-    if isinstance(node, exp.UnixToTime):
-        scale = None if given[1] is None else whole_number(given[1])
-        name, given = _OF_UNIX.get(scale, name), given[:1]
-    if name == "regexp_extract" and len(given) == 2:
-        given.append(exp.Literal.number(0))
-    if name == "strftime" and len(given) == 2 and given[0].is_string:
-        given.reverse()
+    name, given = _as_in_table(name, given, node)
     if name.startswith("regexp_") and any(
         t.is_symbol("~", "!~") for t in tokenize(parsed_text(node))
     ):
@@ -247,6 +235,26 @@ def _read(node: Node) -> tuple[str, list[Node]]:
         raise refuse(node, "The operator ~ is not supported here", hint)
     if any(one is None for one in given):
         raise refuse(node, f"{name} is supported here only in its basic form")
+    return name, given
+
+
+def _as_in_table(name: str, given: list[Node], node: Node) -> tuple[str, list[Node]]:
+    """The name that the table has for these arguments; and all of them, in its order."""
+    match node:
+        case exp.Pad() if node.args.get("is_left"):
+            return "lpad", given
+        case exp.Log():
+            return name, _by_number(node, given)
+        case exp.UnixToTime():
+            scale = None if given[1] is None else whole_number(given[1])
+            return _OF_UNIX.get(scale, name), given[:1]
+    match name, given:
+        case "age", [_]:
+            given = [exp.CurrentDate(), *given]
+        case "regexp_extract", [_, _]:
+            given = [*given, exp.Literal.number(0)]
+        case "strftime", [exp.Literal(is_string=True), _]:
+            given = given[::-1]
     return name, given
 
 

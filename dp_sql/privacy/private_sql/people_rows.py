@@ -183,31 +183,41 @@ class PeopleRows:
         if self.grouped and lists_items(plan):
             some = f"SELECT {item} AS __dp_item FROM __dp_read WHERE {item} IS NOT NULL"
             ctes = [f"__dp_rows AS ({some})"]
-        values = plan.parameters.person_values()
-        rows = "__dp_persons" if values else "__dp_placed" if self.grouped else "__dp_read"
+        kept = self._kept_values if plan.parameters.person_values() else self._kept_rows
+        return [*ctes, f"__dp_kept AS {kept(place)}"]
+
+    def _kept_values(self, place: int) -> str:
+        """The values of people that a plan reads."""
+        plan, item = self.plans[place], self.items[place]
         cap = self.cap(plan)
+        end = "" if cap is None else self._draws[cap]
+        rows, some = f"__dp_persons{end}", ""
+        listed = [f"{own} AS {name}" for name, own in self.values_of(place).items()]
+        if self._order is Order.DRAW_FIRST and (cap is None or self._counts_bits):
+            rows, bits = f"__dp_allowed{end}", "kept"
+            if cap is None:
+                rows, bits = "__dp_own", f"__dp_in_{item}"
+            rows += f" JOIN __dp_groups ON {self._bits.has(bits)}"
+            listed = [f"1 AS {name}" for name in plan.parameters.person_values()]
+        elif len(self._columns) > 1:
+            some = f" WHERE __dp_n_{item} > 0"
+        return f"(SELECT {self._person}, {', '.join(listed)} FROM {rows}{some})"
+
+    def _kept_rows(self, place: int) -> str:
+        """The rows that a plan reads, and whether DuckDB is to keep them."""
+        plan, item = self.plans[place], self.items[place]
+        cap, reads_once = self.cap(plan), plan.parameters.reads_rows_once
+        rows = "__dp_placed" if self.grouped else "__dp_read"
         rows += "" if cap is None else self._draws[cap]
-        if values:
-            listed = [f"{own} AS {name}" for name, own in self.values_of(place).items()]
-            some = f" WHERE __dp_n_{item} > 0" if len(self._columns) > 1 else ""
-            if self._order is Order.DRAW_FIRST and (cap is None or self._counts_bits):
-                own, bits = "__dp_own", f"__dp_in_{item}"
-                if cap is not None:
-                    own, bits = f"__dp_allowed{self._draws[cap]}", "kept"
-                rows, some = f"{own} JOIN __dp_groups ON ", self._bits.has(bits)
-                listed = [f"1 AS {n}" for n in values]
-            kept = f"SELECT {self._person}, {', '.join(listed)} FROM {rows}{some}"
-            return [*ctes, f"__dp_kept AS ({kept})"]
         distinct = "DISTINCT " if self.grouped and not self._is_distinct else ""
         some = f" WHERE {item} IS NOT NULL" if len(self._columns) > 1 else ""
-        kept = f"SELECT {distinct}{self._person}, {item} AS __dp_item FROM {rows}{some}"
-        alone = plan.keep_source and self._n_readers == 1 and not plan.parameters.reads_rows_once
+        is_dear = plan.keep_source and not reads_once  # and no one else keeps it
+        is_dear = is_dear and self._n_readers == 1 and not self.grouped
         is_sample = plan.parameters.sample_items is not None  # few rows, and each has been hashed
-        is_kept = cap is not None or distinct or is_sample or (alone and not self.grouped)
-        is_kept = is_kept and not (
-            self._order is Order.DRAW_FIRST and plan.parameters.reads_rows_once
-        )
-        return [*ctes, f"__dp_kept AS {'' if is_kept else 'NOT '}MATERIALIZED ({kept})"]
+        pays = cap is not None or distinct or is_sample or is_dear
+        pays = pays and not (self._order is Order.DRAW_FIRST and reads_once)
+        kept = f"SELECT {distinct}{self._person}, {item} AS __dp_item FROM {rows}{some}"
+        return f"{'' if pays else 'NOT '}MATERIALIZED ({kept})"
 
     def values_of(self, place: int) -> dict[str, str]:
         """The columns of a plan's values in `__dp_persons`, by the names that it gives them."""

@@ -4,6 +4,7 @@ A join of two private relations may only join rows of one person.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from sqlglot import exp
 
@@ -65,6 +66,24 @@ def on_terms(
                 raise
             return equal, [scope.as_written(on).sql]
     return equal, terms
+
+
+def listed_pairs(
+    where: Sequence[Node], source: From, number: int, scope_of: ScopeOf
+) -> Iterator[Pair]:
+    """The equal columns by which WHERE joins a relation that FROM only lists."""
+    for term in where:
+        with suppress(Refused):  # of relations that are joined later
+            if (pair := equal_pair(term, source, number, scope_of)) is not None:
+                yield pair
+
+
+def using_pairs(names: Sequence[Node], left: From, part: FromPart, source: From) -> Iterator[Pair]:
+    """The columns of USING, in `left` and in `part`; those of `part` are then hidden."""
+    for name in names:
+        column = exp.column(name.name)
+        yield alike(left.column(column), From([part]).column(column), source, source)
+        source.hidden.add((part.number, part.rows.names.index(folded(name.name))))
 
 
 def key(node: Node, source: From, scope_of: ScopeOf) -> Value | None:

@@ -53,15 +53,12 @@ def grouped(
     only(group, {"expressions", "all"})
     scope = scope.over_groups()
     keys = [(node, scope.compiled(node)) for node in _keys(tree, source)]
-    by = {key.sql: settled(key, node) for node, key in keys}
-    # Not of a subquery or LEFT JOIN: rows of several people may have NULL there.
-    tables = {p.number for p in source.parts if isinstance(p.rows.relation, Table | LinkedTable)}
-    own = [k for _, k in keys if source.left_joins == [] and relations_in(k.sql) <= tables]
-    has_unit = any(key.is_person for key in by.values()) or any(map(is_of_one_person, own))
-    if not by or not (is_public or has_unit):
-        raise refuse(
-            group, "GROUP BY in a source must list the privacy unit", _listed(tree, source)
-        )
+    by, own = {key.sql: settled(key, node) for node, key in keys}, [key for _, key in keys]
+    has_unit = any(key.is_person for key in by.values())
+    has_unit = has_unit or _are_of_one_person(own, source, is_of_one_person)
+    if not keys or not (is_public or has_unit):
+        why = "GROUP BY in a source must list the privacy unit"
+        raise refuse(group, why, _listed(tree, source))
     groups = _Groups(scope, by, source)
     names = [column_name(node) for node in tree.expressions]
     clear, values = usable(tree, source), []
@@ -84,6 +81,16 @@ def grouped(
         kept.append(groups.scope._replace(column=column).condition(having.this))
     relation = groups.source(source, kept).select(values)
     return Rows(relation, tuple(names), tuple(values), source.person_type)
+
+
+def _are_of_one_person(
+    keys: Sequence[Value], source: From, is_of_one_person: Callable[[Value], bool]
+) -> bool:
+    """Whether a key is such that all rows with one of its values are one person's."""
+    if source.left_joins:  # where rows of several people may have NULL, as in a subquery
+        return False
+    tables = {p.number for p in source.parts if isinstance(p.rows.relation, Table | LinkedTable)}
+    return any(is_of_one_person(key) for key in keys if relations_in(key.sql) <= tables)
 
 
 def _listed(tree: exp.Select, source: From) -> str:

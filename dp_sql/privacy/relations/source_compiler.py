@@ -294,15 +294,9 @@ class Compiler:
         using = joins.shared(join, source, part) if natural else using
         source.parts.append(part)
         equal, terms = joins.on_terms(on, source, part, self.scope)
-        for term in where if listed else ():  # WHERE keeps them, too
-            with contextlib.suppress(Refused):  # of relations that are joined later
-                pair = joins.equal_pair(term, source, part.number, self.scope)
-                equal += [] if pair is None else [pair]
-        for name in using:
-            column = exp.column(name.name)
-            pair = left.column(column), From([part]).column(column)
-            equal.append(joins.alike(*pair, source, source))
-            source.hidden.add((part.number, part.rows.names.index(folded(name.name))))
+        if listed:
+            equal += joins.listed_pairs(where, source, part.number, self.scope)
+        equal += joins.using_pairs(using, left, part, source)
         joins.check_keys(join, left.private, part, equal, self.tables)
         joins.note_own(source, equal, is_left=side == "LEFT")
         if side == "LEFT":

@@ -43,36 +43,46 @@ def working(
 
     One that asks the same comes before one that asks something else.
     """
-    tries = iter(range(_MOST_TRIES))
+    search = _Search(before, attempt, expand)
+    return search.first(candidates, _DEEPEST, Suggestion(before, Kept.SAME))
 
-    def first(text: str, some: Sequence[str], depth: int, so_far: Suggestion) -> Suggestion | None:
-        steps = [one for each in some for one in (expand(each) if expand else [each])]
-        judged = [(min(so_far.kept, kept(text, one)), one) for one in dict.fromkeys(steps)]
+
+class _Search:
+    """The search for a statement that works: a candidate that does not leads to others."""
+
+    def __init__(self, before: str, attempt: Attempt, expand: Expand | None) -> None:
+        self._before, self._attempt, self._expand = before, attempt, expand
+        self._tries = iter(range(_MOST_TRIES))
+
+    def first(self, some: Sequence[str], depth: int, so_far: Suggestion) -> Suggestion | None:
+        """The first of some corrections of a statement that leads to one that works."""
+        steps = [one for each in some for one in (self._expand(each) if self._expand else [each])]
+        judged = [(min(so_far.kept, kept(so_far.text, one)), one) for one in dict.fromkeys(steps)]
         other: Suggestion | None = None
         for level, one in sorted(judged, key=lambda pair: -pair[0]):
-            if (
-                level is Kept.LOST
-                or len(one) > max(_LONGEST, len(before) + 100)
-                or next(tries, None) is None
-            ):
+            is_long = len(one) > max(_LONGEST, len(self._before) + 100)
+            if level is Kept.LOST or is_long or next(self._tries, None) is None:
                 break
             if other is not None and level is Kept.OTHER:
                 break
-            own = Kept.OTHER if _is_of_other_groups(before, one, so_far.public) else level
-            found: Suggestion | None = Suggestion(str(one), own, so_far.notes, so_far.public)
-            wrong = attempt(one)
-            if wrong is not None:
-                more = wrong.instead if depth and isinstance(wrong, QueryError) else ()
-                notes = (*so_far.notes, *_conditions(wrong))
-                public = (*so_far.public, *getattr(wrong, "public", ()))
-                step = Suggestion(one, level, notes, public)
-                found = first(one, more, depth - 1, step) if more else None
+            found = self._tried(one, level, depth, so_far)
             if found is not None and found.kept is Kept.SAME:
                 return found
             other = other or found
         return other
 
-    return first(before, candidates, _DEEPEST, Suggestion(before, Kept.SAME))
+    def _tried(self, one: str, level: Kept, depth: int, so_far: Suggestion) -> Suggestion | None:
+        """A correction if it works; else what its error leads to."""
+        wrong = self._attempt(one)
+        if wrong is None:
+            is_other = _is_of_other_groups(self._before, one, so_far.public)
+            return Suggestion(
+                str(one), Kept.OTHER if is_other else level, so_far.notes, so_far.public
+            )
+        if not depth or not isinstance(wrong, QueryError) or not wrong.instead:
+            return None
+        notes, public = (*so_far.notes, *_conditions(wrong)), (*so_far.public, *wrong.public)
+        return self.first(wrong.instead, depth - 1, Suggestion(one, level, notes, public))
 
 
 def _is_of_other_groups(before: str, after: str, public: Sequence[str]) -> bool:
@@ -83,12 +93,10 @@ def _is_of_other_groups(before: str, after: str, public: Sequence[str]) -> bool:
     return finds or OF_GROUPS in examples(before, after, public)
 
 
-def _conditions(wrong: Exception) -> tuple[str, ...]:
+def _conditions(wrong: QueryError) -> list[str]:
     """What must hold for a correction to be right, which an error says beside it."""
-    hint = getattr(wrong, "hint", None) or ""
-    return tuple(
-        s for s in hint.split("\n") if s.startswith(("If ", "groups := observed declares"))
-    )
+    lines = (wrong.hint or "").split("\n")
+    return [line for line in lines if line.startswith(("If ", "groups := observed declares"))]
 
 
 def propose(error: QueryError, before: str, attempt: Attempt, expand: Expand | None = None) -> bool:
