@@ -68,7 +68,7 @@ class QueryError(DpSqlError):
             self.column = position - text.rfind("\n", 0, position)
 
     def at(self, text: str, position: int, instead: Sequence[str] = ()) -> QueryError:
-        """The same error with a position, unless it has one."""
+        """This error with a position, unless it has one."""
         if self.position is not None:
             return self
         known = {"hint": self.hint, "instead": self.instead or instead}

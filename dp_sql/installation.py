@@ -20,7 +20,7 @@ def install_command(extra: str) -> str:
 
 
 def command_for(extra: str, found: Distribution, prefix: str) -> str:
-    """The same for an installed distribution in the environment at a prefix."""
+    """The command for an installed distribution, in the environment at a prefix."""
     origin = json.loads(found.read_text("direct_url.json") or "{}")
     url, is_editable = origin.get("url", ""), origin.get("dir_info", {}).get("editable")
     what = f"{NAME}[{extra}]"

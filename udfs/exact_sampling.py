@@ -227,7 +227,7 @@ class Draws:
         return place, word - place <= _SPACE - n
 
     def _large_places(self, n: _Int64s) -> tuple[_Int64s, _Booleans]:
-        """The same by whole words, for n beyond 2^32."""
+        """Try to draw places by whole words, for n beyond 2^32."""
         word, unsigned = self._words(n.size), n.astype(np.uint64)
         place = word % unsigned
         return place.astype(np.int64), word - place <= ~unsigned + np.uint64(1)

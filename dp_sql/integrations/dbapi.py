@@ -119,7 +119,7 @@ _CLASSES: dict[type[Exception], Any] = {  # the first that fits counts
 
 
 def _mapped(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """The same function, with its errors as PEP 249's."""
+    """The function with its errors as PEP 249's."""
 
     @wraps(function)
     def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -57,7 +57,7 @@ def _edits(select: DpSelect, releases: Sequence[tuple[Released, str]]) -> list[E
 
 @lru_cache(256)
 def _same_edits(select: DpSelect) -> list[Edit]:
-    """Those that are the same for all releases."""
+    """The edits that are the same for all releases."""
     edits, clauses = _key_edits(select) if select.keys else [], select.clauses
     edits += [(*clauses[word], "") for word in ("WHERE", "GROUP") if word in clauses]
     if "HAVING" in clauses:  # over released columns, which are not groups any more

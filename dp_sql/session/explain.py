@@ -100,7 +100,7 @@ def _left(before: BudgetRow, after: BudgetRow, fits: bool) -> list[tuple[str, st
 
 
 def _wrapped(lines: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The same with long values on several lines, broken between words."""
+    """The lines, with long values broken between words."""
     found = []
     for name, value in lines:
         parts = [value] if name == "sql" else textwrap.wrap(value, _WIDTH, break_long_words=False)
@@ -151,7 +151,7 @@ def cost_of(plans: Sequence[Plan], calls: Sequence[Explanation], account: Accoun
 
 
 def cost_sql(cost: Cost, *, with_sql: bool) -> str:
-    """The same as SQL, in rows that DuckDB's box shows whole."""
+    """A cost as SQL, in rows that DuckDB's box shows whole."""
     if not cost.calls:
         raise NotSupported("EXPLAIN shows what DP calls would cost, and this query has none.")
     return values_sql(("about", "value"), _wrapped(cost.lines(with_sql=with_sql)))

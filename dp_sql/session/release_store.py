@@ -86,7 +86,7 @@ class ReleaseStore:
         return self.answers([plan])[0]
 
     def answers(self, plans: Sequence[Plan]) -> list[Stored | None]:
-        """The same for each plan of a statement; equal calls have a release each, in their order.
+        """The stored release of each plan of a statement; equal calls have one each, in order.
 
         Where there are fewer, the others have the last one. Calls that share their groups have all
         or none.

@@ -125,7 +125,7 @@ def refuse_missing(
 def _with_other_values(
     added: Sequence[str], needs: Mapping[str, tuple[str, Sequence[str]]]
 ) -> list[list[str]]:
-    """The same arguments also with the other values to try, which fit other types."""
+    """The added arguments with each of the values to try in turn, which fit different types."""
     names = [one.split(" := ")[0] for one in added]
     n_tried = max([len(needs[name][1]) for name in names if name in needs], default=1)
     return [

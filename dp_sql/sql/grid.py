@@ -214,7 +214,7 @@ def _nearest(x: str, low: str, high: str) -> str:
 
 
 def _nearest_or_null(x: str, low: str, high: str) -> str:
-    """The same in half of the time, for a column; NULL for NULL."""
+    """A column moved to the nearer end, in half of the time of `_nearest`; NULL for NULL."""
     beyond = f"WHEN {x} > {high} THEN {high} WHEN {x} < {low} THEN {low}"
     return f"(CASE WHEN {x} BETWEEN {low} AND {high} THEN {x} {beyond} END)"
 

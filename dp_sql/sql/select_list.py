@@ -35,7 +35,7 @@ class Functions(Protocol):
         """
 
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """The same of the engine's own functions, from memory; macros are not looked at."""
+        """What each name may be among the engine's own functions, from memory; no macros."""
 
 
 def planned(select: DpSelect, functions: Functions, plan: Callable[[], Plans]) -> Plans:

@@ -126,7 +126,7 @@ class Shape(ABC):
         return mechanism.loss(**self.mechanism_arguments(mechanism))
 
     def scaled(self, factor: Fraction) -> Self:
-        """The same with epsilon and delta times a factor from (0, 1]."""
+        """These numbers, with epsilon and delta times a factor from (0, 1]."""
         delta = None if self.delta is None else self.delta * factor
         return replace(self, epsilon=self.epsilon * factor, delta=delta)
 
@@ -142,7 +142,7 @@ class Shape(ABC):
         return {"epsilon": self.epsilon, "delta": self.delta, "max_contributions": most}
 
     def with_policy_limit(self, limit: int | None) -> Self:
-        """The same with a default of max_contributions that keeps to a policy's limit."""
+        """These numbers, with a default of max_contributions that keeps to a policy's limit."""
         if limit is None or not self.contributions_open or self.max_contributions is None:
             return self
         return replace(self, max_contributions=min(self.max_contributions, limit))
@@ -178,7 +178,7 @@ class Shape(ABC):
         return {}
 
     def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
-        """The same for an item of a type, once it is known; ArgumentError where they do not fit.
+        """These numbers for an item, once its type is known; ArgumentError where they do not fit.
 
         `item` is as written; `given` are the arguments of the call.
         """
@@ -211,7 +211,7 @@ class Shape(ABC):
         return None
 
     def of_cover(self, mechanism: Mechanism) -> Shape | None:
-        """The same from counts of covered items, for a mechanism that needs nothing else."""
+        """The call from counts of covered items; None: its mechanism needs more."""
         return None
 
     @abstractmethod
@@ -219,7 +219,7 @@ class Shape(ABC):
         """CTEs over the summary of the rows; the last one is `__dp_lists`."""
 
     def lists_of(self, summary: Mapping[str, Any]) -> list[Sequence[Any]]:
-        """The same of all groups from a summary in memory: each column that the UDF takes."""
+        """The lists of all groups from a summary in memory: each column that the UDF takes."""
         raise InternalError("Only SQL makes these lists.")
 
     def shown(self, answer: Any, items: Sequence[Any], mechanism: Mechanism) -> Any:
@@ -273,7 +273,7 @@ class Shape(ABC):
         return False
 
     def vector(self) -> Vector | None:
-        """The same over groups without a cap; None: each person needs one."""
+        """The call over groups without a cap; None: each person needs one."""
         return None
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
@@ -317,7 +317,7 @@ class Vector(Shape):
 
     @abstractmethod
     def capped_error_bound(self, n_groups: int, cap: int) -> int | None:
-        """The same where a person counts in at most `cap` groups, each with noise of its own."""
+        """The bound where a person counts in at most `cap` groups, each with noise of its own."""
 
 
 class Function(NamedTuple):

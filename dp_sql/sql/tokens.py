@@ -188,7 +188,7 @@ class Tokens(tuple[Token, ...]):
         return found
 
     def outside(self, spans: Collection[tuple[int, int]]) -> Tokens:
-        """Those that begin in none of some spans."""
+        """The tokens that begin in none of some spans."""
         return Tokens(t for t in self if not any(a <= t.start < b for a, b in spans))
 
     def queries_around(self, index: int) -> list[tuple[int, int]]:
@@ -203,7 +203,7 @@ class Tokens(tuple[Token, ...]):
         return [*((i + 1, self.matching(i)) for i in around), (0, len(self))]
 
     def outside_queries(self) -> Tokens:
-        """Those outside all brackets that open a query."""
+        """The tokens outside all brackets that open a query."""
         outside: list[Token] = []
         end = -1
         for index, token in enumerate(self):

@@ -102,7 +102,7 @@ def as_text(expression: str, type_name: str) -> str:
 
 
 def as_bytes(expression: str, type_name: str) -> str:
-    """The same as a BLOB.
+    """A BLOB that tells the values of a type apart; no value makes it fail.
 
     >>> print(as_bytes("title", "VARCHAR"))
     system.main.encode(title)

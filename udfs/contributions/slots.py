@@ -33,7 +33,7 @@ def draw_groups(own: Int64s, cap: int, draws: Draws) -> Int64s:
 
 
 def draw_bits(own: NDArray[np.uint8], cap: int, draws: Draws) -> NDArray[np.uint8]:
-    """The same of groups that are the bits of rows of bytes. Shape (people, bytes) both."""
+    """Draw at most `cap` of the groups that are the bits of each row, of shape (people, bytes)."""
     bits = np.unpackbits(own, axis=1)
     bits[bits == 1] = draws.subsets(bits.sum(axis=1, dtype=np.int64), cap)
     return np.packbits(bits, axis=1)
@@ -85,7 +85,7 @@ def _used_bytes(numbers: Int64s) -> NDArray[np.uint8]:
 def place_rows(
     rows: Rows, owners: Int32s, own: Int32s, n_people: int, n_groups: int
 ) -> list[tuple[Int32s, Int32s]]:
-    """Of each part of the rows, those in groups that are kept, and the slot of each.
+    """For each part of the rows: those in groups that are kept, and the slot of each.
 
     Slots are some of those of own_groups, in the same order.
     """

@@ -118,7 +118,7 @@ def _whole(low: Int64s, high: Int64s) -> list[int]:
 
 
 def means_by_size(values: Values, *more: int) -> Summary:
-    """The same as `means`, whose last arguments are given, from people in any order."""
+    """The summary that `means` makes, with its last arguments, from people in any order."""
     ends, order = by_group(values.groups, values.n_groups)
     sums = np.take(values.sums, order, axis=0)  # faster than sums[order]
     return means(values.counts[order].astype(np.int64), sums, ends, *more)

@@ -52,7 +52,7 @@ def comparable_in_arrow(name: str, kind: str) -> str:
 def batches(relation: Any) -> Iterator[Any]:
     """The rows in arrow's batches; arrow wraps DuckDB's errors, and this unwraps them.
 
-    The reader is closed at once: while one is open, DuckDB 1.5 waits for ever when someone closes
+    The reader is closed at once: while one is open, DuckDB 1.5 waits forever when someone closes
     the database and opens it again.
     """
     is_new = hasattr(relation, "to_arrow_reader")

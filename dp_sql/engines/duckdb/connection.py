@@ -83,7 +83,7 @@ def close(connection: Connection) -> None:
     """Close a connection, and with it what Ctrl-C has interrupted.
 
     DuckDB 1.5 ends a relation's query that Ctrl-C interrupts when the connection runs the next one.
-    Until then the database stays open, and whoever opens it again waits for ever.
+    Until then the database stays open, and whoever opens it again waits forever.
     """
     if duckdb.__version__.startswith("1."):
         with contextlib.suppress(duckdb.Error):
@@ -242,7 +242,7 @@ class Engine(SqlRunner):
     def reads_only(
         self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
     ) -> bool:
-        """The same of a source that DuckDB can bind."""
+        """Whether DuckDB reads a source that it can bind as reading exactly these base tables."""
         # Extracting names binds no types, without which DuckDB refuses a collation.
         bare = without_collations(f"SELECT * FROM {source}")
         for function in functions:  # nor does it read a list that is an argument

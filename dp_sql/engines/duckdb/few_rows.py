@@ -145,7 +145,7 @@ def _read(few: FewRows, engine: SqlRunner) -> list[Any]:
 
 
 def _added_up(few: FewRows, columns: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """Of each item, what its rows add up to, if this is taken, None, and how many there are."""
+    """For each item: what its rows add up to, if a plan takes it; None; and how many there are."""
     counts, sums, left = list[Any](), list[Any](), deque(columns)
     takes_sums = {i for kept in few.kept for i, item in kept.items.items() if item.sums}
     while left:
@@ -258,7 +258,7 @@ def _lists(
 
 
 def _counted(domain: Any, items: Any, counts: Any) -> tuple[list[list[Any]], Sequence[Any]]:
-    """The same from the items and how many people have each."""
+    """The lists of one plan, and its items, from the items and how many people have each."""
     listed = (items if domain is None else domain).tolist()
     _check_long(listed)
     if domain is not None:

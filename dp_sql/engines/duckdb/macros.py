@@ -75,7 +75,7 @@ DP = (
 
 
 def macros() -> list[str]:
-    """The same for each of the SQL functions."""
+    """What follows CREATE MACRO for each of the SQL functions."""
     return [*map(_macro, FUNCTIONS.values())]
 
 

@@ -71,7 +71,7 @@ def answers_from(
     execution: tuple[int, int],
     make: Callable[[Plan], Sequence[Any]],
 ) -> Sequence[Any]:
-    """The same with lists that are made once the ticket is taken and its loss is reserved."""
+    """Redeem a ticket with lists that are made once it is taken and its loss is reserved."""
 
     def run(plan: Plan) -> Drawn[list[Any]]:
         lists, mixes = make(plan), plan.parameters.mixes_groups
@@ -159,7 +159,7 @@ def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
 
 
 def _draw_mixed(plan: Plan, n_groups: int, group_of_each: Any, *lists: Any) -> Drawn[list[Any]]:
-    """The same from lists that hold the entries of all groups; these have the numbers 1, 2, …."""
+    """The answers of all groups, numbered 1, 2, …, from lists that hold the entries of all."""
     order = np.argsort(group_of_each, kind="stable")
     ends = np.searchsorted(group_of_each[order], np.arange(1, n_groups + 2))
     arrays = [(np.array(one, object) if isinstance(one, list) else one)[order] for one in lists]
@@ -186,7 +186,7 @@ def keep_bits(own: Any, caps: Any) -> Any:
 
 
 def keep_bytes(own: Any, caps: Any) -> Any:
-    """The same of groups that are the bits of a BLOB; all have one size."""
+    """A UDF of rows: of groups that are the bits of BLOBs of one size, at most a cap of them."""
     import pyarrow as pa
 
     from dp_sql.udfs.contributions.slots import draw_bits

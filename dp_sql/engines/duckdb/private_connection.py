@@ -152,7 +152,7 @@ class PrivateConnection(Schema):
         return found[0] if len(found) == 1 else None
 
     def inside(self, view: Sequence[str]) -> PrivateConnection:
-        """The same: a name means the only relation that is called so, or nothing."""
+        """This connection: a name means the only relation that is called so, or nothing."""
         return self
 
     def columns(self, select: str) -> list[tuple[str, str]]:

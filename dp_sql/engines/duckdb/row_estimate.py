@@ -40,7 +40,7 @@ def is_large(plan: Plan, engine: SqlRunner) -> bool:
 
 
 def n_rows_of(select: str, engine: SqlRunner) -> int:
-    """The same of a SELECT."""
+    """DuckDB's estimate of the rows of the largest step of a SELECT."""
     return max(_estimates(select, engine))
 
 

@@ -54,7 +54,7 @@ class SqlRunner:
         return tuple(values)
 
     def run_again(self, sql: str, parameters: Sequence[object] = ()) -> Connection:
-        """The same; SQL with parameters is parsed once, and planned each time."""
+        """Execute SQL as `run` does; with parameters it is parsed once, and planned each time."""
         if not parameters:
             return self.run(sql)
         known = self.state.statements

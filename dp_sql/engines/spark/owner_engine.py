@@ -66,7 +66,7 @@ class SparkEngine(Engine):
         return None if found is None else NamedRelation(found.parts, None, is_table=True)
 
     def table(self, parts: Sequence[str]) -> SparkTable | None:
-        """The same, with its columns; it is then there, without rows."""
+        """The table or view of Spark that a name means; DuckDB then has it, without rows."""
         key = tuple(map(folded, parts))
         if key not in self._found:
             found = self._catalog.find(parts)
@@ -91,7 +91,7 @@ class SparkEngine(Engine):
             raise self._with_names(error, select) from None
 
     def _with_names(self, error: SourceError, select: str) -> SourceError:
-        """The same error with Spark's names for one that it does not know, and not DuckDB's."""
+        """The error with Spark's names for one that it does not know, and not DuckDB's."""
         unknown = [name for name in names_in(select) if self.table(name) is None]
         if not unknown or "does not exist" not in error.message:
             return error

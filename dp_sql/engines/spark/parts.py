@@ -193,7 +193,7 @@ def thin_pieces(batches: Iterable[Any], n_slices: int, chosen: Chosen) -> Iterat
 
 
 def thin_piece(piece: Piece, n_slices: int, chosen: Chosen) -> Iterator[Piece]:
-    """The same of one piece: its items, and, with numbers below 0, the codes of their people."""
+    """The chosen pairs of one piece: its items and, numbered below 0, the codes of their people."""
     import hashlib
 
     import numpy as np

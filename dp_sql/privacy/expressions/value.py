@@ -50,7 +50,7 @@ class Value(NamedTuple):
     facts_of: str = ""
 
     def column(self, number: int, index: int) -> Value:
-        """It as column `index` of relation `number` of a FROM clause."""
+        """The value as column `index` of relation `number` of a FROM clause."""
         sql, image, part = f"r{number}c{index}", self.image, self.day_part
         if not self.has_facts:
             return self.without_facts()._replace(sql=sql)
@@ -75,7 +75,7 @@ class Value(NamedTuple):
         return bool(self.sql) and self.facts_of == self.sql
 
     def without_facts(self) -> Value:
-        """It without what is known of the values that it can have."""
+        """The value without what is known of the values that it can have."""
         return self._replace(image=None, own_values=(), day_part=(), ends=None, facts_of="")
 
     @property

@@ -139,7 +139,7 @@ def _sent(
 def _added_up(
     few: FewRows, people: PeopleRows, listed: Sequence[str], types: Mapping[str, str]
 ) -> FewRows | None:
-    """The same of what rows add up to; `listed`: people and keys; `types`: of the items."""
+    """How to read what rows add up to; `listed`: people and keys; `types`: of the items."""
     if not few.kept:
         return None
     read = {i: item for kept in few.kept for i, item in kept.items.items() if item.sums}

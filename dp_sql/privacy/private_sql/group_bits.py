@@ -10,7 +10,7 @@ _PLACE = 'CAST(system.main."-"(__dp_group, 1) AS INTEGER)'
 
 
 class GroupBits(NamedTuple):
-    """Of `n_groups` groups; the first is bit 0 of a number, or the first bit of a BLOB."""
+    """Groups as bits: the first is bit 0 of a number, or the first bit of a BLOB."""
 
     n_groups: int
 

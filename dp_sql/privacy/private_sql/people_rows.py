@@ -81,7 +81,7 @@ class PeopleRows:
 
     @property
     def caps(self) -> list[int | None]:
-        """Those of the plans, each once."""
+        """The caps of the plans, each once."""
         return list(dict.fromkeys(map(self.cap, self.plans)))
 
     def cap(self, plan: Plan) -> int | None:
@@ -366,9 +366,10 @@ class PeopleRows:
         ]
 
     def _allowed_once(self, cap: int, end: str, groups: str) -> list[str]:
-        """The same, drawn once in an execution: answers of items are places in a list of theirs.
+        """The groups in which each person counts, drawn once in an execution.
 
-        People are in an order of their own, so that another reading has the same draw.
+        People are in an order of their own, so that another reading has the same draw: answers
+        are places in a list of the items that are in the groups drawn.
         """
         call = self.calls[[*map(self.cap, self.plans)].index(cap)]
         order = by_value(UNIT, self._first.columns["privacy_unit"].type)

@@ -31,7 +31,7 @@ def release_columns(plan: Plan) -> list[tuple[str, str]]:
 
 
 def released_columns(plans: Sequence[Plan]) -> list[tuple[str, str]]:
-    """The same for the release of several plans: a value for each of them."""
+    """Names and types of the columns of a release of several plans: a value for each of them."""
     values = [(_value_name(n), _value_type(plan)) for n, plan in enumerate(plans, 1)]
     return [*_key_columns(plans[0]), *values]
 
@@ -70,7 +70,7 @@ def stand_ins(plan: Plan) -> str:
 
 
 def samples(plan: Plan) -> str:
-    """The same with values that a release may have, which are computed from no row."""
+    """The list of a SELECT with values that a release may have, computed from no row."""
     return ", ".join(
         f"CAST({sample(kind)} AS {kind}) AS {name}" for name, kind in release_columns(plan)
     )
@@ -152,7 +152,7 @@ def answer_name(place: int) -> str:
 
 
 def drawn_sql(plans: Sequence[Plan], answers: Answers) -> str:
-    """The same as private_sql, from answers that were drawn."""
+    """The private SQL of plans whose answers have been drawn."""
     values = [
         f"{plan.parameters.value(answer_name(place), rows_of(plan))} AS {_value_name(place + 1)}"
         for place, plan in enumerate(plans)
@@ -169,7 +169,7 @@ def drawn_sql(plans: Sequence[Plan], answers: Answers) -> str:
 
 
 def merged_sql(plan: Plan, ticket: str, merged: str, domain: str | None = None) -> str:
-    """The same for one plan whose rows were read elsewhere, with columns of `release_columns`.
+    """The private SQL of one plan whose rows were read elsewhere, with `release_columns`.
 
     `merged` is a relation: the merged summary, or rows in which codes stand for people. With keys,
     `__dp_groups` is there as well (parted_sql.py). `domain` lists all items in the rows, as `item`,

@@ -21,7 +21,7 @@ _MOST_GROUPS = 1 << 10
 
 
 def rows_in_lists(plan: Plan, few: FewRows, ticket: str, execution: str) -> str | None:
-    """The same as private_sql of one plan; None: its rows are not handed over as a list.
+    """The private SQL of one plan; None: its rows are not handed over as a list.
 
     few: how they are read. The groups are those that were read while the statement was planned.
     """

@@ -47,7 +47,7 @@ def used(node: Node, tree: exp.Select, source: From) -> set[str]:
 
 
 def over_rows(tree: exp.Select, source: From) -> list[bool]:
-    """Of each item of a list, whether it or an alias in it needs an aggregate or other rows."""
+    """For each item of a list, whether it or an alias in it needs an aggregate or other rows."""
     found: list[bool] = []
     names: set[str] = set()
     for item in tree.expressions:

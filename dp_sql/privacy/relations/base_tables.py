@@ -56,7 +56,7 @@ def public_rows(
 
 
 def read_as(rows: Rows, index: int, kind: str) -> Rows:
-    """The same table, with one of its columns read as another type."""
+    """A table with one of its columns read as another type."""
     table, value = rows.relation, rows.values[index]
     assert isinstance(table, Table)
     if value.type == kind:
@@ -68,7 +68,7 @@ def read_as(rows: Rows, index: int, kind: str) -> Rows:
 
 
 def persons_rows(rows: Rows, index: int) -> Rows:
-    """The same table, with the privacy unit in one of its columns."""
+    """A table with the privacy unit in one of its columns."""
     table, value = rows.relation, rows.values[index]
     assert isinstance(table, Table)
     rows = rows.with_value(index, value._replace(is_person=True))
@@ -112,7 +112,7 @@ class Tables:
         return no_table(node, parts)
 
     def inside(self, view: Sequence[str]) -> Tables:
-        """The same as the query of a view reads names."""
+        """These tables as the query of a view reads names."""
         return replace(self, schema=self.schema.inside(view))
 
     def is_link(self, a: Value, b: Value) -> bool:

@@ -104,7 +104,7 @@ class From:
         return Select(relations, *joins, sql, types, distinct, group, tuple(self.looked_in))
 
     def copy(self) -> From:
-        """The same, to which more can be added."""
+        """A copy to which more can be added."""
         return From(
             [*self.parts], {*self.hidden}, {*self.added}, [*self.elements], [*self.looked_in],
             [*self.equal], [*self.left_joins], [*self.where],

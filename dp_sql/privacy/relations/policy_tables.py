@@ -103,7 +103,10 @@ class PolicyTables(Tables):
         return b.origin == end or (self._end_of_link(b) == end and not (a.collation or b.collation))
 
     def is_of_one_person(self, value: Value) -> bool:
-        """The same, and where a link begins: a key is in one row of the table where it ends."""
+        """Whether the rows of a table with one value in this column are one person's.
+
+        They also are where a link begins: a key is in one row of the table where it ends.
+        """
         return value.is_person or (self._end_of_link(value) is not None and not value.collation)
 
     def _end_of_link(self, value: Value) -> tuple[Parts, str] | None:

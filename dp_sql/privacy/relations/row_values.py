@@ -47,7 +47,7 @@ def _row_wise(node: Node, scope: Scope) -> Value:
 
 
 def with_facts(tree: Node, scope: Scope) -> Value:
-    """The same, with what is known of its values: see Value.facts_of."""
+    """An expression of one row with what is known of its values: see Value.facts_of."""
     value = row_wise(tree, scope)
     if isinstance(tree.unnest(), exp.Column) and value.has_facts:
         return value

@@ -34,11 +34,11 @@ class Rows(NamedTuple):
         return self.person_type is not None
 
     def with_value(self, index: int, value: Value) -> Rows:
-        """The same with another value as one of its columns."""
+        """These rows with another value as one of their columns."""
         return self._replace(values=(*self.values[:index], value, *self.values[index + 1 :]))
 
     def read_from(self) -> Rows:
-        """The same as FROM reads it, where each name means one column.
+        """These rows as FROM reads them, where each name means one column.
 
         Of several columns called x only the first has a name, and so has no column called x_1,
         which DuckDB may call the second.
@@ -52,12 +52,12 @@ class Rows(NamedTuple):
         return self._replace(names=tuple(names))
 
     def with_clear_unit(self) -> Rows:
-        """The same where a column that shares its name with another is not the privacy unit."""
+        """These rows, where a column that shares its name with another is not the privacy unit."""
         columns = list(zip(self.names, self.values, strict=True))
         return self.without_unit({name for name, value in columns if not value.is_person})
 
     def without_unit(self, names: Collection[str]) -> Rows:
-        """The same where columns of these names are not the privacy unit, but may be NULL."""
+        """These rows, where columns of these names are not the privacy unit, but may be NULL."""
         values = (
             one._replace(is_person=one.is_person and name not in names, is_own=one.is_of_person)
             for name, one in zip(self.names, self.values, strict=True)

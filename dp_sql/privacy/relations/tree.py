@@ -238,7 +238,7 @@ class Select:
         return self.relations[number].types[index]
 
     def columns_of(self, number: int, columns: Collection[str]) -> list[int]:
-        """Those of the columns that are of one relation, as numbers, in order."""
+        """The numbers, in order, of the columns that are of one relation."""
         every = range(len(self.relations[number].types))
         return [i for i in every if f"r{number}c{i}" in columns]
 

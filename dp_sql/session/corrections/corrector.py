@@ -74,7 +74,7 @@ class Correcting(ABC):
         return statement
 
     def _with_largest(self, error: BudgetExceeded, text: str, engine: Engine) -> QueryError:
-        """The same error under the first epsilon, and the statement with what still fits."""
+        """The error under the first epsilon, and the statement with what still fits."""
         statement = self._one_statement(text)
         plans = self._plan(statement, engine)
         asked = sum((loss_at(plan, Fraction(1)).epsilon for plan in plans), Fraction(0))

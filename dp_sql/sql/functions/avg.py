@@ -129,7 +129,7 @@ class Avg(Bounded):
         )
 
     def _in_memory(self, rows: MechanismRows) -> str:
-        """The same by a UDF, in a fraction of the time."""
+        """The summary by a UDF, in a fraction of the time."""
         lists = ", ".join(
             f"coalesce(system.main.list({name}), {EMPTY_LIST})" for name in ("__dp_n", "__dp_net")
         )

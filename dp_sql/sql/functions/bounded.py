@@ -87,7 +87,7 @@ class Bounded(Shape):
     def data_of(
         self, mechanism: Mechanism, groups: Sequence[tuple[Any, ...]]
     ) -> list[tuple[Any, ...]]:
-        """The same of each of several groups."""
+        """What the mechanism takes of each of several groups."""
         return [self.data(mechanism, *lists) for lists in groups]
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
@@ -121,9 +121,9 @@ class Bounded(Shape):
         return max(_BIGINT[0], min(x, _BIGINT[1]))
 
     def lists(self, rows: MechanismRows) -> list[str]:
-        """Those of a summary with a row for each of `keys`: these, people, and their totals.
+        """The lists of a summary with a row for each of `keys`: these, people, and their totals.
 
-        They are in any order, as mechanisms add them up, and those of all groups are mixed.
+        Entries are in any order, as mechanisms add them up, and those of all groups are mixed.
         """
         keys = ", ".join(self.keys)
         listed = f"{rows.group}{keys}, people, {self.total} AS total"
