@@ -124,7 +124,8 @@ def _in_tens(node: Node, kind: str, value: Value, places: int) -> Value:
     """round(x, -1) and the like, with one more digit, which the largest number may need."""
     before, behind = _digits(value)
     if family(value.type) == "DECIMAL" and places >= before:  # DuckDB 1.5 gives 0, 2.0 rounds
-        raise refuse(node, f"{value.type} has only {before} digits before the point", "Round less.")
+        why = f"{value.type} has only {before} digits before the point"
+        raise refuse(node, why, "Round away fewer digits.")
     if (before, behind) == (MOST_DIGITS, 0) or places > 18:
         raise refuse(node, f"This is not supported for {value.type}", _NARROW)
     wide = f"DECIMAL({min(before + behind + 1, MOST_DIGITS)},{behind})"
@@ -265,5 +266,6 @@ def in_zone(node: Node, zone: Node, of: Node, scope: Scope) -> Value:
 
 def _far(node: Node, value: Value) -> Value:
     if (value.bound or 0) > MOST_YEARS:
-        raise refuse(node, "This may lead beyond the ends of the calendar", "Add less.")
+        why = "This may lead beyond the ends of the calendar"
+        raise refuse(node, why, "Add or subtract less time.")
     return value

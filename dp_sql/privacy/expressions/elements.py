@@ -61,7 +61,7 @@ def extracted(node: Node, scope: Scope) -> Value:
     if len(places) == 1 and places[0].is_string:
         return field(node, scope.argument(value), places[0].name, scope)
     if len(places) != 1:
-        raise refuse(node, "This takes one position or field here, a literal")
+        raise refuse(node, "This takes one position or field name here, written as a literal")
     return _element(node, scope.argument(value), _place(places[0], 0))
 
 

@@ -160,7 +160,7 @@ def _check_scores_apart(select: DpSelect) -> None:
     for token in select.between(select.condition) if select.condition else ():
         if token.folded in {score[-1] for score in scores}:
             message = f"A condition on {token.name} lets people's data choose the candidates."
-            hint = "Choose the candidates by what is public of them."
+            hint = "Choose the candidates by columns that are public."
             raise select.refused(message, token.start, hint, NotPrivate)
 
 

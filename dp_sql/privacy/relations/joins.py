@@ -154,7 +154,9 @@ def check_keys(
         if as_key("", a.type)[1] != as_key("", b.type)[1]:
             if a.is_person and b.is_person:
                 tables.note_people(a.type, b.type)
-            raise refuse(node, f"A join compares {a.type} with {b.type}", "Join equal types.")
+            raise refuse(
+                node, f"A join compares {a.type} with {b.type}", "Join columns of one type."
+            )
         agree(node, a, b)
     if owner is not None and part.rows.private:
         same = any(are_of_one_person(*pair, tables) for pair in equal)
