@@ -136,23 +136,26 @@ def converted(node: Node, value: Value, scope: Scope) -> Value:
     return cast(value, kind)
 
 
+def _whole_ends(kind: str) -> tuple[int, int]:
+    """The least and the largest whole number of an integer type or a DECIMAL; of others (0, -1)."""
+    if family(kind) != "DECIMAL":
+        return INTEGER_RANGES.get(kind, (0, -1))
+    digits, places = digits_of(kind)
+    end = int("9" * (digits - places) or "0")
+    return -end, end
+
+
 def _holds_every(value: Value, kind: str) -> bool:
     """Whether a type holds all that a value can be; dates beyond its calendar become NULL."""
-    source = value.type
+    source, (least, most) = value.type, _whole_ends(kind)
     if source in INTEGER_RANGES:
         low, high = (value.has_facts and value.ends) or INTEGER_RANGES[source]
-        width, scale = digits_of(kind) if family(kind) == "DECIMAL" else (0, 0)
-        end = int("1" + "0" * (width - scale)) - 1
-        least, most = INTEGER_RANGES.get(kind, (-end, end) if width else (0, -1))
         if least <= low and high <= most:
             return True
     if family(source) == "DECIMAL" and family(kind) in INTEGERS | {"DECIMAL"}:
-        (width, scale), (digits, places) = digits_of(source), digits_of(kind)
-        # before the point; rounding may add one
-        most = int("1" + "0" * (width - scale)) - (places >= scale)
-        end = int("9" * (digits - places) or "0")
-        least, end = INTEGER_RANGES.get(kind, (-end, end))
-        return least <= -most and most <= end
+        may_round_up = digits_of(kind)[1] < digits_of(source)[1]
+        end = _whole_ends(source)[1] + may_round_up
+        return least <= -end and end <= most
     if source == "BOOLEAN":
         return kind in {*NUMBERS, source}
     if kind in BINARY_TYPES and _mixed_kind(source) == "number":

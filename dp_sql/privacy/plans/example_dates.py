@@ -34,6 +34,7 @@ _PARTS_OF = {  # the words of parts of a time, the finest first
 _FINER = re.compile(  # parts of an hour, of which a series of hours has few
     r"minute|second|epoch|\btime\b|(?-i:%-?[MSfgnsXcT])", re.I
 )
+_INSTANT = timedelta(microseconds=1)  # between two moments
 _MONTH = timedelta(32)  # a series of hours is not longer
 _SINCE = re.compile(r"\b(?:current_(?:date|timestamp)|now\s*\(|today\s*\(|age\s*\([^,()]*\))", re.I)
 _AGO = {"year": "100 YEAR", "month": "24 MONTH", "day": "30 DAY"}  # of the time until now
@@ -158,23 +159,32 @@ def _bounds(key: str, of_days: bool, condition: str | None) -> tuple[_Bound, _Bo
     low: _Bound = None
     high: _Bound = None
     terms = [*tree.flatten()] if isinstance(tree, exp.And) else [tree]
-    for term in terms:
-        for side, sign, bound in _comparisons(term):
-            is_day = isinstance(side, exp.Cast) and side.args["to"].sql() == "DATE"
-            column = side.this if is_day else side
-            value = _value(bound)
-            if not isinstance(column, exp.Column) or {column.name.lower()} != names or not value:
-                continue
-            if isinstance(value, datetime) and sign == ">":
-                low = value + (timedelta(1) if is_day or of_days else timedelta(microseconds=1))
-            elif sign in {">", ">="}:
-                low = value
-            elif isinstance(value, datetime) and sign == "<":
-                high = value - timedelta(microseconds=1)
-            elif sign == "<=":
-                end = timedelta(1, microseconds=-1) if is_day else timedelta(0)
-                high = value + end if isinstance(value, datetime) else value
+    for side, sign, bound in (one for term in terms for one in _comparisons(term)):
+        is_day = isinstance(side, exp.Cast) and side.args["to"].sql() == "DATE"
+        column, value = side.this if is_day else side, _value(bound)
+        if not isinstance(column, exp.Column) or {column.name.lower()} != names or not value:
+            continue
+        if sign in {">", ">="}:
+            low = _least(value, sign, is_day or of_days)
+        else:
+            high = _greatest(value, sign, is_day) or high
     return low, high
+
+
+def _least(bound: datetime | str, sign: str, of_days: bool) -> _Bound:
+    """The least value that is > or >= a bound; of_days: of days, else of moments."""
+    if isinstance(bound, str) or sign == ">=":
+        return bound
+    return bound + (timedelta(1) if of_days else _INSTANT)
+
+
+def _greatest(bound: datetime | str, sign: str, is_day: bool) -> _Bound:
+    """The greatest moment that is < or <= a bound, or whose day is; None: it cannot be written."""
+    if isinstance(bound, str):
+        return bound if sign == "<=" else None
+    if sign == "<":
+        return bound - _INSTANT
+    return bound + timedelta(1) - _INSTANT if is_day else bound
 
 
 def _comparisons(term: Node) -> list[tuple[Node, str, Node]]:

@@ -89,45 +89,65 @@ class PublicSets(ABC):
         self, reads: Sequence[CallRows], shares: Sequence[Shared | None], n_sources: int
     ) -> list[Plan]:
         """The plans of calls that read together `n_sources` sources; see Source.shared."""
-        source, plans = self.source, []
-        assert source.person_type is not None  # both callers have refused a public source
-        person = Column('"__dp_person"', source.person_type)
-        for key, value in zip(source.select.keys, source.values, strict=False):
-            if source.select.groups is None and source.select.delta is None:
-                self._refuse_person(value, key)
-        is_open = bool(source.values) and not self.is_single
+        source, calls, plans = self.source, [one.call for one in reads], []
         finds, found = source.select.delta is not None, self._found_groups(reads, n_sources)
+        for key, value in zip(source.select.keys, source.values, strict=False):
+            if source.select.groups is None and not finds:
+                self._refuse_person(value, key)
         for rows, shared in zip(reads, shares, strict=True):
-            call, domain, groups = rows.call, None, None
-            needs_cap = is_open and not finds and call.parameters.vector() is None
-            if needs_cap and call.max_groups_contributed is None:
-                call = replace(call, max_groups_contributed=source.select.cap)
-            if call.takes_domain and call.domain is None:
-                self._refuse_person(rows.item, call.item)
-            try:
-                self.refuse_missing(call, rows.item, needs_cap)
-            except ArgumentError as refusal:
-                if is_open:
-                    self._with_cap(refusal, call, [one.call for one in reads])
-                raise
-            if call.takes_domain:
-                domain = self.values(call, call.domain, rows.item, "domain")
+            groups = None
+            call, domain = self._with_domain(rows, calls)
             if finds:
                 call, groups = next(found)
             elif source.values:
-                groups = self.groups(call, call.max_groups_contributed if is_open else None)
-                if is_open:
+                groups = self.groups(call, call.max_groups_contributed if self._is_open else None)
+                if self._is_open:
                     call, groups = spread(call, groups, self.accountant)
-            work = None if source.compiler.limits is None else rows.written.work
-            plan = plan_of(
-                source.select, call, source=rows.written.sql, keys=source.keys, groups=groups,
-                columns={"item": Column('"__dp_item"', rows.item.type), "privacy_unit": person},
-                keep_source=work is not None or not reads_one_table(rows.relation), domain=domain,
-                assumptions=tuple(self.assumed(rows, groups, domain)), work=work, shared=shared,
-                tables=tuple(sorted(rows.written.tables)), people=people_of(rows.relation),
-            )  # fmt: skip
-            plans.append(plan)
+            plans.append(self._plan(rows, call, domain, groups, shared))
         return plans
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether the rows of a person may be in several groups."""
+        return bool(self.source.values) and not self.is_single
+
+    def _with_domain(self, rows: CallRows, calls: Sequence[DpCall]) -> tuple[DpCall, Domain | None]:
+        """A call, with the cap of its SELECT, and its domain; ArgumentError where it lacks one."""
+        call, select = rows.call, self.source.select
+        needs_cap = self._is_open and select.delta is None and call.parameters.vector() is None
+        if needs_cap and call.max_groups_contributed is None:
+            call = replace(call, max_groups_contributed=select.cap)
+        if call.takes_domain and call.domain is None:
+            self._refuse_person(rows.item, call.item)
+        try:
+            self.refuse_missing(call, rows.item, needs_cap)
+        except ArgumentError as refusal:
+            if self._is_open:
+                self._with_cap(refusal, call, calls)
+            raise
+        if not call.takes_domain:
+            return call, None
+        return call, self.values(call, call.domain, rows.item, "domain")
+
+    def _plan(
+        self,
+        rows: CallRows,
+        call: DpCall,
+        domain: Domain | None,
+        groups: Groups | None,
+        shared: Shared | None,
+    ) -> Plan:
+        source = self.source
+        assert source.person_type is not None  # both callers of plans() refuse a public source
+        person = Column('"__dp_person"', source.person_type)
+        work = None if source.compiler.limits is None else rows.written.work
+        return plan_of(
+            source.select, call, source=rows.written.sql, keys=source.keys, groups=groups,
+            columns={"item": Column('"__dp_item"', rows.item.type), "privacy_unit": person},
+            keep_source=work is not None or not reads_one_table(rows.relation), domain=domain,
+            assumptions=tuple(self.assumed(rows, groups, domain)), work=work, shared=shared,
+            tables=tuple(sorted(rows.written.tables)), people=people_of(rows.relation),
+        )  # fmt: skip
 
     def _refuse_person(self, value: Value, written: Reference) -> None:
         """Refuse the privacy unit as an item or a key whose values are not stated."""

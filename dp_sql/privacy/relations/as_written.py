@@ -6,6 +6,7 @@ its columns replaced. Nothing of an analyst's text comes here.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from sqlglot import exp
 
@@ -15,7 +16,7 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import BY_PARAMETER, Refused, Unbound, refuse
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.privacy.relations.tree import columns_in
-from dp_sql.sql.clauses import enclosing_select
+from dp_sql.sql.clauses import Clause, enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
 from dp_sql.sql.tokens import QUERY, SYNTAX, Edit, Tokens, edited, tokenize
 from dp_sql.sql.types import has_fields
@@ -163,24 +164,30 @@ def _functions(tokens: Tokens) -> frozenset[str] | None:
             found.add(token.text)
         elif token.upper in _MATCHING:
             found.update(_MATCHING[token.upper])
-        elif (
-            token.upper in _CALLING_WORDS
-            and not (token.upper in _TYPES and tokens.at(i + 1).kind == "string")
-        ) or (token.is_symbol(".") and tokens.at(i + 2).is_symbol("(")):
+        elif token.upper in _TYPES and tokens.at(i + 1).kind == "string":
+            continue  # a literal: DATE '2020-01-31'
+        elif token.upper in _CALLING_WORDS:
             return None
+        elif token.is_symbol(".") and tokens.at(i + 2).is_symbol("("):
+            return None  # a method, or a function in a schema
+    return None if _may_have_rows_or_in(tokens) else frozenset(found)
+
+
+def _may_have_rows_or_in(tokens: Tokens) -> bool:
+    """Whether SQL may have (a, b), which means row(a, b), or x IN l, which means contains(l, x)."""
     is_row = [False]  # of each open bracket: whether a comma in it means row(…)
     for i, token in enumerate(tokens):
         after = tokens.at(i + 1)
-        # `x IN l` means contains(l, x); before a bracket, IN is no function.
+        # Before a bracket, IN is no function.
         if (token.upper == "IN" and not after.is_symbol("(")) or (token.text == "," and is_row[-1]):
-            return None
+            return True
         if token.is_symbol("("):
             before = tokens[i - 1] if i else token
             in_call = before.name is not None and before.upper not in SYNTAX
             is_row.append(not in_call and before.upper != "IN" and after.upper not in QUERY)
         elif token.is_symbol(")"):
             is_row = is_row[:-1] or [False]
-    return frozenset(found)
+    return False
 
 
 def _edited(node: Node, edits: list[Edit]) -> str:
@@ -209,28 +216,35 @@ def span(node: Node) -> tuple[int, int] | None:
     clause = enclosing_select(tokens, index).clause_of(index)
     if clause is None:
         raise Unreadable
-    first, last = clause.start + 1, clause.stop
     if clause.keyword == "SELECT":
-        first += tokens[first].upper in {"DISTINCT", "ALL"}
-        if alias is not None and isinstance(alias.parent.parent, exp.Star):
-            words = (i for i in range(first, index) if tokens[i].upper == "REPLACE")
-            lists = (i + 1 for i in words if tokens[i + 1].is_symbol("("))
-            begin = next((i for i in lists if tokens.matching(i) > index), None)
-            if begin is None:  # * REPLACE a AS b
-                return None
-            first, last = begin + 1, tokens.matching(begin)
-        first, last = next((a, b) for a, b in tokens.split(first, last) if a <= index < b)
-        if alias is not None and tokens[first].start == alias.meta.get("start"):
-            first += 2  # alias: expression
-        elif alias is not None:
-            at = alias.meta.get("start", -1)
-            last = next(i for i in range(first, last) if tokens[i].start == at)
-            last -= tokens[last - 1].upper == "AS"
-    elif clause.keyword == "FROM":
+        return _in_list(tokens, clause, index, alias)
+    first, last = clause.start + 1, clause.stop
+    if clause.keyword == "FROM":
         first = _on(tokens, index) + 1
         last = next(_ends_of_on(tokens, first, last), last)
     elif clause.keyword != "WHERE":
         raise Unreadable
+    return tokens[first:last].span
+
+
+def _in_list(tokens: Tokens, clause: Clause, index: int, alias: Any) -> tuple[int, int] | None:
+    """The item of a list that has a token, without its alias; None in * REPLACE a AS b."""
+    first, last = clause.start + 1, clause.stop
+    first += tokens[first].upper in {"DISTINCT", "ALL"}
+    if alias is not None and isinstance(alias.parent.parent, exp.Star):
+        words = (i for i in range(first, index) if tokens[i].upper == "REPLACE")
+        lists = (i + 1 for i in words if tokens[i + 1].is_symbol("("))
+        begin = next((i for i in lists if tokens.matching(i) > index), None)
+        if begin is None:
+            return None
+        first, last = begin + 1, tokens.matching(begin)
+    first, last = next((a, b) for a, b in tokens.split(first, last) if a <= index < b)
+    if alias is not None and tokens[first].start == alias.meta.get("start"):
+        first += 2  # alias: expression
+    elif alias is not None:
+        at = alias.meta.get("start", -1)
+        last = next(i for i in range(first, last) if tokens[i].start == at)
+        last -= tokens[last - 1].upper == "AS"
     return tokens[first:last].span
 
 

@@ -200,59 +200,71 @@ def _put_aliases(tree: exp.Select, qualify: Node, source: From) -> None:
 
 def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Value, WindowFunction]:
     """A window function and its value; what it reads is added to the columns."""
-
-    def place(value: Value, at: Node) -> int:
-        if family(value.type) not in COMPARABLE:
-            raise refuse(at, f"Window functions take no {value.type} here", _EXAMPLE)
-        known = [one.sql for one in columns]
-        if value.sql not in known:
-            columns.append(value)
-        return known.index(value.sql) if value.sql in known else len(known)
-
     if node.args.get("alias") is not None:
         raise refuse(node, "There is no such window", _EXAMPLE)
     only(node, {"this", "partition_by", "order", "over", "spec"})
-    keys = node.args.get("partition_by") or []
-    partition = tuple(place(scope.compiled(key), key) for key in keys)
-    if not any(columns[i].is_person for i in partition):
-        why = "A window function in a source must have the privacy unit in PARTITION BY"
-        if node.meta.get("distinct_on"):
-            hint = "DISTINCT ON (user_id) keeps the first row of each person."
-            raise refuse(node, "DISTINCT ON in a source must list the privacy unit", hint)
-        raise refuse(node, why, _EXAMPLE)
+    partition = _partition(node, scope, columns)
     order = []
     for one in node.args["order"].expressions if node.args.get("order") is not None else []:
         way = ordering(one)
-        order.append((place(scope.compiled(one.this), one), way))
+        order.append((_place(columns, scope.compiled(one.this), one), way))
     called = node.this
     if not isinstance(called, exp.Func):  # count(*) FILTER (…) OVER …
         raise refuse(node, "FILTER and IGNORE NULLS are not supported before OVER", _EXAMPLE)
     name = folded(called.name if isinstance(called, exp.Anonymous) else called.sql_name())
-    found, arguments = Value("", "BIGINT"), ""
-    if isinstance(called, exp.Count) and isinstance(called.this, EVERY_ROW):
-        only(called, {"this", "big_int"})
-        only(called.this, set() if isinstance(called.this, exp.Star) else {"this", "is_string"})
-        arguments = "*"
-    elif name in (*_AGGREGATES, *_OF_A_ROW) and (order or name in _AGGREGATES):
-        value, more = _argument(called, name, scope)
-        arguments = f"c{place(value, called)}{more}"
-        if name in {"sum", "avg"}:
-            found = Value("", total_type(value.type) if name == "sum" else "DOUBLE")
-        elif name != "count":  # beside a row it is not the value of that row's columns
-            found = value._replace(origin=None, is_person=False, is_own=False, facts_of="")
-    elif name in _COUNTERS and order and not called.args.get("expressions"):
-        only(called, {"this", "expressions"} if isinstance(called, exp.Anonymous) else set())
-    else:
-        known = ", ".join((*_COUNTERS, *_OF_A_ROW))
-        why = (
-            f"The supported window functions are {known} with ORDER BY, and "
-            f"{', '.join(_AGGREGATES)}"
-        )
-        raise refuse(node, why, _EXAMPLE)
+    value, arguments = _read(node, name, bool(order), scope, columns)
     frame = _frame(node, name)
     # RANGE is the default.
     has_ties = name in {"rank", "dense_rank", *_AGGREGATES} and not frame.startswith(" ROWS")
-    return found, WindowFunction(name, arguments, partition, tuple(order), has_ties, frame)
+    return value, WindowFunction(name, arguments, partition, tuple(order), has_ties, frame)
+
+
+def _place(columns: list[Value], value: Value, at: Node) -> int:
+    """Where a value is among the columns; behind them, and then one of them, if it is new."""
+    if family(value.type) not in COMPARABLE:
+        raise refuse(at, f"Window functions take no {value.type} here", _EXAMPLE)
+    known = [one.sql for one in columns]
+    if value.sql not in known:
+        columns.append(value)
+    return known.index(value.sql) if value.sql in known else len(known)
+
+
+def _partition(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[int, ...]:
+    """The places of the keys of PARTITION BY, one of which is the privacy unit."""
+    keys = node.args.get("partition_by") or []
+    places = tuple(_place(columns, scope.compiled(key), key) for key in keys)
+    if any(columns[i].is_person for i in places):
+        return places
+    if node.meta.get("distinct_on"):
+        hint = "DISTINCT ON (user_id) keeps the first row of each person."
+        raise refuse(node, "DISTINCT ON in a source must list the privacy unit", hint)
+    why = "A window function in a source must have the privacy unit in PARTITION BY"
+    raise refuse(node, why, _EXAMPLE)
+
+
+def _read(
+    node: exp.Window, name: str, is_ordered: bool, scope: Scope, columns: list[Value]
+) -> tuple[Value, str]:
+    """The value of a window function, and its arguments as SQL."""
+    called, count = node.this, Value("", "BIGINT")
+    if isinstance(called, exp.Count) and isinstance(called.this, EVERY_ROW):
+        only(called, {"this", "big_int"})
+        only(called.this, set() if isinstance(called.this, exp.Star) else {"this", "is_string"})
+        return count, "*"
+    if name in _COUNTERS and is_ordered and not called.args.get("expressions"):
+        only(called, {"this", "expressions"} if isinstance(called, exp.Anonymous) else set())
+        return count, ""
+    if name not in _AGGREGATES and not (name in _OF_A_ROW and is_ordered):
+        known = f"{', '.join((*_COUNTERS, *_OF_A_ROW))} with ORDER BY, and {', '.join(_AGGREGATES)}"
+        raise refuse(node, f"The supported window functions are {known}", _EXAMPLE)
+    value, more = _argument(called, name, scope)
+    arguments = f"c{_place(columns, value, called)}{more}"
+    if name == "count":
+        return count, arguments
+    if name in {"sum", "avg"}:
+        return Value("", total_type(value.type) if name == "sum" else "DOUBLE"), arguments
+    # Beside a row it is not the value of that row's columns.
+    return value._replace(origin=None, is_person=False, is_own=False, facts_of=""), arguments
 
 
 def _frame(node: exp.Window, name: str) -> str:
