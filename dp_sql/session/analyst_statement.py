@@ -36,30 +36,34 @@ def analyst_statement(text: str, params: object, policy: Policy) -> Statement:
         return statement
     if statement.keyword == "EXPLAIN":
         tokens, statement = statement.tokens, statement.without_explain()
-        instead: list[str]
         if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
             message = "EXPLAIN must be followed by a SELECT with DP calls."
             start = next((i for i, t in enumerate(tokens) if t.upper in QUERY), 1)
-            instead = [Restated(tokens[1:start].put(""))] if start > 1 else []
+            instead = [Restated(tokens[1:start].put(""))] if start > 1 else ()
             raise tokens[min(1, len(tokens) - 1)].error(NotSupported, message, None, instead)
     elif not statement.may_be_query:
-        message = "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE."
-        tables = [*policy.tables] or [("ratings",)]
-        named = ".".join(map(shown_name, tables[0]))
-        epsilon = in_words(min(policy.limits.max_epsilon_per_query or Fraction(1), Fraction(1)))
-        example = f"For example: SELECT DP_COUNT(*, epsilon := {epsilon}) FROM {named}"
-        first = " ".join(token.upper for token in statement.tokens[:2])
-        hint = _HINTS.get(statement.keyword) or _HINTS.get(first, example)
-        instead = _query_within(statement.tokens)
-        if statement.keyword in {"PIVOT", "UNPIVOT"}:
-            from dp_sql.session.corrections.pivots import in_from
-
-            said, instead = in_from(statement.tokens, policy)
-            hint = f"{hint} {said}".strip()
-        if instead:
-            raise statement.tokens[0].error(NotSupported, message, hint, instead)
-        raise NotSupported(message, hint=hint)  # DuckDB's parser may know better
+        raise _no_query(statement, policy)
     return statement
+
+
+def _no_query(statement: Statement, policy: Policy) -> NotSupported:
+    """The refusal of a statement of a kind that no analyst may run."""
+    message = "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE."
+    tables = [*policy.tables] or [("ratings",)]
+    named = ".".join(map(shown_name, tables[0]))
+    epsilon = in_words(min(policy.limits.max_epsilon_per_query or Fraction(1), Fraction(1)))
+    example = f"For example: SELECT DP_COUNT(*, epsilon := {epsilon}) FROM {named}"
+    first = " ".join(token.upper for token in statement.tokens[:2])
+    hint = _HINTS.get(statement.keyword) or _HINTS.get(first, example)
+    instead = _query_within(statement.tokens)
+    if statement.keyword in {"PIVOT", "UNPIVOT"}:
+        from dp_sql.session.corrections.pivots import in_from
+
+        said, instead = in_from(statement.tokens, policy)
+        hint = f"{hint} {said}".strip()
+    if instead:
+        return statement.tokens[0].error(NotSupported, message, hint, instead)
+    return NotSupported(message, hint=hint)  # DuckDB's parser may know better
 
 
 def one_statement(text: str) -> Statement:

@@ -26,7 +26,7 @@ from dp_sql.privacy.private_sql.release_select import answer_columns, count_grou
 from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
 from dp_sql.session.owner_plans import plans_again
-from dp_sql.session.reservations import reserved
+from dp_sql.session.reservations import Reserved, reserved
 from dp_sql.sql.statement import Statement, mentions_dp, mentions_system_tables, parse
 from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import QUERY, Tokens
@@ -198,15 +198,10 @@ class OwnerSession(Session):
         with reserved(self._account, plans, issue, runs) as releases:
             for places in bundles(plans):
                 n_before, some = self.n_receipts, [releases[i] for i in places]
+                select, call = calls[places[0]]
                 try:
-                    found = engine.release(
-                        [one.plan for one in some], [one.ticket for one in some], self._frozen
-                    )
-                except DpSqlError as error:  # what other calls have drawn is not shown
-                    self._tickets.record_failure((), self._number, n_before)
-                    if not isinstance(error, QueryError):
-                        raise
-                    select, call = calls[places[0]]
+                    found = self._drawn(some, engine)
+                except QueryError as error:
                     raise error.at(select.text, call.start) from None
                 # One for each call; none if there was no group.
                 receipts = iter(self._tickets.receipts(self._number, n_before))
@@ -217,6 +212,17 @@ class OwnerSession(Session):
                         release = new_release(receipt, answer_columns(plans[i], keys))
                         self._releases[release.id] = release, answer
         return answers
+
+    def _drawn(self, some: Sequence[Reserved], engine: Engine) -> list[Released]:
+        """The answers of calls that are read together, one for each."""
+        n_before = self.n_receipts
+        try:
+            return engine.release(
+                [one.plan for one in some], [one.ticket for one in some], self._frozen
+            )
+        except DpSqlError:  # what other calls have drawn is not shown
+            self._tickets.record_failure((), self._number, n_before)
+            raise
 
     def _read_again(self, release_id: str, engine: Engine) -> str | None:
         if release_id in self._releases:
@@ -245,8 +251,6 @@ def _query_start(tokens: Tokens) -> int | None:
     """Where the query begins in a statement that only binds it; None for one that runs."""
     first = tokens[0].upper
     words = [token.upper for token in tokens[:8]]
-    message = hint = None
-    instead: list[str] = []
     if first == "CREATE" and "TABLE" not in words[: words.index("AS") if "AS" in words else 8]:
         message = (
             "Only a table can be made from a DP call; a view would make a release each time it is "
@@ -257,15 +261,15 @@ def _query_start(tokens: Tokens) -> int | None:
             "CREATE TABLE … AS SELECT … keeps one answer. "
             "CREATE VIEW … AS FROM dp($$ SELECT … $$) releases each time it is read."
         )
-    elif first in _BINDS and words[1:2] != ["ANALYZE"]:
+        raise tokens[0].error(NotSupported, message, hint, instead)
+    if first in _BINDS and words[1:2] != ["ANALYZE"]:
         for index in tokens.at_depth_zero(1, len(tokens)):
             bracket = tokens[index].is_symbol("(") and tokens[index + 1].upper in QUERY
             if tokens[index].upper in QUERY or bracket:
                 return index
-        message = f"{first} with DP calls takes a SELECT."
-    elif first not in _RUNS | _BINDS and not tokens[0].is_symbol("("):
+        raise tokens[0].error(NotSupported, f"{first} with DP calls takes a SELECT.")
+    if first not in _RUNS | _BINDS and not tokens[0].is_symbol("("):
         message = f"A {first or 'statement of this kind'} cannot hold a DP call."
         hint = "Write the DP call in a SELECT, or in CREATE TABLE … AS, INSERT or COPY."
-    if message is not None:
-        raise tokens[0].error(NotSupported, message, hint, instead)
+        raise tokens[0].error(NotSupported, message, hint)
     return None

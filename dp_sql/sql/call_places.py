@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from dp_sql.errors import NotSupported, ParseError, guessed
+from dp_sql.errors import NotSupported, ParseError, QueryError, guessed
 from dp_sql.sql.clauses import Clause, SelectText
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
@@ -35,38 +35,17 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
     """
     function = FUNCTIONS[(tokens[index].name or "").upper()]
     name = function.name
-    example = f"{name}(…)"  # its arguments depend on the policy
-
     if tokens.at(index - 1).is_symbol("."):
         message = f"{name} belongs to no schema; write it without one."
         raise tokens[index].error(
             NotSupported, message, instead=[tokens[max(0, index - 2) : index].put("")]
         )
     clause = select.clause_of(index)
-    place = clause.keyword if clause else None
-    if place != "SELECT":
-        where = f"in {_PLACES.get(place, place)}" if place else "outside a SELECT"
-        hint = f"Write it in the list of a SELECT of its own: SELECT {example} FROM …"
-        if place in {"WHERE", "HAVING", "QUALIFY", "ORDER"}:
-            hint = (
-                "Give it a name in a subquery and use the name outside: "
-                f"SELECT … FROM (SELECT {example} AS answer FROM …) WHERE …"
-            )
-        message = f"{name} is not allowed {where}; it is an answer, not a condition."
-        instead = _listed(tokens, index, select) if place in {"HAVING", "ORDER"} else []
-        raise tokens[index].error(NotSupported, message, hint, instead)
+    if clause is None or clause.keyword != "SELECT":
+        raise _outside_list(tokens, index, select, name)
     after = tokens.matching(index + 1) + 1
-    word = tokens.at(after).upper
-    if word in _AFTER_CALL:
-        has_window = word == "OVER" and tokens.at(after + 1).is_symbol("(")
-        stop = tokens.matching(after + 1) + 1 if has_window else after
-        instead = [tokens[after:stop].put("")] if has_window else []
-        if word == "FILTER" and sum(t.upper in FUNCTIONS for t in tokens) == 1:
-            instead = _with_where(tokens, after, select)
-        elif word == "FILTER":
-            instead = _with_case(tokens, index, after)
-        message = f"{name} does not take {_AFTER_CALL[word]}."
-        raise tokens[after].error(NotSupported, message, None, instead)
+    if tokens.at(after).upper in _AFTER_CALL:
+        raise _behind_call(tokens, index, after, select, name)
     for keyword, advice in _NOT_BESIDE.items():
         found = select.clause(keyword)
         if found is not None and not (keyword == "HAVING" and select.clause("GROUP")):
@@ -84,6 +63,37 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
         instead = [Restated(text)]
         raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
     _check_order(tokens, select)
+
+
+def _outside_list(tokens: Tokens, index: int, select: SelectText, name: str) -> QueryError:
+    """The refusal of a call in another clause than the list, or in none."""
+    clause, example = select.clause_of(index), f"{name}(…)"  # its arguments depend on the policy
+    place = clause.keyword if clause else None
+    where = f"in {_PLACES.get(place, place)}" if place else "outside a SELECT"
+    hint = f"Write it in the list of a SELECT of its own: SELECT {example} FROM …"
+    if place in {"WHERE", "HAVING", "QUALIFY", "ORDER"}:
+        hint = (
+            "Give it a name in a subquery and use the name outside: "
+            f"SELECT … FROM (SELECT {example} AS answer FROM …) WHERE …"
+        )
+    message = f"{name} is not allowed {where}; it is an answer, not a condition."
+    instead = _listed(tokens, index, select) if place in {"HAVING", "ORDER"} else []
+    return tokens[index].error(NotSupported, message, hint, instead)
+
+
+def _behind_call(
+    tokens: Tokens, index: int, after: int, select: SelectText, name: str
+) -> QueryError:
+    """The refusal of OVER, FILTER or WITHIN GROUP at `after`, behind the call at `index`."""
+    word, instead = tokens.at(after).upper, list[str]()
+    if word == "OVER" and tokens.at(after + 1).is_symbol("("):
+        instead = [tokens[after : tokens.matching(after + 1) + 1].put("")]
+    elif word == "FILTER" and sum(t.upper in FUNCTIONS for t in tokens) == 1:
+        instead = _with_where(tokens, after, select)
+    elif word == "FILTER":
+        instead = _with_case(tokens, index, after)
+    message = f"{name} does not take {_AFTER_CALL[word]}."
+    return tokens[after].error(NotSupported, message, None, instead)
 
 
 def _check_order(tokens: Tokens, select: SelectText) -> None:

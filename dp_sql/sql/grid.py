@@ -272,37 +272,41 @@ def _literal_of_time(tokens: Tokens) -> tuple[str, Token] | None:
 def _units_of_time(given: Argument, end: str, name: str, kind: str) -> int:
     """A date or a timestamp, written as a string or as DATE '…', in units since 1970."""
     kind_written, string = _literal_of_time(given.tokens) or ("", given.tokens[-1])
-    wanted = "DATE '2026-01-31'" if name == "DATE" else "TIMESTAMP '2026-01-31 12:00:00'"
     zoned = kind == "TIMESTAMP WITH TIME ZONE"
-    if zoned:
-        wanted = "TIMESTAMPTZ '2026-01-31 12:00:00+00:00'"
     found = _STRING.fullmatch(string.text)
+    text = found[1] if found is not None else ""
     try:
-        if found is None or not re.match("$|DATE$|TIMESTAMP", kind_written):
-            raise ValueError
-        moment = datetime.fromisoformat(found[1])
-        if (moment.tzinfo is not None) != zoned:
-            raise ValueError
-        if name == "DATE":
-            if moment.date().isoformat() != found[1]:
-                raise ValueError
-            return moment.toordinal() - date(1970, 1, 1).toordinal()
+        moment = datetime.fromisoformat(text)
     except ValueError:
-        message = f"{end} must be a {kind} literal: that is the type of the column."
-        instead = []
-        if zoned and found is not None and "+" not in found[1] and "Z" not in found[1]:
-            local = f"{found[1]} 00:00:00" if len(found[1]) == 10 else found[1]
-            instead = [given.put(f"TIMESTAMPTZ '{local}+00:00'")]
-        if re.fullmatch("[1-9][0-9]{3}", given.written):  # a year
-            midnight = " 00:00:00+00:00" if zoned else ""
-            instead = [given.put(f"'{given.written}-01-01{midnight}'")]
-        raise given.refuse(message, f"For example: {end} := {wanted}", instead) from None
+        raise _no_time(given, end, kind, text) from None
+    if not re.match("$|DATE$|TIMESTAMP", kind_written) or (moment.tzinfo is not None) != zoned:
+        raise _no_time(given, end, kind, text)
+    if name == "DATE":
+        if moment.date().isoformat() != text:
+            raise _no_time(given, end, kind, text)
+        return moment.toordinal() - date(1970, 1, 1).toordinal()
     since = moment.astimezone(UTC) if zoned else moment.replace(tzinfo=UTC)
     micros = (since - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     units, rest = divmod(micros * _PER_SECOND[name], 10**6)
     if rest or abs(units) >= 1 << 63:
         raise given.refuse(f"{end} does not fit {kind}, the type of the column.")
     return units
+
+
+def _no_time(given: Argument, end: str, kind: str, text: str) -> ArgumentError:
+    """The refusal of an argument, or of the text in its quotes, that is no literal of a type."""
+    message, instead = f"{end} must be a {kind} literal: that is the type of the column.", []
+    zone = "+00:00" if kind == "TIMESTAMP WITH TIME ZONE" else ""
+    if zone and text and "+" not in text and "Z" not in text:
+        local = f"{text} 00:00:00" if len(text) == 10 else text
+        instead = [given.put(f"TIMESTAMPTZ '{local}{zone}'")]
+    if re.fullmatch("[1-9][0-9]{3}", given.written):  # a year
+        midnight = f" 00:00:00{zone}" if zone else ""
+        instead = [given.put(f"'{given.written}-01-01{midnight}'")]
+    wanted = "DATE '2026-01-31'"
+    if kind != "DATE":
+        wanted = f"TIMESTAMP{'TZ' * bool(zone)} '2026-01-31 12:00:00{zone}'"
+    return given.refuse(message, f"For example: {end} := {wanted}", instead)
 
 
 def _time(units: int, name: str) -> str:

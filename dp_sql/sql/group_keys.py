@@ -42,9 +42,14 @@ def group_keys(
     for part in parts:
         start, key = _key(tokens, part, items, beside)
         found.setdefault(tuple(map(_same, tokenize(key.text))), (start, key))
-    short = [folded(key.parts[-1]) for _, key in found.values()]
+    return _called_apart(tokens, [*found.values()])
+
+
+def _called_apart(tokens: Tokens, found: Sequence[tuple[int, Reference]]) -> tuple[Reference, ...]:
+    """Keys, each found at a token; of two columns with one name each is called as it is written."""
+    short = [folded(key.parts[-1]) for _, key in found]
     keys: dict[str, Reference] = {}
-    for start, own in found.values():
+    for start, own in found:
         is_clear = short.count(folded(own.parts[-1])) == 1 or len(own.parts) == 1
         key = own if is_clear else own._replace(parts=(own.text,), is_expression=True)
         name = folded(key.parts[-1])
@@ -164,12 +169,10 @@ def _key(
         raise tokens[start].error(NotSupported, message, hint, instead)
     text = tokens[start:stop].text
     if name is None:  # as the same expression is called in the list
-        same = [_same(token) for token in tokens[start:stop]]
-        for item in beside:
-            (a, b), called = without_alias(tokens, item)
-            if called is not None and [_same(token) for token in tokens[a:b]] == same:
-                name = called
-                break
+        same = [*map(_same, tokens[start:stop])]
+        listed = (without_alias(tokens, item) for item in beside)
+        aliases = (called for (a, b), called in listed if [*map(_same, tokens[a:b])] == same)
+        name = next(filter(None, aliases), None)
     return start, Reference((name or text,), text, tokens[start].start, is_expression=True)
 
 

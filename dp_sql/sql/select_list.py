@@ -15,7 +15,7 @@ from dp_sql.sql.clauses import Span, enclosing_select
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import Narrowed, Restated
-from dp_sql.sql.sqlglot_tree import Unreadable, projection, to_sql, tree_of
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Token, Tokens, edited, folded
 
@@ -61,25 +61,30 @@ def check_list(select: DpSelect, functions: Functions) -> None:
     aliases |= {key.parts[-1].lower() for key in select.keys}
     for (start, stop), tree in zip(select.items, trees, strict=True):
         _no_aggregates(select, (start, stop), functions)
-        if tree is None:
-            continue  # DuckDB reads it; without the source's rows in scope it can take none
-        for node in tree.walk(prune=lambda n: isinstance(n, _OTHER_SCOPES)):
-            if isinstance(node, exp.Star) and isinstance(node.parent, exp.Count):
-                continue  # count(*) OVER (…), of the groups
-            if isinstance(node, exp.Star | exp.Columns) or (
-                isinstance(node, exp.Column) and node.name.lower() not in aliases
-            ):
-                shown = "*" if isinstance(node, exp.Star) else to_sql(node)
-                raise select.between((start, stop))[0].error(
-                    NotSupported,
-                    f"{shown} would show rows of the source next to the private answer.",
-                    "A SELECT with a DP call may list DP calls, constants and expressions of "
-                    "these. For an answer per group add GROUP BY.",
-                    [*(_grouped(select, shown) if shown != "*" and not select.keys else ()),
-                     Narrowed(select.without_item(start, stop))],
-                )  # fmt: skip
+        # Where there is no tree, DuckDB reads the item, without the source's rows in scope.
+        node = None if tree is None else _of_source(tree, aliases)
+        if node is not None:
+            shown = "*" if isinstance(node, exp.Star) else to_sql(node)
+            raise select.between((start, stop))[0].error(
+                NotSupported,
+                f"{shown} would show rows of the source next to the private answer.",
+                "A SELECT with a DP call may list DP calls, constants and expressions of these. "
+                "For an answer per group add GROUP BY.",
+                [*(_grouped(select, shown) if shown != "*" and not select.keys else ()),
+                 Narrowed(select.without_item(start, stop))],
+            )  # fmt: skip
     for word in {"HAVING", "ORDER"} & select.clauses.keys():
         _only_answers(select, select.clauses[word], aliases)
+
+
+def _of_source(tree: Node, aliases: Set[str]) -> Node | None:
+    """A star, or a column that no alias means, outside of subqueries and lambdas."""
+    for node in tree.walk(prune=lambda n: isinstance(n, _OTHER_SCOPES)):
+        of_groups = isinstance(node.parent, exp.Count)  # count(*) OVER (…)
+        is_star = isinstance(node, exp.Columns) or (isinstance(node, exp.Star) and not of_groups)
+        if is_star or (isinstance(node, exp.Column) and node.name.lower() not in aliases):
+            return node
+    return None
 
 
 def _grouped(select: DpSelect, column: str) -> list[str]:
@@ -231,25 +236,36 @@ def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
     calls = [call for call in select.calls if any(a <= call.start < b for a, b in moved)]
     wanted = dict.fromkeys(text[slice(*call.span)] for call in calls)
     new = [call for call in wanted if call not in known]
-    known |= {call: f"answer_{n}" if n else "answer" for n, call in enumerate(new)}
-    answers = [known[call] for call in new]
-    if {*answers} & {token.folded for token in select.tokens}:
+    answers = {call: f"answer_{n}" if n else "answer" for n, call in enumerate(new)}
+    if {*answers.values()} & {token.folded for token in select.tokens}:
         return []
-    edits = [(*call.span, known[text[slice(*call.span)]]) for call in calls]
-    keys = [place for item in moved for place in select.key_places(item)]
-    edits += [(*span, known[key.text]) for span, key in keys if key.text in known]
+    known |= answers
     outer = [
-        named.get(item, "") if item in kept
-        else edited(text, [one for one in edits if item[0] <= one[0] < item[1]], *item)
-        for item in items
-    ]  # fmt: skip
+        named.get(item, "") if item in kept else _by_names(select, item, known) for item in items
+    ]
     if kept and is_first:
-        outer[: len(kept)] = [f"* EXCLUDE ({', '.join(answers)})" if answers else "*"]
-    inner = [text[a:b] for a, b in kept] + [f"{call} AS {known[call]}" for call in new]
+        excluded = ", ".join(answers.values())
+        outer[: len(kept)] = [f"* EXCLUDE ({excluded})" if excluded else "*"]
+    inner = [text[a:b] for a, b in kept] + [f"{call} AS {name}" for call, name in answers.items()]
+    return [_nested(select, ", ".join(outer), ", ".join(inner))]
+
+
+def _by_names(select: DpSelect, item: Span, known: Mapping[str, str]) -> str:
+    """An item, with the names of a subquery's columns in place of the calls and keys in it."""
+    calls = [call.span for call in select.calls if item[0] <= call.start < item[1]]
+    edits = [(*span, known[select.text[slice(*span)]]) for span in calls]
+    keys = select.key_places(item)
+    edits += [(*span, known[key.text]) for span, key in keys if key.text in known]
+    return edited(select.text, edits, *item)
+
+
+def _nested(select: DpSelect, outer: str, inner: str) -> str:
+    """The statement whose SELECT lists `outer` from a subquery that lists `inner`."""
+    text, items = select.text, select.items
     spans = [select.clauses[word] for word in _INNER & select.clauses.keys()]
     start, stop = min(a for a, _ in spans), max(b for _, b in spans)
-    within = f"{text[start : items[0][0]]}{', '.join(inner)}{text[items[-1][1] : stop]}"
-    return [f"{text[:start]}SELECT {', '.join(outer)} FROM ({within}){text[stop:]}"]
+    within = f"{text[start : items[0][0]]}{inner}{text[items[-1][1] : stop]}"
+    return f"{text[:start]}SELECT {outer} FROM ({within}){text[stop:]}"
 
 
 def _with_those_that_name(

@@ -64,19 +64,7 @@ def command(
     ledger: str | None, mode: str | None, receipts: bool,
 ) -> int:  # fmt: skip
     """Run a shell."""
-    for stray in click.get_current_context().args:
-        option = f"--policy {quote(stray)} --as NAME" if stray.endswith(".toml") else ""
-        option = option or (f"-c {quote(stray)}" if " " in stray else "")
-        instead = f" Write: dp-sql {quote(database)} {option}" if option else ""
-        raise click.UsageError(f"Unexpected argument {quote(stray)}.{instead}")
-    if analyst is not None and policy is None:
-        raise click.UsageError(
-            f"--as needs a policy. Draft one with dp-sql policy init {quote(database)} -o "
-            "policy.toml, and then write: "
-            f"dp-sql {quote(database)} --policy policy.toml --as {quote(analyst)}"
-        )
-    if ledger is not None and policy is not None:
-        raise click.UsageError("--ledger is for the owner; a policy names its own ledger.")
+    _check_options(database, policy, analyst, ledger)
     if sys.stderr is None:  # closed, so no one reads it
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     _check_streams(reads_input=not texts)
@@ -102,6 +90,25 @@ def command(
                 return 0 if ran else 1
             _run_prompt(shell, database, policy, read_only)
             return 0
+
+
+def _check_options(
+    database: str, policy: str | None, analyst: str | None, ledger: str | None
+) -> None:
+    """Refuse arguments that no option takes, and options that do not go together."""
+    for stray in click.get_current_context().args:
+        option = f"--policy {quote(stray)} --as NAME" if stray.endswith(".toml") else ""
+        option = option or (f"-c {quote(stray)}" if " " in stray else "")
+        instead = f" Write: dp-sql {quote(database)} {option}" if option else ""
+        raise click.UsageError(f"Unexpected argument {quote(stray)}.{instead}")
+    if analyst is not None and policy is None:
+        raise click.UsageError(
+            f"--as needs a policy. Draft one with dp-sql policy init {quote(database)} -o "
+            "policy.toml, and then write: "
+            f"dp-sql {quote(database)} --policy policy.toml --as {quote(analyst)}"
+        )
+    if ledger is not None and policy is not None:
+        raise click.UsageError("--ledger is for the owner; a policy names its own ledger.")
 
 
 def _check_streams(*, reads_input: bool) -> None:

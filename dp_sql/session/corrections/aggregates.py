@@ -176,9 +176,7 @@ def _item(
 def _wrapped(tokens: Tokens, query: Aggregated, calls: dict[str, str]) -> list[Edit]:
     """A SELECT over a subquery in which each aggregate is asked once."""
     select, items = query.select, _items(tokens, query.select)
-    source, where, group = (select.clause(word) for word in ("FROM", "WHERE", "GROUP"))
-    listed = select.clause("SELECT")
-    assert source is not None
+    listed, group = select.clause("SELECT"), select.clause("GROUP")
     if listed is None:
         return []
     places = [one.start for one in query.aggregates]
@@ -188,17 +186,16 @@ def _wrapped(tokens: Tokens, query: Aggregated, calls: dict[str, str]) -> list[E
         return []
     names = _names(tokens, query.aggregates, items)
     outer = [_put(tokens, one, names[one.text]) for one in query.aggregates]
-    inner_items = []
+    inner = []
     for n, key in enumerate(keys):
         has_no_name = key.is_expression and key.parts[-1] == key.text
         name = f"k{n or ''}" if has_no_name else key.parts[-1]
-        inner_items.append(f"{key.text} AS {name}" if key.is_expression else key.text)
+        inner.append(f"{key.text} AS {name}" if key.is_expression else key.text)
         if key.is_expression or "." in key.text:
             outer += [_put(tokens, place, name) for place in _outside(tokens, select, key)]
-    inner_items += [f"{calls[text]} AS {names[text]}" for text in calls]
-    parts = [f"SELECT {', '.join(inner_items)} {tokens[source.start : source.stop].text}"]
-    if where is not None:
-        parts.append(tokens[where.start : where.stop].text)
+    inner += [f"{calls[text]} AS {names[text]}" for text in calls]
+    kept = [c for word in ("FROM", "WHERE") if (c := select.clause(word)) is not None]
+    parts = [f"SELECT {', '.join(inner)}", *(tokens[c.start : c.stop].text for c in kept)]
     if group is not None and keys:
         parts.append(f"GROUP BY {', '.join(_keys(tokens, group, keys))}")
     pieces = [_edited(tokens, listed, outer), f"FROM ({' '.join(parts)})"]
@@ -258,21 +255,26 @@ def _counted(tokens: Tokens, epsilon: str, private: Collection[str]) -> Iterator
         if not {*within} <= {"FROM", "JOIN", "AS", "MATERIALIZED"}:
             continue  # in IN (…) or EXISTS (…), a number would be taken for the rows themselves
         select = enclosing_select(tokens, place)
-        listed, source = select.clause("SELECT"), select.clause("FROM")
+        source = select.clause("FROM")
         if source is None or select.clause("GROUP") is not None:
             continue
-        if not any(t.folded in names for t in tokens[source.start : source.stop]):
-            continue
-        clauses = [c for c in select.clauses if c.keyword in {"FROM", "WHERE"}]
-        body = " ".join(tokens[c.start : c.stop].text for c in clauses)
-        start, stop = select.clauses[0].start, select.clauses[-1].stop
-        before = tokens[0].source[tokens[0].start : tokens[start].start]
-        after = tokens[0].source[tokens[stop - 1].end : tokens[-1].end]
-        called = f"DP_COUNT(*, epsilon := {epsilon})"
-        if listed is not None and tokens.at(listed.start + 1).upper == "DISTINCT":
-            columns = [tokens[a:b].text for a, b in _items(tokens, select)]
-            if len(columns) == 1 and tokens[listed.start + 2 : listed.stop].names:
-                called = f"DP_COUNT_DISTINCT({columns[0]}, epsilon := {epsilon})"
-        yield f"{before}SELECT {called} AS n {body}{after}"
+        if any(t.folded in names for t in tokens[source.start : source.stop]):
+            yield _with_count(tokens, select, epsilon)
     if tokens[0].upper == "SUMMARIZE" or len(tokens) < 6:
         yield f"SELECT DP_COUNT(*, epsilon := {epsilon}) AS n FROM {tokens[first].text}"
+
+
+def _with_count(tokens: Tokens, select: SelectText, epsilon: str) -> str:
+    """The statement that counts the rows of a SELECT, or with DISTINCT the values of its column."""
+    listed = select.clause("SELECT")
+    called = f"DP_COUNT(*, epsilon := {epsilon})"
+    if listed is not None and tokens.at(listed.start + 1).upper == "DISTINCT":
+        columns = [tokens[a:b].text for a, b in _items(tokens, select)]
+        if len(columns) == 1 and tokens[listed.start + 2 : listed.stop].names:
+            called = f"DP_COUNT_DISTINCT({columns[0]}, epsilon := {epsilon})"
+    clauses = [c for c in select.clauses if c.keyword in {"FROM", "WHERE"}]
+    body = " ".join(tokens[c.start : c.stop].text for c in clauses)
+    start, stop = select.clauses[0].start, select.clauses[-1].stop
+    before = tokens[0].source[tokens[0].start : tokens[start].start]
+    after = tokens[0].source[tokens[stop - 1].end : tokens[-1].end]
+    return f"{before}SELECT {called} AS n {body}{after}"
