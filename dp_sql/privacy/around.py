@@ -2,8 +2,8 @@
 
 On a plain connection DuckDB runs the owner's statement as it is written, with the rows of a source
 in scope beside each call. So the statement is refused unless its tree shows that it reads the
-sources only through the calls: the SELECT of a call has one row, whatever its source holds, and
-shows nothing but answers and constants; all else reads these SELECTs and public tables. A session
+sources only through the calls. The SELECT of a call has one row, whatever its source holds, and
+shows nothing but answers and constants. All else reads these SELECTs and public tables. A session
 or dp(…) puts releases in the place of the sources, and allows more.
 """
 

@@ -1,9 +1,10 @@
 """F(l) for all bounds, exactly, from part of the edges. The proof is in partial.md.
 
-A few people of each item are asked for first. A largest cover of these edges is one of the whole
-graph if all people are known of each item that an alternating path from an uncovered item comes to,
-or all items of each person whom one from a person with room comes to. What is missing is asked for,
-and the flow runs again. So which edges come first changes the time and nothing else.
+A few people of each item are asked for first. A largest cover of these edges is a largest cover of
+the whole graph if one of two things holds: all people are known of each item that alternating paths
+from uncovered items reach, or all items are known of each person whom alternating paths from people
+with room reach. What is missing is asked for, and the flow runs again. So which edges come first
+changes the time and nothing else.
 """
 
 from __future__ import annotations

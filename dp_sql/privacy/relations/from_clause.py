@@ -63,9 +63,9 @@ class From:
 
     hidden: columns of USING on the right side: they are found by their table's name only.
     added: columns that joins compute of one relation's others; they have no name.
-    elements: columns that are not called as in their relation, as those of unnest in FROM: how many
-        relations are before it, what it and its column are called, and which column of which
-        relation it is.
+    elements: columns that are not called as in their relation, such as those of unnest in FROM, as
+        four parts: how many relations are before unnest, what it is called, what its column is
+        called, and the column: the number of its relation, and its place there.
     looked_in: what an IN (…) reads, as in a Select.
     aliases: what names that are no columns mean: aliases of the list.
     """

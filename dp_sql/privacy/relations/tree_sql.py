@@ -4,9 +4,10 @@ Writing a source out decides how much work one row can cause:
 
 - A relation is written with the columns that are still needed, and no others.
 - A release counts distinct people per item, so how often a row occurs does not matter. Where a join
-  multiplies rows, both sides and the result are reduced to distinct rows. Only count(*), count(x)
-  and sum over one person's rows use how often a row occurs; below them nothing is reduced, nor
-  where equal values may differ ([0.0], [-0.0]): DISTINCT keeps the one that it reads first.
+  multiplies rows, both sides and the result are reduced to distinct rows. Two things are never
+  reduced: rows below count(*), count(x) and sum over one person's rows, which use how often a row
+  occurs; and values that may differ although they are equal, as [0.0] and [-0.0] do, since
+  DISTINCT keeps the one that it reads first.
 - How far a join with a public table multiplies rows is read from the public table, before anything
   is spent. Public relations that take work are computed then, too.
 - Where a join multiplies rows, each side keeps a limited number of rows of each person, chosen by
