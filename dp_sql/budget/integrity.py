@@ -139,22 +139,27 @@ class Reservations(dict[str, Event | None]):
 
     def follow(self, event: Event) -> Event | None:
         """Take one more event; returns the reservation that it settles."""
-        ticket, fault, reservation = event.ticket, "", self.get(event.ticket)
-        if event.kind == "opened":
-            fault = "opens the ledger in someone's name" if ticket or event.analyst else ""
-        elif event.kind == "reserved":
-            fault = "" if ticket and ticket not in self else "gives a ticket that was given before"
-        elif ticket not in self:
-            fault = "settles a ticket before it is reserved"
-        elif reservation is None:
-            fault = "settles a ticket for the second time"
-        elif reservation.analyst != event.analyst:
-            fault = "settles the ticket of another analyst"
-        if fault:
+        if fault := self._fault(event):
             raise wrong_event(event.number, fault)
+        reservation = self.get(event.ticket)
         if event.kind != "opened":
-            self[ticket] = event if event.kind == "reserved" else None
+            self[event.ticket] = event if event.kind == "reserved" else None
         return reservation
+
+    def _fault(self, event: Event) -> str:
+        """What is wrong with an event that comes after these; "" if nothing is."""
+        ticket = event.ticket
+        if event.kind == "opened":
+            return "opens the ledger in someone's name" if ticket or event.analyst else ""
+        if event.kind == "reserved":
+            return "" if ticket and ticket not in self else "gives a ticket that was given before"
+        if ticket not in self:
+            return "settles a ticket before it is reserved"
+        reservation = self[ticket]
+        if reservation is None:
+            return "settles a ticket for the second time"
+        is_own = reservation.analyst == event.analyst
+        return "" if is_own else "settles the ticket of another analyst"
 
 
 def _walk(path: Path, checkpoint: Checkpoint | None) -> Checkpoint:

@@ -152,13 +152,8 @@ def _key(
     """One key and its first token."""
     start, stop = _without_brackets(tokens, part)
     name: str | None = None
-    if stop - start == 1:
-        word = tokens[start]
-        number = int(word.text) if word.text.isdecimal() and len(word.text) < 7 else 0
-        chosen = [item for item in items[number - 1 : number] if number and item in beside]
-        chosen += [item for item in beside if _is_called(tokens, item, word)]
-        if chosen:
-            (start, stop), name = without_alias(tokens, chosen[0])
+    if stop - start == 1 and (item := _meant(tokens, tokens[start], items, beside)) is not None:
+        (start, stop), name = without_alias(tokens, item)
     names = tokens[start:stop].names
     if names:
         return start, Reference(names, tokens[start:stop].text, tokens[start].start)
@@ -174,6 +169,16 @@ def _key(
         aliases = (called for (a, b), called in listed if [*map(_same, tokens[a:b])] == same)
         name = next(filter(None, aliases), None)
     return start, Reference((name or text,), text, tokens[start].start, is_expression=True)
+
+
+def _meant(
+    tokens: Tokens, word: Token, items: Sequence[TokenSpan], beside: Sequence[TokenSpan]
+) -> TokenSpan | None:
+    """The item beside the calls that a key of one word means: by its number, or by its alias."""
+    number = int(word.text) if word.text.isdecimal() and len(word.text) < 7 else 0
+    if 0 < number <= len(items) and items[number - 1] in beside:
+        return items[number - 1]
+    return next((item for item in beside if _is_called(tokens, item, word)), None)
 
 
 def _without_constant(tokens: Tokens, part: TokenSpan, item: TokenSpan) -> list[Restated]:

@@ -41,31 +41,36 @@ def joined_on(tokens: Tokens, position: int, equal: Sequence[str]) -> Iterator[s
     >>> [*joined_on(tokenize("SELECT 1 FROM a, b WHERE x"), 17, ["a.i = b.i"])]
     ['SELECT 1 FROM a JOIN b ON a.i = b.i WHERE x']
     """
+    first, start = _join_at(tokens, position)
+    last = tokens.queries_around(first)[0][1]
+    here = tokens.at_depth_zero(start, last)
+    ends = (i for i in here if tokens[i].upper in AFTER_RELATION or tokens[i].is_symbol(","))
+    end = stop = next(ends, last)
+    more = ""
+    if tokens.at(end).upper == "ON":
+        stop = next(ends, last)
+        more = tokens[end + 1 : stop].text
+        more = f" AND ({more})" if " OR " in more.upper() else f" AND {more}"
+    comma, text = tokens.at(first - 1).is_symbol(","), tokens[0].source
+    if start >= end or tokens.at(end).upper == "USING" or not (comma or first < start):
+        return
+    before = f"{text[: tokens[first - 2].end]} " if comma else text[: tokens[first].start]
+    word = "LEFT JOIN" if tokens.at(first).upper == "LEFT" else "JOIN"
+    for one in equal:
+        joined = f"{word} {tokens[start:end].text} ON {one}{more}"
+        yield OtherQuestion(f"{before}{joined}{text[tokens[stop - 1].end :]}")
+
+
+def _join_at(tokens: Tokens, position: int) -> tuple[int, int]:
+    """Where the words of the join at a place of the text begin, and the relation behind them."""
     first = next((i for i, token in enumerate(tokens) if token.start >= position), len(tokens))
     if tokens.at(first).upper not in _JOINS and not tokens.at(first - 1).is_symbol(","):
         first = tokens.queries_around(first)[0][0] - 1  # what is joined is a subquery
     while tokens.at(first - 1).upper in _JOINS:
         first -= 1
-    start = next((i for i in range(first, len(tokens)) if tokens[i].upper not in _JOINS), first)
-    last = tokens.queries_around(first)[0][1]
-    here = tokens.at_depth_zero(start, last)
-    ends = (i for i in here if tokens[i].upper in AFTER_RELATION or tokens[i].is_symbol(","))
-    end, more = next(ends, last), ""
-    stop = end
-    if tokens.at(end).upper == "ON":
-        stop = next(ends, last)
-        more = tokens[end + 1 : stop].text
-    comma = tokens.at(first - 1).is_symbol(",")
-    word = "LEFT JOIN" if tokens.at(first).upper == "LEFT" else "JOIN"
-    if start < end and tokens.at(end).upper != "USING" and (comma or first < start):
-        relation = tokens[start:end].text
-        for one in equal:
-            condition = f"{one} AND ({more})" if " OR " in more.upper() else f"{one} AND {more}"
-            joined = f"{word} {relation} ON {condition if more else one}"
-            begin = tokens[first - 2].end if comma else tokens[first].start
-            text = tokens[0].source
-            before = f"{text[:begin]} " if comma else text[:begin]
-            yield OtherQuestion(f"{before}{joined}{text[tokens[stop - 1].end :]}")
+    return first, next(
+        (i for i in range(first, len(tokens)) if tokens[i].upper not in _JOINS), first
+    )
 
 
 def _united(tokens: Tokens, i: int, _: Node) -> Iterator[str]:

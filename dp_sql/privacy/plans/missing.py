@@ -182,7 +182,7 @@ def _rows_of_tables(source: Source, policy: Policy, declared: Declared) -> str |
 
     A column that a join compares with one of the table's has the same values there.
     """
-    found: dict[int, tuple[Parts, dict[int, str]]] = {}
+    found: list[tuple[Parts, dict[int, str]]] = []  # tables, and their columns by places of keys
     for number in sorted(relations_in(*(value.sql for value in source.values))):
         if (name := _public_table(source, policy, number)) is not None:
             columns = {
@@ -191,19 +191,18 @@ def _rows_of_tables(source: Source, policy: Policy, declared: Declared) -> str |
                 if (column := _column_of(source, number, value)) is not None
                 and declared(value) in (None, (name, column))
             }
-            found[number] = name, columns
-    listed: dict[int, tuple[Parts, str]] = {}  # by the places of the keys, of the largest table
-    for name, columns in sorted(found.values(), key=lambda one: -len(one[1])):
-        listed = {i: (name, column) for i, column in columns.items()} | listed
-    own = [listed[i] for i in sorted(listed)]
-    tables = [*dict.fromkeys(name for name, _ in own)]
-    n_read = sum(bool(columns) for _, columns in found.values())
-    is_each_once = len({name[-1] for name in tables}) == len(tables) == n_read
-    if len(own) < len(source.values) or len(tables) == len(own) or not is_each_once:
+            if columns:
+                found.append((name, columns))
+    of_key: dict[int, tuple[Parts, str]] = {}  # the table with most of the keys comes first
+    for name, columns in sorted(found, key=lambda one: len(one[1]), reverse=True):
+        for i, column in columns.items():
+            of_key.setdefault(i, (name, column))
+    listed = [of_key[i] for i in sorted(of_key)]
+    tables = [*dict.fromkeys(name for name, _ in listed)]
+    is_each_once = len({name[-1] for name in tables}) == len(tables) == len(found)
+    if len(listed) < len(source.values) or len(tables) == len(listed) or not is_each_once:
         return None
-    shown = [
-        shown_name(column) if n_read == 1 else _shown([name[-1], column]) for name, column in own
-    ]
+    shown = [_shown([name[-1], column] if len(found) > 1 else [column]) for name, column in listed]
     return f"(SELECT DISTINCT {', '.join(shown)} FROM {', '.join(map(_shown, tables))})"
 
 
