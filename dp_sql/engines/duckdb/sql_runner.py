@@ -130,8 +130,8 @@ def parsed_once(sql: str, connection: Connection, state: SessionState) -> duckdb
 def forget_oldest(known: dict[Any, Any], most: int = _MAX_KNOWN) -> None:
     """Keep small what a session, or several threads, remember."""
     if len(known) > most:
-        oldest, *_ = known
-        known.pop(oldest, None)
+        with contextlib.suppress(RuntimeError, StopIteration):  # another thread forgets, too
+            known.pop(next(iter(known)), None)
 
 
 def local_names(frame: FrameType | None) -> set[str]:
