@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from operator import is_
@@ -47,6 +48,8 @@ from dp_sql.sql.types import for_arrow
 # The only message for an error after the debit.
 FAILED = "The answer could not be computed. Its cost is spent."
 
+# In SQL that dp_sql builds. A string could name a file or, in an argument, a table.
+_NUMBER = re.compile(r"CAST\('-?\d+(?:\.\d+)?' AS (?!VARCHAR)")
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
 
 
@@ -237,12 +240,13 @@ class PrivateConnection(Schema):
         """Whether DuckDB reads a source as reading exactly these base tables; `issue` binds it.
 
         DuckDB names no table that is made of files, so the names in the SQL are compared. A yes
-        stays true; a no may come from an interrupt.
+        stays true, also with other numbers, which name no table; a no may come from an interrupt.
         """
-        if (source, tables) in self._agreed:
+        asked = _NUMBER.sub("CAST('0' AS ", source), tables
+        if asked in self._agreed:
             return True
         if agrees := self._agrees(source, tables):
-            self._agreed[source, tables] = None
+            self._agreed[asked] = None
             forget_oldest(self._agreed)
         return agrees
 
