@@ -18,6 +18,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -203,6 +204,7 @@ def _line(checkpoint: Checkpoint) -> bytes:
     return line.encode().ljust(_SLOT - 1) + b"\n"
 
 
+@lru_cache(maxsize=8)  # of two slots, at most one is new each time
 def _parsed(slot: bytes) -> Checkpoint | None:
     """The checkpoint in a slot; None where not every byte is as it would be written."""
     try:

@@ -14,6 +14,7 @@ from dp_sql.budget.model import normal_name
 from dp_sql.errors import LedgerError
 
 EventKind = Literal["opened", "reserved", "answered", "failed", "cancelled"]
+_KINDS = frozenset(get_args(EventKind))
 _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 _SUMS = re.compile(r"[0-9a-f]{32} [0-9a-f]{32} [0-9a-f]{32}", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -64,10 +65,10 @@ def event_of(row: Sequence[Any]) -> Event:
     number, time, kind, ticket, analyst, *numbers, sums, digest = row
     if not _is_whole(number):
         raise LedgerError("An event of the ledger has no number: the file is damaged.")
-    strings = (time, kind, ticket, analyst, sums, digest)
-    if not all(isinstance(s, str) for s in strings) or not _TIME.fullmatch(time):
+    types = {*map(type, (time, kind, ticket, analyst, sums, digest))}
+    if types != {str} or not _TIME.fullmatch(time):
         raise wrong_event(number, "does not have the form of an event")
-    if kind not in get_args(EventKind):
+    if kind not in _KINDS:
         raise wrong_event(number, "is of an unknown kind")
     if not _SUMS.fullmatch(sums):
         raise wrong_event(number, "does not say what counts after it")

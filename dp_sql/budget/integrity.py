@@ -13,6 +13,7 @@ from dp_sql.budget.events import (
     Event,
     EventKind,
     Totals,
+    event_of,
     month_of,
     new_event,
     next_event,
@@ -26,20 +27,20 @@ def check_newest(
     con: sqlite3.Connection, path: Path, ledger_id: str, checkpoint: Checkpoint | None
 ) -> None:
     """Check that the ledger contains what its checkpoint, read before, saw; a new one has none."""
-    last = schema.last_number(con)
     if checkpoint is None:
-        if last > 1:
+        if schema.last_number(con) > 1:
             raise LedgerError(f"The checkpoint of the ledger {path} is missing or cut off. {ADOPT}")
         return
     if checkpoint.ledger_id != ledger_id:
         raise LedgerError(f"The checkpoint belongs to another ledger than {path}.")
     number = checkpoint.number
-    if number > last:
+    seen = schema.find_event(con, number)
+    if seen is None and number > (last := schema.last_number(con)):
         raise LedgerError(
             f"The ledger {path} is older than its checkpoint: it ends with event {last}, and event "
             f"{number} was seen. Restore the newest copy."
         )
-    if schema.event(con, number).hash != checkpoint.hash:
+    if (seen or schema.event(con, number)).hash != checkpoint.hash:
         wrong = f"Event {number} of the ledger {path} is not the one that its checkpoint saw."
         raise LedgerError(f"{wrong} Restore the newest copy.")
 
@@ -48,12 +49,17 @@ def new_events(
     con: sqlite3.Connection, origin: Event, known: Event | None, checkpoint: Checkpoint | None
 ) -> Iterator[Event]:
     """Check the chain and yield its events, from after `known`, or None: from the checkpoint."""
-    if known is not None and known != schema.event(con, known.number):
-        raise LedgerError(f"Event {known.number} of the ledger has changed. Restore the ledger.")
-    if known is None and checkpoint is not None and checkpoint.number > 1:
-        known = schema.event(con, checkpoint.number - 1)
+    if known is not None:
+        rows = schema.rows_after(con, known.number - 1)
+        if (row := next(rows, None)) is None or known != event_of(row):
+            why = f"Event {known.number} of the ledger has changed. Restore the ledger."
+            raise LedgerError(why)
+    else:
+        if checkpoint is not None and checkpoint.number > 1:
+            known = schema.event(con, checkpoint.number - 1)
+        rows = schema.rows_after(con, known.number if known else 0)
     last = known or origin
-    for row in schema.rows_after(con, last.number):
+    for row in rows:
         last = next_event(last, row)
         yield last
 

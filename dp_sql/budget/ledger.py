@@ -245,9 +245,7 @@ class Ledger:
         with self._transaction("IMMEDIATE") as (con, head):
             last = head
             for ticket, kind in kinds.items():
-                first = schema.reservation_of(con, ticket)
-                if schema.is_settled(con, ticket):
-                    raise LedgerError("This ticket is settled or cancelled already.")
+                first = schema.open_reservation(con, ticket)
                 last = self._add(con, last, kind, self._now(last), ticket, first.analyst)
 
     def _check_writable(self) -> None:

@@ -13,6 +13,7 @@ from dp_sql.errors import LedgerError
 
 VERSION = 1
 PAGE = 4096
+_UNKNOWN_TICKET = "No loss was ever reserved under this ticket."
 _APPLICATION = int.from_bytes(b"dpsq", "big")
 _COLUMNS = "number, time, kind, ticket, analyst, epsilon, delta, rho, bounded_range, sums, hash"
 # In halves, since the sum of int64 numbers may not be one.
@@ -131,21 +132,35 @@ def last_number(con: sqlite3.Connection) -> int:
 
 def event(con: sqlite3.Connection, number: int) -> Event:
     """One event, which must exist."""
-    for row in _rows(con, "number = ?", number):
-        return event_of(row)
-    raise LedgerError(f"Event {number} of the ledger is missing: the file is damaged.")
+    if (found := find_event(con, number)) is None:
+        raise LedgerError(f"Event {number} of the ledger is missing: the file is damaged.")
+    return found
+
+
+def find_event(con: sqlite3.Connection, number: int) -> Event | None:
+    """The event with a number, if there is one."""
+    return next(map(event_of, _rows(con, "number = ?", number)), None)
 
 
 def reservation_of(con: sqlite3.Connection, ticket: str) -> Event:
     """The reservation of a ticket, which must exist."""
     for row in _rows(con, "ticket = ? AND kind = 'reserved'", ticket):
         return event_of(row)
-    raise LedgerError("No loss was ever reserved under this ticket.")
+    raise LedgerError(_UNKNOWN_TICKET)
 
 
-def is_settled(con: sqlite3.Connection, ticket: str) -> bool:
-    """Whether a ticket is answered, failed or cancelled."""
-    return any(_rows(con, "ticket = ? AND kind IN ('answered', 'failed', 'cancelled')", ticket))
+def open_reservation(con: sqlite3.Connection, ticket: str) -> Event:
+    """The same; its ticket must be neither answered, failed nor cancelled."""
+    settled = "ticket = ? AND kind IN ('answered', 'failed', 'cancelled')"
+    both = (
+        f"ticket = ? AND kind = 'reserved' UNION ALL SELECT {_COLUMNS} FROM events WHERE {settled}"
+    )
+    found = [*map(event_of, _rows(con, both, ticket, ticket))]
+    if not found or found[0].kind != "reserved":
+        raise LedgerError(_UNKNOWN_TICKET)
+    if len(found) > 1:
+        raise LedgerError("This ticket is settled or cancelled already.")
+    return found[0]
 
 
 def subtotals(con: sqlite3.Connection, sql: str, since: str) -> Iterator[Subtotal]:

@@ -12,8 +12,9 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import private_connection
+from dp_sql.engines.duckdb import few_rows, private_connection
 from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.session import analyst as analysts
 from dp_sql.session import dp_macro, plain_call
 from dp_sql.session.analyst import AnalystSession
@@ -214,3 +215,36 @@ def test_strings_are_compared_by_the_collation_that_their_column_has_now(asked: 
             for _ in range(3):
                 assert con.execute(asked.format(count)).fetchall() == [(n,)]
             con.execute("DROP TABLE seen")
+
+
+def test_rows_are_read_by_the_statement_that_was_bound_before_the_debit(
+    analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, executed = SqlRunner.run, list[object]()
+
+    def noted(self: SqlRunner, sql: Any, parameters: object = None) -> Any:
+        executed.append(sql)
+        return run(self, sql, parameters)
+
+    monkeypatch.setattr(SqlRunner, "run", noted)
+    monkeypatch.setattr(few_rows, "FEW", 1 << 16)
+    monkeypatch.setattr(few_rows, "read_shortly", None)  # it was asked before
+    analyst.sql(f"SELECT DP_COUNT_DISTINCT(copy, {SURE}) FROM loan_items")
+    parsed = analyst._private._engine.state.statements
+    assert any("loan_items" in sql and parsed[sql] in executed for sql in parsed)
+
+
+def test_other_numbers_read_the_same_tables_and_other_strings_are_looked_at(
+    analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, reads_only = list[str](), Engine.reads_only
+
+    def noted(self: Engine, source: str, *given: Any) -> bool:
+        seen.append(source)
+        return reads_only(self, source, *given)
+
+    monkeypatch.setattr(Engine, "reads_only", noted)
+    for user, title, n in ((1, "Dune", 1), (22, "Dune", 1), (-3, "Dune", 1), (-3, "Emma", 2)):
+        where = f"user_id <> {user} AND title <> '{title}'"
+        analyst.sql(f"SELECT DP_COUNT(*, epsilon := 1e-6) FROM ratings WHERE {where}")
+        assert len(seen) == n

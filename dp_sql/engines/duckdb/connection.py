@@ -24,7 +24,13 @@ from dp_sql.engines.duckdb.relation_names import Names
 from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.source_errors import source_error
-from dp_sql.engines.duckdb.sql_runner import Connection, SqlRunner, forget_oldest, local_names
+from dp_sql.engines.duckdb.sql_runner import (
+    Connection,
+    SqlRunner,
+    forget_oldest,
+    local_names,
+    parsed_once,
+)
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName, size_sql
@@ -122,7 +128,7 @@ class Engine(SqlRunner):
         """`runs_all`: the statement around the releases runs on this connection, too."""
         super().__init__(connection, tickets, frame, state)
         self._runs_all = runs_all
-        self._names = Names(connection, self.state.meant, self.state.conditions)
+        self._names = Names(connection, self.state)
         self._called: frozenset[str] = frozenset()
         self._kinds = _NOT_ASKED
 
@@ -204,7 +210,8 @@ class Engine(SqlRunner):
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""
         try:
-            return [row[0] for row in self.run(select).fetchall()]
+            statement = parsed_once(select, self.connection, self.state)
+            return [row[0] for row in self.run(statement).fetchall()]
         except duckdb.Error as error:
             raise source_error(error) from None
 

@@ -74,16 +74,18 @@ def answered(
     tickets: Sequence[str],
     engine: SqlRunner,
     execution: tuple[int, int] | None = None,
+    few: FewRows | None = None,
 ) -> Records | None:
     """Make the releases of a bundle of plans: rows as `exactly` has them; None: only SQL can.
 
-    `execution`: the connection and query that the releases are for, if not this one. Raises what a
-    mechanism refused, DuckDB's errors, or what reading its rows raises.
+    `execution`: the connection and query that the releases are for, if not this one. `few`: what
+    `read_shortly` has returned for these plans. Raises what a mechanism refused, DuckDB's errors,
+    or what reading its rows raises.
     """
     made_for = execution or (engine.state.number, 0)
     interrupts, made = engine.state.interrupts, None
     before = interrupts.n
-    if (few := read_shortly(plans, engine)) is None:
+    if (few := few or read_shortly(plans, engine)) is None:
         interrupts.check(before)
         return None
     with contextlib.suppress(_OnlySql):
@@ -136,9 +138,14 @@ def _plain_array(values: Sequence[Any]) -> Any:
     return np.array(values, object if isinstance(values[0], str) else np.int64)
 
 
+def rows_sql(few: FewRows) -> str:
+    """The SELECT of the rows, of which there can be too many."""
+    return f"{few.sql} LIMIT {_MOST + 1}"
+
+
 def _read(few: FewRows, engine: SqlRunner) -> list[Any]:
     """The columns of the rows: their people, keys and items; numbers, or objects with NULLs."""
-    columns = _fetched(f"{few.sql} LIMIT {_MOST + 1}", engine, are_plain=few.are_plain)
+    columns = _fetched(rows_sql(few), engine, are_plain=few.are_plain)
     if len(columns[0]) > _MOST:
         raise _OnlySql
     return columns
@@ -162,7 +169,8 @@ def _fetched(select: str, engine: SqlRunner, *, are_plain: bool) -> list[Any]:
     DuckDB plans the SELECT of a relation twice, but arrow has moments and decimals as numbers.
     """
     if are_plain:
-        return [*engine.run(select).fetchnumpy().values()]
+        parsed = engine.state.statements.get(select, select)  # if it was bound before
+        return [*engine.run(parsed).fetchnumpy().values()]
     relation = engine.relate(select)
     assert relation is not None
     return [_from_arrow(one.combine_chunks()) for one in relation.to_arrow_table().columns]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import duckdb
@@ -60,6 +61,7 @@ _NO_CALLS = re.compile(
     r"""'-?\d+'|\(\*\)|SELECT \*|\bIN(?= ?\()|\b(?:FROM|JOIN) (?:"[^"]*"\.)+"""
     r"""|\b(?:system\.main|__dp_\w+|domain|counted)\.(?:\*|"[^"]*"(?=\())?"""
 )
+_NUMBER = re.compile(r"'-?\d+'")
 _CALLS = re.compile(r"<<|>>|//|\|\||[-+*/%&|[.]|\bIN\b", re.IGNORECASE)
 _CALLED = {"[": ["list_value", "contains"], "IN": ["contains"], ".": ["struct_extract"]}
 _PLANS: dict[tuple[str, ...], set[str]] = {}
@@ -67,6 +69,11 @@ _PLANS: dict[tuple[str, ...], set[str]] = {}
 
 def operators_in(sql: str) -> tuple[str, ...]:
     """The functions that SQL which dp_sql has written may call without a schema, as operators."""
+    return _operators_in(_NUMBER.sub("'0'", sql))  # the same for all numbers
+
+
+@lru_cache(maxsize=64)
+def _operators_in(sql: str) -> tuple[str, ...]:
     symbols = {found.upper() for found in _CALLS.findall(_NO_CALLS.sub(" ", sql))}
     return tuple(sorted({name for one in symbols for name in _CALLED.get(one, [one])}))
 

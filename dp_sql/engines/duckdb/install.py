@@ -7,7 +7,7 @@ import sys
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ from dp_sql.engines.duckdb.mechanism_udfs import (
 )
 from dp_sql.engines.duckdb.rows_in_lists import udfs_of_lists
 from dp_sql.engines.duckdb.session_state import SessionState
-from dp_sql.engines.duckdb.sql_runner import Connection
+from dp_sql.engines.duckdb.sql_runner import Connection, parsed_once
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
 from dp_sql.privacy.private_sql.group_bits import KEEP_BITS_UDF, KEEP_BYTES_UDF
@@ -174,13 +174,13 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
     ]
 
 
-def _rewrite_udf(instance: Instance) -> Callable[[str, str, str, str, list[str], str], str]:
+def _rewrite_udf(instance: Instance) -> Callable[[str, str, str, str, str, str], str]:
     def rewrite(
-        text: str, path: str, schema: str, database: str, settings: list[str], params: str
+        text: str, path: str, schema: str, database: str, settings: str, params: str
     ) -> str:
         try:
             with _open_cursor(instance.connections) as cursor:
-                _follow(cursor, (path, schema, database), settings)
+                _follow(cursor, (path, schema, database), settings, instance.state)
                 engine = Engine(cursor, instance.tickets, _caller(), instance.state)
                 return _owner(instance).rewrite(text, params, engine)
         except DpSqlError as error:
@@ -197,7 +197,7 @@ def _reply_to_macro(instance: Instance, asked: MacroCall) -> str:
         try:
             with _open_cursor(instance.connections) as cursor:
                 here = asked.search_path, asked.schema, asked.database
-                _follow(cursor, here, asked.settings)
+                _follow(cursor, here, asked.settings, instance.state)
                 engine = Engine(cursor, instance.tickets, state=instance.state)
                 return _owner(instance).answer_call(asked, engine)
         except DpSqlError as error:
@@ -215,7 +215,7 @@ def _owner(instance: Instance) -> Owner:
     return instance.owner
 
 
-def _follow(cursor: Connection, here: Here, settings: Sequence[str]) -> None:
+def _follow(cursor: Connection, here: Here, settings: str, state: SessionState) -> None:
     """Let names and expressions mean on a cursor what they mean where the statement runs."""
     path, schema, database = here
     wanted: str | None = path
@@ -225,11 +225,13 @@ def _follow(cursor: Connection, here: Here, settings: Sequence[str]) -> None:
         except duckdb.InvalidInputException:  # it is locked, and USE is not
             cursor.execute(f"USE {quote(database)}.{quote(schema)}")
             wanted = path if "," in path else None  # USE writes it otherwise
-    ((now_path, *there, now),) = cursor.execute(_HERE).fetchall()
-    if there != [schema, database] or wanted not in {None, now_path}:
+    ((now_path, *there, now),) = cursor.execute(parsed_once(_HERE, cursor, state)).fetchall()
+    values, before = settings.split(","), now.split(",")
+    is_read = len(values) == len(before) == len(SETTINGS)
+    if there != [schema, database] or wanted not in {None, now_path} or not is_read:
         raise NotSupported("This connection's search path cannot be followed.", hint=_IN_SESSION)
-    for name, value, before in zip(SETTINGS, settings, now, strict=True):
-        if value != before:
+    for name, value, old in zip(SETTINGS, values, before, strict=True):
+        if value != old:
             try:
                 cursor.execute(f"SET SESSION {name} = {literal(value)}")
             except duckdb.InvalidInputException:

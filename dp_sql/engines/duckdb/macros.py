@@ -23,9 +23,9 @@ ANSWER_UDF = f"{_NOT_LOADED} function"
 REWRITE_UDF = f"{_NOT_LOADED} macro dp"
 # The fields of MacroCall, and the number of rows, which only orders a call behind the aggregate.
 ANSWER_TYPES = [
-    *["VARCHAR"] * 5, "UBIGINT", "UBIGINT", *["VARCHAR"] * 3, "VARCHAR[]", "VARCHAR[]", "BIGINT",
+    *["VARCHAR"] * 5, "UBIGINT", "UBIGINT", *["VARCHAR"] * 4, "VARCHAR[]", "BIGINT",
 ]  # fmt: skip
-REWRITE_TYPES = [*["VARCHAR"] * 4, "VARCHAR[]", "VARCHAR"]
+REWRITE_TYPES = ["VARCHAR"] * 6
 
 # What a connection may set for itself, and an expression may mean something else by.
 SETTINGS = (
@@ -33,8 +33,9 @@ SETTINGS = (
     "integer_division", "ieee_floating_point_ops",
     *(["old_implicit_casting"] if duckdb.__version__.startswith("1.") else []),
 )  # fmt: skip
-_VALUES = (f"CAST(system.main.current_setting('{name}') AS VARCHAR)" for name in SETTINGS)
-SETTINGS_SQL = f"system.main.list_value({', '.join(_VALUES)})"
+# Their values with commas between them, of which none has one; DuckDB binds a list more slowly.
+_VALUES = (f"system.main.current_setting('{name}')" for name in SETTINGS)
+SETTINGS_SQL = f"system.main.concat_ws(',', {', '.join(_VALUES)})"
 
 # The names of temporary tables and views, which a cursor does not see.
 TEMPORARY = """(SELECT table_name AS name FROM system.main.duckdb_tables()
@@ -56,7 +57,7 @@ class MacroCall(NamedTuple):
     schema: str
     database: str
     search_path: str
-    settings: list[str]  # the values of SETTINGS
+    settings: str  # SETTINGS_SQL
     temporary: list[str] | None  # names of temporary tables and views
 
     @property
@@ -98,13 +99,13 @@ def _macro(function: Function) -> str:
     )  # fmt: skip
     answer = f"{quote(ANSWER_UDF)}({', '.join(asked)})"
     checked = (
-        f"system.main.list_transform([{answer}], lambda __dp_a: CASE WHEN "
-        "system.main.starts_with(__dp_a, '[') THEN __dp_a ELSE system.main.error(__dp_a) END)"
+        "CASE WHEN system.main.starts_with(__dp_a, '[') THEN __dp_a "
+        "ELSE system.main.error(__dp_a) END"
     )
     example = _either(shape.detailed_by, [f"NULL::{kind}" for kind in shape.in_macro()])
     value = (
-        f"system.main.list_transform({checked}, lambda __dp_a: "
-        f"system.main.cast_to_type(CAST(__dp_a AS JSON), [{example}]))"
+        f"system.main.list_transform([{answer}], lambda __dp_a: "
+        f"system.main.cast_to_type(CAST({checked} AS JSON), [{example}]))"
     )
     if shape.with_items:  # which are strings so far
         typed = [one.format(f"system.main.any_value({item})") for one in shape.with_items.values()]

@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from operator import is_
 from typing import Any
 
 import duckdb
@@ -22,14 +24,14 @@ from dp_sql.engines.duckdb.connection import (
     open_database,
     restrict,
 )
-from dp_sql.engines.duckdb.few_rows import answered, public_of, read_shortly
+from dp_sql.engines.duckdb.few_rows import answered, public_of, read_shortly, rows_sql
 from dp_sql.engines.duckdb.frozen import Records, exactly
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalog, TableNames
 from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.source_errors import source_error
 from dp_sql.engines.duckdb.spill import check_spill, limit_private
-from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
+from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest, parsed_once
 from dp_sql.engines.protocol import OPTIMIZERS, OPTIMIZERS_FOR_FILES
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.limits import Limits
@@ -37,7 +39,7 @@ from dp_sql.policy.owners_catalog import CatalogEntry, OwnersCatalog
 from dp_sql.privacy.catalog import Columns, Parts, Schema, SchemaName, size_sql, view_body
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundled
-from dp_sql.privacy.private_sql.few_rows import PLAIN_ITEMS
+from dp_sql.privacy.private_sql.few_rows import PLAIN_ITEMS, FewRows
 from dp_sql.privacy.private_sql.release_select import private_sql, released_columns
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import folded, tokenize
@@ -46,6 +48,8 @@ from dp_sql.sql.types import for_arrow
 # The only message for an error after the debit.
 FAILED = "The answer could not be computed. Its cost is spent."
 
+# In SQL that dp_sql builds. A string could name a file or, in an argument, a table.
+_NUMBER = re.compile(r"CAST\('-?\d+(?:\.\d+)?' AS (?!VARCHAR)")
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
 
 
@@ -78,6 +82,8 @@ class PrivateConnection(Schema):
         self._numbers: dict[str, int] = {}
         self._agreed: dict[tuple[str, frozenset[Parts]], None] = {}
         self._public_rows: OrderedDict[Parts, None] = OrderedDict()
+        # Plans that are read shortly, and how, by the first of their tickets.
+        self._few: dict[str, tuple[Sequence[Plan], FewRows]] = {}
         self.planned: dict[str, list[Plan]] = {}
         with self._closed_on_failure():
             self._remove_spill = limit_private(one, limits, connection.execute)
@@ -234,12 +240,13 @@ class PrivateConnection(Schema):
         """Whether DuckDB reads a source as reading exactly these base tables; `issue` binds it.
 
         DuckDB names no table that is made of files, so the names in the SQL are compared. A yes
-        stays true; a no may come from an interrupt.
+        stays true, also with other numbers, which name no table; a no may come from an interrupt.
         """
-        if (source, tables) in self._agreed:
+        asked = _NUMBER.sub("CAST('0' AS ", source), tables
+        if asked in self._agreed:
             return True
         if agrees := self._agrees(source, tables):
-            self._agreed[source, tables] = None
+            self._agreed[asked] = None
             forget_oldest(self._agreed)
         return agrees
 
@@ -255,18 +262,23 @@ class PrivateConnection(Schema):
     def check(self, plans: Sequence[Plan]) -> None:
         """Refuse plans that cannot be released, before anything is spent."""
         check_spill(self._instance)
-        self._run(self._optimizers)  # another connection may have changed them for all
+        # Another connection may have changed them for all.
+        self._connection.execute(
+            parsed_once(self._optimizers, self._connection, self._engine.state)
+        )
 
     def issue(self, plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
         """A ticket for each release, once DuckDB has bound their SQL; no row is read."""
-        drawn = map(self._as_drawn, plans)
+        drawn = [*map(self._as_drawn, plans)]
         tickets = [*map(self.tickets.issue_once, drawn, reservations)]
+        self._few.clear()
         try:
-            for _, some, _ in bundled(plans, tickets):  # the tickets change no type
+            for _, some, theirs in bundled(plans, tickets):  # the tickets change no type
                 few = read_shortly(some, self._engine)
                 if few is not None:
-                    self.columns(few.sql)
+                    self.columns(rows_sql(few))
                     public_of(few, self._engine)
+                    self._few[theirs[0]] = some, few
                     continue
                 self.columns(exactly(released_columns(some), private_sql(some, [""] * len(some))))
         except Exception:
@@ -291,7 +303,9 @@ class PrivateConnection(Schema):
         answers: list[Records] = [()] * len(plans)
         drawn = [*map(self.tickets.plan, tickets)]
         for places, some, theirs in bundled(drawn, tickets):
-            rows = answered(some, theirs, self._engine)
+            bound, few = self._few.get(theirs[0], ([], None))
+            is_bound = len(bound) == len(some) and all(map(is_, bound, some))
+            rows = answered(some, theirs, self._engine, few=few if is_bound else None)
             if rows is None:
                 asked = some, theirs, self._engine, self.tickets, private_sql
                 with release_sql(*asked) as (sql, values):
@@ -311,7 +325,7 @@ class PrivateConnection(Schema):
 
     def _bound(self, select: str) -> duckdb.DuckDBPyRelation:
         """The relation of a SELECT: DuckDB has bound it, and runs it when it is read."""
-        return self._connection.sql(select)
+        return self._connection.sql(parsed_once(select, self._connection, self._engine.state))
 
     def _run(self, sql: str, parameters: Sequence[object] = ()) -> Connection:
         return self._engine.run_again(sql, parameters)

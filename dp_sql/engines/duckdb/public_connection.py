@@ -11,7 +11,7 @@ import duckdb
 from dp_sql.engines.duckdb.connection import Engine, restrict
 from dp_sql.engines.duckdb.frozen import FrozenAnswers, Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
-from dp_sql.engines.duckdb.sql_runner import forget_oldest
+from dp_sql.engines.duckdb.sql_runner import forget_oldest, parsed_once
 from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
@@ -94,7 +94,7 @@ class PublicConnection(Engine):
     def check_idle(self) -> None:
         """Refuse to begin while an answer is being read in pieces: nothing can be written then."""
         try:
-            self.connection.execute("SELECT 1").fetchall()
+            self.connection.execute(parsed_once("SELECT 1", self.connection, self.state)).fetchall()
         except duckdb.Error:
             raise NotSupported(
                 "An earlier answer is still being read in pieces.",

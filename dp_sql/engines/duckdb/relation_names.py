@@ -7,7 +7,8 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.sql_runner import forget_oldest
+from dp_sql.engines.duckdb.session_state import SessionState
+from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest, parsed_once
 from dp_sql.errors import NotPrivate
 from dp_sql.privacy.catalog import VARIABLE, NamedRelation, Parts, SchemaName
 from dp_sql.sql.formatting import full_name, literal, quote
@@ -36,20 +37,12 @@ _REGISTERED = re.compile(
 class Names:
     """The names of relations on a connection."""
 
-    def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        meant: dict[str, Parts],
-        conditions: dict[str, str],
-    ) -> None:
-        """What is known of earlier statements of the session, and asked again; it is added to.
-
-        meant: what bare names meant. conditions: what was bound over a table.
-        """
-        self._connection = connection
+    def __init__(self, connection: Connection, state: SessionState) -> None:
+        """What is known of earlier statements of the session is asked again, and added to."""
+        self._connection, self._state = connection, state
         self._known: dict[str, _Listed] = {}
         self._wanted: list[str] = []
-        self._meant, self._conditions = meant, conditions
+        self._meant, self._conditions = state.meant, state.conditions
         # Of tables whose names were looked up: the columns by SQL that selects them all.
         self.columns: dict[str, list[tuple[str, str]]] = {}
         self._bound: set[tuple[str, str]] = set()  # and conditions over their columns
@@ -75,7 +68,8 @@ class Names:
         for asked in dict.fromkeys([condition, "true"]) if parts else ():
             with contextlib.suppress(duckdb.Error):
                 select = f"SELECT *, {full}.rowid, {asked} FROM {quote(name)}"
-                relation = self._connection.sql(select)
+                statement = parsed_once(select, self._connection, self._state)
+                relation = self._connection.sql(statement)
                 columns = {folded(column) for column in relation.columns[:-2]}
                 read = self._connection.get_table_names(f"FROM {full}", qualified=True)
                 written = [tuple(t.name for t in tokenize(one) if t.name) for one in read]

@@ -48,7 +48,7 @@ class Interrupts:
 class SessionState:
     """The interrupts of a session, and what is remembered from one statement to the next.
 
-    statements: SQL with parameters, parsed. meant: the tables that bare names meant.
+    statements: SQL that comes again, parsed. meant: the tables that bare names meant.
     conditions: those that DuckDB could last bind over a table, by its full name.
     n_rows: of sources, when DuckDB was asked for their rows, and its estimates.
     number: of the session's connection.

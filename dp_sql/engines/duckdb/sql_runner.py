@@ -43,7 +43,7 @@ class SqlRunner:
         self.state = state or SessionState()
         self.short_lists: dict[str, list[Any]] = {}
 
-    def run(self, sql: str, parameters: object = None) -> Connection:
+    def run(self, sql: str | duckdb.Statement, parameters: object = None) -> Connection:
         """Execute SQL as if the caller had written `connection.execute(sql)`."""
         return self._in_frame("execute", sql, parameters)  # type: ignore[no-any-return]
 
@@ -57,11 +57,8 @@ class SqlRunner:
         """Execute SQL as `run` does; with parameters it is parsed once, and planned each time."""
         if not parameters:
             return self.run(sql)
-        known = self.state.statements
-        if sql not in known:
-            (known[sql],) = self.connection.extract_statements(sql)
-            forget_oldest(known, _MAX_STATEMENTS)
-        return self._in_frame("execute", known[sql], parameters)  # type: ignore[no-any-return]
+        statement = parsed_once(sql, self.connection, self.state)
+        return self._in_frame("execute", statement, parameters)  # type: ignore[no-any-return]
 
     def finish(self, sql: str, parameters: object = None) -> None:
         """Execute SQL to its end and drop the result."""
@@ -120,11 +117,21 @@ class SqlRunner:
         return eval(call, outer, names)
 
 
+def parsed_once(sql: str, connection: Connection, state: SessionState) -> duckdb.Statement:
+    """One statement of dp_sql's own that comes again: DuckDB parses it once."""
+    statement = state.statements.get(sql)
+    if statement is None:
+        (statement,) = connection.extract_statements(sql)
+        state.statements[sql] = statement
+        forget_oldest(state.statements, _MAX_STATEMENTS)
+    return statement
+
+
 def forget_oldest(known: dict[Any, Any], most: int = _MAX_KNOWN) -> None:
     """Keep small what a session, or several threads, remember."""
     if len(known) > most:
-        oldest, *_ = known
-        known.pop(oldest, None)
+        with contextlib.suppress(RuntimeError, StopIteration):  # another thread forgets, too
+            known.pop(next(iter(known)), None)
 
 
 def local_names(frame: FrameType | None) -> set[str]:

@@ -70,6 +70,7 @@ class Tickets:
         self._once: dict[str, tuple[Plan, int | None, int]] = {}
         self._again: OrderedDict[str, Plan] = OrderedDict()
         self._answers: OrderedDict[_Key, _Answer] = OrderedDict()
+        self._keys: dict[str, set[_Key]] = {}  # of these, by their tickets
         self._n_people: dict[_Key, int] = {}  # in the draws of those answers that have any
         self._receipts: defaultdict[int, list[tuple[int, Receipt]]] = defaultdict(list)
         self._numbers = itertools.count(1)
@@ -146,7 +147,7 @@ class Tickets:
         with self._lock:
             self._once.pop(ticket, None)
             self._errors.pop(ticket, None)
-            for key in [key for key in self._answers if key[0] == ticket]:
+            for key in [*self._keys.get(ticket, ())]:
                 self._forget(key)
 
     def draw_once(
@@ -199,6 +200,7 @@ class Tickets:
         key = (ticket, *execution)
         with self._lock:
             answer = self._answers.setdefault(key, _Answer())
+            self._keys.setdefault(ticket, set()).add(key)
             self._answers.move_to_end(key)
             answer.n_readers += 1
             self._forget_oldest()
@@ -221,6 +223,10 @@ class Tickets:
     def _forget(self, key: _Key) -> None:
         del self._answers[key]
         self._n_people.pop(key, None)
+        of_ticket = self._keys[key[0]]
+        of_ticket.remove(key)
+        if not of_ticket:
+            del self._keys[key[0]]
 
     def _count_people(self, key: _Key, answer: _Answer) -> None:
         with self._lock:

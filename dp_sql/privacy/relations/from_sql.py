@@ -138,6 +138,9 @@ class FromWriter:
         order = select.join_order()
         on = {n: select.on_terms(n, order[:place]) for place, n in enumerate(order)}
         later = {*self.used, *columns_in(rest)}.union(*map(columns_in, on.values()))
+        if len(order) == 1:  # one SELECT less, which DuckDB would parse and bind each time
+            rest, own = [*own.get(order[0], []), *rest], {}
+            later |= columns_in(rest)
         parts = [self._part(n, own.get(n, []), later) for n in order]
         if self.writer.limits is not None and self.writer.multiplied != before:
             refuse_costly([*rest, *chain.from_iterable(own.values())])
