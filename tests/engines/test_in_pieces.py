@@ -132,6 +132,27 @@ def test_no_value_makes_a_piece_large(
     assert max(sizes) == arrow_rows.LONG and arrow_rows.LONG - 1 in sizes
 
 
+@pytest.mark.parametrize("column", ["long", "blob", "left(long, 33)"])
+def test_strings_that_take_too_much_memory_are_read_as_hashes(
+    column: str, owner: dp_sql.Session, released: Counts, in_pieces: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    query = f"SELECT {CALL.format(column, 'u')} FROM seen"
+    owner.sql(query).fetchall()
+    longest, right = list[int](), reading.comparable_in_arrow
+
+    def sent(name: str, kind: str, long: int) -> str:
+        longest.append(long)
+        return right(name, kind, long)
+
+    monkeypatch.setattr(reading, "SHARE", 1 << 60)
+    monkeypatch.setattr(reading, "comparable_in_arrow", sent)
+    in_pieces()
+    owner.sql(query).fetchall()
+    assert released == released[:1] * 2
+    assert longest == [arrow_rows.LONG] * 2 + [arrow_rows.SHORTER] * 2
+
+
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(

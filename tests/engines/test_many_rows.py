@@ -346,6 +346,43 @@ def test_items_found_have_their_own_counts(
     assert len(reads) == (way == "many")
 
 
+@pytest.mark.parametrize("groups", GROUPS[::2])
+@pytest.mark.parametrize("item", ["long", "bytes", "right(long, 65)"])
+def test_strings_that_take_too_much_memory_are_read_as_hashes(
+    item: str, groups: str, owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, right = set[int](), arrow_rows.Column.numbers
+
+    def numbers(self: arrow_rows.Column, values: Any) -> Any:
+        if len(reads) == 2:
+            sizes.update(map(len, values.cast("binary").to_pylist()))
+        return right(self, values)
+
+    monkeypatch.setattr(many_rows, "SHARE", 1 << 60)
+    monkeypatch.setattr(arrow_rows.Column, "numbers", numbers)
+    rows = f"(SELECT {item} AS item, name, region FROM seen)"
+    call = f"DP_TOPK(item, 5, {SURE}, privacy_unit := name, delta := 1e-6, counts := true, max_contributions := 99{groups and ', '}{groups})"
+    key, by = ("region", "GROUP BY region ORDER BY 1") if groups else ("1", "")
+    answers = owner.sql(f"SELECT {key}, {call} FROM {rows} {by}").fetchall()
+    counted = f"SELECT {key}, item, count(DISTINCT name) AS n FROM {rows} GROUP BY ALL ORDER BY ALL"
+    exact = {(one, which): n for one, which, n in owner.execute(counted).fetchall()}
+    for one, found in answers:
+        counts = [n for (own, _), n in exact.items() if own == one and n > 2]
+        assert [each["count"] for each in found] == sorted(counts, reverse=True)[:5]
+        assert found == [{"item": x["item"], "count": exact[one, x["item"]]} for x in found]
+    assert answers and reads == [1, 1] and max(sizes) == arrow_rows.SHORTER
+    tables = "SELECT count(*) FROM duckdb_views() WHERE view_name LIKE '__dp_computed%'"
+    assert owner.execute(tables).fetchall() == [(0,)]
+
+
+def test_groups_whose_keys_take_too_much_memory_have_their_own_answers(
+    owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(many_rows, "SHARE", 1 << 60)
+    test_groups_found_have_their_own_answers("n, lpad(region, 66, 'b')", owner, reads)
+    assert reads == [1, 1]
+
+
 @pytest.mark.parametrize("item", ["x", "region", "bytes", "price", "wide", "id"])
 def test_no_items_are_found_in_no_rows(item: str, owner: dp_sql.Session, reads: list[int]) -> None:
     call = f"DP_TOPK({item}, 9, {SURE}, privacy_unit := u, delta := 1e-6, max_contributions := 9"

@@ -142,6 +142,11 @@ class Strings:
         """How many strings have come."""
         return int(self._table.size)
 
+    @property
+    def n_bytes(self) -> int:
+        """How many bytes of memory there are for the strings."""
+        return int(self._arrays["bytes"].size)
+
     def of(self, data: Any, offsets: Any) -> Int32s:
         """Number the strings data[offsets[0]:offsets[1]], data[offsets[1]:offsets[2]] and so on.
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from itertools import accumulate
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dp_sql.engines.duckdb.arrow_rows import Column, Columns, arrow_numbers, not_null, whole_numbers
+from dp_sql.engines.duckdb.arrow_rows import (
+    Column,
+    Columns,
+    arrow_numbers,
+    lengths,
+    not_null,
+    whole_numbers,
+)
 from dp_sql.engines.duckdb.rows_in_memory import Lists, Piece, Rows
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.rows_read import GroupsFound, RowsRead
@@ -25,7 +32,7 @@ class ArrowPeople:
     2. `add`, for each batch of rows.
     3. If groups are not public, they are those in the rows. `pairs` says who is in which of them,
        so that a mechanism can find some; `groups` has their keys, and `number` their order.
-    4. `lists`, and then `items` if these are of pairs.
+    4. `lists`, and then `items_of` the answers if these are of pairs.
     """
 
     def __init__(self, read: RowsRead) -> None:
@@ -39,6 +46,11 @@ class ArrowPeople:
     def n_groups(self) -> int:
         """How many groups there are."""
         return self._rows.n_groups
+
+    @property
+    def n_bytes(self) -> int:
+        """How many bytes of memory people, keys and items have that are strings."""
+        return self._people.n_bytes + self._keys.n_bytes + self._items.n_bytes
 
     @property
     def n_answers(self) -> int:
@@ -99,10 +111,18 @@ class ArrowPeople:
         made, self._listed = self._rows.pairs(lists.cap)
         return [made]
 
-    def items(self) -> Any | None:
-        """The items in each of these lists, as an arrow array of lists; None: some were hashed."""
-        if self._items.has_long:
-            return None
-        ends = arrow_numbers([*accumulate(map(len, self._listed), initial=0)], "int64")
-        values = self._items.values(np.concatenate(self._listed))
-        return pa.LargeListArray.from_arrays(ends, values)
+    def items_of(self, answers: Any) -> tuple[Any, Any]:
+        """The items that are in answers, as sent, and the answers with places among their own."""
+        chosen, ends = answers.flatten(), np.append(0, np.cumsum(lengths(answers)))
+        has_counts = pa.types.is_struct(chosen.type)
+        places = whole_numbers(chosen.field("place") if has_counts else chosen)
+        own = zip(self._listed, pairwise(ends.tolist()), strict=True)
+        numbers = [listed[places[start:stop] - 1] for listed, (start, stop) in own]
+        renumbered = arrow_numbers(
+            np.arange(1, places.size + 1) - np.repeat(ends[:-1], np.diff(ends)), "int64"
+        )
+        if has_counts:
+            columns = [renumbered, chosen.field("people")]
+            renumbered = pa.StructArray.from_arrays(columns, ["place", "people"])
+        each = pa.ListArray.from_arrays(arrow_numbers(ends, "int32"), renumbered)
+        return self._items.values(np.concatenate(numbers)), each

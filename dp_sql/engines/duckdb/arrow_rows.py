@@ -24,14 +24,21 @@ _AS_NUMBERS = (INTEGERS - {"HUGEINT", "UHUGEINT"}) | {
     "TIMESTAMP WITH TIME ZONE",
 }  # fmt: skip
 _DIGITS = 18  # of a DECIMAL of 64 bits
+_DIGEST = 64  # characters of a sha256
 HASHED = frozenset({"BLOB", "VARCHAR"})  # if they are long
 LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a piece too large
+SHORTER = 65  # the same where values take too much memory: a hash, and a character more
+SHARE = 4  # values that are strings take at most this part of DuckDB's memory limit
 
 
-def comparable_in_arrow(name: str, kind: str) -> str:
+class TooLong(Exception):
+    """The strings that were sent take too much memory."""
+
+
+def comparable_in_arrow(name: str, kind: str, long: int = LONG) -> str:
     """A column of a name as it is sent: two values are sent as equal if and only if they are equal.
 
-    For long strings and blobs this relies on sha256.
+    For strings and blobs that are `long` this relies on sha256.
     """
     column, of = name, family(kind)
     if of in _AS_NUMBERS:
@@ -43,9 +50,9 @@ def comparable_in_arrow(name: str, kind: str) -> str:
     if of in HASHED:
         size = f"system.main.{'octet_length' if of == 'BLOB' else 'strlen'}({column})"
         # Longer than any value that is sent as it is.
-        hashed = f"system.main.lpad(system.main.sha256({column}), {LONG}, ' ')"
+        hashed = f"system.main.\"||\"('{' ' * (long - _DIGEST)}', system.main.sha256({column}))"
         hashed = f"system.main.encode({hashed})" if of == "BLOB" else hashed
-        column = f"CASE WHEN {size} < {LONG} THEN {column} ELSE {hashed} END"
+        column = f"CASE WHEN {size} < {long} THEN {column} ELSE {hashed} END"
     return f"{column} AS {name}"
 
 
@@ -101,10 +108,9 @@ class Column:
         )
 
     @property
-    def has_long(self) -> bool:
-        """Whether a value may have been sent as a hash."""
-        _, offsets = self._strings.values
-        return bool(np.diff(offsets).max(initial=0) >= LONG)
+    def n_bytes(self) -> int:
+        """How many bytes of memory the values have that are strings."""
+        return self._strings.n_bytes
 
     def values(self, numbers: NDArray[np.integer[Any]]) -> Any:
         """The values of some numbers, as an arrow array; strings may be of more than 2^31 bytes."""
@@ -141,6 +147,11 @@ class Columns:
         """How many different values there are, in the column that has most."""
         columns = [one.size for one in self._columns.values()]
         return max([*columns, *(one.size for one in self._pairs.values())], default=0)
+
+    @property
+    def n_bytes(self) -> int:
+        """How many bytes of memory the values have that are strings."""
+        return sum(one.n_bytes for one in self._columns.values())
 
     def numbers(self, columns: Sequence[Any]) -> Int32s:
         """Number rows, given as arrow arrays, in the order in which they came first."""

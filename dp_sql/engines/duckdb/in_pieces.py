@@ -13,10 +13,19 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterable
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dp_sql.engines.duckdb.arrow_rows import Column, batches, comparable_in_arrow
+from dp_sql.engines.duckdb.arrow_rows import (
+    LONG,
+    SHARE,
+    SHORTER,
+    Column,
+    TooLong,
+    batches,
+    comparable_in_arrow,
+)
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
 from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.plan import Plan
@@ -34,6 +43,13 @@ def cover_counts(plan: Plan, call: str, engine: SqlRunner) -> Int64s:
 
     `call` holds the first arguments of its UDF, from which a sample of the items gets its key.
     """
+    with contextlib.suppress(TooLong):
+        return _cover_counts(plan, call, engine, LONG, engine.memory_limit // SHARE)
+    return _cover_counts(plan, call, engine, SHORTER, inf)
+
+
+def _cover_counts(plan: Plan, call: str, engine: SqlRunner, long: int, most_bytes: float) -> Int64s:
+    """The same with values as hashes from so many bytes on; TooLong if all take too many."""
     from dp_sql.udfs.count_distinct.partial import partial_cover_counts
 
     bounds, before = plan.mechanism.bounds, engine.state.interrupts.n
@@ -44,9 +60,9 @@ def cover_counts(plan: Plan, call: str, engine: SqlRunner) -> Int64s:
     if bounds is None:
         raise InternalError("This mechanism needs pairs.")
     with contextlib.closing(_store(engine)) as pairs:
-        rows = stopping(batches(engine.relate(_pairs_sql(plan, call))))
+        rows = stopping(batches(engine.relate(_pairs_sql(plan, call, long))))
         with contextlib.closing(rows):
-            n_items, n_people = _stored(rows, pairs)
+            n_items, n_people = _stored(rows, pairs, most_bytes)
         found = partial_cover_counts(
             lambda people_per_item: stopping(pairs.thin(people_per_item)),
             lambda some, theirs: stopping(pairs.complete(some, theirs)),
@@ -59,7 +75,7 @@ def cover_counts(plan: Plan, call: str, engine: SqlRunner) -> Int64s:
     return found.counts
 
 
-def _stored(rows: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:
+def _stored(rows: Iterable[Any], pairs: StoredPairs, most_bytes: float) -> tuple[int, int]:
     """Store rows of people and items; return how many there are.
 
     While DuckDB reads a piece, the one before it is numbered, and the one before that is stored.
@@ -80,6 +96,8 @@ def _stored(rows: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:
         stored: Future[Any] = others.submit(int)
         last: Future[Block] | None = None
         for batch in rows:
+            if people.n_bytes + items.n_bytes > most_bytes:
+                raise TooLong
             if last is not None:
                 stored = store(last, stored)
             last = others.submit(numbered, batch)
@@ -89,11 +107,11 @@ def _stored(rows: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:
     return items.size, people.size
 
 
-def _pairs_sql(plan: Plan, call: str) -> str:
+def _pairs_sql(plan: Plan, call: str, long: int) -> str:
     """The SELECT of pairs of people and items, as sent; a pair may occur more than once."""
     rows = PeopleRows([plan._replace(keep_source=False)], [call])
     columns = [
-        comparable_in_arrow(f"__dp_{name}", plan.columns[name].type)
+        comparable_in_arrow(f"__dp_{name}", plan.columns[name].type, long)
         for name in ("privacy_unit", "item")
     ]
     ctes = ", ".join([*rows.shared(), *rows.of(0)])

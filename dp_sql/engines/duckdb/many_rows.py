@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.arrow_rows import (
     HASHED,
     LONG,
+    SHARE,
+    SHORTER,
+    TooLong,
     arrow_numbers,
     batches,
     comparable_in_arrow,
 )
-from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
+from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.lists_read import lists_read
 from dp_sql.privacy.private_sql.release_select import Answers, answer_name
@@ -36,12 +40,12 @@ Answered = Callable[[int, Sequence[Any]], Any]
 
 LEAST, MOST = 1 << 16, 1 << 24  # rows
 ROWS_EACH = 1 << 4  # of a person in a group
-BYTES = 1 << 8  # of DuckDB's memory limit, for each row; only rows of long strings use more
+BYTES = 1 << 8  # of DuckDB's memory limit, for each row
 BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 
 
 class _TooMany(Exception):
-    """There are more rows, or longer items, than are kept in memory."""
+    """There are more rows than are kept in memory."""
 
 
 def answers_from_rows(
@@ -60,11 +64,18 @@ def answers_from_rows(
     """
     if not plans[0].parameters.reads_people:
         return None
-    asked = (plans, calls, comparable_in_arrow)
-    read = lists_read(*asked) or rows_read(*asked)
-    if read is not None and _is_for_memory(plans[0], read, engine):
-        with contextlib.suppress(_TooMany):
-            return _read(read, plans, engine, answered, registered)
+    for long in (LONG, SHORTER):
+        asked = (plans, calls, partial(comparable_in_arrow, long=long))
+        read = lists_read(*asked) or rows_read(*asked)
+        if read is None or not _is_for_memory(plans[0], read, engine):
+            return None
+        with contextlib.suppress(TooLong), contextlib.ExitStack() as own:
+            try:
+                answers = _read(read, long, plans, engine, answered, own)
+            except _TooMany:
+                return None
+            registered.push(own.pop_all())
+            return answers
     return None
 
 
@@ -74,17 +85,20 @@ def drawn(
     answered: Answered,
     engine: SqlRunner,
     registered: contextlib.ExitStack,
-    beside: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
-    """A relation of the answers that are drawn from what the UDF of each plan takes.
+    """A relation of the answers that are drawn from what the UDF of each plan takes."""
+    found = {answer_name(i): answered(i, own) for i, own in enumerate(lists)}
+    return _numbered(found, n_answers, engine, registered)
 
-    `beside`: other columns, as arrow arrays.
-    """
+
+def _numbered(
+    columns: Mapping[str, Any], n: int, engine: SqlRunner, registered: contextlib.ExitStack
+) -> str:
+    """A relation of arrow arrays with an element for each group."""
     import pyarrow as pa
 
-    found = {answer_name(i): answered(i, own) for i, own in enumerate(lists)}
-    numbers = arrow_numbers(range(1, n_answers + 1), "int64")
-    return _registered(pa.table({"__dp_group": numbers, **found, **beside}), engine, registered)
+    numbers = arrow_numbers(range(1, n + 1), "int64")
+    return _registered(pa.table({"__dp_group": numbers, **columns}), engine, registered)
 
 
 def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
@@ -99,8 +113,7 @@ def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
 
 def _most_rows(engine: SqlRunner) -> int:
     """How many rows fit into memory."""
-    (limit,) = engine.settings("memory_limit")
-    return min(MOST, (in_bytes(limit) or 0) // BYTES)
+    return min(MOST, engine.memory_limit // BYTES)
 
 
 def _registered(table: Any, engine: SqlRunner, until: contextlib.ExitStack) -> str:
@@ -118,6 +131,7 @@ def _forget(name: str, engine: SqlRunner) -> None:
 
 def _read(
     read: RowsRead,
+    long: int,
     plans: Sequence[Plan],
     engine: SqlRunner,
     answered: Answered,
@@ -129,6 +143,7 @@ def _read(
     from dp_sql.engines.duckdb.arrow_people import ArrowPeople
 
     before, rows, most = engine.state.interrupts.n, ArrowPeople(read), _most_rows(engine)
+    most_bytes = engine.memory_limit // SHARE if long > SHORTER else inf
     for name, select in read.tables.items():
         registered.enter_context(engine.undoing(f"DROP TABLE IF EXISTS {name}"))
         engine.run(f"CREATE TEMP TABLE {name} AS {select}")
@@ -140,31 +155,61 @@ def _read(
             last.result()
             if rows.n_rows + len(piece) > most:
                 raise _TooMany
+            if rows.n_bytes > most_bytes:
+                raise TooLong
             last = other.submit(rows.add, piece)
         last.result()
         found = ""
         if isinstance(read.groups, GroupsFound):
-            found = _found(read.groups, rows, engine, registered)
+            found = _found(read.groups, long, rows, engine, registered)
         lists = rows.lists(plans, n_items, other)
     engine.state.interrupts.check(before)
-    beside = dict[str, Any]()
     if read.lists and read.lists.kind:
-        if (items_of_lists := rows.items()) is None:
-            raise _TooMany
-        beside["__dp_items"] = items_of_lists
-    relation = drawn(lists, rows.n_answers, answered, engine, registered, beside)
-    if read.lists and beside:
-        typed = f"CAST(__dp_items AS {read.lists.kind}[]) AS __dp_items"
-        relation = f"(SELECT * REPLACE ({typed}) FROM {relation}) AS __dp_drawn"
+        answers = answered(0, *lists)
+        relation = _with_items(read.lists, answers, long, rows, engine, registered)
+    else:
+        relation = drawn(lists, rows.n_answers, answered, engine, registered)
     items = f"({read.lists.shown}) AS __dp_lists" if read.lists and read.lists.shown else ""
     return Answers(relation, found, items)
+
+
+def _with_items(
+    lists: ListsRead,
+    answers: Any,
+    long: int,
+    rows: ArrowPeople,
+    engine: SqlRunner,
+    registered: contextlib.ExitStack,
+) -> str:
+    """A relation of answers and, for each of them, a list of its items.
+
+    Items that were sent as hashes are read again, by these. One whose rows another connection has
+    removed meanwhile is NULL.
+    """
+    import pyarrow as pa
+
+    items, answers = rows.items_of(answers)
+    if lists.again:
+        values = items.to_pylist()
+        if hashes := [*{value for value in values if len(value) >= long}]:
+            sent = _registered(pa.table({"sent": pa.array(hashes, items.type)}), engine, registered)
+            same = {
+                sent: item
+                for item, sent in engine.run(f"{lists.again}{sent} USING (sent)").fetchall()
+            }
+            items = pa.array(
+                [same.get(value) if len(value) >= long else value for value in values], items.type
+            )
+    own = {answer_name(0): answers, "__dp_items": pa.ListArray.from_arrays(answers.offsets, items)}
+    typed = f"CAST(__dp_items AS {lists.kind}[]) AS __dp_items"
+    relation = _numbered(own, len(answers), engine, registered)
+    return f"(SELECT * REPLACE ({typed}) FROM {relation}) AS __dp_drawn"
 
 
 def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:
     """How many items people are counted by; those that rows have as values are added to `rows`."""
     ((n_items,),) = engine.run(f"SELECT system.main.count(*) FROM {lists.items}").fetchall()
-    (limit,) = engine.settings("memory_limit")
-    if n_items * rows.n_groups > min(MOST, (in_bytes(limit) or 0) // BYTES_OF_COUNT):
+    if n_items * rows.n_groups > min(MOST, engine.memory_limit // BYTES_OF_COUNT):
         raise _TooMany
     if lists.codes:
         for piece in batches(engine.relate(lists.codes)):
@@ -173,14 +218,18 @@ def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:
 
 
 def _found(
-    groups: GroupsFound, rows: ArrowPeople, engine: SqlRunner, registered: contextlib.ExitStack
+    groups: GroupsFound,
+    long: int,
+    rows: ArrowPeople,
+    engine: SqlRunner,
+    registered: contextlib.ExitStack,
 ) -> str:
     """Find groups by who is in them; returns a relation of their keys."""
     pairs = _registered(rows.pairs(), engine, registered)
     ((places,),) = engine.run(groups.places + pairs).fetchall()
     table = rows.groups(places)
     texts = [table[name] for name, kind in groups.kinds.items() if family(kind) in HASHED]
-    is_hashed = any(len(key) >= LONG for text in texts for key in text.to_pylist())
+    is_hashed = any(len(key) >= long for text in texts for key in text.to_pylist())
     sent = f"__dp_sent AS (SELECT * FROM {_registered(table, engine, registered)})"
     found = f"(WITH {sent}{groups.again if is_hashed else groups.keys}) AS __dp_found"
     order = engine.run(f"SELECT place FROM {found} ORDER BY {groups.by}").fetchall()

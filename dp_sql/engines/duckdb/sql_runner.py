@@ -53,6 +53,12 @@ class SqlRunner:
         (values,) = self.run(f"SELECT {listed}").fetchall()
         return tuple(values)
 
+    @property
+    def memory_limit(self) -> int:
+        """How many bytes DuckDB may use."""
+        (limit,) = self.settings("memory_limit")
+        return in_bytes(limit) or 0
+
     def run_again(self, sql: str, parameters: Sequence[object] = ()) -> Connection:
         """Execute SQL as `run` does; with parameters it is parsed once, and planned each time."""
         if not parameters:

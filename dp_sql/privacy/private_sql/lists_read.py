@@ -41,7 +41,11 @@ def lists_read(
     types = {UNIT: plan.columns["privacy_unit"].type}
     types |= {name: key.type for name, key in keys_of(plan).items()}
     types[item] = plan.parameters.item_type(plan.columns["item"].type)
-    read, rows = ", ".join(people.read()), "__dp_read"
+    read, rows, again = ", ".join(people.read()), "__dp_read", ""
+    if mechanism.finds_items and family(types[item]) in _MAY_BE_LONG:
+        own = f"SELECT {item} AS item, {item} AS sent FROM __dp_read"
+        own = f"SELECT item, {sent_as('sent', types[item])} FROM ({own}) AS r"
+        again = f"WITH {read} SELECT DISTINCT item, sent FROM ({own}) AS s JOIN "
     tables, items, codes, joined, numbered = dict[str, str](), "", "", "", [UNIT, item]
     if plan.domain is not None:
         items = _new_table()
@@ -75,6 +79,7 @@ def lists_read(
             codes=codes,
             shown=listed(items) if items else "",
             kind=types[item] if mechanism.finds_items else "",
+            again=again,
         ),
         tables=tables,
     )

@@ -72,6 +72,8 @@ class ListsRead(NamedTuple):
     codes: the SELECT that sends these items in the order of their codes; "" if rows have codes.
     shown: the SELECT of their list, from which an answer takes items; "" if it takes none.
     kind: the type of the items in the rows, if an answer takes them from there; else "".
+    again: a SELECT of the items that the rows have, as `item`, and as they are sent, as `sent`, up
+        to a relation of those that are needed, as they are sent; "" if these are the items.
     """
 
     cap: int | None
@@ -79,6 +81,7 @@ class ListsRead(NamedTuple):
     codes: str
     shown: str
     kind: str = ""
+    again: str = ""
 
     @property
     def sends_codes(self) -> bool:
