@@ -145,6 +145,11 @@ MATCHED += [
     "SELECT user_id, lag(score) OVER (PARTITION BY user_id ORDER BY score) AS before, score FROM ratings QUALIFY before < score",
     "SELECT r.user_id, lead(title, 2) OVER (PARTITION BY user_id ORDER BY title) AS t FROM ratings r",
     "SELECT user_id, score - lag(score) OVER (PARTITION BY user_id ORDER BY score) AS step FROM ratings",
+    # ibis writes this frame always
+    "SELECT user_id, row_number() OVER (PARTITION BY user_id ORDER BY score ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) - 1 AS n FROM ratings",
+    "SELECT user_id, rank() OVER (PARTITION BY user_id ORDER BY score ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n, dense_rank() OVER (PARTITION BY user_id ORDER BY score ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS d FROM ratings",
+    "SELECT user_id, lag(score) OVER (PARTITION BY user_id ORDER BY score ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n, lead(score, 2) OVER (PARTITION BY user_id ORDER BY score ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS d FROM ratings",
+    "SELECT user_id FROM ratings QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY score RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) = 1",
     "SELECT user_id, title FROM (SELECT DISTINCT user_id, title FROM ratings) QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY title) <= 2",
     "SELECT user_id, count(1) AS n, sum(1) AS s, count('x') FILTER (WHERE flag) AS f, sum(1) FILTER (WHERE flag) AS g FROM ratings GROUP BY user_id HAVING count(TRUE) > 1",
     "SELECT user_id, count(1) OVER (PARTITION BY user_id ORDER BY day) AS n FROM ratings",

@@ -64,6 +64,24 @@ def refusal(session: dp_sql.Session, statement: str) -> QueryError:
      "SELECT month, n, avg(n) OVER (ORDER BY month) AS mean FROM "
      "(SELECT date_trunc('month', seen) AS month, DP_COUNT(*, epsilon := 1, groups := (FROM "
      "generate_series(DATE '2024-01-01', DATE '2024-12-01', INTERVAL 1 MONTH))) AS n FROM clinic.visits GROUP BY 1)"),
+    # ibis: a column of a public table, of which others have the name, too
+    ('SELECT "t4"."name", COUNT(*) AS "n" FROM (SELECT "t2"."user_id", "t3"."name" FROM "clinic"."visits" AS "t2" '
+     'INNER JOIN "wards" AS "t3" ON "t2"."ward_id" = "t3"."ward_id") AS "t4" GROUP BY 1',
+     'SELECT "t4"."name", DP_COUNT(*, epsilon := 1, groups := wards.name) AS "n" FROM (SELECT "t2"."user_id", "t3"."name" FROM "clinic"."visits" AS "t2" '
+     'INNER JOIN "wards" AS "t3" ON "t2"."ward_id" = "t3"."ward_id") AS "t4" GROUP BY 1'),
+    # not the values of a column that is written otherwise
+    ("SELECT name, count(*) AS n FROM clinic.visits JOIN (SELECT ward_id AS w, upper(name) AS name FROM wards) ON w = ward_id GROUP BY name",
+     "SELECT name, DP_COUNT(*, epsilon := 1, groups := ['value 1']) AS n FROM clinic.visits JOIN (SELECT ward_id AS w, upper(name) AS name FROM wards) ON w = ward_id GROUP BY name"),
+    # ibis: what a subquery computes is the key
+    ("""SELECT t.month, COUNT(*) AS n FROM (SELECT user_id, STRFTIME(seen, '%Y-%m') AS month FROM clinic.visits) AS t GROUP BY 1""",
+     """SELECT t.month, DP_COUNT(*, epsilon := 1, groups := (SELECT DISTINCT STRFTIME(d::TIMESTAMPTZ, '%Y-%m') FROM generate_series(DATE '2024-01-01', DATE '2024-12-01', INTERVAL 1 MONTH) AS t(d))) AS n FROM (SELECT user_id, STRFTIME(seen, '%Y-%m') AS month FROM clinic.visits) AS t GROUP BY 1"""),
+    ("""WITH first AS (SELECT user_id, date_trunc('month', min(seen)) AS cohort FROM clinic.visits GROUP BY user_id) SELECT cohort, count(*) AS n FROM first GROUP BY cohort""",
+     """WITH first AS (SELECT user_id, date_trunc('month', min(seen)) AS cohort FROM clinic.visits GROUP BY user_id) SELECT cohort, DP_COUNT(*, epsilon := 1, groups := (FROM generate_series(DATE '2024-01-01', DATE '2024-12-01', INTERVAL 1 MONTH))) AS n FROM first GROUP BY cohort"""),
+    # Metabase: midnight in a time zone
+    ("SELECT date_trunc('day', seen AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'Europe/Berlin' AS d, count(*) AS n FROM clinic.visits GROUP BY 1",
+     "SELECT date_trunc('day', seen AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'Europe/Berlin' AS d, DP_COUNT(*, epsilon := 1, groups := "
+     "(SELECT DISTINCT date_trunc('day', d::TIMESTAMPTZ AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'Europe/Berlin' FROM "
+     "generate_series(DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY) AS t(d))) AS n FROM clinic.visits GROUP BY 1"),
 ])  # fmt: skip
 def test_the_same_question_is_proposed(asking: dp_sql.Session, asked: str, proposed: str) -> None:
     error = refusal(asking, asked)
