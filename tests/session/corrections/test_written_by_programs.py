@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import duckdb
 import pytest
 
 import dp_sql
 from dp_sql.errors import NotPrivate, QueryError
-from tests.conftest import free
+from tests.conftest import SURE, free
 from tests.databases import write_database
 
 CLINIC = """
@@ -21,13 +23,15 @@ CREATE TABLE "Data Mart"."Ward ""A"" notes" AS
     SELECT user_id AS "user id", cost AS "cost €" FROM clinic.visits;
 CREATE TABLE pharmacy.drugs AS SELECT 'drug ' || i AS name FROM range(3) AS r(i);
 CREATE TABLE wards AS SELECT i AS ward_id, 'ward ' || i AS name FROM range(3) AS r(i);
+CREATE VIEW clinic.lately AS
+    SELECT * FROM clinic.visits WHERE seen > TIMESTAMPTZ '2026-01-08 00:00:00+00' - INTERVAL 8 DAY;
 CREATE VIEW clinic.ranked AS SELECT *, rank() OVER (ORDER BY cost) AS place FROM clinic.visits;
 """
 POLICY = """
 tables."clinic.visits".privacy_unit = "user_id"
 tables.'"Data Mart"."Ward ""A"" notes"'.privacy_unit = "user id"
 public.tables = ["pharmacy.drugs", "wards"]
-views.tables = ["clinic.ranked"]
+views.tables = ["clinic.ranked", "clinic.lately"]
 domains."clinic.visits.reason" = ["r0", "r1", "r2"]
 """
 
@@ -113,3 +117,34 @@ def test_a_view_that_analysts_cannot_use_is_named_without_a_dp_call_too(
         assert (type(error), error.message) == (
             NotPrivate, "The view ranked is not provably person-level.",
         )  # fmt: skip
+
+
+def test_a_view_may_have_intervals_which_duckdb_prints_as_calls(asking: dp_sql.Session) -> None:
+    ((n,),) = asking.sql(f"SELECT DP_COUNT(*, {SURE}) FROM clinic.lately").fetchall()
+    assert n == 200
+
+
+@pytest.mark.parametrize("asked", [
+    "SELECT count(DISTINCT (a, b)) AS n FROM pairs",
+    "SELECT count(DISTINCT (a, b, c)) AS n FROM pairs",
+    "SELECT count(DISTINCT (c, coalesce(b, 'x, (y'))) AS n FROM pairs WHERE a IS NULL",
+])  # fmt: skip
+def test_what_is_proposed_for_pairs_counts_each_of_them(tmp_path: Path, asked: str) -> None:
+    """Pairs with NULLs, separators and digits, which a mere concatenation would not tell apart."""
+    texts = "(SELECT unnest([NULL, '', '|', 'a', 'a|', '|a', '-', '1:a', ':', '3:1:a', '--']))"
+    pairs = (
+        f"CREATE TABLE texts AS SELECT * FROM {texts} AS t(x); CREATE TABLE pairs AS "
+        "SELECT row_number() OVER () % 40 AS user_id, a.x AS a, b.x AS b, c FROM texts a, texts b, "
+        "(VALUES (NULL), (1), (11)) AS v(c)"
+    )
+    write_database(tmp_path / "shop.duckdb", pairs)
+    policy = tmp_path / "policy.toml"
+    policy.write_text("tables.pairs.privacy_unit = 'user_id'", "utf-8")
+    with duckdb.connect(str(tmp_path / "shop.duckdb"), read_only=True) as con:
+        ((exact,),) = con.execute(asked).fetchall()
+    with dp_sql.connect(str(tmp_path / "shop.duckdb"), policy=policy, analyst="ann") as session:
+        proposed = str(refusal(session, asked).suggestion).replace("epsilon := 1", SURE)
+        assert session.sql(proposed).fetchall() == [(exact,)]
+        two = f"DP_COUNT_DISTINCT(a, b, {SURE})"
+        proposed = str(refusal(session, f"SELECT {two} AS n FROM pairs").suggestion)
+        assert session.sql(proposed).fetchall() == [(11 * 11,)]
