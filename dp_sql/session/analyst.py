@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
-from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.connection import Engine, columns_of
 from dp_sql.engines.duckdb.frozen import Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
@@ -46,14 +46,16 @@ from dp_sql.privacy.private_sql.release_select import (
     release_columns,
     released_columns,
 )
+from dp_sql.privacy.refusals import Refused
 from dp_sql.privacy.relations.policy_tables import ONLY_SELECTED, PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.releases import Release
 from dp_sql.session.analyst_statement import analyst_statement, one_statement
-from dp_sql.session.base import Session
+from dp_sql.session.base import Session, empty_releases
 from dp_sql.session.corrections.corrector import refuse_unknown, rescaled
-from dp_sql.session.describe import describe_sql, described_name, tables_sql
+from dp_sql.session.describe import describe_sql, listed_sql
 from dp_sql.session.explain import Explanation, explanation
+from dp_sql.session.no_rows import columns_without_rows, no_rows_sql
 from dp_sql.session.one_outcome import OneOutcome
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
@@ -63,7 +65,7 @@ from dp_sql.sql.parameters import as_literal
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.select_list import only_reads, planned
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Edit, Tokens, folded, tokenize
+from dp_sql.sql.tokens import Edit, Tokens, folded, relation_token, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 if TYPE_CHECKING:  # imported where it is needed, as what corrects refusals is
@@ -155,12 +157,18 @@ class AnalystSession(Session):
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
         """SHOW TABLES and DESCRIBE: names and types, from the policy and the catalog."""
-        name = described_name(statement.tokens)
-        if name is None:
+        listed = listed_sql(statement.tokens, self._policy, self._private)
+        if listed is not None:
+            return listed, None
+        sides = self._policy, self._private, self._public
+        columns = columns_without_rows(statement, params, *sides)
+        if columns is None and statement.is_described:
+            plans = self._plan(statement, engine)
+            outer = self._outer(statement, plans, params, engine)
+            columns = columns_of(engine.relate(outer(empty_releases(plans)), params))
+        if columns is None:
             return None
-        if not name:
-            return tables_sql(self._policy, self._private), None
-        return describe_sql(name, self._policy, self._private), None
+        return describe_sql(columns) if statement.is_described else no_rows_sql(columns), None
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
         known = self._private.planned
@@ -254,9 +262,10 @@ class AnalystSession(Session):
             return []
 
     def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
-        found = re.search(r'Table with name "?([^\s"!]+)"? does not exist', str(error))
+        found = re.search(r'Table with name "?(.+?)"? does not exist', str(error))
         if found is not None:
-            refusal = self._private_table(found[1].split("."), statement)
+            parts = PolicyTables(self._private, self._policy).parts_of(found[1])
+            refusal = self._private_table(parts, statement)
             if refusal is not None:
                 return refusal
         from dp_sql.session.corrections.duckdb_errors import explained
@@ -267,13 +276,16 @@ class AnalystSession(Session):
         """The refusal of a private table that is read without a DP call, with one that reads it."""
         tables = PolicyTables(self._private, self._policy)
         node = exp.to_table(".".join(map(quote, parts)))
-        rows = Compiler(tables).listed_view(parts) or tables.rows(node, parts)
-        if rows is None and (scores := tables.scores(parts)) is not None:
-            named = (token for token in statement.tokens if token.folded == folded(parts[-1]))
-            at = next(named, statement.tokens[0])
-            instead = OtherQuestion(
-                f"SELECT {call_of(scores)} AS best FROM {shown_name(parts[-1])}"
+        try:
+            rows = Compiler(tables).listed_view(parts) or tables.rows(node, parts)
+        except Refused as why:  # of a view that analysts cannot use
+            return relation_token(statement.tokens, parts[-1]).error(
+                NotPrivate, why.message, why.hint
             )
+        if rows is None and (scores := tables.scores(parts)) is not None:
+            at = relation_token(statement.tokens, parts[-1])
+            named = shown_name(parts[-1])
+            instead = OtherQuestion(f"SELECT {call_of(scores)} AS best FROM {named}")
             return at.error(NotPrivate, f"{parts[-1]} {ONLY_SELECTED}.", instead=[instead])
         if rows is None or not rows.private:
             return None

@@ -21,7 +21,6 @@ _HINTS = {
     "PIVOT": OF_PIVOT,
     "UNPIVOT": "Write FROM (SELECT …) UNPIVOT (n FOR name IN (a, b)).",
 }
-_WHOLE = ["FROM"], ["SELECT", "*", "FROM"]  # before the name of a table, of which all is read
 
 
 def analyst_statement(text: str, params: object, policy: Policy) -> Statement:
@@ -34,6 +33,8 @@ def analyst_statement(text: str, params: object, policy: Policy) -> Statement:
     statement = one_statement(text)
     if described_name(statement.tokens) is not None:
         return statement
+    if (query := statement.without_describe()) is not None:
+        return query
     if statement.keyword == "EXPLAIN":
         tokens, statement = statement.tokens, statement.without_explain()
         if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
@@ -96,9 +97,8 @@ def _query_within(tokens: Tokens) -> list[str]:
     is_inner = begin > 0 and tokens[begin - 1].is_symbol("(")
     end = tokens.matching(begin - 1) if is_inner else len(tokens)
     query = tokens[begin:end].text if begin else ""
-    words = [token.upper or token.text for token in tokens[begin:end]]
-    if first in {"DESCRIBE", "DESC"} and (len(tokens) == 1 or words[:-1] in _WHOLE):
-        return [Restated("SHOW TABLES" if len(tokens) == 1 else f"DESCRIBE {tokens[-1].text}")]
+    if first in {"DESCRIBE", "DESC"} and len(tokens) == 1:
+        return [Restated("SHOW TABLES")]
     if first == "SUMMARIZE":
         about = f"SUMMARIZE FROM ({query})" if query else tokens.text
         return [Restated(f"FROM ({about})")]
@@ -107,6 +107,6 @@ def _query_within(tokens: Tokens) -> list[str]:
         is_info = tokens.at(1).upper == "TABLE_INFO"
         other = f"DESCRIBE {named}" if is_info else f"FROM {named}"
         return [Restated("SHOW TABLES" if tokens.at(1).upper == "SHOW_TABLES" else other)]
-    if first not in {"CREATE", "COPY", "PREPARE", "DESCRIBE", "DESC"} or not query:
+    if first not in {"CREATE", "COPY", "PREPARE"} or not query:
         return []
     return [Restated(query)]

@@ -36,6 +36,11 @@ if TYPE_CHECKING:  # imported where they are needed: a first answer waits for al
     from dp_sql.session.system_tables import SystemTable
 
 
+def empty_releases(plans: Sequence[Plan]) -> list[Released]:
+    """In place of the releases: their columns, all NULL."""
+    return [Released(f"(SELECT {stand_ins(plan)})") for plan in plans]
+
+
 class Session(Correcting):
     """A connection that answers SQL with DP calls; `dp_sql.connect` opens one.
 
@@ -195,6 +200,8 @@ class Session(Correcting):
 
             return cost_sql(self._cost(plans, engine), with_sql=statement.shows_sql), None
         outer = self._outer(statement, plans, params, engine)
+        if statement.has_no_rows:  # it shows no answer, so none is drawn
+            return outer(empty_releases(plans)), params
         return outer(self._release(statement, plans, engine) if plans else []), params
 
     def _outer(
@@ -203,7 +210,7 @@ class Session(Correcting):
         """The statement around its releases, once DuckDB has reported what is wrong with it."""
         tables = self._tables(statement, engine)
         outer = partial(outer_sql, statement.text, statement.span, statement.selects, edits=tables)
-        empty = outer([Released(f"(SELECT {stand_ins(plan)})") for plan in plans])
+        empty = outer(empty_releases(plans))
         self._bind(statement, empty, params, engine)
         if plans and casts(statement):  # DuckDB looks at a cast only when it meets a value
             sample = outer([Released(f"(SELECT {samples(plan)})") for plan in plans])

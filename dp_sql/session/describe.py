@@ -2,15 +2,24 @@
 
 from collections.abc import Sequence
 
-from dp_sql.errors import NotSupported, guess
+from dp_sql.errors import NotPrivate, NotSupported, guess
 from dp_sql.policy.model import Policy
 from dp_sql.policy.parser import dotted
-from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.catalog import Columns, Schema
+from dp_sql.privacy.refusals import Refused
 from dp_sql.privacy.relations.base_tables import as_noted
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.tokens import Tokens, folded
+
+
+def listed_sql(tokens: Tokens, policy: Policy, schema: Schema) -> str | None:
+    """SQL of what SHOW TABLES and DESCRIBE list; None for other statements."""
+    name = described_name(tokens)
+    if name:
+        return describe_sql(described(name, policy, schema))
+    return None if name is None else tables_sql(policy, schema)
 
 
 def tables_sql(policy: Policy, schema: Schema) -> str:
@@ -29,25 +38,31 @@ def tables_sql(policy: Policy, schema: Schema) -> str:
     return values_sql(("name", "kind"), rows)
 
 
-def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
-    """SQL of the columns' names and types, for a table or view that the policy lists."""
-    heads = ("column_name", "column_type")
+def describe_sql(columns: Columns) -> str:
+    """SQL of the names and types of columns, as DESCRIBE shows them."""
+    return values_sql(("column_name", "column_type"), columns)
+
+
+def described(parts: Sequence[str], policy: Policy, schema: Schema) -> Columns:
+    """The columns' names and types, for a table or view that the policy lists."""
     full = schema.table(parts)
     tables = PolicyTables(schema, policy)
     if full and full in {schema.table(name) for name in [*policy.tables, *policy.public]}:
-        return values_sql(heads, tables.columns_of(full))
+        return tables.columns_of(full)
     for scores in policy.scores.values():
         if full and full == schema.table(scores.name):
             listed = [(folded(name), kind) for name, kind in tables.columns_of(full)]
-            return values_sql(heads, [one for one in listed if one[0] in scores.columns])
-    view = as_noted(lambda: Compiler(tables).listed_view(parts), tables)
+            return [one for one in listed if one[0] in scores.columns]
+    try:
+        view = as_noted(lambda: Compiler(tables).listed_view(parts), tables)
+    except Refused as why:
+        raise NotPrivate(why.message, hint=why.hint) from None
     if view is None:
         name = ".".join(folded(part) for part in parts)
         near = guess(name, [dotted(one) for one in (*policy.tables, *policy.public, *policy.views)])
         hint = f"{near} SHOW TABLES lists the tables.".strip()
         raise NotSupported(f"There is no table {name}.", hint=hint)
-    types = [value.type for value in view.values]
-    return values_sql(heads, list(zip(view.names, types, strict=True)))
+    return list(zip(view.names, [value.type for value in view.values], strict=True))
 
 
 def values_sql(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:

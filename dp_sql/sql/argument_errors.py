@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from dp_sql.errors import ArgumentError, NotSupported, guessed
+from dp_sql.sql.formatting import combination
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.restated import Restated
@@ -210,7 +211,9 @@ def surplus(
     takes_strings = "VARCHAR" in (function.shape.item_types or ())
     takes_pairs = "item" in function.positional and takes_strings
     if takes_pairs and first.name is not None and before.name is not None:
-        both = f"concat_ws('|', {tokens[start - 2 : stop].text})"  # of two columns
+        both = f"concat_ws('|', {tokens[start - 2 : stop].text})"  # of two columns, to be read
+        if "k" not in function.positional:
+            both = combination([before.text, tokens[start:stop].text])
         instead.insert(0, tokens[start - 2 : stop].put(both))
     range_of = tokens[start : stop + 2] if "lower" in function.named else Tokens()
     if [token.kind for token in range_of] == ["number", "symbol", "number"]:  # DP_AVG(x, 0, 100)

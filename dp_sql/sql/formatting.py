@@ -68,6 +68,19 @@ def literal(value: str | bool | int | Fraction) -> str:
     return decimal(value, places)
 
 
+def combination(items: Sequence[str]) -> str:
+    """A string for the values of several expressions, a different one for each combination.
+
+    Of each it has the length and the text, or - for NULL, so it can be read from left to right.
+
+    >>> combination(["a"])
+    "concat(coalesce(strlen(CAST(a AS VARCHAR)) || ':' || CAST(a AS VARCHAR), '-'))"
+    """
+    texts = [f"CAST({item} AS VARCHAR)" for item in items]
+    parts = [f"coalesce(strlen({text}) || ':' || {text}, '-')" for text in texts]
+    return f"concat({', '.join(parts)})"
+
+
 def places_of(x: int | Fraction, most: int) -> int:
     """How many decimal places a number needs; `most` + 1 if it needs more than `most`.
 

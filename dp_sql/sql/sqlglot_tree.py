@@ -1,5 +1,6 @@
 """sqlglot's trees of the parts that dp_sql must understand. The only caller of its parser."""
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -26,6 +27,12 @@ PART_NODES: Mapping[type, str] = {
     exp.Minute: "minute", exp.Second: "second",
 }  # fmt: skip
 _MISREAD = (exp.RawString, exp.Bracket, exp.Lambda, exp.Dot)  # unlike DuckDB
+_INTERVALS = re.compile(r"\binterval\b|\bto_[a-z]+s\s*\(", re.I)
+_PRINTED = re.compile(  # INTERVAL 7 DAY, as DuckDB prints it in the SQL of a view
+    r"to_(year|quarter|month|week|day|hour|minute|second)s\("
+    r"cast\((?:trunc\(cast\()?'?(-?\d{1,9})'? as double\)(?:\) as (?:int|bigint)\))?\)",
+    re.I,
+)
 LONGEST = 200_000  # characters; beyond, sqlglot takes seconds
 
 
@@ -42,6 +49,9 @@ def tree_of(sql: str) -> Node:
         tree: Node = sqlglot.parse_one(sql, read=DuckDB)
         # A tree that is too deep to walk is of no use.
         misread = [node for node in tree.walk() if isinstance(node, _MISREAD)]
+        if _INTERVALS.search(sql):
+            for one in list(tree.find_all(exp.Cast, exp.Anonymous, exp.ToDays)):
+                _put_interval(one)
         for node in misread:
             if isinstance(node, exp.RawString):  # $$text$$
                 node.replace(exp.Literal.string(node.this))
@@ -65,6 +75,17 @@ def _as_written(node: exp.Bracket) -> None:
     written = DuckDB().generator().bracket_offset_expressions(node)
     node.set("expressions", written)
     node.set("offset", 1)  # so that it is written like this, too
+
+
+def _put_interval(node: Node) -> None:
+    """Write '7 days'::INTERVAL, and what DuckDB prints of INTERVAL 7 DAY, as an interval."""
+    if type(node) is exp.Cast:
+        is_string = isinstance(node.this, exp.Literal) and node.this.is_string
+        if is_string and node.args["to"].sql("duckdb") == "INTERVAL":
+            node.replace(exp.Interval(this=node.this.copy()))
+    elif found := _PRINTED.fullmatch(node.sql("duckdb")):
+        unit = exp.Var(this=found[1].upper())
+        node.replace(exp.Interval(this=exp.Literal.string(found[2]), unit=unit))
 
 
 def _put_arrow(node: exp.Lambda) -> None:

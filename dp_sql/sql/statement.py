@@ -7,8 +7,8 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from dp_sql.errors import ArgumentError
-from dp_sql.sql.clauses import Span, ctes
+from dp_sql.errors import ArgumentError, ParseError
+from dp_sql.sql.clauses import Span, ctes, enclosing_select
 from dp_sql.sql.dp_select import DpSelect, read_selects
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.tokens import QUERY, Tokens, folded, statements
@@ -16,6 +16,7 @@ from dp_sql.sql.tokens import QUERY, Tokens, folded, statements
 SHORT = 4000  # characters; what was read of such texts is remembered
 _PLAIN = {"SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "LIMIT", "OFFSET", "AS", "ASC", "DESC",
           "NULLS", "FIRST", "LAST", "ALL"}  # fmt: skip
+_NEVER = [["FALSE"], ["1", "=", "0"], ["0", "=", "1"], ["1", "=", "2"], ["1", "<>", "1"]]
 SYSTEM_TABLES = ("dp_budget", "dp_functions", "dp_ledger", "dp_releases", "dp_release")
 
 
@@ -46,7 +47,7 @@ class SystemTableCall(NamedTuple):
 class Statement:
     """One statement: its whole text and its own tokens, without EXPLAIN in front if `is_explain`.
 
-    `shows_sql`: it was `EXPLAIN (sql)`.
+    `shows_sql`: it was `EXPLAIN (sql)`. `is_described`: DESCRIBE was in front.
 
     Under a policy, the policy states the privacy unit and may state domains. `selects` and
     `system_tables` raise a QueryError for a DP call or a system table that cannot be read.
@@ -57,6 +58,7 @@ class Statement:
     under_policy: bool = False
     is_explain: bool = False
     shows_sql: bool = False
+    is_described: bool = False
 
     @property
     def keyword(self) -> str:
@@ -78,6 +80,32 @@ class Statement:
         shows_sql = [token.text.upper() for token in self.tokens[1:4]] == ["(", "SQL", ")"]
         behind = self.tokens[4 if shows_sql else 1 :]
         return Statement(self.text, behind, self.under_policy, True, shows_sql)
+
+    def without_describe(self) -> Statement | None:
+        """The query behind DESCRIBE (DESC); None if no query is there."""
+        behind = Statement(self.text, self.tokens[1:], self.under_policy, is_described=True)
+        return behind if self.keyword in {"DESCRIBE", "DESC"} and behind.is_query else None
+
+    @cached_property
+    def has_no_rows(self) -> bool:
+        """Whether it is a query whose end lets no row pass: LIMIT 0, or WHERE FALSE.
+
+        An aggregate would make a row of no rows, so with WHERE nothing may be called in the list.
+        """
+        words = [token.upper or token.text for token in self.tokens]
+        if words[-2:-1] == ["OFFSET"] and words[-1].isdecimal():
+            words = words[:-2]
+        if not self.is_query or words[-2:] == ["LIMIT", "0"]:
+            return self.is_query
+        try:
+            clauses = enclosing_select(self.tokens, len(words) - 1).clauses
+        except ParseError:  # of brackets that are not closed
+            return False
+        last, is_union = clauses[-1:], {"UNION", "INTERSECT", "EXCEPT"} & {*words}
+        if is_union or not last or last[0].keyword != "WHERE":
+            return False
+        listed = [words[one.start : one.stop] for one in clauses if one.keyword == "SELECT"]
+        return words[last[0].start + 1 :] in _NEVER and not any("(" in one for one in listed)
 
     def around_calls(self) -> Tokens:
         """Its tokens outside its DP calls and their sources."""

@@ -328,3 +328,16 @@ def edited(text: str, edits: Iterable[Edit], start: int = 0, stop: int | None = 
         pieces += [text[position:first], replacement]
         position = last
     return "".join([*pieces, text[position:stop]])
+
+
+def relation_token(tokens: Tokens, name: str) -> Token:
+    """Where a query names a relation: in FROM, rather than before a column or behind AS."""
+    places = [i for i, token in enumerate(tokens) if token.folded == folded(name)]
+    for i in places:
+        start = i
+        while start > 1 and tokens[start - 1].is_symbol("."):
+            start -= 2
+        before, after = tokens.at(start - 1).upper, tokens.at(i + 1)
+        if before in {"FROM", "JOIN"} and not after.is_symbol("."):
+            return tokens[i]
+    return tokens[places[0] if places else 0]

@@ -131,3 +131,27 @@ SELECT * FROM pg_catalog.pg_enum
 
 -- answered
 SELECT * FROM pg_enum
+
+-- answered
+DESCRIBE SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
+
+-- answered
+DESCRIBE SELECT * FROM ratings
+
+-- answered
+SELECT * FROM ratings LIMIT 0
+
+-- answered
+SELECT mood, max(title), count(*) FROM ratings WHERE user_id = 1 GROUP BY ALL LIMIT 0
+
+-- answered
+SELECT r.* FROM (SELECT * FROM ratings) AS r WHERE 1 = 0
+
+-- answered
+SELECT * FROM (SELECT DP_TOPK(title, 2, epsilon := 1) AS best FROM ratings) AS q LIMIT 0
+
+-- answered
+SELECT (SELECT error(max(title)) FROM ratings) FROM catalog LIMIT 0
+
+-- answered
+DESCRIBE SELECT title FROM recent

@@ -342,9 +342,6 @@ FROM (SUMMARIZE SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings)
 FROM (DESCRIBE SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings)
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
-DESCRIBE SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 SUMMARIZE SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
 -- ParseError: Syntax error at

@@ -157,9 +157,6 @@ UNPIVOT ratings ON title INTO NAME n VALUE v
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 SUMMARIZE ratings
 
--- NotSupported: Under a policy you can run SELECT
-DESCRIBE SELECT * FROM ratings
-
 -- NotSupported: There is no table ratings_of_nobody.
 SHOW ratings_of_nobody
 
@@ -171,3 +168,39 @@ FROM (DESCRIBE ratings)
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM (SHOW ratings)
+
+-- SourceError: There is no table secret.
+SELECT * FROM secret LIMIT 0
+
+-- SourceError: There is no table secret.
+DESCRIBE SELECT * FROM secret
+
+-- NotPrivate: ratings is private: it can be read only through DP functions.
+DESCRIBE SELECT favourite(1) FROM ratings
+
+-- SourceError: There is no table hidden_secret.
+SELECT * FROM hidden_secret LIMIT 0
+
+-- NotSupported: read_csv is not available under a policy
+SELECT * FROM ratings, read_csv('/etc/passwd') LIMIT 0
+
+-- ParseError: Syntax error at or near
+SELECT * FROM ratings LIMIT 0 UNION ALL SELECT * FROM ratings
+
+-- NotPrivate: ratings is private: it can be read only through DP functions.
+SELECT count(*) FROM ratings WHERE 1 = 0
+
+-- NotPrivate: ratings is private: it can be read only through DP functions.
+SELECT * FROM ratings UNION ALL SELECT * FROM ratings WHERE 1 = 0
+
+-- NotPrivate: ratings is private: it can be read only through DP functions.
+SELECT * FROM ratings WHERE 1 = 0 OR TRUE
+
+-- NotSupported: duckdb_settings is not available under a policy
+SELECT * FROM ratings, duckdb_settings() LIMIT 0
+
+-- NotPrivate: ratings is private: it can be read only through DP functions.
+SELECT * FROM ratings LIMIT 0 OFFSET (SELECT max(user_id) FROM ratings)
+
+-- NotSupported: getvariable is not available under a policy
+SELECT getvariable('x') FROM ratings LIMIT 0

@@ -145,6 +145,11 @@ MATCHED += [
     "SELECT user_id, lag(score) OVER (PARTITION BY user_id ORDER BY score) AS before, score FROM ratings QUALIFY before < score",
     "SELECT r.user_id, lead(title, 2) OVER (PARTITION BY user_id ORDER BY title) AS t FROM ratings r",
     "SELECT user_id, score - lag(score) OVER (PARTITION BY user_id ORDER BY score) AS step FROM ratings",
+    # ibis writes this frame always
+    "SELECT user_id, row_number() OVER (PARTITION BY user_id ORDER BY score ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) - 1 AS n FROM ratings",
+    "SELECT user_id, rank() OVER (PARTITION BY user_id ORDER BY score ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n, dense_rank() OVER (PARTITION BY user_id ORDER BY score ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS d FROM ratings",
+    "SELECT user_id, lag(score) OVER (PARTITION BY user_id ORDER BY score ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n, lead(score, 2) OVER (PARTITION BY user_id ORDER BY score ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS d FROM ratings",
+    "SELECT user_id FROM ratings QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY score RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) = 1",
     "SELECT user_id, title FROM (SELECT DISTINCT user_id, title FROM ratings) QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY title) <= 2",
     "SELECT user_id, count(1) AS n, sum(1) AS s, count('x') FILTER (WHERE flag) AS f, sum(1) FILTER (WHERE flag) AS g FROM ratings GROUP BY user_id HAVING count(TRUE) > 1",
     "SELECT user_id, count(1) OVER (PARTITION BY user_id ORDER BY day) AS n FROM ratings",
@@ -187,6 +192,27 @@ MATCHED += [
 
 MATCHED += [  # a match that compares otherwise than for equality, and that no one reads
     "SELECT user_id FROM (SELECT user_id, EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id AND o.title < r.title) AS e FROM ratings r)",
+]
+
+MATCHED += [  # units that are compared so that NULLs are equal, as Tableau writes joins
+    "SELECT r.title, o.cost FROM ratings r JOIN orders o ON (r.user_id IS NOT DISTINCT FROM o.buyer) AND o.cost > 1",
+    "SELECT r.title, o.cost FROM ratings r LEFT JOIN orders o ON o.buyer IS NOT DISTINCT FROM r.user_id",
+    "SELECT r.title, n FROM ratings r, (SELECT buyer, count(*) AS n FROM orders GROUP BY 1) o WHERE r.user_id IS NOT DISTINCT FROM o.buyer",
+]
+
+MATCHED += [  # intervals as casts, and as DuckDB prints them in views
+    "SELECT title FROM ratings WHERE day + '36 hours'::INTERVAL > DATE '2020-01-31' OR day - CAST('-3 days' AS INTERVAL) < DATE '2020-01-02'",
+    "SELECT title, time_bucket('2 weeks'::INTERVAL, day) AS t FROM ratings WHERE day + '1 week'::INTERVAL > DATE '2020-01-31'",
+    "SELECT title FROM ratings WHERE day + to_days(CAST(trunc(CAST(3 AS DOUBLE)) AS INTEGER)) > DATE '2020-01-31' "
+    "OR day - to_months(CAST(trunc(CAST('-2' AS DOUBLE)) AS INTEGER)) < DATE '2020-01-02' OR day + to_seconds(CAST(5 AS DOUBLE)) = DATE '2020-01-02'",
+]
+
+MATCHED += [  # IN comes before a comparison
+    "SELECT title FROM ratings WHERE title IN ('Dune', 'Emma') = flag",
+    "SELECT title FROM ratings WHERE flag = title IN ('Dune', NULL) OR NOT score IN (1, 2) = true",
+    "SELECT title FROM ratings WHERE user_id IN (SELECT buyer FROM orders) = true AND title IN (SELECT title FROM catalog) = false",
+    "SELECT user_id, title IN ('Dune') <> flag AS other, score IN (1) IS NULL AS none FROM ratings",
+    "SELECT title FROM ratings WHERE score IN (1, 2) IS DISTINCT FROM flag OR false < title IN ('Dune')",
 ]
 
 MATCHED += [  # the first rows of public tables

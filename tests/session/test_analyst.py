@@ -155,7 +155,7 @@ def test_show_and_describe_show_names_and_types_only(asking: AnalystSession) -> 
     with pytest.raises(errors.NotSupported, match="Did you mean ratings"):
         asking.sql("DESCRIBE rating")
     with pytest.raises(errors.NotSupported, match="Under a policy you can run") as refused:
-        asking.sql("DESCRIBE SELECT 1")
+        asking.sql("PREPARE one AS SELECT 1")
     assert refused.value.suggestion == "SELECT 1"
     with pytest.raises(errors.NotSupported, match="There is no statement to run"):
         asking.sql(" -- nothing")

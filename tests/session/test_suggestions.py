@@ -178,7 +178,6 @@ ANALYSTS = [
     f"CREATE TEMP TABLE kept AS SELECT {COUNT.format('')} AS n FROM ratings",
     f"COPY (SELECT {COUNT.format('')} AS n FROM ratings) TO 'n.csv'",
     f"PREPARE asked AS SELECT {COUNT.format('')} FROM ratings",
-    f"DESCRIBE SELECT {COUNT.format('')} FROM ratings",
     "SUMMARIZE catalog",
     "SUMMARIZE ratings",
     f"SELECT region, {COUNT.format(', max_groups_contributed := 1')} AS n FROM ratings GROUP BY region "
@@ -309,8 +308,6 @@ def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, state
     ("PRAGMA show_tables", "SHOW TABLES"),
     ("SELECT name FROM (SHOW TABLES)", "SHOW TABLES"),
     ("TABLE catalog", "FROM catalog"),
-    ("DESCRIBE SELECT * FROM ratings", "DESCRIBE ratings"),
-    ("DESCRIBE FROM catalog", "DESCRIBE catalog"),
     (f"SUMMARIZE SELECT {COUNT.format('')} AS n FROM ratings",
      f"FROM (SUMMARIZE FROM (SELECT {COUNT.format('')} AS n FROM ratings))"),
     (f"SELECT {COUNT.format('')} FROM ratings WHERE day + to_days(3) > '2023-01-01'",

@@ -38,6 +38,7 @@ class PublicConnection(Engine):
             config["threads"] = threads
         super().__init__(duckdb.connect(":memory:", config=config), Tickets())
         restrict(self.connection, "SET lock_configuration = true")
+        self.here = here or ("memory", "main")
         if here is not None:  # where bare names are looked for, as in the database itself
             use_schema(self.connection, here)
             if folded(here[0]) != "memory":  # a schema may be called so

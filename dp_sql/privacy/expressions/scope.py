@@ -47,9 +47,12 @@ class Scope(NamedTuple):
         return constant(node, self.schema) if is_literal(node) else self.compiled(node)
 
     def operand(self, node: Node) -> Value:
-        """A side of a comparison: parsers may differ about which of a = b = c comes first."""
+        """A side of a comparison: parsers may differ about which of a = b = c comes first.
+
+        They agree that IN comes before `=`.
+        """
         several = isinstance(node, exp.Predicate | exp.And | exp.Or | exp.Not)
-        if several and not isinstance(node, exp.SubqueryPredicate):
+        if several and not isinstance(node, exp.SubqueryPredicate | exp.In):
             raise refuse(node, "Put brackets around one of these two comparisons")
         return self.compiled(node)
 

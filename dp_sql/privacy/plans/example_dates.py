@@ -25,6 +25,7 @@ _TRUNCATED = re.compile(
 )
 _YEAR = re.compile(r"(?:date_?part\s*\(\s*'|extract\s*\(\s*)?year\b", re.I)
 _WHOLE = re.compile(r"(?:cast\s*\()?\w+\s*\([^()]*\)(?:\s+as\s+\w+\s*\))?(?:\s*::\s*\w+)?", re.I)
+_MOVED = re.compile(r"\)\s*at\s+time\s+zone\b[^()]*$", re.I)  # midnight elsewhere
 _PARTS_OF = {  # the words of parts of a time, the finest first
     "hour": r"hour|minute|second|epoch|(?-i:%[HIMSp])",
     "day": r"(?<!to)day|dow|doy|week|(?-i:%[aAdejuwUVWGx])",
@@ -32,7 +33,7 @@ _PARTS_OF = {  # the words of parts of a time, the finest first
     "year": r"year|(?-i:%[Yy])",
 }
 _FINER = re.compile(  # parts of an hour, of which a series of hours has few
-    r"minute|second|epoch|\btime\b|(?-i:%-?[MSfgnsXcT])", re.I
+    r"minute|second|epoch|\btime\b(?!\s+zone)|(?-i:%-?[MSfgnsXcT])", re.I
 )
 _INSTANT = timedelta(microseconds=1)  # between two moments
 _MONTH = timedelta(32)  # a series of hours is not longer
@@ -66,7 +67,7 @@ def date_groups(key: str, kind: str, column: str, condition: str | None) -> Date
     found, is_year = _TRUNCATED.match(key), bool(_YEAR.match(key)) and bool(is_call)
     unit = (found[1] or found[2]).lower() if found else "year" if is_year else "day"
     is_day = kind == "DATE" and not key.lower().startswith("time_bucket")
-    if unit not in _UNITS or not (found or is_year or is_day):
+    if unit not in _UNITS or not (found or is_year or is_day) or _MOVED.search(key):
         return _computed(key, column, condition) if column.startswith(("DATE", "TIMES")) else None
     low, high = _bounds(key, of_days, condition)
     asked = low is not None and high is not None

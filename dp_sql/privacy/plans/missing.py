@@ -18,10 +18,11 @@ from dp_sql.privacy.plans.domains import OwnValues, example_bins, example_list
 from dp_sql.privacy.relations.tree import Select, Table, place_of, relations_in
 from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing, positional_needed
 from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal, shown_name
 from dp_sql.sql.given import Reference
-from dp_sql.sql.tokens import folded, tokenize
+from dp_sql.sql.tokens import Tokens, folded, tokenize
 from dp_sql.sql.types import can_be
 from dp_sql.udfs.mechanism import in_words
 
@@ -140,9 +141,10 @@ def _proposed(
     from dp_sql.privacy.plans.example_dates import date_groups
 
     column = (value.image[0] if value.image else value).type
-    dates = date_groups(key.text, value.type, column, source.select.condition_text)
+    written = _as_computed(source.select.tokens, key)
+    dates = date_groups(written, value.type, column, source.select.condition_text)
     if dates is None:
-        guess = example_bins(key.text, value.type) or example_list(value.type, size)
+        guess = example_bins(written, value.type) or example_list(value.type, size)
         return _Proposed(guess, is_guess=True)
     return _Proposed(dates.written, dates.asked, is_guess=not (dates.asked or dates.bounded))
 
@@ -167,14 +169,30 @@ def _public_set(
             return _shown([*table, column])
         case tuple():
             return f"[{', '.join(literal(one) for one in declared)}]"
-    wanted = value.origin_name or folded(key.parts[-1] if key.parts else "")
+    found: list[str] = []
     for name in policy.public:
         full = schema.table(name)
         columns = [] if full is None else schema.columns(f"SELECT * FROM {full_name(full)}")
         for column, kind in columns:
-            if folded(column) == wanted and can_be(kind, value.type):
-                return _shown([*name, column])
-    return _computed_set(source, policy, key, value)
+            if folded(column) == value.origin_name and can_be(kind, value.type):
+                found.append(_shown([*name, column]))
+                if value.origin is not None and value.origin[0] == full:
+                    return found[-1]
+    # Of several, none is known to be meant.
+    return found[0] if len(found) == 1 else _computed_set(source, policy, key, value)
+
+
+def _as_computed(tokens: Tokens, key: Reference) -> str:
+    """A key's expression, also where a subquery or a CTE computes it and the key is its name."""
+    found: set[str] = set()
+    if not key.is_expression and key.parts:
+        name = folded(key.parts[-1])
+        for i in range(2, len(tokens)):
+            if tokens[i].folded == name and tokens[i - 1].upper == "AS":
+                listed = enclosing_select(tokens, i).clause("SELECT")
+                items = tokens.split(listed.start + 1, listed.stop) if listed else []
+                found |= {tokens[a : b - 2].text for a, b in items if b == i + 1}
+    return found.pop() if len(found) == 1 else key.text
 
 
 def _rows_of_tables(source: Source, policy: Policy, declared: Declared) -> str | None:

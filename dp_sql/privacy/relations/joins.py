@@ -35,8 +35,11 @@ ScopeOf = Callable[[From], Scope]
 
 
 def equal_pair(term: Node, source: From, number: int, scope_of: ScopeOf) -> Pair | None:
-    """The two sides of `a = b`, of an earlier relation and of this one; None for other terms."""
-    if not isinstance(term, exp.EQ):
+    """The two sides of `a = b`, of an earlier relation and of this one; None for other terms.
+
+    Rows whose privacy unit is NULL count nowhere, so IS NOT DISTINCT FROM of two units is `=`.
+    """
+    if not isinstance(term, exp.EQ) and not _is_of_units(term, source):
         return None
     only(term, {"this", "expression"})
     sides = [(_part_of(side, source), side) for side in (term.this, term.expression)]
@@ -47,6 +50,13 @@ def equal_pair(term: Node, source: From, number: int, scope_of: ScopeOf) -> Pair
         return None
     a, b = key(first, source, scope_of), key(second, source, scope_of)
     return None if a is None or b is None else alike(a, b, source, source)
+
+
+def _is_of_units(term: Node, source: From) -> bool:
+    sides = [term.this, term.expression] if isinstance(term, exp.NullSafeEQ) else []
+    return bool(sides) and all(
+        isinstance(side, exp.Column) and source.column(side).is_person for side in sides
+    )
 
 
 def on_terms(
@@ -201,7 +211,9 @@ def note_own(source: From, equal: Sequence[Pair], *, is_left: bool) -> None:
 def check_cross(node: Node, part: FromPart, where: Sequence[Node]) -> None:
     """Refuse an owner's join with all rows of a table, which is hardly meant."""
     read = [one for one in relations_below(part.rows.relation) if isinstance(one, Table)]
-    if any(isinstance(term, exp.EQ) for term in where) or all(one.is_written for one in read):
+    if any(isinstance(term, exp.EQ | exp.NullSafeEQ) for term in where) or all(
+        one.is_written for one in read
+    ):
         return
     why = "Each row would be joined with all rows of this table"
     raise refuse(node, why, f"Join them on equal columns. {JOINED}")

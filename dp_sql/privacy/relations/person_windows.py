@@ -276,6 +276,8 @@ def _frame(node: exp.Window, name: str) -> str:
     if spec is None:
         return ""
     only(spec, {"kind", "start", "start_side", "end", "end_side"})
+    if name in {*_COUNTERS, "lag", "lead"} and _is_whole(spec):
+        return ""  # these read the partition
     ends, sides = [], []
     for end in ("start", "end"):
         bound, side = spec.args.get(end) or "CURRENT ROW", spec.args.get(f"{end}_side") or ""
@@ -295,6 +297,12 @@ def _frame(node: exp.Window, name: str) -> str:
         why = f"{name} reads any of the rows with equal keys here"
         raise refuse(node, why, "Write ROWS, which orders these by their values.")
     return f" {spec.text('kind')} BETWEEN {ends[0]} AND {ends[1]}"
+
+
+def _is_whole(spec: Node) -> bool:
+    """Whether a frame is UNBOUNDED PRECEDING to UNBOUNDED FOLLOWING, as ibis writes it always."""
+    parts = [spec.args.get(part) for part in ("start", "start_side", "end", "end_side")]
+    return parts == ["UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING"]
 
 
 def _argument(called: Node, name: str, scope: Scope) -> tuple[Value, str]:

@@ -54,6 +54,16 @@ class PolicyTables(Tables):
         )
         return self.schema.view(parts) if listed else None
 
+    def parts_of(self, name: str) -> Sequence[str]:
+        """The parts of a name that an error joins by dots, as the policy knows them."""
+        policy = self.policy
+        for one in (*policy.tables, *policy.scores, *policy.views):
+            full = self.schema.table(one) or one
+            for n in range(len(full)):
+                if ".".join(map(folded, full[n:])) == folded(name):
+                    return full[n:]
+        return name.split(".")
+
     def names(self) -> list[str]:
         """The names of what the policy lists, with their schemas if the last part means nothing."""
         listed = [*self.policy.tables, *self.policy.public, *self.policy.views]

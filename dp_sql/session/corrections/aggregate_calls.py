@@ -8,8 +8,9 @@ from fractions import Fraction
 from itertools import pairwise
 
 from dp_sql.sql.clauses import SelectText, enclosing_select
+from dp_sql.sql.formatting import combination
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import Tokens, folded
+from dp_sql.sql.tokens import Tokens, folded, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 _OURS = {one: f.name for f in FUNCTIONS.values() for one in f.aggregates}
@@ -179,11 +180,13 @@ def _dp_call(
 
 
 def _as_one(items: Sequence[str]) -> str:
-    """One expression with a value of its own for each combination of these, or of a row's parts."""
+    """One expression for several, or for the parts of a row."""
     match items:
-        case [row] if row.startswith("(") and "," in row and row.endswith(")"):
-            items = [item.strip() for item in row[1:-1].split(",")]
-    return items[0] if len(items) == 1 else f"concat_ws('|', {', '.join(items)})"
+        case [row] if row.startswith("(") and row.endswith(")"):
+            tokens = tokenize(row)
+            if tokens.matching(0) == len(tokens) - 1:
+                items = [tokens[a:b].text for a, b in tokens.split(1, len(tokens) - 1)]
+    return items[0] if len(items) == 1 else combination(items)
 
 
 def _within_group(order: str, q: str) -> tuple[str, str]:

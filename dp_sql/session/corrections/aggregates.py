@@ -22,11 +22,13 @@ from dp_sql.session.corrections.aggregate_calls import (
 )  # fmt: skip
 from dp_sql.session.corrections.duckdb_errors import THE_FUNCTIONS
 from dp_sql.sql.clauses import Clause, SelectText, enclosing_select
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Reference
 from dp_sql.sql.group_keys import group_keys
+from dp_sql.sql.restated import OtherQuestion
 from dp_sql.sql.select_list import Functions
-from dp_sql.sql.tokens import Edit, Tokens, edited, folded, tokenize
+from dp_sql.sql.tokens import Edit, Tokens, edited, relation_token, tokenize
 
 
 def read_directly(
@@ -48,10 +50,10 @@ def read_directly(
         why = "DP_TOPK lists the items that the most people have, and not those of the most rows. "
     if not missing and not has_aggregates(tokens, aggregates):
         why = "Rows are not released, only answers about them. "
-    at = next((t for t in tokens if t.folded == folded(name)), tokens[0])
-    return at.error(
-        NotPrivate, f"{name} is private: it can be read only through DP functions.",
-        f"{why}{THE_FUNCTIONS} DESCRIBE {name} shows the columns.", candidates,
+    shown = shown_name(name)
+    return relation_token(tokens, name).error(
+        NotPrivate, f"{shown} is private: it can be read only through DP functions.",
+        f"{why}{THE_FUNCTIONS} DESCRIBE {shown} shows the columns.", candidates,
     )  # fmt: skip
 
 
@@ -141,17 +143,22 @@ def _edits(tokens: Tokens, query: Aggregated, epsilon: str) -> list[Edit]:
     return edits
 
 
+def _free_names(tokens: Tokens, name: str) -> Iterator[str]:
+    """Names that a statement does not use, such as n, n1 and n2."""
+    taken = {token.folded for token in tokens}
+    return (free for i in count() if (free := f"{name}{i or ''}") not in taken)
+
+
 def _names(
     tokens: Tokens, some: Sequence[Aggregate], items: Sequence[tuple[int, int]]
 ) -> dict[str, str]:
     """What aggregates are called: by the aliases of their items, or else by names that are free."""
-    taken, names = {token.folded for token in tokens}, dict[str, str]()
-    free = (name for i in count() if (name := f"n{i or ''}") not in taken)
+    free, names = _free_names(tokens, "n"), dict[str, str]()
     for one in some:
         item = _item(tokens, items, one)
         alias = tokens[item[1] - 1].name if item and item[1] > one.stop else None
         if one.text not in names:
-            names[one.text] = alias or next(free)
+            names[one.text] = shown_name(alias) if alias else next(free)
     return names
 
 
@@ -189,7 +196,7 @@ def _wrapped(tokens: Tokens, query: Aggregated, calls: dict[str, str]) -> list[E
     inner = []
     for n, key in enumerate(keys):
         has_no_name = key.is_expression and key.parts[-1] == key.text
-        name = f"k{n or ''}" if has_no_name else key.parts[-1]
+        name = f"k{n or ''}" if has_no_name else shown_name(key.parts[-1])
         inner.append(f"{key.text} AS {name}" if key.is_expression else key.text)
         if key.is_expression or "." in key.text:
             outer += [_put(tokens, place, name) for place in _outside(tokens, select, key)]
@@ -245,7 +252,7 @@ def _edited(tokens: Tokens, clause: Clause, edits: Sequence[Edit]) -> str:
 
 
 def _counted(tokens: Tokens, epsilon: str, private: Collection[str]) -> Iterator[str]:
-    """For rows, which are not released: their number, under the same conditions."""
+    """For rows, which are not released: their number, under the same conditions, or by group."""
     names = reading(tokens, private)
     first = next((i for i, t in enumerate(tokens) if t.folded in private), None)
     if first is None:
@@ -255,13 +262,18 @@ def _counted(tokens: Tokens, epsilon: str, private: Collection[str]) -> Iterator
         if not {*within} <= {"FROM", "JOIN", "AS", "MATERIALIZED"}:
             continue  # in IN (…) or EXISTS (…), a number would be taken for the rows themselves
         select = enclosing_select(tokens, place)
-        source = select.clause("FROM")
-        if source is None or select.clause("GROUP") is not None:
+        listed, source = select.clause("SELECT"), select.clause("FROM")
+        if source is None or not any(t.folded in names for t in tokens[source.start : source.stop]):
             continue
-        if any(t.folded in names for t in tokens[source.start : source.stop]):
-            yield _with_count(tokens, select, epsilon)
+        if select.clause("GROUP") is None:
+            yield OtherQuestion(_with_count(tokens, select, epsilon))
+        elif listed is not None:
+            end, name = tokens[listed.stop - 1].end, next(_free_names(tokens, "n"))
+            more = f", DP_COUNT(*, epsilon := {epsilon}) AS {name}"
+            yield OtherQuestion(edited(tokens[0].source, [(end, end, more)]))
     if tokens[0].upper == "SUMMARIZE" or len(tokens) < 6:
-        yield f"SELECT DP_COUNT(*, epsilon := {epsilon}) AS n FROM {tokens[first].text}"
+        named = tokens[first].text
+        yield OtherQuestion(f"SELECT DP_COUNT(*, epsilon := {epsilon}) AS n FROM {named}")
 
 
 def _with_count(tokens: Tokens, select: SelectText, epsilon: str) -> str:

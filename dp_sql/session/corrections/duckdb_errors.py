@@ -24,7 +24,7 @@ _KEYWORDS = ("SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "HAVING", "LIMIT
              "AND", "OR", "NOT", "BETWEEN", "LIKE", "USING", "DISTINCT", "EXPLAIN", "UNION",
              "DESCRIBE", "SHOW", "TABLES")  # fmt: skip
 _NEAR = re.compile(r'at or near "(.+?)"\n', re.DOTALL)
-_MISSING = re.compile(r'(Table|Function) with name "?([^\s"!]+)"? does not exist')
+_MISSING = re.compile(r'(Table|Function) with name "?(.+?)"? does not exist')
 _NO_DATABASE = re.compile(r'Catalog "([^"]+)" does not exist')  # of DuckDB 1
 _OFFERED = re.compile(r"(?:Did you mean|Candidate bindings:)(.*)", re.DOTALL)
 _COLUMN = re.compile(r'Referenced (?:column|table) "([^"]+)" not found')

@@ -267,12 +267,26 @@ def _spans_of_calls(tokens: Tokens) -> list[tuple[int, int]]:
 
 
 def aggregates_answers(text: str) -> bool:
-    """Whether DuckDB's own aggregates are computed over the answers of a subquery."""
+    """Whether DuckDB's own aggregates are computed over the answers of a subquery.
+
+    Window functions show the group beside each value.
+    """
     tokens = tokenize(text)
-    names = [(name.folded, tokens.queries_around(i)[0]) for i, name in tokens.calls()]
+    names = [
+        (name.folded, tokens.queries_around(i)[0])
+        for i, name in tokens.calls()
+        if not _is_window(tokens, i)
+    ]
     calls = [query for name, query in names if name[:3] == "dp_"]
     own = [query for name, query in names if name in {*_ASKS, *_NEAR} and name[:3] != "dp_"]
     return any(a < start and stop <= b for a, b in own for start, stop in calls)
+
+
+def _is_window(tokens: Tokens, i: int) -> bool:
+    try:
+        return tokens.at(tokens.matching(i + 1) + 1).upper == "OVER"
+    except ParseError:
+        return False
 
 
 _SIGNS = ("=", "==", "<", ">", "<=", ">=", "<>", "!=")
