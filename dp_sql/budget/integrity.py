@@ -46,19 +46,21 @@ def check_newest(
 
 
 def new_events(
-    con: sqlite3.Connection, origin: Event, known: Event | None, checkpoint: Checkpoint | None
+    con: sqlite3.Connection, last: Event, checkpoint: Checkpoint | None
 ) -> Iterator[Event]:
-    """Check the chain and yield its events, from after `known`, or None: from the checkpoint."""
-    if known is not None:
-        rows = schema.rows_after(con, known.number - 1)
-        if (row := next(rows, None)) is None or known != event_of(row):
-            why = f"Event {known.number} of the ledger has changed. Restore the ledger."
+    """Check the chain, and yield its events after `last`, which must be as it was.
+
+    last: the newest event that is known, or the origin: then from the checkpoint's event on.
+    """
+    if last.number:
+        rows = schema.rows_after(con, last.number - 1)
+        if (row := next(rows, None)) is None or last != event_of(row):
+            why = f"Event {last.number} of the ledger has changed. Restore the ledger."
             raise LedgerError(why)
     else:
         if checkpoint is not None and checkpoint.number > 1:
-            known = schema.event(con, checkpoint.number - 1)
-        rows = schema.rows_after(con, known.number if known else 0)
-    last = known or origin
+            last = schema.event(con, checkpoint.number - 1)
+        rows = schema.rows_after(con, last.number)
     for row in rows:
         last = next_event(last, row)
         yield last

@@ -201,9 +201,9 @@ class Ledger:
 
     def _catch_up(self, con: sqlite3.Connection, checkpoint: Checkpoint | None) -> Event:
         integrity.check_newest(con, self.path, self._id, checkpoint)
-        first = origin(self._id, self.dataset)
         try:
-            for event in integrity.new_events(con, first, self._head, checkpoint):
+            last = self._head or origin(self._id, self.dataset)
+            for event in integrity.new_events(con, last, checkpoint):
                 if self._totals is not None:
                     cancels = event.kind == "cancelled"
                     cancelled = schema.reservation_of(con, event.ticket) if cancels else None

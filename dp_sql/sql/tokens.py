@@ -146,8 +146,7 @@ class Tokens(tuple[Token, ...]):
     def matching(self, opening: int) -> int:
         """Where the bracket is closed that `opening` is the place of."""
         depth = 0
-        for index in range(opening, len(self)):
-            token = self[index]
+        for index, token in enumerate(self[opening:], opening):
             depth += token.opens - token.closes
             if depth == 0:
                 return index

@@ -124,6 +124,19 @@ def test_a_name_hidden_by_a_temporary_table_is_refused_and_not_counted(
     assert not handed and not dp_sql.receipts(con)
 
 
+def test_a_name_is_hidden_by_one_that_duckdb_takes_for_the_same(
+    con: duckdb.DuckDBPyConnection, handed: list[int]
+) -> None:
+    asked = ASKED.replace("visits", '"ÄRZTE"')
+    con.execute('CREATE TABLE "Ärzte" AS FROM visits; CREATE TEMP TABLE "ärzte" AS FROM visits')
+    con.execute("CREATE TEMP TABLE isits AS FROM visits")
+    assert con.execute(asked).fetchall() == con.execute(ASKED).fetchall()  # not the same letter
+    assert len(handed) == 2
+    con.execute('CREATE TEMP TABLE "ÄrztE" AS FROM visits')
+    with pytest.raises(duckdb.Error, match="ÄrztE is a temporary table or view"):
+        con.execute(asked).fetchall()
+
+
 def test_no_error_shows_what_is_in_the_rows(
     con: duckdb.DuckDBPyConnection, handed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow
@@ -12,6 +13,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import row_estimate
+from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.errors import PolicyError
 from tests.conftest import SURE
 
@@ -60,6 +62,29 @@ def test_settings_of_expressions_and_optimizers_change_no_answer(store: Path) ->
         assert session.sql(f"{counted} 1.5 / d IS NOT NULL").fetchall() == [(40,)]
         ((off,),) = owner.execute("SELECT current_setting('disabled_optimizers')").fetchall()
         assert "statistics_propagation" in off
+
+
+@pytest.mark.parametrize(
+    "setting", ["disable_timestamptz_casts = true", "max_expression_depth = 9"]
+)
+def test_settings_that_refuse_sql_fail_no_query(
+    store: Path, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _made(
+        store,
+        "CREATE TABLE t AS SELECT i AS u, '2020-01-01 00:00:00+00'::TIMESTAMPTZ AS x FROM range(40) r(i)",
+    )
+    release = PrivateConnection.release
+
+    def later(self: PrivateConnection, *more: Any) -> Any:
+        owner.execute(f"SET GLOBAL {setting}")  # once the cost is spent
+        return release(self, *more)
+
+    monkeypatch.setattr(PrivateConnection, "release", later)
+    with _owner(store) as owner, _session(store) as session:
+        text = f"SELECT DP_COUNT_DISTINCT(u, {SURE}) FROM t WHERE x::DATE = '2020-01-01'"
+        for _ in range(2):
+            assert session.sql(text).fetchall() == [(40,)]
 
 
 def _of_bytes(store: Path, *, is_geo: bool = False) -> None:

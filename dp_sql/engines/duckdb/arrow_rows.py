@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from dp_sql.errors import InternalError
 from dp_sql.sql.types import INTEGERS, family
 
 if TYPE_CHECKING:
+    from dp_sql.udfs.count_distinct.dense_numbers import Strings
     from dp_sql.udfs.count_distinct.graph import Int32s
 
 ROWS = 1 << 17  # of a piece
@@ -76,14 +78,21 @@ class Column:
     """Numbers for the values of a column, which arrow has as numbers or as strings."""
 
     def __init__(self) -> None:
-        from dp_sql.udfs.count_distinct.dense_numbers import Numbers, Strings
+        from dp_sql.udfs.count_distinct.dense_numbers import Numbers
 
-        self._codes, self._strings, self._type = Numbers(), Strings(), None
+        self._codes, self._type = Numbers(), None
+
+    @cached_property
+    def _strings(self) -> Strings:
+        from dp_sql.udfs.count_distinct.dense_numbers import Strings
+
+        return Strings()  # which takes a megabyte at once, and numbers need none of it
 
     @property
     def size(self) -> int:
         """How many different values there are."""
-        return self._codes.size + self._strings.size
+        strings: Strings | None = vars(self).get("_strings")
+        return self._codes.size + (strings.size if strings is not None else 0)
 
     def numbers(self, values: Any) -> Int32s:
         """Number the values of an arrow array; all arrays are of one type."""

@@ -48,12 +48,13 @@ _NOT_ASKED: _Kinds = (None, {}, frozenset())
 # What other connections of the process to the same file could change: DuckDB's own defaults. With
 # others for parquet files, values could not be read that could when the session opened; older
 # pyarrows read no decimals of arrow 1.5; a limit on time, which DuckDB 1 has not, fails a query by
-# its rows.
+# its rows; with casts or depth refused, it fails after its cost is spent.
 _DEFAULTS = (
     "default_collation = ''", "default_null_order = 'nulls_last'", "default_order = 'asc'",
     "integer_division = false", "old_implicit_casting = false", "ieee_floating_point_ops = true",
     "Calendar = 'gregorian'", "binary_as_string = false", "enable_geoparquet_conversion = true",
-    "arrow_output_version = '1.0'",
+    "arrow_output_version = '1.0'", "disable_timestamptz_casts = false",
+    "max_expression_depth = 1000",
     *([] if duckdb.__version__.startswith("1.") else ["max_execution_time = 0"]),
 )  # fmt: skip
 _BY_STATISTICS = "statistics_propagation"  # the optimizer that chooses by a column's values

@@ -80,6 +80,7 @@ class PrivateConnection(Schema):
         self._remove_spill: Callable[[], None] = lambda: None
         self._known: dict[str, list[tuple[str, str]]] = {}
         self._numbers: dict[str, int] = {}
+        self._entries: dict[tuple[object, ...], CatalogEntry | None] = {}  # by names, and if a view
         self._agreed: dict[tuple[str, frozenset[Parts]], None] = {}
         self._public_rows: OrderedDict[Parts, None] = OrderedDict()
         # Plans that are read shortly, and how, by the first of their tickets.
@@ -149,6 +150,13 @@ class PrivateConnection(Schema):
         return None if found is None else view_body(found.definition)
 
     def _named(self, parts: Sequence[str], *, is_view: bool) -> CatalogEntry | None:
+        asked = *parts, is_view
+        if asked not in self._entries:
+            self._entries[asked] = self._find(parts, is_view)
+            forget_oldest(self._entries)
+        return self._entries[asked]
+
+    def _find(self, parts: Sequence[str], is_view: bool) -> CatalogEntry | None:
         wanted = [folded(part) for part in parts]
         known = [one for one in self._listed if one.is_view == is_view]
         found = [one for one in known if one.is_called(wanted)]
