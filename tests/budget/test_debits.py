@@ -103,8 +103,8 @@ def test_what_never_ran_is_cancelled_by_an_event(
     session = opened(more="delta = 1e-6\n")
     watched = watch(session, folder)
 
-    def fails(sql: str, parameters: object = None) -> Any:
-        if "__dp_sql_" in sql:
+    def fails(sql: str | duckdb.Statement, parameters: object = None) -> Any:
+        if "__dp_sql_" in (sql if isinstance(sql, str) else sql.query):
             raise duckdb.BinderException("no such function")
         return watched._inner.sql(sql)
 

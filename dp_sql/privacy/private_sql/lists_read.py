@@ -41,11 +41,7 @@ def lists_read(
     types = {UNIT: plan.columns["privacy_unit"].type}
     types |= {name: key.type for name, key in keys_of(plan).items()}
     types[item] = plan.parameters.item_type(plan.columns["item"].type)
-    read, rows, again = ", ".join(people.read()), "__dp_read", ""
-    if mechanism.finds_items and family(types[item]) in _MAY_BE_LONG:
-        own = f"SELECT {item} AS item, {item} AS sent FROM __dp_read"
-        own = f"SELECT item, {sent_as('sent', types[item])} FROM ({own}) AS r"
-        again = f"WITH {read} SELECT DISTINCT item, sent FROM ({own}) AS s JOIN "
+    read, rows = ", ".join(people.read()), "__dp_read"
     tables, items, codes, joined, numbered = dict[str, str](), "", "", "", [UNIT, item]
     if plan.domain is not None:
         items = _new_table()
@@ -79,10 +75,21 @@ def lists_read(
             codes=codes,
             shown=listed(items) if items else "",
             kind=types[item] if mechanism.finds_items else "",
-            again=again,
+            again=_again(", ".join(people.read()), item, types[item], sent_as)
+            if mechanism.finds_items
+            else "",
         ),
         tables=tables,
     )
+
+
+def _again(read: str, item: str, kind: str, sent_as: Callable[[str, str], str]) -> str:
+    """The SELECT, up to its JOIN, that looks found items up by what was sent of them."""
+    if family(kind) not in _MAY_BE_LONG:
+        return ""
+    own = f"SELECT {item} AS item, {item} AS sent FROM __dp_read"
+    own = f"SELECT item, {sent_as('sent', kind)} FROM ({own}) AS r"
+    return f"WITH {read} SELECT DISTINCT item, sent FROM ({own}) AS s JOIN "
 
 
 def _new_table() -> str:
