@@ -50,7 +50,7 @@ def refusal(session: dp_sql.Session, statement: str) -> QueryError:
     """Why a statement is refused, which costs nothing; what is proposed works."""
     with free(session), pytest.raises(QueryError) as caught:
         session.sql(statement)
-    if caught.value.suggestion:
+    if "DP_" in (caught.value.suggestion or ""):
         session.explain(caught.value.suggestion)
     return caught.value
 
@@ -107,6 +107,28 @@ def test_rows_are_counted_where_columns_are_written_with_their_tables(
     error = refusal(asking, asked)
     assert (error.suggestion, error.asks_other) == (proposed, True)
     assert error.position == asked.index('"visits"', asked.index("FROM"))
+
+
+@pytest.mark.parametrize(("asked", "proposed"), [
+    ("SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema = 'clinic'", "SHOW TABLES"),
+    ("SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'clinic' AND table_name = 'visits' "
+     "ORDER BY ordinal_position", "DESCRIBE clinic.visits"),
+    ("SELECT * FROM duckdb_tables()", "SHOW TABLES"),
+    ("SELECT * FROM duckdb_columns() WHERE table_name = 'Ward \"A\" notes'", 'DESCRIBE "Ward ""A"" notes"'),
+])  # fmt: skip
+def test_what_shows_the_catalog_is_proposed(
+    asking: dp_sql.Session, asked: str, proposed: str
+) -> None:
+    error = refusal(asking, asked)
+    assert (error.suggestion, error.asks_other) == (proposed, True)
+    assert asking.sql(proposed).fetchall()
+
+
+def test_tables_are_shown_as_sql_takes_them(asking: dp_sql.Session) -> None:
+    names = [name for name, kind in asking.sql("SHOW TABLES").fetchall() if kind == "private"]
+    assert names == ["clinic.visits", '"data mart"."ward ""a"" notes"']
+    for name in names:
+        assert asking.sql(f"DESCRIBE {name}").fetchall()
 
 
 def test_a_view_that_analysts_cannot_use_is_named_without_a_dp_call_too(
