@@ -81,6 +81,12 @@ def refusal(session: dp_sql.Session, statement: str) -> QueryError:
      """SELECT t.month, DP_COUNT(*, epsilon := 1, groups := (SELECT DISTINCT STRFTIME(d::TIMESTAMPTZ, '%Y-%m') FROM generate_series(DATE '2024-01-01', DATE '2024-12-01', INTERVAL 1 MONTH) AS t(d))) AS n FROM (SELECT user_id, STRFTIME(seen, '%Y-%m') AS month FROM clinic.visits) AS t GROUP BY 1"""),
     ("""WITH first AS (SELECT user_id, date_trunc('month', min(seen)) AS cohort FROM clinic.visits GROUP BY user_id) SELECT cohort, count(*) AS n FROM first GROUP BY cohort""",
      """WITH first AS (SELECT user_id, date_trunc('month', min(seen)) AS cohort FROM clinic.visits GROUP BY user_id) SELECT cohort, DP_COUNT(*, epsilon := 1, groups := (FROM generate_series(DATE '2024-01-01', DATE '2024-12-01', INTERVAL 1 MONTH))) AS n FROM first GROUP BY cohort"""),
+    # Metabase: bins
+    ('SELECT (FLOOR((("clinic"."visits"."cost" - 0.0) / 50.0)) * 50.0) + 0.0 AS "cost", COUNT(*) AS "count" FROM "clinic"."visits" '
+     'GROUP BY (FLOOR((("clinic"."visits"."cost" - 0.0) / 50.0)) * 50.0) + 0.0',
+     'SELECT TRY_CAST((FLOOR((("clinic"."visits"."cost" - 0.0) / 50.0)) * 50.0) + 0.0 AS DECIMAL(18, 4)) AS "cost", '
+     'DP_COUNT(*, epsilon := 1, groups := range(0, 500, 50)) AS "count" FROM "clinic"."visits" '
+     'GROUP BY TRY_CAST((FLOOR((("clinic"."visits"."cost" - 0.0) / 50.0)) * 50.0) + 0.0 AS DECIMAL(18, 4))'),
     # Metabase: midnight in a time zone
     ("SELECT date_trunc('day', seen AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'Europe/Berlin' AS d, count(*) AS n FROM clinic.visits GROUP BY 1",
      "SELECT date_trunc('day', seen AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'Europe/Berlin' AS d, DP_COUNT(*, epsilon := 1, groups := "
