@@ -245,7 +245,10 @@ class Session(Correcting):
                 message = "Parameters are supported only in the last statement."
                 raise statement.tokens[one.index].error(NotSupported, message)
         last = parsed[-1] if parsed else None
-        if last is None or not last.selects or last.keyword == "PREPARE":
+        if last is None or last.keyword == "PREPARE":
+            return parsed, params
+        # A LIMIT of 0 may be a parameter, and what it is decides what is read.
+        if not last.selects and last.tokens[-2:-1].text.upper() != "LIMIT":
             return parsed, params
         if not params and not parameters(last.tokens):
             return parsed, None

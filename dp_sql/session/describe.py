@@ -10,7 +10,7 @@ from dp_sql.privacy.refusals import Refused
 from dp_sql.privacy.relations.base_tables import as_noted
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.privacy.relations.source_compiler import Compiler
-from dp_sql.sql.formatting import literal
+from dp_sql.sql.formatting import literal, shown_name
 from dp_sql.sql.tokens import Tokens, folded
 
 
@@ -23,9 +23,13 @@ def listed_sql(tokens: Tokens, policy: Policy, schema: Schema) -> str | None:
 
 
 def tables_sql(policy: Policy, schema: Schema) -> str:
-    """SQL of the list of tables: each name as in a policy, and whether it is private or public."""
+    """SQL of the list of tables: each name as SQL takes it, and whether it is private or public."""
+
+    def shown(name: Sequence[str]) -> str:
+        return ".".join(map(shown_name, name))
+
     rows = [
-        (dotted(name), kind)
+        (shown(name), kind)
         for names, kind in (
             (policy.tables, "private"),
             (policy.public, "public"),
@@ -34,7 +38,7 @@ def tables_sql(policy: Policy, schema: Schema) -> str:
         for name in sorted(names)
         if schema.table(name) is not None
     ]
-    rows += [(dotted(name), "private view") for name in sorted(policy.views)]
+    rows += [(shown(name), "private view") for name in sorted(policy.views)]
     return values_sql(("name", "kind"), rows)
 
 

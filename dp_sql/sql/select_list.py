@@ -14,7 +14,7 @@ from dp_sql.errors import NotSupported, QueryError
 from dp_sql.sql.clauses import Span, enclosing_select
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
-from dp_sql.sql.restated import Narrowed, Restated
+from dp_sql.sql.restated import Narrowed, OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Token, Tokens, edited, folded
@@ -114,8 +114,8 @@ def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
                 )
 
 
-# Table functions that an analyst may call: they make rows of their arguments.
-_ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat"})
+# Table functions and pragmas that an analyst may call: they read their arguments alone.
+_ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat", "version"})
 _STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
 _SYSTEM_SCHEMAS = {"information_schema"}
 _COUNT_BY_GROUPS = (
@@ -137,7 +137,7 @@ def only_reads(statement: Statement, functions: Functions) -> None:
             raise token.error(NotSupported, message, None, [Restated("SHOW TABLES")])
         if token.folded in _SYSTEM_SCHEMAS and after.is_symbol("."):
             message = f"{token.text} is not available under a policy: it does not show your tables."
-            raise token.error(NotSupported, message, _WHAT_IS_PUBLIC)
+            raise token.error(NotSupported, message, _WHAT_IS_PUBLIC, _listed(tokens))
     names = tokens.called()
     kinds = functions.function_kinds(frozenset(names))
     for name, token in names.items():
@@ -147,7 +147,22 @@ def only_reads(statement: Statement, functions: Functions) -> None:
             if name == "histogram":
                 why, hint = "DuckDB also has a table function of this name", _COUNT_BY_GROUPS
             message = f"{name} is not available under a policy: {why}."
-            raise token.error(NotSupported, message, hint, _by_groups(tokens))
+            other = _listed(tokens) if name.startswith("duckdb_") else _by_groups(tokens)
+            raise token.error(NotSupported, message, hint, other)
+
+
+def _listed(tokens: Tokens) -> list[str]:
+    """What an analyst may ask in place of a query of the catalog: its tables, or some columns."""
+    given = {
+        token.folded: value.text.strip("'")
+        for token, sign, value in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if sign.is_symbol("=") and value.kind == "string"
+    }
+    name = [shown_name(given[one]) for one in ("table_schema", "table_name") if one in given]
+    is_of_columns = any(token.folded in {"columns", "duckdb_columns"} for token in tokens)
+    if is_of_columns and "table_name" in given:
+        return [OtherQuestion(f"DESCRIBE {'.'.join(name)}")]
+    return [OtherQuestion("SHOW TABLES")]
 
 
 def _by_groups(tokens: Tokens) -> list[str]:

@@ -50,8 +50,8 @@ def tree_of(sql: str) -> Node:
         # A tree that is too deep to walk is of no use.
         misread = [node for node in tree.walk() if isinstance(node, _MISREAD)]
         if _INTERVALS.search(sql):
-            for one in list(tree.find_all(exp.Cast, exp.Anonymous, exp.ToDays)):
-                _put_interval(one)
+            for written in list(tree.find_all(exp.Cast, exp.Anonymous, exp.ToDays)):
+                _put_interval(written)
         for node in misread:
             if isinstance(node, exp.RawString):  # $$text$$
                 node.replace(exp.Literal.string(node.this))

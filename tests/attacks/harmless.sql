@@ -155,3 +155,6 @@ SELECT (SELECT error(max(title)) FROM ratings) FROM catalog LIMIT 0
 
 -- answered
 DESCRIBE SELECT title FROM recent
+
+-- answered
+SELECT version()

@@ -207,6 +207,10 @@ MATCHED += [  # intervals as casts, and as DuckDB prints them in views
     "OR day - to_months(CAST(trunc(CAST('-2' AS DOUBLE)) AS INTEGER)) < DATE '2020-01-02' OR day + to_seconds(CAST(5 AS DOUBLE)) = DATE '2020-01-02'",
 ]
 
+MATCHED += [  # patterns as SQLAlchemy writes them
+    "SELECT title FROM ratings WHERE title LIKE '%' || 'un' || '%' OR title ILIKE ('E' || '%') OR NOT title NOT LIKE '%' || 'a/_' || '%' ESCAPE '/'",
+]
+
 MATCHED += [  # IN comes before a comparison
     "SELECT title FROM ratings WHERE title IN ('Dune', 'Emma') = flag",
     "SELECT title FROM ratings WHERE flag = title IN ('Dune', NULL) OR NOT score IN (1, 2) = true",

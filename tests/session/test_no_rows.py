@@ -134,3 +134,15 @@ def test_no_budget_is_needed_to_learn_the_columns(tmp_path: Path) -> None:
         with pytest.raises(dp_sql.QueryError, match="budget"):
             session.sql(query)
         assert session.sql(f"{query} LIMIT 0").columns == ["n"]
+
+
+def test_limit_0_may_be_a_parameter(asking: dp_sql.Session) -> None:
+    with free(asking):
+        found = asking.sql("SELECT reason FROM clinic.visits LIMIT ?", params=[0])
+        assert (found.columns, found.fetchall()) == (["reason"], [])
+        found = asking.sql(f"SELECT {COUNT} FROM clinic.visits LIMIT $n", params={"n": 0})
+        assert (found.columns, found.fetchall()) == (["n"], [])
+        assert asking.sql("SELECT name FROM wards LIMIT ?", params=[1]).fetchall() == [("ICU",)]
+        with pytest.raises(dp_sql.QueryError, match="private") as refused:
+            asking.sql("SELECT reason FROM clinic.visits LIMIT ?", params=[5])
+        assert "excess" not in str(refused.value)

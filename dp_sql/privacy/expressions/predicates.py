@@ -231,17 +231,26 @@ def like_escaped(node: Node, scope: Scope) -> Value:
 
 def like_pattern(node: Node, scope: Scope, escape: str = "") -> Value:
     """LIKE or ILIKE with a literal pattern."""
-    value, pattern = as_string(node, scope.operand(node.this)), node.expression
-    plain = isinstance(pattern, exp.Literal) and pattern.is_string and "\0" not in pattern.this
-    if family(value.type) != "VARCHAR" or not plain:
+    value, pattern = as_string(node, scope.operand(node.this)), _string(node.expression)
+    if family(value.type) != "VARCHAR" or pattern is None or "\0" in pattern:
         raise refuse(node, "LIKE is supported only for a string column and a pattern in quotes")
     if isinstance(node, exp.Glob):
-        if any(c in _NOT_IN_GLOBS for c in pattern.this) or value.collation not in {PLAIN, BINARY}:
+        if any(c in _NOT_IN_GLOBS for c in pattern) or value.collation not in {PLAIN, BINARY}:
             why = "GLOB is supported here with * as its only wildcard"
             raise refuse(node, why, "Write LIKE, in which _ is any one character.")
-        return boolean(like(node, value, pattern.this.replace("*", "%"), fold=False))
-    characters = escaped(node, pattern.this, escape)
+        return boolean(like(node, value, pattern.replace("*", "%"), fold=False))
+    characters = escaped(node, pattern, escape)
     return _maybe_not(node, like(node, value, characters, isinstance(node, exp.ILike)))
+
+
+def _string(node: Node) -> str | None:
+    """A string in quotes, or several with || between them, as SQLAlchemy writes patterns."""
+    if isinstance(node, exp.Paren) and parts_of(node) == {"this"}:
+        return _string(node.this)
+    if isinstance(node, exp.DPipe):
+        left, right = _string(node.this), _string(node.expression)
+        return None if left is None or right is None else left + right
+    return node.this if isinstance(node, exp.Literal) and node.is_string else None
 
 
 def chosen(node: Node, scope: Scope) -> Value:

@@ -30,7 +30,8 @@ class Value(NamedTuple):
         so, as that of month(day).
     day_part: of a part of a date that has such values, its name and the SQL of the date; or ().
     ends: the least and the largest value of an integer, if its form tells more than its type.
-    facts_of: the SQL that these four are facts of; what is computed from it has other SQL, and
+    is_of_one: whether it is the same in all rows of a person, or NULL.
+    facts_of: the SQL that these five are facts of; what is computed from it has other SQL, and
         none of them. They choose groups and types; SQL stays total without them (TRY_CAST).
     """
 
@@ -47,6 +48,7 @@ class Value(NamedTuple):
     own_values: tuple[str, ...] = ()
     day_part: tuple[str, ...] = ()
     ends: tuple[int, int] | None = None
+    is_of_one: bool = False
     facts_of: str = ""
 
     def column(self, number: int, index: int) -> Value:
@@ -71,12 +73,13 @@ class Value(NamedTuple):
 
     @property
     def has_facts(self) -> bool:
-        """Whether `image`, `own_values`, `day_part` and `ends` are facts of this value."""
+        """Whether `image`, `own_values`, `day_part`, `ends` and `is_of_one` are facts of it."""
         return bool(self.sql) and self.facts_of == self.sql
 
     def without_facts(self) -> Value:
         """The value without what is known of the values that it can have."""
-        return self._replace(image=None, own_values=(), day_part=(), ends=None, facts_of="")
+        none = self._replace(image=None, own_values=(), day_part=(), ends=None)
+        return none._replace(is_of_one=False, facts_of="")
 
     @property
     def stand_in(self) -> str:

@@ -79,7 +79,9 @@ def analyst_plans(
     }
     sets = _PolicySets(
         source=source, schema=side, policy=policy,
-        is_single=all(key.origin in single for key in source.values),
+        is_single=all(
+            key.origin in single or (key.has_facts and key.is_of_one) for key in source.values
+        ),
         accountant=None if policy.budget is None else policy.budget.accountant,
         max_groups=MAX_GROUPS,
     )  # fmt: skip

@@ -281,7 +281,11 @@ def example_list(item_type: str, size: int) -> str:
     return f"[{', '.join(shown.format(i) for i in range(1, size + 1))}]"
 
 
-_BINS = re.compile(r"(?:\*\s*([1-9]\d{0,8})|,\s*-\s*([1-9])\s*\))(?:\s+AS\s+\w+\s*\))?", re.I)
+_BINS = re.compile(  # floor(x / 50) * 50, round(x, -2), and what Metabase writes: … * 50.0) + 0.0
+    r"(?:\*\s*([1-9]\d{0,8})(?:\.0+)?|,\s*-\s*([1-9])\s*\))(?:\s*\)\s*\+\s*0(?:\.0+)?)?"
+    r"(?:\s+AS\s+\w+(?:\(\d+,\s*\d+\))?\s*\))?$",
+    re.I,
+)
 
 
 def example_bins(key: str, item_type: str) -> str:
@@ -291,7 +295,7 @@ def example_bins(key: str, item_type: str) -> str:
     'range(0, 500, 50)'
     """
     found = _BINS.search(key)
-    width = int(found[1] or 10 ** int(found[2])) if found and found.end() == len(key) else 0
+    width = int(found[1] or 10 ** int(found[2])) if found else 0
     if family(item_type) not in UP_TO_64_BITS and not (width and family(item_type) == "DECIMAL"):
         return ""
     return f"range(0, {10 * width}, {width})" if width else "range(11)"

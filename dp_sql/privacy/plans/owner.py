@@ -91,6 +91,7 @@ def _plans(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> l
     relations |= {part.name for part in source.rows.parts if part.rows.private and part.name}
     sets = _DeclaredSets(
         source=source, schema=schema, unit=unit, relations=relations,
+        is_single=all(key.has_facts and key.is_of_one for key in source.values),
         units={folded(unit), *(origin or ())[1:], *tables.also.values()},
     )  # fmt: skip
     return sets.plans(reads, shares, len(sources))

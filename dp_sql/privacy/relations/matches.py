@@ -72,7 +72,10 @@ def has_match(node: Node, outer: From, inner: From, match: Match, tables: Tables
     one = f"r{number}c0"
     if owner is None or inner.person_type is None:
         return Value(f"(coalesce({one}, 0) = 1)", "BOOLEAN")
-    return Value(f"({is_found(one, f'r{owner.number}p')})", "BOOLEAN")
+    sql = f"({is_found(one, f'r{owner.number}p')})"
+    # Where nothing but the person is compared, it depends on the row's person alone.
+    is_of_one = not terms and all(a.is_person and b.is_person for a, b in equal)
+    return Value(sql, "BOOLEAN", is_of_one=is_of_one, facts_of=sql)
 
 
 def _terms(match: Match, number: int, inner: From, read: list[Value]) -> tuple[str, ...]:

@@ -51,7 +51,8 @@ def with_facts(tree: Node, scope: Scope) -> Value:
     value = row_wise(tree, scope)
     if isinstance(tree.unnest(), exp.Column) and value.has_facts:
         return value
-    value = value._replace(ends=value.ends if value.has_facts else None)
+    is_of_one = value.is_of_one and value.has_facts
+    value = value._replace(ends=value.ends if value.has_facts else None, is_of_one=is_of_one)
     if not value.is_person:
         value = value._replace(own_values=value.row_literals, day_part=())
         value = with_own_values(value, tree, lambda part: _part_of(part, scope))
@@ -74,7 +75,7 @@ def with_known_values(value: Value, tree: Node, groups: Scope, rows: Scope) -> V
     ends = value.ends if value.has_facts else None
     own = value.own_values if value.has_facts else value.row_literals
     value = with_own_values(value._replace(own_values=own, ends=ends), tree, part_of)
-    return value._replace(image=None, day_part=(), facts_of=value.sql)
+    return value._replace(image=None, day_part=(), is_of_one=False, facts_of=value.sql)
 
 
 def _part_of(part: Node, scope: Scope) -> Value:

@@ -50,7 +50,7 @@ def refusal(session: dp_sql.Session, statement: str) -> QueryError:
     """Why a statement is refused, which costs nothing; what is proposed works."""
     with free(session), pytest.raises(QueryError) as caught:
         session.sql(statement)
-    if caught.value.suggestion:
+    if "DP_" in (caught.value.suggestion or ""):
         session.explain(caught.value.suggestion)
     return caught.value
 
@@ -81,6 +81,12 @@ def refusal(session: dp_sql.Session, statement: str) -> QueryError:
      """SELECT t.month, DP_COUNT(*, epsilon := 1, groups := (SELECT DISTINCT STRFTIME(d::TIMESTAMPTZ, '%Y-%m') FROM generate_series(DATE '2024-01-01', DATE '2024-12-01', INTERVAL 1 MONTH) AS t(d))) AS n FROM (SELECT user_id, STRFTIME(seen, '%Y-%m') AS month FROM clinic.visits) AS t GROUP BY 1"""),
     ("""WITH first AS (SELECT user_id, date_trunc('month', min(seen)) AS cohort FROM clinic.visits GROUP BY user_id) SELECT cohort, count(*) AS n FROM first GROUP BY cohort""",
      """WITH first AS (SELECT user_id, date_trunc('month', min(seen)) AS cohort FROM clinic.visits GROUP BY user_id) SELECT cohort, DP_COUNT(*, epsilon := 1, groups := (FROM generate_series(DATE '2024-01-01', DATE '2024-12-01', INTERVAL 1 MONTH))) AS n FROM first GROUP BY cohort"""),
+    # Metabase: bins
+    ('SELECT (FLOOR((("clinic"."visits"."cost" - 0.0) / 50.0)) * 50.0) + 0.0 AS "cost", COUNT(*) AS "count" FROM "clinic"."visits" '
+     'GROUP BY (FLOOR((("clinic"."visits"."cost" - 0.0) / 50.0)) * 50.0) + 0.0',
+     'SELECT TRY_CAST((FLOOR((("clinic"."visits"."cost" - 0.0) / 50.0)) * 50.0) + 0.0 AS DECIMAL(18, 4)) AS "cost", '
+     'DP_COUNT(*, epsilon := 1, groups := range(0, 500, 50)) AS "count" FROM "clinic"."visits" '
+     'GROUP BY TRY_CAST((FLOOR((("clinic"."visits"."cost" - 0.0) / 50.0)) * 50.0) + 0.0 AS DECIMAL(18, 4))'),
     # Metabase: midnight in a time zone
     ("SELECT date_trunc('day', seen AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'Europe/Berlin' AS d, count(*) AS n FROM clinic.visits GROUP BY 1",
      "SELECT date_trunc('day', seen AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'Europe/Berlin' AS d, DP_COUNT(*, epsilon := 1, groups := "
@@ -107,6 +113,28 @@ def test_rows_are_counted_where_columns_are_written_with_their_tables(
     error = refusal(asking, asked)
     assert (error.suggestion, error.asks_other) == (proposed, True)
     assert error.position == asked.index('"visits"', asked.index("FROM"))
+
+
+@pytest.mark.parametrize(("asked", "proposed"), [
+    ("SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema = 'clinic'", "SHOW TABLES"),
+    ("SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'clinic' AND table_name = 'visits' "
+     "ORDER BY ordinal_position", "DESCRIBE clinic.visits"),
+    ("SELECT * FROM duckdb_tables()", "SHOW TABLES"),
+    ("SELECT * FROM duckdb_columns() WHERE table_name = 'Ward \"A\" notes'", 'DESCRIBE "Ward ""A"" notes"'),
+])  # fmt: skip
+def test_what_shows_the_catalog_is_proposed(
+    asking: dp_sql.Session, asked: str, proposed: str
+) -> None:
+    error = refusal(asking, asked)
+    assert (error.suggestion, error.asks_other) == (proposed, True)
+    assert asking.sql(proposed).fetchall()
+
+
+def test_tables_are_shown_as_sql_takes_them(asking: dp_sql.Session) -> None:
+    names = [name for name, kind in asking.sql("SHOW TABLES").fetchall() if kind == "private"]
+    assert names == ["clinic.visits", '"data mart"."ward ""a"" notes"']
+    for name in names:
+        assert asking.sql(f"DESCRIBE {name}").fetchall()
 
 
 def test_a_view_that_analysts_cannot_use_is_named_without_a_dp_call_too(
