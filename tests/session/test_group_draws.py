@@ -21,6 +21,7 @@ from dp_sql.engines.duckdb import connection as duckdb_connection
 from dp_sql.engines.duckdb import few_rows, many_rows, mechanism_udfs, rows_in_memory
 from dp_sql.errors import SourceError
 from dp_sql.privacy.plans import groups as planned_groups
+from dp_sql.sql.functions import topk
 from dp_sql.udfs.contributions import slots
 from tests.conftest import SURE
 from tests.udfs.distributions import distribution_of
@@ -305,3 +306,17 @@ def test_groups_that_are_added_after_they_were_counted_are_not_answered(
     answer = owner.sql(statement(["people", "rows"], cap, "growing")).fetchall()
     assert [row[:2] for row in answer] == FEW
     assert sum(row[2] for row in answer) == (3 if cap == 1 else 6)
+
+
+@pytest.mark.parametrize("more", ["domain := ['x', 'y'], counts := true", "delta := 1e-6"])
+def test_accuracy_is_stated_once_for_all_groups(more: str) -> None:
+    """It is arithmetic on public numbers, which would take as long as the draws."""
+    with dp_sql.connect() as session:
+        session.execute(
+            "CREATE TABLE seen AS SELECT i AS u, i % 50 AS g, 'x' AS item FROM range(100) r(i)"
+        )
+        before = topk._stated.cache_info()
+        call = f"DP_TOPK(item, 2, epsilon := 0.123, privacy_unit := u, {more}, groups := range(50), max_groups_contributed := 1)"
+        assert len(session.sql(f"SELECT g, {call} FROM seen GROUP BY g").fetchall()) == 50
+        after = topk._stated.cache_info()
+        assert after.misses - before.misses == 1 and "50 groups" in session.receipts[-1].accuracy

@@ -106,13 +106,13 @@ def test_mutants_are_rejected() -> None:
         check_hard_graphs()
 
 
-@pytest.mark.parametrize("times", [-2, -1])
-def test_the_phases_of_a_bound_are_few(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, phases = kernels.library(), 0
+@pytest.fixture
+def phases(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Has an element for each phase from people."""
+    found, phases = kernels.library(), list[int]()
 
     def counted(*given: object) -> int:
-        nonlocal phases
-        phases += 1
+        phases.append(1)
         again: int = found.phase_from_people(*given)
         return again
 
@@ -121,12 +121,30 @@ def test_the_phases_of_a_bound_are_few(times: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         flow, "library", lambda: SimpleNamespace(**names, phase_from_people=counted)
     )
+    return phases
+
+
+@pytest.mark.parametrize("times", [-2, -1])
+def test_the_phases_of_a_bound_are_few(times: int, phases: list[int]) -> None:
     rng = np.random.default_rng(2)
     for runs in (chain(3000), pairs(900, 12, rng), uniform(6000, 2000, 2000, rng)):
         with reading(times):
             for _ in flow.covers(graph_of(runs), range(1, 20)):
-                assert phases <= 3 + 2 * math.isqrt(len(runs))
-                phases = 0
+                assert len(phases) <= 3 + 2 * math.isqrt(len(runs))
+                phases.clear()
+
+
+def test_people_take_as_many_items_of_their_own_as_they_may_at_once(phases: list[int]) -> None:
+    """Else a bound that grows by many would use up its forests for these."""
+    n = 2000
+    each = np.concatenate([np.arange(n), np.arange(n), np.repeat(np.arange(n), 31)])
+    items = np.concatenate([np.arange(n), np.arange(n) + 1, n + 1 + np.arange(31 * n)])
+    rng = np.random.default_rng(4)
+    items, each = rng.permutation(items.max() + 1)[items], rng.permutation(n)[each]
+    graph = graph_of(grouped(items, each))
+    with reading(-1):
+        assert [n for _, n, _ in flow.covers(graph, (16, 32))] == [16 * n, 32 * n]
+    assert 0 < len(phases) < 12
 
 
 def test_the_search_from_items_goes_on_where_most_failures_are_clean() -> None:

@@ -7,6 +7,10 @@ static inline i32 first_uncovered(Flow *f, i32 person) {
     return f->fresh[person] = edge;
 }
 
+static inline int has_room(const Flow *f, i32 person) {
+    return f->load[person] < f->bound && f->n_covered < f->coverable;
+}
+
 static inline void meet(Flow *f, i32 person, i32 level, i64 *n_met) {
     f->level[person] = level;
     f->next[person] = f->start[person];
@@ -147,7 +151,8 @@ static void grow_forest(Flow *f) {
         if (f->next[root] < 0) continue;
         edge = first_uncovered(f, person);
         if (edge < f->stop[person]) {
-            shift_in_tree(f, root, person, edge);
+            do shift_in_tree(f, root, person, edge);
+            while (person == root && has_room(f, root) && (edge = first_uncovered(f, root)) < f->stop[root]);
             continue;
         }
         for (edge = f->start[person]; edge < f->stop[person]; edge++) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from dp_sql.errors import ArgumentError
@@ -230,13 +231,13 @@ class TopK(Shape):
         of_list = self._accuracy_of_list(mechanism, n_items)
         if not self.detailed:
             return of_list
-        of_counts = counts.accuracy(self.k, self.epsilon, self.beta)
+        of_counts = _accuracy_of_counts(self.k, self.epsilon, self.beta)
         order = "" if mechanism.is_set else "for the list before it is sorted by count: "
         return f"{of_counts}; {order}{of_list}"
 
     def _accuracy_of_list(self, mechanism: Mechanism, n_items: int) -> str:
         public = {**self.mechanism_arguments(mechanism), "beta": self.beta}
-        return str(mechanism.accuracy(n_items, **public))
+        return _stated(mechanism, n_items, **public)
 
 
 class TopKOfPairs(TopK):
@@ -259,6 +260,15 @@ class TopKOfPairs(TopK):
         places = mechanism.run(items, people, **self.mechanism_arguments(mechanism))
         n_people = weighted_gaussian.n_people(items, people) if self.detailed else None
         return self._with_counts(places, n_people), self._accuracy(mechanism, 0)
+
+
+@lru_cache(maxsize=64)
+def _stated(mechanism: Mechanism, n_items: int, **public: Any) -> str:
+    """What a mechanism states about its accuracy; the groups of a call ask the same."""
+    return str(mechanism.accuracy(n_items, **public))
+
+
+_accuracy_of_counts = lru_cache(maxsize=64)(counts.accuracy)
 
 
 def _with_domain(counts: str, domain: str) -> str:
