@@ -162,7 +162,7 @@ _WORDS = {
     "value", "item", "listed", "domain", "counted", "counts", "items", "n", "o", "k", "p", "w",
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
     "TRY_CAST", "typeof", "stated", "declared", "common", "starts_with", "ends_with", "contains",
-    "regexp_full_match", "strlen", "disabled_optimizers", "nullif", "least", "abs", "sign", "BETWEEN",
+    "regexp_full_match", "strlen", "disabled_optimizers", "current_setting", "nullif", "least", "abs", "sign", "BETWEEN",
     "first_value", "last_value", "ROWS", "UNBOUNDED", "PRECEDING", "CURRENT", "FOLLOWING",
     "INTERVAL", "VALUES", "arg_min", "arg_max", "row", "lag", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
     "json_extract", "json_extract_string", "list_slice", "avg", "count_if", "array_extract", "array_slice",
@@ -177,6 +177,7 @@ _FORMS = {
         r"|SELECT CAST\(__dp_value AS |SELECT (__dp_group, .*)?__dp_value FROM \(WITH __dp_(read|kept) AS "
         r"|SELECT __dp_group, (CAST\()?__dp_key_0.* FROM \(WITH __dp_(read|kept) AS "
         r"|SET disabled_optimizers = '(\w+(,\w+)*)?'$"
+        r"|SELECT system\.main\.current_setting\('disabled_optimizers'\)$"
         r"|SELECT sql FROM system\.main\.duckdb_views\(\)\s"
         r"|SELECT system\.main\.concat\(CAST\(c0 AS VARCHAR\).*\) FROM \(VALUES \("
         r"|SELECT greatest\(1, \(SELECT system\.main\.count\(\*\) FROM \(SELECT "

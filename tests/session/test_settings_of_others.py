@@ -14,7 +14,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
-from dp_sql.errors import PolicyError
+from dp_sql.errors import PolicyError, QueryError
 from tests.conftest import SURE
 
 IS_1 = duckdb.__version__.startswith("1.")
@@ -85,6 +85,27 @@ def test_settings_that_refuse_sql_fail_no_query(
         text = f"SELECT DP_COUNT_DISTINCT(u, {SURE}) FROM t WHERE x::DATE = '2020-01-01'"
         for _ in range(2):
             assert session.sql(text).fetchall() == [(40,)]
+
+
+@pytest.mark.parametrize("day", ["'2020-01-01'", "'5877642-06-25 (BC)'"])
+def test_whether_other_optimizers_fail_a_query_does_not_depend_on_rows(
+    store: Path, day: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _made(store, f"CREATE TABLE t AS SELECT i AS u, {day}::DATE AS d FROM range(40) r(i)")
+    answers = PrivateConnection._answers
+
+    def later(self: PrivateConnection, *more: Any) -> Any:
+        owner.execute("SET GLOBAL disabled_optimizers = ''")  # once the cost is spent
+        return answers(self, *more)
+
+    text = f"SELECT date_trunc('week', d) AS w, DP_COUNT(1, {SURE}, groups := ['2019-12-30']) FROM t GROUP BY w"
+    with _owner(store) as owner, _session(store) as session:
+        assert len(session.sql(text).fetchall()) == 1
+        monkeypatch.setattr(PrivateConnection, "_answers", later)
+        with pytest.raises(QueryError, match="Its cost is spent"):
+            session.sql(text)
+        monkeypatch.undo()
+        assert len(session.sql(text).fetchall()) == 1
 
 
 def _of_bytes(store: Path, *, is_geo: bool = False) -> None:

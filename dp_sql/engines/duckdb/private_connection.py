@@ -321,7 +321,19 @@ class PrivateConnection(Schema):
             n = len(places)
             for number, place in enumerate(places):
                 answers[place] = [(*row[:-n], row[number - n]) for row in rows]
+        self._check_optimizers()
         return answers
+
+    def _check_optimizers(self) -> None:
+        """Raise if the optimizers are no longer those that `check` has set.
+
+        Another connection that turns one on may make a query fail by its rows. So it fails for all.
+        """
+        ((off,),) = self._run(
+            "SELECT system.main.current_setting('disabled_optimizers')"
+        ).fetchall()
+        if {*off.split(",")} != {*self._optimizers.split("'")[1].split(",")}:
+            raise InternalError("Other optimizers than those that were set.")
 
     def _as_drawn(self, plan: Plan) -> Plan:
         """The plan that a ticket stands for, which may depend on the sizes of private tables."""
