@@ -26,7 +26,7 @@ def tables_sql(policy: Policy, schema: Schema) -> str:
     """SQL of the list of tables: each name as SQL takes it, and whether it is private or public."""
 
     def shown(name: Sequence[str]) -> str:
-        return ".".join(map(shown_name, name))
+        return ".".join(one if one.isidentifier() else shown_name(one) for one in name)
 
     rows = [
         (shown(name), kind)
