@@ -245,27 +245,9 @@ def unnested(tree: Node, source: From, values: Sequence[Value]) -> tuple[From, l
 
 def join_list(join: Node, source: From, scope_of: ScopeOf) -> bool:
     """Join `unnest(list) AS t(x)` to the table of the list; False where a join is no such thing."""
-    lateral = join.this
-    node = lateral.this if isinstance(lateral, exp.Lateral) else lateral
-    alias = lateral.args.get("alias")
-    names = [*map(folded, lateral.alias_column_names)]
-    if isinstance(node, exp.Subquery) and isinstance(lateral, exp.Lateral):
-        query = node.this
-        items = query.expressions if isinstance(query, exp.Select) else []
-        if len(items) != 1 or not isinstance(items[0].unalias(), exp.Explode):
-            return False
-        only(node, {"this"})
-        only(query, {"expressions"})
-        names, node = names or [column_name(items[0])], items[0].unalias()
-        only(node, {"this"})
-        lists = [node.this]
-    elif isinstance(node, exp.Unnest):
-        only(node, {"expressions", "alias"})
-        lists = node.expressions
-    else:
-        return False
+    lists, names = _unnested(join.this)
     if not any(one.find(exp.Column) for one in lists):
-        return False  # a list of the statement
+        return False  # no list, or one of the statement
     kind, on = str(join.args.get("kind") or "").upper(), join.args.get("on")
     plain = kind in {"", "CROSS", "INNER"} and (on is None or on == exp.true())
     if not plain or join.args.get("side") or len(lists) != 1 or len(names) > 1:
@@ -279,9 +261,33 @@ def join_list(join: Node, source: From, scope_of: ScopeOf) -> bool:
     column = source.add(number, list_value(lists[0], scope_of(alone)))
     _, index = place_of(column.sql)
     source.parts[number] = _with_elements(source.parts[number], index)
+    alias = join.this.args.get("alias")
     path = (folded(alias.name),) if alias is not None and alias.name else ()
     source.elements.append((len(source.parts), path, (names or ["unnest"])[0], (number, index)))
     return True
+
+
+def _unnested(relation: Node) -> tuple[Sequence[Node], Sequence[str]]:
+    """The lists that a joined relation unnests, if it does no more, and how its columns are called.
+
+    It is unnest(list), or LATERAL (SELECT unnest(list)).
+    """
+    names = [*map(folded, relation.alias_column_names)]
+    node = relation.this if isinstance(relation, exp.Lateral) else relation
+    if isinstance(node, exp.Unnest):
+        only(node, {"expressions", "alias"})
+        return node.expressions, names
+    if not isinstance(node, exp.Subquery) or not isinstance(relation, exp.Lateral):
+        return [], names
+    query = node.this
+    items = query.expressions if isinstance(query, exp.Select) else []
+    if len(items) != 1 or not isinstance(items[0].unalias(), exp.Explode):
+        return [], names
+    only(node, {"this"})
+    only(query, {"expressions"})
+    unnest = items[0].unalias()
+    only(unnest, {"this"})
+    return [unnest.this], names or [column_name(items[0])]
 
 
 def _with_elements(part: FromPart, index: int) -> FromPart:

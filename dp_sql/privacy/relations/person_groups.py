@@ -241,7 +241,7 @@ def total_type(kind: str) -> str:
 
 
 def _whole(node: Node, scope: Scope) -> Value:
-    inner, counted, word = node.this, "*", _WORDS.get(type(node), "")
+    inner, word = node.this, _WORDS.get(type(node), "")
     match word:
         case "min" | "max" if inner is not None:
             only(node, {"this"})
@@ -265,15 +265,21 @@ def _whole(node: Node, scope: Scope) -> Value:
             only(node, {"this"})
             kind = "HUGEINT" if word == "count_if" else "BOOLEAN"
             return Value(f"system.main.{word}({scope.condition(inner)})", kind)
-    if word != "count":
-        why = (
-            "A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum "
-            "and avg of integers up to 64 bits and of decimals up to 18 digits"
-        )
-        hint = FIRST_ROW if isinstance(node, _OF_ONE_ROW) else ""
-        if hint and isinstance(node.this, exp.Order):
-            hint = "For first(x ORDER BY t) write arg_min(x, t), and for last arg_max(x, t)."
-        raise refuse(node, why, hint)
+        case "count":
+            return _count(node, scope)
+    why = (
+        "A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum and "
+        "avg of integers up to 64 bits and of decimals up to 18 digits"
+    )
+    hint = FIRST_ROW if isinstance(node, _OF_ONE_ROW) else ""
+    if hint and isinstance(inner, exp.Order):
+        hint = "For first(x ORDER BY t) write arg_min(x, t), and for last arg_max(x, t)."
+    raise refuse(node, why, hint)
+
+
+def _count(node: Node, scope: Scope) -> Value:
+    """count(*), count(x) or count(DISTINCT x)."""
+    inner, counted = node.this, "*"
     only(node, {"this", "big_int"})
     if isinstance(inner, EVERY_ROW):
         only(inner, set() if isinstance(inner, exp.Star) else {"this", "is_string"})
