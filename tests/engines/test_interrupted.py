@@ -10,8 +10,9 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import arrow_rows, connection, install
+from dp_sql.engines.duckdb import arrow_rows, connection, few_rows, install
 from dp_sql.errors import QueryError
+from dp_sql.sql.functions.topk import TopK
 from tests.conftest import READING_LOG, SURE
 
 PROGRAM = """
@@ -49,6 +50,19 @@ def test_what_ctrl_c_interrupts_is_called_so(
     monkeypatch.setattr(connection, "answered", interrupted)
     with pytest.raises(QueryError, match=r"^The query was interrupted\."):
         session.sql(f"SELECT DP_COUNT(*, {SURE}, privacy_unit := user_id) FROM ratings")
+
+
+def test_ctrl_c_in_a_function_is_called_so(
+    session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(few_rows, "FEW", 0)
+    monkeypatch.setattr(TopK, "draw", interrupted)
+    call = f"DP_TOPK(title, 1, {SURE}, privacy_unit := user_id, domain := ['a', 'b'])"
+    with pytest.raises(QueryError, match=r"^The query was interrupted\."):
+        session.sql(f"SELECT {call} FROM ratings")
 
 
 def test_a_reader_of_batches_is_closed_also_when_an_error_keeps_its_frame() -> None:

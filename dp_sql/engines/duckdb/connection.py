@@ -59,7 +59,8 @@ _DEFAULTS = (
 )  # fmt: skip
 _BY_STATISTICS = "statistics_propagation"  # the optimizer that chooses by a column's values
 SHORT, _MOST_LISTS = 1 << 10, 50  # items of a list that is kept, and lists
-_INTERRUPTED, _CTRL_C = "The query was interrupted.", "Query interrupted"  # the latter by DuckDB
+_INTERRUPTED = "The query was interrupted."
+_CTRL_C, _IN_UDF = "Query interrupted", "executing the UDF: KeyboardInterrupt"  # as DuckDB says it
 
 
 def open_database(database: str, read_only: bool) -> Connection:
@@ -338,7 +339,8 @@ class Engine(SqlRunner):
                 f"DuckDB could not compute the source ({type(error).__name__}).",
                 hint="To see why, run its expressions in a plain SELECT … FROM " + plan.written,
             )
-            if isinstance(error, duckdb.InterruptException):
+            in_udf = isinstance(error, duckdb.InvalidInputException) and _IN_UDF in str(error)
+            if in_udf or isinstance(error, duckdb.InterruptException):
                 refusal = SourceError(_INTERRUPTED)
         except DpSqlError:
             raise
