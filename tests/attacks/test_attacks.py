@@ -195,8 +195,10 @@ _FORMS = {
         r"|SELECT [\s\S]*item FROM \(SELECT [\s\S]*\) AS __dp_domain$"
         r"|SELECT (DISTINCT )?(\(CAST\(value AS VARCHAR\)\) COLLATE \"binary\"|CAST\(value AS \w+\)) AS item FROM \("
     ),
-    # Parsed, and then bound or executed: each of them is seen again.
-    "extract_statements": re.compile(r"SELECT |SET disabled_optimizers = '(\w+(,\w+)*)?'$"),
+    "extract_statements": re.compile(
+        r"SELECT .+ FROM \(WITH __dp_(read|kept) AS |SET disabled_optimizers = '(\w+(,\w+)*)?'$"
+        r"|SELECT [\s\S]*\) AS __dp_source WHERE __dp_privacy_unit IS NOT NULL "
+    ),
     "sql": re.compile("SELECT "),  # bound, for names and types; a public table is read
     "get_table_names": re.compile(
         _TABLE + r"|SELECT \* FROM \(SELECT __dp_person, c0 AS __dp_item"
