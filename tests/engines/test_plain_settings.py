@@ -46,6 +46,22 @@ def test_a_plain_call_has_the_settings_of_its_connection(
         assert other.execute(text).fetchall() == other.execute(plain).fetchall() == before
 
 
+def test_a_list_of_public_values_is_read_with_the_settings_of_now() -> None:
+    query = (
+        "SELECT x, DP_COUNT(*, epsilon := 100, privacy_unit := u, "
+        "groups := (SELECT CAST(a / 2 AS BIGINT) AS x FROM numbers)) FROM seen GROUP BY x"
+    )
+    owner = dp_sql.connect()
+    with owner, dp_sql.install(duckdb.connect()) as installed, installed.cursor() as other:
+        for con, text in ((owner, query), (installed, f"FROM dp($$ {query} $$)")):
+            con.execute("CREATE TABLE seen AS SELECT i AS u, 1 + i % 2 AS x FROM range(60) r(i)")
+            con.execute("CREATE TABLE numbers AS SELECT 3 AS a")
+            for is_whole in (False, True, False):
+                asking = other if is_whole and con is installed else con
+                asking.execute(f"SET SESSION integer_division = {is_whole}")
+                assert asking.execute(text).fetchall() == [(1 if is_whole else 2, 30)]
+
+
 @pytest.mark.parametrize("asked", ["{}", "FROM dp($$ {} $$)"])
 def test_settings_that_are_locked_are_refused_where_they_differ(
     con: duckdb.DuckDBPyConnection, asked: str

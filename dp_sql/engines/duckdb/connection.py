@@ -220,12 +220,21 @@ class Engine(SqlRunner):
     def public_size(self, items: str, kind: str, most: int | None = None) -> int:
         """How many items a SELECT lists; a short list is kept for the release."""
         self.short_lists.pop(items, None)  # of an earlier statement
-        values = self.public_values(f"{items} LIMIT {SHORT + 1}") if kind in PLAIN_ITEMS else []
+        values = self._few_values(items) if kind in PLAIN_ITEMS else []
         if values and len(values) <= SHORT:
             self.keep_list(items, kind, values)
             return len(values)
         (number,) = self.public_values(size_sql(items, most))
         return int(str(number))
+
+    def _few_values(self, items: str) -> list[object]:
+        """The values that a SELECT lists, once each; if they are many, only some."""
+        listed = items.removeprefix("SELECT DISTINCT ")
+        if listed != items:  # of few rows, Python finds them sooner
+            values = self.public_values(f"SELECT {listed} LIMIT {SHORT + 1}")
+            if len(values) <= SHORT:
+                return [*dict.fromkeys(values)]
+        return self.public_values(f"{items} LIMIT {SHORT + 1}")
 
     def keep_list(self, items: str, kind: str, values: Sequence[Any]) -> None:
         """Keep a short list of plain items for releases, unless rows have a hash of one."""

@@ -284,6 +284,7 @@ class PrivateConnection(Schema):
             for _, some, theirs in bundled(plans, tickets):  # the tickets change no type
                 few = read_shortly(some, self._engine)
                 if few is not None:
+                    parsed_once(rows_sql(few), self._connection, self._engine.state)
                     self.columns(rows_sql(few))
                     public_of(few, self._engine)
                     self._few[theirs[0]] = some, few
@@ -345,7 +346,7 @@ class PrivateConnection(Schema):
 
     def _bound(self, select: str) -> duckdb.DuckDBPyRelation:
         """The relation of a SELECT: DuckDB has bound it, and runs it when it is read."""
-        return self._connection.sql(parsed_once(select, self._connection, self._engine.state))
+        return self._connection.sql(self._engine.state.statements.get(select, select))
 
     def _run(self, sql: str, parameters: Sequence[object] = ()) -> Connection:
         return self._engine.run_again(sql, parameters)

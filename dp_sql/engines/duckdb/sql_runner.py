@@ -124,12 +124,16 @@ class SqlRunner:
 
 
 def parsed_once(sql: str, connection: Connection, state: SessionState) -> duckdb.Statement:
-    """One statement of dp_sql's own that comes again: DuckDB parses it once."""
+    """One statement of dp_sql's own that comes again: DuckDB parses it once.
+
+    SET integer_division changes what a division is parsed to, so this is parsed each time.
+    """
     statement = state.statements.get(sql)
     if statement is None:
         (statement,) = connection.extract_statements(sql)
-        state.statements[sql] = statement
-        forget_oldest(state.statements, _MAX_STATEMENTS)
+        if "/" not in sql:
+            state.statements[sql] = statement
+            forget_oldest(state.statements, _MAX_STATEMENTS)
     return statement
 
 
