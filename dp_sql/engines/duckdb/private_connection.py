@@ -270,10 +270,7 @@ class PrivateConnection(Schema):
     def check(self, plans: Sequence[Plan]) -> None:
         """Refuse plans that cannot be released, before anything is spent."""
         check_spill(self._instance)
-        # Another connection may have changed them for all.
-        self._connection.execute(
-            parsed_once(self._optimizers, self._connection, self._engine.state)
-        )
+        self._run_parsed(self._optimizers)  # another connection may have changed them for all
 
     def issue(self, plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
         """A ticket for each release, once DuckDB has bound their SQL; no row is read."""
@@ -330,9 +327,8 @@ class PrivateConnection(Schema):
 
         Another connection that turns one on may make a query fail by its rows. So it fails for all.
         """
-        ((off,),) = self._run(
-            "SELECT system.main.current_setting('disabled_optimizers')"
-        ).fetchall()
+        asked = "SELECT system.main.current_setting('disabled_optimizers')"
+        ((off,),) = self._run_parsed(asked).fetchall()
         if {*off.split(",")} != {*self._optimizers.split("'")[1].split(",")}:
             raise InternalError("Other optimizers than those that were set.")
 
@@ -347,6 +343,9 @@ class PrivateConnection(Schema):
     def _bound(self, select: str) -> duckdb.DuckDBPyRelation:
         """The relation of a SELECT: DuckDB has bound it, and runs it when it is read."""
         return self._connection.sql(self._engine.state.statements.get(select, select))
+
+    def _run_parsed(self, sql: str) -> Connection:
+        return self._connection.execute(parsed_once(sql, self._connection, self._engine.state))
 
     def _run(self, sql: str, parameters: Sequence[object] = ()) -> Connection:
         return self._engine.run_again(sql, parameters)
