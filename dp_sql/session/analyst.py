@@ -16,7 +16,6 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import duckdb
-from sqlglot import exp
 
 from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
@@ -38,7 +37,6 @@ from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
 from dp_sql.privacy.plans.analyst import analyst_plans
 from dp_sql.privacy.plans.plan import Plan, Released
-from dp_sql.privacy.plans.scores import call_of
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import (
     answer_columns,
@@ -46,9 +44,7 @@ from dp_sql.privacy.private_sql.release_select import (
     release_columns,
     released_columns,
 )
-from dp_sql.privacy.refusals import Refused
-from dp_sql.privacy.relations.policy_tables import ONLY_SELECTED, PolicyTables
-from dp_sql.privacy.relations.source_compiler import Compiler
+from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.releases import Release
 from dp_sql.session.analyst_statement import analyst_statement, one_statement
 from dp_sql.session.base import Session, empty_releases
@@ -60,12 +56,12 @@ from dp_sql.session.one_outcome import OneOutcome
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import SystemTable
-from dp_sql.sql.formatting import full_name, literal, quote, shown_name
+from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.parameters import as_literal
-from dp_sql.sql.restated import OtherQuestion, Restated
+from dp_sql.sql.restated import Restated
 from dp_sql.sql.select_list import only_reads, planned
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Edit, Tokens, folded, relation_token, tokenize
+from dp_sql.sql.tokens import Edit, Tokens, folded, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 if TYPE_CHECKING:  # imported where it is needed, as what corrects refusals is
@@ -156,7 +152,7 @@ class AnalystSession(Session):
     def _sql_without_release(
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
-        """SHOW TABLES and DESCRIBE: names and types, from the policy and the catalog."""
+        """SHOW TABLES, DESCRIBE, and queries that ask only for their columns: names and types."""
         listed = listed_sql(statement.tokens, self._policy, self._private)
         if listed is not None:
             return listed, None
@@ -262,38 +258,17 @@ class AnalystSession(Session):
             return []
 
     def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
+        from dp_sql.session.corrections.duckdb_errors import explained
+        from dp_sql.session.corrections.private_tables import private_table
+
+        tables = PolicyTables(self._private, self._policy)
         found = re.search(r'Table with name "?(.+?)"? does not exist', str(error))
         if found is not None:
-            parts = PolicyTables(self._private, self._policy).parts_of(found[1])
-            refusal = self._private_table(parts, statement)
+            asked = tables.parts_of(found[1]), statement.tokens, tables
+            refusal = private_table(*asked, self._public, self._example_epsilon)
             if refusal is not None:
                 return refusal
-        from dp_sql.session.corrections.duckdb_errors import explained
-
-        return explained(error, statement, PolicyTables(self._private, self._policy).names())
-
-    def _private_table(self, parts: Sequence[str], statement: Statement) -> QueryError | None:
-        """The refusal of a private table that is read without a DP call, with one that reads it."""
-        tables = PolicyTables(self._private, self._policy)
-        node = exp.to_table(".".join(map(quote, parts)))
-        try:
-            rows = Compiler(tables).listed_view(parts) or tables.rows(node, parts)
-        except Refused as why:  # of a view that analysts cannot use
-            return relation_token(statement.tokens, parts[-1]).error(
-                NotPrivate, why.message, why.hint
-            )
-        if rows is None and (scores := tables.scores(parts)) is not None:
-            at = relation_token(statement.tokens, parts[-1])
-            named = shown_name(parts[-1])
-            instead = OtherQuestion(f"SELECT {call_of(scores)} AS best FROM {named}")
-            return at.error(NotPrivate, f"{parts[-1]} {ONLY_SELECTED}.", instead=[instead])
-        if rows is None or not rows.private:
-            return None
-        from dp_sql.session.corrections.aggregates import read_directly
-
-        private = {folded(table[-1]) for table in (*self._policy.tables, *self._policy.views)}
-        epsilon = in_words(self._example_epsilon())
-        return read_directly(parts[-1], statement.tokens, private, self._public, epsilon)
+        return explained(error, statement, tables.names())
 
     def _example_epsilon(self) -> Fraction:
         """1, or the most that the policy and what is left of the budget allow."""
