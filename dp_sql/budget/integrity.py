@@ -40,7 +40,7 @@ def check_newest(
             f"The ledger {path} is older than its checkpoint: it ends with event {last}, and event "
             f"{number} was seen. Restore the newest copy."
         )
-    if (seen or schema.event(con, number)).hash != checkpoint.hash:
+    if (seen or schema.event(con, number)).hash != checkpoint.hash:  # which raises if it is missing
         wrong = f"Event {number} of the ledger {path} is not the one that its checkpoint saw."
         raise LedgerError(f"{wrong} Restore the newest copy.")
 
@@ -50,7 +50,7 @@ def new_events(
 ) -> Iterator[Event]:
     """Check the chain, and yield its events after `last`, which must be as it was.
 
-    last: the newest event that is known, or the origin: then from the checkpoint's event on.
+    last: the newest event that is known; or the origin, and then from the checkpoint's event on.
     """
     if last.number:
         rows = schema.rows_after(con, last.number - 1)

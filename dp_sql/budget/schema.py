@@ -150,7 +150,7 @@ def reservation_of(con: sqlite3.Connection, ticket: str) -> Event:
 
 
 def open_reservation(con: sqlite3.Connection, ticket: str) -> Event:
-    """The same; its ticket must be neither answered, failed nor cancelled."""
+    """The reservation of a ticket that must be neither answered, failed nor cancelled."""
     settled = "ticket = ? AND kind IN ('answered', 'failed', 'cancelled')"
     both = (
         f"ticket = ? AND kind = 'reserved' UNION ALL SELECT {_COLUMNS} FROM events WHERE {settled}"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # imported where they are needed: a first answer waits for al
 
 
 def empty_releases(plans: Sequence[Plan]) -> list[Released]:
-    """In place of the releases: their columns, all NULL."""
+    """What stands in for the releases of plans: their columns, all NULL."""
     return [Released(f"(SELECT {stand_ins(plan)})") for plan in plans]
 
 
@@ -200,7 +200,7 @@ class Session(Correcting):
 
             return cost_sql(self._cost(plans, engine), with_sql=statement.shows_sql), None
         outer = self._outer(statement, plans, params, engine)
-        if statement.has_no_rows:  # it shows no answer, so none is drawn
+        if statement.has_no_rows:  # it shows no answer
             return outer(empty_releases(plans)), params
         return outer(self._release(statement, plans, engine) if plans else []), params
 
@@ -247,7 +247,7 @@ class Session(Correcting):
         last = parsed[-1] if parsed else None
         if last is None or last.keyword == "PREPARE":
             return parsed, params
-        # A LIMIT of 0 may be a parameter, and what it is decides what is read.
+        # LIMIT ? may turn out to be LIMIT 0, with which nothing is read.
         if not last.selects and last.tokens[-2:-1].text.upper() != "LIMIT":
             return parsed, params
         if not params and not parameters(last.tokens):

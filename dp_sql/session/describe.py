@@ -17,9 +17,9 @@ from dp_sql.sql.tokens import Tokens, folded
 def listed_sql(tokens: Tokens, policy: Policy, schema: Schema) -> str | None:
     """SQL of what SHOW TABLES and DESCRIBE list; None for other statements."""
     name = described_name(tokens)
-    if name:
-        return describe_sql(described(name, policy, schema))
-    return None if name is None else tables_sql(policy, schema)
+    if name is None:
+        return None
+    return describe_sql(described(name, policy, schema)) if name else tables_sql(policy, schema)
 
 
 def tables_sql(policy: Policy, schema: Schema) -> str:

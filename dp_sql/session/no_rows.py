@@ -35,7 +35,7 @@ def no_rows_sql(columns: Columns) -> str:
 def columns_without_rows(
     statement: Statement, params: object, policy: Policy, side: Schema, public: PublicConnection
 ) -> Columns | None:
-    """The columns of such a query of people's rows; None for others, and if it has DP calls."""
+    """The columns of such a query of people's rows; None for others, or with DP calls."""
     if not (statement.is_described or statement.has_no_rows) or statement.selects:
         return None
     words = {token.folded for token in statement.tokens}

@@ -103,12 +103,12 @@ def refuse_missing(
     """
     named, needs = given.arguments, function.shape.needs
     needed = positional_needed(function, lacking)
-    # What may be wanted by the names of arguments, and what to write for it.
+    # What may be missing, by the argument's name, and what to write for it.
     wanted = {
         "epsilon": (EPSILON, "epsilon := 1.0"), "privacy_unit": (_UNIT, "privacy_unit := user_id"),
     }  # fmt: skip
     if not {"domain", "delta", "mechanism"} & named.keys():
-        wanted["domain"] = _DOMAIN, "delta := 1e-9"  # which needs none
+        wanted["domain"] = _DOMAIN, "delta := 1e-9"  # with which it needs no domain
     wanted |= {name: (said, f"{name} := {values[0]}") for name, (said, values) in needs.items()}
     finds_groups = "delta" in named and not function.shape.finds_items
     if function.shape.reads_people and not finds_groups:

@@ -71,7 +71,7 @@ def literal(value: str | bool | int | Fraction) -> str:
 def combination(items: Sequence[str]) -> str:
     """A string for the values of several expressions, a different one for each combination.
 
-    Of each it has the length and the text, or - for NULL, so it can be read from left to right.
+    It has the length and the text of each value, or - for NULL, so that it can be read in one way.
 
     >>> combination(["a"])
     "concat(coalesce(strlen(CAST(a AS VARCHAR)) || ':' || CAST(a AS VARCHAR), '-'))"

@@ -303,9 +303,8 @@ def _no_time(given: Argument, end: str, kind: str, text: str) -> ArgumentError:
     if re.fullmatch("[1-9][0-9]{3}", given.written):  # a year
         midnight = f" 00:00:00{zone}" if zone else ""
         instead = [given.put(f"'{given.written}-01-01{midnight}'")]
-    wanted = "DATE '2026-01-31'"
-    if kind != "DATE":
-        wanted = f"TIMESTAMP{'TZ' * bool(zone)} '2026-01-31 12:00:00{zone}'"
+    word = "TIMESTAMPTZ" if zone else "TIMESTAMP"
+    wanted = "DATE '2026-01-31'" if kind == "DATE" else f"{word} '2026-01-31 12:00:00{zone}'"
     return given.refuse(message, f"For example: {end} := {wanted}", instead)
 
 

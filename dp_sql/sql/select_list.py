@@ -137,7 +137,7 @@ def only_reads(statement: Statement, functions: Functions) -> None:
             raise token.error(NotSupported, message, None, [Restated("SHOW TABLES")])
         if token.folded in _SYSTEM_SCHEMAS and after.is_symbol("."):
             message = f"{token.text} is not available under a policy: it does not show your tables."
-            raise token.error(NotSupported, message, _WHAT_IS_PUBLIC, _listed(tokens))
+            raise token.error(NotSupported, message, _WHAT_IS_PUBLIC, _instead_of_catalog(tokens))
     names = tokens.called()
     kinds = functions.function_kinds(frozenset(names))
     for name, token in names.items():
@@ -147,11 +147,11 @@ def only_reads(statement: Statement, functions: Functions) -> None:
             if name == "histogram":
                 why, hint = "DuckDB also has a table function of this name", _COUNT_BY_GROUPS
             message = f"{name} is not available under a policy: {why}."
-            other = _listed(tokens) if name.startswith("duckdb_") else _by_groups(tokens)
-            raise token.error(NotSupported, message, hint, other)
+            instead = _instead_of_catalog if name.startswith("duckdb_") else _by_groups
+            raise token.error(NotSupported, message, hint, instead(tokens))
 
 
-def _listed(tokens: Tokens) -> list[str]:
+def _instead_of_catalog(tokens: Tokens) -> list[str]:
     """What an analyst may ask in place of a query of the catalog: its tables, or some columns."""
     given = {
         token.folded: value.text.strip("'")

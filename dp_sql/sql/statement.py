@@ -90,13 +90,15 @@ class Statement:
     def has_no_rows(self) -> bool:
         """Whether it is a query whose end lets no row pass: LIMIT 0, or WHERE FALSE.
 
-        An aggregate would make a row of no rows, so with WHERE nothing may be called in the list.
+        An aggregate makes one row of none, so a list before WHERE must not call anything.
         """
+        if not self.is_query:
+            return False
         words = [token.upper or token.text for token in self.tokens]
         if words[-2:-1] == ["OFFSET"] and words[-1].isdecimal():
             words = words[:-2]
-        if not self.is_query or words[-2:] == ["LIMIT", "0"]:
-            return self.is_query
+        if words[-2:] == ["LIMIT", "0"]:
+            return True
         try:
             clauses = enclosing_select(self.tokens, len(words) - 1).clauses
         except ParseError:  # of brackets that are not closed

@@ -144,7 +144,7 @@ class Strings:
 
     @property
     def n_bytes(self) -> int:
-        """How many bytes of memory there are for the strings."""
+        """How many bytes of memory the strings take."""
         return int(self._arrays["bytes"].size)
 
     def of(self, data: Any, offsets: Any) -> Int32s:

@@ -49,7 +49,7 @@ class ArrowPeople:
 
     @property
     def n_bytes(self) -> int:
-        """How many bytes of memory people, keys and items have that are strings."""
+        """How many bytes of memory the people, keys and items take that are strings."""
         return self._people.n_bytes + self._keys.n_bytes + self._items.n_bytes
 
     @property

@@ -29,7 +29,7 @@ _DIGITS = 18  # of a DECIMAL of 64 bits
 _DIGEST = 64  # characters of a sha256
 HASHED = frozenset({"BLOB", "VARCHAR"})  # if they are long
 LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a piece too large
-SHORTER = 65  # the same where values take too much memory: a hash, and a character more
+SHORTER = 65  # in place of LONG where values take too much memory; a hash has 64
 SHARE = 4  # values that are strings take at most this part of DuckDB's memory limit
 
 
@@ -40,7 +40,7 @@ class TooLong(Exception):
 def comparable_in_arrow(name: str, kind: str, long: int = LONG) -> str:
     """A column of a name as it is sent: two values are sent as equal if and only if they are equal.
 
-    For strings and blobs that are `long` this relies on sha256.
+    For strings and blobs of at least `long` bytes this relies on sha256.
     """
     column, of = name, family(kind)
     if of in _AS_NUMBERS:
@@ -118,7 +118,7 @@ class Column:
 
     @property
     def n_bytes(self) -> int:
-        """How many bytes of memory the values have that are strings."""
+        """How many bytes of memory the values take that are strings."""
         return self._strings.n_bytes
 
     def values(self, numbers: NDArray[np.integer[Any]]) -> Any:
@@ -159,7 +159,7 @@ class Columns:
 
     @property
     def n_bytes(self) -> int:
-        """How many bytes of memory the values have that are strings."""
+        """How many bytes of memory the values take that are strings."""
         return sum(one.n_bytes for one in self._columns.values())
 
     def numbers(self, columns: Sequence[Any]) -> Int32s:

@@ -49,7 +49,7 @@ def cover_counts(plan: Plan, call: str, engine: SqlRunner) -> Int64s:
 
 
 def _cover_counts(plan: Plan, call: str, engine: SqlRunner, long: int, most_bytes: float) -> Int64s:
-    """The same with values as hashes from so many bytes on; TooLong if all take too many."""
+    """The counts, with values of `long` bytes as hashes; TooLong: they take too many."""
     from dp_sql.udfs.count_distinct.partial import partial_cover_counts
 
     bounds, before = plan.mechanism.bounds, engine.state.interrupts.n

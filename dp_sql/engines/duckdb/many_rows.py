@@ -40,7 +40,7 @@ Answered = Callable[[int, Sequence[Any]], Any]
 
 LEAST, MOST = 1 << 16, 1 << 24  # rows
 ROWS_EACH = 1 << 4  # of a person in a group
-BYTES = 1 << 7  # of the memory limit, for each row; one of long strings takes up to three times it
+BYTES = 1 << 7  # of the memory limit, for each row; long strings take up to three times as many
 BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 
 
@@ -183,8 +183,8 @@ def _with_items(
 ) -> str:
     """A relation of answers and, for each of them, a list of its items.
 
-    Items that were sent as hashes are read again, by these. One whose rows another connection has
-    removed meanwhile is NULL.
+    Items that were sent as hashes are looked up by these. One that another connection has removed
+    from the rows meanwhile is NULL.
     """
     import pyarrow as pa
 

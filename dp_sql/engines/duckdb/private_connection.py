@@ -48,7 +48,7 @@ from dp_sql.sql.types import for_arrow
 # The only message for an error after the debit.
 FAILED = "The answer could not be computed. Its cost is spent."
 
-# In SQL that dp_sql builds. A string could name a file or, in an argument, a table.
+# A number, as dp_sql writes it. No string: it could name a file or, in an argument, a table.
 _NUMBER = re.compile(r"CAST\('-?\d+(?:\.\d+)?' AS (?!VARCHAR)")
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
 
@@ -80,10 +80,10 @@ class PrivateConnection(Schema):
         self._remove_spill: Callable[[], None] = lambda: None
         self._known: dict[str, list[tuple[str, str]]] = {}
         self._numbers: dict[str, int] = {}
-        self._entries: dict[tuple[object, ...], CatalogEntry | None] = {}  # by names, and if a view
+        self._entries: dict[tuple[object, ...], CatalogEntry | None] = {}  # by name, and is_view
         self._agreed: dict[tuple[str, frozenset[Parts]], None] = {}
         self._public_rows: OrderedDict[Parts, None] = OrderedDict()
-        # Plans that are read shortly, and how, by the first of their tickets.
+        # Plans whose rows one short SELECT reads, and that SELECT, by the first of their tickets.
         self._few: dict[str, tuple[Sequence[Plan], FewRows]] = {}
         self.planned: dict[str, list[Plan]] = {}
         with self._closed_on_failure():
@@ -325,7 +325,7 @@ class PrivateConnection(Schema):
     def _check_optimizers(self) -> None:
         """Raise if the optimizers are no longer those that `check` has set.
 
-        Another connection that turns one on may make a query fail by its rows. So it fails for all.
+        If another connection turned one on, a query may fail by its rows. So it always fails.
         """
         asked = "SELECT system.main.current_setting('disabled_optimizers')"
         ((off,),) = self._run_parsed(asked).fetchall()

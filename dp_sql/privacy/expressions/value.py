@@ -78,8 +78,9 @@ class Value(NamedTuple):
 
     def without_facts(self) -> Value:
         """The value without what is known of the values that it can have."""
-        none = self._replace(image=None, own_values=(), day_part=(), ends=None)
-        return none._replace(is_of_one=False, facts_of="")
+        return self._replace(
+            image=None, own_values=(), day_part=(), ends=None, is_of_one=False, facts_of=""
+        )
 
     @property
     def stand_in(self) -> str:

@@ -122,7 +122,7 @@ def _set(what: str, values: str, names: Sequence[str], more: str = "") -> str:
 class _Proposed(NamedTuple):
     """A set of values as a statement may write it.
 
-    is_public: whether these are known to be public. is_guess: whether nothing is known of them.
+    is_public: whether they are known to be public. is_guess: whether nothing is known about them.
     """
 
     written: str

@@ -211,10 +211,10 @@ class PeopleRows:
         rows += "" if cap is None else self._draws[cap]
         distinct = "DISTINCT " if self.grouped and not self._is_distinct else ""
         some = f" WHERE {item} IS NOT NULL" if len(self._columns) > 1 else ""
-        is_dear = plan.keep_source and not reads_once  # and no one else keeps it
-        is_dear = is_dear and self._n_readers == 1 and not self.grouped
+        reads_alone = self._n_readers == 1 and not self.grouped
+        is_costly = plan.keep_source and reads_alone and not reads_once
         is_sample = plan.parameters.sample_items is not None  # few rows, and each has been hashed
-        pays = cap is not None or distinct or is_sample or is_dear
+        pays = cap is not None or distinct or is_sample or is_costly
         pays = pays and not (self._order is Order.DRAW_FIRST and reads_once)
         kept = f"SELECT {distinct}{self._person}, {item} AS __dp_item FROM {rows}{some}"
         return f"{'' if pays else 'NOT '}MATERIALIZED ({kept})"

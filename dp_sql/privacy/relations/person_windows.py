@@ -220,7 +220,7 @@ def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Val
 
 
 def _place(columns: list[Value], value: Value, at: Node) -> int:
-    """Where a value is among the columns; behind them, and then one of them, if it is new."""
+    """The place of a value among the columns; a new one is added behind them."""
     if family(value.type) not in COMPARABLE:
         raise refuse(at, f"Window functions take no {value.type} here", _EXAMPLE)
     known = [one.sql for one in columns]
@@ -300,7 +300,7 @@ def _frame(node: exp.Window, name: str) -> str:
 
 
 def _is_whole(spec: Node) -> bool:
-    """Whether a frame is UNBOUNDED PRECEDING to UNBOUNDED FOLLOWING, as ibis writes it always."""
+    """Whether a frame is UNBOUNDED PRECEDING to UNBOUNDED FOLLOWING, which ibis always writes."""
     parts = [spec.args.get(part) for part in ("start", "start_side", "end", "end_side")]
     return parts == ["UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING"]
 

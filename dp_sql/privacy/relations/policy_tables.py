@@ -115,7 +115,7 @@ class PolicyTables(Tables):
     def is_of_one_person(self, value: Value) -> bool:
         """Whether the rows of a table with one value in this column are one person's.
 
-        They also are where a link begins: a key is in one row of the table where it ends.
+        They are if a link begins there: a key is in one row of the table where the link ends.
         """
         return value.is_person or (self._end_of_link(value) is not None and not value.collation)
 

@@ -269,7 +269,7 @@ def _spans_of_calls(tokens: Tokens) -> list[tuple[int, int]]:
 def aggregates_answers(text: str) -> bool:
     """Whether DuckDB's own aggregates are computed over the answers of a subquery.
 
-    Window functions show the group beside each value.
+    Window functions do not count: they show each answer beside them.
     """
     tokens = tokenize(text)
     names = [
