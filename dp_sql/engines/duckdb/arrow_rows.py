@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -81,18 +80,12 @@ class Column:
         from dp_sql.udfs.count_distinct.dense_numbers import Numbers
 
         self._codes, self._type = Numbers(), None
-
-    @cached_property
-    def _strings(self) -> Strings:
-        from dp_sql.udfs.count_distinct.dense_numbers import Strings
-
-        return Strings()  # which takes a megabyte at once, and numbers need none of it
+        self._strings: Strings | None = None  # which take a megabyte at once
 
     @property
     def size(self) -> int:
         """How many different values there are."""
-        strings: Strings | None = vars(self).get("_strings")
-        return self._codes.size + (strings.size if strings is not None else 0)
+        return self._codes.size if self._strings is None else self._strings.size
 
     def numbers(self, values: Any) -> Int32s:
         """Number the values of an arrow array; all arrays are of one type."""
@@ -106,20 +99,23 @@ class Column:
             if values.type.precision <= _DIGITS:
                 return self._codes.of(whole_numbers(values))
             written, stop = values.buffers()[1], values.offset + len(values)
-            return self._strings.of(
-                np.frombuffer(written, np.uint8), 16 * np.arange(values.offset, stop + 1)
-            )
+            return self._numbers_of(written, 16 * np.arange(values.offset, stop + 1))
         if pa.types.is_primitive(values.type):
             return self._codes.of(buffer(values, 1, f"i{values.type.bit_width // 8}", 0))
         written = values.cast(pa.large_binary())
-        return self._strings.of(
-            np.frombuffer(written.buffers()[2] or b"", np.uint8), buffer(written, 1, "i8", 1)
-        )
+        return self._numbers_of(written.buffers()[2] or b"", buffer(written, 1, "i8", 1))
+
+    def _numbers_of(self, strings: Any, offsets: Any) -> Int32s:
+        from dp_sql.udfs.count_distinct.dense_numbers import Strings
+
+        if self._strings is None:
+            self._strings = Strings()
+        return self._strings.of(np.frombuffer(strings, np.uint8), offsets)
 
     @property
     def n_bytes(self) -> int:
         """How many bytes of memory the values take that are strings."""
-        return self._strings.n_bytes
+        return 0 if self._strings is None else self._strings.n_bytes
 
     def values(self, numbers: NDArray[np.integer[Any]]) -> Any:
         """The values of some numbers, as an arrow array; strings may be of more than 2^31 bytes."""
@@ -127,18 +123,19 @@ class Column:
 
         if self._type is None:
             return pa.nulls(0, pa.string())  # DuckDB 1.5 fails to read lists of no type
-        kind, (written, offsets) = self._type, self._strings.values
-        buffers = [pa.py_buffer(written)]
-        if pa.types.is_decimal128(kind):  # DuckDB can be set to send shorter ones
-            if not self._strings.size:
-                low_halves = self._codes.codes
-                buffers = [pa.py_buffer(np.column_stack([low_halves, low_halves >> 63]))]
-        elif pa.types.is_primitive(kind) or pa.types.is_decimal(kind):
-            buffers = [pa.py_buffer(self._codes.codes.astype(f"i{kind.bit_width // 8}"))]
+        kind = self._type
+        if self._strings is not None:
+            written, offsets = self._strings.values
+            buffers = [pa.py_buffer(written)]
+            if not pa.types.is_decimal(kind):
+                are_blobs = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+                kind = pa.large_binary() if are_blobs else pa.large_string()
+                buffers = [pa.py_buffer(offsets), *buffers]
+        elif pa.types.is_decimal128(kind):  # DuckDB can be set to send shorter ones
+            low_halves = self._codes.codes
+            buffers = [pa.py_buffer(np.column_stack([low_halves, low_halves >> 63]))]
         else:
-            are_blobs = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-            kind = pa.large_binary() if are_blobs else pa.large_string()
-            buffers = [pa.py_buffer(offsets), *buffers]
+            buffers = [pa.py_buffer(self._codes.codes.astype(f"i{kind.bit_width // 8}"))]
         return pa.Array.from_buffers(kind, self.size, [None, *buffers]).take(pa.array(numbers))
 
 
