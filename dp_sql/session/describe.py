@@ -23,7 +23,10 @@ def listed_sql(tokens: Tokens, policy: Policy, schema: Schema) -> str | None:
 
 
 def tables_sql(policy: Policy, schema: Schema) -> str:
-    """SQL of the list of tables: each name as SQL takes it, and whether it is private or public."""
+    """SQL of the list of tables: their names, and whether they are private or public.
+
+    Names have quotes where SQL needs them, except for keywords (`default`).
+    """
 
     def shown(name: Sequence[str]) -> str:
         return ".".join(one if one.isidentifier() else shown_name(one) for one in name)
