@@ -26,15 +26,22 @@ from dp_sql.sql.types import family
 # - join_order and build_side_probe_side choose by statistics of private rows, and may join public
 #   tables with each other; joins run as they are written, public sides built first;
 # - empty_result_pullup and join_filter_pushdown leave out work where the other side is empty.
-OPTIMIZERS = (
-    "SET disabled_optimizers = 'statistics_propagation,common_subexpressions,join_order,"
-    "build_side_probe_side,empty_result_pullup,join_filter_pushdown'"
+DISABLED = (
+    "statistics_propagation,common_subexpressions,join_order,build_side_probe_side,"
+    "empty_result_pullup,join_filter_pushdown"
 )
 # - filter_pushdown lets a scan of parquet files skip row groups by the smallest and largest value
 #   that they state. NaN, which is larger than all numbers, is in neither, and old writers order
 #   strings differently: whether the rows of others count would depend on one person's.
-OPTIMIZERS_FOR_FILES = OPTIMIZERS.removesuffix("'") + ",filter_pushdown'"
-SETTINGS = ("SET TimeZone = 'UTC'", OPTIMIZERS)  # of all that reads people's rows
+DISABLED_FOR_FILES = f"{DISABLED},filter_pushdown"
+
+
+def disable(optimizers: str) -> str:
+    """The setting, in which names stand with commas between them."""
+    return f"SET disabled_optimizers = '{optimizers}'"
+
+
+SETTINGS = ("SET TimeZone = 'UTC'", disable(DISABLED))  # of all that reads people's rows
 PARTS = "__dp_parts"  # the relation that `merge_sql` reads: rows of `part_sql`, of all parts
 PART = "__dp_part"  # the scalar macro that tells a part's number, from 0, in both of them
 _EXACT = frozenset(

@@ -32,7 +32,7 @@ from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.source_errors import source_error
 from dp_sql.engines.duckdb.spill import check_spill, limit_private
 from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest, parsed_once
-from dp_sql.engines.protocol import OPTIMIZERS, OPTIMIZERS_FOR_FILES
+from dp_sql.engines.protocol import DISABLED, DISABLED_FOR_FILES, disable
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.limits import Limits
 from dp_sql.policy.owners_catalog import CatalogEntry, OwnersCatalog
@@ -90,8 +90,8 @@ class PrivateConnection(Schema):
             self._remove_spill = limit_private(one, limits, connection.execute)
             # Known before it is set: another session may use the same instance.
             has_files = any(one.files for one in DatabaseCatalog(self._connection).listed())
-            self._optimizers = OPTIMIZERS_FOR_FILES if has_files else OPTIMIZERS
-            restrict(self._connection, self._optimizers)
+            self._disabled = DISABLED_FOR_FILES if has_files else DISABLED
+            restrict(self._connection, disable(self._disabled))
             self.tickets = register(self._connection)
             self._engine = Engine(self._connection, self.tickets)
             self.number = self._engine.state.number = number_of(self._connection)
@@ -270,7 +270,9 @@ class PrivateConnection(Schema):
     def check(self, plans: Sequence[Plan]) -> None:
         """Refuse plans that cannot be released, before anything is spent."""
         check_spill(self._instance)
-        self._run_parsed(self._optimizers)  # another connection may have changed them for all
+        self._run_parsed(
+            disable(self._disabled)
+        )  # another connection may have changed them for all
 
     def issue(self, plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
         """A ticket for each release, once DuckDB has bound their SQL; no row is read."""
@@ -328,8 +330,8 @@ class PrivateConnection(Schema):
         If another connection turned one on, a query may fail by its rows. So it always fails.
         """
         asked = "SELECT system.main.current_setting('disabled_optimizers')"
-        ((off,),) = self._run_parsed(asked).fetchall()
-        if {*off.split(",")} != {*self._optimizers.split("'")[1].split(",")}:
+        ((now,),) = self._run_parsed(asked).fetchall()
+        if {*now.split(",")} != {*self._disabled.split(",")}:
             raise InternalError("Other optimizers than those that were set.")
 
     def _as_drawn(self, plan: Plan) -> Plan:
