@@ -89,10 +89,13 @@ class Column:
         return Strings()  # which takes a megabyte at once, and numbers need none of it
 
     @property
+    def _has_strings(self) -> bool:
+        return "_strings" in vars(self)
+
+    @property
     def size(self) -> int:
         """How many different values there are."""
-        strings: Strings | None = vars(self).get("_strings")
-        return self._codes.size + (strings.size if strings is not None else 0)
+        return self._codes.size + (self._strings.size if self._has_strings else 0)
 
     def numbers(self, values: Any) -> Int32s:
         """Number the values of an arrow array; all arrays are of one type."""
@@ -119,7 +122,7 @@ class Column:
     @property
     def n_bytes(self) -> int:
         """How many bytes of memory the values have that are strings."""
-        return self._strings.n_bytes
+        return self._strings.n_bytes if self._has_strings else 0
 
     def values(self, numbers: NDArray[np.integer[Any]]) -> Any:
         """The values of some numbers, as an arrow array; strings may be of more than 2^31 bytes."""
