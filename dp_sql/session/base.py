@@ -247,8 +247,10 @@ class Session(Correcting):
         last = parsed[-1] if parsed else None
         if last is None or last.keyword == "PREPARE":
             return parsed, params
-        # LIMIT ? may turn out to be LIMIT 0, with which nothing is read.
-        if not last.selects and last.tokens[-2:-1].text.upper() != "LIMIT":
+        # LIMIT ? may turn out to be LIMIT 0, with which nothing is read. To tell the columns of a
+        # query with parameters, DuckDB 1 would run it.
+        tells_columns = last.is_described or last.has_no_rows
+        if not (last.selects or tells_columns or last.tokens[-2:-1].text.upper() == "LIMIT"):
             return parsed, params
         if not params and not parameters(last.tokens):
             return parsed, None

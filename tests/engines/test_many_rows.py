@@ -588,3 +588,10 @@ def test_people_are_grouped_in_arrays_while_a_release_runs(
                         session.execute(f"SELECT {calls} FROM v").fetchall()
         assert session.execute(bits).fetchall() == [(before,)]
     assert seen == [before if locked else 14, before, *([] if locked else [15, 14, 32, 32])]
+
+
+def test_numbers_take_no_memory_for_strings() -> None:
+    numbers, strings = arrow_rows.Column(), arrow_rows.Column()
+    numbers.numbers(pa.array([1, 2]))
+    strings.numbers(pa.array(["a", "b"]))
+    assert numbers.n_bytes == 0 < strings.n_bytes

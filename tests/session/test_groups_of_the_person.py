@@ -99,3 +99,15 @@ def test_any_other_condition_needs_one(asking: dp_sql.Session, asked: str) -> No
 def test_with_a_column_that_is_unique_it_still_needs_none(asking: dp_sql.Session) -> None:
     asked = f"SELECT sex, {VISITED} AS k, {{}} FROM sales JOIN users USING (user_id) GROUP BY ALL"
     assert len(asking.sql(asked.format(f"DP_AVG(paid, {SURE})")).fetchall()) == 4
+
+
+@pytest.mark.parametrize("condition", [
+    VISITED, "EXISTS (SELECT 1 FROM visits v WHERE v.user_id = sales.user_id)",
+    "EXISTS (SELECT 1 FROM shops h WHERE h.shop = sales.shop)",
+])  # fmt: skip
+def test_what_is_computed_of_a_match_needs_its_groups(
+    asking: dp_sql.Session, condition: str
+) -> None:
+    call = "DP_SUM(paid, epsilon := 1, max_groups_contributed := 1)"
+    with pytest.raises(ArgumentError, match="needs groups"):
+        asking.sql(f"SELECT ({condition})::INTEGER AS k, {call} FROM sales GROUP BY k")

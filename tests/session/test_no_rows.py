@@ -146,3 +146,17 @@ def test_limit_0_may_be_a_parameter(asking: dp_sql.Session) -> None:
         with pytest.raises(dp_sql.QueryError, match="private") as refused:
             asking.sql("SELECT reason FROM clinic.visits LIMIT ?", params=[5])
         assert "excess" not in str(refused.value)
+
+
+@pytest.mark.parametrize("asked", ["DESCRIBE {}", "{} LIMIT 0"])
+@pytest.mark.parametrize("read", ["wards", "clinic.visits"])
+def test_a_query_with_parameters_is_not_run_for_its_columns(
+    asking: dp_sql.Session, asked: str, read: str
+) -> None:
+    fails = f"SELECT ('r' || range)::INTEGER AS n FROM range(?) UNION ALL SELECT 1 FROM {read}"
+    with free(asking):
+        found = asking.sql(asked.format(fails), params=[3])
+        if "LIMIT" in asked:
+            assert (found.columns, [*map(str, found.types)]) == (["n"], ["INTEGER"])
+            found = asking.sql(f"DESCRIBE {fails}", params=[3])
+        assert found.fetchall() == [("n", "INTEGER")]

@@ -12,7 +12,8 @@ from dp_sql.privacy.expressions.literals import constant, is_double, is_literal,
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
-from dp_sql.sql.sqlglot_tree import Node, parts_of
+from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of
+from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, UP_TO_64_BITS, family
 
 # Types with an order and an equality that fail on no value, and a string for every value.
@@ -234,6 +235,9 @@ def like_pattern(node: Node, scope: Scope, escape: str = "") -> Value:
     value, pattern = as_string(node, scope.operand(node.this)), _string(node.expression)
     if family(value.type) != "VARCHAR" or pattern is None or "\0" in pattern:
         raise refuse(node, "LIKE is supported only for a string column and a pattern in quotes")
+    written = tokenize(parsed_text(node)) if isinstance(node.expression, exp.DPipe) else ()
+    if any(token.is_symbol("~") for token in written):  # DuckDB 1.5 reads (x ~~ 'a') || '%'
+        raise refuse(node, "Put brackets around the pattern behind ~~, or write LIKE")
     if isinstance(node, exp.Glob):
         if any(c in _NOT_IN_GLOBS for c in pattern) or value.collation not in {PLAIN, BINARY}:
             why = "GLOB is supported here with * as its only wildcard"

@@ -247,9 +247,11 @@ def _computed_set(source: Source, policy: Policy, key: Reference, value: Value) 
         return None
     (number,) = numbers
     part, name = source.rows.parts[number], _public_table(source, policy, number)
+    if name is None or not part.rows.values:  # what IN or EXISTS looks in has no columns here
+        return None
     words = {token.folded for token in tokenize(key.text)}
     read = {part.rows.values[int(i)].origin_name for i in re.findall(r"\br\d+c(\d+)", value.sql)}
-    if name is None or not read <= words:  # it has other names here
+    if not read <= words:  # it has other names here
         return None
     alias = f" AS {shown_name(part.name)}" if part.name in words - {name[-1]} else ""
     return f"(SELECT DISTINCT {key.text} FROM {_shown(name)}{alias})"

@@ -185,8 +185,11 @@ def _as_one(items: Sequence[str]) -> str:
         case [row] if row.startswith("(") and row.endswith(")"):
             tokens = tokenize(row)
             if tokens.matching(0) == len(tokens) - 1:
-                items = [tokens[a:b].text for a, b in tokens.split(1, len(tokens) - 1)]
-    return items[0] if len(items) == 1 else combination(items)
+                parts = [tokens[a:b].text for a, b in tokens.split(1, len(tokens) - 1)]
+                items = parts if len(parts) > 1 else items
+    if len(items) == 1:
+        return items[0]
+    return combination([item for item in items if item])  # DuckDB 2.0 takes (a, b,)
 
 
 def _within_group(order: str, q: str) -> tuple[str, str]:

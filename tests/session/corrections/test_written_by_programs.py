@@ -156,6 +156,9 @@ def test_a_view_may_have_intervals_which_duckdb_prints_as_calls(asking: dp_sql.S
     "SELECT count(DISTINCT (a, b)) AS n FROM pairs",
     "SELECT count(DISTINCT (a, b, c)) AS n FROM pairs",
     "SELECT count(DISTINCT (c, coalesce(b, 'x, (y'))) AS n FROM pairs WHERE a IS NULL",
+    *([] if duckdb.__version__.startswith("1.") else [
+        "SELECT count(DISTINCT (a, b,)) AS n FROM pairs", "SELECT count(DISTINCT (a,)) AS n FROM pairs",
+    ]),
 ])  # fmt: skip
 def test_what_is_proposed_for_pairs_counts_each_of_them(tmp_path: Path, asked: str) -> None:
     """Pairs with NULLs, separators and digits, which a mere concatenation would not tell apart."""
