@@ -14,6 +14,7 @@ import dp_sql
 from dp_sql.errors import ArgumentError
 from dp_sql.sql.functions.count import Count
 from dp_sql.udfs.mechanism import PrivacyLoss
+from tests.conftest import SURE
 from tests.session.runs import noted_runs
 
 POLICY = """
@@ -281,6 +282,20 @@ def test_the_limit_of_a_policy_holds_for_rows(analyst: dp_sql.Session) -> None:
     assert "up to 512;" in told.replace("\\n", " ")
     with pytest.raises(ArgumentError, match="at most 1000"):
         analyst.sql("SELECT DP_COUNT(*, epsilon := 1, contribution_bound := 1001) FROM plays")
+
+
+def test_where_all_have_more_rows_than_the_largest_bound_it_is_chosen(tmp_path: Path) -> None:
+    with duckdb.connect(path := str(tmp_path / "log.duckdb")) as con:
+        con.execute(
+            "CREATE TABLE log AS SELECT i % 40 AS u, i // 40 % 3 AS part FROM range(2400) r(i)"
+        )
+    more = f"{SURE}, privacy_unit := u, max_contributions := 8"
+    groups = "groups := [0, 1, 2], max_groups_contributed := 3"
+    with dp_sql.connect(path) as session:
+        for _ in range(3):
+            assert session.sql(f"SELECT DP_COUNT(*, {more}) FROM log").fetchall() == [(320,)]
+            by_part = f"SELECT part, DP_COUNT(*, {more}, {groups}) FROM log GROUP BY part"
+            assert sorted(session.sql(by_part).fetchall()) == [(n, 320) for n in range(3)]
 
 
 def test_nothing_is_raised_by_noise_beyond_a_bigint(owner: dp_sql.Session) -> None:

@@ -73,8 +73,10 @@ def defined_choice(data, support, doublings, n_bounds):
     above = [sum(abs(v) > 2**i for v in data) for i in range(n_bounds)]
     weights = {}
     for i in range(n_bounds):
-        behind = [support * min(i - j, doublings) - above[j] for j in range(i)]
-        weights[i] = HALF ** max(0, above[i] - support, *behind)
+        behind = [0, *(support * min(i - j, doublings) - above[j] for j in range(i))]
+        if i < n_bounds - 1:
+            behind.append(above[i] - support)
+        weights[i] = HALF ** max(behind)
     return normalized(weights)
 
 

@@ -222,7 +222,9 @@ def defined_choosing(data):
     beyond = [sum((sum if of_all else max)(p) > 2**i for p in data) for _, of_all, i in LIMITS]
     weights = {}
     for i, (weight, *limit) in enumerate(LIMITS):
-        behind = [0, beyond[i] - 4]  # ceil(2 / (5/8))
+        behind = [0]
+        if i < len(LIMITS) - 1:
+            behind.append(beyond[i] - 4)  # ceil(2 / (5/8))
         for j in range(i):
             halves = math.floor(2 * math.log2(weight / LIMITS[j][0]))
             behind.append(4 * halves // 2 - beyond[j])

@@ -119,10 +119,8 @@ def noisy(data, ends):
 
 def choice(sizes):
     """Which of the bounds 1 and 2, with a support of one person, by bound.md."""
-    above = [sum(n > 2**i for n in sizes) for i in range(2)]
-    return normalized(
-        {0: HALF ** max(0, above[0] - 1), 1: HALF ** max(0, above[1] - 1, 1 - above[0])}
-    )
+    above = sum(n > 1 for n in sizes)
+    return normalized({0: HALF ** max(0, above - 1), 1: HALF ** max(0, 1 - above)})
 
 
 def defined_noisy(data, ends):

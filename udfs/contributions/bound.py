@@ -45,7 +45,8 @@ def choose_among(
     Source: as choose_bounds, for limits that need not lie within each other.
     """
     needed = _needed_between(weights, support)
-    shortfalls = (max(0, n - support, *map(sub, needed[i], above)) for i, n in enumerate(above))
+    beyond = [*above[:-1], 0]  # no limit is larger than the last
+    shortfalls = (max(0, n - support, *map(sub, needed[i], above)) for i, n in enumerate(beyond))
     return draws.choose(Odds([((1, s),) for s in shortfalls], _rate(epsilon)))
 
 
@@ -66,6 +67,7 @@ def people_needed(epsilon: Fraction) -> int:
 def shortfalls_of_bounds(above: Ints, support: int) -> Ints:
     """Compute how many people each bound is from being the right one; one person moves it by 1."""
     found = np.maximum(above - support, 0)
+    found[:, -1] = 0  # no bound is larger
     # Bounds further below need no more people, and have no fewer above them.
     for n in range(1, min(_DOUBLINGS + 1, above.shape[1])):
         np.maximum(found[:, n:], _needed(n, support) - above[:, :-n], out=found[:, n:])
