@@ -124,7 +124,7 @@ class OwnerSession(Session):
     # --- how the owner's statements differ ---
 
     def _engine(self, frame: FrameType) -> Engine:
-        return Engine(self._connection, self._tickets, frame, self._state, runs_all=True)
+        return Engine(self._connection, self._tickets, frame, self._state)
 
     def _parse(self, text: str, params: object) -> list[Statement] | None:
         if not isinstance(text, str) or not (mentions_dp(text) or mentions_system_tables(text)):

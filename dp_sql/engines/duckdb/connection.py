@@ -124,12 +124,8 @@ class Engine(SqlRunner):
         tickets: Tickets,
         frame: FrameType | None = None,
         state: SessionState | None = None,
-        *,
-        runs_all: bool = False,
     ) -> None:
-        """`runs_all`: the statement around the releases runs on this connection, too."""
         super().__init__(connection, tickets, frame, state)
-        self._runs_all = runs_all
         self._names = Names(connection, self.state)
         self._called: frozenset[str] = frozenset()
         self._kinds = _NOT_ASKED
@@ -186,12 +182,7 @@ class Engine(SqlRunner):
         return builtin_kinds(names, self._fetch)
 
     def are_own_scalars(self, names: frozenset[str]) -> bool:
-        """Whether each name means a pure function of DuckDB's own, which no macro replaces.
-
-        No where another connection runs the statement: it may have another search path.
-        """
-        if not self._runs_all:
-            return False
+        """Whether each name means a pure function of DuckDB's own, which no macro replaces."""
         kinds = self.builtin_kinds(names)
         own = all(kinds.get(name) == frozenset({"scalar"}) for name in names)
         return own and all(calls_own(name, self.connection) for name in names)
