@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import duckdb
+
+import dp_sql
 
 
 @cache
@@ -29,3 +33,12 @@ def write_with_policy(folder: Path, name: str, sql: str, policy: str) -> Path:
     write_database(folder / f"{name}.duckdb", sql)
     (folder / "policy.toml").write_text(policy, encoding="utf-8")
     return folder
+
+
+@contextmanager
+def asking_under(policy: str, sql: str, folder: Path) -> Iterator[dp_sql.Session]:
+    """The session of an analyst of the database that some SQL makes in a folder."""
+    write_with_policy(folder, "shop", sql, policy)
+    database = str(folder / "shop.duckdb")
+    with dp_sql.connect(database, policy=folder / "policy.toml", analyst="ann") as session:
+        yield session

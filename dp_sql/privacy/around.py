@@ -88,7 +88,7 @@ def _check_tree(statement: Statement, engine: OwnersEngine) -> None:
 def _check_macros(statement: Statement, engine: OwnersEngine) -> None:
     """Refuse macros around the calls, also with a name that sqlglot takes for a function."""
     names = frozenset(statement.around_calls().called())
-    if not names or engine.are_own_scalars(names):  # which DuckDB tells sooner
+    if not names or engine.are_own_scalars(names):  # faster than listing all functions
         return
     kinds = engine.function_kinds(names)
     for name in sorted(names):

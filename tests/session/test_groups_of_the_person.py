@@ -10,7 +10,7 @@ import pytest
 import dp_sql
 from dp_sql.errors import ArgumentError
 from tests.conftest import SURE
-from tests.databases import write_database
+from tests.databases import asking_under
 
 SHOP = """
 CREATE TABLE users AS SELECT i AS user_id, i % 2 AS sex FROM range(400) AS r(i);
@@ -48,11 +48,7 @@ OPEN = [
 
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp_sql.Session]:
-    folder = tmp_path_factory.mktemp("shop")
-    write_database(folder / "shop.duckdb", SHOP)
-    policy = folder / "policy.toml"
-    policy.write_text(POLICY, "utf-8")
-    with dp_sql.connect(str(folder / "shop.duckdb"), policy=policy, analyst="ann") as session:
+    with asking_under(POLICY, SHOP, tmp_path_factory.mktemp("shop")) as session:
         yield session
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import dp_sql
 from tests.conftest import free
-from tests.databases import write_database
+from tests.databases import asking_under, write_database
 
 SHOP = """
 CREATE TYPE mood AS ENUM ('calm', 'merry');
@@ -56,12 +56,7 @@ ASKED = {
 
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp_sql.Session]:
-    folder = tmp_path_factory.mktemp("clinic")
-    write_database(folder / "shop.duckdb", SHOP)
-    policy = folder / "policy.toml"
-    policy.write_text(POLICY, "utf-8")
-    database = str(folder / "shop.duckdb")
-    with dp_sql.connect(database, policy=policy, analyst="ann") as session:
+    with asking_under(POLICY, SHOP, tmp_path_factory.mktemp("clinic")) as session:
         yield session
 
 

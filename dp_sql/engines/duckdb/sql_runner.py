@@ -63,8 +63,7 @@ class SqlRunner:
         """Execute SQL as `run` does; with parameters it is parsed once, and planned each time."""
         if not parameters:
             return self.run(sql)
-        statement = parsed_once(sql, self.connection, self.state)
-        return self._in_frame("execute", statement, parameters)  # type: ignore[no-any-return]
+        return self.run(parsed_once(sql, self.connection, self.state), parameters)
 
     def finish(self, sql: str, parameters: object = None) -> None:
         """Execute SQL to its end and drop the result."""

@@ -11,7 +11,7 @@ import pytest
 import dp_sql
 from dp_sql.errors import NotPrivate, QueryError
 from tests.conftest import SURE, free
-from tests.databases import write_database
+from tests.databases import asking_under, write_database
 
 CLINIC = """
 CREATE SCHEMA clinic; CREATE SCHEMA "Data Mart"; CREATE SCHEMA pharmacy;
@@ -38,11 +38,7 @@ domains."clinic.visits.reason" = ["r0", "r1", "r2"]
 
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp_sql.Session]:
-    folder = tmp_path_factory.mktemp("clinic")
-    write_database(folder / "shop.duckdb", CLINIC)
-    policy = folder / "policy.toml"
-    policy.write_text(POLICY, "utf-8")
-    with dp_sql.connect(str(folder / "shop.duckdb"), policy=policy, analyst="ann") as session:
+    with asking_under(POLICY, CLINIC, tmp_path_factory.mktemp("clinic")) as session:
         yield session
 
 
