@@ -17,12 +17,12 @@ from sqlglot import exp
 from dp_sql.errors import NotPrivate, NotSupported
 from dp_sql.privacy.catalog import OwnersEngine
 from dp_sql.privacy.refusals import Refused
-from dp_sql.privacy.relations.as_written import check_sql
+from dp_sql.privacy.relations.as_written import check_replaced, check_strings
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, to_sql, tree_of
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Tokens, folded
+from dp_sql.sql.tokens import Edit, Tokens, edited, folded, tokenize
 
 IN_DP = "Write the query into dp, FROM dp($$ SELECT … $$), or ask with dp_sql.connect(…)."
 NO_PARAMETERS = "DuckDB does not show dp_sql the values of a plain statement's parameters."
@@ -41,7 +41,9 @@ _KEPT_OUT = _MACROS | {"table", "pragma"}
 def check_around(statement: Statement, engine: OwnersEngine) -> None:
     """Refuse (NotSupported) a statement that may read a source otherwise than through its calls."""
     try:
-        check_sql(_beside_calls(statement), engine)
+        check_strings(statement.tokens)
+        beside = _beside_calls(statement)
+        check_replaced(beside, engine)
     except Refused as refusal:
         raise NotSupported(refusal.message, hint=IN_DP) from None
     if any(token.is_symbol("?", "$") for token in statement.tokens):
@@ -53,7 +55,7 @@ def check_around(statement: Statement, engine: OwnersEngine) -> None:
         raise NotSupported("TABLE next to a DP call is not supported here.", hint="Write FROM.")
     if not _is_only_calls(statement):
         _check_tree(statement, engine)
-    _check_macros(statement, engine)
+    _check_macros(beside, engine)
 
 
 def _is_only_calls(statement: Statement) -> bool:
@@ -85,10 +87,11 @@ def _check_tree(statement: Statement, engine: OwnersEngine) -> None:
     around.check()
 
 
-def _check_macros(statement: Statement, engine: OwnersEngine) -> None:
+def _check_macros(beside: str, engine: OwnersEngine) -> None:
     """Refuse macros around the calls, also with a name that sqlglot takes for a function."""
-    names = frozenset(statement.around_calls().called())
-    if not names or engine.are_own_scalars(names):  # faster than listing all functions
+    names = frozenset(tokenize(beside).called())
+    found = engine.functions_in(beside) if names else frozenset[str]()
+    if found is not None and engine.are_no_macros(found):  # faster than listing all functions
         return
     kinds = engine.function_kinds(names)
     for name in sorted(names):
@@ -97,13 +100,17 @@ def _check_macros(statement: Statement, engine: OwnersEngine) -> None:
 
 
 def _beside_calls(statement: Statement) -> str:
-    """The statement without its DP calls, except their strings: the rest is checked for a plan."""
-    spans = [span for select in statement.selects for span in select.call_spans]
-    return " ".join(
-        token.text
-        for token in statement.tokens
-        if token.kind == "string" or not any(a <= token.start < b for a, b in spans)
-    )
+    """The statement without its DP calls and what they read, which is checked for a plan."""
+    edits: set[Edit] = set()
+    for select in statement.selects:
+        edits |= {(*span, "NULL") for span in select.call_spans}
+        edits |= {(*span, to) for span, to in ((select.source, "t"), (select.condition, "true"))
+                  if span is not None}  # fmt: skip
+    outer = [
+        one for one in edits
+        if not any(a <= one[0] and one[1] <= b for a, b, _ in edits if (a, b) != one[:2])
+    ]  # fmt: skip
+    return edited(statement.text, outer, statement.span[0])
 
 
 def _without_comments(tokens: Tokens) -> str:

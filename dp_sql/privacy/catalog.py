@@ -123,6 +123,12 @@ class OwnersEngine(PublicData, Functions, Protocol):
     def are_own_scalars(self, names: frozenset[str]) -> bool:
         """Whether each name means a pure function of the engine's own, which no user's replaces."""
 
+    def functions_in(self, query: str) -> frozenset[str] | None:
+        """The functions that the engine looks up for a SELECT; None where that is not known."""
+
+    def are_no_macros(self, names: frozenset[str], within: SchemaName | None = None) -> bool:
+        """Whether each name means a scalar function or an aggregate, also in a view of a schema."""
+
     def agrees(
         self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
     ) -> bool:

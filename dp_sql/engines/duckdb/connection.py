@@ -15,9 +15,10 @@ from dp_sql.engines.duckdb.few_rows import answered, as_json
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.function_kinds import (
     builtin_kinds,
-    calls_own,
+    called_kinds,
     check_operators,
     function_kinds,
+    functions_in,
     operators_in,
 )
 from dp_sql.engines.duckdb.relation_names import Names
@@ -181,11 +182,22 @@ class Engine(SqlRunner):
         """What each name is among DuckDB's own functions."""
         return builtin_kinds(names, self._fetch)
 
+    def functions_in(self, query: str) -> frozenset[str] | None:
+        """The functions that DuckDB looks up for a SELECT; None where that is not known."""
+        return functions_in(query, self.connection)
+
     def are_own_scalars(self, names: frozenset[str]) -> bool:
         """Whether each name means a pure function of DuckDB's own, which no macro replaces."""
         kinds = self.builtin_kinds(names)
         own = all(kinds.get(name) == frozenset({"scalar"}) for name in names)
-        return own and all(calls_own(name, self.connection) for name in names)
+        return own and self.are_no_macros(names)
+
+    def are_no_macros(self, names: frozenset[str], within: SchemaName | None = None) -> bool:
+        """Whether each name means a scalar function or an aggregate, also in a view of a schema."""
+        kinds = called_kinds(names, self.connection)
+        return {*kinds.values()} <= {"scalar", "aggregate"} and (
+            within is None or "macro" not in called_kinds(names, self.connection, within).values()
+        )
 
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of the columns of a SELECT, bound and not run."""
@@ -262,7 +274,7 @@ class Engine(SqlRunner):
 
     def check_operators(self, names: tuple[str, ...]) -> None:
         """Raise NotPrivate if one of these operators is a macro of this database."""
-        check_operators(names, self._fetch)
+        check_operators(names, self.connection)
 
     def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, parameters).fetchall()

@@ -176,14 +176,17 @@ def _check_strings(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngi
     named = {t.folded for t in select.between(select.condition or (0, 0))}
     used = (text for name, text in select.aliases.items() if text and name in named)
     begin = select.source[0]
-    written = [select.source_text, select.condition_text or "", *used, *cte_bodies(select).values()]
-    places = [(sql, max(begin, select.text.find(sql, begin))) for sql in written]
-    places += [(key.text, key.position) for key in select.keys]
-    places += [(call.item.text, call.item.position) for call in calls]
-    places += [(query.text, query.position) for query in _queries(select, calls)]
-    for sql, place in places:
+    written = [("FROM", select.source_text), *(("SELECT", text) for text in used),
+               *(("", body) for body in cte_bodies(select).values())]  # fmt: skip
+    if select.condition_text:
+        written.append(("SELECT", select.condition_text))
+    places = [(*one, max(begin, select.text.find(one[1], begin))) for one in written]
+    places += [("SELECT", key.text, key.position) for key in select.keys]
+    places += [("SELECT", call.item.text, call.item.position) for call in calls]
+    places += [("", query.text, query.position) for query in _queries(select, calls)]
+    for clause, sql, place in places:
         try:
-            check_sql(sql, engine)
+            check_sql(f"{clause} {sql}", engine)
         except NotPrivate as refusal:
             raise select.refused(refusal.message, place, refusal.hint or "", NotPrivate) from None
 

@@ -11,14 +11,14 @@ from typing import Any
 from sqlglot import exp
 
 from dp_sql.errors import SourceError
-from dp_sql.privacy.catalog import OwnersEngine
+from dp_sql.privacy.catalog import OwnersEngine, SchemaName
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import BY_PARAMETER, Refused, Unbound, refuse
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.privacy.relations.tree import columns_in
 from dp_sql.sql.clauses import Clause, enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
-from dp_sql.sql.tokens import QUERY, SYNTAX, Edit, Tokens, edited, tokenize
+from dp_sql.sql.tokens import Edit, Tokens, edited, tokenize
 from dp_sql.sql.types import has_fields
 
 STORE_IT = (
@@ -40,20 +40,13 @@ _NOT_ROW_WISE: tuple[tuple[type | tuple[type, ...], str], ...] = (
     ((exp.Explode, exp.Unnest, exp.Filter, exp.WithinGroup, exp.Star),
      "a part that may look at other rows"),
 )  # fmt: skip
-_COMPARING = {"=", "==", "<>", "!=", "<", ">", "<=", ">=", "(", ")", ",", ".", "::"}
-# Words for which DuckDB calls a function that is not written like a call.
+_NO_CALL = {"=", "==", "<>", "!=", "<", ">", "<=", ">=", ",", ".", "::"}
+# Words for which DuckDB may call a function that is not written like a call.
 _CALLING_WORDS = {
-    "LIKE", "ILIKE", "GLOB", "SIMILAR", "ESCAPE", "INTERVAL", "EXTRACT", "AT", "COLLATE",
-    "OVERLAPS", "POSITION", "SUBSTRING", "TRIM", "OVERLAY", "DATE", "TIME", "TIMESTAMP",
+    "IN", "LIKE", "ILIKE", "GLOB", "SIMILAR", "ESCAPE", "INTERVAL", "AT", "COLLATE", "OVERLAPS",
     "CURRENT_CATALOG", "CURRENT_DATE", "CURRENT_ROLE", "CURRENT_SCHEMA", "CURRENT_TIME",
     "CURRENT_TIMESTAMP", "CURRENT_USER", "LOCALTIME", "LOCALTIMESTAMP", "SESSION_USER", "USER",
 }  # fmt: skip
-# The functions of these words, operators that are called as they are written, types of literals,
-# and what is written like a call and is none.
-_MATCHING = {"LIKE": ("~~", "!~~"), "ILIKE": ("~~*", "!~~*")}
-_OPERATORS = {"+", "-", "*", "/", "//", "%", "||"}
-_TYPES = {"DATE", "TIME", "TIMESTAMP"}
-_NO_FUNCTIONS = frozenset({"coalesce"})
 _JOIN_WORDS = {"JOIN", "LEFT", "RIGHT", "INNER", "CROSS", "FULL", "NATURAL", "ASOF", "POSITIONAL",
                "SEMI", "ANTI"}  # fmt: skip
 
@@ -121,9 +114,13 @@ def _check_row_wise(tree: Node) -> None:
 def _check_functions(node: Node, engine: OwnersEngine) -> None:
     """Refuse a function that the engine does not call a pure function of its arguments."""
     start, stop = span(node) or (0, 0)
-    places = tokenize(parsed_text(node)[start:stop] or to_sql(node)).called()
-    names = frozenset(places) - _NO_FUNCTIONS
+    text = parsed_text(node)[start:stop] or to_sql(node)
+    places = tokenize(text).called()
+    names = frozenset(places)
     if not names or engine.are_own_scalars(names):
+        return
+    found = engine.functions_in(f"SELECT {text}")
+    if found is not None and engine.are_own_scalars(found):
         return
     for name, kinds in sorted(engine.function_kinds(names).items()):
         if name in names and kinds != {"scalar"}:
@@ -135,17 +132,27 @@ def _check_functions(node: Node, engine: OwnersEngine) -> None:
             raise refusal
 
 
-def check_sql(sql: str, engine: OwnersEngine, *, is_view: bool = False) -> None:
-    """Refuse SQL that sqlglot, this database and another may read differently.
+def check_sql(sql: str, engine: OwnersEngine, within: SchemaName | None = None) -> None:
+    """Refuse a query that sqlglot, this database and another may read differently."""
+    check_strings(tokenize(sql))
+    check_replaced(sql, engine, within)
 
-    DuckDB looks for the functions of a view in its own schema, too.
-    """
-    tokens = tokenize(sql)
+
+def check_strings(tokens: Tokens) -> None:
+    """Refuse strings with escapes: sqlglot 28 ends one elsewhere than DuckDB does."""
     if any(token.kind == "string" and token.text[0] in "eE" for token in tokens):
-        # Sqlglot 28 ends such a string elsewhere than DuckDB does.
         raise Refused("A string with escapes is read in more than one way.", hint=STORE_IT)
-    names = _functions(tokens)
-    if names is not None and (not names or (not is_view and engine.are_own_scalars(names))):
+
+
+def check_replaced(sql: str, engine: OwnersEngine, within: SchemaName | None = None) -> None:
+    """Refuse a query where a function of the database's own may replace DuckDB's.
+
+    within: the schema of the view whose query it is, where DuckDB looks for functions, too.
+    """
+    if not may_call(tokenize(sql)):
+        return
+    names = engine.functions_in(sql)
+    if names is not None and engine.are_no_macros(names, within):
         return
     replaced = sorted(engine.function_kinds(frozenset()))
     if replaced:
@@ -154,40 +161,12 @@ def check_sql(sql: str, engine: OwnersEngine, *, is_view: bool = False) -> None:
         raise Refused(why, hint=f"Drop or rename it. {STORE_IT}")
 
 
-def _functions(tokens: Tokens) -> frozenset[str] | None:
-    """The functions that DuckDB may look up for this SQL, none in a schema; None: not known."""
-    found = {*tokens.called()} - _NO_FUNCTIONS
-    for i, token in enumerate(tokens):
-        if token.kind == "symbol" and token.text not in _COMPARING:
-            if token.text not in _OPERATORS:
-                return None
-            found.add(token.text)
-        elif token.upper in _MATCHING:
-            found.update(_MATCHING[token.upper])
-        elif token.upper in _TYPES and tokens.at(i + 1).kind == "string":
-            continue  # a literal: DATE '2020-01-31'
-        elif token.upper in _CALLING_WORDS:
-            return None
-        elif token.is_symbol(".") and tokens.at(i + 2).is_symbol("("):
-            return None  # a method, or a function in a schema
-    return None if _may_have_rows_or_in(tokens) else frozenset(found)
-
-
-def _may_have_rows_or_in(tokens: Tokens) -> bool:
-    """Whether SQL may have (a, b), which means row(a, b), or x IN l, which means contains(l, x)."""
-    is_row = [False]  # of each open bracket: whether a comma in it means row(…)
-    for i, token in enumerate(tokens):
-        after = tokens.at(i + 1)
-        # Before a bracket, IN is no function.
-        if (token.upper == "IN" and not after.is_symbol("(")) or (token.text == "," and is_row[-1]):
-            return True
-        if token.is_symbol("("):
-            before = tokens[i - 1] if i else token
-            in_call = before.name is not None and before.upper not in SYNTAX
-            is_row.append(not in_call and before.upper != "IN" and after.upper not in QUERY)
-        elif token.is_symbol(")"):
-            is_row = is_row[:-1] or [False]
-    return False
+def may_call(tokens: Tokens) -> bool:
+    """Whether DuckDB may look up a function for this SQL; if not, it need not be asked."""
+    return any(
+        token.upper in _CALLING_WORDS or (token.kind == "symbol" and token.text not in _NO_CALL)
+        for token in tokens
+    )
 
 
 def _edited(node: Node, edits: list[Edit]) -> str:

@@ -161,7 +161,7 @@ class DeclaredTables(Tables):
         return body
 
     def check(self, sql: str) -> None:
-        check_sql(sql, self.schema.engine, is_view=True)
+        check_sql(sql, self.schema.engine, self.schema.within)
 
     def note_view(self, parts: Sequence[str], rows: Rows) -> None:
         if rows.private:

@@ -237,8 +237,9 @@ class Compiler:
 
     def _view(self, body: str, parts: Sequence[str], node: Node) -> Rows:
         try:
-            self.tables.check(body)
-            rows = Compiler(self.tables.inside(parts)).query(tree_of(body))
+            tables = self.tables.inside(parts)
+            tables.check(body)
+            rows = Compiler(tables).query(tree_of(body))
         except (Unreadable, NotPrivate, Unbound) as inner:
             why = f"The view {node.name} is not provably person-level"
             hint = "The owner can rewrite it with the SQL that analysts may use."
