@@ -10,7 +10,8 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb.function_kinds import called_kinds, function_kinds, functions_in
+from dp_sql.engines.duckdb.called_functions import functions_in
+from dp_sql.engines.duckdb.function_kinds import called_kinds, function_kinds
 from dp_sql.errors import NotPrivate
 from dp_sql.privacy.relations.as_written import may_call
 from dp_sql.sql.tokens import tokenize

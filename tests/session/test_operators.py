@@ -8,7 +8,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import few_rows, many_rows
-from dp_sql.engines.duckdb.function_kinds import operators_in
+from dp_sql.engines.duckdb.called_functions import operators_in
 from dp_sql.errors import NotPrivate
 from dp_sql.session import dp_macro
 

@@ -11,6 +11,7 @@ import duckdb
 
 from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.arrow_rows import LONG
+from dp_sql.engines.duckdb.called_functions import functions_in, operators_in
 from dp_sql.engines.duckdb.few_rows import answered, as_json
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.function_kinds import (
@@ -18,8 +19,6 @@ from dp_sql.engines.duckdb.function_kinds import (
     called_kinds,
     check_operators,
     function_kinds,
-    functions_in,
-    operators_in,
 )
 from dp_sql.engines.duckdb.relation_names import Names
 from dp_sql.engines.duckdb.release_sql import release_sql

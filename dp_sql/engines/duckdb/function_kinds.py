@@ -1,9 +1,7 @@
 """What DuckDB says of a function's name: scalar, aggregate, macro, …, or volatile."""
 
-import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import duckdb
@@ -40,11 +38,6 @@ _IS_A = re.compile(r'"Function \\".+\\" is an? (\w+) Function\. ')
 _WORD = re.compile(r"\w+")
 _BUILTIN: dict[str, frozenset[str]] = {}
 
-# What is certainly no call in SQL of dp_sql, and all that may be one.
-_NO_CALLS = re.compile(
-    r"""'-?\d+'|\(\*\)|SELECT \*|\bIN(?= ?\()|\b(?:FROM|JOIN) (?:"[^"]*"\.)+"""
-    r"""|\b(?:system\.main|__dp_\w+|domain|counted)\.(?:\*|"[^"]*"(?=\())?"""
-)
 # DuckDB's own macros that are common; they call no function.
 _OWN_MACROS = {
     "nullif": "SELECT {}(a, b) AS v FROM (SELECT 1, 2) AS c(a, b)",
@@ -52,45 +45,6 @@ _OWN_MACROS = {
 }
 _PLAN, _IS_ERROR = "system.main.json_serialize_plan", '"error":true'
 _PLACE = re.compile(r'"query_location(_length)?":\d+')
-_SERIALIZED = """SELECT system.main.json_serialize_sql($1, skip_null := true, skip_empty := true,
-    skip_default := true)"""
-# The functions that DuckDB looks up for operators, and for words that are no columns.
-_OF_OPERATORS = {
-    "COMPARE_IN": (), "COMPARE_NOT_IN": (), "OPERATOR_COALESCE": (), "OPERATOR_IS_NULL": (),
-    "OPERATOR_IS_NOT_NULL": (), "OPERATOR_NOT": (), "OPERATOR_TRY": (),
-    "ARRAY_EXTRACT": ("array_extract", "map_extract_value", "json_extract"),
-    "ARRAY_SLICE": ("array_slice",), "ARRAY_CONSTRUCTOR": ("list_value",),
-    "STRUCT_EXTRACT": ("struct_extract", "union_extract", "map_extract", "json_extract"),
-}  # fmt: skip
-_OF_WORDS = {
-    **{word: word for word in ("current_catalog", "current_date", "current_role", "current_schema",
-                               "current_user", "session_user", "user")},
-    "current_time": "get_current_time", "current_timestamp": "get_current_timestamp",
-    "localtime": "current_localtime", "localtimestamp": "current_localtimestamp",
-}  # fmt: skip
-_NO_CALL = {  # other expressions, relations and clauses, for which it looks up none
-    "BETWEEN", "CASE", "CAST", "COMPARISON", "CONJUNCTION", "CONSTANT", "LAMBDA", "LAMBDA_REF",
-    "POSITIONAL_REFERENCE", "STAR", "SUBQUERY", "TYPE",
-    "BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN",
-    "CTE_NODE", "SELECT_NODE", "SET_OPERATION_NODE",
-    "DISTINCT_MODIFIER", "LIMIT_MODIFIER", "ORDER_MODIFIER",
-    "ORDER_ASCENDING", "ORDER_DEFAULT", "ORDER_DESCENDING",
-}  # fmt: skip
-_NUMBER = re.compile(r"'-?\d+'")
-_CALLS = re.compile(r"<<|>>|//|\|\||[-+*/%&|[.]|\bIN\b", re.IGNORECASE)
-_CALLED = {"[": ["list_value", "contains"], "IN": ["contains"], ".": ["struct_extract"],
-           "/": ["/", "//"]}  # fmt: skip  # SET integer_division makes / mean //
-
-
-def operators_in(sql: str) -> tuple[str, ...]:
-    """The functions that SQL which dp_sql has written may call without a schema, as operators."""
-    return _operators_in(_NUMBER.sub("'0'", sql))  # the same for all numbers
-
-
-@lru_cache(maxsize=64)
-def _operators_in(sql: str) -> tuple[str, ...]:
-    symbols = {found.upper() for found in _CALLS.findall(_NO_CALLS.sub(" ", sql))}
-    return tuple(sorted({name for one in symbols for name in _CALLED.get(one, [one])}))
 
 
 def check_operators(names: tuple[str, ...], connection: duckdb.DuckDBPyConnection) -> None:
@@ -153,47 +107,6 @@ def _planned(queries: Sequence[str], connection: duckdb.DuckDBPyConnection) -> l
     plans = ", ".join(f"{_PLAN}({literal(one)}, optimize := false)" for one in queries)
     (found,) = connection.execute(f"SELECT {plans}").fetchall()
     return [_PLACE.sub("", one) for one in found]
-
-
-def functions_in(query: str, connection: duckdb.DuckDBPyConnection) -> frozenset[str] | None:
-    """The functions that DuckDB looks up for a SELECT; None where that is not known.
-
-    It looks them up also for operators, and for words such as LIKE, EXTRACT and current_date.
-    """
-    found: set[str] = set()
-    try:
-        ((serialized,),) = connection.execute(_SERIALIZED, [query]).fetchall()
-        waiting: list[Any] = [json.loads(serialized)]
-    except (duckdb.Error, RecursionError):
-        return None
-    if waiting[0]["error"]:  # it is no SELECT
-        return None
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, list):
-            waiting += node
-        elif isinstance(node, dict):
-            waiting += node.values()
-            names = _looked_up(node)
-            if names is None:
-                return None
-            found.update(names)
-    return frozenset(found)
-
-
-def _looked_up(node: Mapping[str, Any]) -> Collection[str] | None:
-    """The functions that DuckDB looks up for a node of a serialized query, without its children."""
-    kind = node.get("class") or node.get("type")
-    match kind:
-        case "FUNCTION" | "WINDOW":
-            # DuckDB 1.5 writes main for some words; for a bare name it looks there, too.
-            return [node["function_name"]] if node.get("schema", "main") == "main" else None
-        case "COLUMN_REF":
-            name = node["column_names"][-1].lower()
-            return [_OF_WORDS[name]] if name in _OF_WORDS else []
-        case "OPERATOR":
-            return _OF_OPERATORS.get(node["type"])
-    return [] if not isinstance(kind, str) or kind in _NO_CALL else None
 
 
 def builtin_kinds(names: frozenset[str], fetch: Fetch) -> Mapping[str, frozenset[str]]:
