@@ -285,8 +285,7 @@ class Engine(SqlRunner):
                 if rows is not None:
                     relation = frozen.add(columns, rows)
                 else:
-                    asked = some, theirs, self, self.tickets, private_sql
-                    with release_sql(*asked) as (sql, values):
+                    with release_sql(some, theirs, self, private_sql) as (sql, values):
                         groups = some[0].groups
                         n_rows = groups.size if groups is not None else None if some[0].keys else 1
                         relation = frozen.insert(columns, sql, self.run_again, n_rows, values)
@@ -320,8 +319,7 @@ class Engine(SqlRunner):
             if rows is not None:
                 ((value,),) = rows
                 return as_json(value, kind)
-            asked = [drawn], [ticket], self, self.tickets, in_one, execution
-            with release_sql(*asked) as (sql, values):
+            with release_sql([drawn], [ticket], self, in_one, execution) as (sql, values):
                 return str(self.run(f"{select} ({sql})", values or None).fetchall()[0][0])
 
         return self._redeem(plan, [ticket], run)

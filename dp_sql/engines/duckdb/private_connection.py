@@ -315,8 +315,7 @@ class PrivateConnection(Schema):
             is_bound = len(bound) == len(some) and all(map(is_, bound, some))
             rows = answered(some, theirs, self._engine, few=few if is_bound else None)
             if rows is None:
-                asked = some, theirs, self._engine, self.tickets, private_sql
-                with release_sql(*asked) as (sql, values):
+                with release_sql(some, theirs, self._engine, private_sql) as (sql, values):
                     rows = self._run(exactly(released_columns(some), sql), values).fetchall()
             n = len(places)
             for number, place in enumerate(places):
