@@ -202,7 +202,7 @@ def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:
 
 def _found(groups: GroupsFound, long: int, rows: ArrowPeople, tables: ComputedTables) -> str:
     """Find groups by who is in them; returns a relation of their keys."""
-    engine, pairs = tables.engine, tables.add(rows.pairs())
+    engine, pairs = tables.engine, tables.add(rows.members())
     ((places,),) = engine.run(groups.places + pairs).fetchall()
     table = rows.groups(places)
     texts = [table[name] for name, kind in groups.kinds.items() if family(kind) in HASHED]
