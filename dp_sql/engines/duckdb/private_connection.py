@@ -270,9 +270,8 @@ class PrivateConnection(Schema):
     def check(self, plans: Sequence[Plan]) -> None:
         """Refuse plans that cannot be released, before anything is spent."""
         check_spill(self._instance)
-        self._run_parsed(
-            disable(self._disabled)
-        )  # another connection may have changed them for all
+        # Another connection may have changed them for all.
+        self._run_parsed(disable(self._disabled))
 
     def issue(self, plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
         """A ticket for each release, once DuckDB has bound their SQL; no row is read."""
