@@ -66,11 +66,7 @@ class SparkJobs:
         self._spark, self._read, self._n_parts = spark, read, n_parts
         self._tag = f"dp_sql-{uuid.uuid4().hex}"
         # A tag of a classic session is its thread's: no other could cancel by it.
-        if (context := getattr(spark, "sparkContext", None)) is None:
-            tags = spark.addTag, spark.removeTag, spark.interruptTag
-        else:
-            tags = context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
-        self._add_tag, self._remove_tag, self._cancel_tag = tags
+        self._context = getattr(spark, "sparkContext", None)
         self._is_cancelled = False
         self._seen: dict[Any, int] = {}
         self._digests: dict[tuple[int, int, int], str] = {}
@@ -80,7 +76,10 @@ class SparkJobs:
     def cancel(self) -> None:
         """Stop what runs now, from another thread: it fails, and so does all that follows."""
         self._is_cancelled = True
-        self._cancel_tag(self._tag)
+        if self._context is None:
+            self._spark.interruptTag(self._tag)
+        else:
+            self._context.cancelJobsWithTag(self._tag)
 
     def close(self) -> None:
         """Forget what Spark keeps for this release."""
@@ -168,12 +167,16 @@ class SparkJobs:
     def _tagged(self) -> Iterator[None]:
         if self._is_cancelled:
             raise InternalError("This release was cancelled.")
-        self._add_tag(self._tag)
+        if self._context is None:
+            add, remove = self._spark.addTag, self._spark.removeTag
+        else:
+            add, remove = self._context.addJobTag, self._context.removeJobTag
+        add(self._tag)
         try:
             with self.progress.shown() if self.progress else nullcontext():
                 yield
         finally:
-            self._remove_tag(self._tag)
+            remove(self._tag)
 
     # --- how far to split ---
 
