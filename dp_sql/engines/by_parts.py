@@ -9,6 +9,9 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from dp_sql.engines.protocol import Pairs, PartedEngine, PartedQuestion, PublicRows, exact_in_arrow
 from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.plan import Plan
@@ -18,6 +21,7 @@ from dp_sql.privacy.private_sql.group_ctes import groups_sql
 from dp_sql.privacy.private_sql.release_select import merged_sql
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.types import exact
+from dp_sql.udfs.count_distinct import partial
 from dp_sql.udfs.randomness import fair_bits
 
 _KEY_BITS = 256
@@ -110,8 +114,6 @@ class ByParts:
 
     def _make_pairs(self, table: str, plan: Plan, asked: parted_sql.PartSql) -> None:
         """Make a table of all pairs, in which people are codes."""
-        import pyarrow as pa
-
         shown, types = asked.keys, self._typed(asked.part_sql)
         pairs = self._engine.complete(self._question(plan, asked, shown=shown), None, None)
         codes = pa.table({"item": pairs.items, "person": pairs.people})
@@ -127,11 +129,6 @@ class ByParts:
 
     def _make_cover(self, table: str, plans: Sequence[Plan], place: int, key: str) -> None:
         """Count the covered items of each group under each bound, from part of the pairs."""
-        import numpy as np
-        import pyarrow as pa
-
-        from dp_sql.udfs.count_distinct import partial
-
         plan, listed = plans[place], plans[place].mechanism.bounds
         if listed is None:
             raise InternalError("This mechanism needs pairs.")

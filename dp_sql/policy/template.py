@@ -36,12 +36,13 @@ _IDS = ("id", "key", "no", "nr", "number", "uuid", "guid")
 
 @dataclass(frozen=True)
 class Way:
-    """A way to a row's person: a column, or the column that leads to one of another table."""
+    """A way to a row's person: a column, or the column that leads to one of another table.
+
+    to: the other table and its column; None: the column identifies the person.
+    """
 
     column: str
-    to: (
-        tuple[CatalogEntry, str] | None
-    )  # the other table and its column; None: the column identifies
+    to: tuple[CatalogEntry, str] | None
     why: str
 
 

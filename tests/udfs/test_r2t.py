@@ -15,6 +15,7 @@ from tests.udfs.cases_from_below import (
     at_least,
     draw_all,
     exactly,
+    one_race,
 )
 from tests.udfs.distributions import distribution_of
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.pure
 def test_the_distribution_with_real_noise_is_the_definition(cover):
     """One bound, at three units per item. Outcomes above 0 need few draws, so none is left out."""
     distribution, unfinished = distribution_of(
-        lambda draws: r2t.release(cover, 6 * UNIT, BETA, draws), {3 * UNIT: Q**3}, limit=30
+        lambda draws: one_race(cover, 6 * UNIT, BETA, draws), {3 * UNIT: Q**3}, limit=30
     )
     assert unfinished < Q**50
     penalty = laplace_quantile(3 * UNIT, BETA) - 1
@@ -54,7 +55,7 @@ def preset(monkeypatch):
 
 def test_each_bound_gets_its_part_of_epsilon_and_of_beta(preset):
     draws = Preset([0] * 7)
-    r2t.release([50] * 100, Fraction(1), BETA, draws)
+    one_race([50] * 100, Fraction(1), BETA, draws)
     assert draws.rates == [Fraction(1, 7 * bound) for bound in (2, 4, 8, 16, 32, 64, 100)]
     for rate in draws.rates:
         q, fails_above = math.exp(-rate), r2t._penalty(rate, BETA, 7)
@@ -68,7 +69,7 @@ def test_each_of_several_counts_has_noise_of_its_own(preset, noise):
     alone = [Preset(noise[:2]), Preset(noise[2:])]
     found = r2t.release_each(counts, EPSILON, BETA, 3, both)
     assert found == [
-        r2t.release(cover, EPSILON, BETA, draws) for cover, draws in zip(covers, alone, strict=True)
+        one_race(cover, EPSILON, BETA, draws) for cover, draws in zip(covers, alone, strict=True)
     ]
     assert both.rates == alone[0].rates + alone[1].rates
 
@@ -104,7 +105,7 @@ def test_the_estimate_falls_no_further_than_the_shortfall_says(preset, noise):
     cover = [1000 + at for at in range(1, 101)]
     tried = r2t.bounds(100)
     lowest = [r2t._penalty(Fraction(1, 7 * bound), BETA, 7) + noise for bound in tried]
-    release = r2t.release(cover, Fraction(1), BETA, Preset([-x for x in lowest]))
+    release = one_race(cover, Fraction(1), BETA, Preset([-x for x in lowest]))
     short = [r2t.shortfall(bound, Fraction(1), BETA, 100) for bound in tried]
     promised = max(cover[bound - 1] - x for bound, x in zip(tried, short, strict=True))
     assert release.estimate == promised - noise

@@ -28,9 +28,9 @@ def test_a_release_draws_from_this_distribution(monkeypatch):
     cut = 3 + math.ceil(28 / RATE)
     for cover in concave_covers():
         distribution, unfinished = distribution_of(
-            lambda draws, cover=cover: shifted_inverse.release(
-                np.array(cover), INVERSE_EPSILON, BETA, draws
-            ),
+            lambda draws, cover=cover: shifted_inverse.release_each(
+                [cover], INVERSE_EPSILON, BETA, len(cover), draws
+            )[0],
             {RATE: INVERSE_Q},
         )
         assert unfinished == 0

@@ -6,17 +6,13 @@ from functools import lru_cache
 
 from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.histogram import read_histogram
-from dp_sql.udfs.contributions.release import BoundedRelease
+from dp_sql.udfs.contributions.release import Bound, BoundedRelease, Columns
 from dp_sql.udfs.discrete_laplace import laplace_quantile, noise_rate
 from dp_sql.udfs.mechanism import Mechanism, in_words, on_one, with_probability
 
 
 def run_each(
-    data: Sequence[Sequence[Sequence[int]]],
-    epsilon: Fraction,
-    beta: Fraction,
-    max_contributions: int,
-    bound: int | None,
+    data: Sequence[Columns], epsilon: Fraction, beta: Fraction, max_contributions: int, bound: Bound
 ) -> list[BoundedRelease]:
     """Count the rows of each data set, nearly and independently.
 
@@ -43,7 +39,7 @@ run = on_one(run_each, "buckets", "people", "sums")
 
 
 @lru_cache(maxsize=64, typed=True)
-def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None) -> str:
+def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: Bound) -> str:
     """State how far a count may lie above the true number, from public numbers only."""
     release.check_public(epsilon, beta, max_contributions, bound)
     says = f"{with_probability(1 - beta)} the estimate exceeds the true number of rows by at most"

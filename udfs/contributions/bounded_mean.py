@@ -11,6 +11,7 @@ from dp_sql.udfs.contributions.bound import choose_bounds, people_needed
 from dp_sql.udfs.contributions.bounded_sum import signed_histograms
 from dp_sql.udfs.contributions.histogram import Histogram, above_each, read_histogram, together
 from dp_sql.udfs.contributions.pair_noise import pair_noise, pair_reach, scales_of
+from dp_sql.udfs.contributions.release import Bound
 from dp_sql.udfs.discrete_laplace import noise_rate
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.mechanism import (
@@ -48,7 +49,7 @@ def run_each(
     epsilon: Fraction,
     beta: Fraction,
     max_contributions: int,
-    bound: int | None,
+    bound: Bound,
     unit: int,
     ends: Ends,
 ) -> list[MeanRelease]:
@@ -161,7 +162,7 @@ def _quotient(
     return MeanRelease(estimate, max(high - estimate, estimate - low), most)
 
 
-def _shares(epsilon: Fraction, bound: int | None, ends: Ends) -> list[Fraction]:
+def _shares(epsilon: Fraction, bound: Bound, ends: Ends) -> list[Fraction]:
     """Split epsilon over the bounds on rows and on sums, unless they are given, and the noise."""
     rows, sums, noise = _PARTS
     if ends is not None:
@@ -171,12 +172,7 @@ def _shares(epsilon: Fraction, bound: int | None, ends: Ends) -> list[Fraction]:
 
 
 def loss(
-    epsilon: Fraction,
-    beta: Fraction,
-    max_contributions: int,
-    bound: int | None,
-    unit: int,
-    ends: Ends,
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: Bound, unit: int, ends: Ends
 ) -> PrivacyLoss:
     """Return a run's loss: two choices, one or none, and the noise on both numbers."""
     *parts, noise = _shares(epsilon, bound, ends)
@@ -189,12 +185,7 @@ def loss(
 
 @lru_cache(maxsize=64, typed=True)
 def accuracy(
-    epsilon: Fraction,
-    beta: Fraction,
-    max_contributions: int,
-    bound: int | None,
-    unit: int,
-    ends: Ends,
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: Bound, unit: int, ends: Ends
 ) -> str:
     """State how far the mean, or its parts, may lie from what is kept, from public numbers only."""
     check_public(epsilon, beta, max_contributions, bound, unit, ends)
@@ -221,12 +212,7 @@ def accuracy(
 
 
 def check_public(
-    epsilon: Fraction,
-    beta: Fraction,
-    max_contributions: int,
-    bound: int | None,
-    unit: int,
-    ends: Ends,
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: Bound, unit: int, ends: Ends
 ) -> None:
     """Refuse numbers of another type or out of their range."""
     release.check_public(epsilon, beta, max_contributions, bound)

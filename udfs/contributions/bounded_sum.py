@@ -8,16 +8,16 @@ from functools import lru_cache
 from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.bound import people_needed
 from dp_sql.udfs.contributions.histogram import Histogram, check_lengths, read_histogram, together
-from dp_sql.udfs.contributions.release import BoundedRelease
+from dp_sql.udfs.contributions.release import Bound, BoundedRelease, Columns
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, on_one, with_probability
 
 
 def run_each(
-    data: Sequence[Sequence[Sequence[int]]],
+    data: Sequence[Columns],
     epsilon: Fraction,
     beta: Fraction,
     max_contributions: int,
-    bound: int | None,
+    bound: Bound,
     one_sided: bool,
 ) -> list[BoundedRelease]:
     """Add up people's net sums of each data set, nearly and independently.
@@ -67,7 +67,7 @@ def signed_histograms(
 
 
 def loss(
-    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None, one_sided: bool
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: Bound, one_sided: bool
 ) -> PrivacyLoss:
     """Return a run's loss: noise, and before it the choice of the bound where none is given."""
     return release.loss(epsilon, beta, max_contributions, bound)
@@ -75,7 +75,7 @@ def loss(
 
 @lru_cache(maxsize=64, typed=True)
 def accuracy(
-    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None, one_sided: bool
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: Bound, one_sided: bool
 ) -> str:
     """State how far a sum may lie from that of what is kept, from public numbers only."""
     check_public(epsilon, beta, max_contributions, bound, one_sided)
@@ -97,7 +97,7 @@ def accuracy(
 
 
 def check_public(
-    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None, one_sided: bool
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: Bound, one_sided: bool
 ) -> None:
     """Refuse numbers of another type or out of their range."""
     release.check_public(epsilon, beta, max_contributions, bound)

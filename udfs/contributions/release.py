@@ -17,6 +17,12 @@ from dp_sql.udfs.select.selection import rounded_up
 
 _HALF = Fraction(1, 2)
 
+Bound = int | None
+"""A contribution bound that is given; None: it is chosen."""
+
+Columns = Sequence[Sequence[int]]
+"""A data set: buckets, people and sums; for net sums, also which are negative."""
+
 
 @dataclass(frozen=True)
 class BoundedRelease:
@@ -34,7 +40,7 @@ def release_each(
     epsilon: Fraction,
     beta: Fraction,
     max_contributions: int,
-    bound: int | None,
+    bound: Bound,
 ) -> list[BoundedRelease]:
     """For each data set choose a bound where none is given, add noise in proportion to it, release.
 
@@ -64,14 +70,12 @@ def _noise_at(rate: Fraction, beta: Fraction) -> tuple[Fraction, int, int]:
     return rate, laplace_quantile(rate, beta) - 1, laplace_quantile(rate, beta * _HALF) - 1
 
 
-def noise_share(epsilon: Fraction, bound: int | None) -> Fraction:
+def noise_share(epsilon: Fraction, bound: Bound) -> Fraction:
     """Return the part of epsilon that goes to the noise: all of it where the bound is given."""
     return epsilon if bound is not None else epsilon * _HALF
 
 
-def loss(
-    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None
-) -> PrivacyLoss:
+def loss(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: Bound) -> PrivacyLoss:
     """Return a run's loss: noise, and before it the choice of the bound where none is given."""
     noise = PrivacyLoss(noise_share(epsilon, bound))
     if bound is not None:
@@ -81,7 +85,7 @@ def loss(
     return replace(choice + noise, bounded_range=choice.epsilon + 2 * noise.epsilon)
 
 
-def times_the_bound(epsilon: Fraction, beta: Fraction, bound: int | None) -> str:
+def times_the_bound(epsilon: Fraction, beta: Fraction, bound: Bound) -> str:
     """Write the noise that is exceeded with probability <= beta, in units of the bound."""
     scales = ln_enclosure(Fraction(1, 2 * beta), 64)[1]
     return rounded_up(scales * Fraction(1, noise_share(epsilon, bound)) + _HALF)
@@ -102,9 +106,7 @@ def check_within(contributions: Histogram, bound: int) -> None:
         raise ValueError("contributions must be within the given bound")
 
 
-def check_public(
-    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None
-) -> None:
+def check_public(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: Bound) -> None:
     """Refuse numbers of another type or out of their range."""
     check_epsilon(epsilon)
     check_probability("beta", beta, _HALF)

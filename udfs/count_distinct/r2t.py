@@ -15,20 +15,6 @@ from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words, with_probability
 
 
-def release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
-    """Estimate the number of items that at least one person holds, from below.
-
-    Returns the estimate, >= 0, which is the lower bound too, and the bound that it was counted
-    under: None where 0 is the largest.
-
-    Privacy: epsilon-DP under adding or removing one person with all their items: epsilon/L for
-        each of L bounds.
-    Source: Dong, Fang, Yi, Tao and Machanavajjhala 2022; integer noise, see r2t.md.
-    """
-    counts = [cover[bound - 1] for bound in bounds(len(cover))]
-    return release_each([counts], epsilon, beta, len(cover), draws)[0]
-
-
 def release_each(
     counts: Sequence[Sequence[int]],
     epsilon: Fraction,
@@ -36,7 +22,17 @@ def release_each(
     max_contributions: int,
     draws: Draws,
 ) -> list[CountRelease]:
-    """Release each of several counts under all bounds, independently, in less time."""
+    """Estimate the number of items that at least one person holds, from below, for each graph.
+
+    counts: those under each of `bounds`.
+
+    Returns the estimate, >= 0, which is the lower bound too, and the bound that it was counted
+    under: None where 0 is the largest.
+
+    Privacy: for each, epsilon-DP under adding or removing one person with all their items:
+        epsilon/L for each of L bounds.
+    Source: Dong, Fang, Yi, Tao and Machanavajjhala 2022; integer noise, see r2t.md.
+    """
     tried = bounds(max_contributions)
     rates = [_noise_rate(epsilon, bound, len(tried)) for bound in tried]
     penalties = [_penalty(rate, beta, len(tried)) for rate in rates]
@@ -101,9 +97,8 @@ R2T = from_below(
     "r2t",
     "integer noise on the most items covered under each of a few contribution bounds",
     matching.cover_counts_each,
-    release,
+    release_each,
     loss,
     accuracy,
     bounds,
-    release_each,
 )

@@ -26,21 +26,30 @@ _TAIL = 28  # exp(-28) < 2**-40: how rarely what lies beyond the cut is drawn
 _WIDE = 1 << 60  # from here on numbers of people are Python integers: epsilon is extremely small
 
 
-def release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
-    """Estimate the number of items that at least one person holds, from below.
+def release_each(
+    counts: Sequence[Sequence[int]],
+    epsilon: Fraction,
+    beta: Fraction,
+    max_contributions: int,
+    draws: Draws,
+) -> list[CountRelease]:
+    """Estimate the number of items that at least one person holds, from below, for each graph.
 
     Returns the estimate, >= 0 with at most 12 significant binary digits, which is the lower bound
     too, and no contribution bound.
 
-    Privacy: epsilon-DP under adding or removing one person with all their items.
+    Privacy: for each, epsilon-DP under adding or removing one person with all their items.
     Source: Fang, Dong and Yi 2022; people removed by a linear program, see shifted_inverse.md.
     """
     scale = _scale()
     wanted, out_of_reach = people_left_out(epsilon, beta)
     cut = out_of_reach + -(-_TAIL // _rate(epsilon))
-    costs = _costs(_removals(np.array(cover, dtype=np.int64), scale), wanted, cut)
-    estimate = int(scale[_pick(costs, _prior(scale), _rate(epsilon), draws)])
-    return CountRelease(estimate, estimate, None)
+    found = []
+    for cover in counts:
+        costs = _costs(_removals(np.array(cover, dtype=np.int64), scale), wanted, cut)
+        estimate = int(scale[_pick(costs, _prior(scale), _rate(epsilon), draws)])
+        found.append(CountRelease(estimate, estimate, None))
+    return found
 
 
 def _scale() -> _Ints:
@@ -133,7 +142,7 @@ SHIFTED_INVERSE = from_below(
     "shifted_inverse",
     "a value under which the count falls when a public number of people go",
     matching.cover_counts_each,
-    release,
+    release_each,
     loss,
     accuracy,
 )

@@ -50,9 +50,6 @@ person, which increase. One person moves the count under bound l by at most l.""
 CoverCountsEach = Callable[[Sequence[Runs], Sequence[int]], list[list[int]]]
 """cover_counts_each(graphs, bounds): the same for each of several graphs, by largest flows."""
 
-Release = Callable[[list[int], Fraction, Fraction, Draws], CountRelease]
-"""release(cover, epsilon, beta, draws), where cover[l - 1] is the count under bound l."""
-
 ReleaseEach = Callable[
     [Sequence[Sequence[int]], Fraction, Fraction, int, Draws], list[CountRelease]
 ]
@@ -120,16 +117,14 @@ def from_below(
     name: str,
     samples: str,
     cover_counts_each: CoverCountsEach,
-    release: Release,
+    release_each: ReleaseEach,
     loss: Callable[[Fraction, Fraction, int], PrivacyLoss],
     accuracy: Callable[[Fraction, Fraction, int], str],
     bounds_up_to: Callable[[int], Sequence[int]] = lambda most: range(1, most + 1),
-    release_each: ReleaseEach | None = None,
 ) -> Mechanism:
-    """Register a count by the largest flows under several bounds.
+    """Register a count by the largest flows under several bounds, which `bounds_up_to` lists.
 
-    Its estimate is its lower bound, too. `bounds_up_to` lists the bounds that `release` looks at.
-    `release_each` does the same for several counts, from what is counted under these bounds alone.
+    Its estimate is its lower bound, too.
     """
 
     def bounds(epsilon: Fraction, beta: Fraction, max_contributions: int) -> Sequence[int]:
@@ -139,17 +134,11 @@ def from_below(
     def run_on_counts(
         counts: Sequence[Sequence[int]], epsilon: Fraction, beta: Fraction, max_contributions: int
     ) -> list[CountRelease]:
-        tried, found = bounds(epsilon, beta, max_contributions), list[CountRelease]()
+        tried = bounds(epsilon, beta, max_contributions)
         each = [_under_each(tried, one) for one in counts]
-        if release_each is not None:
-            return release_each(each, epsilon, beta, max_contributions, secret_draws())
-        for one in each:
-            of = dict(zip(tried, one, strict=True))
-            cover = [of.get(bound, 0) for bound in range(1, max_contributions + 1)]
-            found.append(release(cover, epsilon, beta, secret_draws()))
-        return found
+        return release_each(each, epsilon, beta, max_contributions, secret_draws())
 
-    run_on_counts.__doc__ = getdoc(release)
+    run_on_counts.__doc__ = getdoc(release_each)
     run_each = _on_graphs(cover_counts_each, bounds, run_on_counts)
     run = on_one(run_each, "offsets", "people")
     return Mechanism(

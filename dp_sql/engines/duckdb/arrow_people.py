@@ -23,39 +23,30 @@ from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.rows_read import GroupsFound, RowsRead
 
 
-class ArrowPeople:
+class ArrowPeople(Rows):
     """People's rows in memory, from batches of arrow, and the lists that are made of them.
 
     Its methods are called in this order:
 
     1. `add_items`, if items are public.
     2. `add`, for each batch of rows.
-    3. If groups are not public, they are those in the rows. `pairs` says who is in which of them,
+    3. If groups are not public, they are those in the rows. `members` says who is in which of them,
        so that a mechanism can find some; `groups` has their keys, and `number` their order.
     4. `lists`, and then `items_of` the answers if these are of pairs.
     """
 
     def __init__(self, read: RowsRead) -> None:
+        super().__init__()
         self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
-        self._rows, self.n_rows, self._found = Rows(), 0, np.empty(0, np.int64)
-        self._listed: Sequence[Any] = []
-        self._rows.has_groups = read.n_keys > 0
-        self._rows.n_groups = 0 if isinstance(read.groups, GroupsFound) else read.groups
-
-    @property
-    def n_groups(self) -> int:
-        """How many groups there are."""
-        return self._rows.n_groups
+        self.n_rows, self._found = 0, np.empty(0, np.int64)
+        self._items_of_codes: Sequence[Any] = []
+        self.has_groups = read.n_keys > 0
+        self.n_groups = 0 if isinstance(read.groups, GroupsFound) else read.groups
 
     @property
     def n_bytes(self) -> int:
         """How many bytes of memory the people, keys and items take that are strings."""
         return self._people.n_bytes + self._keys.n_bytes + self._items.n_bytes
-
-    @property
-    def n_answers(self) -> int:
-        """How many of them are answered; without groups, one."""
-        return self._rows.n_answers
 
     def add_items(self, items: Any) -> None:
         """Add public items, an arrow array in the order of their codes; before all rows."""
@@ -65,7 +56,7 @@ class ArrowPeople:
         """Add the rows of an arrow batch."""
         self.n_rows += len(piece)
         n_keys, (person, *columns) = self._read.n_keys, piece.columns
-        groups = self._groups(columns[:n_keys]) if n_keys else None
+        groups = self._numbered(columns[:n_keys]) if n_keys else None
         items = columns[n_keys:]
         values = [
             whole_numbers(c) if s else None for c, s in zip(items, self._read.sends, strict=True)
@@ -73,18 +64,18 @@ class ArrowPeople:
         if self._read.lists is not None and not self._read.lists.sends_codes:
             values = [self._items.numbers(items[0])]
         owners = self._people.numbers(person)
-        self._rows.n_people = self._people.size
-        self._rows.pieces.append(Piece(owners, groups, values, [*map(not_null, items)]))
+        self.n_people = self._people.size
+        self.pieces.append(Piece(owners, groups, values, [*map(not_null, items)]))
 
-    def _groups(self, keys: Sequence[Any]) -> Any:
+    def _numbered(self, keys: Sequence[Any]) -> Any:
         if isinstance(self._read.groups, GroupsFound):
             return self._keys.numbers(keys)
         return whole_numbers(keys[0]).astype(np.int32) - np.int32(1)
 
-    def pairs(self) -> Any:
+    def members(self) -> Any:
         """Who is in which group, as an arrow table; the groups are all keys in the rows."""
-        self._rows.n_groups = self._keys.size
-        people, groups = self._rows.all_slots
+        self.n_groups = self._keys.size
+        people, groups = self.all_slots
         columns = {"item": arrow_numbers(groups, "int32"), "person": arrow_numbers(people, "int64")}
         return pa.table(columns)
 
@@ -99,16 +90,16 @@ class ArrowPeople:
         """Number the groups found, from their places in the order of the keys."""
         numbers = np.full(self.n_groups, -1)
         numbers[self._found[[*order]]] = np.arange(len(order))
-        self._rows.order = numbers
+        self.order = numbers
 
     def lists(self, plans: Sequence[Plan], n_items: int | None, other: Executor) -> list[Lists]:
         """What the UDF of each plan takes; `n_items`: of which people are counted by item."""
         lists = self._read.lists
         if lists is None:
-            return self._rows.summed(plans, self._read.kept, other)
+            return self.summed(plans, self._read.kept, other)
         if n_items is not None:
-            return [self._rows.counts(lists.cap, n_items)]
-        made, self._listed = self._rows.pairs(lists.cap)
+            return [self.counts(lists.cap, n_items)]
+        made, self._items_of_codes = self.pairs(lists.cap)
         return [made]
 
     def items_of(self, answers: Any) -> tuple[Any, Any]:
@@ -116,7 +107,7 @@ class ArrowPeople:
         chosen, ends = answers.flatten(), np.append(0, np.cumsum(lengths(answers)))
         has_counts = pa.types.is_struct(chosen.type)
         places = whole_numbers(chosen.field("place") if has_counts else chosen)
-        own = zip(self._listed, pairwise(ends.tolist()), strict=True)
+        own = zip(self._items_of_codes, pairwise(ends.tolist()), strict=True)
         numbers = [listed[places[start:stop] - 1] for listed, (start, stop) in own]
         renumbered = arrow_numbers(
             np.arange(1, places.size + 1) - np.repeat(ends[:-1], np.diff(ends)), "int64"

@@ -3,8 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
-from types import FrameType
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import duckdb
@@ -22,7 +21,6 @@ from dp_sql.engines.duckdb.function_kinds import (
 )
 from dp_sql.engines.duckdb.relation_names import Names
 from dp_sql.engines.duckdb.release_sql import release_sql
-from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.source_errors import source_error
 from dp_sql.engines.duckdb.sql_runner import (
     Connection,
@@ -31,7 +29,6 @@ from dp_sql.engines.duckdb.sql_runner import (
     local_names,
     parsed_once,
 )
-from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName, size_sql
 from dp_sql.privacy.expressions.collations import without_collations
@@ -118,17 +115,12 @@ def restrict(connection: Connection, *more: str) -> None:
 class Engine(SqlRunner):
     """Also says what names mean, and makes releases."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        tickets: Tickets,
-        frame: FrameType | None = None,
-        state: SessionState | None = None,
-    ) -> None:
-        super().__init__(connection, tickets, frame, state)
-        self._names = Names(connection, self.state)
-        self._called: frozenset[str] = frozenset()
-        self._kinds = _NOT_ASKED
+    _called: frozenset[str] = frozenset()  # functions of the statement that is being planned
+    _kinds = _NOT_ASKED
+
+    @cached_property
+    def _names(self) -> Names:
+        return Names(self.connection, self.state)
 
     # --- what the compiler asks (dp_sql.privacy.catalog.OwnersEngine) ---
 
@@ -296,8 +288,7 @@ class Engine(SqlRunner):
                 if rows is not None:
                     relation = frozen.add(columns, rows)
                 else:
-                    asked = some, theirs, self, self.tickets, private_sql
-                    with release_sql(*asked) as (sql, values):
+                    with release_sql(some, theirs, self, private_sql) as (sql, values):
                         groups = some[0].groups
                         n_rows = groups.size if groups is not None else None if some[0].keys else 1
                         relation = frozen.insert(columns, sql, self.run_again, n_rows, values)
@@ -331,8 +322,7 @@ class Engine(SqlRunner):
             if rows is not None:
                 ((value,),) = rows
                 return as_json(value, kind)
-            asked = [drawn], [ticket], self, self.tickets, in_one, execution
-            with release_sql(*asked) as (sql, values):
+            with release_sql([drawn], [ticket], self, in_one, execution) as (sql, values):
                 return str(self.run(f"{select} ({sql})", values or None).fetchall()[0][0])
 
         return self._redeem(plan, [ticket], run)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -48,57 +49,65 @@ class _TooMany(Exception):
     """There are more rows than are kept in memory."""
 
 
+@dataclass(frozen=True)
+class ComputedTables:
+    """Tables that are computed here, and lie in DuckDB until `registered` ends.
+
+    answered: makes answers from what the UDF of a plan takes, by its place.
+    """
+
+    engine: SqlRunner
+    answered: Answered
+    registered: contextlib.ExitStack
+
+    def add(self, table: Any) -> str:
+        """The full name of an arrow table in DuckDB."""
+        name = f"__dp_computed_{id(table)}"
+        self.engine.connection.register(name, table)
+        self.registered.callback(_forget, name, self.engine)
+        return full_name(("temp", "main", name))
+
+    def numbered(self, columns: Mapping[str, Any], n: int) -> str:
+        """A relation of arrow arrays with an element for each group."""
+        import pyarrow as pa
+
+        numbers = arrow_numbers(range(1, n + 1), "int64")
+        return self.add(pa.table({"__dp_group": numbers, **columns}))
+
+    def drawn(self, lists: Sequence[Any], n_answers: int) -> str:
+        """A relation of the answers that are drawn from what the UDF of each plan takes."""
+        found = {answer_name(i): self.answered(i, own) for i, own in enumerate(lists)}
+        return self.numbered(found, n_answers)
+
+
+def _forget(name: str, engine: SqlRunner) -> None:
+    with contextlib.suppress(Exception):  # in a transaction that has failed it is gone
+        engine.connection.unregister(name)
+
+
 def answers_from_rows(
-    plans: Sequence[Plan],
-    calls: Sequence[str],
-    engine: SqlRunner,
-    answered: Answered,
-    registered: contextlib.ExitStack,
+    plans: Sequence[Plan], calls: Sequence[str], tables: ComputedTables
 ) -> Answers | None:
     """The answers that were drawn from people's rows; None: DuckDB is to read these.
 
-    `calls` are the first arguments of the plans' UDFs. `answered` makes answers from what the UDF
-    of a plan takes, by its place. The answers last until `registered` ends.
-
-    Raises what a mechanism refused, DuckDB's errors, or what reading its rows raises.
+    `calls` are the first arguments of the plans' UDFs. Raises what a mechanism refused, DuckDB's
+    errors, or what reading its rows raises.
     """
     if not plans[0].parameters.reads_people:
         return None
     for long in (LONG, SHORTER):
         asked = (plans, calls, partial(comparable_in_arrow, long=long))
         read = lists_read(*asked) or rows_read(*asked)
-        if read is None or not _is_for_memory(plans[0], read, engine):
+        if read is None or not _is_for_memory(plans[0], read, tables.engine):
             return None
         with contextlib.suppress(TooLong), contextlib.ExitStack() as own:
             try:
-                answers = _read(read, long, plans, engine, answered, own)
+                answers = _read(read, long, plans, replace(tables, registered=own))
             except _TooMany:
                 return None
-            registered.push(own.pop_all())
+            tables.registered.push(own.pop_all())
             return answers
     return None
-
-
-def drawn(
-    lists: Sequence[Any],
-    n_answers: int,
-    answered: Answered,
-    engine: SqlRunner,
-    registered: contextlib.ExitStack,
-) -> str:
-    """A relation of the answers that are drawn from what the UDF of each plan takes."""
-    found = {answer_name(i): answered(i, own) for i, own in enumerate(lists)}
-    return _numbered(found, n_answers, engine, registered)
-
-
-def _numbered(
-    columns: Mapping[str, Any], n: int, engine: SqlRunner, registered: contextlib.ExitStack
-) -> str:
-    """A relation of arrow arrays with an element for each group."""
-    import pyarrow as pa
-
-    numbers = arrow_numbers(range(1, n + 1), "int64")
-    return _registered(pa.table({"__dp_group": numbers, **columns}), engine, registered)
 
 
 def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
@@ -116,36 +125,17 @@ def _most_rows(engine: SqlRunner) -> int:
     return min(MOST, engine.memory_limit // BYTES)
 
 
-def _registered(table: Any, engine: SqlRunner, until: contextlib.ExitStack) -> str:
-    """The full name of an arrow table in DuckDB."""
-    name = f"__dp_computed_{id(table)}"
-    engine.connection.register(name, table)
-    until.callback(_forget, name, engine)
-    return full_name(("temp", "main", name))
-
-
-def _forget(name: str, engine: SqlRunner) -> None:
-    with contextlib.suppress(Exception):  # in a transaction that has failed it is gone
-        engine.connection.unregister(name)
-
-
-def _read(
-    read: RowsRead,
-    long: int,
-    plans: Sequence[Plan],
-    engine: SqlRunner,
-    answered: Answered,
-    registered: contextlib.ExitStack,
-) -> Answers:
+def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTables) -> Answers:
     """Read all rows, and have the answers made from them."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from dp_sql.engines.duckdb.arrow_people import ArrowPeople
 
+    engine = tables.engine
     before, rows, most = engine.state.interrupts.n, ArrowPeople(read), _most_rows(engine)
     most_bytes = engine.memory_limit // SHARE if long > SHORTER else inf
     for name, select in read.tables.items():
-        registered.enter_context(engine.undoing(f"DROP TABLE IF EXISTS {name}"))
+        tables.registered.enter_context(engine.undoing(f"DROP TABLE IF EXISTS {name}"))
         engine.run(f"CREATE TEMP TABLE {name} AS {select}")
     n_items = _n_items(read.lists, rows, engine) if read.lists and read.lists.items else None
     pieces = engine.state.interrupts.ending(batches(engine.relate(read.sql)), before)
@@ -161,25 +151,20 @@ def _read(
         last.result()
         found = ""
         if isinstance(read.groups, GroupsFound):
-            found = _found(read.groups, long, rows, engine, registered)
+            found = _found(read.groups, long, rows, tables)
         lists = rows.lists(plans, n_items, other)
     engine.state.interrupts.check(before)
     if read.lists and read.lists.kind:
-        answers = answered(0, *lists)
-        relation = _with_items(read.lists, answers, long, rows, engine, registered)
+        answers = tables.answered(0, *lists)
+        relation = _with_items(read.lists, answers, long, rows, tables)
     else:
-        relation = drawn(lists, rows.n_answers, answered, engine, registered)
+        relation = tables.drawn(lists, rows.n_answers)
     items = f"({read.lists.shown}) AS __dp_lists" if read.lists and read.lists.shown else ""
     return Answers(relation, found, items)
 
 
 def _with_items(
-    lists: ListsRead,
-    answers: Any,
-    long: int,
-    rows: ArrowPeople,
-    engine: SqlRunner,
-    registered: contextlib.ExitStack,
+    lists: ListsRead, answers: Any, long: int, rows: ArrowPeople, tables: ComputedTables
 ) -> str:
     """A relation of answers and, for each of them, a list of its items.
 
@@ -192,17 +177,15 @@ def _with_items(
     if lists.again:
         values = items.to_pylist()
         if hashes := [*{value for value in values if len(value) >= long}]:
-            sent = _registered(pa.table({"sent": pa.array(hashes, items.type)}), engine, registered)
-            same = {
-                sent: item
-                for item, sent in engine.run(f"{lists.again}{sent} USING (sent)").fetchall()
-            }
+            sent = tables.add(pa.table({"sent": pa.array(hashes, items.type)}))
+            found = tables.engine.run(f"{lists.again}{sent} USING (sent)").fetchall()
+            same = {sent: item for item, sent in found}
             items = pa.array(
                 [same.get(value) if len(value) >= long else value for value in values], items.type
             )
     own = {answer_name(0): answers, "__dp_items": pa.ListArray.from_arrays(answers.offsets, items)}
     typed = f"CAST(__dp_items AS {lists.kind}[]) AS __dp_items"
-    relation = _numbered(own, len(answers), engine, registered)
+    relation = tables.numbered(own, len(answers))
     return f"(SELECT * REPLACE ({typed}) FROM {relation}) AS __dp_drawn"
 
 
@@ -217,20 +200,14 @@ def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:
     return int(n_items)
 
 
-def _found(
-    groups: GroupsFound,
-    long: int,
-    rows: ArrowPeople,
-    engine: SqlRunner,
-    registered: contextlib.ExitStack,
-) -> str:
+def _found(groups: GroupsFound, long: int, rows: ArrowPeople, tables: ComputedTables) -> str:
     """Find groups by who is in them; returns a relation of their keys."""
-    pairs = _registered(rows.pairs(), engine, registered)
+    engine, pairs = tables.engine, tables.add(rows.members())
     ((places,),) = engine.run(groups.places + pairs).fetchall()
     table = rows.groups(places)
     texts = [table[name] for name, kind in groups.kinds.items() if family(kind) in HASHED]
     is_hashed = any(len(key) >= long for text in texts for key in text.to_pylist())
-    sent = f"__dp_sent AS (SELECT * FROM {_registered(table, engine, registered)})"
+    sent = f"__dp_sent AS (SELECT * FROM {tables.add(table)})"
     found = f"(WITH {sent}{groups.again if is_hashed else groups.keys}) AS __dp_found"
     order = engine.run(f"SELECT place FROM {found} ORDER BY {groups.by}").fetchall()
     rows.number([place for (place,) in order])

@@ -1,8 +1,4 @@
-"""The mechanisms as UDFs over arrow arrays, which is how DuckDB passes columns.
-
-DuckDB turns every exception of a function into a string, so errors are recorded for the session:
-those of dp_sql as they are, all others as one constant sentence.
-"""
+"""The mechanisms as UDFs over arrow arrays, which is how DuckDB passes columns."""
 
 from collections.abc import Callable, Mapping, Sequence, Sized
 from functools import cache, wraps
@@ -15,7 +11,7 @@ from numpy.typing import NDArray
 
 from dp_sql.engines.duckdb.arrow_rows import arrow_numbers, arrow_strings, lengths, without_views
 from dp_sql.engines.duckdb.tickets import Drawn, Tickets
-from dp_sql.errors import DpSqlError, InternalError
+from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.release_select import GROUPS
 from dp_sql.sql.functions import FUNCTIONS
@@ -53,7 +49,7 @@ def _udf(
         def run(plan: Plan) -> Drawn[Any]:
             return draw(plan, *(_value(x, kind) for x, kind in zip(lists, takes, strict=True)))
 
-        return _redeemed(issued, ticket, execution, run)
+        return issued.redeem(ticket, execution, run)
 
     return _by_rows(one, len(takes), answer)
 
@@ -80,24 +76,7 @@ def answers_from(
         drawn = _draw(plan, *(lists[2:] if mixes else (one[0] for one in lists)))
         return Drawn([drawn.value], drawn.accuracy, drawn.n_runs)
 
-    found: Sequence[Any] = _redeemed(issued, ticket, execution, run)
-    return found
-
-
-def _redeemed(
-    issued: Tickets, ticket: str, execution: tuple[int, int], run: Callable[[Plan], Drawn[Any]]
-) -> Any:
-    try:
-        return issued.redeem(ticket, execution, run)
-    except DpSqlError as error:
-        issued.record_error(ticket, error)
-        raise
-    except Exception as error:
-        message = "A mechanism failed; nothing was released."
-        failure = InternalError(message)
-        failure.__cause__ = error
-        issued.record_error(ticket, failure)
-        raise InternalError(message) from None
+    return issued.redeem(ticket, execution, run)
 
 
 def _by_rows(one: Callable[..., Any], n_columns: int, answer: str) -> Callable[..., Any]:

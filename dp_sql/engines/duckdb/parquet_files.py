@@ -43,9 +43,8 @@ _GEO = """
 """
 
 
-ParquetTable = tuple[
-    str, str, tuple[str, ...]
-]  # its name, its SQL, the paths or patterns of its files
+# Its name, its SQL, and the paths or patterns of its files.
+ParquetTable = tuple[str, str, tuple[str, ...]]
 _File = tuple[str, int, int, int, int]  # name, device, inode, size and time of change
 _READABLE: set[tuple[_File, ...]] = set()  # files that this process has read to their end
 

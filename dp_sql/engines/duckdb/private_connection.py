@@ -270,9 +270,8 @@ class PrivateConnection(Schema):
     def check(self, plans: Sequence[Plan]) -> None:
         """Refuse plans that cannot be released, before anything is spent."""
         check_spill(self._instance)
-        self._run_parsed(
-            disable(self._disabled)
-        )  # another connection may have changed them for all
+        # Another connection may have changed them for all.
+        self._run_parsed(disable(self._disabled))
 
     def issue(self, plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
         """A ticket for each release, once DuckDB has bound their SQL; no row is read."""
@@ -315,8 +314,7 @@ class PrivateConnection(Schema):
             is_bound = len(bound) == len(some) and all(map(is_, bound, some))
             rows = answered(some, theirs, self._engine, few=few if is_bound else None)
             if rows is None:
-                asked = some, theirs, self._engine, self.tickets, private_sql
-                with release_sql(*asked) as (sql, values):
+                with release_sql(some, theirs, self._engine, private_sql) as (sql, values):
                     rows = self._run(exactly(released_columns(some), sql), values).fetchall()
             n = len(places)
             for number, place in enumerate(places):

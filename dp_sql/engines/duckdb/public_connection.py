@@ -32,10 +32,8 @@ class PublicConnection(Engine):
     ) -> None:
         config: dict[str, Any] = {"enable_external_access": "false"}
         config["temp_directory"] = ""  # it spills nothing
-        if memory_limit is not None:
-            config["memory_limit"] = memory_limit
-        if threads is not None:
-            config["threads"] = threads
+        limits = {"memory_limit": memory_limit, "threads": threads}
+        config |= {name: limit for name, limit in limits.items() if limit is not None}
         super().__init__(duckdb.connect(":memory:", config=config), Tickets())
         restrict(self.connection, "SET lock_configuration = true")
         self.here = here or ("memory", "main")

@@ -7,7 +7,6 @@ from typing import Any
 from dp_sql.engines.duckdb import many_rows, row_estimate
 from dp_sql.engines.duckdb.mechanism_udfs import answers_of, arrow_values
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
-from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.release_select import EXECUTION, Answers, call_of, drawn_sql
 from dp_sql.sql.formatting import full_name
@@ -26,7 +25,6 @@ def release_sql(
     plans: Sequence[Plan],
     tickets: Sequence[str],
     engine: SqlRunner,
-    issued: Tickets,
     in_one: Callable[..., str],
     execution: tuple[int, int] | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
@@ -43,18 +41,18 @@ def release_sql(
     def answered(place: int, lists: Sequence[Any]) -> Any:
         shape = plans[place].parameters
         made_for = execution or (engine.state.number, 0)
-        answers = answers_of(issued, tickets[place], made_for, lists)
+        answers = answers_of(engine.tickets, tickets[place], made_for, lists)
         return arrow_values(answers, shape.udfs[shape.udf])
 
     with contextlib.ExitStack() as registered:
+        tables = many_rows.ComputedTables(engine, answered, registered)
         if "__dp_cover" in plans[0].parameters.takes:
             from dp_sql.engines.duckdb.in_pieces import cover_counts
 
             counts = cover_counts(plans[0], calls[0], engine)
-            drawn = many_rows.drawn([[[counts]]], 1, answered, engine, registered)
-            answers: Answers | None = Answers(drawn, "", "")
+            answers: Answers | None = Answers(tables.drawn([[[counts]]], 1), "", "")
         else:
-            answers = many_rows.answers_from_rows(plans, calls, engine, answered, registered)
+            answers = many_rows.answers_from_rows(plans, calls, tables)
         if answers is not None:
             yield drawn_sql(plans, answers), []
             return

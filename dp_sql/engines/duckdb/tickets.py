@@ -36,6 +36,7 @@ _MAX_ANSWERS = 256
 _MAX_PLANS = 4096  # of `dp`, each for one text, from its binding to its execution
 _MAX_PEOPLE = 10**7  # of whom it is held in which groups they count, in all answers together
 _ONCE = "once-"
+_FAILED = "A mechanism failed; nothing was released."
 _number = itemgetter(0)
 
 
@@ -184,7 +185,7 @@ class Tickets:
 
         An execution is the engine's number of a connection and of its query.
         """
-        with self._answer(ticket, execution) as answer:
+        with self._holding_errors(ticket), self._answer(ticket, execution) as answer:
             if not answer.is_done:
                 plan, n_runs, number = self._take(ticket)
                 drawn = run(plan) if ticket.startswith(_ONCE) else self._charged(plan, run)
@@ -193,6 +194,23 @@ class Tickets:
                 self._record(plan, drawn, execution[0], number)
                 answer.value, answer.is_done = drawn.value, True
             return answer.value  # type: ignore[return-value]
+
+    @contextlib.contextmanager
+    def _holding_errors(self, ticket: str) -> Iterator[None]:
+        """Hold an error for the session that asked: DuckDB turns those of functions into text.
+
+        Those of dp_sql stay as they are; in place of all others one constant sentence is raised.
+        """
+        errors = self._errors if ticket.startswith(_ONCE) else {}  # no one asks for others
+        try:
+            yield
+        except DpSqlError as error:
+            errors[ticket] = error
+            raise
+        except Exception as error:
+            errors[ticket] = failure = InternalError(_FAILED)
+            failure.__cause__ = error
+            raise InternalError(_FAILED) from None
 
     @contextlib.contextmanager
     def _answer(self, ticket: str, execution: tuple[int, int]) -> Iterator[_Answer]:
@@ -277,11 +295,6 @@ class Tickets:
         for plan in plans:
             drawn = Drawn(None, "it failed, and nothing was released")
             self._record(plan, drawn, connection, next(self._numbers))
-
-    def record_error(self, ticket: str, error: DpSqlError) -> None:
-        """Hold an error that DuckDB is about to turn into text, for the session that asked."""
-        if ticket.startswith(_ONCE):  # no one asks for others
-            self._errors[ticket] = error
 
     def error_of(self, ticket: str) -> DpSqlError | None:
         """The error of a one-use ticket, if its mechanism raised one."""

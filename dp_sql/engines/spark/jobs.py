@@ -21,6 +21,9 @@ from functools import reduce
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from dp_sql.engines.protocol import Pairs, PartedQuestion
 from dp_sql.engines.spark import parts
 from dp_sql.engines.spark.parts import ALL, ITEM, KEPT, PART, PER_CODE, PIECES, Chosen, Piece
@@ -90,8 +93,6 @@ class SparkJobs:
 
     def rows(self, question: PartedQuestion) -> Any:
         """All rows of the answer."""
-        import pyarrow as pa
-
         bound = self._bound(question)
         merge = bound.merge(self._n_slices(question))
         slices = self._merged(bound, merge)
@@ -138,8 +139,6 @@ class SparkJobs:
 
     def _merged(self, bound: BoundQuestion, merge: parts.Task) -> _Slices:
         """Run a question over all parts, and merge what comes out; few parts on the driver."""
-        import pyarrow as pa
-
         n_parts, n_slices = self._parts(bound.question), merge.n_slices
         work = bound.work(n_slices)
         read = {table: bound.read[table] for table in bound.tables}
@@ -221,9 +220,6 @@ class SparkJobs:
 
     def _assembled(self, slices: _Slices, pieces: Sequence[Piece], has_all_people: bool) -> Pairs:
         """Pairs from pieces: for each piece of a slice its items, and the codes of their people."""
-        import numpy as np
-        import pyarrow as pa
-
         people, shown = [], []
         for (number, part), some in groupby(pieces, key=lambda piece: piece[:2]):
             for _, _, i, data in sorted(some, key=lambda piece: abs(piece[2])):
@@ -275,8 +271,6 @@ def _mapped(frame: Any, function: Callable[..., Iterator[Any]], *given: Any) -> 
 
 def _bits(codes: Any) -> dict[int, bytes]:
     """Codes as a bit for each number, by slice or part."""
-    import numpy as np
-
     codes = np.unique(np.asarray(codes, np.int64))
     groups, numbers = codes // PER_CODE, codes % PER_CODE
     found = {}

@@ -8,6 +8,7 @@ the rows, not on their order: Spark may run each task more than once.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import json
 import os
@@ -15,6 +16,10 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
 
 INCOMING, PART, SOURCE = "__dp_incoming", "__dp_number", "__dp_source"
 PEOPLE, ITEM, KEPT, ALL = "__dp_people", "__dp_item_number", "__dp_kept", "__dp_all"
@@ -108,8 +113,6 @@ class _Part:
         yield work.n_slices, self._number, 0, json.dumps(seen).encode()
 
     def _insert(self, source: int) -> None:
-        import pyarrow as pa
-
         if self._waiting[source]:
             rows = pa.Table.from_batches(self._waiting[source])
             _insert(self._database, self._work.incoming[source], rows)
@@ -118,9 +121,6 @@ class _Part:
 
 def _split(batch: Any, n_sources: int) -> Iterator[tuple[int, int, Any]]:
     """The part, the table and the rows of each in a batch."""
-    import numpy as np
-    import pyarrow as pa
-
     parts = batch.column(PART).to_numpy().astype(np.int64)
     codes = parts * n_sources + batch.column(SOURCE).to_numpy()
     found = np.unique(codes).tolist()
@@ -132,8 +132,6 @@ def _split(batch: Any, n_sources: int) -> Iterator[tuple[int, int, Any]]:
 
 def _sliced(rows: Any) -> Iterator[tuple[int, Any]]:
     """The rows of each slice; their last column says which, and they are in its order."""
-    import numpy as np
-
     last = rows.num_columns - 1
     numbers, starts = np.unique(rows.column(last).to_numpy(), return_index=True)
     rows, cuts = rows.remove_column(last), [*starts.tolist(), rows.num_rows]
@@ -156,8 +154,6 @@ def merge_slices(batches: Iterable[Any], merge: Task) -> Iterator[Any]:
 
 def merge_slice(merge: Task, number: int, pieces: Sequence[Piece]) -> Iterator[Piece]:
     """The answer of one slice, from what the parts have in it."""
-    import pyarrow as pa
-
     if number == merge.n_slices:  # what the parts have read
         yield from pieces
         return
@@ -194,11 +190,6 @@ def thin_pieces(batches: Iterable[Any], n_slices: int, chosen: Chosen) -> Iterat
 
 def thin_piece(piece: Piece, n_slices: int, chosen: Chosen) -> Iterator[Piece]:
     """The chosen pairs of one piece: its items and, numbered below 0, the codes of their people."""
-    import hashlib
-
-    import numpy as np
-    import pyarrow as pa
-
     number, _, part, data = piece
     if number == n_slices:
         yield piece
@@ -228,8 +219,6 @@ def thin_piece(piece: Piece, n_slices: int, chosen: Chosen) -> Iterator[Piece]:
 
 def _are_set(codes: Any, wanted: dict[int, bytes]) -> Any:
     """Whether the bit of each code is set."""
-    import numpy as np
-
     found, groups = np.zeros(len(codes), bool), codes // PER_CODE
     for group in np.intersect1d(groups, [*wanted]).tolist():
         bits = np.append(np.unpackbits(np.frombuffer(wanted[group], np.uint8)), 0).astype(bool)
@@ -249,8 +238,6 @@ def pieces_in(batches: Iterable[Any]) -> Iterator[Piece]:
 
 def as_batch(*pieces: Piece) -> Any:
     """Pieces as rows."""
-    import pyarrow as pa
-
     columns = [[one[i] for one in pieces] for i in range(len(_NAMES))]
     kinds = (pa.int32(), pa.int32(), pa.int32(), pa.binary())
     arrays = [pa.array(one, kind) for one, kind in zip(columns, kinds, strict=True)]
@@ -266,8 +253,6 @@ def in_pieces(number: int, part: int, rows: Any) -> Iterator[Piece]:
 
 def arrow_bytes(rows: Any) -> bytes:
     """A table in arrow's IPC format."""
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
@@ -277,8 +262,6 @@ def arrow_bytes(rows: Any) -> bytes:
 
 def from_bytes(data: Any) -> Any:
     """The table again."""
-    import pyarrow as pa
-
     return pa.ipc.open_stream(data).read_all()
 
 
@@ -306,8 +289,6 @@ def _select(database: Any, select: str) -> Any:
 @contextlib.contextmanager
 def task_database(task: Task, number: int) -> Iterator[Any]:
     """A DuckDB in memory with the tables of a task; `number` is what `__dp_part()` says."""
-    import duckdb
-
     if duckdb.__version__ != task.version:
         raise RuntimeError(
             f"A worker has DuckDB {duckdb.__version__}, but the driver has {task.version}."

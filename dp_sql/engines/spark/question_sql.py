@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import duckdb
+
 from dp_sql.engines.protocol import (
     PART,
     PARTS,
@@ -153,10 +155,8 @@ def task(
     n_slices: int, seen: Sequence[str] = (),
 ) -> parts.Task:  # fmt: skip
     """A task for workers with the driver's DuckDB."""
-    import duckdb
-
-    version = duckdb.__version__
-    return parts.Task(version, SETTINGS, _public(public), incoming, answer, n_slices, seen)
+    given = _public(public), incoming, answer, n_slices, seen
+    return parts.Task(duckdb.__version__, SETTINGS, *given)
 
 
 def _private(
