@@ -23,6 +23,18 @@ with dp_sql.connect() as session:
 """
 
 
+def test_the_top_level_holds_no_ledger_or_policy_of_a_trial() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    assert {name.partition("/")[0] for name in listed.stdout.splitlines()} <= {
+        "dp_sql", "udfs", "tests", "examples", "docs", "benchmarks", ".ci", ".github", ".gitignore",
+        "pyproject.toml", "Makefile", "README.md", "CHANGELOG.md", "LICENSE",
+    }  # fmt: skip
+
+
 @pytest.mark.thorough
 def test_a_users_own_udfs_module_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "udfs.py").write_text("raise RuntimeError('this is not dp_sql.udfs')")
