@@ -230,13 +230,16 @@ class Shape(ABC):
         """The value of the call, from `__dp_lists` and what the UDF returned, written once."""
         return answer
 
-    @abstractmethod
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         """Run the mechanism once: what the UDF returns, and one sentence on its accuracy.
+
+        A class defines this, or `draw_each` where it is faster to draw for all groups at once.
 
         `loss` is that of the whole call. `lists` are what the UDF takes: int64 arrays, strings, or
         for PAIRS two arrays (items, people).
         """
+        (value,), accuracy = self.draw_each(mechanism, loss, [lists])
+        return value, accuracy
 
     def runs(self, mechanism: Mechanism, data: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Run the mechanism on each of several data sets."""

@@ -90,10 +90,6 @@ class Bounded(Shape):
         """What the mechanism takes of each of several groups."""
         return [self.data(mechanism, *lists) for lists in groups]
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        (value,), accuracy = self.draw_each(mechanism, loss, [lists])
-        return value, accuracy
-
     def draw_each(
         self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
     ) -> tuple[list[Any], str]:

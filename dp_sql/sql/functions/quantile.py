@@ -116,10 +116,6 @@ class _Quantiles(Shape):
             return self._grid.value(answer)
         return f"system.main.list_transform({answer}, lambda i: {self._grid.value('i')})"
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        (value,), accuracy = self.draw_each(mechanism, loss, [lists])
-        return value, accuracy
-
     def draw_each(
         self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
     ) -> tuple[list[Any], str]:
