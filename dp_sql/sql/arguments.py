@@ -92,7 +92,7 @@ def stated(tokens: Tokens, calls: Sequence[int], name: str) -> Argument | None:
         and tokens[start + 1].is_symbol(":=", "=>")
         and stop > start + 2
     ]
-    return found[0] if len({one.written for one in found}) == 1 else None
+    return found[0] if len({one.text for one in found}) == 1 else None
 
 
 def read_call(
@@ -129,12 +129,12 @@ def read_call(
     if unit is not None and "privacy_unit" in function.named and not under_policy:
         found = {"privacy_unit": unit, **own}
     span = tokens[index : close + 1].span
-    behind = positional[-1].tokens[-1].end if positional else tokens[index + 1].end
+    behind = positional[-1][-1].end if positional else tokens[index + 1].end
     # What a call under a policy lacks is known later, but for the columns of DP_SELECT.
     if not under_policy or not own.keys() >= {*function.positional}:
         refuse_missing(function, given._replace(arguments=found), lacking, of_groups, span, behind)
     item = own[function.positional[0]]
-    if item.written == "*" and not function.shape.takes_star:
+    if item.text == "*" and not function.shape.takes_star:
         raise star(function, tokens[index], item)
     columns = _columns(function, found, lacking, tokens[index].start)
     mechanism, parameters = _parameters(function, given)
@@ -143,7 +143,7 @@ def read_call(
         function=function,
         start=tokens[index].start,
         end=tokens[close].end,
-        display=f"{function.name.lower()}({', '.join(one.written for one in positional)})",
+        display=f"{function.name.lower()}({', '.join(one.text for one in positional)})",
         columns=columns,
         domain=given.optional("domain", readers.read_domain, None),
         mechanism=mechanism,

@@ -21,9 +21,14 @@ _Compile = Callable[[Node, Scope], Value]
 
 def _and_or(node: Node, scope: Scope) -> Value:
     word = " AND " if isinstance(node, exp.And) else " OR "
-    terms = [*node.flatten(unnest=False)]  # a long chain is deep on its left side
-    conditions = [scope.condition(term) for term in reversed(terms)]
-    return predicates.boolean(word.join(reversed(conditions)))
+    terms: list[str] = []
+    rest = node
+    while type(rest) is type(node):  # a long chain is deep on its left side
+        only(rest, "this expression")
+        terms.append(scope.condition(rest.expression))
+        rest = rest.this
+    terms.append(scope.condition(rest))
+    return predicates.boolean(word.join(reversed(terms)))
 
 
 def _exists(node: Node, scope: Scope) -> Value:

@@ -106,9 +106,9 @@ class Source(NamedTuple):
                 call = replace(call, parameters=counted[0], mechanism=counted[1])
             elif named is not None:
                 raise named.refuse(
-                    f"The mechanism {named.tokens.text} counts people, and {call.item.text} is not "
+                    f"The mechanism {named.text} counts people, and {call.item.text} is not "
                     "the privacy unit.",
-                    "Count the privacy unit, or leave out mechanism.", [named.left_out()],
+                    "Count the privacy unit, or leave out mechanism.", [named.omitted()],
                 )  # fmt: skip
         if not {"item", *call.parameters.needs} & {*call.missing}:
             numbers = call.parameters.for_item(call.given, call.item.text, item.type)

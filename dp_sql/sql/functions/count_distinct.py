@@ -78,7 +78,7 @@ class CountDistinct(Bounded):
     def may_be_vector(cls, given: Given) -> bool:
         """Whether the item looks like the privacy unit."""
         unit = given.arguments.get("privacy_unit")
-        names = [one.tokens[-1].name for one in (given.arguments["item"], unit) if one]
+        names = [one[-1].name for one in (given.arguments["item"], unit) if one]
         item, of_unit = [*names, "user_id"][:2]
         return "mechanism" not in given.arguments and folded(item or "") == folded(of_unit or "")
 
@@ -144,13 +144,13 @@ class CountPeople(People, CountDistinct):
     def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
         """Refuse what has no effect: all people are counted, and each of them is one item."""
         for name in ("sample_items", "max_contributions", "contribution_bound", "bound_selection"):
-            is_1 = name in given and given[name].written in {"1", "1.0"}  # which is what it is
+            is_1 = name in given and given[name].text in {"1", "1.0"}  # which is what it is
             if name in given and not is_1:
                 raise given[name].refuse(
                     f"{name} is about items, and here the items are people: they are all counted, "
                     "each once.",
                     f"Leave {name} out.",
-                    [given[name].left_out()],
+                    [given[name].omitted()],
                 )
         return self
 

@@ -76,7 +76,7 @@ class TopK(Shape):
         if not has_domain and not mechanism.finds_items and not given.under_policy:
             if CountDistinct.may_be_vector(given):  # its item is the privacy unit
                 raise given.refuse(
-                    f"Each {given.arguments['item'].written} is one person, and {given.name} lists "
+                    f"Each {given.arguments['item'].text} is one person, and {given.name} lists "
                     "its items.",
                     "If the people are public, state them: domain := people.id (a public table's "
                     "column). To count people, write DP_COUNT_DISTINCT.",
