@@ -91,12 +91,6 @@ class Given(NamedTuple):
     arguments: Mapping[str, Argument]
     under_policy: bool
 
-    def refuse(
-        self, message: str, hint: str | None = None, instead: Sequence[str] = ()
-    ) -> ArgumentError:
-        """An error under the call; `instead` are statements that may work."""
-        return self.token.error(ArgumentError, message, hint, instead)
-
     def with_another(self, written: str) -> str:
         """The statement with one more argument, after the last."""
         last = max(self.arguments.values(), key=lambda one: one[0].start)
@@ -113,7 +107,8 @@ class Given(NamedTuple):
     def check_taken(self, mechanism: Mechanism, taken: Mapping[str, str]) -> None:
         """Refuse a missing delta, and an argument whose parameter the mechanism does not have."""
         if "delta" in mechanism.parameters and "delta" not in self.arguments:
-            raise self.refuse(
+            raise self.token.error(
+                ArgumentError,
                 f"The mechanism {mechanism.name} needs delta: the probability with which the "
                 "guarantee may fail.",
                 "Add delta := 1e-9 (well below one over the number of people), or choose a "

@@ -16,6 +16,9 @@ from dp_sql.sql.types import EXACT_TYPES, exact
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
+EachGroup = Sequence[tuple[Any, ...]]
+"""What a UDF takes, or a mechanism, for each of several groups."""
+
 
 def load_kernels(call: str) -> None:
     """Load what a call needs to read pairs; raise InternalError, before the debit, if it fails."""
@@ -241,7 +244,7 @@ class Shape(ABC):
         (value,), accuracy = self.draw_each(mechanism, loss, [lists])
         return value, accuracy
 
-    def runs(self, mechanism: Mechanism, data: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def runs(self, mechanism: Mechanism, data: EachGroup) -> list[Any]:
         """Run the mechanism on each of several data sets."""
         given = self.mechanism_arguments(mechanism)
         if mechanism.run_each is None:
@@ -249,7 +252,7 @@ class Shape(ABC):
         return mechanism.run_each(data, **given)
 
     def draw_each(
-        self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
+        self, mechanism: Mechanism, loss: PrivacyLoss, groups: EachGroup
     ) -> tuple[list[Any], str]:
         """Run the mechanism for each group: the answers, and the sentence on the first one."""
         drawn = [self.draw(mechanism, loss, *lists) for lists in groups]

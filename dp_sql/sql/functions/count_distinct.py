@@ -13,7 +13,7 @@ from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
-from dp_sql.sql.shape import Function, Shape, load_kernels
+from dp_sql.sql.shape import EachGroup, Function, Shape, load_kernels
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss
@@ -97,9 +97,7 @@ class CountDistinct(Bounded):
     def lists(self, rows: MechanismRows) -> list[str]:
         return rows.pairs(ordered=rows.mechanism.ordered)
 
-    def data_of(
-        self, mechanism: Mechanism, groups: Sequence[tuple[Any, ...]]
-    ) -> list[tuple[Any, ...]]:
+    def data_of(self, mechanism: Mechanism, groups: EachGroup) -> EachGroup:
         from dp_sql.udfs.count_distinct.pairs import runs_of_groups
 
         return [*runs_of_groups([pairs for (pairs,) in groups], numbered=mechanism.ordered)]
@@ -118,14 +116,10 @@ class CountOfCover(CountDistinct):
         cover = f"SELECT {rows.group}place, n FROM {self.summary_in(rows)}"
         return [rows.lists(cover, {"__dp_cover": "n"}, " ORDER BY place ASC")]
 
-    def data_of(
-        self, mechanism: Mechanism, groups: Sequence[tuple[Any, ...]]
-    ) -> list[tuple[Any, ...]]:
+    def data_of(self, mechanism: Mechanism, groups: EachGroup) -> EachGroup:
         return [(counts.tolist(),) for (counts,) in groups]
 
-    def releases(
-        self, mechanism: Mechanism, data: Sequence[tuple[Any, ...]]
-    ) -> Sequence[CountRelease]:
+    def releases(self, mechanism: Mechanism, data: EachGroup) -> Sequence[CountRelease]:
         if mechanism.run_on_counts is None:
             raise InternalError("This mechanism needs pairs.")
         counts = [one for (one,) in data]
@@ -162,9 +156,7 @@ class CountPeople(People, CountDistinct):
 
         return laplace.within(self.epsilon, self.beta)
 
-    def data_of(
-        self, mechanism: Mechanism, groups: Sequence[tuple[Any, ...]]
-    ) -> list[tuple[Any, ...]]:
+    def data_of(self, mechanism: Mechanism, groups: EachGroup) -> EachGroup:
         return [(int(number),) for (number,) in groups]
 
 
