@@ -80,8 +80,7 @@ class DpSelect:
         for item in self.items:
             expression, name = self.named(item)
             if name is not None:
-                is_answer = any(item[0] <= call.start < item[1] for call in self.calls)
-                found.setdefault(folded(name), None if is_answer else expression.text)
+                found.setdefault(folded(name), None if self.calls_in(item) else expression.text)
         return found
 
     @property
@@ -97,6 +96,10 @@ class DpSelect:
         if is_relation or not any(token.upper == "FROM" for token in outer):
             return None
         return frozenset(token.folded for token in outer)
+
+    def calls_in(self, span: Span) -> list[DpCall]:
+        """Its calls in a span of the text."""
+        return [call for call in self.calls if span[0] <= call.start < span[1]]
 
     def between(self, span: Span) -> Tokens:
         """The tokens in a span of the text."""
