@@ -94,14 +94,8 @@ class Bounded(Shape):
         values = []
         for start in range(0, len(groups), _AT_ONCE):
             data = self.data_of(mechanism, groups[start : start + _AT_ONCE])
-            values += [self.answer(found, loss) for found in self.releases(mechanism, data)]
+            values += [self.answer(found, loss) for found in self.runs(mechanism, data)]
         return values, str(self.public_accuracy(mechanism, None))
-
-    def releases(
-        self, mechanism: Mechanism, data: EachGroup
-    ) -> Sequence[CountRelease | BoundedRelease]:
-        """Run the mechanism on each of these."""
-        return self.runs(mechanism, data)
 
     def answer(self, found: CountRelease | BoundedRelease, loss: PrivacyLoss) -> Any:
         """What the UDF returns for a release of the mechanism."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -119,14 +119,11 @@ class CountOfCover(CountDistinct):
     def data_of(self, mechanism: Mechanism, groups: EachGroup) -> EachGroup:
         return [(counts.tolist(),) for (counts,) in groups]
 
-    def releases(self, mechanism: Mechanism, data: EachGroup) -> Sequence[CountRelease]:
+    def runs(self, mechanism: Mechanism, data: EachGroup) -> list[Any]:
         if mechanism.run_on_counts is None:
             raise InternalError("This mechanism needs pairs.")
         counts = [one for (one,) in data]
-        found: Sequence[CountRelease] = mechanism.run_on_counts(
-            counts, **self.mechanism_arguments(mechanism)
-        )
-        return found
+        return [*mechanism.run_on_counts(counts, **self.mechanism_arguments(mechanism))]
 
 
 class CountPeople(People, CountDistinct):
