@@ -240,7 +240,8 @@ def _read_select(
     of_groups = _needed_of_groups(tokens, places, keys, unit)
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
     read = select.clause("WHERE") or select.clause("FROM")
-    has_others = any(not any(tokens[place] in item for place in places) for item in items)
+    starts = {tokens[place].start for place in places}
+    has_others = any(starts.isdisjoint(token.start for token in item) for item in items)
     last = tokens[read.stop - 1] if read and has_others and not group else None
     _check_groups(tokens, places, calls, bool(keys), last)
     if (stated_groups := next((c.groups for c in calls if c.groups), None)) is not None:

@@ -30,8 +30,8 @@ def group_keys(
     if [part.text.replace(" ", "") for part in parts] == ["()"]:
         return ()
     _refuse_sets(parts)
-    calls = {tokens[place] for place in places}
-    beside = [item for item in items if not calls & {*item}]
+    calls = {tokens[place].start for place in places}
+    beside = [item for item in items if calls.isdisjoint(token.start for token in item)]
     if [part[0].upper for part in parts if len(part) == 1] == ["ALL"]:
         listed = [without_alias(item)[0] for item in beside]
         # A window function is computed over the groups.
