@@ -30,6 +30,21 @@ class PublicData(Protocol):
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""
 
+    def public_size(self, items: str, kind: str, most: int | None = None) -> int:
+        """How many items of a type a SELECT lists; if there are more than `most`, any such number.
+
+        The SELECT lists each item once, and LIMIT may follow it.
+        """
+
+    def keep_list(self, items: str, kind: str, values: Sequence[str | int]) -> None:
+        """Take note of the values of a type that a SELECT lists: the statement writes them out."""
+
+    def compares(self, relation: str, condition: str) -> bool:
+        """Whether the engine can bind a condition over the columns of a relation; it is not run."""
+        with suppress(SourceError):
+            return bool(self.columns(f"SELECT {condition} FROM {relation}"))
+        return False
+
 
 class Schema(PublicData, Protocol):
     """A database as the compiler sees it."""
@@ -51,14 +66,8 @@ class Schema(PublicData, Protocol):
         """The number that a SELECT over public tables answers."""
 
     def public_size(self, items: str, kind: str, most: int | None = None) -> int:
-        """How many items of a type a SELECT lists; if there are more than `most`, any such number.
-
-        The SELECT lists each item once, and LIMIT may follow it.
-        """
+        """How many there are, counted by the engine."""
         return self.public_number(size_sql(items, most))
-
-    def keep_list(self, items: str, kind: str, values: Sequence[str | int]) -> None:
-        """Take note of the values of a type that a SELECT lists: the statement writes them out."""
 
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
         """A relation with the rows of a SELECT over these public tables, and what it reads."""
@@ -80,12 +89,6 @@ class Schema(PublicData, Protocol):
         """Whether a string can be cast to a type."""
         # Python is not given the value: for a TIMESTAMPTZ it would need the package pytz.
         return self.runs(f"CAST({literal(text)} AS {type_name}) IS NULL")
-
-    def compares(self, relation: str, condition: str) -> bool:
-        """Whether the engine can bind a condition over the columns of a relation; it is not run."""
-        with suppress(SourceError):
-            return bool(self.columns(f"SELECT {condition} FROM {relation}"))
-        return False
 
 
 class NamedRelation(NamedTuple):
@@ -110,15 +113,6 @@ class OwnersEngine(PublicData, Functions, Protocol):
         None where it is not a table or view (a file, a dataframe, or nothing). Raises NotPrivate
         where it could mean more than one.
         """
-
-    def public_size(self, items: str, kind: str, most: int | None = None) -> int:
-        """The same as `Schema.public_size`."""
-
-    def keep_list(self, items: str, kind: str, values: Sequence[str | int]) -> None:
-        """The same as `Schema.keep_list`."""
-
-    def compares(self, relation: str, condition: str) -> bool:
-        """The same as `Schema.compares`."""
 
     def are_own_scalars(self, names: frozenset[str]) -> bool:
         """Whether each name means a pure function of the engine's own, which no user's replaces."""

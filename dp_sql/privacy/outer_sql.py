@@ -129,8 +129,8 @@ def _alias_edits(select: DpSelect) -> list[Edit]:
     """Give an item without an alias the name that DuckDB would have given it."""
     edits = []
     for start, stop in select.items:
-        calls = [c for c in select.calls if start <= c.start and c.end <= stop]
-        name = edited(select.text, [(c.start, c.end, c.display) for c in calls], start, stop)
+        calls = select.calls_in((start, stop))
+        name = edited(select.text, [(*c.span, c.display) for c in calls], start, stop)
         tree = projection(name) if calls else None  # where sqlglot cannot read it, DuckDB names it
         if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
             edits.append((stop, stop, f" AS {quote(name)}"))

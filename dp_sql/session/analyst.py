@@ -42,7 +42,6 @@ from dp_sql.privacy.private_sql.release_select import (
     answer_columns,
     each_of,
     release_columns,
-    released_columns,
 )
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.releases import Release
@@ -194,7 +193,7 @@ class AnalystSession(Session):
             ("delta", sum(plan.loss.delta for plan in plans), limits.max_delta_per_query),
         ):
             if most is not None and total > most:
-                place = statement.selects[0].calls[0].given[what].tokens[0].start
+                place = statement.selects[0].calls[0].given[what][0].start
                 raise ArgumentError(
                     f"The DP calls of this query cost {what} = {in_words(Fraction(total))} "
                     f"together, and the policy allows {in_words(most)} for one query.",
@@ -335,7 +334,7 @@ class AnalystSession(Session):
                 some = [plans[i] for i in together]
                 side_by_side = zip(*(answers[i] for i in together), strict=True)
                 rows = [(*one, *(other[-1] for other in others)) for one, *others in side_by_side]
-                relation = self._public.frozen.add(released_columns(some), rows)
+                relation = self._public.frozen.add(release_columns(*some), rows)
                 for i, released in zip(together, each_of(some, relation), strict=True):
                     releases[i] = released
         return releases

@@ -18,8 +18,8 @@ from dp_sql.errors import NotSupported, QueryError, with_type
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.bundles import bundles
+from dp_sql.privacy.private_sql.few_rows import rows_in_lists
 from dp_sql.privacy.private_sql.release_select import EXECUTION, each_of, private_sql, stand_ins
-from dp_sql.privacy.private_sql.rows_in_lists import rows_in_lists
 from dp_sql.session.owner_plans import Planned, planned_again, plans_of_all
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal

@@ -144,7 +144,7 @@ def refuse_misplaced(given: Given) -> None:
         raise given.arguments["privacy_unit"].refuse(
             "Under a policy privacy_unit is not an argument: the policy names the privacy unit.",
             "Leave privacy_unit out.",
-            [given.arguments["privacy_unit"].left_out()],
+            [given.arguments["privacy_unit"].omitted()],
         )
 
 

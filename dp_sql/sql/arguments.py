@@ -4,18 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dp_sql.errors import ArgumentError
-from dp_sql.sql import ranges, readers
-from dp_sql.sql.argument_errors import (
-    misnamed,
-    refuse_misplaced,
-    refuse_missing,
-    refuse_missing_comma,
-    refuse_modifiers,
-    star,
-    surplus,
-    unknown,
-    without_mark,
-)
+from dp_sql.sql import argument_errors, ranges, readers
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, Given, PublicSet, Reference, SetPerKey
 from dp_sql.sql.shape import Function, Shape
@@ -92,7 +81,7 @@ def stated(tokens: Tokens, calls: Sequence[int], name: str) -> Argument | None:
         and tokens[start + 1].is_symbol(":=", "=>")
         and stop > start + 2
     ]
-    return found[0] if len({one.written for one in found}) == 1 else None
+    return found[0] if len({one.text for one in found}) == 1 else None
 
 
 def read_call(
@@ -124,18 +113,20 @@ def read_call(
         if name in lacking
     }
     given = Given(function.name, tokens[index], own, under_policy)
-    refuse_misplaced(given)
+    argument_errors.refuse_misplaced(given)
     found = own
     if unit is not None and "privacy_unit" in function.named and not under_policy:
         found = {"privacy_unit": unit, **own}
     span = tokens[index : close + 1].span
-    behind = positional[-1].tokens[-1].end if positional else tokens[index + 1].end
+    behind = positional[-1][-1].end if positional else tokens[index + 1].end
     # What a call under a policy lacks is known later, but for the columns of DP_SELECT.
     if not under_policy or not own.keys() >= {*function.positional}:
-        refuse_missing(function, given._replace(arguments=found), lacking, of_groups, span, behind)
+        argument_errors.refuse_missing(
+            function, given._replace(arguments=found), lacking, of_groups, span, behind
+        )
     item = own[function.positional[0]]
-    if item.written == "*" and not function.shape.takes_star:
-        raise star(function, tokens[index], item)
+    if item.text == "*" and not function.shape.takes_star:
+        raise argument_errors.star(function, tokens[index], item)
     columns = _columns(function, found, lacking, tokens[index].start)
     mechanism, parameters = _parameters(function, given)
     max_groups = readers.whole(ranges.MAX_GROUPS_CONTRIBUTED)
@@ -143,7 +134,7 @@ def read_call(
         function=function,
         start=tokens[index].start,
         end=tokens[close].end,
-        display=f"{function.name.lower()}({', '.join(one.written for one in positional)})",
+        display=f"{function.name.lower()}({', '.join(one.text for one in positional)})",
         columns=columns,
         domain=given.optional("domain", readers.read_domain, None),
         mechanism=mechanism,
@@ -195,15 +186,15 @@ def _arguments(
             without = [tokens[start - 1 : start].put("")] if at.is_symbol(")") else []
             raise at.error(ArgumentError, "An argument is missing here.", instead=without)
         part = tokens[start:stop]
-        refuse_modifiers(part, function, tokens[index : start + 2])
-        refuse_missing_comma(part)
+        argument_errors.refuse_modifiers(part, function, tokens[index : start + 2])
+        argument_errors.refuse_missing_comma(part)
         is_full = bool(named) or len(positional) == len(function.positional)
         if part[0].name is not None and part.at(1).is_symbol(":=", "=>"):
             _add_named(named, tokens, (start, stop), function)
-        elif meant := without_mark(part, function, is_full):
-            raise misnamed(part, *meant)
+        elif meant := argument_errors.without_mark(part, function, is_full):
+            raise argument_errors.misnamed(part, *meant)
         elif is_full:
-            raise surplus(tokens, (start, stop), function, bool(named))
+            raise argument_errors.surplus(tokens, (start, stop), function, bool(named))
         else:
             positional.append(Argument(part))
     return positional, named
@@ -219,7 +210,7 @@ def _add_named(
         hint, instead = f"For example: {function.example}", [part[:2].put("")]
         raise first.error(ArgumentError, f"{name} is written without its name.", hint, instead)
     if name not in function.named:
-        raise unknown(tokens, at, function)
+        raise argument_errors.unknown(tokens, at, function)
     if name in named:
         raise first.error(ArgumentError, f"{name} is given twice.", None, [tokens.left_out(*at)])
     if not part[2:]:

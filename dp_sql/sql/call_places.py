@@ -202,8 +202,8 @@ def _outside(tokens: Tokens, clause: Clause, select: SelectText) -> list[str]:
     if listed is None or listed.start > clause.start:
         return []
     items = tokens.split(listed.start + 1, listed.stop)
-    spans = (without_alias(tokens, item) for item in items)
-    names = {tokens[a:b].text: shown_name(name) for (a, b), name in spans if name}
+    listed_as = (without_alias(tokens[a:b]) for a, b in items)
+    names = {one.text: shown_name(name) for one, name in listed_as if name}
     edits: list[Edit] = []
     new: dict[str, str] = {}
     for i in range(clause.start, clause.stop):

@@ -80,8 +80,7 @@ class DpSelect:
         for item in self.items:
             expression, name = self.named(item)
             if name is not None:
-                is_answer = any(item[0] <= call.start < item[1] for call in self.calls)
-                found.setdefault(folded(name), None if is_answer else expression.text)
+                found.setdefault(folded(name), None if self.calls_in(item) else expression.text)
         return found
 
     @property
@@ -98,6 +97,10 @@ class DpSelect:
             return None
         return frozenset(token.folded for token in outer)
 
+    def calls_in(self, span: Span) -> list[DpCall]:
+        """Its calls in a span of the text."""
+        return [call for call in self.calls if span[0] <= call.start < span[1]]
+
     def between(self, span: Span) -> Tokens:
         """The tokens in a span of the text."""
         first, last = (bisect_left(self.tokens, at, key=lambda token: token.start) for at in span)
@@ -105,9 +108,7 @@ class DpSelect:
 
     def named(self, item: Span) -> tuple[Tokens, str | None]:
         """The expression of an item of the list, and its alias."""
-        tokens = self.between(item)
-        (start, stop), name = without_alias(tokens, (0, len(tokens)))
-        return tokens[start:stop], name
+        return without_alias(self.between(item))
 
     def beside_calls(self, span: Span) -> Tokens:
         """The tokens in a span of the text, outside the DP calls."""
@@ -233,13 +234,14 @@ def _read_select(
     if tokens[start - 1].upper == "DISTINCT" and tokens[start].upper == "ON":
         message = "A SELECT with a DP call cannot have DISTINCT ON."
         raise tokens[start].error(NotSupported, message, "Write DISTINCT ON in an outer query.")
-    items = tuple((a, b) for a, b in tokens.split(start, listed.stop) if a < b)
+    items = [tokens[a:b] for a, b in tokens.split(start, listed.stop) if a < b]
     keys = group_keys(tokens, group, items, places) if group else ()
     unit = stated(tokens, places, "privacy_unit")
     of_groups = _needed_of_groups(tokens, places, keys, unit)
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
     read = select.clause("WHERE") or select.clause("FROM")
-    has_others = any(all(place not in range(*item) for place in places) for item in items)
+    starts = {tokens[place].start for place in places}
+    has_others = any(starts.isdisjoint(token.start for token in item) for item in items)
     last = tokens[read.stop - 1] if read and has_others and not group else None
     _check_groups(tokens, places, calls, bool(keys), last)
     if (stated_groups := next((c.groups for c in calls if c.groups), None)) is not None:
@@ -256,7 +258,7 @@ def _read_select(
         text=tokens[0].source,
         tokens=tokens,
         calls=calls,
-        items=tuple(tokens[a:b].span for a, b in items),
+        items=tuple(item.span for item in items),
         clauses={
             clause.keyword: tokens[clause.start : clause.stop].span
             for clause in reversed(select.clauses)  # of two with one keyword, the first
@@ -280,7 +282,7 @@ def _needed_of_groups(
     """The arguments about groups that calls still need; those of one call are for all of them."""
     named = _named(tokens)
     finds_groups = "groups" not in named and any(_may_find_groups(tokens, i) for i in places)
-    is_by_person = unit is not None and any(key.text == unit.written for key in keys)
+    is_by_person = unit is not None and any(key.text == unit.text for key in keys)
     if finds_groups or is_by_person or not keys:  # by person: refused when planned
         return []
     return [name for name in _OF_GROUPS if name not in named]
@@ -318,12 +320,12 @@ def _check_groups(
             message = "groups and max_groups_contributed need a GROUP BY clause."
             hint = "Add GROUP BY, or leave these arguments out."
             instead = [last.put(f"{last.text} GROUP BY ALL")] if last else []
-            instead.append(of_groups[0].left_out())
+            instead.append(of_groups[0].omitted())
             raise tokens[place].error(NotSupported, message, hint, instead)
         if len(written) > 1:
             message = "All DP calls of one SELECT must have the same groups."
             hint = "Write groups in one of the calls, or the same in all."
-            instead = [one.given["groups"].left_out() for one in calls if one.groups is not None]
+            instead = [one.given["groups"].omitted() for one in calls if one.groups is not None]
             raise tokens[place].error(NotSupported, message, hint, instead)
 
 
@@ -339,13 +341,13 @@ def _check_finding(call: DpCall, first: DpCall, calls: Sequence[DpCall], grouped
     delta = call.given["delta"]
     if not grouped:
         why = "delta finds the groups of a GROUP BY clause, and there is none."
-        raise delta.refuse(why, "Leave delta out.", [delta.left_out()])
+        raise delta.refuse(why, "Leave delta out.", [delta.omitted()])
     listed = [other.given["groups"] for other in calls if other.groups is not None]
     if listed:
         why = "delta finds unknown groups, but groups already lists them."
-        instead = [delta.left_out(), listed[0].left_out()] if len(listed) == 1 else []
+        instead = [delta.omitted(), listed[0].omitted()] if len(listed) == 1 else []
         raise delta.refuse(why, "Leave out delta or groups.", instead)
     if call.parameters.delta != first.parameters.delta:
         why = "All calls of a SELECT share the groups that delta finds, so there is one delta."
         hint = "Write delta in one of the calls, or the same in all."
-        raise delta.refuse(why, hint, [delta.left_out(), delta.put(first.given["delta"].written)])
+        raise delta.refuse(why, hint, [delta.omitted(), delta.put(first.given["delta"].text)])

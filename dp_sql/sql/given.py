@@ -54,40 +54,30 @@ class SetPerKey(NamedTuple):
     position: int
 
 
-class Argument(NamedTuple):
-    """The tokens of one argument's value."""
+class Argument(Tokens):
+    """The value of one argument, as the tokens that are written."""
 
-    tokens: Tokens
-
-    @property
-    def written(self) -> str:
-        """The value as it is written in the statement."""
-        return self.tokens.text
+    __slots__ = ()
 
     def reference(self, *parts: str) -> Reference:
         """The value as a reference: to a column, or, without parts, to an expression."""
-        return Reference(parts, self.written, self.tokens[0].start)
+        return Reference(parts, self.text, self[0].start)
 
     def column(self) -> Reference | None:
         """The column that the value names; None if it is anything else."""
-        parts = self.tokens.names
-        return self.reference(*parts) if parts else None
+        return self.reference(*self.names) if self.names else None
 
-    def put(self, value: str) -> str:
-        """The whole statement with another value here."""
-        return self.tokens.put(value)
-
-    def left_out(self) -> str:
+    def omitted(self) -> str:
         """The whole statement without this named argument."""
-        every = tokenize(self.tokens[0].source)
-        first = next(i for i, token in enumerate(every) if token.start == self.tokens[0].start)
-        return every.left_out(first - 2, first + len(self.tokens))
+        every = tokenize(self[0].source)
+        first = next(i for i, token in enumerate(every) if token.start == self[0].start)
+        return every.left_out(first - 2, first + len(self))
 
     def refuse(
         self, message: str, hint: str | None = None, instead: Sequence[str] = ()
     ) -> ArgumentError:
         """An error under this value; `instead` are statements that may work."""
-        return self.tokens[0].error(ArgumentError, message, hint, instead)
+        return self[0].error(ArgumentError, message, hint, instead)
 
 
 Reader = Callable[[Argument, str], T]  # the second parameter is what messages call the argument
@@ -101,16 +91,10 @@ class Given(NamedTuple):
     arguments: Mapping[str, Argument]
     under_policy: bool
 
-    def refuse(
-        self, message: str, hint: str | None = None, instead: Sequence[str] = ()
-    ) -> ArgumentError:
-        """An error under the call; `instead` are statements that may work."""
-        return self.token.error(ArgumentError, message, hint, instead)
-
     def with_another(self, written: str) -> str:
         """The statement with one more argument, after the last."""
-        last = max(self.arguments.values(), key=lambda one: one.tokens[0].start)
-        return last.put(f"{last.written}, {written}")
+        last = max(self.arguments.values(), key=lambda one: one[0].start)
+        return last.put(f"{last.text}, {written}")
 
     def read(self, name: str, reader: Reader[T]) -> T:
         """The value of an argument that is there."""
@@ -123,12 +107,13 @@ class Given(NamedTuple):
     def check_taken(self, mechanism: Mechanism, taken: Mapping[str, str]) -> None:
         """Refuse a missing delta, and an argument whose parameter the mechanism does not have."""
         if "delta" in mechanism.parameters and "delta" not in self.arguments:
-            raise self.refuse(
+            raise self.token.error(
+                ArgumentError,
                 f"The mechanism {mechanism.name} needs delta: the probability with which the "
                 "guarantee may fail.",
                 "Add delta := 1e-9 (well below one over the number of people), or choose a "
                 "mechanism that needs none.",
-                [self.arguments["mechanism"].left_out()] if "mechanism" in self.arguments else [],
+                [self.arguments["mechanism"].omitted()] if "mechanism" in self.arguments else [],
             )
         for name, parameter in taken.items():
             if name not in self.arguments or parameter in mechanism.parameters:
@@ -138,4 +123,4 @@ class Given(NamedTuple):
             also = f", or choose a mechanism that takes it: {', '.join(takers)}" if takers else ""
             message = f"The mechanism {mechanism.name} takes no {name}."
             given = self.arguments[name]
-            raise given.refuse(message, f"Leave {name} out{also}.", [given.left_out()])
+            raise given.refuse(message, f"Leave {name} out{also}.", [given.omitted()])

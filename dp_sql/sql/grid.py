@@ -157,11 +157,11 @@ def in_seconds(written: str) -> str:
 def check_written(given: GridArguments) -> None:
     """Refuse a bound or a step that is not a literal; what it must be depends on the column."""
     for name, argument in given.items():
-        literal_of_time = name != "step" and _literal_of_time(argument.tokens) is not None
-        interval = argument.tokens[0].upper == "INTERVAL"
-        if argument.tokens[0].upper in _NOW and name != "step":
+        literal_of_time = name != "step" and _literal_of_time(argument) is not None
+        interval = argument[0].upper == "INTERVAL"
+        if argument[0].upper in _NOW and name != "step":
             today = f"DATE '{date.today()}'"
-            instead = [argument.put(today)] if argument.written.rstrip("() ").isidentifier() else []
+            instead = [argument.put(today)] if argument.text.rstrip("() ").isidentifier() else []
             message = f"{name} must be a literal: it is the same whenever the query is asked."
             raise argument.refuse(message, f"Write the date, as in {name} := {today}.", instead)
         if not (literal_of_time or interval):
@@ -175,25 +175,25 @@ def grid_of(call: str, item: Argument, kind: str, given: GridArguments) -> Grid:
     """
     name = family(kind)
     if name not in {*_RANGES, "DECIMAL", "DATE", *_PER_SECOND, *BINARY_TYPES}:
-        message = f"{call} takes numbers, dates and timestamps; {item.written} is {kind}."
+        message = f"{call} takes numbers, dates and timestamps; {item.text} is {kind}."
         if name == "VARCHAR":
-            cast = f"TRY_CAST({item.written} AS BIGINT)"
+            cast = f"TRY_CAST({item.text} AS BIGINT)"
             raise item.refuse(message, f"If it holds numbers, write {cast}.", [item.put(cast)])
         if name == "INTERVAL":
-            number = in_seconds(item.written)
+            number = in_seconds(item.text)
             instead: list[str] = []
             with suppress(ArgumentError):  # of months
-                intervals = [one for one in given.values() if one.tokens[0].upper == "INTERVAL"]
-                edits = [(*one.tokens.span, in_words(_interval(one))) for one in intervals]
-                edits.append((*item.tokens.span, number))
-                instead = [OtherQuestion(edited(item.tokens[0].source, edits))]
+                intervals = [one for one in given.values() if one[0].upper == "INTERVAL"]
+                edits = [(*one.span, in_words(_interval(one))) for one in intervals]
+                edits.append((*item.span, number))
+                instead = [OtherQuestion(edited(item[0].source, edits))]
             raise item.refuse(message, f"Write its seconds: {number}.", instead)
         raise item.refuse(message)
     if name in BINARY_TYPES and "step" not in given:
         upper = given["upper"]
         message = f"For a {name}, {call} needs step, the distance between possible answers."
         hint = "For example, step := 0.01: lower, lower + 0.01, lower + 0.02, …"
-        raise upper.refuse(message, hint, [upper.put(f"{upper.written}, step := 0.01")])
+        raise upper.refuse(message, hint, [upper.put(f"{upper.text}, step := 0.01")])
     places = _places(kind, given)
     low, high = (_bound(given[end], end, name, kind, places) for end in ("lower", "upper"))
     if low >= high:
@@ -201,7 +201,7 @@ def grid_of(call: str, item: Argument, kind: str, given: GridArguments) -> Grid:
     step = _step(given.get("step"), name, places)
     if step > high - low:
         message = "step is larger than upper - lower."
-        raise given["step"].refuse(message, instead=[given["step"].left_out()])
+        raise given["step"].refuse(message, instead=[given["step"].omitted()])
     n_steps = (high - low) // step
     if n_steps > MAX_STEPS:
         message = "There are more than 2^62 steps between lower and upper."
@@ -271,7 +271,7 @@ def _literal_of_time(tokens: Tokens) -> tuple[str, Token] | None:
 
 def _units_of_time(given: Argument, end: str, name: str, kind: str) -> int:
     """A date or a timestamp, written as a string or as DATE '…', in units since 1970."""
-    kind_written, string = _literal_of_time(given.tokens) or ("", given.tokens[-1])
+    kind_written, string = _literal_of_time(given) or ("", given[-1])
     zoned = kind == "TIMESTAMP WITH TIME ZONE"
     found = _STRING.fullmatch(string.text)
     text = found[1] if found is not None else ""
@@ -300,9 +300,9 @@ def _no_time(given: Argument, end: str, kind: str, text: str) -> ArgumentError:
     if zone and text and "+" not in text and "Z" not in text:
         local = f"{text} 00:00:00" if len(text) == 10 else text
         instead = [given.put(f"TIMESTAMPTZ '{local}{zone}'")]
-    if re.fullmatch("[1-9][0-9]{3}", given.written):  # a year
+    if re.fullmatch("[1-9][0-9]{3}", given.text):  # a year
         midnight = f" 00:00:00{zone}" if zone else ""
-        instead = [given.put(f"'{given.written}-01-01{midnight}'")]
+        instead = [given.put(f"'{given.text}-01-01{midnight}'")]
     word = "TIMESTAMPTZ" if zone else "TIMESTAMP"
     wanted = "DATE '2026-01-31'" if kind == "DATE" else f"{word} '2026-01-31 12:00:00{zone}'"
     return given.refuse(message, f"For example: {end} := {wanted}", instead)
@@ -325,25 +325,25 @@ def _step(given: Argument | None, name: str, places: int) -> int:
     per_second = _PER_SECOND.get(name, Fraction(1, 86400))
     if given is None:
         return _PER_SECOND.get(name, 1)
-    if is_time and given.tokens[0].upper == "INTERVAL":
+    if is_time and given[0].upper == "INTERVAL":
         exact = _interval(given) * per_second
     elif is_time:  # a number of days, or of seconds
         exact = read_number(given, "step") * _PER_SECOND.get(name, 1)
     else:
         exact = read_number(given, "step") * 10**places
     if exact <= 0:
-        raise given.refuse("step must be positive.", instead=[given.left_out()])
+        raise given.refuse("step must be positive.", instead=[given.omitted()])
     if exact.denominator != 1:
         message = (
             "step must be a multiple of the smallest difference between two values of the type."
         )
-        raise given.refuse(message, instead=[given.left_out()])
+        raise given.refuse(message, instead=[given.omitted()])
     return int(exact)
 
 
 def _interval(given: Argument) -> Fraction:
     """INTERVAL 15 MINUTES, in seconds; also in quotes."""
-    words = " ".join(token.text.strip("'") for token in given.tokens[1:]).upper().split()
+    words = " ".join(token.text.strip("'") for token in given[1:]).upper().split()
     if len(words) == 2 and words[0].isdecimal() and len(words[0]) < 20:
         unit = _INTERVALS.get(words[1].removesuffix("S"))
         if unit is not None:
@@ -357,8 +357,5 @@ def _interval(given: Argument) -> Fraction:
 def _swapped(given: GridArguments) -> list[str]:
     """The statement with lower and upper exchanged."""
     ends = given["lower"], given["upper"]
-    edits = [
-        (one.tokens[0].start, one.tokens[-1].end, other.written)
-        for one, other in (ends, ends[::-1])
-    ]
-    return [edited(ends[0].tokens[0].source, edits)]
+    edits = [(*one.span, other.text) for one, other in (ends, ends[::-1])]
+    return [edited(ends[0][0].source, edits)]

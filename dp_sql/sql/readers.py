@@ -28,7 +28,7 @@ def read_reference(argument: Argument, what: str) -> Reference:
     found = argument.column()
     if found is None:
         raise argument.refuse(
-            f"{what} must be a column, not the expression {argument.written}.",
+            f"{what} must be a column, not the expression {argument.text}.",
             "Put the expression into a view or a column of its own, and name that.",
             _unquoted(argument),
         )
@@ -37,16 +37,16 @@ def read_reference(argument: Argument, what: str) -> Reference:
 
 def _unquoted(argument: Argument) -> list[str]:
     """The statement with a name in place of a string, which is often meant as one."""
-    text = argument.written
-    is_string = len(argument.tokens) == 1 and len(text) > 2 and text[0] == text[-1] == "'"
+    text = argument.text
+    is_string = len(argument) == 1 and len(text) > 2 and text[0] == text[-1] == "'"
     return [argument.put(shown_name(text[1:-1]))] if is_string else []
 
 
 def read_expression(argument: Argument, what: str) -> Reference:
     """An expression; a column's name has its parts, any other expression none."""
-    if len(argument.tokens) == 1 and argument.tokens[0].kind in {"string", "number"}:
+    if len(argument) == 1 and argument[0].kind in {"string", "number"}:
         raise argument.refuse(
-            f"{what} must be a column, not the constant {argument.written}.",
+            f"{what} must be a column, not the constant {argument.text}.",
             "Names of columns are written without quotes, or in double quotes.",
             [*_unquoted(argument), *_count(argument)],
         )
@@ -55,10 +55,10 @@ def read_expression(argument: Argument, what: str) -> Reference:
 
 def _count(argument: Argument) -> list[str]:
     """The statement with DP_COUNT(*, …) for DP_SUM(1, …), which is the number of rows."""
-    token = argument.tokens[0]
+    token = argument[0]
     before, opening, _ = token.source[: token.start].rpartition("(")
     name = before.rstrip()[-6:]
-    if argument.written != "1" or not opening or name.upper() != "DP_SUM":
+    if argument.text != "1" or not opening or name.upper() != "DP_SUM":
         return []
     return [f"{before.rstrip()[:-6]}DP_COUNT(*{token.source[token.end :]}"]
 
@@ -68,14 +68,14 @@ EVERY_ROW = "1"  # the item of every row, for DP_COUNT(*); no other constant is 
 
 def read_item_or_star(argument: Argument, what: str) -> Reference:
     """An expression; * and 1, as in count(*) and count(1), are an item that every row has."""
-    if argument.written in {"*", EVERY_ROW}:
-        return Reference((), EVERY_ROW, argument.tokens[0].start)
+    if argument.text in {"*", EVERY_ROW}:
+        return Reference((), EVERY_ROW, argument[0].start)
     return read_expression(argument, what)
 
 
 def read_column_or_number(argument: Argument, what: str) -> Reference:
     """A column's name; or a number, which is a column with no parts."""
-    if argument.tokens[-1].kind == "number" and len(argument.tokens) <= 2:
+    if argument[-1].kind == "number" and len(argument) <= 2:
         value = read_number(argument, what)
         if value < 0:
             raise argument.refuse(f"{what} must not be negative.")
@@ -87,22 +87,22 @@ def read_column_or_number(argument: Argument, what: str) -> Reference:
 
 def read_groups(argument: Argument, what: str) -> PublicSet | SetPerKey:
     """A public set; or one for each key, in brackets, which DuckDB 1 writes as "row"(…)."""
-    tokens = argument.tokens[argument.tokens[0].folded == "row" and len(argument.tokens) > 1 :]
+    tokens = argument[argument[0].folded == "row" and len(argument) > 1 :]
     if _in_brackets(tokens) and tokens[1].upper not in QUERY:
         parts = [Argument(tokens[a:b]) for a, b in tokens.split(1, len(tokens) - 1) if a < b]
-        if all(part.tokens[-1].kind in {"string", "number"} for part in parts):
+        if all(part[-1].kind in {"string", "number"} for part in parts):
             message = f"A list is written in square brackets: {what} := [{tokens[1:-1].text}]."
             raise argument.refuse(message, None, _as_domain(argument))
         sets = tuple(_read_set(part, what) for part in parts)
-        return SetPerKey(sets, argument.written, tokens[0].start)
+        return SetPerKey(sets, argument.text, tokens[0].start)
     return _read_set(argument, what)
 
 
 def _read_set(argument: Argument, what: str) -> PublicSet:
     """A public set, or a parameter: before a statement is planned, a list takes its place."""
-    first = argument.tokens[0]
-    if first.is_symbol("?", "$") and len(argument.tokens) <= 2:
-        return ListLiteral(argument.written, first.start)
+    first = argument[0]
+    if first.is_symbol("?", "$") and len(argument) <= 2:
+        return ListLiteral(argument.text, first.start)
     return read_domain(argument, what)
 
 
@@ -116,13 +116,13 @@ def _in_brackets(tokens: Tokens) -> bool:
 def read_domain(argument: Argument, what: str) -> PublicSet:
     """A public column, a list of literals, an ENUM type, a query, or the word observed."""
     _check_series(argument)
-    if _in_brackets(argument.tokens) and argument.tokens[1].upper in QUERY:
-        return PublicQuery(argument.written, argument.tokens[0].start)
-    words = [token.upper for token in argument.tokens]
-    if words[0] in _SERIES and _in_brackets(argument.tokens[1:]):
-        return PublicQuery(f"(FROM {argument.written})", argument.tokens[0].start)
-    if argument.tokens[0].is_symbol("[") and argument.tokens[-1].is_symbol("]"):
-        return ListLiteral(argument.written, argument.tokens[0].start)
+    if _in_brackets(argument) and argument[1].upper in QUERY:
+        return PublicQuery(argument.text, argument[0].start)
+    words = [token.upper for token in argument]
+    if words[0] in _SERIES and _in_brackets(argument[1:]):
+        return PublicQuery(f"(FROM {argument.text})", argument[0].start)
+    if argument[0].is_symbol("[") and argument[-1].is_symbol("]"):
+        return ListLiteral(argument.text, argument[0].start)
     found = argument.column()
     if found is None:
         raise argument.refuse(
@@ -137,32 +137,29 @@ def read_domain(argument: Argument, what: str) -> PublicSet:
 
 def _check_series(argument: Argument) -> None:
     """Refuse a fourth argument of range(…), which sqlglot drops."""
-    tokens = argument.tokens
-    for i, name in enumerate(tokens[:-1]):
-        if name.upper in _SERIES and tokens[i + 1].is_symbol("("):
-            given = [*tokens.split(i + 2, tokens.matching(i + 1))]
-            if len(given) > 3:
-                surplus = tokens[given[2][1] : given[-1][1]]
-                message = f"{name.text} takes a start, an end and a step."
-                raise argument.refuse(message, instead=[surplus.put("")])
+    for i, name in argument.calls():
+        given = argument.split(i + 2, argument.matching(i + 1)) if name.upper in _SERIES else []
+        if len(given) > 3:
+            surplus = argument[given[2][1] : given[-1][1]]
+            message = f"{name.text} takes a start, an end and a step."
+            raise argument.refuse(message, instead=[surplus.put("")])
 
 
 def _as_domain(argument: Argument) -> list[str]:
     """The statement with a list in place of one value or a tuple, a column in place of a query."""
-    tokens = argument.tokens
-    words = [token.upper for token in tokens]
-    if words[1:2] == ["SELECT"] and words[3:4] == ["FROM"] and tokens[-1].is_symbol(")"):
-        return [argument.put(f"{tokens[4:-1].text}.{tokens[2].text}")]
-    if tokens[0].is_symbol("(") and tokens[-1].is_symbol(")"):
-        return [Restated(argument.put(f"[{tokens[1:-1].text}]"))]
-    if words[0] in {"ARRAY", "LIST_VALUE"} and len(tokens) > 3:
-        return [Restated(argument.put(f"[{tokens[2:-1].text}]"))]
-    return [argument.put(f"[{argument.written}]")]
+    words = [token.upper for token in argument]
+    if words[1:2] == ["SELECT"] and words[3:4] == ["FROM"] and argument[-1].is_symbol(")"):
+        return [argument.put(f"{argument[4:-1].text}.{argument[2].text}")]
+    if argument[0].is_symbol("(") and argument[-1].is_symbol(")"):
+        return [Restated(argument.put(f"[{argument[1:-1].text}]"))]
+    if words[0] in {"ARRAY", "LIST_VALUE"} and len(argument) > 3:
+        return [Restated(argument.put(f"[{argument[2:-1].text}]"))]
+    return [argument.put(f"[{argument.text}]")]
 
 
 def read_number(argument: Argument, what: str) -> Fraction:
     """The exact value of a numeric literal, from its digits."""
-    *signs, literal = argument.tokens
+    *signs, literal = argument
     if literal.kind != "number" or len(signs) > 1 or not all(t.is_symbol("-", "+") for t in signs):
         raise argument.refuse(
             f"{what} must be a number written in the statement, "
@@ -188,8 +185,8 @@ def read_number(argument: Argument, what: str) -> Fraction:
 def _as_number(argument: Argument) -> list[str]:
     """The statement with a number in place of a string that holds one, or of a division."""
     with contextlib.suppress(ValueError, ZeroDivisionError):
-        if len(argument.written) < 20:
-            number = re.sub(r"\s*/\s*", "/", argument.written.strip("'( )").replace(",", "."))
+        if len(argument.text) < 20:
+            number = re.sub(r"\s*/\s*", "/", argument.text.strip("'( )").replace(",", "."))
             return [argument.put(in_words(Fraction(number)))]
     return []
 
@@ -263,32 +260,32 @@ def read_sample(argument: Argument, name: str) -> Fraction | None:
 
 def elements(argument: Argument) -> list[Argument] | None:
     """The elements of a list in brackets; None if it is not a list."""
-    tokens = argument.tokens
-    if len(tokens) < 2 or not tokens[0].is_symbol("[") or tokens.matching(0) != len(tokens) - 1:
+    last = len(argument) - 1
+    if last < 1 or not argument[0].is_symbol("[") or argument.matching(0) != last:
         return None
-    return [Argument(tokens[a:b]) for a, b in tokens.split(1, len(tokens) - 1) if a < b]
+    return [Argument(argument[a:b]) for a, b in argument.split(1, last) if a < b]
 
 
 def read_zero(argument: Argument, name: str) -> int:
     """The number 0."""
     if read_number(argument, name) != 0:
         message = f"{name} can only be 0: it counts a negative net sum as 0."
-        raise argument.refuse(message, instead=[argument.put("0"), argument.left_out()])
+        raise argument.refuse(message, instead=[argument.put("0"), argument.omitted()])
     return 0
 
 
 def read_boolean(argument: Argument, name: str) -> bool:
     """The word true or false."""
-    word = argument.tokens[0].upper
-    if len(argument.tokens) > 1 or word not in {"TRUE", "FALSE"}:
-        right = "false" if word in {"FALSE", "OFF", "NO"} or argument.written == "0" else "true"
+    word = argument[0].upper
+    if len(argument) > 1 or word not in {"TRUE", "FALSE"}:
+        right = "false" if word in {"FALSE", "OFF", "NO"} or argument.text == "0" else "true"
         raise argument.refuse(f"{name} must be true or false.", instead=[argument.put(right)])
     return word == "TRUE"
 
 
 def word(argument: Argument) -> str:
     """A string or a bare word, in lower case."""
-    token = argument.tokens[0]
+    token = argument[0]
     return (token.text.strip("'") if token.kind == "string" else token.name or "").lower()
 
 
@@ -297,7 +294,7 @@ def choice(known: Sequence[str], example: str) -> Reader[str]:
 
     def read(argument: Argument, name: str) -> str:
         found = word(argument)
-        if len(argument.tokens) > 1 or found not in known:
+        if len(argument) > 1 or found not in known:
             message = f"{name} must be one of: {', '.join(known)}."
             right = f"'{guessed(found, known) or example}'"
             hint, instead = f"For example: {name} := {right}", [argument.put(right)]

@@ -89,8 +89,7 @@ def _of_source(tree: Node, aliases: Set[str]) -> Node | None:
 
 def _grouped(select: DpSelect, column: str) -> list[str]:
     """The statement in which the SELECT has GROUP BY what it lists, or else that column."""
-    calls = [call.start for call in select.calls]
-    listed = [one for one in select.items if not any(one[0] <= at < one[1] for at in calls)]
+    listed = [one for one in select.items if not select.calls_in(one)]
     key = select.named(listed[0])[0].text if len(listed) == 1 else "ALL" if listed else column
     spans = [select.clauses[word] for word in {"SELECT", "FROM", "WHERE"} & select.clauses.keys()]
     place = max(stop for _, stop in spans)
@@ -208,7 +207,7 @@ def _computed(select: DpSelect, item: Span, functions: Functions) -> Iterator[tu
     Beside groups, windows are over these, as in SQL; those with calls would draw them once more.
     """
     outside = select.beside_calls(item).outside_queries()
-    if select.keys and not any(item[0] <= call.start < item[1] for call in select.calls):
+    if select.keys and not select.calls_in(item):
         outside = _without_windows(outside)
     names = outside.called()
     kinds = dict(functions.builtin_kinds(frozenset(names)))
@@ -248,7 +247,7 @@ def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
     # What the subquery calls each expression: those that stay in it, and the calls of the others.
     named = {item: shown_name(names[item]) for item in kept if names[item]}
     known = {parts[item][0].text: name for item, name in named.items()}
-    calls = [call for call in select.calls if any(a <= call.start < b for a, b in moved)]
+    calls = [call for item in select.items if item in moved for call in select.calls_in(item)]
     wanted = dict.fromkeys(text[slice(*call.span)] for call in calls)
     new = [call for call in wanted if call not in known]
     answers = {call: f"answer_{n}" if n else "answer" for n, call in enumerate(new)}
@@ -267,8 +266,8 @@ def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
 
 def _by_names(select: DpSelect, item: Span, known: Mapping[str, str]) -> str:
     """An item, with the names of a subquery's columns in place of the calls and keys in it."""
-    calls = [call.span for call in select.calls if item[0] <= call.start < item[1]]
-    edits = [(*span, known[select.text[slice(*span)]]) for span in calls]
+    spans = [call.span for call in select.calls_in(item)]
+    edits = [(*span, known[select.text[slice(*span)]]) for span in spans]
     keys = select.key_places(item)
     edits += [(*span, known[key.text]) for span, key in keys if key.text in known]
     return edited(select.text, edits, *item)

@@ -16,6 +16,9 @@ from dp_sql.sql.types import EXACT_TYPES, exact
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
+EachGroup = Sequence[tuple[Any, ...]]
+"""What a UDF takes, or a mechanism, for each of several groups."""
+
 
 def load_kernels(call: str) -> None:
     """Load what a call needs to read pairs; raise InternalError, before the debit, if it fails."""
@@ -230,15 +233,18 @@ class Shape(ABC):
         """The value of the call, from `__dp_lists` and what the UDF returned, written once."""
         return answer
 
-    @abstractmethod
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         """Run the mechanism once: what the UDF returns, and one sentence on its accuracy.
+
+        A class defines this, or `draw_each` where it is faster to draw for all groups at once.
 
         `loss` is that of the whole call. `lists` are what the UDF takes: int64 arrays, strings, or
         for PAIRS two arrays (items, people).
         """
+        (value,), accuracy = self.draw_each(mechanism, loss, [lists])
+        return value, accuracy
 
-    def runs(self, mechanism: Mechanism, data: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def runs(self, mechanism: Mechanism, data: EachGroup) -> list[Any]:
         """Run the mechanism on each of several data sets."""
         given = self.mechanism_arguments(mechanism)
         if mechanism.run_each is None:
@@ -246,7 +252,7 @@ class Shape(ABC):
         return mechanism.run_each(data, **given)
 
     def draw_each(
-        self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
+        self, mechanism: Mechanism, loss: PrivacyLoss, groups: EachGroup
     ) -> tuple[list[Any], str]:
         """Run the mechanism for each group: the answers, and the sentence on the first one."""
         drawn = [self.draw(mechanism, loss, *lists) for lists in groups]

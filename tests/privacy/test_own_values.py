@@ -10,7 +10,7 @@ import pytest
 
 import dp_sql
 from dp_sql.errors import ArgumentError
-from dp_sql.privacy.expressions.own_values import with_own_values
+from dp_sql.privacy.expressions.row_values import with_own_values
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.sql.sqlglot_tree import projection
 

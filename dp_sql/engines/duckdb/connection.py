@@ -35,7 +35,7 @@ from dp_sql.privacy.expressions.collations import without_collations
 from dp_sql.privacy.plans.plan import Plan, Released, drawn_from
 from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.few_rows import PLAIN_ITEMS
-from dp_sql.privacy.private_sql.release_select import each_of, private_sql, released_columns
+from dp_sql.privacy.private_sql.release_select import each_of, private_sql, release_columns
 from dp_sql.sql.formatting import full_name
 
 T = TypeVar("T")
@@ -283,7 +283,7 @@ class Engine(SqlRunner):
 
         def run() -> None:
             for places, some, theirs in bundled(drawn, tickets):
-                columns = released_columns(some)
+                columns = release_columns(*some)
                 rows = answered(some, theirs, self)
                 if rows is not None:
                     relation = frozen.add(columns, rows)

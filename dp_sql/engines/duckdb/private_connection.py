@@ -40,7 +40,7 @@ from dp_sql.privacy.catalog import Columns, Parts, Schema, SchemaName, size_sql,
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.few_rows import PLAIN_ITEMS, FewRows
-from dp_sql.privacy.private_sql.release_select import private_sql, released_columns
+from dp_sql.privacy.private_sql.release_select import private_sql, release_columns
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import folded, tokenize
 from dp_sql.sql.types import for_arrow
@@ -287,7 +287,7 @@ class PrivateConnection(Schema):
                     public_of(few, self._engine)
                     self._few[theirs[0]] = some, few
                     continue
-                self.columns(exactly(released_columns(some), private_sql(some, [""] * len(some))))
+                self.columns(exactly(release_columns(*some), private_sql(some, [""] * len(some))))
         except Exception:
             self._withdraw(tickets)
             raise InternalError("DuckDB cannot bind the SQL generated for this query.") from None
@@ -315,7 +315,7 @@ class PrivateConnection(Schema):
             rows = answered(some, theirs, self._engine, few=few if is_bound else None)
             if rows is None:
                 with release_sql(some, theirs, self._engine, private_sql) as (sql, values):
-                    rows = self._run(exactly(released_columns(some), sql), values).fetchall()
+                    rows = self._run(exactly(release_columns(*some), sql), values).fetchall()
             n = len(places)
             for number, place in enumerate(places):
                 answers[place] = [(*row[:-n], row[number - n]) for row in rows]

@@ -13,8 +13,7 @@ from dp_sql.engines.duckdb.mechanism_udfs import answers_from, arrow_values
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.few_rows import few_rows
-from dp_sql.privacy.private_sql.rows_in_lists import IN_LISTS
+from dp_sql.privacy.private_sql.few_rows import IN_LISTS, few_rows
 from dp_sql.sql.functions import FUNCTIONS
 
 

@@ -17,7 +17,7 @@ from dp_sql.errors import DpSqlError, SourceError
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import bundled
-from dp_sql.privacy.private_sql.release_select import private_sql, release_columns, released_columns
+from dp_sql.privacy.private_sql.release_select import private_sql, release_columns
 
 
 def open_memory() -> Connection:
@@ -87,7 +87,7 @@ def _made(
     answers: list[Records] = [()] * len(plans)
     for places, some, theirs in bundled(plans, tickets):
         if not some[0].parameters.reads_people:
-            sql = exactly(released_columns(some), private_sql(some, theirs))
+            sql = exactly(release_columns(*some), private_sql(some, theirs))
             answers[places[0]] = connection.execute(sql).fetchall()
             continue
         with ByParts(jobs, connection).released(some, theirs) as selects:

@@ -152,61 +152,41 @@ def call_of(name: str) -> str:
 
 
 # The nodes that sqlglot makes of these calls: the function, and where its arguments are.
+_OF_ONE: Mapping[type, str] = {
+    exp.Length: "length", exp.ArraySize: "length", exp.MD5: "md5", exp.Ascii: "ascii",
+    exp.Unicode: "unicode", exp.Reverse: "reverse", exp.Sqrt: "sqrt", exp.Cbrt: "cbrt",
+    exp.Ln: "ln", exp.Exp: "exp", exp.IsNan: "isnan", exp.IsInf: "isinf", exp.TimeToUnix: "epoch",
+    exp.LastDay: "last_day", exp.JSONType: "json_type",
+}  # fmt: skip
+_OF_TWO: Mapping[type, str] = {
+    exp.Left: "left", exp.Right: "right", exp.StartsWith: "starts_with", exp.EndsWith: "ends_with",
+    exp.Contains: "contains", exp.Split: "string_split", exp.DPipe: "||", exp.Pow: "pow",
+    exp.RegexpLike: "regexp_matches", exp.RegexpFullMatch: "regexp_full_match",
+    exp.SimilarTo: "regexp_full_match", exp.ArrayContains: "list_contains",
+    exp.JSONExtractScalar: "->>", exp.JSONExtract: "->", exp.Log: "log10",
+}  # fmt: skip
+_OF_SOME_VERSIONS = {
+    "Dayname": ("dayname", "this"), "Monthname": ("monthname", "this"),
+    "JSONKeys": ("json_keys", "this"), "ArrayPosition": ("list_position", "this expression"),
+}  # fmt: skip
 NODES: Mapping[type, tuple[str, str]] = {
-    exp.Length: ("length", "this"),
-    exp.Left: ("left", "this expression"),
-    exp.Right: ("right", "this expression"),
-    exp.StartsWith: ("starts_with", "this expression"),
-    exp.EndsWith: ("ends_with", "this expression"),
-    exp.Contains: ("contains", "this expression"),
+    **{node: (name, "this") for node, name in _OF_ONE.items()},
+    **{node: (name, "this expression") for node, name in _OF_TWO.items()},
+    **{getattr(exp, n): found for n, found in _OF_SOME_VERSIONS.items() if hasattr(exp, n)},
     exp.StrPosition: ("strpos", "this substr"),
     exp.Replace: ("replace", "this expression replacement"),
-    exp.Split: ("string_split", "this expression"),
     exp.SplitPart: ("split_part", "this delimiter part_index"),
     exp.Concat: ("concat", "expressions"),
     exp.ConcatWs: ("concat_ws", "expressions"),
-    exp.DPipe: ("||", "this expression"),
-    exp.RegexpLike: ("regexp_matches", "this expression"),
-    exp.RegexpFullMatch: ("regexp_full_match", "this expression"),
-    exp.SimilarTo: ("regexp_full_match", "this expression"),
     exp.RegexpExtract: ("regexp_extract", "this expression group"),
-    exp.ArrayContains: ("list_contains", "this expression"),
-    exp.JSONExtractScalar: ("->>", "this expression"),
-    exp.JSONExtract: ("->", "this expression"),
     exp.RegexpReplace: ("regexp_replace", "this expression replacement"),
     exp.Translate: ("translate", "this from_ to"),
     exp.Pad: ("rpad", "this expression fill_pattern"),  # or lpad
     exp.Repeat: ("repeat", "this times"),
-    exp.MD5: ("md5", "this"),
-    exp.Ascii: ("ascii", "this"),
-    exp.Unicode: ("unicode", "this"),
-    exp.Reverse: ("reverse", "this"),
-    exp.Sqrt: ("sqrt", "this"),
-    exp.Cbrt: ("cbrt", "this"),
-    exp.Ln: ("ln", "this"),
-    exp.Log: ("log10", "this expression"),
-    exp.Exp: ("exp", "this"),
-    exp.Pow: ("pow", "this expression"),
-    exp.IsNan: ("isnan", "this"),
-    exp.IsInf: ("isinf", "this"),
-    exp.TimeToUnix: ("epoch", "this"),
     exp.UnixToTime: ("epoch_ms", "this scale"),
-    exp.ArraySize: ("length", "this"),
-    exp.LastDay: ("last_day", "this"),
     exp.StrToTime: ("strptime", "this format"),
-    exp.JSONType: ("json_type", "this"),
     exp.TimeToStr: ("strftime", "this format"),
     exp.DateDiff: ("date_diff", "unit expression this"),
-    **{
-        getattr(exp, node): found
-        for node, found in {
-            "Dayname": ("dayname", "this"),
-            "Monthname": ("monthname", "this"),
-            "JSONKeys": ("json_keys", "this"),
-            "ArrayPosition": ("list_position", "this expression"),
-        }.items()
-        if hasattr(exp, node)
-    },
 }
 # Flags by which sqlglot remembers how a call was written; they change nothing in DuckDB.
 FLAGS = frozenset(

@@ -94,7 +94,7 @@ def _limited(call: DpCall, policy: Policy) -> DpCall:
     if asked["delta"] is not None and limits.max_delta_per_query is None:
         message = "The policy allows no delta: choose a mechanism that needs none."
         given = call.given["delta"]
-        raise given.refuse(message, instead=[given.left_out()])
+        raise given.refuse(message, instead=[given.omitted()])
     for name, limit in (
         ("epsilon", limits.max_epsilon_per_query),
         ("delta", limits.max_delta_per_query),
@@ -239,7 +239,7 @@ class _PolicySets(PublicSets):
 def _or_declared(refusal: QueryError, wanted: Wanted) -> QueryError:
     """The refusal of a stated domain or groups; without it, the policy's declared values hold."""
     if given := wanted.call.given.get(wanted.what):
-        refusal.instead = (*refusal.instead, given.left_out())
+        refusal.instead = (*refusal.instead, given.omitted())
     return refusal
 
 

@@ -263,7 +263,7 @@ class PublicSets(ABC):
                 "groups := (SELECT … FROM a public table)."
             )
             stated = (one.given["groups"] for one in self.source.select.calls if one.groups)
-            instead = [one.left_out() for one in stated]
+            instead = [one.omitted() for one in stated]
             raise self.source.select.refused(why, given.position, hint, instead=instead)
         return sets
 
@@ -290,7 +290,7 @@ def _of_each_person(select: DpSelect) -> list[str]:
     of_each = _OF_EACH.get(call.function.name, "").format(counted)
     if not of_each or "epsilon" not in call.given or not key.parts:
         return []
-    given = f"epsilon := {call.given['epsilon'].written}"
+    given = f"epsilon := {call.given['epsilon'].text}"
     if "privacy_unit" in call.given:
         given += f", privacy_unit := {shown_name(key.parts[-1])}"
     spans = select.clauses
@@ -337,7 +337,7 @@ def _together(call: DpCall, vector: Vector) -> DpCall:
         named = call.given["mechanism"]
         raise named.refuse(
             f"With GROUP BY, {vector.mechanism.name} draws the noise of all counts together.",
-            "Leave out mechanism, or write max_groups_contributed.", [named.left_out()],
+            "Leave out mechanism, or write max_groups_contributed.", [named.omitted()],
         )  # fmt: skip
     return replace(call, parameters=vector, mechanism=vector.mechanism)
 

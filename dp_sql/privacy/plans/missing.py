@@ -85,7 +85,7 @@ def _missing(
     ways = [*found, added] if len(added) == len(needed) else []
     columns = [call.given[name] for name in function.positional if name not in lacking]
     bracket = text.index("(", call.start) + 1
-    behind = max((one.tokens[-1].end for one in columns), default=bracket)
+    behind = max((one[-1].end for one in columns), default=bracket)
     refusal = missing(text, function, call.span, needed, ways, behind)
     if found and not function.shape.finds_items:
         refusal.hint = "delta finds the groups that enough people are in."

@@ -21,6 +21,7 @@ from dp_sql.errors import (
     QueryError,
     SourceError,
 )
+from dp_sql.privacy.expressions.row_values import with_facts
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import Values
@@ -34,7 +35,6 @@ from dp_sql.privacy.plans.other_names import (
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.refusals import Refused, Unbound, exact_cast, inexact, is_time, no_amount
 from dp_sql.privacy.relations.from_clause import From
-from dp_sql.privacy.relations.row_values import with_facts
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation
 from dp_sql.privacy.relations.tree_sql import Written
@@ -106,9 +106,9 @@ class Source(NamedTuple):
                 call = replace(call, parameters=counted[0], mechanism=counted[1])
             elif named is not None:
                 raise named.refuse(
-                    f"The mechanism {named.tokens.text} counts people, and {call.item.text} is not "
+                    f"The mechanism {named.text} counts people, and {call.item.text} is not "
                     "the privacy unit.",
-                    "Count the privacy unit, or leave out mechanism.", [named.left_out()],
+                    "Count the privacy unit, or leave out mechanism.", [named.omitted()],
                 )  # fmt: skip
         if not {"item", *call.parameters.needs} & {*call.missing}:
             numbers = call.parameters.for_item(call.given, call.item.text, item.type)

@@ -2,9 +2,13 @@
 
 DuckDB takes longer to plan the SQL of release_select.py than to run it over so few rows, or over
 what remains of more rows once those of each person in each group are added up.
+
+`dp(…)` becomes SQL that DuckDB runs, so no one can read its rows beforehand: `rows_in_lists` is a
+SELECT that hands them to a UDF as one list.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -12,12 +16,16 @@ from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_ctes import UNIT, by_keys, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
+from dp_sql.privacy.private_sql.release_select import call_of, rows_of
 from dp_sql.privacy.private_sql.rows_read import SUMMED, Kept, kept_of, read_once
 from dp_sql.sql.formatting import literal
+from dp_sql.sql.mechanism_rows import EMPTY_LIST
 from dp_sql.sql.types import UP_TO_64_BITS, digits_of, exact, family
 
 # Types of items that Python has, and orders as DuckDB does.
 PLAIN_ITEMS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "VARCHAR"})
+IN_LISTS = "_in_lists"  # the end of the name of a UDF that takes the keys of groups, and rows
+_MOST_GROUPS = 1 << 10  # whose keys are written into SQL
 _MOST_PLACES = 1 << 6  # a longer list takes DuckDB longer than it takes to send keys
 _PLAIN = UP_TO_64_BITS | {"VARCHAR", "BOOLEAN", "ENUM"}  # which Python has as they are sent
 _SENT = Callable[[str, str], str]
@@ -176,9 +184,8 @@ def _lists(plan: Plan, known: Mapping[str, Sequence[Any]]) -> list[list[Any]]:
 
 def _place(name: str, values: Sequence[Any]) -> str:
     """The place of a key among plain values, compared as strings are written."""
-    listed, own = (literal(str(value)) for value in values), f"CAST({name} AS VARCHAR)"
-    written = f"system.main.list_value({', '.join(listed)}), {exact(own, 'VARCHAR')}"
-    return f"coalesce(system.main.list_position({written}), 0) AS {name}"
+    own = exact(f"CAST({name} AS VARCHAR)", "VARCHAR")
+    return f"coalesce(system.main.list_position({_list(values)}, {own}), 0) AS {name}"
 
 
 def _domain(plan: Plan) -> str:
@@ -211,3 +218,33 @@ def _item(name: str, plans: Sequence[Plan], sent_as: _SENT) -> tuple[str, str] |
 def _takes_sums(plan: Plan) -> bool:
     by = plan.parameters.summed()
     return by is not None and by.takes_sums
+
+
+def rows_in_lists(plan: Plan, few: FewRows, ticket: str, execution: str) -> str | None:
+    """The private SQL of one plan; None: its rows are not handed over as a list.
+
+    few: how they are read. The groups are those that were read while the statement was planned.
+    """
+    lists, shape, call = few.lists, plan.parameters, call_of(ticket, execution)
+    if few.are_added_up or not (few.kept and lists and prod(map(len, lists)) <= _MOST_GROUPS):
+        return None
+    sent = [range(1, len(one) + 1) if few.has_places else one for one in lists]
+    keys = f"CAST(system.main.list_value({', '.join(map(_list, sent))}) AS BIGINT[][])"
+    rows = f"coalesce(system.main.list(__dp_sent), {EMPTY_LIST})"
+    drawn = f"SELECT {shape.udf}{IN_LISTS}({call}, {keys}, {rows}) AS __dp_drawn"
+    number = "unnest(system.main.generate_series(1, system.main.length(__dp_drawn))) AS __dp_group"
+    answers, listed = [number], ["__dp_group"]
+    for place, (name, key) in enumerate(keys_of(plan).items()):
+        shown = _list(combined[place] for combined in product(*lists))
+        answers.append(f"unnest(CAST({shown} AS {key.type}[])) AS {name}")
+        listed.append(f"{exact(name, key.type)} AS {name}")
+    return (
+        f"SELECT {', '.join(listed)}, {shape.value('__dp_answer', rows_of(plan))} AS __dp_value "
+        f"FROM (SELECT {', '.join(answers)}, unnest(__dp_drawn) AS __dp_answer "
+        f"FROM ({drawn} FROM ({few.sql}) AS __dp_sent) AS __dp_one) AS __dp_each"
+    )
+
+
+def _list(values: Iterable[str | int]) -> str:
+    """The SQL of a list of strings: to a negative number belongs an operator."""
+    return f"system.main.list_value({', '.join(literal(str(value)) for value in values)})"

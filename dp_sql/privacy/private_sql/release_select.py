@@ -25,19 +25,14 @@ GROUPS = "_groups"  # the end of the name of a UDF that answers all groups at on
 EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
 
 
-def release_columns(plan: Plan) -> list[tuple[str, str]]:
-    """Names and types of the columns of a plan's release; with keys, of one row per group."""
-    return [*_key_columns(plan), ("__dp_value", _value_type(plan))]
-
-
-def released_columns(plans: Sequence[Plan]) -> list[tuple[str, str]]:
-    """Names and types of the columns of a release of several plans: a value for each of them."""
+def release_columns(*plans: Plan) -> list[tuple[str, str]]:
+    """Names and types of the columns of a release: a value for each plan; with keys, per group."""
     values = [(_value_name(n), _value_type(plan)) for n, plan in enumerate(plans, 1)]
     return [*_key_columns(plans[0]), *values]
 
 
 def each_of(plans: Sequence[Plan], relation: str) -> list[Released]:
-    """The releases of several plans in a relation with the columns of `released_columns`."""
+    """The releases of several plans in a relation with the columns of `release_columns`."""
     return [Released(relation, _value_name(n)) for n, _ in enumerate(plans, 1)]
 
 
@@ -98,7 +93,7 @@ def private_sql(
     again: bool = False,
     execution: str = EXECUTION,
 ) -> str:
-    """A SELECT of the columns of `released_columns`: each release is what a UDF knows by a ticket.
+    """A SELECT of the columns of `release_columns`: each release is what a UDF knows by a ticket.
 
     The plans are those of one bundle, as bundles.bundles says. `again`: whether one execution
     may run it more than once, as in MechanismRows. `execution`: for which connection and query the

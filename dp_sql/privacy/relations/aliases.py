@@ -5,11 +5,11 @@ A column of FROM comes before an alias, and an item of the list knows the aliase
 
 from sqlglot import exp
 
+from dp_sql.privacy.expressions.row_values import row_wise
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.unsupported import is_aggregate
 from dp_sql.privacy.refusals import refuse
 from dp_sql.privacy.relations.from_clause import From
-from dp_sql.privacy.relations.row_values import row_wise
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
 

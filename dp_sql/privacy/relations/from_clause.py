@@ -12,10 +12,10 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from dp_sql.privacy.catalog import Parts
+from dp_sql.privacy.expressions.row_values import row_wise, with_facts
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, other_form, refuse
-from dp_sql.privacy.relations.row_values import row_wise, with_facts
 from dp_sql.privacy.relations.rows import Rows, unknown_column
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
 from dp_sql.sql.formatting import shown_name
@@ -288,17 +288,9 @@ def conditions(node: Node, scope: Scope) -> list[str]:
 
 def conjuncts(node: Node | None) -> list[Node]:
     """The terms of a chain of AND, in their order."""
-    found: list[Node] = []
-    waiting = [] if node is None else [node]
-    while waiting:
-        term = waiting.pop()
-        if isinstance(term, exp.Paren):
-            waiting.append(term.this)
-        elif isinstance(term, exp.And):
-            waiting += [term.expression, term.this]
-        else:
-            found.append(term)
-    return found
+    around = exp.Paren | exp.And
+    walked = [] if node is None else node.dfs(prune=lambda one: not isinstance(one, around))
+    return [term for term in walked if not isinstance(term, around)]
 
 
 def where_terms(tree: Node) -> list[Node]:

@@ -12,13 +12,13 @@ from dp_sql.privacy.expressions.calls import without_query
 from dp_sql.privacy.expressions.expression_compiler import settled
 from dp_sql.privacy.expressions.literals import is_literal
 from dp_sql.privacy.expressions.predicates import boolean
+from dp_sql.privacy.expressions.row_values import row_wise, with_known_values
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.unsupported import is_aggregate
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, refuse
 from dp_sql.privacy.relations.aliases import over_rows, usable, used
 from dp_sql.privacy.relations.from_clause import From, FromPart, column_name, only
-from dp_sql.privacy.relations.row_values import row_wise, with_known_values
 from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import Group, LinkedTable, Table, relations_in
 from dp_sql.sql.formatting import shown_name

@@ -188,7 +188,8 @@ def _wrapped(tokens: Tokens, query: Aggregated, calls: dict[str, str]) -> list[E
         return []
     places = [one.start for one in query.aggregates]
     try:
-        keys = group_keys(tokens, group, tuple(items), places) if group is not None else ()
+        listed_as = [tokens[a:b] for a, b in items]
+        keys = group_keys(tokens, group, listed_as, places) if group is not None else ()
     except QueryError:
         return []
     names = _names(tokens, query.aggregates, items)

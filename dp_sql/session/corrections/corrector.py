@@ -81,7 +81,7 @@ class Correcting(ABC):
         largest = self._account and self._account.largest(
             lambda factor: [loss_at(plan, factor) for plan in plans]
         )
-        place = statement.selects[0].calls[0].given["epsilon"].tokens[0].start
+        place = statement.selects[0].calls[0].given["epsilon"][0].start
         return error.at(text, place, [rescaled(statement, largest / asked)] if largest else [])
 
     def _unparsed(self, error: QueryError, text: str) -> QueryError | None:
@@ -165,7 +165,7 @@ def rescaled(statement: Statement, factor: Fraction) -> str:
     text = statement.text
     for select in reversed(statement.selects):
         for call in reversed(select.calls):
-            token = call.given["epsilon"].tokens[0]
+            token = call.given["epsilon"][0]
             nanos = Fraction(token.text) * factor * 10**9
             epsilon = in_words(Fraction(int(nanos), 10**9))
             text = text[: token.start] + epsilon + text[token.end :]

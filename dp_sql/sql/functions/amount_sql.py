@@ -1,5 +1,8 @@
 """Amounts as SQL: exact sums of integers and decimals, in units of the last digit, and buckets."""
 
+from fractions import Fraction
+
+from dp_sql.sql.formatting import decimal
 from dp_sql.sql.types import INTEGERS, digits_of, family
 
 AMOUNT_TYPES = INTEGERS - {"UHUGEINT"} | {"DECIMAL"}
@@ -43,8 +46,7 @@ def constant(n_units: int, kind: str) -> str:
     '12.34'
     """
     scale = scale_of(kind)
-    whole = str(n_units).rjust(scale + 1, "0")
-    return f"{whole[:-scale]}.{whole[-scale:]}" if scale else whole
+    return decimal(Fraction(n_units, 10**scale), scale)
 
 
 def clamped(sql: str, most: str, kind: str = "HUGEINT") -> str:

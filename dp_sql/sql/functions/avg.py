@@ -56,7 +56,7 @@ class Avg(Bounded):
         for end in _ENDS - written.keys() if written else ():
             (other,) = written
             hint = "They are public: choose them without looking at the data."
-            instead = [given.with_another(f"{end} := {_ENDS[end]}"), written[other].left_out()]
+            instead = [given.with_another(f"{end} := {_ENDS[end]}"), written[other].omitted()]
             message = f"DP_AVG takes lower and upper together: {end} is missing."
             raise written[other].refuse(message, hint, instead)
         return super().read(given, mechanism)

@@ -12,7 +12,7 @@ from dp_sql.sql import readers
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import GROUP_OF_EACH, MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
-from dp_sql.sql.shape import Shape, Summed
+from dp_sql.sql.shape import EachGroup, Shape, Summed
 from dp_sql.udfs.mechanism import DIFFERENCE, Mechanism, PrivacyLoss
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
@@ -84,30 +84,18 @@ class Bounded(Shape):
         """What the mechanism takes of what the UDF takes."""
         raise InternalError("A vector is drawn at once.")
 
-    def data_of(
-        self, mechanism: Mechanism, groups: Sequence[tuple[Any, ...]]
-    ) -> list[tuple[Any, ...]]:
+    def data_of(self, mechanism: Mechanism, groups: EachGroup) -> EachGroup:
         """What the mechanism takes of each of several groups."""
         return [self.data(mechanism, *lists) for lists in groups]
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        (value,), accuracy = self.draw_each(mechanism, loss, [lists])
-        return value, accuracy
-
     def draw_each(
-        self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
+        self, mechanism: Mechanism, loss: PrivacyLoss, groups: EachGroup
     ) -> tuple[list[Any], str]:
         values = []
         for start in range(0, len(groups), _AT_ONCE):
             data = self.data_of(mechanism, groups[start : start + _AT_ONCE])
-            values += [self.answer(found, loss) for found in self.releases(mechanism, data)]
+            values += [self.answer(found, loss) for found in self.runs(mechanism, data)]
         return values, str(self.public_accuracy(mechanism, None))
-
-    def releases(
-        self, mechanism: Mechanism, data: Sequence[tuple[Any, ...]]
-    ) -> Sequence[CountRelease | BoundedRelease]:
-        """Run the mechanism on each of these."""
-        return self.runs(mechanism, data)
 
     def answer(self, found: CountRelease | BoundedRelease, loss: PrivacyLoss) -> Any:
         """What the UDF returns for a release of the mechanism."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -13,7 +13,7 @@ from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
-from dp_sql.sql.shape import Function, Shape, load_kernels
+from dp_sql.sql.shape import EachGroup, Function, Shape, load_kernels
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss
@@ -78,7 +78,7 @@ class CountDistinct(Bounded):
     def may_be_vector(cls, given: Given) -> bool:
         """Whether the item looks like the privacy unit."""
         unit = given.arguments.get("privacy_unit")
-        names = [one.tokens[-1].name for one in (given.arguments["item"], unit) if one]
+        names = [one[-1].name for one in (given.arguments["item"], unit) if one]
         item, of_unit = [*names, "user_id"][:2]
         return "mechanism" not in given.arguments and folded(item or "") == folded(of_unit or "")
 
@@ -97,9 +97,7 @@ class CountDistinct(Bounded):
     def lists(self, rows: MechanismRows) -> list[str]:
         return rows.pairs(ordered=rows.mechanism.ordered)
 
-    def data_of(
-        self, mechanism: Mechanism, groups: Sequence[tuple[Any, ...]]
-    ) -> list[tuple[Any, ...]]:
+    def data_of(self, mechanism: Mechanism, groups: EachGroup) -> EachGroup:
         from dp_sql.udfs.count_distinct.pairs import runs_of_groups
 
         return [*runs_of_groups([pairs for (pairs,) in groups], numbered=mechanism.ordered)]
@@ -118,21 +116,14 @@ class CountOfCover(CountDistinct):
         cover = f"SELECT {rows.group}place, n FROM {self.summary_in(rows)}"
         return [rows.lists(cover, {"__dp_cover": "n"}, " ORDER BY place ASC")]
 
-    def data_of(
-        self, mechanism: Mechanism, groups: Sequence[tuple[Any, ...]]
-    ) -> list[tuple[Any, ...]]:
+    def data_of(self, mechanism: Mechanism, groups: EachGroup) -> EachGroup:
         return [(counts.tolist(),) for (counts,) in groups]
 
-    def releases(
-        self, mechanism: Mechanism, data: Sequence[tuple[Any, ...]]
-    ) -> Sequence[CountRelease]:
+    def runs(self, mechanism: Mechanism, data: EachGroup) -> list[Any]:
         if mechanism.run_on_counts is None:
             raise InternalError("This mechanism needs pairs.")
         counts = [one for (one,) in data]
-        found: Sequence[CountRelease] = mechanism.run_on_counts(
-            counts, **self.mechanism_arguments(mechanism)
-        )
-        return found
+        return [*mechanism.run_on_counts(counts, **self.mechanism_arguments(mechanism))]
 
 
 class CountPeople(People, CountDistinct):
@@ -144,13 +135,13 @@ class CountPeople(People, CountDistinct):
     def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
         """Refuse what has no effect: all people are counted, and each of them is one item."""
         for name in ("sample_items", "max_contributions", "contribution_bound", "bound_selection"):
-            is_1 = name in given and given[name].written in {"1", "1.0"}  # which is what it is
+            is_1 = name in given and given[name].text in {"1", "1.0"}  # which is what it is
             if name in given and not is_1:
                 raise given[name].refuse(
                     f"{name} is about items, and here the items are people: they are all counted, "
                     "each once.",
                     f"Leave {name} out.",
-                    [given[name].left_out()],
+                    [given[name].omitted()],
                 )
         return self
 
@@ -162,9 +153,7 @@ class CountPeople(People, CountDistinct):
 
         return laplace.within(self.epsilon, self.beta)
 
-    def data_of(
-        self, mechanism: Mechanism, groups: Sequence[tuple[Any, ...]]
-    ) -> list[tuple[Any, ...]]:
+    def data_of(self, mechanism: Mechanism, groups: EachGroup) -> EachGroup:
         return [(int(number),) for (number,) in groups]
 
 

@@ -11,7 +11,7 @@ from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.grid import Grid, check_written, grid_of
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA, MAX_QUANTILES
-from dp_sql.sql.shape import Function, Shape, Summed
+from dp_sql.sql.shape import EachGroup, Function, Shape, Summed
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 WORD_UDF = "__dp_sql_word"
@@ -116,12 +116,8 @@ class _Quantiles(Shape):
             return self._grid.value(answer)
         return f"system.main.list_transform({answer}, lambda i: {self._grid.value('i')})"
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        (value,), accuracy = self.draw_each(mechanism, loss, [lists])
-        return value, accuracy
-
     def draw_each(
-        self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
+        self, mechanism: Mechanism, loss: PrivacyLoss, groups: EachGroup
     ) -> tuple[list[Any], str]:
         answers = self.runs(mechanism, groups)
         values = answers if self.detailed else [one for (one,) in answers]

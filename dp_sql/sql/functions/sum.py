@@ -153,11 +153,8 @@ class Sum(Bounded):
 
     def number(self, x: int) -> str:
         """Units of the last decimal place as a decimal that the type of the answer holds."""
-        scale, is_decimal = scale_of(self.kind), "DECIMAL" in self.kind
-        most = 10**38 - 1 if is_decimal else (1 << 127) - 1
-        digits = str(min(abs(x), most)).rjust(scale + 1, "0")
-        whole, places = digits[: len(digits) - scale], digits[len(digits) - scale :]
-        return f"{'-' * (x < 0)}{whole}{'.' * bool(places)}{places}"
+        most = 10**38 - 1 if "DECIMAL" in self.kind else (1 << 127) - 1
+        return constant(max(-most, min(x, most)), self.kind)
 
 
 def _wide(kind: str) -> str:

@@ -75,13 +75,15 @@ class TopK(Shape):
         has_domain = "domain" in given.arguments
         if not has_domain and not mechanism.finds_items and not given.under_policy:
             if CountDistinct.may_be_vector(given):  # its item is the privacy unit
-                raise given.refuse(
-                    f"Each {given.arguments['item'].written} is one person, and {given.name} lists "
+                raise given.token.error(
+                    ArgumentError,
+                    f"Each {given.arguments['item'].text} is one person, and {given.name} lists "
                     "its items.",
                     "If the people are public, state them: domain := people.id (a public table's "
                     "column). To count people, write DP_COUNT_DISTINCT.",
                 )
-            raise given.refuse(
+            raise given.token.error(
+                ArgumentError,
                 f"{given.name} needs a domain: the public set of items that the answer may "
                 "contain. Without one, the answer could show an item that only one person has.",
                 "Write domain := catalog.title (a public table's column), "
