@@ -72,7 +72,7 @@ class Ballot:
         self.wanted = "fair"
 
     def of(self, wanted: str, run: Callable[[], Any]) -> list[list[int]]:
-        """The votes while the smallest or the largest of each person's rows is drawn."""
+        """The votes while the smallest or the largest of each person's rows is drawn, or none."""
         self.votes, self.wanted = [], wanted
         run()
         self.wanted = "fair"
@@ -90,7 +90,7 @@ def ballot() -> Iterator[Ballot]:
     def drawn(rows: Any) -> Any:
         if ballot.wanted == "fair":
             return words(rows)
-        sign = 1 if ballot.wanted == "least" else -1
+        sign = {"least": 1, "most": -1, "equal words": 0}[ballot.wanted]
         return pa.array([None if x is None else sign * x for x in rows.to_pylist()], pa.int64())
 
     with pytest.MonkeyPatch.context() as patch:
@@ -204,6 +204,20 @@ def test_each_row_of_a_person_is_as_likely_as_another(ballot: Ballot) -> None:
             (votes,) = ballot.of("fair", partial(session.sql, query))
             assert len(votes) == 3000
             assert abs(votes.count(9) - 1000) < 6 * (3000 * 2 / 9) ** 0.5
+
+
+@pytest.mark.parametrize("order", ["ASC", "DESC"])
+def test_the_order_of_rows_does_not_decide_between_equal_words(
+    order: str, ballot: Ballot, by_sql: None
+) -> None:
+    with dp_sql.connect() as session:
+        session.execute(
+            "CREATE TABLE t AS SELECT i AS user_id, x FROM range(9) r(i), (VALUES (3), (5)) v(x) "
+            f"ORDER BY x {order}"
+        )
+        call = "DP_MEDIAN(x, epsilon := 1, privacy_unit := user_id, lower := 0, upper := 9)"
+        query = partial(session.sql, f"SELECT {call} FROM t")
+        assert ballot.of("equal words", query) == [[3] * 9]
 
 
 # What is answered.

@@ -84,7 +84,9 @@ def test_it_costs_the_epsilon_and_the_delta_that_it_is_given(name, epsilon):
     assert loss.epsilon == epsilon
     assert loss.delta == public.get("delta", 0)
     if not loss.delta:
-        assert 0 < loss.rho <= epsilon**2 / 2
+        at_one = CASES[name].loss
+        assert 0 < loss.rho == epsilon**2 * at_one.rho <= epsilon**2 / 2
+        assert loss.bounded_range == epsilon * at_one.bounded_range
 
 
 @each

@@ -275,6 +275,11 @@ def test_fractions_of_any_size_are_quantiles(shape):
     assert answers == sorted(answers)
 
 
+def test_one_share_with_a_large_denominator_is_enough_for_large_numbers():
+    quantiles = (HALF, HALF + Fraction(1, 2**80))
+    assert run(VOTES["spread"], quantiles, 7, Fraction(10**4))[0] in {3, 4}
+
+
 # One vote from each person's own rows.
 
 

@@ -119,6 +119,13 @@ def test_the_loss_is_that_of_all_bounds_together():
     assert r2t.loss(Fraction(1), BETA, 1).rho == Fraction(1, 2)
 
 
+def test_one_bound_has_one_shortfall():
+    says = r2t.accuracy(Fraction(1), BETA, 2)
+    assert f"at most {r2t.shortfall(2, Fraction(1), BETA, 2)} below it" in says
+    assert "rising" not in says
+    assert "rising" in r2t.accuracy(Fraction(1), BETA, 3)
+
+
 # With the flow.
 
 

@@ -183,3 +183,17 @@ def test_the_accuracy_bound_is_that_of_its_tries():
     assert missed == [False, True]
     noise = math.log(3 * 2000 / BETA / 2) + math.log(3 / BETA / 2)
     assert abs(shortfall / (3 * BINOMIAL.price * noise) - 1) < 0.01
+
+
+@both
+def test_the_distance_of_the_accuracy_bound_is_in_whole_steps_of_the_grid(this):
+    share, sizes = EPSILON / this.price, [1, 3, 0]
+    q, gamma = math.exp(-share / 1024), this.tries.gamma(3)
+
+    def reached(p):
+        return next(x for x in range(1, 10**6) if q**x / (1 + q) <= p)
+
+    steps = reached(BETA / 3 * gamma) + reached(BETA / 3) - 1
+    assert random_stopping.error_bound(this.tries, sizes, EPSILON, BETA)[1] == Fraction(
+        3 * steps, 1024
+    )

@@ -30,6 +30,7 @@ from dp_sql.sql.types import as_text, by_value, exact
 
 KEEP_UDF, KEY_UDF = "__dp_sql_keep", "__dp_sql_key"
 _ITEM = re.compile(r"\b__dp_item\b")
+_WORD_UNIT = 1 << 63  # above every item that a word is drawn for: a place on a grid
 
 
 class Order(Enum):
@@ -325,11 +326,18 @@ class PeopleRows:
         return f"SELECT *, system.main.row_number() OVER ({number}) AS __dp_row FROM {rows}"
 
     def _drawn(self, value: str) -> str:
-        """A person's value in which the word of each row is a hash, if there is a key."""
-        if self.key is None:
-            return value
-        call = rf"{WORD_UDF}\((\w+)\)"
-        return re.sub(call, lambda found: self._hash(f"row/{found[1]}", "__dp_row"), value)
+        """A person's value in which the word of each row is a hash, if there is a key.
+
+        If not, items decide between equal words: the rows' order could depend on other people's.
+        """
+
+        def of_row(call: re.Match[str]) -> str:
+            word, item = call[0], call[1]
+            if self.key is not None:
+                return self._hash(f"row/{item}", "__dp_row")
+            return f"CAST({word} AS HUGEINT) * {_WORD_UNIT} + {item}"
+
+        return re.sub(rf"{WORD_UDF}\((\w+)\)", of_row, value)
 
     def _hash(self, what: str, number: str) -> str:
         """The keyed hash of a person and the number of a group or row."""
