@@ -9,12 +9,18 @@ its weight. The proofs are in joint.md and pnf_joint.md.
 import math
 from fractions import Fraction
 
+import numpy as np
+
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip, by_weight
+from dp_sql.udfs.slices import slices
 from dp_sql.udfs.topk.lists import propose_lists
+from dp_sql.udfs.topk.lists_at_once import draw_lists, n_layers
 from dp_sql.udfs.topk.ranking import Ints
 from dp_sql.udfs.topk.template import public_domain
+
+_ROWS, _CELLS = 1 << 14, 1 << 18  # of counts that are drawn from at once
 
 
 def joint(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list[int]:
@@ -24,6 +30,19 @@ def joint(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list[
     Source: Gillenwater et al. 2022, section 3; sampled by layers, see joint.md.
     """
     return list(by_weight(propose_lists(counts, k, rate, cut), draws))
+
+
+def joint_each(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> Ints:
+    """Draw `joint` for each row of counts, all independently; rows of similar counts at once."""
+    picks, layers = np.empty((len(counts), k), np.int64), n_layers(counts, k, rate, cut)
+    for i in np.flatnonzero(layers == 0).tolist():
+        picks[i] = joint(counts[i], k, rate, cut, draws)
+    order = np.flatnonzero(layers)
+    order = order[np.argsort(layers[order])]
+    cells = np.maximum(layers[order] * k, counts.shape[1])
+    for part in slices(cells.tolist(), _ROWS, _CELLS):
+        picks[order[part]] = draw_lists(counts[order[part]], k, rate, cut, draws)
+    return picks
 
 
 def pnf_joint(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list[int]:
@@ -47,7 +66,7 @@ def rate_of(k: int, epsilon: Fraction) -> Fraction:
 
 JOINT = public_domain(
     "a list of k items, by the exponential mechanism over whole lists", joint, loss, rate_of,
-    math.perm,
+    math.perm, sample_each=joint_each,
 )  # fmt: skip
 PNF_JOINT = public_domain(
     "a list of k items, by permute-and-flip over whole lists", pnf_joint,
