@@ -13,10 +13,12 @@ from dp_sql.udfs.topk import (
     limited_domain,
     lists_at_once,
     rounds_at_once,
+    sets_at_once,
+    subset,
     weighted_gaussian,
 )
 from tests.udfs import cases_limited as limited
-from tests.udfs import cases_lists, cases_weighted
+from tests.udfs import cases_lists, cases_subset, cases_weighted
 from tests.udfs.conformance import Domain, Mutant, changed, check_distribution
 from tests.udfs.distributions import accepted, distribution_of, fits
 
@@ -107,16 +109,16 @@ def test_lists_of_many_items_take_more_factors_than_one_number(monkeypatch):
     check_distribution(histograms(2, (4, 2)))
 
 
-def further(gaps, k, last, right=lists_at_once._choices):
+def further(gaps, k, last, right=lists_at_once.n_choices):
     return right(gaps, k, np.maximum(last - 1, 0))
 
 
 def fewer(patch):
     """Lists in which the last item of a layer is never taken."""
-    right = lists_at_once._shuffled
+    right = lists_at_once.shuffled
     patch.setattr(
         lists_at_once,
-        "_shuffled",
+        "shuffled",
         lambda places, spots: right(places, np.minimum(spots, places.shape[1] - 2)),
     )
 
@@ -133,7 +135,7 @@ def every_proposal_counts(patch):
 
 @pytest.mark.parametrize(
     "tamper",
-    [every_proposal_counts, changed(lists_at_once, "_choices", further), fewer],
+    [every_proposal_counts, changed(lists_at_once, "n_choices", further), fewer],
     ids=["the last layer is too heavy", "a layer too few", "an item left out"],
 )
 def test_tampered_lists_are_found_out(tamper):
@@ -161,6 +163,118 @@ def test_rows_that_are_drawn_alone_have_lists_as_well():
     assert joint.JOINT.run_each([], 2, Fraction(1)) == []
     with pytest.raises(ValueError, match="counts"):
         joint.JOINT.run_each([*data, (np.array([1, -1, 0]),)], 2, Fraction(1))
+
+
+# Sets.
+
+
+propose_sets = sets_at_once.propose_sets
+
+
+def exact_sets(d, free, last, lead, rate, path):
+    """`propose_sets`, with its distribution given that the set counts."""
+
+    def attempt(draws, i):
+        own = free[i : i + 1], last[i : i + 1], lead[i : i + 1]
+        ranks, fair = propose_sets(d, *own, rate, draws)
+        return tuple(ranks[0].tolist()) if fair[0] else None
+
+    found = []
+    for i in range(len(last)):
+        distribution, unfinished = distribution_of(partial(attempt, i=i), cases_lists.Q_OF_RATE)
+        assert unfinished == 0
+        sets, probabilities = zip(*accepted(distribution).items(), strict=True)
+        found.append(sets[path._step(list(probabilities))])
+    return np.array(found), np.ones(len(found), bool)
+
+
+def sets_drawn(rows, k, cut):
+    rate = joint.rate_of(k, cases_lists.EPSILON)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sets_at_once, "propose_sets", exact_sets)
+        distribution, unfinished = distribution_of(
+            lambda path: tuple(
+                map(frozenset, subset.subset_each(as_matrix(*rows), k, rate, cut, path).tolist())
+            ),
+            cases_lists.Q_OF_RATE,
+        )
+    assert unfinished == 0
+    return {sets: p for sets, p in distribution.items() if p}
+
+
+def sets_defined(rows, k, cut):
+    one, *others = [cases_subset.subset_definition(counts, k, cut).items() for counts in rows]
+    together = {(own,): p for own, p in one}
+    for other in others:
+        together = {(*a, b): p * q for a, p in together.items() for b, q in other}
+    return together
+
+
+def every_set(cut, *size):
+    return Domain(
+        lambda data: sets_drawn([data[0]], data[1], cut),
+        inputs=lambda: cases_subset.shapes(*size),
+        defined=lambda data: sets_defined([data[0]], data[1], cut),
+    )
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_sets_drawn_at_once_are_distributed_as_the_definition_says(cut):
+    check_distribution(every_set(cut, 4, 2))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("cut", CUTS)
+def test_larger_sets_drawn_at_once_are_distributed_as_the_definition_says(cut):
+    check_distribution(every_set(cut, 5, 2))
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_sets_of_several_rows_are_independent(k):
+    rows = [(3, 2, 0, 2), (7, 0, 3, 5)]
+    assert sets_drawn(rows, k, 9) == sets_defined(rows, k, 9)
+
+
+def without_the_lead(d, free, last, lead, *more, right=exact_sets):
+    return right(d, free, last, 0 * lead, *more)
+
+
+def families_too_large(d, free, right=sets_at_once._n_sets):
+    return right(d, free + 1)
+
+
+def the_k_best_twice(patch):
+    """All sets have all, and so the k best again."""
+    right = sets_at_once.are_kept
+    patch.setattr(sets_at_once, "are_kept", lambda ends, *more: right(ends & False, *more))
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        changed(sets_at_once, "_n_sets", families_too_large),
+        the_k_best_twice,
+        lambda patch: patch.setitem(globals(), "exact_sets", without_the_lead),
+    ],
+    ids=["families too large", "ends too heavy", "no lead"],
+)
+def test_tampered_sets_are_found_out(tamper):
+    Mutant(every_set(9, 4, 2), tamper, check=check_distribution).is_rejected()
+
+
+def test_many_sets_drawn_with_real_bits_fit():
+    definition = cases_subset.subset_definition(
+        cases_subset.SAMPLED, 2, 10**6, Fraction(np.exp(-0.5))
+    )
+    expected = {picks: float(p) for picks, p in definition.items()}
+    data = [(np.array(cases_subset.SAMPLED),)] * 4000
+    for tenths, fit in ((10, True), (7, False), (13, False)):
+        sets = subset.SUBSET.run_each(data, 2, Fraction(tenths, 10))
+        assert fits(Counter(map(frozenset, sets)), expected) == fit
+    assert (
+        subset.SUBSET.run_each(data[:2], len(cases_subset.SAMPLED), Fraction(1))
+        == [[*range(len(cases_subset.SAMPLED))]] * 2
+    )
 
 
 # Rounds.

@@ -9,18 +9,13 @@ its weight. The proofs are in joint.md and pnf_joint.md.
 import math
 from fractions import Fraction
 
-import numpy as np
-
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip, by_weight
-from dp_sql.udfs.slices import slices
 from dp_sql.udfs.topk.lists import propose_lists
-from dp_sql.udfs.topk.lists_at_once import draw_lists, n_layers
+from dp_sql.udfs.topk.lists_at_once import draw_each, draw_lists
 from dp_sql.udfs.topk.ranking import Ints
 from dp_sql.udfs.topk.template import public_domain
-
-_ROWS, _CELLS = 1 << 14, 1 << 18  # of counts that are drawn from at once
 
 
 def joint(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list[int]:
@@ -34,15 +29,7 @@ def joint(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list[
 
 def joint_each(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> Ints:
     """Draw `joint` for each row of counts, all independently; rows of similar counts at once."""
-    picks, layers = np.empty((len(counts), k), np.int64), n_layers(counts, k, rate, cut)
-    for i in np.flatnonzero(layers == 0).tolist():
-        picks[i] = joint(counts[i], k, rate, cut, draws)
-    order = np.flatnonzero(layers)
-    order = order[np.argsort(layers[order])]
-    cells = np.maximum(layers[order] * k, counts.shape[1])
-    for part in slices(cells.tolist(), _ROWS, _CELLS):
-        picks[order[part]] = draw_lists(counts[order[part]], k, rate, cut, draws)
-    return picks
+    return draw_each((joint, draw_lists), k, counts, k, rate, cut, draws)
 
 
 def pnf_joint(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list[int]:
