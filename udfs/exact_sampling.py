@@ -4,13 +4,13 @@ Never sees data, floats, seeds or stored randomness. Nothing is buffered in this
 cannot make two processes repeat each other. The argument for every step is in exact_sampling.md.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -133,7 +133,7 @@ class Draws:
         powers, *n_times = np.broadcast_arrays(exponents, times, *more)
 
         def odds(i: int) -> Odds:
-            numbers = map(prod, zip(*(n[i].tolist() for n in n_times), strict=True))
+            numbers = map(math.prod, zip(*(n[i].tolist() for n in n_times), strict=True))
             return Odds([(term,) for term in zip(numbers, powers[i].tolist(), strict=True)], rate)
 
         if any(one.dtype == object for one in (powers, *n_times)):
