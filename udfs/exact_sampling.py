@@ -4,6 +4,7 @@ Never sees data, floats, seeds or stored randomness. Nothing is buffered in this
 cannot make two processes repeat each other. The argument for every step is in exact_sampling.md.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -122,22 +123,22 @@ class Draws:
         return self._chosen(odds, self._bits(_WORD_BITS))
 
     def choose_powers(
-        self, exponents: _Numbers, rate: Fraction, times: _Numbers = _ONCE
+        self, exponents: _Numbers, rate: Fraction, times: _Numbers = _ONCE, *more: _Numbers
     ) -> _Int64s:
         """Draw in each row outcome j with probability proportional to times[j] * q**exponents[j].
 
-        All rows are independent, and q = exp(-rate). Shape (rows, outcomes) or (1, outcomes) in,
-        (rows,) out; entries are >= 0. Numbers of any size are drawn from one by one.
+        All rows are independent, and q = exp(-rate); `more` are factors of `times`. Shape (rows,
+        outcomes) or (1, outcomes) in, (rows,) out; entries are >= 0. Of any size: one by one.
         """
-        powers, n_times = np.broadcast_arrays(exponents, times)
+        powers, *n_times = np.broadcast_arrays(exponents, times, *more)
 
         def odds(i: int) -> Odds:
-            terms = zip(n_times[i].tolist(), powers[i].tolist(), strict=True)
-            return Odds([(term,) for term in terms], rate)
+            numbers = map(math.prod, zip(*(n[i].tolist() for n in n_times), strict=True))
+            return Odds([(term,) for term in zip(numbers, powers[i].tolist(), strict=True)], rate)
 
-        if object in (powers.dtype, n_times.dtype):
+        if any(one.dtype == object for one in (powers, *n_times)):
             return np.array([self.choose(odds(i)) for i in range(len(powers))], np.int64)
-        lows, highs = running_sums(exponents, rate, times, _HALF_BITS - 1)
+        lows, highs = running_sums(exponents, rate, (times, *more), _HALF_BITS - 1)
         words = self._half_words(len(powers))
         # The tape times the total weight lies in [at_least, at_most].
         at_least = words * lows[:, -1] >> _HALF_BITS

@@ -4,6 +4,7 @@ An enclosure (lows, highs, places) means lows / 2**places <= exp(-rate * a) <= h
 for each exponent a.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -60,17 +61,21 @@ def enclosed(exponents: _Int64s, rate: Fraction, bits: int) -> tuple[_Int64s, _I
 
 
 def running_sums(
-    exponents: _Int64s, rate: Fraction, times: _Int64s, bits: int
+    exponents: _Int64s, rate: Fraction, times: Sequence[_Int64s], bits: int
 ) -> tuple[_Int64s, _Int64s]:
-    """Enclose the running sums of times * q**a over each row, on one binary scale for each row.
+    """Enclose the running sums of q**a times all of `times` over each row, on one binary scale.
 
-    Sums stay below 2**bits. Both arrays have a row for each sum or one for all, and as many columns
-    or one for all.
+    Sums stay below 2**bits. All arrays have a row for each sum or one for all, and as many columns
+    or one for all; each row has a scale of its own.
     """
     lows, highs, places = powers(exponents - exponents.min(axis=1, keepdims=True), rate)
-    least, most, more = _shortened(times)
-    lows, highs, places = lows * least, highs * most, places + more
-    first = np.where(times > 0, places, 1 << _MOST_SHIFTED - 1).min(axis=1, keepdims=True)
+    for i, numbers in enumerate(times):
+        if i:
+            by = np.maximum(np.searchsorted(_TWOS, highs, "right") - _BITS, 0)
+            lows, highs, places = lows >> by, -(-highs >> by), places - by
+        least, most, more = _shortened(numbers)
+        lows, highs, places = lows * least, highs * most, places + more
+    first = np.where(highs > 0, places, 1 << _MOST_SHIFTED - 1).min(axis=1, keepdims=True)
     room = bits - 1 - lows.shape[1].bit_length()
     by = np.clip(places - first + (2 * _BITS - room), 0, _MOST_SHIFTED)
     return (lows >> by).cumsum(axis=1), (-(-highs >> by)).cumsum(axis=1)

@@ -456,6 +456,19 @@ def test_sources_of_another_size_are_not_read(
     assert reads
 
 
+def test_lists_take_more_memory_for_a_row_than_values(
+    owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What DuckDB makes itself would take more for a row than either, and fail after the debit."""
+    assert many_rows.BYTES < many_rows.BYTES_OF_LISTS <= 64
+    monkeypatch.setattr(many_rows, "BYTES_OF_LISTS", 1 << 60)
+    owner.sql(f"SELECT DP_TOPK(x, 1, {SURE}, delta := 1e-6, privacy_unit := u, "
+              "mechanism := 'weighted_gaussian') FROM seen").fetchall()  # fmt: skip
+    assert not reads
+    owner.sql(MEDIAN).fetchall()
+    assert reads
+
+
 @pytest.mark.parametrize("call, is_read", [(CALLS[0], False), (CALLS[5], False), (CALLS[14], True)])
 def test_people_with_many_rows_in_a_group_are_added_up_by_duckdb(
     call: str, is_read: bool, owner: dp_sql.Session, taken: Taken, reads: list[int],

@@ -54,8 +54,12 @@ class _Path:
     def choose(self, odds: Odds) -> int:
         return self._step(*self.weights_of(odds))
 
-    def choose_powers(self, exponents: Any, rate: Fraction, times: Any = ((1,),)) -> Any:
-        powers, n_times = np.broadcast_arrays(exponents, times)
+    def choose_powers(
+        self, exponents: Any, rate: Fraction, times: Any = ((1,),), *more: Any
+    ) -> Any:
+        powers, n_times, *factors = np.broadcast_arrays(exponents, times, *more)
+        for factor in factors:
+            n_times = n_times.astype(object) * factor
         rows = zip(n_times.tolist(), powers.tolist(), strict=True)
         chosen = [self.choose(_odds_of(zip(*row, strict=True), rate)) for row in rows]
         return np.array(chosen, dtype=np.int64)

@@ -182,11 +182,13 @@ def places_of_all_tapes(bits, then):
     return [Fraction(word + then, 1 << bits) - Fraction(then, 2**300) for word in range(1 << bits)]
 
 
-def powers_follow_the_tape(exponents, rate, bits, then, times=None):
+def powers_follow_the_tape(exponents, rate, bits, then, times=None, more=()):
     """Whether all tapes of so many bits that go on with zeros or ones lead where they should."""
-    rows = [np.tile(np.array(one, np.int64), (1 << bits, 1)) for one in (exponents, times) if one]
+    given = [exponents, times, *more]
+    rows = [np.tile(np.array(one, np.int64), (1 << bits, 1)) for one in given if one]
     chosen = of_all_tapes(bits, then).choose_powers(rows[0], rate, *rows[1:])
-    pairs = [*zip(times or [1] * len(exponents), exponents, strict=True)]
+    numbers = [times or [1] * len(exponents), *more]
+    pairs = [*zip(map(math.prod, zip(*numbers, strict=True)), exponents, strict=True)]
     least = min(a for n, a in pairs if n)
     edges = boundaries(Odds([((n, a - least if n else 0),) for n, a in pairs], rate))
     return chosen.tolist() == [bisect_right(edges, x) for x in places_of_all_tapes(bits, then)]
@@ -209,6 +211,35 @@ def test_a_choice_among_multiples_is_a_function_of_the_tape(
     times, exponents, rate, then, short_words
 ):
     assert powers_follow_the_tape(exponents, rate, 12, then, times)
+
+
+@pytest.mark.parametrize("then", [0, 1])
+@pytest.mark.parametrize(("times", "exponents", "rate"), TIMES)
+def test_a_choice_among_products_is_a_function_of_the_tape(
+    times, exponents, rate, then, short_words
+):
+    """The products have more than 64 bits."""
+    more = [[3**39] * len(times), [7**20 >> i for i in range(len(times))]]
+    assert powers_follow_the_tape(exponents, rate, 12, then, times, more)
+
+
+def test_running_sums_of_products_are_enclosed():
+    source, rate = random.Random(8), Fraction(1, 3)
+    for n_factors in (1, 2, 5):
+        numbers = [
+            [source.getrandbits(source.randrange(1, 62)) | 1 for _ in range(6)]
+            for _ in range(n_factors)
+        ]
+        exponents = [source.randrange(99) for _ in range(6)]
+        rows = [np.array([one], np.int64) for one in (exponents, *numbers)]
+        lows, highs = (
+            sums[0].tolist() for sums in powers.running_sums(rows[0], rate, rows[1:], 31)
+        )
+        terms = zip(map(math.prod, zip(*numbers, strict=True)), exponents, strict=True)
+        edges = boundaries(Odds([(term,) for term in terms], rate))
+        for low, high, edge in zip(lows, highs, edges, strict=False):
+            assert Fraction(low, highs[-1]) <= edge <= Fraction(high, lows[-1])
+            assert high - low <= 8 * 6
 
 
 def test_numbers_of_any_size_are_chosen_by_the_same_weights():

@@ -46,20 +46,29 @@ def runs_of_groups(
 
 def _together(groups: Sequence[tuple[Integers, Integers]]) -> Iterator[tuple[Int32s, Int32s]]:
     """Number the items of all groups one after the other, and so the people; sort; cut."""
-    checked = [_checked(*pairs) for pairs in groups]
-    items, people = (join(column) for column in zip(*checked, strict=True))
-    _check_codes("item", items)
-    sizes = np.array([own.size for own, _ in checked])
-    group, ends = np.repeat(np.arange(sizes.size), sizes), np.cumsum(sizes)
-    known = Numbers()
-    persons = known.of(people).astype(np.int64)
-    of_items = Numbers().of(group * (items.max(initial=0) + 1) + items)
-    of_people = Numbers().of(group * known.size + persons)
+    of_items, of_people, ends, _ = _numbers_in_groups(groups)
     offsets, runs = runs_of_items(of_items, of_people, numbered=True)
     (low, high), (first, _) = (_spans(numbers, ends) for numbers in (of_items, of_people))
     for i, j, least in zip(low, high, first, strict=True):
         own = offsets[i : j + 1]
         yield own - own[0], runs[own[0] : own[-1]] - np.int32(least)
+
+
+def _numbers_in_groups(
+    groups: Sequence[tuple[Integers, Integers]],
+) -> tuple[Int32s, Int32s, Int64s, Int64s]:
+    """Number the items of each group, and so the people, and find where its pairs end.
+
+    The last array has, for each item's number, its group times LIMIT plus its code.
+    """
+    checked = [_checked(*pairs) for pairs in groups]
+    items, people = (join(column) for column in zip(*checked, strict=True))
+    _check_codes("item", items)
+    sizes = np.array([own.size for own, _ in checked])
+    group, known, cells = np.repeat(np.arange(sizes.size), sizes), Numbers(), Numbers()
+    persons = known.of(people).astype(np.int64)
+    of_items = cells.of(group * LIMIT + items)
+    return of_items, Numbers().of(group * known.size + persons), np.cumsum(sizes), cells.codes
 
 
 def _spans(numbers: Int32s, ends: Int64s) -> tuple[list[int], list[int]]:
@@ -78,6 +87,17 @@ def items_of_people(items: Integers, people: Integers) -> tuple[Int64s, Int32s]:
     last, sizes = zeros(int(codes.max(initial=-1)) + 1), np.empty(offsets.size - 1, np.int64)
     n = library().keep_different(offsets, sizes.size, own, last, sizes)
     return sizes, own[:n]
+
+
+def items_of_people_in_groups(
+    groups: Sequence[tuple[Integers, Integers]],
+) -> tuple[Int64s, Int32s, Int64s, Int64s]:
+    """Sort the pairs of all groups as items_of_people does; each group's people are other people.
+
+    Items are numbered 0, 1, 2, ..., group by group; also returns the group and the code of each.
+    """
+    of_items, of_people, _, cells = _numbers_in_groups(groups)
+    return *items_of_people(of_items, of_people), *np.divmod(cells, LIMIT)
 
 
 def _numbers(items: Integers, people: Integers, *, numbered: bool) -> tuple[Int32s, Int32s]:

@@ -13,6 +13,7 @@ from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip, by_weight
 from dp_sql.udfs.topk.lists import propose_lists
+from dp_sql.udfs.topk.lists_at_once import draw_each, draw_lists
 from dp_sql.udfs.topk.ranking import Ints
 from dp_sql.udfs.topk.template import public_domain
 
@@ -24,6 +25,11 @@ def joint(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list[
     Source: Gillenwater et al. 2022, section 3; sampled by layers, see joint.md.
     """
     return list(by_weight(propose_lists(counts, k, rate, cut), draws))
+
+
+def joint_each(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> Ints:
+    """Draw `joint` for each row of counts, all independently; rows of similar counts at once."""
+    return draw_each((joint, draw_lists), k, counts, k, rate, cut, draws)
 
 
 def pnf_joint(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list[int]:
@@ -47,7 +53,7 @@ def rate_of(k: int, epsilon: Fraction) -> Fraction:
 
 JOINT = public_domain(
     "a list of k items, by the exponential mechanism over whole lists", joint, loss, rate_of,
-    math.perm,
+    math.perm, sample_each=joint_each,
 )  # fmt: skip
 PNF_JOINT = public_domain(
     "a list of k items, by permute-and-flip over whole lists", pnf_joint,

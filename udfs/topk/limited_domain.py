@@ -19,6 +19,7 @@ from dp_sql.udfs.permute_and_flip import by_weight
 from dp_sql.udfs.topk.peeling import concentrated_rate
 from dp_sql.udfs.topk.ranking import Ints
 from dp_sql.udfs.topk.rounds import Round, sort_ranks
+from dp_sql.udfs.topk.rounds_at_once import peel_each, rows_of
 from dp_sql.udfs.topk.template import checked_counts, no_item_short_by, union_bound
 
 _LEAST_CANDIDATES = 1000
@@ -55,12 +56,25 @@ def topk(counts: Ints, k: int, epsilon: Fraction, delta: Fraction) -> list[int]:
     Source: Durfee and Rogers 2019, limited domain with unrestricted sensitivity.
     """
     constants = _public_constants(k, epsilon, delta)
-    counts = checked_counts(counts)
-    if len(counts) > constants.kbar + 1:
-        raise ValueError("counts must be the n_largest(k) largest at most")
-    if counts.size and (int(counts[-1]) <= 0 or (counts[1:] > counts[:-1]).any()):
-        raise ValueError("counts must be positive and descending")
-    return _topk(counts, k, constants, secret_draws())
+    return _topk(_checked(counts, constants), k, constants, secret_draws())
+
+
+def topk_each(
+    data: Sequence[tuple[Ints]], k: int, epsilon: Fraction, delta: Fraction
+) -> list[list[int]]:
+    """List as `topk` does for each of several data sets, all independently, in less time."""
+    constants = _public_constants(k, epsilon, delta)
+    each, draws = [_checked(counts, constants) for (counts,) in data], secret_draws()
+    listed: list[list[int]] = [[] for _ in data]
+    for rows, at_once in rows_of(np.array([len(counts) + 1 for counts in each], np.int64)):
+        own = [each[row] for row in rows.tolist()]
+        if at_once:
+            lists = _topk_at_once(own, k, constants, draws)
+        else:
+            lists = [_topk(counts, k, constants, draws) for counts in own]
+        for row, one in zip(rows.tolist(), lists, strict=True):
+            listed[row] = one
+    return listed
 
 
 def n_largest(k: int) -> int:
@@ -136,6 +150,30 @@ def _topk(counts: Ints, k: int, constants: Constants, draws: Draws) -> list[int]
     return picks
 
 
+def _topk_at_once(
+    data: Sequence[Ints], k: int, constants: Constants, draws: Draws
+) -> list[list[int]]:
+    """Draw `_topk` for each of the data sets; stop is the first outcome, and ends a list."""
+    sizes = np.array([min(len(counts), constants.kbar) for counts in data])
+    scores = np.full((len(data), 1 + int(sizes.max())), -1)
+    for row, counts, n in zip(scores, data, sizes.tolist(), strict=True):
+        row[0], row[1 : n + 1] = _stop_score(counts, constants), counts[:n]
+    no_cut = np.full(len(data), (1 << 63) - 1)
+    picks = peel_each(scores, np.minimum(k, 1 + sizes), constants.rate, no_cut, draws)
+    ends = np.where((picks <= 0).any(axis=1), (picks <= 0).argmax(axis=1), picks.shape[1])
+    return [row[:end] for row, end in zip((picks - 1).tolist(), ends.tolist(), strict=True)]
+
+
+def _checked(counts: Ints, constants: Constants) -> Ints:
+    """Refuse what are not the largest counts."""
+    counts = checked_counts(counts)
+    if len(counts) > constants.kbar + 1:
+        raise ValueError("counts must be the n_largest(k) largest at most")
+    if counts.size and (int(counts[-1]) <= 0 or (counts[1:] > counts[:-1]).any()):
+        raise ValueError("counts must be positive and descending")
+    return counts
+
+
 def _stop_score(counts: Ints, constants: Constants) -> int:
     """Score stop: 1 + threshold above the (kbar + 1)-th count, which is 0 where none exists."""
     beyond = int(counts[constants.kbar]) if len(counts) > constants.kbar else 0
@@ -156,5 +194,5 @@ def _last_block(n_ranks: int, rate: Fraction) -> int:
 LIMITED_DOMAIN = Mechanism(
     "limited_domain", "topk",
     "up to k items, one after the other, by the exponential mechanism, until it stops",
-    loss, topk, accuracy, n_largest, finds_items=True,
+    loss, topk, accuracy, n_largest, finds_items=True, run_each=topk_each,
 )  # fmt: skip

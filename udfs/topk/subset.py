@@ -16,7 +16,9 @@ import numpy as np
 from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
 from dp_sql.udfs.topk import joint
 from dp_sql.udfs.topk.lists import Staircase, fit_staircase, sequence
+from dp_sql.udfs.topk.lists_at_once import draw_each
 from dp_sql.udfs.topk.ranking import Ints, Ranking, rank
+from dp_sql.udfs.topk.sets_at_once import draw_sets
 from dp_sql.udfs.topk.template import public_domain
 
 _LOG_BITS = 28
@@ -177,7 +179,16 @@ def subset(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list
     return sorted(picks)
 
 
+def subset_each(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> Ints:
+    """Draw `subset` for each row of counts, all independently; rows of similar counts at once."""
+    if k == 1:
+        return joint.joint_each(counts, k, rate, cut, draws)
+    if k == counts.shape[1]:
+        return np.tile(np.arange(k), (len(counts), 1))
+    return draw_each((subset, draw_sets), k * k, counts, k, rate, cut, draws)
+
+
 SUBSET = public_domain(
     "a set of k items, by the exponential mechanism over all sets", subset, joint.loss,
-    joint.rate_of, math.comb, is_set=True,
+    joint.rate_of, math.comb, is_set=True, sample_each=subset_each,
 )  # fmt: skip

@@ -11,7 +11,7 @@ It returns the positions of k different items, best first. It raises TypeError f
 another type, floats among them, and ValueError for an argument out of its range.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from inspect import getdoc
 
@@ -35,6 +35,7 @@ def public_domain(
     n_outcomes: Callable[[int, int], int],
     *,
     is_set: bool = False,
+    sample_each: Callable[[Ints, int, Fraction, int, Draws], Ints] | None = None,
 ) -> Mechanism:
     """Register an epsilon-DP mechanism of a public domain, under the name of `sample`.
 
@@ -46,6 +47,7 @@ def public_domain(
         rate_of: rate_of(k, epsilon) is the rate to sample at.
         n_outcomes: n_outcomes(d, k) outcomes share the union bound.
         is_set: as in Mechanism; then the error is against what is left out.
+        sample_each: sample_each(counts, k, rate, cut, draws) draws a list for each row of counts.
     """
 
     def run(counts: Ints, k: int, epsilon: Fraction) -> list[int]:
@@ -61,8 +63,22 @@ def public_domain(
         rate = rate_of(k, epsilon)
         return sentence(d, k, n_outcomes(d, k), rate, beta, price, is_set=is_set)
 
+    def run_each(data: Sequence[tuple[Ints]], k: int, epsilon: Fraction) -> list[list[int]]:
+        if sample_each is None or len({len(counts) for (counts,) in data}) != 1:
+            return [run(counts, k, epsilon) for (counts,) in data]
+        counts = checked_counts(np.concatenate([counts for (counts,) in data]))
+        counts = counts.reshape(len(data), -1)
+        check_public(counts.shape[1], k, epsilon)
+        rate = rate_of(k, epsilon)
+        cut = cut_of(n_outcomes(counts.shape[1], k), rate)
+        listed: list[list[int]] = sample_each(counts, k, rate, cut, secret_draws()).tolist()
+        return listed
+
     run.__doc__ = getdoc(sample)
-    return Mechanism(sample.__name__, "topk", samples, loss, run, accuracy, is_set=is_set)
+    return Mechanism(
+        sample.__name__, "topk", samples, loss, run, accuracy, is_set=is_set,
+        run_each=sample_each and run_each,
+    )  # fmt: skip
 
 
 def checked_counts(counts: Ints) -> Ints:

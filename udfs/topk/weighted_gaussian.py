@@ -6,6 +6,7 @@ mechanisms then list found items by their numbers of people.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -17,20 +18,23 @@ from numpy.typing import NDArray
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.concentrated import largest_rho
 from dp_sql.udfs.count_distinct.graph import Int32s
-from dp_sql.udfs.count_distinct.pairs import items_of_people
+from dp_sql.udfs.count_distinct.pairs import items_of_people, items_of_people_in_groups
 from dp_sql.udfs.discrete_gaussian import reaches, upper_quantile
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.intervals import root_up
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
 from dp_sql.udfs.permute_and_flip import by_weight
+from dp_sql.udfs.slices import slices
 from dp_sql.udfs.topk import template
 from dp_sql.udfs.topk.peeling import peel
 from dp_sql.udfs.topk.ranking import Ints
+from dp_sql.udfs.topk.rounds_at_once import peel_each, rows_of
 
 _SHARE = Fraction(1, 4)  # of rho, for the choice among the items that are found
 _GRAIN = 16  # units of the least weight, about, where the noise allows it
 _MOST_SCALE = 1 << 13  # of the noise, in units: its table has some 10 entries for each
 _RATE_BITS = 64
+_GROUPS, _PAIRS = 1 << 14, 1 << 20  # so many data sets are drawn from at once
 _FOUND = 10**6  # items for which the accuracy of the choice is stated, at most
 
 
@@ -75,6 +79,27 @@ def topk(
     if constants is None:
         return []
     return _topk(*pairs, k, constants, secret_draws())
+
+
+def topk_each(
+    data: Sequence[tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]], k: int,
+    epsilon: Fraction, delta: Fraction, max_contributions: int,
+) -> list[list[int]]:  # fmt: skip
+    """List as `topk` does for each of several data sets, all independently, in less time."""
+    constants = _public_constants(k, epsilon, delta, max_contributions)
+    listed, draws = list[list[int]](), secret_draws()
+    for part in slices([len(items) for items, _ in data], _GROUPS, _PAIRS):
+        sizes, items, groups, codes = items_of_people_in_groups(data[part])
+        n = part.stop - part.start
+        if constants is None:
+            listed += [[] for _ in range(n)]
+            continue
+        found = find(sizes, items, constants, draws)
+        counts, starts = np.bincount(items)[found], np.searchsorted(groups[found], np.arange(n + 1))
+        picks = _lists_each(counts, starts, k, constants, draws)
+        own = zip(starts.tolist(), picks, strict=False)
+        listed += [codes[found[places + start]].tolist() for start, places in own]
+    return listed
 
 
 def loss(k: int, epsilon: Fraction, delta: Fraction, max_contributions: int) -> PrivacyLoss:
@@ -173,10 +198,41 @@ def _topk(sizes: Ints, items: Int32s, k: int, constants: Constants, draws: Draws
     if not n_listed:
         return []
     counts = np.bincount(items)[found].astype(np.int64, copy=False)
-    cut = template.cut_of(found.size * n_listed, constants.rate)
+    cut = _cut(found.size * n_listed, constants.rate)
     picks = peel(counts, n_listed, constants.rate, cut, by_weight, draws)
     listed: list[int] = found[picks].tolist()
     return listed
+
+
+@lru_cache(maxsize=1024)
+def _cut(n_outcomes: int, rate: Fraction) -> int:
+    """Choose the public cut of rounds; no shortfall is above 2^63 - 1."""
+    return min(template.cut_of(n_outcomes, rate), (1 << 63) - 1)
+
+
+def _lists_each(
+    counts: Ints, starts: Ints, k: int, constants: Constants, draws: Draws
+) -> list[Ints]:
+    """List k of the items found in each data set; starts: where the counts of each begin."""
+    sizes = np.diff(starts)
+    picks = [np.empty(0, np.int64)] * sizes.size
+    for rows, at_once in rows_of(sizes):
+        own, n_listed = sizes[rows], np.minimum(sizes[rows], k)
+        cuts = [_cut(n, constants.rate) for n in (own * n_listed).tolist()]
+        if not at_once:
+            for row, n, cut in zip(rows.tolist(), n_listed.tolist(), cuts, strict=True):
+                some = counts[starts[row] : starts[row + 1]]
+                picks[row] = np.array(peel(some, n, constants.rate, cut, by_weight, draws))
+            continue
+        places = np.arange(own.max())
+        scores = np.where(
+            there := places < own[:, np.newaxis],
+            counts[np.where(there, starts[rows, np.newaxis] + places, 0)], -1,
+        )  # fmt: skip
+        taken = peel_each(scores, n_listed, constants.rate, np.array(cuts), draws)
+        for row, n, chosen in zip(rows.tolist(), n_listed.tolist(), taken, strict=True):
+            picks[row] = chosen[:n]
+    return picks
 
 
 def find(sizes: Ints, items: Int32s, constants: Constants, draws: Draws) -> Ints:
@@ -206,5 +262,5 @@ def n_people(
 WEIGHTED_GAUSSIAN = Mechanism(
     "weighted_gaussian", "topk", "whether each item is found, then up to k of those, one after the "
     "other, by the exponential mechanism",
-    loss, topk, accuracy, finds_items=True,
+    loss, topk, accuracy, finds_items=True, run_each=topk_each,
 )  # fmt: skip

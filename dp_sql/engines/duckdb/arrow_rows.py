@@ -136,7 +136,8 @@ class Column:
             buffers = [pa.py_buffer(np.column_stack([low_halves, low_halves >> 63]))]
         else:
             buffers = [pa.py_buffer(self._codes.codes.astype(f"i{kind.bit_width // 8}"))]
-        return pa.Array.from_buffers(kind, self.size, [None, *buffers]).take(pa.array(numbers))
+        every = pa.Array.from_buffers(kind, self.size, [None, *buffers])
+        return every.take(arrow_numbers(numbers, "int64"))
 
 
 class Columns:

@@ -39,10 +39,13 @@ if TYPE_CHECKING:
 Answered = Callable[[int, Sequence[Any]], Any]
 """From a plan's place and what its UDF takes: an arrow array with an answer for each group."""
 
-LEAST, MOST = 1 << 16, 1 << 24  # rows
+LEAST, MOST = 1 << 16, 1 << 25  # rows
 ROWS_EACH = 1 << 4  # of a person in a group
-BYTES = 1 << 7  # of the memory limit, for each row; long strings take up to three times as many
+# Of the memory limit, for each row whose values are added up, and for each row of a list. DuckDB
+# takes more for each, and cannot do without: it fails. Strings may take SHARE besides.
+BYTES, BYTES_OF_LISTS = 1 << 5, 1 << 6
 BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
+MOST_COUNTS = 1 << 24
 
 
 class _TooMany(Exception):
@@ -115,14 +118,14 @@ def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
 
     Where people have many rows in each group, DuckDB adds them up faster if it draws no row.
     """
-    if not LEAST <= (n_rows := row_estimate.n_rows(plan, engine)) <= _most_rows(engine):
+    if not LEAST <= (n_rows := row_estimate.n_rows(plan, engine)) <= _most_rows(read, engine):
         return False
     return not read.adds_up or ROWS_EACH * row_estimate.n_members(plan, engine) >= n_rows
 
 
-def _most_rows(engine: SqlRunner) -> int:
+def _most_rows(read: RowsRead, engine: SqlRunner) -> int:
     """How many rows fit into memory."""
-    return min(MOST, engine.memory_limit // BYTES)
+    return min(MOST, engine.memory_limit // (BYTES_OF_LISTS if read.lists else BYTES))
 
 
 def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTables) -> Answers:
@@ -132,7 +135,7 @@ def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTabl
     from dp_sql.engines.duckdb.arrow_people import ArrowPeople
 
     engine = tables.engine
-    before, rows, most = engine.state.interrupts.n, ArrowPeople(read), _most_rows(engine)
+    before, rows, most = engine.state.interrupts.n, ArrowPeople(read), _most_rows(read, engine)
     most_bytes = engine.memory_limit // SHARE if long > SHORTER else inf
     for name, select in read.tables.items():
         tables.registered.enter_context(engine.undoing(f"DROP TABLE IF EXISTS {name}"))
@@ -192,7 +195,7 @@ def _with_items(
 def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:
     """How many items people are counted by; those that rows have as values are added to `rows`."""
     ((n_items,),) = engine.run(f"SELECT system.main.count(*) FROM {lists.items}").fetchall()
-    if n_items * rows.n_groups > min(MOST, engine.memory_limit // BYTES_OF_COUNT):
+    if n_items * rows.n_groups > min(MOST_COUNTS, engine.memory_limit // BYTES_OF_COUNT):
         raise _TooMany
     if lists.codes:
         for piece in batches(engine.relate(lists.codes)):

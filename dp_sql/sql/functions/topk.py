@@ -188,8 +188,13 @@ class TopK(Shape):
         return [{"item": str(item), "count": -n} for n, item in sorted(chosen)]
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[Any], str]:
-        (people,) = lists
-        n_items = len(people)
+        (value,), accuracy = self.draw_each(mechanism, loss, [lists])
+        return value, accuracy
+
+    def draw_each(
+        self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
+    ) -> tuple[list[Any], str]:
+        n_items = min(len(people) for (people,) in groups)
         if not mechanism.finds_items and self.k > n_items:
             # Only with the observed domain, whose size the owner calls public.
             fewer = f"Ask for at most {n_items}, or name" if n_items else "Name"
@@ -197,8 +202,9 @@ class TopK(Shape):
                 f"k = {self.k} is more than the {n_items} items observed in the source.",
                 hint=f"{fewer} a public domain, whose absent items count zero people.",
             )
-        places = mechanism.run(people, **self.mechanism_arguments(mechanism))
-        return self._with_counts(places, people), self._accuracy(mechanism, n_items)
+        each = zip(self.runs(mechanism, groups), groups, strict=True)
+        values = [self._with_counts(places, people) for places, (people,) in each]
+        return values, self._accuracy(mechanism, n_items)
 
     def _with_counts(self, places: Sequence[int], people: Any) -> list[Any]:
         """What the UDF returns for items chosen from all, whose numbers of people are `people`."""
@@ -255,13 +261,18 @@ class TopKOfPairs(TopK):
     def lists(self, rows: MechanismRows) -> list[str]:
         return rows.pairs(listed=True)
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[Any], str]:
+    def draw_each(
+        self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
+    ) -> tuple[list[Any], str]:
         from dp_sql.udfs.topk import weighted_gaussian
 
-        ((items, people),) = lists
-        places = mechanism.run(items, people, **self.mechanism_arguments(mechanism))
-        n_people = weighted_gaussian.n_people(items, people) if self.detailed else None
-        return self._with_counts(places, n_people), self._accuracy(mechanism, 0)
+        pairs = [pairs for (pairs,) in groups]
+        each = zip(self.runs(mechanism, pairs), pairs, strict=True)
+        values = [
+            self._with_counts(places, weighted_gaussian.n_people(*own) if self.detailed else None)
+            for places, own in each
+        ]
+        return values, self._accuracy(mechanism, 0)
 
 
 @lru_cache(maxsize=64)
