@@ -231,6 +231,13 @@ MATCHED += [  # groups by the column of a link
     "SELECT i.order_id, i.n, count(*) AS c FROM items i JOIN orders o USING (order_id) WHERE i.order_id IS NOT NULL GROUP BY ALL",
 ]
 
+MATCHED += [  # windows and distinct rows by the column of a link
+    "SELECT order_id, title, rank() OVER (PARTITION BY order_id ORDER BY n DESC) AS k, sum(n) OVER (PARTITION BY order_id) AS s FROM items",
+    "SELECT DISTINCT ON (order_id) order_id, n FROM items ORDER BY n",
+    "SELECT order_id, n FROM items QUALIFY row_number() OVER (PARTITION BY order_id ORDER BY n, title) = 1",
+    "SELECT DISTINCT order_id, lower(title) AS t FROM items",
+]
+
 MATCHED += [  # x.f(…) for f(x, …)
     "SELECT user_id, title.upper().replace('E', 'x') AS t, r.title.trim().left(2) AS s FROM ratings r WHERE (title || 'x').lower().contains('u') OR day.year() = 2020",
     "SELECT user_id, score.sum() AS s, title.lower().max().upper() AS t FROM ratings GROUP BY user_id HAVING title.min() > 'A'",
