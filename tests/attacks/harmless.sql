@@ -37,9 +37,6 @@ DESCRIBE recent
 DESCRIBE catalog
 
 -- answered
-FROM sqlite_master
-
--- answered
 FROM pragma_database_list
 
 -- answered
@@ -109,13 +106,7 @@ SELECT 1;
 SELECT ';'
 
 -- answered
-SELECT * FROM pg_catalog.pg_tables
-
--- answered
 SELECT txid_current() IS NOT NULL
-
--- answered
-SELECT relname FROM pg_catalog.pg_class
 
 -- answered
 SHOW ratings
