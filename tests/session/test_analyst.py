@@ -175,7 +175,9 @@ def test_a_table_whose_name_holds_a_dot_is_shown_wherever_tables_are(tmp_path: P
 
 
 def test_show_tables_quotes_a_name_that_is_a_keyword(tmp_path: Path) -> None:
-    sql = 'CREATE TABLE "order" AS SELECT 1 AS x; CREATE SCHEMA s; CREATE TABLE s."group" (x INTEGER)'
+    sql = (
+        'CREATE TABLE "order" AS SELECT 1 AS x; CREATE SCHEMA s; CREATE TABLE s."group" (x INTEGER)'
+    )
     policy = tmp_path / "policy.toml"
     policy.write_text('public.tables = ["order", "s.group"]', "utf-8")
     write_database(tmp_path / "shop.duckdb", sql)
