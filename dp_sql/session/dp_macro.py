@@ -22,7 +22,7 @@ from dp_sql.privacy.private_sql.release_select import EXECUTION, each_of, privat
 from dp_sql.privacy.private_sql.rows_in_lists import rows_in_lists
 from dp_sql.session.owner_plans import Planned, planned_again, plans_of_all
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import literal
+from dp_sql.sql.formatting import in_macro, literal
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_depth
@@ -89,19 +89,7 @@ def in_dp(statement: Statement) -> str:
     elif found:
         fields = (f"'{name}': ${name}" for name in dict.fromkeys(one.name for one in found))
         given = f", params := {{{', '.join(fields)}}}"
-    return f"{statement.text[statement.span[0] : start]}FROM dp({dollar_quoted(body)}{given})"
-
-
-def dollar_quoted(body: str) -> str:
-    """A query as a string in dollars, with a tag where it has dollars itself.
-
-    >>> dollar_quoted("SELECT 1"), dollar_quoted("SELECT '$'")
-    ('$$ SELECT 1 $$', "$q$ SELECT '$' $q$")
-    """
-    tag = "q" * ("$" in body)
-    while f"${tag}$" in body:
-        tag += "q"
-    return f"${tag}$ {body} ${tag}$"
+    return f"{statement.text[statement.span[0] : start]}{in_macro(body, given)}"
 
 
 def suggest(
@@ -135,7 +123,7 @@ def suggest(
         if propose(error, text, attempt, units):
             found = error.suggestion
             if is_beside or not is_plain(_one_query(found), engine):
-                error.suggestion = f"FROM dp({dollar_quoted(found.strip())})"
+                error.suggestion = in_macro(found.strip())
 
 
 def may_be_relations(tokens: Tokens) -> Iterator[tuple[str, Token]]:

@@ -286,6 +286,8 @@ def test_keys_and_links_keep_the_rows_of_people_apart(tmp_path: Path) -> None:
         public = "SELECT s.grade FROM pupils JOIN schools AS s USING (grade) GROUP BY s.grade"
         with pytest.raises(errors.NotPrivate, match="must list the privacy unit"):
             session.sql(f"SELECT {call} FROM ({public})")
-        with pytest.raises(errors.ArgumentError, match="Each pupil belongs to one person") as of_one:
+        with pytest.raises(
+            errors.ArgumentError, match="Each pupil belongs to one person"
+        ) as of_one:
             session.sql(f"SELECT pupil, {call} FROM absences GROUP BY pupil")
         session.sql(str(of_one.value.suggestion))
