@@ -212,6 +212,11 @@ MATCHED += [  # patterns as SQLAlchemy writes them
     "SELECT title FROM ratings WHERE title ~~ ('E' || '%')",
 ]
 
+MATCHED += [  # a literal between columns, as in the rows that were valid on a day
+    "SELECT title FROM ratings WHERE DATE '2020-01-31' BETWEEN day AND coalesce(day + 7, DATE '9999-12-31') OR NOT 2 BETWEEN score AND score + 1",
+    "SELECT title FROM ratings WHERE '2020-02-01' BETWEEN day AND day + 3 AND 1.5 BETWEEN 1 AND price OR 'E' NOT BETWEEN title AND 'F'",
+]
+
 MATCHED += [  # IN comes before a comparison
     "SELECT title FROM ratings WHERE title IN ('Dune', 'Emma') = flag",
     "SELECT title FROM ratings WHERE flag = title IN ('Dune', NULL) OR NOT score IN (1, 2) = true",
@@ -268,6 +273,7 @@ def test_lists_and_matches_and_joins_on_expressions(text: str, database: Databas
 
 REFUSED = [
     "SELECT title FROM ratings WHERE day + to_days(CAST('7' AS DOUBLE)) > DATE '2020-01-31'",
+    "SELECT title FROM ratings WHERE '2020-01-31 12:00:00' BETWEEN day AND CAST(day AS TIMESTAMP)",
     "SELECT title FROM ratings WHERE title ~~ 'E' || '%'",  # for DuckDB 1.5, (title ~~ 'E') || '%'
     "SELECT title FROM ratings WHERE title !~~ 'E' || '%'",
     "SELECT title FROM items WHERE n IN (SELECT order_id FROM orders)",
