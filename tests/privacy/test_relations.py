@@ -231,6 +231,13 @@ MATCHED += [  # the first rows of public tables
     "SELECT title FROM ratings WHERE title IN (SELECT DISTINCT title || '' AS title FROM catalog ORDER BY 1 OFFSET 1)",
 ]
 
+MATCHED += [  # one row of public tables
+    "SELECT r.title, m FROM ratings r, (SELECT max(year) - min(year) AS m, count(*) AS n, avg(year) AS a FROM catalog WHERE title <> 'x') WHERE score < m OR n = 0",
+    "SELECT title FROM ratings WHERE score IN (SELECT count(*) FROM catalog WHERE year > 1900) OR title IN (SELECT min(title) FROM catalog)",
+    "WITH w AS (SELECT count(*) AS n FROM catalog HAVING n > 1) SELECT title FROM ratings JOIN w ON score < n",
+    "SELECT r.title FROM ratings r JOIN (SELECT max(year) AS m FROM catalog ORDER BY m LIMIT 1) ON score <> m",
+]
+
 MATCHED += [  # groups by the column of a link
     "SELECT order_id, count(*) AS n, max(title) AS t FROM items GROUP BY order_id HAVING n > 1",
     "SELECT i.order_id, i.n, count(*) AS c FROM items i JOIN orders o USING (order_id) WHERE i.order_id IS NOT NULL GROUP BY ALL",
@@ -272,6 +279,9 @@ def test_lists_and_matches_and_joins_on_expressions(text: str, database: Databas
 
 
 REFUSED = [
+    "SELECT title FROM ratings r, (SELECT max(score) AS m FROM ratings) WHERE score < m",
+    "SELECT title FROM ratings r, (SELECT title, max(year) AS m FROM catalog) c WHERE score < m",
+    "SELECT title FROM ratings r WHERE score IN (SELECT max(c.year) FROM catalog c WHERE c.title = r.title)",
     "SELECT title FROM ratings WHERE day + to_days(CAST('7' AS DOUBLE)) > DATE '2020-01-31'",
     "SELECT title FROM ratings WHERE '2020-01-31 12:00:00' BETWEEN day AND CAST(day AS TIMESTAMP)",
     "SELECT title FROM ratings WHERE title ~~ 'E' || '%'",  # for DuckDB 1.5, (title ~~ 'E') || '%'
