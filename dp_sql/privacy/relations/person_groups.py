@@ -58,7 +58,7 @@ def grouped(
     by, own = {key.sql: settled(key, node) for node, key in keys}, [key for _, key in keys]
     if not is_public and not are_of_one_person(own, source, is_of_one_person):
         why = "GROUP BY in a source must list the privacy unit"
-        raise refuse(group, why, _listed(tree, source))
+        raise refuse(tree if group is None else group, why, _listed(tree, source))
     groups = _Groups(scope, by, source)
     names = [column_name(node) for node in tree.expressions]
     clear, values = usable(tree, source), []
