@@ -120,8 +120,7 @@ _STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "wri
 _SYSTEM_SCHEMAS = {"information_schema"}
 # Relations of DuckDB's catalog, which list the public side alone.
 _SYSTEM_TABLES = {
-    "pg_tables", "pg_views", "pg_class", "sqlite_master", "sqlite_schema",
-    "duckdb_tables", "duckdb_views", "duckdb_columns",
+    "pg_tables", "pg_views", "pg_class", "duckdb_tables", "duckdb_views", "duckdb_columns",
 }  # fmt: skip
 _COUNT_BY_GROUPS = (
     "Count by groups: SELECT x, DP_COUNT(*, …) AS n FROM … GROUP BY x, or count(*) for public rows."

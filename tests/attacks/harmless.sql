@@ -37,6 +37,9 @@ DESCRIBE recent
 DESCRIBE catalog
 
 -- answered
+FROM sqlite_master
+
+-- answered
 FROM pragma_database_list
 
 -- answered

@@ -282,9 +282,6 @@ SELECT 1 WHERE 'ratings' IN (SELECT table_name FROM information_schema.tables)
 -- NotSupported: information_schema is not available under a policy
 SELECT * FROM information_schema.columns WHERE data_type LIKE 'ENUM%'
 
--- NotSupported: sqlite_master is not available under a policy: it does not show your tables.
-FROM sqlite_master
-
 -- NotSupported: pg_tables is not available under a policy: it does not show your tables.
 SELECT * FROM pg_catalog.pg_tables
 
