@@ -14,7 +14,7 @@ from dp_sql.privacy.expressions.literals import whole_number
 from dp_sql.privacy.expressions.predicates import COMPARABLE
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import Refused, refuse
+from dp_sql.privacy.refusals import ALONE, Refused, refuse
 from dp_sql.privacy.relations.as_written import span
 from dp_sql.privacy.relations.from_clause import From, FromPart, conditions, only, ordering
 from dp_sql.privacy.relations.person_groups import EVERY_ROW, are_of_one_person, total_type
@@ -173,8 +173,7 @@ def _marked(
 def _not_here(tree: exp.Select, scope: Scope) -> Refused:
     if scope.as_written is None:
         why = "Window functions are not supported over public tables here"
-        hint = "Run this query on its own, and write its values here: IN ('a', 'b')."
-        return refuse(tree, why, hint)
+        return refuse(tree, why, ALONE)
     why = "Window functions are supported over a table with the privacy unit only"
     return refuse(tree, why, _EXAMPLE)
 
