@@ -55,7 +55,8 @@ def grouped(
         only(group, {"expressions", "all"})
     scope = scope.over_groups()
     keys = [(node, scope.compiled(node)) for node in _keys(tree, source)]
-    by, own = {key.sql: settled(key, node) for node, key in keys}, [key for _, key in keys]
+    by = {key.sql: settled(key, node) for node, key in keys}
+    own = [*by.values(), *(key for _, key in keys)]
     if not is_public and not are_of_one_person(own, source, is_of_one_person):
         why = "GROUP BY in a source must list the privacy unit"
         raise refuse(tree if group is None else group, why, _listed(tree, source))
