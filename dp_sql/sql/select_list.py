@@ -119,9 +119,7 @@ _ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat", 
 _STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
 _SYSTEM_SCHEMAS = {"information_schema"}
 # Relations of DuckDB's catalog, which list the public side alone.
-_SYSTEM_TABLES = {
-    "pg_tables", "pg_views", "pg_class", "duckdb_tables", "duckdb_views", "duckdb_columns",
-}  # fmt: skip
+_SYSTEM_TABLES = {"pg_tables", "pg_views", "pg_class"}
 _COUNT_BY_GROUPS = (
     "Count by groups: SELECT x, DP_COUNT(*, …) AS n FROM … GROUP BY x, or count(*) for public rows."
 )

@@ -231,13 +231,6 @@ MATCHED += [  # the first rows of public tables
     "SELECT title FROM ratings WHERE title IN (SELECT DISTINCT title || '' AS title FROM catalog ORDER BY 1 OFFSET 1)",
 ]
 
-MATCHED += [  # one row of public tables
-    "SELECT r.title, m FROM ratings r, (SELECT max(year) - min(year) AS m, count(*) AS n, avg(year) AS a FROM catalog WHERE title <> 'x') WHERE score < m OR n = 0",
-    "SELECT title FROM ratings WHERE score IN (SELECT count(*) FROM catalog WHERE year > 1900) OR title IN (SELECT min(title) FROM catalog)",
-    "WITH w AS (SELECT count(*) AS n FROM catalog HAVING n > 1) SELECT title FROM ratings JOIN w ON score < n",
-    "SELECT r.title FROM ratings r JOIN (SELECT max(year) AS m FROM catalog ORDER BY m LIMIT 1) ON score <> m",
-]
-
 MATCHED += [  # groups by the column of a link
     "SELECT order_id, count(*) AS n, max(title) AS t FROM items GROUP BY order_id HAVING n > 1",
     "SELECT i.order_id, i.n, count(*) AS c FROM items i JOIN orders o USING (order_id) WHERE i.order_id IS NOT NULL GROUP BY ALL",

@@ -48,18 +48,17 @@ def grouped(
     others = [tree.args.get(key) for key in ("distinct", "qualify", "windows")]
     # Rows that an owner calls public may belong to the person whom they are joined to.
     is_public = source.private is None and scope.as_written is None
-    if any(others) or not (is_public or (group is not None and source.private is not None)):
+    if group is None or any(others) or (source.private is None and not is_public):
         why = "A source with groups must GROUP BY the privacy unit, without DISTINCT or QUALIFY"
         raise refuse(tree, why, ALLOWED)
-    if group is not None:
-        only(group, {"expressions", "all"})
+    only(group, {"expressions", "all"})
     scope = scope.over_groups()
     keys = [(node, scope.compiled(node)) for node in _keys(tree, source)]
     by = {key.sql: settled(key, node) for node, key in keys}
     own = [*by.values(), *(key for _, key in keys)]
-    if not is_public and not are_of_one_person(own, source, is_of_one_person):
+    if not keys or not (is_public or are_of_one_person(own, source, is_of_one_person)):
         why = "GROUP BY in a source must list the privacy unit"
-        raise refuse(tree if group is None else group, why, _listed(tree, source))
+        raise refuse(group, why, _listed(tree, source))
     groups = _Groups(scope, by, source)
     names = [column_name(node) for node in tree.expressions]
     clear, values = usable(tree, source), []
@@ -82,13 +81,6 @@ def grouped(
         kept.append(groups.scope._replace(column=column).condition(having.this))
     relation = groups.source(source, kept).select(values)
     return Rows(relation, tuple(names), tuple(values), source.person_type)
-
-
-def has_aggregates(tree: exp.Select) -> bool:
-    """Whether the list of a SELECT has aggregates of its own."""
-    nodes = (node for item in tree.expressions for node in item.walk() if is_aggregate(node))
-    own = (node for node in nodes if node.find_ancestor(exp.Select) is tree)
-    return any(node.find_ancestor(exp.Window) is None for node in own)
 
 
 def are_of_one_person(
@@ -120,9 +112,7 @@ def _listed(tree: exp.Select, source: From) -> str:
 
 def _keys(tree: exp.Select, source: From) -> list[Node]:
     """What a SELECT groups by. GROUP BY 1 is the first column of the list, ALL those of one row."""
-    group, listed = tree.args.get("group"), [node.unalias() for node in tree.expressions]
-    if group is None:
-        return []
+    group, listed = tree.args["group"], [node.unalias() for node in tree.expressions]
     places = {str(i): node for i, node in enumerate(listed, 1)}
     keys = list(group.expressions)
     if group.args.get("all"):

@@ -143,10 +143,7 @@ class Compiler:
         scope = compiler.scope(source)
         aliases.put_aliases(tree, source, scope)
         compiler.where(tree, source)
-        is_one_row = source.private is None and not self.tables.trusted  # over public tables
-        if any(map(tree.args.get, ("group", "having"))) or (
-            is_one_row and person_groups.has_aggregates(tree)
-        ):
+        if tree.args.get("group") is not None or tree.args.get("having") is not None:
             return person_groups.grouped(tree, source, scope, self.tables.is_of_one_person)
         if person_windows.has_windows(tree, source):
             of_one = self.tables.is_of_one_person

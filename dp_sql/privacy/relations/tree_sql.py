@@ -188,7 +188,7 @@ class Writer(SourceWriter):
         person = [f"r{select.first_private}p"] if select.is_private else []
         most, tail = source.most, where_sql(source.conditions)
         if group is not None:
-            tail += f" GROUP BY {', '.join([*person, *keys]) or '()'}"
+            tail += f" GROUP BY {', '.join([*person, *keys])}"
             most = 1 if group.is_whole else most
         if self.multiplied != before and self.limits is not None:
             refuse_costly([*values.values(), *keys])
