@@ -25,6 +25,8 @@ _PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", 
            "rider", "visitor", "athlete", "player", "applicant", "seeker", "tenant", "citizen",
            "guest", "reviewer", "rater", "author", "household", "account", "profile", "employee",
            "teacher", "driver", "worker", "resident", "donor", "voter", "device")  # fmt: skip
+_ROLES = {"caller", "callee", "sender", "receiver", "recipient", "buyer", "seller", "payer",
+          "payee", "guardian", "requester", "assignee"}  # fmt: skip
 # Columns of tables of people, but not of companies or articles.
 _OF_PEOPLE = {"born", "birthdate", "birthday", "birthyear", "dateofbirth", "dob", "yearofbirth",
               "sex", "gender", "firstname", "lastname", "surname", "nationality"}  # fmt: skip
@@ -137,6 +139,10 @@ def _by_person_key(table: CatalogEntry, ranks: Mapping[CatalogEntry, int]) -> Pr
             to = (other, reference.keys[0]) if elsewhere else None
             why = f"references {_called(other)}"
             ways.append((ranks[other], Way(reference.columns[0], to, why)))
+    for other, rank in ranks.items() if not ways else ():
+        key = key_of(other) or ""  # devices.user_id is a better guess than the own key
+        if rank < (own or 0) and speaks_of_people(key) and table.type_of(key) == other.type_of(key):
+            ways.append((rank, Way(key, None, _GUESSED)))
     if own is not None and not any(rank < own for rank, _ in ways):
         return Proposal((Way(key_of(table) or "", None, _GUESSED),))
     if not ways:
@@ -174,10 +180,12 @@ def _by_name(table: CatalogEntry) -> tuple[Way, ...]:
 
 
 def _by_role(table: CatalogEntry) -> Iterator[Way]:
-    """Columns whose last words are a person's id, as of OwnerUserId and sold_to_customer_no."""
+    """Columns whose last words are the id of a person or a role: sold_to_customer_no, caller_id."""
     for name, kind in table.columns:
         words = folded(_NEW_WORD.sub("_", name)).split("_")
-        if family(kind) in EXACT_TYPES and speaks_of_people("".join(words[-2:])):
+        is_role = _ROLES.intersection(words[-2:-1]) and words[-1] in _IDS
+        is_person = is_role or speaks_of_people("".join(words[-2:]))
+        if family(kind) in EXACT_TYPES and is_person:
             yield Way(name, None, _GUESSED)
 
 

@@ -25,11 +25,12 @@ def listed_sql(tokens: Tokens, policy: Policy, schema: Schema) -> str | None:
 def tables_sql(policy: Policy, schema: Schema) -> str:
     """SQL of the list of tables: their names, and whether they are private or public.
 
-    Names have quotes where SQL needs them, except for keywords (`default`).
+    Names have quotes where SQL needs them; behind a dot, keywords need none.
     """
 
     def shown(name: Sequence[str]) -> str:
-        return ".".join(one if one.isidentifier() else shown_name(one) for one in name)
+        behind = (one if one.isidentifier() else shown_name(one) for one in name[1:])
+        return ".".join([shown_name(name[0]), *behind])
 
     rows = [
         (shown(name), kind)

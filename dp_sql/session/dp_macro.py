@@ -20,9 +20,9 @@ from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.few_rows import rows_in_lists
 from dp_sql.privacy.private_sql.release_select import EXECUTION, each_of, private_sql, stand_ins
-from dp_sql.session.owner_plans import Planned, planned_again, plans_of_all
+from dp_sql.session.owner_plans import Planned, n_runs, planned_again, plans_of_all
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import literal
+from dp_sql.sql.formatting import in_macro, literal
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_depth
@@ -38,10 +38,22 @@ def query_of(text: str, params: str, engine: Engine) -> str:
     try:
         bound = _with_functions(_bound(text, params, engine))
         tokens = (found := _one_query(bound)).tokens
+        if found.is_explain:
+            return _price(found, engine)
         return with_ctes(bound, tokens, found.selects, engine, _unless_hidden(tokens))
     except QueryError as error:
         suggest(error, text, engine, lambda *_: False)
         raise
+
+
+def _price(statement: Statement, engine: Engine) -> str:
+    """What EXPLAIN in dp() shows of a query."""
+    from dp_sql.session.explain import EXAMPLE_DELTA, cost_of, cost_sql, explanation
+
+    plans = plans_of_all(statement.selects, statement.tokens, engine)
+    calls = [explanation(p, None, engine, EXAMPLE_DELTA, n_runs(p, engine)) for p in plans]
+    cost = cost_of(plans, calls, engine.tickets.account)
+    return cost_sql(cost, with_sql=statement.shows_sql)
 
 
 def _bound(text: str, params: str, engine: Engine) -> str:
@@ -89,19 +101,7 @@ def in_dp(statement: Statement) -> str:
     elif found:
         fields = (f"'{name}': ${name}" for name in dict.fromkeys(one.name for one in found))
         given = f", params := {{{', '.join(fields)}}}"
-    return f"{statement.text[statement.span[0] : start]}FROM dp({dollar_quoted(body)}{given})"
-
-
-def dollar_quoted(body: str) -> str:
-    """A query as a string in dollars, with a tag where it has dollars itself.
-
-    >>> dollar_quoted("SELECT 1"), dollar_quoted("SELECT '$'")
-    ('$$ SELECT 1 $$', "$q$ SELECT '$' $q$")
-    """
-    tag = "q" * ("$" in body)
-    while f"${tag}$" in body:
-        tag += "q"
-    return f"${tag}$ {body} ${tag}$"
+    return f"{statement.text[statement.span[0] : start]}{in_macro(body, given)}"
 
 
 def suggest(
@@ -135,7 +135,7 @@ def suggest(
         if propose(error, text, attempt, units):
             found = error.suggestion
             if is_beside or not is_plain(_one_query(found), engine):
-                error.suggestion = f"FROM dp({dollar_quoted(found.strip())})"
+                error.suggestion = in_macro(found.strip())
 
 
 def may_be_relations(tokens: Tokens) -> Iterator[tuple[str, Token]]:
@@ -166,13 +166,18 @@ def _unless_hidden(tokens: Tokens) -> str:
 
 
 def _one_query(text: str) -> Statement:
+    """The one query of a text, or the one behind EXPLAIN."""
     found = parse(text)
+    if len(found) == 1 and found[0].keyword == "EXPLAIN":
+        found = [found[0].without_explain()]
     if len(found) != 1 or not found[0].may_be_query:
+        around = "CREATE TABLE … AS, INSERT or COPY", "CREATE TABLE best AS FROM dp($$ SELECT … $$)"
+        if found and found[0].keyword in {"PIVOT", "UNPIVOT"}:
+            around = "PIVOT", "PIVOT (FROM dp($$ SELECT … $$)) ON …"
         raise NotSupported(
             "dp takes exactly one query.",
             text=text, position=found[1].span[0] if len(found) > 1 else 0,
-            hint="Write CREATE TABLE … AS, INSERT or COPY around it: "
-            "CREATE TABLE best AS FROM dp($$ SELECT … $$)",
+            hint=f"Write {around[0]} around it: {around[1]}",
         )  # fmt: skip
     return found[0]
 

@@ -22,10 +22,10 @@ from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.bundles import bundles
-from dp_sql.privacy.private_sql.release_select import answer_columns, count_groups_sql
+from dp_sql.privacy.private_sql.release_select import answer_columns
 from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
-from dp_sql.session.owner_plans import plans_again
+from dp_sql.session.owner_plans import n_runs, plans_again
 from dp_sql.session.reservations import Reserved, reserved
 from dp_sql.sql.statement import Statement, mentions_dp, mentions_system_tables, parse
 from dp_sql.sql.statement_limits import check_depth
@@ -171,7 +171,7 @@ class OwnerSession(Session):
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
         from dp_sql.session.explain import EXAMPLE_DELTA, explanation
 
-        return explanation(plan, None, engine, EXAMPLE_DELTA, _n_runs(plan, engine))
+        return explanation(plan, None, engine, EXAMPLE_DELTA, n_runs(plan, engine))
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
         if not statement.selects or empty in self._bindable:
@@ -185,7 +185,7 @@ class OwnerSession(Session):
         self, statement: Statement, plans: Sequence[Plan], engine: Engine
     ) -> list[Released]:
         calls = [(select, call) for select in statement.selects for call in select.calls]
-        runs = [_n_runs(plan, engine) for plan in plans] if self._account is not None else None
+        runs = [n_runs(plan, engine) for plan in plans] if self._account is not None else None
         answers = [Released("")] * len(plans)
 
         def issue(
@@ -237,14 +237,6 @@ class OwnerSession(Session):
 
     def _freeze(self, name: str, table: SystemTable) -> str:
         return self._frozen.copy(*table)
-
-
-def _n_runs(plan: Plan, engine: Engine) -> int:
-    """How often a loss counts: DP_SELECT answers each (public) group with all of epsilon."""
-    if plan.parameters.reads_people or not plan.keys:
-        return 1
-    (n_groups,) = engine.public_values(count_groups_sql(plan))
-    return max(1, int(str(n_groups)))
 
 
 def _query_start(tokens: Tokens) -> int | None:

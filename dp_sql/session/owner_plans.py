@@ -20,6 +20,7 @@ from dp_sql.engines.duckdb.sql_runner import forget_oldest
 from dp_sql.errors import DpSqlError
 from dp_sql.privacy.plans.owner import owners_plans
 from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.release_select import count_groups_sql
 from dp_sql.session.corrections.corrector import refuse_unknown
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.select_list import planned
@@ -42,6 +43,14 @@ def plans_of_all(selects: Sequence[DpSelect], tokens: Tokens, engine: Engine) ->
             plans += planned(select, engine, partial(owners_plans, select, engine))
         engine.check_operators(operators_of(plans))
     return plans
+
+
+def n_runs(plan: Plan, engine: Engine) -> int:
+    """How often a loss counts: DP_SELECT answers each (public) group with all of epsilon."""
+    if plan.parameters.reads_people or not plan.keys:
+        return 1
+    (n_groups,) = engine.public_values(count_groups_sql(plan))
+    return max(1, int(str(n_groups)))
 
 
 def looked_up(tokens: Tokens, engine: Engine) -> AbstractContextManager[None]:

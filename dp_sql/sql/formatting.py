@@ -68,6 +68,18 @@ def literal(value: str | bool | int | Fraction) -> str:
     return decimal(value, places)
 
 
+def in_macro(query: str, more: str = "") -> str:
+    """FROM dp(…) of a query, as a string in dollars, with a tag where it has dollars itself.
+
+    >>> in_macro("SELECT 1"), in_macro("SELECT '$'")
+    ('FROM dp($$ SELECT 1 $$)', "FROM dp($q$ SELECT '$' $q$)")
+    """
+    tag = "q" * ("$" in query)
+    while f"${tag}$" in query:
+        tag += "q"
+    return f"FROM dp(${tag}$ {query} ${tag}${more})"
+
+
 def combination(items: Sequence[str]) -> str:
     """A string for the values of several expressions, a different one for each combination.
 

@@ -5,15 +5,36 @@ proposed, so a pattern may fit more than it should.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 
+from dp_sql.sql.formatting import combination
 from dp_sql.sql.restated import OtherQuestion, Restated
 
 _ONE = r"((?:[^(),]|\([^()]*\))+?)"  # one argument, with calls in it
 _IS = r"\s*,\s*(?:lambda\s+)?(\w+)\s*(?:->|:)\s*\2\s*=\s*('[^']*'|\d+)\s*\)"
 _NAME = r'((?!AS\b)\w+\b|"[^"]+")'
 _TELLS_NULL = r"(?s:.*)(?:\bNOT\b(?!\s+(?:NULL|IN|I?LIKE|BETWEEN)\b)|\)\s*IS\b)"
-_FORMS = (  # compiled with the first error
+_DAY = r"\d{4}-\d\d-\d\d"
+_TYPE = r"\w+(?:\([\d, ]+\))?"
+
+
+def _in_utc(found: re.Match[str]) -> str:
+    """A TIMESTAMPTZ as the TIMESTAMP that it is in UTC, the time zone under a policy."""
+    try:
+        moment = datetime.fromisoformat(found[1].strip("'"))
+    except ValueError:
+        return found[0]
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return f"TIMESTAMP '{aware.astimezone(UTC).replace(tzinfo=None)}'"
+
+
+def _combined(found: re.Match[str]) -> str:
+    return f"DP_COUNT_DISTINCT({combination([one.strip() for one in found[1].split(',')])}"
+
+
+_Instead = str | Callable[[re.Match[str]], str]
+_FORMS: tuple[tuple[str, _Instead], ...] = (  # compiled with the first error
     # The beginning of a month.
     (rf"\bmake_date\(year\({_ONE}\),\s*month\(\1\),\s*1\)", r"date_trunc('month', \1)"),
     # Dates as strings, in the formats of other engines.
@@ -32,6 +53,14 @@ _FORMS = (  # compiled with the first error
     (rf"\bjson_extract\({_ONE},\s*('[^']*')\)\s*::\s*(\w+)",
      r"TRY_CAST(json_extract_string(\1, \2) AS \3)"),
     (r"\b(?:TRY_)?CAST\(\s*([\w.]+)\s*->\s*('[^']*')\s+AS\b", r"TRY_CAST(\1 ->> \2 AS"),
+    (rf"\(\s*([\w.]+)\s*->\s*('[^']*')\s*\)\s*::\s*({_TYPE})", r"TRY_CAST(\1 ->> \2 AS \3)"),
+    # A date is compared with a date, and without a time zone with UTC.
+    (rf"\bTIMESTAMP\s*'({_DAY})(?:[ T]00:00(?::00)?)?'", r"DATE '\1'"),
+    (rf"'({_DAY})(?:[ T]00:00(?::00)?)?'\s*::\s*TIMESTAMP\b", r"DATE '\1'"),
+    (r"\b(?:TIMESTAMPTZ|TIMESTAMP\s+WITH\s+TIME\s+ZONE)\s*('[^']*')", _in_utc),
+    (r"('[^']*')\s*::\s*(?:TIMESTAMPTZ|TIMESTAMP\s+WITH\s+TIME\s+ZONE)\b", _in_utc),
+    # Different combinations of columns.
+    (r"\bDP_COUNT_DISTINCT\(\s*(?:ROW\s*)?\(\s*([\w.]+(?:\s*,\s*[\w.]+)+)\s*\)", _combined),
     # The elements of a list as rows.
     (rf"\bunnest\({_ONE}\)\s+(?:AS\s+)?{_NAME}(\W(?:[^()]|\((?:[^()]|\([^()]*\))*\))*?)\bFROM\s+"
      r"(\w+)(?=\s+(?:WHERE|GROUP)\b)", r"\2\3FROM \4, unnest(\1) AS u(\2)"),
@@ -92,7 +121,8 @@ def other_forms(text: str, position: int, shared: Sequence[str]) -> Iterator[str
     for form, instead in _FORMS:
         written = re.sub(form, instead, text, flags=re.IGNORECASE)
         if written != text:
-            yield written if "TABLESAMPLE" in form else Restated(written)
+            is_same = "TABLESAMPLE" not in form and instead is not _in_utc
+            yield Restated(written) if is_same else written
 
 
 def field_of_json(text: str, position: int, n_parts: int) -> str:
@@ -114,6 +144,9 @@ def field_of_json(text: str, position: int, n_parts: int) -> str:
         return ""
     key = path[0] if len(path) == 1 else "$." + ".".join(path)
     column, behind = ".".join(names[:n_parts]), text[found.end() :]
+    if (cast := re.match(rf"\s*::\s*({_TYPE})", behind)) is not None:
+        read = f"TRY_CAST({column}->>'{key}' AS {cast[1]})"
+        return Restated(f"{text[:position]}{read}{behind[cast.end() :]}")
     behind = _QUOTED.sub(r"\1'\2'", behind)  # a JSON has quotes around a string, and ->> has none
     beside = _AROUND.split(text[:position])[-1] + _AROUND.split(behind)[0]
     return "" if "'\"" in beside else Restated(f"{text[:position]}{column}->>'{key}'{behind}")

@@ -117,6 +117,8 @@ def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
 _ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat", "version"})
 _STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
 _SYSTEM_SCHEMAS = {"information_schema"}
+# Relations of DuckDB's catalog, which list the public side alone.
+_SYSTEM_TABLES = {"pg_tables", "pg_views", "pg_class"}
 _COUNT_BY_GROUPS = (
     "Count by groups: SELECT x, DP_COUNT(*, …) AS n FROM … GROUP BY x, or count(*) for public rows."
 )
@@ -134,7 +136,10 @@ def only_reads(statement: Statement, functions: Functions) -> None:
         if inside and token.upper == "SHOW" and after.upper in {"TABLES", "ALL"}:
             message = "SHOW lists tables as a statement of its own, and not in a query."
             raise token.error(NotSupported, message, None, [Restated("SHOW TABLES")])
-        if token.folded in _SYSTEM_SCHEMAS and after.is_symbol("."):
+    for before, token, after in zip(tokens, tokens[1:], (*tokens[2:], None), strict=False):
+        is_schema = token.folded in _SYSTEM_SCHEMAS and after is not None and after.is_symbol(".")
+        is_read = before.upper in {"FROM", "JOIN"} or before.is_symbol(".")
+        if is_schema or (is_read and token.folded in _SYSTEM_TABLES):
             message = f"{token.text} is not available under a policy: it does not show your tables."
             raise token.error(NotSupported, message, _WHAT_IS_PUBLIC, _instead_of_catalog(tokens))
     names = tokens.called()

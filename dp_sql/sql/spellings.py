@@ -109,8 +109,10 @@ def _as_truth(tokens: Tokens, i: int, node: Node) -> Iterator[str]:
         yield Restated(tokens[i].put(_TRUTHS[own.lower()]))
 
 
-def _tried(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
+def _tried(tokens: Tokens, i: int, node: Node) -> Iterator[str]:
     """`x::type` or CAST(x AS type) as TRY_CAST."""
+    if isinstance(node.this, exp.Literal):  # its cast is not what fails
+        return
     if tokens[i].upper == "CAST":
         yield Restated(tokens[i].put("TRY_CAST"))
     if not tokens[i].is_symbol("::"):
@@ -133,16 +135,18 @@ def _floored(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
 
 
 def _matched(tokens: Tokens, i: int, node: Node) -> Iterator[str]:
-    """`x ~ 'pattern'` and `x !~ 'pattern'` as the function that sqlglot takes the sign for."""
-    pattern = tokens.at(i + 1)
+    """`x ~ 'pattern'`, `x !~ 'pattern'` and `x ~* 'pattern'` as the function that sqlglot reads."""
+    last = i + 1 + tokens.at(i + 1).is_symbol("*")
+    pattern = tokens.at(last)
     if tokens[i].is_symbol("~") and pattern.kind == "string":
         is_whole = isinstance(node, exp.RegexpFullMatch)
         word = "regexp_full_match" if is_whole else "regexp_matches"
+        option = ", 'i'" if isinstance(node, exp.RegexpILike) else ""
         negated = tokens.at(i - 1).is_symbol("!")
         first = _operand(tokens, i - negated)
         written = tokens[first : i - negated].text
-        call = f"{'NOT ' * negated}{word}({written}, {pattern.text})"
-        yield Restated(tokens[first : i + 2].put(call))
+        call = f"{'NOT ' * negated}{word}({written}, {pattern.text}{option})"
+        yield Restated(tokens[first : last + 1].put(call))
 
 
 def _as_literal(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
@@ -225,7 +229,7 @@ _SPELLINGS: tuple[tuple[Any, Callable[[Tokens, int, Node], Iterator[str]]], ...]
     (exp.Cast, _tried),
     (exp.Anonymous, _not_in),
     (exp.IntDiv, _floored),
-    ((exp.RegexpLike, exp.RegexpFullMatch), _matched),
+    ((exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch), _matched),
     (exp.Union, _united),
     ((exp.Intersect, exp.Except), _with_in),
     (exp.Column, _without_table),

@@ -29,8 +29,8 @@ PART_NODES: Mapping[type, str] = {
 _MISREAD = (exp.RawString, exp.Bracket, exp.Lambda, exp.Dot)  # unlike DuckDB
 _INTERVALS = re.compile(r"\binterval\b|\bto_[a-z]+s\s*\(", re.I)
 _PRINTED = re.compile(  # INTERVAL 7 DAY, as DuckDB prints it in the SQL of a view
-    r"to_(year|quarter|month|week|day|hour|minute|second)s\("
-    r"cast\((?:trunc\(cast\()?'?(-?\d{1,9})'? as double\)(?:\) as (?:int|bigint)\))?\)",
+    r"to_(?:(year|quarter|month|week|day|hour|minute)s\(cast\(trunc\(|(second)s\()"
+    r"cast\('?(-?\d{1,9})'? as double\)(?(1)\) as (?:int|bigint)\))\)",
     re.I,
 )
 LONGEST = 200_000  # characters; beyond, sqlglot takes seconds
@@ -84,8 +84,8 @@ def _put_interval(node: Node) -> None:
         if is_string and node.args["to"].sql("duckdb") == "INTERVAL":
             node.replace(exp.Interval(this=node.this.copy()))
     elif found := _PRINTED.fullmatch(node.sql("duckdb")):
-        unit = exp.Var(this=found[1].upper())
-        node.replace(exp.Interval(this=exp.Literal.string(found[2]), unit=unit))
+        unit = exp.Var(this=(found[1] or found[2]).upper())
+        node.replace(exp.Interval(this=exp.Literal.string(found[3]), unit=unit))
 
 
 def _put_arrow(node: exp.Lambda) -> None:

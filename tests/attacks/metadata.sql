@@ -281,3 +281,9 @@ SELECT 1 WHERE 'ratings' IN (SELECT table_name FROM information_schema.tables)
 
 -- NotSupported: information_schema is not available under a policy
 SELECT * FROM information_schema.columns WHERE data_type LIKE 'ENUM%'
+
+-- NotSupported: pg_tables is not available under a policy: it does not show your tables.
+SELECT * FROM pg_catalog.pg_tables
+
+-- NotSupported: pg_class is not available under a policy: it does not show your tables.
+SELECT relname FROM pg_catalog.pg_class

@@ -179,6 +179,17 @@ def test_refusals_come_while_duckdb_binds(con: Con) -> None:
         con.sql(f"FROM dp($$ {TOP}; DROP TABLE ratings $$)")
     with pytest.raises(duckdb.Error, match="dp takes exactly one query"):
         con.sql(f"FROM dp($$ CREATE TABLE t AS {TOP} $$)")
+    with pytest.raises(duckdb.Error, match=r"Write PIVOT around it: PIVOT \(FROM dp\("):
+        con.sql(f"FROM dp($$ PIVOT ({TOP}) ON title $$)")
+    assert releases(con) == 0
+
+
+def test_explain_in_dp_shows_the_price_of_a_query_and_releases_nothing(con: Con) -> None:
+    rows = dict(con.sql(f"FROM dp($$ EXPLAIN {NOISE} $$)").fetchall())
+    assert rows["fits"] == "yes" and rows["cost"].startswith("epsilon = ")
+    assert "sql" in dict(con.sql(f"FROM dp($$ EXPLAIN (sql) {NOISE} $$)").fetchall())
+    with pytest.raises(duckdb.Error, match="this query has none"):
+        con.sql("FROM dp($$ EXPLAIN SELECT 1 $$)")
     assert releases(con) == 0
 
 

@@ -164,6 +164,26 @@ def test_riders_come_before_drivers_and_devices_may_be_people() -> None:
     assert '# tables = ["views"]' in text
 
 
+def test_a_key_of_likelier_people_comes_before_the_own_key() -> None:
+    text = drafted(
+        "CREATE TABLE subscribers (subscriber_id BIGINT PRIMARY KEY); CREATE TABLE users (id INTEGER PRIMARY KEY);"
+        "CREATE TABLE devices (imei UBIGINT PRIMARY KEY, subscriber_id BIGINT, id INTEGER);"
+        "CREATE TABLE drivers (driver_id INTEGER PRIMARY KEY, subscriber_id VARCHAR, id INTEGER)"
+    )
+    assert '[tables.devices]\nprivacy_unit = "subscriber_id"  # check this' in text
+    assert '[tables.drivers]\nprivacy_unit = "driver_id"  # check this' in text
+
+
+def test_two_roles_of_people_are_for_the_owner_to_judge() -> None:
+    text = drafted("CREATE TABLE calls (caller_id BIGINT, callee_id BIGINT, cell_id INTEGER);"
+                   "CREATE TABLE cells (cell_id INTEGER, seller VARCHAR, last_caller_seen DATE)")  # fmt: skip
+    asked = '"?"  # the column that identifies the person, or a link:'
+    for column in ("caller_id", "callee_id"):
+        asked += f'\n# privacy_unit = "{column}"  # check this: does it identify the person?'
+    assert f"[tables.calls]\nprivacy_unit = {asked}\n" in text
+    assert '# tables = ["cells"]' in text
+
+
 def test_no_example_shows_what_identifies_people() -> None:
     text = drafted("CREATE TABLE users (id INTEGER PRIMARY KEY, email TEXT, last_name TEXT)")
     assert '# "ratings.title" = ["value 1", "value 2"]' in text

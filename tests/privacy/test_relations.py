@@ -212,6 +212,11 @@ MATCHED += [  # patterns as SQLAlchemy writes them
     "SELECT title FROM ratings WHERE title ~~ ('E' || '%')",
 ]
 
+MATCHED += [  # a literal between columns, as in the rows that were valid on a day
+    "SELECT title FROM ratings WHERE DATE '2020-01-31' BETWEEN day AND coalesce(day + 7, DATE '9999-12-31') OR NOT 2 BETWEEN score AND score + 1",
+    "SELECT title FROM ratings WHERE '2020-02-01' BETWEEN day AND day + 3 AND 1.5 BETWEEN 1 AND price OR 'E' NOT BETWEEN title AND 'F'",
+]
+
 MATCHED += [  # IN comes before a comparison
     "SELECT title FROM ratings WHERE title IN ('Dune', 'Emma') = flag",
     "SELECT title FROM ratings WHERE flag = title IN ('Dune', NULL) OR NOT score IN (1, 2) = true",
@@ -229,6 +234,13 @@ MATCHED += [  # the first rows of public tables
 MATCHED += [  # groups by the column of a link
     "SELECT order_id, count(*) AS n, max(title) AS t FROM items GROUP BY order_id HAVING n > 1",
     "SELECT i.order_id, i.n, count(*) AS c FROM items i JOIN orders o USING (order_id) WHERE i.order_id IS NOT NULL GROUP BY ALL",
+]
+
+MATCHED += [  # windows and distinct rows by the column of a link
+    "SELECT order_id, title, rank() OVER (PARTITION BY order_id ORDER BY n DESC) AS k, sum(n) OVER (PARTITION BY order_id) AS s FROM items",
+    "SELECT DISTINCT ON (order_id) order_id, n FROM items ORDER BY n",
+    "SELECT order_id, n FROM items QUALIFY row_number() OVER (PARTITION BY order_id ORDER BY n, title) = 1",
+    "SELECT DISTINCT order_id, lower(title) AS t FROM items",
 ]
 
 MATCHED += [  # x.f(…) for f(x, …)
@@ -260,6 +272,12 @@ def test_lists_and_matches_and_joins_on_expressions(text: str, database: Databas
 
 
 REFUSED = [
+    "SELECT title FROM ratings WHERE day IN (SELECT DISTINCT day FROM SELECT)",  # sqlglot reads it
+    "SELECT title FROM ratings r, (SELECT max(score) AS m FROM ratings) WHERE score < m",
+    "SELECT title FROM ratings r, (SELECT title, max(year) AS m FROM catalog) c WHERE score < m",
+    "SELECT title FROM ratings r WHERE score IN (SELECT max(c.year) FROM catalog c WHERE c.title = r.title)",
+    "SELECT title FROM ratings WHERE day + to_days(CAST('7' AS DOUBLE)) > DATE '2020-01-31'",
+    "SELECT title FROM ratings WHERE '2020-01-31 12:00:00' BETWEEN day AND CAST(day AS TIMESTAMP)",
     "SELECT title FROM ratings WHERE title ~~ 'E' || '%'",  # for DuckDB 1.5, (title ~~ 'E') || '%'
     "SELECT title FROM ratings WHERE title !~~ 'E' || '%'",
     "SELECT title FROM items WHERE n IN (SELECT order_id FROM orders)",

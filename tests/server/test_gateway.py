@@ -13,7 +13,7 @@ import dp_sql
 import dp_sql.server.gateway
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
 from dp_sql.engines.duckdb.quack_server import QuackServer, Result
-from dp_sql.errors import BudgetExceeded, NotSupported
+from dp_sql.errors import BudgetExceeded, NotPrivate, NotSupported
 from dp_sql.server.access_tokens import remove_token
 from dp_sql.server.gateway import Gateway
 from dp_sql.sql.statement_limits import MAX_BYTES
@@ -313,6 +313,19 @@ def test_a_refusal_is_not_held(gateway: tuple[Gateway, Served]) -> None:
         with pytest.raises(BudgetExceeded):
             it.answer("one", COUNT)
     assert not it._analyst("poor").answers
+
+
+def test_what_a_refusal_proposes_can_be_pasted_into_the_clients_shell(
+    gateway: tuple[Gateway, Served],
+) -> None:
+    it, served = gateway
+    assert it.admit("one", served.token("reporting"))
+    with pytest.raises(NotPrivate) as refused:
+        it.answer("one", " SELECT count(*) FROM ratings WHERE title <> '$$' ")
+    with duckdb.connect() as con, pytest.raises(duckdb.Error) as told:
+        con.execute(duckdb_quack.refusal(refused.value)).fetchall()
+    proposed = "FROM dp($q$ SELECT DP_COUNT(*, epsilon := 1) FROM ratings WHERE title <> '$$' $q$)"
+    assert str(told.value).endswith(f"Write instead:\n{proposed}")
 
 
 def test_a_gateway_forgets_connections_that_are_gone(

@@ -174,6 +174,21 @@ def test_a_table_whose_name_holds_a_dot_is_shown_wherever_tables_are(tmp_path: P
         assert gateway._catalog(session, gateway.TABLES).fetchall() == [("a.b", made, "table")]
 
 
+def test_show_tables_quotes_a_name_that_is_a_keyword(tmp_path: Path) -> None:
+    sql = (
+        'CREATE TABLE "order" AS SELECT 1 AS x; CREATE SCHEMA s; CREATE TABLE s."group" (x INTEGER)'
+    )
+    policy = tmp_path / "policy.toml"
+    policy.write_text('public.tables = ["order", "s.group"]', "utf-8")
+    write_database(tmp_path / "shop.duckdb", sql)
+    with dp_sql.connect(str(tmp_path / "shop.duckdb"), policy=policy, analyst="ann") as session:
+        names = [name for name, _ in session.sql("SHOW TABLES").fetchall()]
+        assert names == ['"order"', "s.group"]
+        for name in names:
+            assert session.sql(f"DESCRIBE {name}").fetchall() == [("x", "INTEGER")]
+            session.sql(f"FROM {name}")
+
+
 def test_a_schema_may_be_called_as_duckdb_calls_a_database_in_memory(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text('[public]\ntables = ["memory.t"]', "utf-8")

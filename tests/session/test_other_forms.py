@@ -11,6 +11,7 @@ import pytest
 import dp_sql
 from dp_sql.errors import QueryError
 from dp_sql.sql.other_forms import other_forms
+from tests.conftest import SURE
 
 TABLES = """
 CREATE TABLE users AS SELECT i AS user_id, DATE '2020-01-01' + i::INTEGER AS signup, i % 3 = 0 AS is_new FROM range(400) r(i);
@@ -34,6 +35,9 @@ HINTS = {
     "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE list_unique(tags) > 1": "The function list_unique is not supported",
     "SELECT DP_COUNT(*, epsilon := 1) FROM users WHERE is_new = 'yes'": "Write TRUE or FALSE.",
     "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE kind > getvariable('k')": "params",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE ts > CAST('2024-01-02 00:00:00+00' AS TIMESTAMPTZ)": "Write a time without a time zone",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE kind IN (WITH RECURSIVE t AS (SELECT 1 AS kind UNION ALL SELECT kind + 1 FROM t "
+    "WHERE kind < 3) SELECT kind FROM t)": "run it on its own, and write its values here",
     "SET VARIABLE k = 3": "params",
     "SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, last_value(kind) OVER (PARTITION BY user_id ORDER BY ts) AS k FROM events) WHERE k = 1":
         "first_value with ORDER BY … DESC",
@@ -140,6 +144,11 @@ REFUSED = {  # the source, and how many rows the statement that is proposed coun
     "events WHERE TRY_CAST(props -> '$.device' AS INTEGER) IS NULL": 1200,
     "events WHERE CAST(props->'device' AS DATE) IS NULL": 1200,
     "events POSITIONAL JOIN kinds": 800,
+    "events WHERE (props->'device')::INTEGER IS NULL": 1200,
+    "events WHERE props.nested.size::INTEGER = 2": 600,
+    "events WHERE ts::DATE = '2024-01-02'::TIMESTAMP OR ts::DATE < TIMESTAMP '2024-01-01 00:00:00'": None,
+    "events WHERE ts < TIMESTAMPTZ '2024-01-02 01:00:00+01'": 24,
+    "events WHERE ts < '2024-01-02T00:00:00Z'::TIMESTAMPTZ": 24,
 }
 
 
@@ -158,6 +167,22 @@ def test_another_form_is_proposed_and_counts_the_same_rows(
             con.execute(TABLES)
             ((wanted,),) = con.execute(f"SELECT count(*) FROM {source}").fetchall()
     assert answer == wanted
+
+
+@pytest.mark.parametrize(
+    ("item", "source", "wanted"),
+    [
+        ("(kind, size)", "events", 6),
+        ("ROW(e.kind, size, user_id)", "events AS e", 1200),
+        ("kind", "events WHERE lower(tags[2]) !~* 'BL.E' OR kind = 1", 1),
+    ],
+)
+def test_another_form_is_proposed_for_different_rows_and_patterns(
+    session: dp_sql.AnalystSession, item: str, source: str, wanted: int
+) -> None:
+    with pytest.raises(QueryError) as refused:
+        session.sql(f"SELECT DP_COUNT_DISTINCT({item}, {SURE}) FROM {source}")
+    assert session.sql(str(refused.value.suggestion)).fetchall() == [(wanted,)]
 
 
 def test_an_owner_compares_with_one_value_of_a_table_by_in() -> None:

@@ -250,3 +250,44 @@ def test_people_may_be_integers_of_several_types(
             session.sql(
                 "SELECT DP_COUNT(*, epsilon := 1) FROM customers JOIN letters ON id = reader"
             )
+
+
+HOUSEHOLDS = """
+CREATE TABLE pupils (pupil VARCHAR PRIMARY KEY, household INTEGER, grade INTEGER);
+INSERT INTO pupils SELECT 'p' || i, i // 2, i % 3 FROM range(100) AS r(i);
+CREATE TABLE absences AS SELECT 'p' || i % 100 AS pupil, DATE '2026-01-01' + (i // 100)::INTEGER AS day
+    FROM range(250) AS r(i);
+CREATE TABLE schools (grade INTEGER PRIMARY KEY);
+INSERT INTO schools FROM range(3);
+"""
+OF_HOUSEHOLDS = """
+tables.pupils.privacy_unit = "household"
+tables.absences.privacy_unit = { link = "pupil", to = "pupils.pupil" }
+public.tables = ["schools"]
+"""
+PER_PUPIL = {
+    "(SELECT *, lag(day) OVER (PARTITION BY pupil ORDER BY day) AS b FROM absences) WHERE b < day": 150,
+    "(SELECT DISTINCT ON (pupil) * FROM absences ORDER BY day DESC) WHERE day > '2026-01-02'": 50,
+    "(SELECT DISTINCT pupil FROM absences)": 100,
+    "(SELECT p.pupil, count(*) AS n FROM pupils AS p JOIN absences USING (pupil) GROUP BY p.pupil) WHERE n = 3": 50,
+}
+
+
+def test_keys_and_links_keep_the_rows_of_people_apart(tmp_path: Path) -> None:
+    """Where the privacy unit is the household, and a question is about each pupil."""
+    database, policy = str(tmp_path / "school.duckdb"), tmp_path / "policy.toml"
+    with duckdb.connect(database) as con:
+        con.execute(HOUSEHOLDS)
+    policy.write_text(OF_HOUSEHOLDS, "utf-8")
+    call = f"DP_COUNT(*, {SURE}, contribution_bound := 6)"
+    with dp_sql.connect(database, policy=policy) as session:
+        for source, n in PER_PUPIL.items():
+            assert session.sql(f"SELECT {call} FROM {source}").fetchall() == [(n,)], source
+        public = "SELECT s.grade FROM pupils JOIN schools AS s USING (grade) GROUP BY s.grade"
+        with pytest.raises(errors.NotPrivate, match="must list the privacy unit"):
+            session.sql(f"SELECT {call} FROM ({public})")
+        with pytest.raises(
+            errors.ArgumentError, match="Each pupil belongs to one person"
+        ) as of_one:
+            session.sql(f"SELECT pupil, {call} FROM absences GROUP BY pupil")
+        session.sql(str(of_one.value.suggestion))

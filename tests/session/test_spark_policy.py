@@ -62,7 +62,7 @@ def test_an_analyst_asks(analyst: AnalystSession, query: str, answer: list[Any])
 def test_an_analyst_sees_the_policy_s_tables_alone(analyst: AnalystSession) -> None:
     assert [name for name, _ in asked(analyst, "SHOW TABLES")] == [
         "lake.sales.bought", "loan_items", "loans", "spark_catalog.default.ratings",
-        "catalog", "default.regions", "models",
+        "catalog", '"default".regions', "models",
     ]  # fmt: skip
     with pytest.raises(NotPrivate, match="ratings is private"):
         asked(analyst, "SELECT * FROM ratings")

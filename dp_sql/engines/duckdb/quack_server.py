@@ -22,9 +22,9 @@ import duckdb
 
 from dp_sql.engines.duckdb.connection import open_database, restrict
 from dp_sql.engines.duckdb.sql_runner import Connection
-from dp_sql.errors import DpSqlError, NotSupported, with_type
+from dp_sql.errors import DpSqlError, NotSupported, QueryError, with_type
 from dp_sql.installation import install_command
-from dp_sql.sql.formatting import literal, quote
+from dp_sql.sql.formatting import in_macro, literal, quote
 from dp_sql.sql.types import for_arrow
 
 EngineError = duckdb.Error  # for modules that do not import DuckDB
@@ -180,7 +180,12 @@ def _has_name(relation: Any, kind: str) -> bool:
 
 
 def refusal(error: Exception) -> str:
-    """SQL that shows a client what is wrong; all unexpected errors are one constant sentence."""
+    """SQL that shows a client what is wrong; all unexpected errors are one constant sentence.
+
+    What it proposes is written for the client's shell, in which dp() asks the server.
+    """
+    if isinstance(error, QueryError) and error.suggestion:
+        error.suggestion = in_macro(error.suggestion.strip())
     match error:
         case DpSqlError():
             sentence = with_type(error)

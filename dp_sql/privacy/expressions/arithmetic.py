@@ -70,9 +70,11 @@ def operation(node: Node, scope: Scope) -> Value:
         return _decimals(node, kind, sign, a, b)
     if kinds <= _KNOWN and sign == "//":  # TRY_CAST(x AS DECIMAL(18, 2)) // 10 is refused, too
         raise refuse(node, f"DuckDB does not round {a.type} // {b.type}: 17.5 // 10 is 1.75", _BINS)
-    raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", _NARROW)
+    hint = _SPINE if "INTERVAL" in kinds else _NARROW
+    raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", hint)
 
 
+_SPINE = "For a series of dates write generate_series(first, last, INTERVAL 7 DAY)."
 _NARROW = "Cast wide numbers first, with TRY_CAST(… AS BIGINT) or TRY_CAST(… AS DECIMAL(18, 2))."
 _BINS = "For bins of 10, write TRY_CAST(floor(x / 10) AS BIGINT) * 10, or x - (x % 10)."
 

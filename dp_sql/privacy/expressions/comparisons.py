@@ -37,6 +37,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _LITERALS = {
     "VARCHAR": "Write a string in quotes: 'text'.",
     "DATE": "Write a date in quotes, year first: '2026-01-31'.",
+    "TIMESTAMP": "Write a time without a time zone, year first: '2026-01-31 12:00:00'.",
     "BOOLEAN": "Write TRUE or FALSE.",
     "INTERVAL": "Write an interval: INTERVAL 30 DAY.",
     **dict.fromkeys(NUMBERS, "Write a number without quotes."),
@@ -62,7 +63,7 @@ def beside(value: Value, constant: Node, schema: Schema) -> tuple[str, str]:
         case _ if (number := number_of(constant)) is not None:
             found = _number_beside(value, kind, number, is_double(constant))
     if found is None:
-        hint = _LITERALS.get("DATE" if kind in TIMES else kind, "")
+        hint = _LITERALS.get(kind, _LITERALS["DATE"] if kind in TIMES else "")
         raise refuse(constant, f"This literal cannot be compared with {value.type}", hint)
     return found
 

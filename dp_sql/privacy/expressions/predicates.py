@@ -126,8 +126,10 @@ def compared(node: Node, value: Value, sign: str, right: Node, scope: Scope) -> 
 
 def between(node: Node, scope: Scope) -> Value:
     """BETWEEN two literals or expressions."""
-    value = scope.operand(node.this)
     limits = [node.args["low"], node.args["high"]]
+    if is_literal(node.this):
+        return _literal_between(node, limits, scope)
+    value = scope.operand(node.this)
     if not all(map(is_literal, limits)):
         scope.only_analysts(node, "BETWEEN is supported only with literals")
         pairs = zip((">=", "<="), limits, strict=True)
@@ -137,6 +139,17 @@ def between(node: Node, scope: Scope) -> Value:
     value = _own(node, value)
     (low, a), (high, b) = (beside(value, limit, scope.schema) for limit in limits)
     return boolean(f"{low} >= {a} AND {high} <= {b}")
+
+
+def _literal_between(node: Node, limits: Sequence[Node], scope: Scope) -> Value:
+    """A literal BETWEEN two expressions of one type, as in DATE '…' BETWEEN valid_from AND …."""
+    scope.only_analysts(node, "BETWEEN takes a column first here")
+    types = {scope.operand(limit).type for limit in limits if not is_literal(limit)}
+    if len(types) > 1:  # DuckDB compares all three in one type
+        raise refuse(node, f"A literal is not compared with {' and '.join(sorted(types))} here")
+    pairs = zip((exp.GTE, exp.LTE), limits, strict=True)
+    terms = [kind(this=node.this.copy(), expression=limit.copy()) for kind, limit in pairs]
+    return boolean(" AND ".join(compare(term, scope).sql for term in terms))
 
 
 def _same_kind(node: Node, literals: Sequence[Node]) -> None:

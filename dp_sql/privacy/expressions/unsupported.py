@@ -29,6 +29,7 @@ _WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     ((exp.Subquery, exp.SubqueryPredicate, exp.Query), "A subquery"),
     ((exp.Literal, exp.Null, exp.Boolean), "A constant without a column"),
     (exp.DPipe, "The operator ||"),
+    (exp.RegexpILike, "The operator ~*"),
     (exp.Interval, "An interval in this place"),
     (exp.Window, "A window function"),
     (exp.Rollup, "ROLLUP"),

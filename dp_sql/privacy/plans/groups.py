@@ -33,7 +33,7 @@ from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 
 _OF_EACH = {"DP_COUNT": "count({})", "DP_SUM": "sum({})", "DP_AVG": "avg({})"}
-_OF_ONE = "Each {} is one person, and an answer about one person is not released."
+_OF_ONE = "Each {} {} one person, and an answer about one person is not released."
 _ONE_GROUP = "max_groups_contributed := 1"
 _MOST_KEPT = 12  # groups of which a proposed sum counts each person in all
 _UNLIKE = (
@@ -150,9 +150,10 @@ class PublicSets(ABC):
         )  # fmt: skip
 
     def _refuse_person(self, value: Value, written: Reference) -> None:
-        """Refuse the privacy unit as an item or a key whose values are not stated."""
-        if value.is_of_person and self.declared(value) is None:
-            why = _OF_ONE.format(written.text)
+        """Refuse what tells people apart as an item or a key whose values are not stated."""
+        is_of_one = value.is_of_person or self.source.compiler.tables.is_of_one_person(value)
+        if is_of_one and self.declared(value) is None:
+            why = _OF_ONE.format(written.text, "is" if value.is_of_person else "belongs to")
             select = self.source.select
             instead = _of_each_person(select)
             raise select.refused(why, written.position, PER_PERSON, instead=instead)

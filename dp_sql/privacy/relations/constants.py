@@ -132,11 +132,11 @@ def _rows(node: Node, rows: Sequence[Sequence[str]], names: Sequence[str], schem
 
 def _cast_series(tree: exp.Select) -> tuple[Node, str] | None:
     """The series whose values, cast to a type, are all that a SELECT lists, and the type."""
-    item, source = tree.expressions[0].unalias(), tree.args.get("from_")
-    kind = target(item) if isinstance(item, exp.Cast) and len(tree.expressions) == 1 else ""
+    items, source = [one.unalias() for one in tree.expressions], tree.args.get("from_")
+    kind = target(items[0]) if len(items) == 1 and isinstance(items[0], exp.Cast) else ""
     if not kind:
         return None
-    cast = item.this
+    cast = items[0].this
     if source is None:
         is_plain = parts_of(tree) == {"expressions"} and isinstance(cast, exp.Explode)
         return (cast.this, kind) if is_plain and parts_of(cast) == {"this"} else None

@@ -15,7 +15,7 @@ from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.row_values import row_wise, with_facts
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, other_form, refuse
+from dp_sql.privacy.refusals import ALLOWED, ALONE, FIRST_ROW, Refused, other_form, refuse
 from dp_sql.privacy.relations.rows import Rows, unknown_column
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
 from dp_sql.sql.formatting import shown_name
@@ -232,7 +232,7 @@ def only(node: Node, allowed: Collection[str]) -> None:
                 at,
                 f"{clause[0].upper()}{clause[1:]} is not supported in the source of a DP call, "
                 "because one person's rows could then depend on another's",
-                FIRST_ROW if key == "on" else ALLOWED,
+                {"on": FIRST_ROW, "recursive": ALONE}.get(key, ALLOWED),
             )
 
 

@@ -18,6 +18,7 @@ from dp_sql.privacy.expressions.unsupported import is_aggregate
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, refuse
 from dp_sql.privacy.relations.aliases import over_rows, usable, used
+from dp_sql.privacy.relations.base_tables import Tables
 from dp_sql.privacy.relations.from_clause import From, FromPart, column_name, only
 from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import Group, LinkedTable, Table, relations_in
@@ -53,10 +54,9 @@ def grouped(
     only(group, {"expressions", "all"})
     scope = scope.over_groups()
     keys = [(node, scope.compiled(node)) for node in _keys(tree, source)]
-    by, own = {key.sql: settled(key, node) for node, key in keys}, [key for _, key in keys]
-    has_unit = any(key.is_person for key in by.values())
-    has_unit = has_unit or _are_of_one_person(own, source, is_of_one_person)
-    if not keys or not (is_public or has_unit):
+    by = {key.sql: settled(key, node) for node, key in keys}
+    own = [*by.values(), *(key for _, key in keys)]
+    if not keys or not (is_public or are_of_one_person(own, source, is_of_one_person)):
         why = "GROUP BY in a source must list the privacy unit"
         raise refuse(group, why, _listed(tree, source))
     groups = _Groups(scope, by, source)
@@ -83,10 +83,16 @@ def grouped(
     return Rows(relation, tuple(names), tuple(values), source.person_type)
 
 
-def _are_of_one_person(
+def are_of_one_person(
     keys: Sequence[Value], source: From, is_of_one_person: Callable[[Value], bool]
 ) -> bool:
-    """Whether a key is such that all rows with one of its values are one person's."""
+    """Whether a key is such that all rows with one of its values are one person's.
+
+    Rows are kept apart by their person besides, so privacy does not rest on this; what DuckDB would
+    answer does.
+    """
+    if any(key.is_person for key in keys):
+        return True
     if source.left_joins:  # where rows of several people may have NULL, as in a subquery
         return False
     tables = {p.number for p in source.parts if isinstance(p.rows.relation, Table | LinkedTable)}
@@ -123,11 +129,12 @@ def _keys(tree: exp.Select, source: From) -> list[Node]:
 
 
 def distinct_values(
-    node: Node, source: From, values: Sequence[Value], *, trusted: bool
+    node: Node, source: From, values: Sequence[Value], tables: Tables
 ) -> list[Value]:
     """The values of SELECT DISTINCT, of which equal ones are the same."""
     only(node, set())
-    if source.private is not None and not any(value.is_person for value in values):
+    is_own = are_of_one_person(values, source, tables.is_of_one_person)
+    if source.private is not None and not is_own:
         why = "SELECT DISTINCT must list the privacy unit"
         raise refuse(node, why, "For example: SELECT DISTINCT user_id, title.")
     found = []
@@ -136,7 +143,7 @@ def distinct_values(
             found.append(settled(value, node))
         except Refused:  # of public rows, either of equal values may stay
             clear = source.private is None or can_have_same_bits(value.type)
-            if not (trusted and clear):
+            if not (tables.trusted and clear):
                 raise
             found.append(value)
     return found

@@ -1,10 +1,11 @@
-"""Window functions over one person's rows: PARTITION BY holds the privacy unit.
+"""Window functions over one person's rows: PARTITION BY holds the privacy unit, or a link to it.
 
 Which of two rows with equal keys comes first must not depend on where they are stored, as other
 people's rows move them. So rows with equal keys are ordered by their values: only equal rows tie.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from sqlglot import exp
 
@@ -13,10 +14,10 @@ from dp_sql.privacy.expressions.literals import whole_number
 from dp_sql.privacy.expressions.predicates import COMPARABLE
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import Refused, refuse
+from dp_sql.privacy.refusals import ALONE, Refused, refuse
 from dp_sql.privacy.relations.as_written import span
 from dp_sql.privacy.relations.from_clause import From, FromPart, conditions, only, ordering
-from dp_sql.privacy.relations.person_groups import EVERY_ROW, total_type
+from dp_sql.privacy.relations.person_groups import EVERY_ROW, are_of_one_person, total_type
 from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import WindowFunction, Windows
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
@@ -31,6 +32,7 @@ _FRAME = "For example: ORDER BY ts ROWS BETWEEN 6 PRECEDING AND CURRENT ROW."
 _SIDES = ("UNBOUNDED PRECEDING", "PRECEDING", "CURRENT ROW", "FOLLOWING", "UNBOUNDED FOLLOWING")
 _CURRENT = _SIDES.index("CURRENT ROW")
 _MARK = "__dp_window_"
+_Keys = Callable[[Sequence[Value]], bool]  # whether rows with equal keys are one person's
 _FARTHEST = 1_000  # rows that lag and lead look away
 
 
@@ -78,7 +80,10 @@ def _windows(tree: exp.Select) -> list[exp.Window]:
 
 
 def windowed(
-    tree: exp.Select, source: From, scope_of: Callable[[From], Scope]
+    tree: exp.Select,
+    source: From,
+    scope_of: Callable[[From], Scope],
+    is_of_one_person: Callable[[Value], bool],
 ) -> tuple[exp.Select, From, Scope]:
     """A SELECT whose window functions are columns of its FROM, and whose QUALIFY is its WHERE.
 
@@ -98,7 +103,8 @@ def windowed(
     # The relation of each column, and its place there; IN and EXISTS read no column with a name.
     own = [(part, i) for part in source.parts for i in range(len(part.rows.names))]
     scope, columns = scope_of(source), [part.value(i) for part, i in own]
-    found, functions = _marked(tree, scope.over_groups(), columns)
+    is_own = partial(are_of_one_person, source=source, is_of_one_person=is_of_one_person)
+    found, functions = _marked(tree, scope.over_groups(), columns, is_own)
     marks = [f"{_MARK}{i}" for i in range(len(found))]
     types = (*(one.type for one in columns), *(one.type for one in found))
     relation = Windows(source.select(columns), functions, types)
@@ -146,7 +152,7 @@ def _outside(source: From, own: Sequence[tuple[FromPart, int]], rows: Rows) -> F
 
 
 def _marked(
-    tree: exp.Select, scope: Scope, columns: list[Value]
+    tree: exp.Select, scope: Scope, columns: list[Value], is_own: _Keys
 ) -> tuple[tuple[Value, ...], tuple[WindowFunction, ...]]:
     """The window functions of a SELECT, which now has marks in their places.
 
@@ -155,7 +161,7 @@ def _marked(
     pairs = []
     for i, node in enumerate(_windows(tree)):
         try:
-            pairs.append(_function(node, scope, columns))
+            pairs.append(_function(node, scope, columns, is_own))
         except Refused as refusal:
             if not any("start" in inner.meta for inner in refusal.node.walk()):
                 refusal.offset = (span(node) or (None,))[0]
@@ -167,8 +173,7 @@ def _marked(
 def _not_here(tree: exp.Select, scope: Scope) -> Refused:
     if scope.as_written is None:
         why = "Window functions are not supported over public tables here"
-        hint = "Run this query on its own, and write its values here: IN ('a', 'b')."
-        return refuse(tree, why, hint)
+        return refuse(tree, why, ALONE)
     why = "Window functions are supported over a table with the privacy unit only"
     return refuse(tree, why, _EXAMPLE)
 
@@ -198,12 +203,14 @@ def _put_aliases(tree: exp.Select, qualify: Node, source: From) -> None:
             node.replace(exp.Paren(this=named[name].copy()))
 
 
-def _function(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[Value, WindowFunction]:
+def _function(
+    node: exp.Window, scope: Scope, columns: list[Value], is_own: _Keys
+) -> tuple[Value, WindowFunction]:
     """A window function and its value; what it reads is added to the columns."""
     if node.args.get("alias") is not None:
         raise refuse(node, "There is no such window", _EXAMPLE)
     only(node, {"this", "partition_by", "order", "over", "spec"})
-    partition = _partition(node, scope, columns)
+    partition = _partition(node, scope, columns, is_own)
     order = []
     for one in node.args["order"].expressions if node.args.get("order") is not None else []:
         way = ordering(one)
@@ -229,11 +236,13 @@ def _place(columns: list[Value], value: Value, at: Node) -> int:
     return known.index(value.sql) if value.sql in known else len(known)
 
 
-def _partition(node: exp.Window, scope: Scope, columns: list[Value]) -> tuple[int, ...]:
-    """The places of the keys of PARTITION BY, one of which is the privacy unit."""
+def _partition(
+    node: exp.Window, scope: Scope, columns: list[Value], is_own: _Keys
+) -> tuple[int, ...]:
+    """The places of the keys of PARTITION BY, whose rows are one person's."""
     keys = node.args.get("partition_by") or []
     places = tuple(_place(columns, scope.compiled(key), key) for key in keys)
-    if any(columns[i].is_person for i in places):
+    if is_own([columns[i] for i in places]):
         return places
     if node.meta.get("distinct_on"):
         hint = "DISTINCT ON (user_id) keeps the first row of each person."

@@ -115,9 +115,14 @@ class PolicyTables(Tables):
     def is_of_one_person(self, value: Value) -> bool:
         """Whether the rows of a table with one value in this column are one person's.
 
-        They are if a link begins there: a key is in one row of the table where the link ends.
+        They are if it is the primary key of a private table, or if a link begins there: a key is in
+        one row of the table where the link ends.
         """
-        return value.is_person or (self._end_of_link(value) is not None and not value.collation)
+        if value.is_person or value.collation or value.origin is None:
+            return value.is_person
+        table, name = value.origin
+        key = [] if not name or self._public(table) else self.schema.primary_key(table)
+        return [folded(one) for one in key] == [name] or self._end_of_link(value) is not None
 
     def _end_of_link(self, value: Value) -> tuple[Parts, str] | None:
         """The column where the link ends that begins in this one; None where none does."""

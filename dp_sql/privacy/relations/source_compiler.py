@@ -146,7 +146,8 @@ class Compiler:
         if tree.args.get("group") is not None or tree.args.get("having") is not None:
             return person_groups.grouped(tree, source, scope, self.tables.is_of_one_person)
         if person_windows.has_windows(tree, source):
-            tree, source, scope = person_windows.windowed(tree, source, compiler.scope)
+            of_one = self.tables.is_of_one_person
+            tree, source, scope = person_windows.windowed(tree, source, compiler.scope, of_one)
             aliases.put_aliases(tree, source, scope)
         else:
             scope = compiler.scope_of_rows(source)
@@ -155,9 +156,7 @@ class Compiler:
             source, values = joins.unnested(tree, source, values)
         distinct = tree.args.get("distinct")
         if distinct is not None:
-            values = person_groups.distinct_values(
-                distinct, source, values, trusted=self.tables.trusted
-            )
+            values = person_groups.distinct_values(distinct, source, values, self.tables)
         relation = source.select(values, distinct=distinct is not None)
         return Rows(relation, tuple(names), tuple(values), source.person_type)
 

@@ -124,7 +124,7 @@ class Unnest(NamedTuple):
 class WindowFunction(NamedTuple):
     """A window function over one person's rows, whose columns are places of its relation.
 
-    arguments: as SQL over c0, c1, …. partition: columns, of which one is the person. order: columns
+    arguments: as SQL over c0, c1, …. partition: columns, besides the person. order: columns
     and their ways, such as DESC NULLS LAST. has_ties: whether rows with equal keys have the same
     value, as with rank(); else the values of the other columns order these. frame: which rows are
     read, as SQL; "" for the default.

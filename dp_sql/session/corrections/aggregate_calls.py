@@ -144,6 +144,8 @@ def _aggregate(
     call = _dp_call(tokens[i].upper, [p for p in parts if p], is_distinct, condition, order)
     in_window = any(a <= i < b for a, b in windows)
     text = " ".join(token.upper or token.text for token in tokens[i:stop])
+    if (call or "").startswith(("DP_COUNT(1,", "DP_COUNT(*,")):
+        text = "COUNT(*)"  # so are count(1) and sum(1)
     return Aggregate(i, stop, text, call, in_window, clause)
 
 

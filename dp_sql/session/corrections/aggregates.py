@@ -40,7 +40,7 @@ def read_directly(
     aggregates = {one for one in names if "aggregate" in kinds.get(one, ())}
     missing, why = without_dp_function(tokens, aggregates), ""
     candidates = [] if missing == ["columns"] else [
-        *with_dp_functions(tokens, epsilon, private, aggregates)
+        *dict.fromkeys(with_dp_functions(tokens, epsilon, private, aggregates))
     ]  # fmt: skip
     if missing and not candidates:
         why = f"There is no DP function for {missing[0]}. "

@@ -54,6 +54,7 @@ SELECT sum(total) / count(*) FROM orders
 SELECT sum(1) AS n, sum( 1 ) + 1 FROM orders WHERE total > 3
 SELECT sum(1) AS n FROM orders HAVING (count(1) > 0)
 SELECT status, sum(1) FROM orders GROUP BY 1 HAVING count(1) > 150
+SELECT status, count(*) FROM orders GROUP BY 1 HAVING count(1) > 150 ORDER BY sum(1), 1
 SELECT upper(status) AS st, count(*) AS n, 100.0 * count(*) / sum(count(*)) OVER () AS p FROM orders GROUP BY st ORDER BY st
 SELECT upper(status) AS st, count(*) AS n, 2 * count(*) AS k FROM orders GROUP BY 1 ORDER BY 1
 SELECT count_if(status = 'paid') - count_if(status = 'PAID') FROM orders
@@ -115,6 +116,21 @@ def test_what_is_proposed_for_plain_sql_has_the_same_answer_but_for_the_noise(
     found = plain.execute(without_noise(error.suggestion)).fetchall()
     assert sorted(found) == sorted(wanted)
     assert " ORDER BY " not in statement or " ORDER BY " in error.suggestion
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT status, count(*) FROM orders GROUP BY status HAVING count(1) > 0 ORDER BY sum(1)",
+        "SELECT status FROM orders GROUP BY status",
+    ],
+)
+def test_one_count_is_proposed_for_all_that_count_rows_and_each_statement_once(
+    analyst: dp_sql.Session, statement: str
+) -> None:
+    error = told(analyst, statement)
+    assert str(error.suggestion).count("DP_COUNT(") == 1
+    assert len(error.instead) == 1
 
 
 @pytest.mark.parametrize(("statement", "proposed"), OTHERS.items())

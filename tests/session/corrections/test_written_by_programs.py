@@ -115,6 +115,8 @@ def test_rows_are_counted_where_columns_are_written_with_their_tables(
     ("SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema = 'clinic'", "SHOW TABLES"),
     ("SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'clinic' AND table_name = 'visits' "
      "ORDER BY ordinal_position", "DESCRIBE clinic.visits"),
+    ("SELECT tablename FROM pg_tables", "SHOW TABLES"),
+    ("SELECT name FROM a JOIN pg_class ON true", "SHOW TABLES"),
     ("SELECT * FROM duckdb_tables()", "SHOW TABLES"),
     ("SELECT * FROM duckdb_columns() WHERE table_name = 'Ward \"A\" notes'", 'DESCRIBE "Ward ""A"" notes"'),
 ])  # fmt: skip
