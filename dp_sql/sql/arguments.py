@@ -8,7 +8,7 @@ from dp_sql.sql import argument_errors, ranges, readers
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, Given, PublicSet, Reference, SetPerKey
 from dp_sql.sql.shape import Function, Shape
-from dp_sql.sql.tokens import Tokens
+from dp_sql.sql.tokens import Token, Tokens
 from dp_sql.udfs.mechanism import Mechanism
 
 _STANDS_FOR = {"item": "1", "k": "10", "q": "0.5", "epsilon": "1"}  # of a call that lacks them
@@ -107,11 +107,7 @@ def read_call(
     positional, named = _arguments(tokens, index, close, function)
     own = dict(zip(function.positional, positional, strict=False)) | named
     lacking = tuple(name for name in function.required if name not in own)
-    own |= {
-        name: Argument(Tokens([replace(tokens[index], kind="number", text=value)]))
-        for name, value in _STANDS_FOR.items()
-        if name in lacking
-    }
+    own |= _stand_ins(tokens[index], lacking)
     given = Given(function.name, tokens[index], own, under_policy)
     argument_errors.refuse_misplaced(given)
     found = own
@@ -145,6 +141,15 @@ def read_call(
         missing=lacking,
         given=given.arguments,
     )
+
+
+def _stand_ins(call: Token, lacking: Sequence[str]) -> dict[str, Argument]:
+    """Numbers in place of those that a call lacks."""
+    return {
+        name: Argument(Tokens([replace(call, kind="number", text=value)]))
+        for name, value in _STANDS_FOR.items()
+        if name in lacking
+    }
 
 
 def _columns(
