@@ -23,7 +23,7 @@ _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})  # the keywords that begin a query
 # Reserved words that may be before a bracket: names of functions only in quotes.
 SYNTAX = {"AND", "AS", "CASE", "CAST", "COALESCE", "ELSE", "FROM", "HAVING", "IN", "NOT", "ON",
-          "OR", "SELECT", "THEN", "TRY_CAST", "WHEN", "WHERE"}  # fmt: skip
+          "OR", "SELECT", "THEN", "WHEN", "WHERE"}  # fmt: skip
 _UNCLOSED = re.compile(r"""'|"|\$(?:[^\W\d]\w*)?\$""")
 _MAX_COMMENTS = 100  # DuckDB 1.5 reads all levels again for each level: 5,000 take a second
 _TOKEN = re.compile(

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.arrow_rows import (
@@ -52,8 +51,7 @@ class _TooMany(Exception):
     """There are more rows than are kept in memory."""
 
 
-@dataclass(frozen=True)
-class ComputedTables:
+class ComputedTables(NamedTuple):
     """Tables that are computed here, and lie in DuckDB until `registered` ends.
 
     answered: makes answers from what the UDF of a plan takes, by its place.
@@ -105,7 +103,7 @@ def answers_from_rows(
             return None
         with contextlib.suppress(TooLong), contextlib.ExitStack() as own:
             try:
-                answers = _read(read, long, plans, replace(tables, registered=own))
+                answers = _read(read, long, plans, tables._replace(registered=own))
             except _TooMany:
                 return None
             tables.registered.push(own.pop_all())
