@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.topk import (
     joint,
     limited_domain,
@@ -408,3 +409,33 @@ def test_sure_items_are_listed_in_each_group(most, monkeypatch):
     assert weighted_gaussian.topk_each([], max_contributions=3, **given) == []
     counts = [(np.array([9000, 5000]),), (np.empty(0, np.int64),)]
     assert limited_domain.topk_each(counts, **given) == [[0, 1], []]
+
+
+def test_memory_is_limited_however_uneven_the_groups_are(monkeypatch):
+    """One wide group among many narrow ones must not make all of them wide."""
+    cells = []
+
+    def counted(module, name, of):
+        right = getattr(module, name)
+
+        def wrapper(*given):
+            cells.append(of(*given))
+            return right(*given)
+
+        monkeypatch.setattr(module, name, wrapper)
+
+    counted(lists_at_once, "propose_layers", lambda choices, *_: choices.size)
+    counted(sets_at_once, "_n_sets", lambda d, free: free.size * free.shape[2])
+    counted(limited_domain, "peel_each", lambda scores, *_: scores.size)
+    counted(weighted_gaussian, "peel_each", lambda scores, *_: scores.size)
+    even, steep = (np.ones(4, np.int64),), (np.array([900, 900, 0, 0]),)
+    for mechanism in (joint.JOINT, subset.SUBSET):
+        lists = mechanism.run_each([even] * 3000 + [steep], 2, Fraction(1, 50))
+        assert sorted(lists[-1]) == [0, 1]
+    few, many = (np.array([5]),), (np.arange(1000, 0, -1),)
+    limited_domain.topk_each([few] * 3000 + [many], 1, Fraction(1), Fraction(1, 10))
+    found, starts = np.ones(4000, np.int64), np.array([*range(3001), 4000])
+    constants = cases_weighted.SMALL
+    weighted_gaussian._lists_each(found, starts, 1, constants, secret_draws())
+    assert len(cells) > 8
+    assert max(cells) <= 1 << 18

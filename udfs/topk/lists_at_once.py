@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_sql.udfs.exact_sampling import Coins, Draws, Odds
-from dp_sql.udfs.slices import slices
+from dp_sql.udfs.slices import in_rectangles
 from dp_sql.udfs.topk.ranking import Ints
 
 # These decide the speed, never the distribution.
@@ -38,11 +38,10 @@ def draw_each(
     is_small &= d <= _MOST_ITEMS and rate >= _LEAST_RATE
     for i in np.flatnonzero(~is_small).tolist():
         picks[i] = samples[0](counts[i], *given)
-    order = np.flatnonzero(is_small)
-    order = order[np.argsort(spread[order])]
-    cells = np.maximum(cells, np.maximum(spread + 1, d))[order]
-    for part in slices(cells.tolist(), _ROWS, _CELLS):
-        picks[order[part]] = samples[1](counts[order[part]], *given)
+    small = np.flatnonzero(is_small)
+    cells = np.maximum(cells, np.maximum(spread + 1, d))[small]
+    for part in in_rectangles(cells, _ROWS, _CELLS):
+        picks[small[part]] = samples[1](counts[small[part]], *given)
     return picks
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from dp_sql.udfs.exact_sampling import Draws
-from dp_sql.udfs.slices import slices
+from dp_sql.udfs.slices import in_rectangles
 from dp_sql.udfs.topk.ranking import Ints
 
 # These decide the speed, never the distribution.
@@ -19,11 +19,12 @@ def rows_of(sizes: Ints) -> Iterator[tuple[Ints, bool]]:
 
     Rows without scores are left out.
     """
-    order = np.argsort(sizes, kind="stable")
-    order = order[sizes[order] > 0]
-    for part in slices(sizes[order].tolist(), _ROWS, _CELLS):
-        rows = order[part]
-        yield rows, sizes[rows[-1]] <= _MOST_SCORES
+    many = np.flatnonzero(sizes > _MOST_SCORES)
+    if many.size:
+        yield many, False
+    few = np.flatnonzero((sizes > 0) & (sizes <= _MOST_SCORES))
+    for part in in_rectangles(sizes[few], _ROWS, _CELLS):
+        yield few[part], True
 
 
 def peel_each(scores: Ints, n_picks: Ints, rate: Fraction, cuts: Ints, draws: Draws) -> Ints:
@@ -32,7 +33,7 @@ def peel_each(scores: Ints, n_picks: Ints, rate: Fraction, cuts: Ints, draws: Dr
     Each round takes one with probability ~ q**min(shortfall, cut) among those that are left.
 
     Args:
-        scores: shape (rows, outcomes), below 2^62; below 0 where there is no outcome.
+        scores: shape (rows, outcomes), below 2^63; below 0 where there is no outcome.
         n_picks: how many to take from each row, at most as many as it has outcomes.
         rate: q = exp(-rate).
         cuts: of each row, below 2^63.
