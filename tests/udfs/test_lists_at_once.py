@@ -428,13 +428,13 @@ def test_memory_is_limited_however_uneven_the_groups_are(monkeypatch):
     counted(sets_at_once, "_n_sets", lambda d, free: free.size * free.shape[2])
     counted(limited_domain, "peel_each", lambda scores, *_: scores.size)
     counted(weighted_gaussian, "peel_each", lambda scores, *_: scores.size)
-    even, steep = (np.ones(4, np.int64),), (np.array([900, 900, 0, 0]),)
+    even, steep = (np.ones(4, np.int64),), (np.array([500, 500, 0, 0]),)
     for mechanism in (joint.JOINT, subset.SUBSET):
         lists = mechanism.run_each([even] * 3000 + [steep], 2, Fraction(1, 50))
         assert sorted(lists[-1]) == [0, 1]
-    few, many = (np.array([5]),), (np.arange(1000, 0, -1),)
+    few, many = (np.array([5]),), (np.arange(500, 0, -1),)
     limited_domain.topk_each([few] * 3000 + [many], 1, Fraction(1), Fraction(1, 10))
-    found, starts = np.ones(4000, np.int64), np.array([*range(3001), 4000])
+    found, starts = np.ones(3500, np.int64), np.array([*range(3001), 3500])
     constants = cases_weighted.SMALL
     weighted_gaussian._lists_each(found, starts, 1, constants, secret_draws())
     assert len(cells) > 8

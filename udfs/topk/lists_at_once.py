@@ -13,7 +13,7 @@ from dp_sql.udfs.topk.ranking import Ints
 
 # These decide the speed, never the distribution.
 _MOST_ITEMS = 1 << 12
-_MOST_GAP = 1 << 10
+_MOST_GAP = 1 << 9
 _MOST_CELLS = 1 << 14
 _ROWS, _CELLS = 1 << 14, 1 << 18  # of counts that are drawn from at once
 _FACTOR_BITS = 62

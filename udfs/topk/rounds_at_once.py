@@ -10,7 +10,7 @@ from dp_sql.udfs.slices import in_rectangles
 from dp_sql.udfs.topk.ranking import Ints
 
 # These decide the speed, never the distribution.
-_MOST_SCORES = 1 << 10
+_MOST_SCORES = 1 << 9
 _ROWS, _CELLS = 1 << 14, 1 << 18
 
 
