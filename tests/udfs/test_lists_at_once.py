@@ -34,7 +34,7 @@ def as_matrix(*rows):
 
 
 def exact_layers(choices, last, rate, path):
-    """`propose_layers`, with its distribution given that the layer counts."""
+    """`propose_layers`, drawn from its distribution given that the layer is accepted."""
 
     def attempt(draws, i):
         drawn, fair = propose(choices[i : i + 1], last[i : i + 1], rate, draws)
@@ -173,7 +173,7 @@ propose_sets = sets_at_once.propose_sets
 
 
 def exact_sets(d, free, last, lead, rate, path):
-    """`propose_sets`, with its distribution given that the set counts."""
+    """`propose_sets`, drawn from its distribution given that the set is accepted."""
 
     def attempt(draws, i):
         own = free[i : i + 1], last[i : i + 1], lead[i : i + 1]
@@ -244,8 +244,8 @@ def families_too_large(d, free, right=sets_at_once._n_sets):
     return right(d, free + 1)
 
 
-def the_k_best_twice(patch):
-    """All sets have all, and so the k best again."""
+def ends_too_heavy(patch):
+    """Every proposal of all sets or of the k best is accepted."""
     right = sets_at_once.are_kept
     patch.setattr(sets_at_once, "are_kept", lambda ends, *more: right(ends & False, *more))
 
@@ -254,7 +254,7 @@ def the_k_best_twice(patch):
     "tamper",
     [
         changed(sets_at_once, "_n_sets", families_too_large),
-        the_k_best_twice,
+        ends_too_heavy,
         lambda patch: patch.setitem(globals(), "exact_sets", without_the_lead),
     ],
     ids=["families too large", "ends too heavy", "no lead"],
@@ -375,7 +375,7 @@ def test_rounds_of_several_rows_are_those_of_each_alone():
 
 
 def test_items_found_in_several_groups_are_those_of_each_alone():
-    """One group's people and items are not another's, though their numbers are."""
+    """The groups have neither people nor items in common, though these have equal numbers."""
     groups = [((0, 1), (0,)), (), ((1, 2),)]
     constants = cases_weighted.SMALL
     apart = [cases_weighted.defined_distribution(people, 2, constants) for people in groups]

@@ -15,7 +15,7 @@ from dp_sql.udfs.topk.ranking import Ints
 _MOST_ITEMS = 1 << 12
 _MOST_GAP = 1 << 9
 _MOST_CELLS = 1 << 14
-_ROWS, _CELLS = 1 << 14, 1 << 18  # of counts that are drawn from at once
+_ROWS, _CELLS = 1 << 14, 1 << 18  # so many are drawn from at once
 _FACTOR_BITS = 62
 _LEAST_RATE = Fraction(1, 1 << 40)  # so that numbers fit 64 bits
 
@@ -26,10 +26,10 @@ def draw_each(
     counts: Ints,
     *given: Any,
 ) -> Ints:
-    """Draw from each row of counts, all independently, by the first or the second of `samples`.
+    """Draw from each row of counts, all independently, by one of two functions in `samples`.
 
-    The first takes a row; the second many, each layer of which has `n_cells` numbers. Both take
-    counts and what is given: k, rate, cut and draws. They have one distribution.
+    Both take counts, k, rate, cut and draws, and have the same distribution. The first draws from
+    one row, the second from many with few layers; it makes `n_cells` numbers for each layer.
     """
     (n, d), (k, rate, cut, _) = counts.shape, given
     picks, spread = np.empty((n, k), np.int64), counts.max(axis=1) - counts.min(axis=1)
@@ -99,7 +99,7 @@ def propose_layers(
 
 
 def in_factors(numbers: Ints) -> list[Ints]:
-    """Multiply the numbers on the last axis, as far as products fit 64 bits."""
+    """Multiply neighbours on the last axis, so many that products fit 64 bits."""
     k = numbers.shape[-1]
     group = min(_FACTOR_BITS // int(numbers.max()).bit_length(), k)
     factors = np.multiply.reduceat(numbers, np.arange(0, k, group), axis=-1)
@@ -112,7 +112,7 @@ def at_end(rate: Fraction) -> int:
 
 
 def are_kept(are_ends: NDArray[np.bool_], rate: Fraction, draws: Draws) -> NDArray[np.bool_]:
-    """Keep each end with probability 1 / (1 - q) / at_end, and all others."""
+    """Keep ends with probability 1 / (1 - q) / at_end each, and all others for sure."""
     bound, kept = at_end(rate), ~are_ends
     coin = Coins([Odds((((bound - 1, 0), (-bound, 1)), ((1, 0),)), rate)])
     kept[are_ends] = draws.flip_each(coin, int(are_ends.sum()))[:, 0]

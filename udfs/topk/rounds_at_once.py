@@ -11,11 +11,11 @@ from dp_sql.udfs.topk.ranking import Ints
 
 # These decide the speed, never the distribution.
 _MOST_SCORES = 1 << 9
-_ROWS, _CELLS = 1 << 14, 1 << 18
+_ROWS, _CELLS = 1 << 14, 1 << 18  # so many are drawn from at once
 
 
 def rows_of(sizes: Ints) -> Iterator[tuple[Ints, bool]]:
-    """Part rows by their numbers of scores: some of similar numbers, and whether to draw at once.
+    """Part rows into those of similar sizes, and say whether to draw from them at once.
 
     Rows without scores are left out.
     """
@@ -28,7 +28,7 @@ def rows_of(sizes: Ints) -> Iterator[tuple[Ints, bool]]:
 
 
 def peel_each(scores: Ints, n_picks: Ints, rate: Fraction, cuts: Ints, draws: Draws) -> Ints:
-    """Take so many outcomes from each row, one after the other, all rows independently.
+    """Take outcomes from each row, one after the other, all rows independently.
 
     Each round takes one with probability ~ q**min(shortfall, cut) among those that are left.
 
