@@ -107,7 +107,7 @@ def in_factors(numbers: Ints) -> list[Ints]:
 
 
 def at_end(rate: Fraction) -> int:
-    """A whole number above 1 / (1 - q), which is below 1 + 1/rate."""
+    """A whole number above 1 / (1 - q), as that is below 1 + 1/rate."""
     return 1 - (-rate.denominator // rate.numerator)
 
 
