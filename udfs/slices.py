@@ -26,7 +26,7 @@ def in_rectangles(
 ) -> Iterator[NDArray[np.intp]]:
     """Yield groups, up to `most` at a time, that fit arrays of `together` cells, widest first.
 
-    Each group takes as many cells as the widest beside it. One that is wider still comes alone.
+    Each group takes as many cells as the widest one beside it. One wider than `together` is alone.
 
     >>> [part.tolist() for part in in_rectangles(np.array([1, 1, 9, 1, 4]), 3, 9)]
     [[2], [4, 0], [1, 3]]
