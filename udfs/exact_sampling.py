@@ -127,8 +127,9 @@ class Draws:
     ) -> _Int64s:
         """Draw in each row outcome j with probability proportional to times[j] * q**exponents[j].
 
-        All rows are independent, and q = exp(-rate); `more` are factors of `times`. Shape (rows,
-        outcomes) or (1, outcomes) in, (rows,) out; entries are >= 0. Of any size: one by one.
+        All rows are independent, and q = exp(-rate); `times` is multiplied by each of `more`. Shape
+        (rows, outcomes) or (1, outcomes) in, (rows,) out. Entries are >= 0; where an array holds
+        objects, numbers of any size, the rows are drawn from one by one.
         """
         powers, *n_times = np.broadcast_arrays(exponents, times, *more)
 

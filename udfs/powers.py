@@ -63,10 +63,10 @@ def enclosed(exponents: _Int64s, rate: Fraction, bits: int) -> tuple[_Int64s, _I
 def running_sums(
     exponents: _Int64s, rate: Fraction, times: Sequence[_Int64s], bits: int
 ) -> tuple[_Int64s, _Int64s]:
-    """Enclose the running sums of q**a times all of `times` over each row, on one binary scale.
+    """Enclose the running sums over each row of q**a, multiplied by each array of `times`.
 
-    Sums stay below 2**bits. All arrays have a row for each sum or one for all, and as many columns
-    or one for all; each row has a scale of its own.
+    Each row has one binary scale, on which its sums stay below 2**bits. All arrays have a row for
+    each sum or one for all, and as many columns or one for all.
     """
     lows, highs, places = powers(exponents - exponents.min(axis=1, keepdims=True), rate)
     for i, numbers in enumerate(times):

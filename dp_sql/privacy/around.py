@@ -100,7 +100,7 @@ def _check_macros(beside: str, engine: OwnersEngine) -> None:
 
 
 def _beside_calls(statement: Statement) -> str:
-    """The statement without its DP calls and what they read, which is checked for a plan."""
+    """The statement without its DP calls and what they read: their plans check those."""
     edits: set[Edit] = set()
     for select in statement.selects:
         edits |= {(*span, "NULL") for span in select.call_spans}

@@ -31,13 +31,13 @@ class PublicData(Protocol):
         """The first column of a SELECT over public data."""
 
     def public_size(self, items: str, kind: str, most: int | None = None) -> int:
-        """How many items of a type a SELECT lists; if there are more than `most`, any such number.
+        """How many items of a type a SELECT lists, or any number above `most` if there are more.
 
         The SELECT lists each item once, and LIMIT may follow it.
         """
 
     def keep_list(self, items: str, kind: str, values: Sequence[str | int]) -> None:
-        """Take note of the values of a type that a SELECT lists: the statement writes them out."""
+        """Remember the values of a type that a SELECT lists, which the statement writes out."""
 
     def compares(self, relation: str, condition: str) -> bool:
         """Whether the engine can bind a condition over the columns of a relation; it is not run."""
@@ -121,7 +121,7 @@ class OwnersEngine(PublicData, Functions, Protocol):
         """The functions that the engine looks up for a SELECT; None where that is not known."""
 
     def are_no_macros(self, names: frozenset[str], within: SchemaName | None = None) -> bool:
-        """Whether each name means a scalar function or an aggregate, also in a view of a schema."""
+        """Whether each name is a scalar function or an aggregate, also in views of `within`."""
 
     def agrees(
         self, source: str, tables: Collection[Parts], functions: Collection[str] = ()

@@ -35,7 +35,7 @@ OF_EACH_PERSON = (
     "user_id HAVING count(*) > 3). For a column of a public table: JOIN it."
 )
 AS_ELEMENTS = "Write … FROM …, unnest({}) AS u(element), and name element."
-ALONE = "If it reads public tables only, run it on its own, and write its values here: IN (1, 2)."
+ALONE = "If it reads only public tables, run it on its own and write its values here: IN (1, 2)."
 FIRST_ROW = (
     "For each person's first row: "
     "FROM (FROM events QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY ts) = 1)."

@@ -144,7 +144,7 @@ def read_call(
 
 
 def _stand_ins(call: Token, lacking: Sequence[str]) -> dict[str, Argument]:
-    """Numbers in place of those that a call lacks."""
+    """Numbers in place of the required arguments that a call lacks."""
     return {
         name: Argument(Tokens([replace(call, kind="number", text=value)]))
         for name, value in _STANDS_FOR.items()

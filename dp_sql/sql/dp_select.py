@@ -98,7 +98,7 @@ class DpSelect:
         return frozenset(token.folded for token in outer)
 
     def calls_in(self, span: Span) -> list[DpCall]:
-        """Its calls in a span of the text."""
+        """The DP calls within a span of the text."""
         return [call for call in self.calls if span[0] <= call.start < span[1]]
 
     def between(self, span: Span) -> Tokens:

@@ -69,7 +69,7 @@ def literal(value: str | bool | int | Fraction) -> str:
 
 
 def in_macro(query: str, more: str = "") -> str:
-    """FROM dp(…) of a query, as a string in dollars, with a tag where it has dollars itself.
+    """FROM dp(…) with a query in dollar quotes, which have a tag if the query has dollars itself.
 
     >>> in_macro("SELECT 1"), in_macro("SELECT '$'")
     ('FROM dp($$ SELECT 1 $$)', "FROM dp($q$ SELECT '$' $q$)")

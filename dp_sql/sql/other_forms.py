@@ -54,7 +54,7 @@ _FORMS: tuple[tuple[str, _Instead], ...] = (  # compiled with the first error
      r"TRY_CAST(json_extract_string(\1, \2) AS \3)"),
     (r"\b(?:TRY_)?CAST\(\s*([\w.]+)\s*->\s*('[^']*')\s+AS\b", r"TRY_CAST(\1 ->> \2 AS"),
     (rf"\(\s*([\w.]+)\s*->\s*('[^']*')\s*\)\s*::\s*({_TYPE})", r"TRY_CAST(\1 ->> \2 AS \3)"),
-    # A date is compared with a date, and without a time zone with UTC.
+    # A DATE column needs a DATE, and a column without a time zone a time in UTC.
     (rf"\bTIMESTAMP\s*'({_DAY})(?:[ T]00:00(?::00)?)?'", r"DATE '\1'"),
     (rf"'({_DAY})(?:[ T]00:00(?::00)?)?'\s*::\s*TIMESTAMP\b", r"DATE '\1'"),
     (r"\b(?:TIMESTAMPTZ|TIMESTAMP\s+WITH\s+TIME\s+ZONE)\s*('[^']*')", _in_utc),

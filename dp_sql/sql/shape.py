@@ -17,7 +17,7 @@ from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 EachGroup = Sequence[tuple[Any, ...]]
-"""What a UDF takes, or a mechanism, for each of several groups."""
+"""What a UDF or a mechanism takes, for each of several groups."""
 
 
 def load_kernels(call: str) -> None:

@@ -37,7 +37,7 @@ HINTS = {
     "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE kind > getvariable('k')": "params",
     "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE ts > CAST('2024-01-02 00:00:00+00' AS TIMESTAMPTZ)": "Write a time without a time zone",
     "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE kind IN (WITH RECURSIVE t AS (SELECT 1 AS kind UNION ALL SELECT kind + 1 FROM t "
-    "WHERE kind < 3) SELECT kind FROM t)": "run it on its own, and write its values here",
+    "WHERE kind < 3) SELECT kind FROM t)": "run it on its own and write its values here",
     "SET VARIABLE k = 3": "params",
     "SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, last_value(kind) OVER (PARTITION BY user_id ORDER BY ts) AS k FROM events) WHERE k = 1":
         "first_value with ORDER BY … DESC",

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.topk import (
     joint,
     limited_domain,
@@ -33,7 +34,7 @@ def as_matrix(*rows):
 
 
 def exact_layers(choices, last, rate, path):
-    """`propose_layers`, with its distribution given that the layer counts."""
+    """`propose_layers`, drawn from its distribution given that the layer is accepted."""
 
     def attempt(draws, i):
         drawn, fair = propose(choices[i : i + 1], last[i : i + 1], rate, draws)
@@ -172,7 +173,7 @@ propose_sets = sets_at_once.propose_sets
 
 
 def exact_sets(d, free, last, lead, rate, path):
-    """`propose_sets`, with its distribution given that the set counts."""
+    """`propose_sets`, drawn from its distribution given that the set is accepted."""
 
     def attempt(draws, i):
         own = free[i : i + 1], last[i : i + 1], lead[i : i + 1]
@@ -243,8 +244,8 @@ def families_too_large(d, free, right=sets_at_once._n_sets):
     return right(d, free + 1)
 
 
-def the_k_best_twice(patch):
-    """All sets have all, and so the k best again."""
+def ends_too_heavy(patch):
+    """Every proposal of all sets or of the k best is accepted."""
     right = sets_at_once.are_kept
     patch.setattr(sets_at_once, "are_kept", lambda ends, *more: right(ends & False, *more))
 
@@ -253,7 +254,7 @@ def the_k_best_twice(patch):
     "tamper",
     [
         changed(sets_at_once, "_n_sets", families_too_large),
-        the_k_best_twice,
+        ends_too_heavy,
         lambda patch: patch.setitem(globals(), "exact_sets", without_the_lead),
     ],
     ids=["families too large", "ends too heavy", "no lead"],
@@ -374,7 +375,7 @@ def test_rounds_of_several_rows_are_those_of_each_alone():
 
 
 def test_items_found_in_several_groups_are_those_of_each_alone():
-    """One group's people and items are not another's, though their numbers are."""
+    """The groups have neither people nor items in common, though these have equal numbers."""
     groups = [((0, 1), (0,)), (), ((1, 2),)]
     constants = cases_weighted.SMALL
     apart = [cases_weighted.defined_distribution(people, 2, constants) for people in groups]
@@ -408,3 +409,33 @@ def test_sure_items_are_listed_in_each_group(most, monkeypatch):
     assert weighted_gaussian.topk_each([], max_contributions=3, **given) == []
     counts = [(np.array([9000, 5000]),), (np.empty(0, np.int64),)]
     assert limited_domain.topk_each(counts, **given) == [[0, 1], []]
+
+
+def test_memory_is_limited_however_uneven_the_groups_are(monkeypatch):
+    """One wide group among many narrow ones must not make all of them wide."""
+    cells = []
+
+    def counted(module, name, of):
+        right = getattr(module, name)
+
+        def wrapper(*given):
+            cells.append(of(*given))
+            return right(*given)
+
+        monkeypatch.setattr(module, name, wrapper)
+
+    counted(lists_at_once, "propose_layers", lambda choices, *_: choices.size)
+    counted(sets_at_once, "_n_sets", lambda d, free: free.size * free.shape[2])
+    counted(limited_domain, "peel_each", lambda scores, *_: scores.size)
+    counted(weighted_gaussian, "peel_each", lambda scores, *_: scores.size)
+    even, steep = (np.ones(4, np.int64),), (np.array([500, 500, 0, 0]),)
+    for mechanism in (joint.JOINT, subset.SUBSET):
+        lists = mechanism.run_each([even] * 3000 + [steep], 2, Fraction(1, 50))
+        assert sorted(lists[-1]) == [0, 1]
+    few, many = (np.array([5]),), (np.arange(500, 0, -1),)
+    limited_domain.topk_each([few] * 3000 + [many], 1, Fraction(1), Fraction(1, 10))
+    found, starts = np.ones(3500, np.int64), np.array([*range(3001), 3500])
+    constants = cases_weighted.SMALL
+    weighted_gaussian._lists_each(found, starts, 1, constants, secret_draws())
+    assert len(cells) > 8
+    assert max(cells) <= 1 << 18

@@ -18,10 +18,10 @@ from dp_sql.udfs.select.selection import rounded_up
 _HALF = Fraction(1, 2)
 
 Bound = int | None
-"""A contribution bound that is given; None: it is chosen."""
+"""A contribution bound; None if the mechanism chooses it."""
 
 Columns = Sequence[Sequence[int]]
-"""A data set: buckets, people and sums; for net sums, also which are negative."""
+"""A data set: buckets, people and sums; for net sums, also which sums are negative."""
 
 
 @dataclass(frozen=True)

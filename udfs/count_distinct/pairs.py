@@ -92,7 +92,7 @@ def items_of_people(items: Integers, people: Integers) -> tuple[Int64s, Int32s]:
 def items_of_people_in_groups(
     groups: Sequence[tuple[Integers, Integers]],
 ) -> tuple[Int64s, Int32s, Int64s, Int64s]:
-    """Sort the pairs of all groups as items_of_people does; each group's people are other people.
+    """Sort the pairs of all groups as items_of_people does; no two groups share people.
 
     Items are numbered 0, 1, 2, ..., group by group; also returns the group and the code of each.
     """

@@ -165,7 +165,7 @@ def _topk_at_once(
 
 
 def _checked(counts: Ints, constants: Constants) -> Ints:
-    """Refuse what are not the largest counts."""
+    """Refuse counts that cannot be the largest, in descending order."""
     counts = checked_counts(counts)
     if len(counts) > constants.kbar + 1:
         raise ValueError("counts must be the n_largest(k) largest at most")

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_sql.udfs.exact_sampling import Coins, Draws, Odds
-from dp_sql.udfs.slices import slices
+from dp_sql.udfs.slices import in_rectangles
 from dp_sql.udfs.topk.ranking import Ints
 
 # These decide the speed, never the distribution.
 _MOST_ITEMS = 1 << 12
-_MOST_GAP = 1 << 10
+_MOST_GAP = 1 << 9
 _MOST_CELLS = 1 << 14
-_ROWS, _CELLS = 1 << 14, 1 << 18  # of counts that are drawn from at once
+_ROWS, _CELLS = 1 << 14, 1 << 18  # so many are drawn from at once
 _FACTOR_BITS = 62
 _LEAST_RATE = Fraction(1, 1 << 40)  # so that numbers fit 64 bits
 
@@ -26,10 +26,10 @@ def draw_each(
     counts: Ints,
     *given: Any,
 ) -> Ints:
-    """Draw from each row of counts, all independently, by the first or the second of `samples`.
+    """Draw from each row of counts, all independently, by one of two functions in `samples`.
 
-    The first takes a row; the second many, each layer of which has `n_cells` numbers. Both take
-    counts and what is given: k, rate, cut and draws. They have one distribution.
+    Both take counts, k, rate, cut and draws, and have the same distribution. The first draws from
+    one row, the second from many with few layers; it makes `n_cells` numbers for each layer.
     """
     (n, d), (k, rate, cut, _) = counts.shape, given
     picks, spread = np.empty((n, k), np.int64), counts.max(axis=1) - counts.min(axis=1)
@@ -38,11 +38,10 @@ def draw_each(
     is_small &= d <= _MOST_ITEMS and rate >= _LEAST_RATE
     for i in np.flatnonzero(~is_small).tolist():
         picks[i] = samples[0](counts[i], *given)
-    order = np.flatnonzero(is_small)
-    order = order[np.argsort(spread[order])]
-    cells = np.maximum(cells, np.maximum(spread + 1, d))[order]
-    for part in slices(cells.tolist(), _ROWS, _CELLS):
-        picks[order[part]] = samples[1](counts[order[part]], *given)
+    small = np.flatnonzero(is_small)
+    cells = np.maximum(cells, np.maximum(spread + 1, d))[small]
+    for part in in_rectangles(cells, _ROWS, _CELLS):
+        picks[small[part]] = samples[1](counts[small[part]], *given)
     return picks
 
 
@@ -100,7 +99,7 @@ def propose_layers(
 
 
 def in_factors(numbers: Ints) -> list[Ints]:
-    """Multiply the numbers on the last axis, as far as products fit 64 bits."""
+    """Multiply neighbours on the last axis, so many that products fit 64 bits."""
     k = numbers.shape[-1]
     group = min(_FACTOR_BITS // int(numbers.max()).bit_length(), k)
     factors = np.multiply.reduceat(numbers, np.arange(0, k, group), axis=-1)
@@ -108,12 +107,12 @@ def in_factors(numbers: Ints) -> list[Ints]:
 
 
 def at_end(rate: Fraction) -> int:
-    """A whole number above 1 / (1 - q), which is below 1 + 1/rate."""
+    """A whole number above 1 / (1 - q), as that is below 1 + 1/rate."""
     return 1 - (-rate.denominator // rate.numerator)
 
 
 def are_kept(are_ends: NDArray[np.bool_], rate: Fraction, draws: Draws) -> NDArray[np.bool_]:
-    """Keep each end with probability 1 / (1 - q) / at_end, and all others."""
+    """Keep ends with probability 1 / (1 - q) / at_end each, and all others for sure."""
     bound, kept = at_end(rate), ~are_ends
     coin = Coins([Odds((((bound - 1, 0), (-bound, 1)), ((1, 0),)), rate)])
     kept[are_ends] = draws.flip_each(coin, int(are_ends.sum()))[:, 0]

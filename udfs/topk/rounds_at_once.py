@@ -6,33 +6,34 @@ from fractions import Fraction
 import numpy as np
 
 from dp_sql.udfs.exact_sampling import Draws
-from dp_sql.udfs.slices import slices
+from dp_sql.udfs.slices import in_rectangles
 from dp_sql.udfs.topk.ranking import Ints
 
 # These decide the speed, never the distribution.
-_MOST_SCORES = 1 << 10
-_ROWS, _CELLS = 1 << 14, 1 << 18
+_MOST_SCORES = 1 << 9
+_ROWS, _CELLS = 1 << 14, 1 << 18  # so many are drawn from at once
 
 
 def rows_of(sizes: Ints) -> Iterator[tuple[Ints, bool]]:
-    """Part rows by their numbers of scores: some of similar numbers, and whether to draw at once.
+    """Part rows into those of similar sizes, and say whether to draw from them at once.
 
     Rows without scores are left out.
     """
-    order = np.argsort(sizes, kind="stable")
-    order = order[sizes[order] > 0]
-    for part in slices(sizes[order].tolist(), _ROWS, _CELLS):
-        rows = order[part]
-        yield rows, sizes[rows[-1]] <= _MOST_SCORES
+    many = np.flatnonzero(sizes > _MOST_SCORES)
+    if many.size:
+        yield many, False
+    few = np.flatnonzero((sizes > 0) & (sizes <= _MOST_SCORES))
+    for part in in_rectangles(sizes[few], _ROWS, _CELLS):
+        yield few[part], True
 
 
 def peel_each(scores: Ints, n_picks: Ints, rate: Fraction, cuts: Ints, draws: Draws) -> Ints:
-    """Take so many outcomes from each row, one after the other, all rows independently.
+    """Take outcomes from each row, one after the other, all rows independently.
 
     Each round takes one with probability ~ q**min(shortfall, cut) among those that are left.
 
     Args:
-        scores: shape (rows, outcomes), below 2^62; below 0 where there is no outcome.
+        scores: shape (rows, outcomes), below 2^63; below 0 where there is no outcome.
         n_picks: how many to take from each row, at most as many as it has outcomes.
         rate: q = exp(-rate).
         cuts: of each row, below 2^63.

@@ -67,7 +67,7 @@ def public_domain(
         if sample_each is None or len({len(counts) for (counts,) in data}) != 1:
             return [run(counts, k, epsilon) for (counts,) in data]
         counts = checked_counts(np.concatenate([counts for (counts,) in data]))
-        counts = counts.reshape(len(data), -1)
+        counts = counts.reshape(len(data), counts.size // len(data))
         check_public(counts.shape[1], k, epsilon)
         rate = rate_of(k, epsilon)
         cut = cut_of(n_outcomes(counts.shape[1], k), rate)

@@ -213,7 +213,7 @@ def _cut(n_outcomes: int, rate: Fraction) -> int:
 def _lists_each(
     counts: Ints, starts: Ints, k: int, constants: Constants, draws: Draws
 ) -> list[Ints]:
-    """List k of the items found in each data set; starts: where the counts of each begin."""
+    """List k of the items found in each data set, whose counts begin at each of `starts`."""
     sizes = np.diff(starts)
     picks = [np.empty(0, np.int64)] * sizes.size
     for rows, at_once in rows_of(sizes):

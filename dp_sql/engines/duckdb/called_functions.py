@@ -1,4 +1,4 @@
-"""Which functions DuckDB looks up for some SQL, by their names: also for operators and words."""
+"""The names of the functions that DuckDB looks up for some SQL, also for operators and words."""
 
 import json
 import re
@@ -44,7 +44,7 @@ _NO_CALL = {  # other expressions, relations and clauses, for which it looks up 
 
 
 def operators_in(sql: str) -> tuple[str, ...]:
-    """The functions that SQL which dp_sql has written may call without a schema, as operators."""
+    """The operators in SQL that dp_sql has written, which DuckDB looks up as functions."""
     return _operators_in(_NUMBER.sub("'0'", sql))  # the same for all numbers
 
 

@@ -184,7 +184,7 @@ class Engine(SqlRunner):
         return own and self.are_no_macros(names)
 
     def are_no_macros(self, names: frozenset[str], within: SchemaName | None = None) -> bool:
-        """Whether each name means a scalar function or an aggregate, also in a view of a schema."""
+        """Whether each name is a scalar function or an aggregate, also in views of `within`."""
         kinds = called_kinds(names, self.connection)
         return {*kinds.values()} <= {"scalar", "aggregate"} and (
             within is None or "macro" not in called_kinds(names, self.connection, within).values()

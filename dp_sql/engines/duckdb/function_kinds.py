@@ -38,7 +38,7 @@ _IS_A = re.compile(r'"Function \\".+\\" is an? (\w+) Function\. ')
 _WORD = re.compile(r"\w+")
 _BUILTIN: dict[str, frozenset[str]] = {}
 
-# DuckDB's own macros that are common; they call no function.
+# Common macros that are DuckDB's own; they call no function.
 _OWN_MACROS = {
     "nullif": "SELECT {}(a, b) AS v FROM (SELECT 1, 2) AS c(a, b)",
     "if": "SELECT {}(a = b, a, b) AS v FROM (SELECT 1, 2) AS c(a, b)",
@@ -79,9 +79,9 @@ def called_kinds(
 ) -> dict[str, str]:
     """What names mean as functions: "scalar", "aggregate" or "macro"; "" if that is not known.
 
-    within: a schema where they are looked for; else DuckDB looks where it does for any statement.
-    DuckDB refuses DISTINCT for all but aggregates, and says what they are. It binds no more of
-    them, which takes 0.1 ms; the list of all functions takes 10 ms.
+    within: the schema to look in; without it, DuckDB looks where it does for any statement.
+    DuckDB refuses DISTINCT in a call of anything but an aggregate, and says what it is. To ask so
+    takes 0.1 ms; to list all functions takes 10 ms.
     """
     full = {name: full_name((*(within or ()), name)) for name in names}
     answers = _planned([f"SELECT {one}(DISTINCT 1)" for one in full.values()], connection)
@@ -98,9 +98,9 @@ def called_kinds(
 
 
 def _planned(queries: Sequence[str], connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """The plan of each query as JSON, without places in its text, or why DuckDB does not bind it.
+    """The plan of each query as JSON, without places in its text, or DuckDB's error as JSON.
 
-    An error of its own would end the caller's transaction.
+    An error that is raised would end the caller's transaction.
     """
     if not queries:
         return []

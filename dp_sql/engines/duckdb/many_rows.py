@@ -40,8 +40,8 @@ Answered = Callable[[int, Sequence[Any]], Any]
 
 LEAST, MOST = 1 << 16, 1 << 25  # rows
 ROWS_EACH = 1 << 4  # of a person in a group
-# Of the memory limit, for each row whose values are added up, and for each row of a list. DuckDB
-# takes more for each, and cannot do without: it fails. Strings may take SHARE besides.
+# So much of the memory limit is needed for a row whose values are added up, and for a row of a
+# list. DuckDB would need more, and fail without it. Strings may take SHARE besides.
 BYTES, BYTES_OF_LISTS = 1 << 5, 1 << 6
 BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 MOST_COUNTS = 1 << 24
@@ -52,9 +52,9 @@ class _TooMany(Exception):
 
 
 class ComputedTables(NamedTuple):
-    """Tables that are computed here, and lie in DuckDB until `registered` ends.
+    """Tables that are computed here, and can be read in DuckDB until `registered` closes.
 
-    answered: makes answers from what the UDF of a plan takes, by its place.
+    answered: makes the answers of a plan, given its place and what its UDF takes.
     """
 
     engine: SqlRunner
@@ -62,7 +62,7 @@ class ComputedTables(NamedTuple):
     registered: contextlib.ExitStack
 
     def add(self, table: Any) -> str:
-        """The full name of an arrow table in DuckDB."""
+        """Let DuckDB read an arrow table; returns its full name."""
         name = f"__dp_computed_{id(table)}"
         self.engine.connection.register(name, table)
         self.registered.callback(_forget, name, self.engine)
@@ -82,7 +82,7 @@ class ComputedTables(NamedTuple):
 
 
 def _forget(name: str, engine: SqlRunner) -> None:
-    with contextlib.suppress(Exception):  # in a transaction that has failed it is gone
+    with contextlib.suppress(Exception):  # a transaction that failed has removed it
         engine.connection.unregister(name)
 
 

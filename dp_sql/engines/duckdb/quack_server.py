@@ -180,9 +180,9 @@ def _has_name(relation: Any, kind: str) -> bool:
 
 
 def refusal(error: Exception) -> str:
-    """SQL that shows a client what is wrong; all unexpected errors are one constant sentence.
+    """SQL that shows an error to a client; for an unexpected one, a constant sentence.
 
-    What it proposes is written for the client's shell, in which dp() asks the server.
+    What the error proposes is put into dp(), as the client's shell needs it.
     """
     if isinstance(error, QueryError) and error.suggestion:
         error.suggestion = in_macro(error.suggestion.strip())

@@ -197,9 +197,9 @@ class Tickets:
 
     @contextlib.contextmanager
     def _holding_errors(self, ticket: str) -> Iterator[None]:
-        """Hold an error for the session that asked: DuckDB turns those of functions into text.
+        """Keep an error for the session that asked: DuckDB turns the errors of functions into text.
 
-        Those of dp_sql stay as they are; in place of all others one constant sentence is raised.
+        Errors of dp_sql stay as they are; all others become one constant sentence.
         """
         errors = self._errors if ticket.startswith(_ONCE) else {}  # no one asks for others
         try:

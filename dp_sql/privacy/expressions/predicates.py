@@ -146,7 +146,7 @@ def _literal_between(node: Node, limits: Sequence[Node], scope: Scope) -> Value:
     scope.only_analysts(node, "BETWEEN takes a column first here")
     types = {scope.operand(limit).type for limit in limits if not is_literal(limit)}
     if len(types) > 1:  # DuckDB compares all three in one type
-        raise refuse(node, f"A literal is not compared with {' and '.join(sorted(types))} here")
+        raise refuse(node, f"A literal BETWEEN {' and '.join(sorted(types))} is not supported here")
     pairs = zip((exp.GTE, exp.LTE), limits, strict=True)
     terms = [kind(this=node.this.copy(), expression=limit.copy()) for kind, limit in pairs]
     return boolean(" AND ".join(compare(term, scope).sql for term in terms))

@@ -1,6 +1,7 @@
-"""An expression of one row, and what its form alone tells of the values that it can have.
+"""An expression of one row, and the values that it can have, as far as its form alone tells them.
 
-TRUE and FALSE of a condition, 1 to 12 of a month, and the results of CASE where they are literals.
+They are TRUE and FALSE for a condition, 1 to 12 for a month, and for CASE its results if all of
+them are literals.
 """
 
 from __future__ import annotations
@@ -84,9 +85,9 @@ def with_facts(tree: Node, scope: Scope) -> Value:
 
 
 def with_known_values(value: Value, tree: Node, groups: Scope, rows: Scope) -> Value:
-    """What a SELECT with groups lists, with the values that it can have; it has no other facts.
+    """An item of a SELECT with groups, and the values that it can have; it has no other facts.
 
-    groups, rows: what it, and the keys, may use.
+    groups, rows: the scopes of the item and of the keys.
     """
     if value.is_person:
         return value.without_facts()
@@ -118,7 +119,7 @@ def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
     if len(columns) != 1:
         return None
     (column,) = columns
-    if not column.has_facts:  # an alias of what is computed from a column of which this was known
+    if not column.has_facts:  # an alias of an expression over the column with these facts
         column = column.without_facts()
     if column.type == "BOOLEAN":
         column = column._replace(own_values=BOOLEANS)

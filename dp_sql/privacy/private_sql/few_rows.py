@@ -221,7 +221,7 @@ def _takes_sums(plan: Plan) -> bool:
 
 
 def rows_in_lists(plan: Plan, few: FewRows, ticket: str, execution: str) -> str | None:
-    """The private SQL of one plan; None: its rows are not handed over as a list.
+    """The private SQL of a plan whose rows are handed over as one list; None if they are not.
 
     few: how they are read. The groups are those that were read while the statement was planned.
     """
@@ -246,5 +246,5 @@ def rows_in_lists(plan: Plan, few: FewRows, ticket: str, execution: str) -> str 
 
 
 def _list(values: Iterable[str | int]) -> str:
-    """The SQL of a list of strings: to a negative number belongs an operator."""
+    """The SQL of a list of strings, as a negative number would have an operator."""
     return f"system.main.list_value({', '.join(literal(str(value)) for value in values)})"

@@ -30,7 +30,7 @@ from dp_sql.sql.types import as_text, by_value, exact
 
 KEEP_UDF, KEY_UDF = "__dp_sql_keep", "__dp_sql_key"
 _ITEM = re.compile(r"\b__dp_item\b")
-_WORD_UNIT = 1 << 63  # above every item that a word is drawn for: a place on a grid
+_WORD_UNIT = 1 << 63  # above all items, which are places on a grid
 
 
 class Order(Enum):
@@ -328,7 +328,8 @@ class PeopleRows:
     def _drawn(self, value: str) -> str:
         """A person's value in which the word of each row is a hash, if there is a key.
 
-        If not, items decide between equal words: the rows' order could depend on other people's.
+        If not, the smaller item decides between equal words, as the order of the rows could depend
+        on other people.
         """
 
         def of_row(call: re.Match[str]) -> str:

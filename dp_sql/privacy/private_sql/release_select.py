@@ -26,7 +26,7 @@ EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()
 
 
 def release_columns(*plans: Plan) -> list[tuple[str, str]]:
-    """Names and types of the columns of a release: a value for each plan; with keys, per group."""
+    """Names and types of the columns of a release: its keys, if any, and a value for each plan."""
     values = [(_value_name(n), _value_type(plan)) for n, plan in enumerate(plans, 1)]
     return [*_key_columns(plans[0]), *values]
 

@@ -86,10 +86,10 @@ def grouped(
 def are_of_one_person(
     keys: Sequence[Value], source: From, is_of_one_person: Callable[[Value], bool]
 ) -> bool:
-    """Whether a key is such that all rows with one of its values are one person's.
+    """Whether all rows with the same values of the keys are one person's.
 
-    Rows are kept apart by their person besides, so privacy does not rest on this; what DuckDB would
-    answer does.
+    Privacy does not rest on this, as the rows of different people are kept apart anyway. It is
+    asked so that the answer is the one that DuckDB would give.
     """
     if any(key.is_person for key in keys):
         return True

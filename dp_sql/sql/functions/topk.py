@@ -13,7 +13,7 @@ from dp_sql.sql import ranges, readers
 from dp_sql.sql.functions.count_distinct import CountDistinct
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, PAIRS, MechanismRows, coded, pair
-from dp_sql.sql.shape import Function, Shape, load_kernels
+from dp_sql.sql.shape import EachGroup, Function, Shape, load_kernels
 from dp_sql.sql.types import as_key, writable
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
@@ -187,12 +187,8 @@ class TopK(Shape):
         chosen = [(-x["people"], items[x["place"] - 1]) for x in answer]
         return [{"item": str(item), "count": -n} for n, item in sorted(chosen)]
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[Any], str]:
-        (value,), accuracy = self.draw_each(mechanism, loss, [lists])
-        return value, accuracy
-
     def draw_each(
-        self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
+        self, mechanism: Mechanism, loss: PrivacyLoss, groups: EachGroup
     ) -> tuple[list[Any], str]:
         n_items = min(len(people) for (people,) in groups)
         if not mechanism.finds_items and self.k > n_items:
@@ -262,7 +258,7 @@ class TopKOfPairs(TopK):
         return rows.pairs(listed=True)
 
     def draw_each(
-        self, mechanism: Mechanism, loss: PrivacyLoss, groups: Sequence[tuple[Any, ...]]
+        self, mechanism: Mechanism, loss: PrivacyLoss, groups: EachGroup
     ) -> tuple[list[Any], str]:
         from dp_sql.udfs.topk import weighted_gaussian
 
