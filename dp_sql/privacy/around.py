@@ -100,7 +100,7 @@ def _check_macros(beside: str, engine: OwnersEngine) -> None:
 
 
 def _beside_calls(statement: Statement) -> str:
-    """The statement without its DP calls and what they read: their plans check those."""
+    """The query without its DP calls and what they read: their plans check those."""
     edits: set[Edit] = set()
     for select in statement.selects:
         edits |= {(*span, "NULL") for span in select.call_spans}
@@ -110,7 +110,7 @@ def _beside_calls(statement: Statement) -> str:
         one for one in edits
         if not any(a <= one[0] and one[1] <= b for a, b, _ in edits if (a, b) != one[:2])
     ]  # fmt: skip
-    return edited(statement.text, outer, statement.span[0])
+    return edited(statement.text, outer, statement.query_start)
 
 
 def _without_comments(tokens: Tokens) -> str:

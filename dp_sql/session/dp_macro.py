@@ -63,7 +63,7 @@ def _bound(text: str, params: str, engine: Engine) -> str:
         asked = _one_query(text)
         if parameters(asked.tokens):
             message = "dp() needs the values of its query's parameters."
-            raise NotSupported(message, hint=f"Write: {in_dp(asked)}")
+            raise NotSupported(message, hint=f"Write: {in_dp(parse(text)[0])}")
         return text
     given = given if isinstance(given, list | dict) else [given]  # one value
     return bind(_one_query(text), given, engine.parameter_names(text))
@@ -89,9 +89,7 @@ def _fields(pairs: list[tuple[str, object]]) -> object:
 
 def in_dp(statement: Statement) -> str:
     """A statement with its query in dp(), which takes the values of its parameters."""
-    tokens, (start, stop) = statement.tokens, statement.span
-    if not statement.is_query:  # CREATE TABLE … AS
-        start = next((b.start for a, b in pairwise(tokens) if a.upper == "AS"), start)
+    tokens, start, (_, stop) = statement.tokens, statement.query_start, statement.span
     body, found = statement.text[start:stop], parameters(tokens)
     signs = [statement.text[tokens[p.index].start : tokens[p.stop - 1].end] for p in found]
     given = ""

@@ -138,6 +138,14 @@ class Statement:
         """Where it begins and ends in the text."""
         return self.tokens.span
 
+    @property
+    def query_start(self) -> int:
+        """Where the query begins: behind the first AS in CREATE TABLE … AS."""
+        start = self.span[0]
+        if self.keyword != "CREATE":
+            return start
+        return next((b.start for a, b in pairwise(self.tokens) if a.upper == "AS"), start)
+
     @cached_property
     def selects(self) -> tuple[DpSelect, ...]:
         """Its SELECTs with DP calls, in the order of the text."""

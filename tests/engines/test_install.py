@@ -190,6 +190,10 @@ def test_explain_in_dp_shows_the_price_of_a_query_and_releases_nothing(con: Con)
     assert "sql" in dict(con.sql(f"FROM dp($$ EXPLAIN (sql) {NOISE} $$)").fetchall())
     with pytest.raises(duckdb.Error, match="this query has none"):
         con.sql("FROM dp($$ EXPLAIN SELECT 1 $$)")
+    with pytest.raises(
+        duckdb.Error, match=r"Write: FROM dp\(\$\$ EXPLAIN SELECT .*params := row\(\?\)"
+    ):
+        con.sql(f"FROM dp($$ EXPLAIN {NOISE} WHERE user_id > ? $$)")
     assert releases(con) == 0
 
 

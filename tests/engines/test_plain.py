@@ -294,6 +294,19 @@ def test_a_parameter_hides_no_column_outside_of_its_lambda(
         assert len(plain.execute(statement.text).fetchall()) == 1
 
 
+def test_a_macro_that_a_table_of_an_answer_does_not_call_is_no_reason_to_refuse_it(
+    con: Con,
+) -> None:
+    con.execute("CREATE MACRO reverse(x) AS x")
+    for i, query in enumerate(
+        (f"SELECT 1 + 1 AS n, {CALL} FROM ratings", f"(SELECT 1 AS n, {CALL} FROM ratings)")
+    ):
+        con.execute(f"CREATE TABLE answer{i} AS {query}")
+        assert len(con.execute(f"FROM answer{i}").fetchall()) == 1
+    with pytest.raises(duckdb.Error, match="reverse"):
+        con.execute(f"CREATE TABLE called AS SELECT reverse('a'), {CALL} FROM ratings")
+
+
 @pytest.mark.thorough
 def test_the_statement_that_a_refusal_shows_can_be_run(con: Con) -> None:
     con.execute(MORE)

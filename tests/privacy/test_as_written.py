@@ -325,6 +325,25 @@ def test_a_macro_is_found_under_the_name_that_an_expression_calls(
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [('o.main."lower"', "o.main.lower(title) = 'x'"),
+     ('o.main."reverse"', "o.main.reverse(title) = 'x'"),
+     ('"<=>"', "[1, user_id]::INTEGER[2] <=> [1, 2]::INTEGER[2] = 1"), ('"<=>"', "title <=> title")],
+)  # fmt: skip
+def test_a_macro_of_another_database_or_of_a_longer_operator_is_found(
+    session: dp_sql.OwnerSession, name: str, text: str
+) -> None:
+    """Two of its symbols compare, and o.main.lower is another function than lower."""
+    session.execute("ATTACH ':memory:' AS o")
+    session.execute(f"CREATE MACRO {name}(a, b := 1) AS true")
+    with pytest.raises(NotPrivate, match="of its own"):
+        session.sql(
+            f"SELECT DP_COUNT(*, {SURE}, privacy_unit := user_id) FROM ratings WHERE {text}"
+        )
+    assert not session.receipts
+
+
+@pytest.mark.parametrize(
     ("relation", "shown"),
     [("'{folder}/acc.csv'", "{folder}/acc.csv"), ("arrow_rows", "arrow_rows"),
      ("read_csv('{folder}/acc.csv')", "READ_CSV('{folder}/acc.csv')"), ("ratings", ""),

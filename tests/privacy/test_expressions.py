@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+import duckdb
 import pytest
 from sqlglot import exp
 
@@ -287,3 +288,33 @@ def test_a_date_without_parts_passes_no_filter(part: str, database: Database) ->
     connection.execute("DELETE FROM ends")
     connection.execute("INSERT INTO ends VALUES ('infinity')")
     assert connection.execute(f"SELECT count(*) FROM ends WHERE {sql} <> 2").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_answered"),
+    [
+        ("'b' BETWEEN f AND f", True), ("'b' BETWEEN s AND t", True),
+        ("s BETWEEN f AND t", True), ("s NOT BETWEEN t AND f", True), ("s BETWEEN f AND 'B'", True),
+        ("f BETWEEN s AND 'B'", True), ("f BETWEEN 'a' AND 'B'", True),
+        ("'b' BETWEEN f AND s", False), ("'b' NOT BETWEEN lower(s) AND upper(f)", False),
+        ("'b' BETWEEN f AND 'B'", False),
+    ],
+)  # fmt: skip
+def test_between_compares_all_three_under_one_collation(
+    text: str, is_answered: bool, database: Database
+) -> None:
+    texts = {name: Value(name, "VARCHAR", bound=9) for name in "st"}
+    texts["f"] = Value("f", "VARCHAR", bound=9, collation="NOCASE")
+    node = projection(text)
+    assert node is not None
+    of_texts = scope(database)._replace(column=lambda one: texts[one.name])
+    if not is_answered:
+        with pytest.raises(Refused, match="under two collations"):
+            compiled(node, of_texts)
+        return
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE rows(s VARCHAR, t VARCHAR, f VARCHAR COLLATE NOCASE)")
+        listed = "(SELECT unnest(['a', 'A', 'b', 'B', 'c', 'C', NULL]) AS {0}) AS of_{0}"
+        con.execute(f"INSERT INTO rows FROM {', '.join(map(listed.format, 'stf'))}")
+        differ = f"({text}) IS DISTINCT FROM ({compiled(node, of_texts).sql})"
+        assert con.execute(f"SELECT * FROM rows WHERE {differ}").fetchall() == []

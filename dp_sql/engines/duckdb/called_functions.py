@@ -86,7 +86,8 @@ def _looked_up(node: Mapping[str, Any]) -> Collection[str] | None:
     match kind:
         case "FUNCTION" | "WINDOW":
             # DuckDB 1.5 writes main for some words; for a bare name it looks there, too.
-            return [node["function_name"]] if node.get("schema", "main") == "main" else None
+            is_bare = node.get("schema", "main") == "main" and not node.get("catalog")
+            return [node["function_name"]] if is_bare else None
         case "COLUMN_REF":
             name = node["column_names"][-1].lower()
             return [_OF_WORDS[name]] if name in _OF_WORDS else []

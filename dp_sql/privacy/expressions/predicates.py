@@ -132,6 +132,7 @@ def between(node: Node, scope: Scope) -> Value:
     value = scope.operand(node.this)
     if not all(map(is_literal, limits)):
         scope.only_analysts(node, "BETWEEN is supported only with literals")
+        value = value._replace(collation=agree(node, value, *_operands(limits, scope)))
         pairs = zip((">=", "<="), limits, strict=True)
         terms = (compared(node, value, sign, limit, scope).sql for sign, limit in pairs)
         return boolean(" AND ".join(terms))
@@ -144,12 +145,21 @@ def between(node: Node, scope: Scope) -> Value:
 def _literal_between(node: Node, limits: Sequence[Node], scope: Scope) -> Value:
     """A literal BETWEEN two expressions of one type, as in DATE '…' BETWEEN valid_from AND …."""
     scope.only_analysts(node, "BETWEEN takes a column first here")
-    types = {scope.operand(limit).type for limit in limits if not is_literal(limit)}
-    if len(types) > 1:  # DuckDB compares all three in one type
+    values = _operands(limits, scope)
+    types = {value.type for value in values}
+    if len(types) > 1:  # DuckDB compares all three in one type, and under one collation
         raise refuse(node, f"A literal BETWEEN {' and '.join(sorted(types))} is not supported here")
+    collation = agree(node, *values)
+    if collation not in {PLAIN, BINARY} and [v.collation for v in values] != [collation] * 2:
+        raise refuse(node, "A literal BETWEEN values under two collations is not supported here")
     pairs = zip((exp.GTE, exp.LTE), limits, strict=True)
     terms = [kind(this=node.this.copy(), expression=limit.copy()) for kind, limit in pairs]
     return boolean(" AND ".join(compare(term, scope).sql for term in terms))
+
+
+def _operands(nodes: Sequence[Node], scope: Scope) -> list[Value]:
+    """The values of those that are no literals."""
+    return [scope.operand(node) for node in nodes if not is_literal(node)]
 
 
 def _same_kind(node: Node, literals: Sequence[Node]) -> None:

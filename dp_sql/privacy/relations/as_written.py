@@ -6,6 +6,7 @@ its columns replaced. Nothing of an analyst's text comes here.
 """
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 from sqlglot import exp
@@ -18,7 +19,7 @@ from dp_sql.privacy.relations.from_clause import From
 from dp_sql.privacy.relations.tree import columns_in
 from dp_sql.sql.clauses import Clause, enclosing_select
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
-from dp_sql.sql.tokens import Edit, Tokens, edited, tokenize
+from dp_sql.sql.tokens import Edit, Token, Tokens, edited, tokenize
 from dp_sql.sql.types import has_fields
 
 STORE_IT = (
@@ -164,9 +165,15 @@ def check_replaced(sql: str, engine: OwnersEngine, within: SchemaName | None = N
 def may_call(tokens: Tokens) -> bool:
     """Whether DuckDB may look up a function for this SQL; if not, it need not be asked."""
     return any(
-        token.upper in _CALLING_WORDS or (token.kind == "symbol" and token.text not in _NO_CALL)
-        for token in tokens
+        token.upper in _CALLING_WORDS
+        or (token.kind == "symbol" and (token.text not in _NO_CALL or _joined(token, after)))
+        for token, after in zip_longest(tokens, tokens[1:])
     )
+
+
+def _joined(token: Token, after: Token | None) -> bool:
+    """Whether two symbols are one operator to DuckDB, as << and <=> are."""
+    return after is not None and after.kind == "symbol" and after.start == token.end
 
 
 def _edited(node: Node, edits: list[Edit]) -> str:
