@@ -40,9 +40,10 @@ Answered = Callable[[int, Sequence[Any]], Any]
 
 LEAST, MOST = 1 << 16, 1 << 25  # rows
 ROWS_EACH = 1 << 4  # of a person in a group
-# So much of the memory limit is needed for a row whose values are added up, and for a row of a
-# list. DuckDB would need more, and fail without it. Strings may take SHARE besides.
-BYTES, BYTES_OF_LISTS = 1 << 5, 1 << 6
+# Bytes that the memory limit must allow for a row whose values are added up, and for a row of a
+# list. Up to 110 and 140 are used; DuckDB would need about as many, and fail without them. Strings
+# may take SHARE besides.
+BYTES, BYTES_OF_LISTS = 1 << 6, 1 << 7
 BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 MOST_COUNTS = 1 << 24
 
