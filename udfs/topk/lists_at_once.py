@@ -73,8 +73,8 @@ def n_choices(gaps: Ints, k: int, last: Ints) -> Ints:
     """Count the items left for each rank at err <= layer, shape (rows, layers, k)."""
     (n, d), width = gaps.shape, int(gaps.max()) + 1
     rows = np.arange(n)[:, np.newaxis]
-    within = np.bincount((rows * width + gaps).ravel(), minlength=n * width)
-    within = within.reshape(n, width).cumsum(axis=1)
+    per_gap = np.bincount((rows * width + gaps).ravel(), minlength=n * width)
+    within = per_gap.reshape(n, width).cumsum(axis=1)
     layers = np.arange(int(last.max()) + 1)
     near = np.minimum(layers[:, np.newaxis] + gaps[:, np.newaxis, :k], width - 1)
     choices: Ints = within[rows[:, np.newaxis], near]
