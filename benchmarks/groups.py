@@ -27,7 +27,12 @@ _TABLES = {  # columns: the person, a group, an item
         "SELECT hash(i) % 200000 AS user_id, 'group ' || hash(i * 7) % 120 AS g, "
         "CAST(hash(i * 31) % 50000 AS INTEGER) AS item FROM range(1000000) r(i)"
     ),
+    "10,000 groups": (
+        "SELECT hash(i) % 200000 AS user_id, 'group ' || hash(i * 7) % 10000 AS g, "
+        "CAST(hash(i * 31) % 20 AS INTEGER) AS item FROM range(1000000) r(i)"
+    ),
 }
+_N_GROUPS = {"120 groups": 120, "10,000 groups": 10_000}  # else 12
 _GIVEN = "epsilon := 1, privacy_unit := user_id{}"
 _TOP_PLAIN = (
     "SELECT g, item FROM (FROM seen SELECT g, item, count(DISTINCT user_id) AS n GROUP BY ALL) "
@@ -55,7 +60,7 @@ def groups() -> list[str]:
     lines = [
         "## Groups",
         "",
-        "gowalla in 12 groups by item, and 10⁶ rows in 12 or 120 groups, which are public strings; CPU ms, "
+        "gowalla in 12 groups by item, and 10⁶ rows in 12, 120 or 10,000 groups, which are public strings; CPU ms, "
         f"the median of {ROUNDS} rounds. Goal: at most 1.5 ×. A private count or sum of rows must group rows "
         "by person, which the plain one need not: the ratio in brackets is to `GROUP BY user_id, g` and the "
         "same over its rows. A cap is max_groups_contributed.",
@@ -66,7 +71,7 @@ def groups() -> list[str]:
     for name, source in _TABLES.items():
         if name == "gowalla" and not present(name):
             continue
-        n = 120 if name == "120 groups" else 12
+        n = _N_GROUPS.get(name, 12)
         with dp_sql.connect() as session:  # one for each, as estimates of rows are remembered
             session.execute(f"CREATE TABLE seen AS {source.format(file_of(name))}")
             session.execute(

@@ -18,10 +18,12 @@ CREATE TABLE seen AS SELECT i % {N_PEOPLE} AS user_id, 'item ' || (i * 7 % 77 + 
     'group ' || (i * i % 6) AS g, CAST(i % 100 AS INTEGER) AS v FROM range({N_ROWS}) r(i);
 CREATE TABLE groups AS SELECT DISTINCT g FROM seen;
 CREATE TABLE items AS SELECT DISTINCT item FROM seen;
+CREATE VIEW visits AS SELECT user_id, trim(g) AS g, v FROM seen WHERE v >= 0;
 """
 _POLICY = """
 tables.seen.privacy_unit = "user_id"
 public.tables = ["groups", "items"]
+views.tables = ["visits"]
 domains."seen.item" = "items.item"
 limits.max_delta_per_query = 1e-9
 budget = { dataset = "small", epsilon = 1000000, delta = 9e-4 }
@@ -31,8 +33,14 @@ _LIST = (
 )
 _TOP = "SELECT DP_TOPK(item, 10, epsilon := 1{1}%s) FROM seen{0}"
 _OF_ITEMS = ", domain := items.item"
+_TESTED = (
+    "FROM visits{0} AND lower(coalesce(g, '')) LIKE 'group%' AND CAST(v + 1 AS VARCHAR) <> '7'"
+)
 _CASES = {  # the private question, the plain one, the goal in milliseconds
     "DP_COUNT": ("SELECT DP_COUNT(*, epsilon := 1{1}) FROM seen{0}", "SELECT count(*) FROM seen{0}", 5),
+    "DP_COUNT, functions, a view": (
+        f"SELECT DP_COUNT(*, epsilon := 1{{1}}) {_TESTED}", f"SELECT count(*) {_TESTED}", 5,
+    ),
     "DP_COUNT_DISTINCT": (
         "SELECT DP_COUNT_DISTINCT(item, epsilon := 1{1}) FROM seen{0}",
         "SELECT count(DISTINCT item) FROM seen{0}", 5,
