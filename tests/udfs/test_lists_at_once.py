@@ -52,20 +52,22 @@ def exact_layers(choices, last, rate, path):
 propose = lists_at_once.propose_layers
 
 
-def lists_drawn(rows, k, cut):
-    """The exact distribution of the lists of all rows together."""
+def drawn(each, kind, rows, k, cut):
+    """The exact distribution of what `each` draws for all rows together, tuples or sets."""
     rate = joint.rate_of(k, cases_lists.EPSILON)
+    distribution, unfinished = distribution_of(
+        lambda path: tuple(map(kind, each(as_matrix(*rows), k, rate, cut, path).tolist())),
+        cases_lists.Q_OF_RATE,
+    )
+    assert unfinished == 0
+    return {answer: p for answer, p in distribution.items() if p}
+
+
+def lists_drawn(rows, k, cut):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lists_at_once, "propose_layers", exact_layers)
         patch.setattr(joint, "joint", None)
-        distribution, unfinished = distribution_of(
-            lambda path: tuple(
-                map(tuple, joint.joint_each(as_matrix(*rows), k, rate, cut, path).tolist())
-            ),
-            cases_lists.Q_OF_RATE,
-        )
-    assert unfinished == 0
-    return {lists: p for lists, p in distribution.items() if p}
+        return drawn(joint.joint_each, tuple, rows, k, cut)
 
 
 def lists_defined(rows, k, cut):
@@ -190,17 +192,9 @@ def exact_sets(d, free, last, lead, rate, path):
 
 
 def sets_drawn(rows, k, cut):
-    rate = joint.rate_of(k, cases_lists.EPSILON)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sets_at_once, "propose_sets", exact_sets)
-        distribution, unfinished = distribution_of(
-            lambda path: tuple(
-                map(frozenset, subset.subset_each(as_matrix(*rows), k, rate, cut, path).tolist())
-            ),
-            cases_lists.Q_OF_RATE,
-        )
-    assert unfinished == 0
-    return {sets: p for sets, p in distribution.items() if p}
+        return drawn(subset.subset_each, frozenset, rows, k, cut)
 
 
 def sets_defined(rows, k, cut):
