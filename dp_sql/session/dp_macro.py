@@ -13,6 +13,7 @@ import duckdb
 
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.few_rows import read_shortly
+from dp_sql.engines.duckdb.function_kinds import temporary_macro_sql
 from dp_sql.engines.duckdb.macros import TEMPORARY
 from dp_sql.errors import NotSupported, QueryError, with_type
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
@@ -29,6 +30,7 @@ from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import Token, Tokens, folded
 
 HIDDEN = "{} is a temporary table or view, which only its connection sees."
+_HIDDEN_MACRO = "{} is a temporary macro, which only its connection sees."
 HIDDEN_HINT = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
 SHARING = "with dp_sql.connect(…).sql(…), where the calls of a SELECT share their groups."
 
@@ -40,7 +42,7 @@ def query_of(text: str, params: str, engine: Engine) -> str:
         tokens = (found := _one_query(bound)).tokens
         if found.is_explain:
             return _price(found, engine)
-        return with_ctes(bound, tokens, found.selects, engine, _unless_hidden(tokens))
+        return with_ctes(bound, tokens, found.selects, engine, is_elsewhere=True)
     except QueryError as error:
         suggest(error, text, engine, lambda *_: False)
         raise
@@ -144,23 +146,32 @@ def may_be_relations(tokens: Tokens) -> Iterator[tuple[str, Token]]:
             yield folded(name), token
 
 
-def _unless_hidden(tokens: Tokens) -> str:
-    """statement.EXECUTION, or an error if a name of the statement is that of a temporary relation.
+def _unless_hidden(tokens: Tokens, planned: Planned) -> str:
+    """statement.EXECUTION, or an error if a temporary relation or macro hides what was planned.
 
-    The statement was planned on another cursor, which does not see temporary relations: it has
-    read another relation of that name.
+    The statement was planned on another cursor, which does not see what is temporary: it has read
+    another relation of that name, or has taken the macro for DuckDB's own function.
     """
     names = "\n".join(["", *sorted({name for name, _ in may_be_relations(tokens)}), ""])
     folding = f"system.main.translate(name, '{ascii_uppercase}', '{ascii_lowercase}')"
     # DuckDB plans this faster than IN with many constants.
     written = f"system.main.concat('\n', {folding}, '\n')"
     named = f"system.main.contains({literal(names)}, {written})"
-    why = with_type(NotSupported(HIDDEN.format("{}"), hint=HIDDEN_HINT)).partition("{}")
-    hidden, (before, _, after) = "system.main.min(name)", map(literal, why)
-    error = f"system.main.error(system.main.concat({before}, {hidden}, {after}))"
+    relation = f"(SELECT system.main.min(name) FROM {TEMPORARY} WHERE {named})"
+    macro = temporary_macro_sql(planned.scalars, planned.others)
     connection, _, query = EXECUTION.partition(", ")
-    checked = f"CASE WHEN {hidden} IS NULL THEN {connection} ELSE {error} END"
-    return f"(SELECT {checked} FROM {TEMPORARY} WHERE {named}), {query}"
+    checked = f"""CASE
+        WHEN relation IS NOT NULL THEN {_error("relation", HIDDEN, HIDDEN_HINT)}
+        WHEN macro IS NOT NULL THEN {_error("macro", _HIDDEN_MACRO, "Drop or rename it.")}
+        ELSE {connection} END"""
+    return f"(SELECT {checked} FROM (SELECT {relation} AS relation, {macro} AS macro)), {query}"
+
+
+def _error(name: str, message: str, hint: str) -> str:
+    """SQL that raises NotSupported with a message about what the column `name` says."""
+    why = with_type(NotSupported(message.format("{}"), hint=hint)).partition("{}")
+    before, _, after = map(literal, why)
+    return f"system.main.error(system.main.concat({before}, {name}, {after}))"
 
 
 def _one_query(text: str) -> Statement:
@@ -187,9 +198,12 @@ def shares_groups(select: DpSelect) -> bool:
 
 def with_ctes(
     text: str, tokens: Tokens, selects: Sequence[DpSelect], engine: Engine,
-    execution: str = EXECUTION,
+    *, is_elsewhere: bool = False,
 ) -> str:  # fmt: skip
-    """The query written as `tokens`, with its releases as CTEs in front."""
+    """The query written as `tokens`, with its releases as CTEs in front.
+
+    is_elsewhere: whether DuckDB runs it on another connection than that of `engine`.
+    """
     for select in selects:  # DuckDB may run one of its calls and not the one that pays for groups
         if shares_groups(select):
             why = "Here each call that finds groups needs a SELECT of its own."
@@ -198,7 +212,10 @@ def with_ctes(
     def make(recording: Engine) -> Planned:
         return Planned(Statement(text, tokens), plans_of_all(selects, tokens, recording))
 
-    plans = planned_again(("dp", text, tokens.span), engine, make).plans
+    planned = planned_again(("dp", text, tokens.span), engine, make)
+    plans, execution = planned.plans, EXECUTION
+    if is_elsewhere:
+        execution = _unless_hidden(tokens, planned)
     tickets = [engine.tickets.issue(plan, text, number) for number, plan in enumerate(plans, 1)]
     ctes, releases = [], [Released("")] * len(plans)
     for number, places in enumerate(bundles(plans), 1):

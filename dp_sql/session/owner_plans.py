@@ -29,6 +29,8 @@ from dp_sql.sql.tokens import Tokens
 
 _MOST, _LONG = 100, 1000  # statements, and elements of an answer
 
+_ARE_SCALARS = {"are_own_scalars", "are_no_macros", "check_operators"}
+
 # The method of an engine, what it was given, and its answer.
 _EngineCall = tuple[str, Sequence[Any], Mapping[str, Any], Any]
 
@@ -63,11 +65,15 @@ def looked_up(tokens: Tokens, engine: Engine) -> AbstractContextManager[None]:
 
 
 class _RecordingEngine:
-    """An engine that notes its answers; `asked` is None if one is an error, or is long."""
+    """An engine that notes its answers; `asked` is None if one is an error, or is long.
+
+    scalars: the functions that are scalar as it says; others: those of which it told the kind.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.asked: list[_EngineCall] | None = []
+        self.scalars, self.others = frozenset[str](), frozenset[str]()
 
     def looked_up(self, *given: Any) -> AbstractContextManager[None]:
         return self._engine.looked_up(*given)
@@ -81,6 +87,10 @@ class _RecordingEngine:
                     return known
             noted, self.asked = self.asked, None
             answer = method(*given, **named)
+            if name in _ARE_SCALARS and answer is not False:
+                self.scalars |= {*given[0]}
+            elif name == "function_kinds":
+                self.others |= {*given[0]} & answer.keys()
             if noted is not None and not (isinstance(answer, list) and len(answer) > _LONG):
                 self.asked = [*noted, (name, given, named, answer)]
             return answer
@@ -89,10 +99,15 @@ class _RecordingEngine:
 
 
 class Planned(NamedTuple):
-    """A statement, and a plan for each of its DP calls."""
+    """A statement, and a plan for each of its DP calls.
+
+    scalars, others: the functions of _RecordingEngine, without those in both.
+    """
 
     statement: Statement
     plans: list[Plan]
+    scalars: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
 
 
 def planned_again(key: object, engine: Engine, make: Callable[[Engine], Planned]) -> Planned:
@@ -105,6 +120,8 @@ def planned_again(key: object, engine: Engine, make: Callable[[Engine], Planned]
     if entry is None or not _same_answers(entry[1].statement, engine, entry[0]):
         recording = _RecordingEngine(engine)
         made = make(cast("Engine", recording))
+        scalars = recording.scalars
+        made = made._replace(scalars=scalars, others=recording.others - scalars)
         if recording.asked is None:
             return made
         entry = recording.asked, made

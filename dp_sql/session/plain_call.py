@@ -49,7 +49,7 @@ _PREPARED = "Write: PREPARE … AS FROM dp($$ SELECT … $1 … $$, params := ro
 
 def answer_call(asked: MacroCall, engine: Engine) -> str:
     """The value of the call that asks, as a JSON list; QueryError before anything is spent."""
-    statement, plans = _planned(asked, engine)
+    statement, plans, *_ = _planned(asked, engine)
     calls = [call for select in statement.selects for call in select.calls]
     index = _index(statement.text, calls, asked)
 

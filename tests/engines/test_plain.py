@@ -487,6 +487,34 @@ def test_dp_refuses_names_of_temporary_relations(con: Con) -> None:
     assert releases(con) == 2
 
 
+@pytest.mark.parametrize(
+    ("macro", "item"),
+    [
+        ("upper(s)", "upper(title)"),
+        ("reverse(s)", "reverse(title)"),
+        ('"||"(a, b)', "title || '!'"),
+        ('"-"(a, b)', "user_id - 1"),
+        ("nullif(a, b)", "nullif(title, 'Emma')"),
+        ("split_part(a, b, c)", "split_part(title, ' ', 1)"),
+    ],
+)
+def test_dp_refuses_functions_that_temporary_macros_replace(
+    con: Con, macro: str, item: str
+) -> None:
+    con.execute("CREATE VIEW viewed AS SELECT user_id, title, reverse(upper(title)) FROM ratings")
+    call = f"DP_COUNT_DISTINCT({item}, epsilon := 10000, privacy_unit := user_id)"
+    asked = [f"FROM dp($$ SELECT {call} FROM {source} $$)" for source in ("ratings", "viewed")]
+    answers = [con.execute(one).fetchall() for one in asked]
+    con.execute("CREATE TEMP MACRO other(a) AS 'x'; CREATE TEMP MACRO abs(a) AS 1")
+    assert [con.execute(one).fetchall() for one in asked] == answers
+    con.execute(f"CREATE TEMP MACRO {macro} AS 'x'")
+    for one in asked:
+        with pytest.raises(duckdb.Error, match="is a temporary macro") as raised:
+            con.execute(one).fetchall()
+        assert macro.split("(")[0].strip('"') in str(raised.value)
+    assert releases(con) == 4
+
+
 def test_an_open_transaction_is_answered_from_committed_rows(con: Con) -> None:
     con.execute("BEGIN; DELETE FROM ratings WHERE title = 'Dune'")
     assert con.execute(TOP).fetchall() == BEST
