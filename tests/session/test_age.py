@@ -208,9 +208,9 @@ def test_the_catalog_is_asked_once_for_all_names(
     asked: list[str] = []
     fetch = Names._fetch
 
-    def spy(names: Names, sql: str, parameters: Any = ()) -> Any:
+    def spy(names: Names, sql: str) -> Any:
         asked.append(sql)
-        return fetch(names, sql, parameters)
+        return fetch(names, sql)
 
     monkeypatch.setattr(Names, "_fetch", spy)
     declared = f"{SURE}, privacy_unit := user_id, domain := catalog.title"

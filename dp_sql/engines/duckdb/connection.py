@@ -10,15 +10,11 @@ import duckdb
 
 from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.arrow_rows import LONG
+from dp_sql.engines.duckdb.asked_together import Together
 from dp_sql.engines.duckdb.called_functions import functions_in, operators_in
 from dp_sql.engines.duckdb.few_rows import answered, as_json
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
-from dp_sql.engines.duckdb.function_kinds import (
-    builtin_kinds,
-    called_kinds,
-    check_operators,
-    function_kinds,
-)
+from dp_sql.engines.duckdb.function_kinds import builtin_kinds, called_kinds, function_kinds
 from dp_sql.engines.duckdb.relation_names import Names
 from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.source_errors import source_error
@@ -29,14 +25,14 @@ from dp_sql.engines.duckdb.sql_runner import (
     local_names,
     parsed_once,
 )
-from dp_sql.errors import DpSqlError, InternalError, NotSupported, SourceError
+from dp_sql.errors import DpSqlError, InternalError, NotPrivate, NotSupported, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName, size_sql
 from dp_sql.privacy.expressions.collations import without_collations
 from dp_sql.privacy.plans.plan import Plan, Released, drawn_from
 from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.few_rows import PLAIN_ITEMS
 from dp_sql.privacy.private_sql.release_select import each_of, private_sql, release_columns
-from dp_sql.sql.formatting import full_name
+from dp_sql.sql.formatting import full_name, quote
 
 T = TypeVar("T")
 # What functions may be: the names that were asked for, their kinds, and those that users replace.
@@ -122,6 +118,10 @@ class Engine(SqlRunner):
     def _names(self) -> Names:
         return Names(self.connection, self.state)
 
+    @cached_property
+    def _meanings(self) -> Together[Parts, str]:
+        return Together(partial(called_kinds, connection=self.connection), self.state.called)
+
     # --- what the compiler asks (dp_sql.privacy.catalog.OwnersEngine) ---
 
     @contextlib.contextmanager
@@ -135,8 +135,9 @@ class Engine(SqlRunner):
             yield
             return
         self._called = frozenset(called)
+        kind = frozenset(names), self._called
         try:
-            with self._names.looked_up(names):
+            with self._names.looked_up(kind, names), self._meanings.during(kind):
                 yield
         finally:
             self._called, self._kinds = frozenset(), _NOT_ASKED
@@ -175,7 +176,11 @@ class Engine(SqlRunner):
 
     def functions_in(self, query: str) -> frozenset[str] | None:
         """The functions that DuckDB looks up for a SELECT; None where that is not known."""
-        return functions_in(query, self.connection)
+        known = self.state.functions
+        if (found := known.get(query)) is None and (found := functions_in(query, self.connection)):
+            known[query] = found
+            forget_oldest(known)
+        return found
 
     def are_own_scalars(self, names: frozenset[str]) -> bool:
         """Whether each name means a pure function of DuckDB's own, which no macro replaces."""
@@ -185,10 +190,9 @@ class Engine(SqlRunner):
 
     def are_no_macros(self, names: frozenset[str], within: SchemaName | None = None) -> bool:
         """Whether each name is a scalar function or an aggregate, also in views of `within`."""
-        kinds = called_kinds(names, self.connection)
-        return {*kinds.values()} <= {"scalar", "aggregate"} and (
-            within is None or "macro" not in called_kinds(names, self.connection, within).values()
-        )
+        here = {*self._meanings.answers([(name,) for name in names])}
+        there = {*self._meanings.answers([(*within, name) for name in names])} if within else here
+        return here <= {"scalar", "aggregate"} and "macro" not in there
 
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of the columns of a SELECT, bound and not run."""
@@ -264,8 +268,17 @@ class Engine(SqlRunner):
         return named(bare) == set().union(*meant)
 
     def check_operators(self, names: tuple[str, ...]) -> None:
-        """Raise NotPrivate if one of these operators is a macro of this database."""
-        check_operators(names, self.connection)
+        """Raise NotPrivate if one of these operators, of `operators_in`, is a macro.
+
+        DuckDB looks up operators as functions, so a macro may be named "-".
+        """
+        kinds = self._meanings.answers([(name,) for name in names])
+        for name, kind in zip(names, kinds, strict=True):
+            if kind != "scalar":
+                raise NotPrivate(
+                    f"This database has a macro {quote(name)}, which dp_sql's own SQL would call.",
+                    hint=f"Rename or drop it: DROP MACRO {quote(name)}.",
+                )
 
     def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, parameters).fetchall()

@@ -6,8 +6,7 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.errors import NotPrivate
-from dp_sql.privacy.catalog import SchemaName
+from dp_sql.privacy.catalog import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
 
 Fetch = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
@@ -47,19 +46,6 @@ _IS_ERROR = '"error":true'
 _PLACE = re.compile(r'"query_location(_length)?":\d+')
 
 
-def check_operators(names: tuple[str, ...], connection: duckdb.DuckDBPyConnection) -> None:
-    """Raise NotPrivate if one of these operators, of `operators_in`, is a macro of the database.
-
-    DuckDB looks up operators as functions, so a macro may be named "-".
-    """
-    for name, kind in called_kinds(names, connection).items():
-        if kind != "scalar":
-            raise NotPrivate(
-                f"This database has a macro {quote(name)}, which dp_sql's own SQL would call.",
-                hint=f"Rename or drop it: DROP MACRO {quote(name)}.",
-            )
-
-
 def function_kinds(
     names: frozenset[str], fetch: Fetch
 ) -> tuple[Mapping[str, frozenset[str]], frozenset[str]]:
@@ -75,24 +61,23 @@ def function_kinds(
 
 
 def called_kinds(
-    names: Collection[str], connection: duckdb.DuckDBPyConnection, within: SchemaName | None = None
-) -> dict[str, str]:
+    functions: Sequence[Parts], connection: duckdb.DuckDBPyConnection
+) -> dict[Parts, str]:
     """What names mean as functions: "scalar", "aggregate" or "macro"; "" if that is not known.
 
-    within: the schema to look in; without it, DuckDB looks where it does for any statement.
+    functions: each a bare name, or one after its database and schema.
     DuckDB refuses DISTINCT in a call of anything but an aggregate, and says what it is. To ask so
     takes 0.1 ms; to list all functions takes 10 ms.
     """
-    full = {name: full_name((*(within or ()), name)) for name in names}
-    answers = _planned([f"SELECT {one}(DISTINCT 1)" for one in full.values()], connection)
+    answers = _planned([f"SELECT {full_name(one)}(DISTINCT 1)" for one in functions], connection)
     kinds = {}
-    for name, answer in zip(full, answers, strict=True):
+    for parts, answer in zip(functions, answers, strict=True):
         found = _IS_A.search(answer)
-        kinds[name] = found[1].lower() if found else "" if _IS_ERROR in answer else "aggregate"
-    for name in _OWN_MACROS.keys() & {name for name in names if kinds[name] == "macro"}:
-        bound, own = _planned(_bound_and_own(name, full[name]), connection)
-        if bound == own:
-            kinds[name] = "scalar"
+        kinds[parts] = found[1].lower() if found else "" if _IS_ERROR in answer else "aggregate"
+        if parts[-1] in _OWN_MACROS and kinds[parts] == "macro":
+            bound, own = _planned(_bound_and_own(parts[-1], full_name(parts)), connection)
+            if bound == own:
+                kinds[parts] = "scalar"
     return kinds
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 
+from dp_sql.engines.duckdb.asked_together import Together
 from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest, parsed_once
 from dp_sql.errors import NotPrivate
@@ -20,14 +21,12 @@ _Listed = tuple[Parts, list[Any]]
 _LISTED = """
     SELECT *, system.main.current_setting('search_path'), system.main.current_database(),
         system.main.current_schema()
-    FROM (SELECT database_name, schema_name, table_name AS name, false AS is_view
+    FROM (SELECT database_name, schema_name, table_name AS name, NULL AS view_sql
         FROM system.main.duckdb_tables()
-        UNION ALL SELECT database_name, schema_name, view_name, true
+        UNION ALL SELECT database_name, schema_name, view_name, coalesce(sql, '')
         FROM system.main.duckdb_views()) AS listed
     WHERE system.main.lower(name) IN ({})"""
-_VIEW = """SELECT coalesce(sql, '') FROM system.main.duckdb_views()
-    WHERE database_name = $1 AND schema_name = $2 AND view_name = $3"""
-_MAX_LISTED = 100  # names that are asked for at once, or remembered
+_MAX_LISTED = 100  # names that are remembered
 _REGISTERED = re.compile(
     r"CREATE TEMP VIEW .+ AS SELECT \* FROM (pandas|arrow|python_arrow)_scan\w*\(\) AS \w+;",
     re.DOTALL,
@@ -40,21 +39,21 @@ class Names:
     def __init__(self, connection: Connection, state: SessionState) -> None:
         """What is known of earlier statements of the session is asked again, and added to."""
         self._connection, self._state = connection, state
-        self._known: dict[str, _Listed] = {}
-        self._wanted: list[str] = []
+        self._listed = Together(self._list, state.named)
         self._meant, self._conditions = state.meant, state.conditions
         # Of tables whose names were looked up: the columns by SQL that selects them all.
         self.columns: dict[str, list[tuple[str, str]]] = {}
         self._bound: set[tuple[str, str]] = set()  # and conditions over their columns
 
     @contextlib.contextmanager
-    def looked_up(self, names: Collection[str]) -> Iterator[None]:
+    def looked_up(self, statement: object, names: Collection[str]) -> Iterator[None]:
         """Ask for some names at once, when one is needed; what they mean is known inside."""
-        self._wanted, self.columns, self._bound = sorted(names)[:_MAX_LISTED], {}, set()
+        self.columns, self._bound = {}, set()
         try:
-            yield
+            with self._listed.during(statement, sorted({*map(folded, names)})):
+                yield
         finally:
-            self._known, self._wanted, self.columns, self._bound = {}, [], {}, set()
+            self.columns, self._bound = {}, set()
 
     def _still_means(self, name: str) -> NamedRelation | None:
         """The base table that a bare name meant in this session, if it means it now.
@@ -92,14 +91,14 @@ class Names:
         forget_oldest(self._conditions, _MAX_LISTED)
         return True
 
-    def _listed(self, names: Sequence[str]) -> dict[str, _Listed]:
-        """The relations of each name, folded, and the search path where there is one."""
+    def _list(self, names: Sequence[str]) -> dict[str, _Listed]:
+        """The relations of each folded name, and the search path where there is one."""
         lower = (
             literal(n.lower()) if n.isascii() else f"system.main.lower({literal(n)})" for n in names
         )
         listed = ", ".join(lower)
-        rows = self._fetch(_LISTED.format(listed)) if names else []
-        found: dict[str, list[Any]] = {folded(name): [] for name in names}
+        rows = self._fetch(_LISTED.format(listed))
+        found: dict[str, list[Any]] = {name: [] for name in names}
         for row in rows:  # lower() folds more than DuckDB
             if folded(row[2]) in found:
                 found[folded(row[2])].append(row[:4])
@@ -112,9 +111,7 @@ class Names:
         is_bare = not scope and within is None
         if is_bare and (table := self._still_means(name)):
             return table
-        if self._wanted:
-            self._known, self._wanted = self._listed(self._wanted), []
-        path, found = self._known.get(folded(name)) or self._listed([name])[folded(name)]
+        ((path, found),) = self._listed.answers([folded(name)])
         if scope:
             meant = self._scoped(scope, found, path)
         else:
@@ -130,11 +127,13 @@ class Names:
                 raise NotPrivate("a Python relation is a query that dp_sql does not see; write it "
                                  "as a subquery: FROM ({rel.sql_query()}) AS rel")  # fmt: skip
             return None
-        *full, is_view = meant[0]
-        sql = self._view_sql(tuple(full)) if is_view else None
-        if is_bare and not is_view and len(self._meant) < _MAX_LISTED:
+        *full, sql = meant[0]
+        is_table = sql is None
+        if is_bare and is_table and len(self._meant) < _MAX_LISTED:
             self._meant[name] = tuple(full)
-        return NamedRelation(tuple(full), sql, is_table=not is_view)
+        if not is_table:
+            sql = self._view_sql(tuple(full), sql)
+        return NamedRelation(tuple(full), sql, is_table=is_table)
 
     def _scoped(self, scope: list[str], found: list[Any], search_path: Parts) -> list[Any]:
         """The found relations that schema.name or database.schema.name may mean."""
@@ -151,9 +150,8 @@ class Names:
 
         return [r for r in found if is_meant(folded(r[0]), folded(r[1]))]
 
-    def _view_sql(self, full: Parts) -> str | None:
+    def _view_sql(self, full: Parts, sql: str) -> str | None:
         """The SQL of a view; None if it is a registered dataframe."""
-        ((sql,),) = self._fetch(_VIEW, full)
         if not sql:  # 1.5 keeps no SQL of what Python registered: look at what it scans
             return None if self._is_scan(full) else ""
         return None if _REGISTERED.fullmatch(sql.strip()) else sql
@@ -165,8 +163,8 @@ class Names:
         scans = [node.strip() for node in nodes if node.strip() != "PROJECTION"]
         return scans in (["PANDAS_SCAN"], ["ARROW_SCAN"], ["PYTHON_ARROW_SCAN"])
 
-    def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql, parameters).fetchall()
+    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql).fetchall()
 
 
 def _places(search_path: Parts, within: SchemaName | None) -> list[SchemaName]:

@@ -49,6 +49,8 @@ class SessionState:
     """The interrupts of a session, and what is remembered from one statement to the next.
 
     statements: SQL that comes again, parsed. meant: the tables that bare names meant.
+    functions: those that DuckDB looks up for some SQL, which follow from the text alone.
+    named, called: relations and functions that statements of one kind asked for.
     conditions: those that DuckDB could last bind over a table, by its full name.
     n_rows: of sources, when DuckDB was asked for their rows, and its estimates.
     number: of the session's connection.
@@ -60,6 +62,9 @@ class SessionState:
     interrupts: Interrupts = field(default_factory=Interrupts)
     statements: dict[str, duckdb.Statement] = field(default_factory=dict)
     meant: dict[str, Parts] = field(default_factory=dict)
+    functions: dict[str, frozenset[str]] = field(default_factory=dict)
+    named: dict[Any, tuple[str, ...]] = field(default_factory=dict)
+    called: dict[Any, tuple[Parts, ...]] = field(default_factory=dict)
     conditions: dict[str, str] = field(default_factory=dict)
     n_rows: dict[str, tuple[float, Sequence[int]]] = field(default_factory=dict)
     number: int = 0

@@ -23,7 +23,7 @@ from dp_sql.privacy.plans.domains import (
 )
 from dp_sql.privacy.plans.groups import PublicSets
 from dp_sql.privacy.plans.plan import Groups, Plan
-from dp_sql.privacy.plans.scores import only_name, scores_plan
+from dp_sql.privacy.plans.scores import scores_plan
 from dp_sql.privacy.plans.sources import CallRows, Source, compiled_source, cte_bodies, value_of
 from dp_sql.privacy.relations.as_written import check_sql
 from dp_sql.privacy.relations.base_tables import as_noted
@@ -75,9 +75,7 @@ def _plans(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> l
     _check_strings(select, calls, engine)
     schema = OwnersSchema(engine)
     unit = calls[0].privacy_unit.parts[-1]
-    origin = _origin(select, calls[0], schema)
-    tables = DeclaredTables(schema, folded(unit), origin)
-    source = _source(select, calls[0], tables)
+    source, tables = _source(select, calls[0], schema)
     reads = [source.read_by(call) for call in calls]
     read, listed = read_tables(reads[0].relation)
     functions = {table.function for table in (*read, *listed) if table.function}
@@ -92,13 +90,43 @@ def _plans(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> l
     sets = _DeclaredSets(
         source=source, schema=schema, unit=unit, relations=relations,
         is_single=all(key.has_facts and key.is_of_one for key in source.values),
-        units={folded(unit), *(origin or ())[1:], *tables.also.values()},
+        units={folded(unit), *(tables.origin or ())[1:], *tables.also.values()},
     )  # fmt: skip
     return sets.plans(reads, shares, len(sources))
 
 
-def _source(select: DpSelect, call: DpCall, tables: DeclaredTables) -> Source:
-    """The compiled source, whose person is the privacy unit of the call."""
+def _source(select: DpSelect, call: DpCall, schema: OwnersSchema) -> tuple[Source, DeclaredTables]:
+    """The compiled source, whose person is the privacy unit of the call, and its tables."""
+    unit = folded(call.privacy_unit.parts[-1])
+    tables, source, error = DeclaredTables(schema, unit), None, None
+    try:
+        source = _compiled(select, call, tables)
+    except QueryError as refusal:
+        error = refusal
+    if source is None or not _is_named(unit, source):
+        origin = _origin(select, call, schema)
+        if origin is not None:
+            tables = DeclaredTables(schema, unit, origin)
+            return _compiled(select, call, tables), tables
+    if source is None:
+        assert error is not None
+        raise error
+    return source, tables
+
+
+def _is_named(unit: str, source: Source) -> bool:
+    """Whether each column of this name is one of a table, of this name and with its persons."""
+    values = [
+        part.value(i)
+        for part in source.rows.parts
+        for i, name in enumerate(part.rows.names)
+        if name == unit
+    ]
+    return bool(values) and all(one.is_person and one.origin_name == unit for one in values)
+
+
+def _compiled(select: DpSelect, call: DpCall, tables: DeclaredTables) -> Source:
+    """The source compiled over tables, if its person is the privacy unit of the call."""
     unit = call.privacy_unit
     try:
         source = as_noted(lambda: compiled_source(select, Compiler(tables)), tables)
@@ -159,14 +187,11 @@ def _with_unit_below(select: DpSelect, unit: Reference) -> Iterator[str]:
 
 def _origin(select: DpSelect, call: DpCall, schema: OwnersSchema) -> tuple[Parts, str] | None:
     """The column of a table that the privacy unit is, should a subquery have renamed it."""
-    with contextlib.suppress(QueryError):  # it is raised again when the source is compiled
-        if not select.ctes and (name := only_name(select)) and schema.table(name) is not None:
-            return None
     tables = DeclaredTables(replace(schema, counts=False), "")  # no number is asked for
     try:
         source = compiled_source(select, Compiler(tables))
         origin = value_of(select, call.privacy_unit, source.scope).origin
-    except QueryError:  # the error is raised again when the source is compiled
+    except QueryError:  # it, or that over tables with persons, is raised
         return None
     return None if origin is None or origin[1] == folded(call.privacy_unit.parts[-1]) else origin
 
