@@ -55,9 +55,10 @@ from dp_sql.session.one_outcome import OneOutcome
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.formatting import full_name, literal, quote
+from dp_sql.sql.only_reads import only_reads
 from dp_sql.sql.parameters import as_literal
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.select_list import only_reads, planned
+from dp_sql.sql.select_list import planned
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Edit, Tokens, folded, tokenize
 from dp_sql.udfs.mechanism import in_words
