@@ -114,7 +114,7 @@ class AnalystSession(Session):
     @property
     def is_current(self) -> bool:
         """Whether the session can go on: false once its parquet files or Spark's columns change."""
-        return not self._private.have_files_changed()
+        return self._private.is_current()
 
     def interrupt(self) -> None:
         """Stop what is running; its cost is spent, and its answer discarded, ready or not."""

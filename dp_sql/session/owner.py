@@ -27,7 +27,7 @@ from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
 from dp_sql.session.owner_plans import n_runs, plans_again
 from dp_sql.session.reservations import Reserved, reserved
-from dp_sql.sql.statement import Statement, mentions_dp, mentions_system_tables, parse
+from dp_sql.sql.statement import Statement, mentions_ours, parse
 from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import QUERY, Tokens
 
@@ -126,7 +126,7 @@ class OwnerSession(Session):
         return Engine(self._connection, self._tickets, frame, self._state)
 
     def _parse(self, text: str, params: object) -> list[Statement] | None:
-        if not isinstance(text, str) or not (mentions_dp(text) or mentions_system_tables(text)):
+        if not isinstance(text, str) or not mentions_ours(text):
             return None
         parsed = parse(text)
         for number, statement in enumerate(parsed):  # all are read before the first one runs
