@@ -164,12 +164,8 @@ class ByParts:
     ) -> PartedQuestion:
         types = self._typed(asked.part_sql)
         columns = [*((name, types[name]) for name in asked.keys), *asked.sums]
-        private = {one.table for one in plan.people}
-        public = {
-            full_name(table): self._public(f"SELECT * FROM {full_name(table)}")
-            for table in plan.tables
-            if table not in private
-        }
+        names = map(full_name, plan.public_tables)
+        public = {name: self._public(f"SELECT * FROM {name}") for name in names}
         if parted_sql.GROUPS in asked.part_sql:
             public[_temporary(parted_sql.GROUPS)] = self._public(
                 f"SELECT * FROM {parted_sql.GROUPS}"

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from dp_sql.privacy.relations.tree import PersonOf
 from dp_sql.sql.formatting import quote
-from dp_sql.sql.types import family
+from dp_sql.sql.types import BINARY_TYPES, TIMES, UP_TO_64_BITS, family
 
 # These would let one person's row decide how long a query takes, or whether it fails:
 # - statistics_propagation computes date_trunc of a column's smallest and largest value outside of
@@ -44,11 +44,7 @@ def disable(optimizers: str) -> str:
 SETTINGS = ("SET TimeZone = 'UTC'", disable(DISABLED))  # of all that reads people's rows
 PARTS = "__dp_parts"  # the relation that `merge_sql` reads: rows of `part_sql`, of all parts
 PART = "__dp_part"  # the scalar macro that tells a part's number, from 0, in both of them
-_EXACT = frozenset(
-    {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER",
-     "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "BLOB", "DATE", "TIME", "TIMESTAMP",
-     "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
-)  # fmt: skip
+_EXACT = UP_TO_64_BITS | BINARY_TYPES | TIMES | {"BOOLEAN", "DECIMAL", "VARCHAR", "BLOB", "TIME"}
 
 
 def exact_in_arrow(column: str, name: str, kind: str) -> str:

@@ -129,10 +129,10 @@ class OwnersEngine(PublicData, Functions, Protocol):
         """The same as `Schema.agrees`; `functions` are calls in it that read files."""
 
 
-def size_sql(items: str, most: int | None) -> str:
-    """A SELECT of how many items another one lists, or of `most` if there are more."""
+def size_sql(select: str, most: int | None = None) -> str:
+    """A SELECT of how many rows another one has, or of `most` if there are more."""
     some = "" if most is None else f" LIMIT {most}"
-    return f"SELECT system.main.count(*) FROM ({items}{some}) AS t"
+    return f"SELECT system.main.count(*) FROM ({select}{some}) AS t"
 
 
 def view_body(sql: str) -> str | None:

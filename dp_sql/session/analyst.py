@@ -54,11 +54,11 @@ from dp_sql.session.no_rows import columns_without_rows, no_rows_sql
 from dp_sql.session.one_outcome import OneOutcome
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
-from dp_sql.session.system_tables import SystemTable
 from dp_sql.sql.formatting import full_name, literal, quote
+from dp_sql.sql.only_reads import only_reads
 from dp_sql.sql.parameters import as_literal
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.select_list import only_reads, planned
+from dp_sql.sql.select_list import planned
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Edit, Tokens, folded, tokenize
 from dp_sql.udfs.mechanism import in_words
@@ -102,6 +102,7 @@ class AnalystSession(Session):
                 memory = limits.public_memory_limit or "1GB"
                 self._public = PublicConnection(memory, limits.threads, here)
             closing.callback(self._public.close)
+            self._frozen = self._public.frozen
             self._closing = closing.pop_all()
 
     @property
@@ -113,7 +114,7 @@ class AnalystSession(Session):
     @property
     def is_current(self) -> bool:
         """Whether the session can go on: false once its parquet files or Spark's columns change."""
-        return not self._private.have_files_changed()
+        return self._private.is_current()
 
     def interrupt(self) -> None:
         """Stop what is running; its cost is spent, and its answer discarded, ready or not."""
@@ -313,7 +314,7 @@ class AnalystSession(Session):
         for (select, plan), rows, receipt in made:
             columns = answer_columns(plan, [key.parts[-1] for key in select.keys])
             self._store.add(plan, receipt, columns, rows)
-        fresh = iter(self._frozen([plan for _, plan in new], answers))
+        fresh = iter(self._freeze([plan for _, plan in new], answers))
         return [
             next(fresh)
             if known is None
@@ -323,7 +324,7 @@ class AnalystSession(Session):
             for plan, known in zip(plans, stored, strict=True)
         ]
 
-    def _frozen(self, plans: Sequence[Plan], answers: Sequence[Records]) -> list[Released]:
+    def _freeze(self, plans: Sequence[Plan], answers: Sequence[Records]) -> list[Released]:
         """Freeze new releases; those of one statement share a relation if their keys agree."""
         releases = [Released("")] * len(plans)
         for places in bundles(plans):
@@ -334,7 +335,7 @@ class AnalystSession(Session):
                 some = [plans[i] for i in together]
                 side_by_side = zip(*(answers[i] for i in together), strict=True)
                 rows = [(*one, *(other[-1] for other in others)) for one, *others in side_by_side]
-                relation = self._public.frozen.add(release_columns(*some), rows)
+                relation = self._frozen.add(release_columns(*some), rows)
                 for i, released in zip(together, each_of(some, relation), strict=True):
                     releases[i] = released
         return releases
@@ -343,9 +344,7 @@ class AnalystSession(Session):
         """The rows of new releases, one for each plan; None: they failed or were abandoned."""
         outcome.check(is_spent=False)
         n_before, private = self.n_receipts, self._private
-        with reserved(
-            self._account, plans, lambda plans, r, _: private.issue(plans, r)
-        ) as releases:
+        with reserved(self._account, plans, private.issue) as releases:
             tickets = [one.ticket for one in releases]
             answers = outcome.run(lambda: private.release(plans, tickets))
             for one in releases:
@@ -361,9 +360,6 @@ class AnalystSession(Session):
         columns = [(quote(name), kind) for name, kind in found.release.columns]
         rows = [row[-len(columns) :] for row in found.rows]
         return self._public.freeze_once(f"dp_release {release_id}", columns, rows)
-
-    def _freeze(self, name: str, table: SystemTable) -> str:
-        return self._public.frozen.copy(*table)
 
 
 def _private_connection(database: str | Spark, policy: Policy) -> PrivateConnection:

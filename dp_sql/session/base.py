@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # imported where they are needed: a first answer waits for al
     from dp_sql.budget.account import Account, BudgetRow
     from dp_sql.budget.ledger import Ledger
     from dp_sql.engines.duckdb.connection import Engine
+    from dp_sql.engines.duckdb.frozen import FrozenAnswers
     from dp_sql.engines.duckdb.sql_runner import Connection
     from dp_sql.engines.duckdb.tickets import Tickets
     from dp_sql.releases import Receipt, Release
@@ -53,6 +54,7 @@ class Session(Correcting):
 
     # Where what only a DuckDB connection has is instead.
     _elsewhere = "Write SQL: session.sql(…), which also takes params."
+    _frozen: FrozenAnswers  # of the connection on which the outer statement runs
 
     def __init__(
         self, tickets: Tickets, number: int, ledger: Ledger | None, account: Account | None
@@ -297,7 +299,7 @@ class Session(Correcting):
                         hint="FROM dp_releases() lists them.",
                     )  # fmt: skip
             else:
-                relation = self._freeze(call.name, self._system_table(call, statement.text))
+                relation = self._frozen.copy(*self._system_table(call, statement.text))
             edits.append((call.start, call.stop, relation))
         return edits
 
@@ -361,7 +363,3 @@ class Session(Correcting):
     @abstractmethod
     def _read_again(self, release_id: str, engine: Engine) -> str | None:
         """An earlier release as a relation; None if there is no such release here."""
-
-    @abstractmethod
-    def _freeze(self, name: str, table: SystemTable) -> str:
-        """Write the rows of a system table into a new table; returns a relation."""

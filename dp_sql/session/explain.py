@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dp_sql.errors import NotSupported
-from dp_sql.privacy.catalog import OwnersEngine, Schema
+from dp_sql.privacy.catalog import OwnersEngine, Schema, size_sql
 from dp_sql.privacy.plans.plan import Plan, loss_at
 from dp_sql.privacy.private_sql.release_select import private_sql
 from dp_sql.releases import in_epsilon, in_short, priced
@@ -185,5 +185,4 @@ def _n_items(plan: Plan, engine: OwnersEngine | Schema) -> int | None:
         return plan.groups.size
     if plan.domain is None or plan.domain.select is None:
         return None
-    count = f"SELECT system.main.count(*) FROM ({plan.domain.select}) AS domain"
-    return int(str(engine.public_values(count)[0]))
+    return int(str(engine.public_values(size_sql(plan.domain.select))[0]))

@@ -19,7 +19,7 @@ from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Columns, Schema
 from dp_sql.session.describe import described
 from dp_sql.sql.formatting import quote
-from dp_sql.sql.select_list import only_reads
+from dp_sql.sql.only_reads import only_reads
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import folded
 

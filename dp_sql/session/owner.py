@@ -27,14 +27,13 @@ from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
 from dp_sql.session.owner_plans import n_runs, plans_again
 from dp_sql.session.reservations import Reserved, reserved
-from dp_sql.sql.statement import Statement, mentions_dp, mentions_system_tables, parse
+from dp_sql.sql.statement import Statement, mentions_ours, parse
 from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import QUERY, Tokens
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
     from dp_sql.budget.ledger import Ledger
     from dp_sql.session.explain import Explanation
-    from dp_sql.session.system_tables import SystemTable
 
 
 # Statements that may hold a query with DP calls. The releases are made first, then it runs.
@@ -127,7 +126,7 @@ class OwnerSession(Session):
         return Engine(self._connection, self._tickets, frame, self._state)
 
     def _parse(self, text: str, params: object) -> list[Statement] | None:
-        if not isinstance(text, str) or not (mentions_dp(text) or mentions_system_tables(text)):
+        if not isinstance(text, str) or not mentions_ours(text):
             return None
         parsed = parse(text)
         for number, statement in enumerate(parsed):  # all are read before the first one runs
@@ -188,10 +187,8 @@ class OwnerSession(Session):
         runs = [n_runs(plan, engine) for plan in plans] if self._account is not None else None
         answers = [Released("")] * len(plans)
 
-        def issue(
-            plans: Sequence[Plan], reservations: Sequence[str | None], n_runs: Sequence[int]
-        ) -> list[str]:
-            most = n_runs if runs is not None else [None] * len(plans)
+        def issue(plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
+            most: Sequence[int | None] = runs or [None] * len(plans)
             drawn = map(engine.as_drawn, plans)
             return [*map(self._tickets.issue_once, drawn, reservations, most)]
 
@@ -234,9 +231,6 @@ class OwnerSession(Session):
 
                     return read_again(release, released)
         return None
-
-    def _freeze(self, name: str, table: SystemTable) -> str:
-        return self._frozen.copy(*table)
 
 
 def _query_start(tokens: Tokens) -> int | None:

@@ -53,7 +53,7 @@ def answer_call(asked: MacroCall, engine: Engine) -> str:
     calls = [call for select in statement.selects for call in select.calls]
     index = _index(statement.text, calls, asked)
 
-    def issue(plans: Sequence[Plan], reservations: Sequence[str | None], _: object) -> list[str]:
+    def issue(plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
         return [*map(engine.tickets.issue_once, map(engine.as_drawn, plans), reservations)]
 
     with reserved(engine.tickets.account, [plans[index]], issue) as (one,):

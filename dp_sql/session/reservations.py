@@ -12,8 +12,8 @@ from dp_sql.privacy.plans.plan import Plan, loss_at
 if TYPE_CHECKING:
     from dp_sql.budget.account import Account
 
-# Plans, their reservations, and how often each loss counts → tickets.
-Issue = Callable[[Sequence[Plan], Sequence[str | None], Sequence[int]], Sequence[str]]
+Issue = Callable[[Sequence[Plan], Sequence[str | None]], Sequence[str]]
+"""From plans and their reservations to the engine's tickets."""
 
 
 @dataclass
@@ -32,18 +32,17 @@ def reserved(
 ) -> Iterator[list[Reserved]]:
     """Reserve all losses at the beginning, durably, and settle them at the end.
 
-    `issue` returns the engine's tickets for the plans, their reservations and how often each loss
-    counts (once by default). If it raises, no row was read, and all reservations are cancelled.
+    `runs`: how often the loss of each plan counts; once by default. If `issue` raises, no row was
+    read, and all reservations are cancelled.
     """
-    runs = runs or [1] * len(plans)
-    counted = list(zip(plans, runs, strict=True))
+    counted = list(zip(plans, runs or [1] * len(plans), strict=True))
     reservations: Sequence[str | None] = [None] * len(plans)
     if account is not None and plans:
         reservations = account.reserve(
             lambda factor: [loss_at(plan, factor).times(n) for plan, n in counted]
         )
     try:
-        tickets = issue(plans, reservations, runs)
+        tickets = issue(plans, reservations)
         releases = list(map(Reserved, plans, reservations, tickets))
     except BaseException:
         if account is not None:

@@ -110,8 +110,7 @@ def refuse_missing(
     if not {"domain", "delta", "mechanism"} & named.keys():
         wanted["domain"] = _DOMAIN, "delta := 1e-9"  # with which it needs no domain
     wanted |= {name: (said, f"{name} := {values[0]}") for name, (said, values) in needs.items()}
-    finds_groups = "delta" in named and not function.shape.finds_items
-    if function.shape.reads_people and not finds_groups:
+    if function.shape.reads_people and not function.finds_groups(named):
         if "groups" in of_groups:
             wanted["groups"] = groups_needed(named), "groups := observed"
         if "max_groups_contributed" in of_groups and not function.shape.may_be_vector(given):

@@ -48,7 +48,7 @@ class DpCall:
     @property
     def finds_groups(self) -> bool:
         """Whether the groups are unknown, and a part of epsilon and delta finds them."""
-        return "delta" in self.given and not self.function.shape.finds_items
+        return self.function.finds_groups(self.given)
 
     @property
     def takes_domain(self) -> bool:
@@ -88,8 +88,8 @@ def read_call(
     tokens: Tokens,
     index: int,
     under_policy: bool,
-    of_groups: Sequence[str] = (),
-    unit: Argument | None = None,
+    of_groups: Sequence[str],
+    unit: Argument | None,
 ) -> DpCall:
     """Read the call whose name is `tokens[index]`, in a SELECT that needs `of_groups`, too.
 
@@ -175,7 +175,7 @@ def _parameters(function: Function, given: Given) -> tuple[Mechanism, Shape]:
     # Whether the item is the person is known once the source is read; then the mechanism is set.
     mechanism = function.mechanisms[default if name == of_people else name]
     parameters = function.shape.read(given, mechanism)
-    if "delta" in given.arguments and not function.shape.finds_items:
+    if function.finds_groups(given.arguments):
         parameters = replace(parameters, delta=given.read("delta", readers.read_delta))
     return mechanism, parameters
 

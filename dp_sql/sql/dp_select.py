@@ -331,9 +331,8 @@ def _check_groups(
 
 def _may_find_groups(tokens: Tokens, index: int) -> bool:
     """Whether the call at `index` has a delta that may find groups rather than items."""
-    shape = FUNCTIONS[str(tokens[index].name).upper()].shape  # the name may be quoted
-    given = tokens[index : tokens.matching(index + 1)]
-    return "delta" in _named(given) and shape.reads_people and not shape.finds_items
+    function = FUNCTIONS[str(tokens[index].name).upper()]  # the name may be quoted
+    return function.finds_groups(_named(tokens[index : tokens.matching(index + 1)]))
 
 
 def _check_finding(call: DpCall, first: DpCall, calls: Sequence[DpCall], grouped: bool) -> None:

@@ -17,13 +17,13 @@ from dp_sql.sql.given import Argument
 from dp_sql.sql.readers import read_number
 from dp_sql.sql.restated import OtherQuestion
 from dp_sql.sql.tokens import Token, Tokens, edited
-from dp_sql.sql.types import BINARY_TYPES, INTEGER_RANGES, digits_of, family
+from dp_sql.sql.types import BINARY_TYPES, INTEGER_RANGES, ZONED, digits_of, family
 from dp_sql.udfs.mechanism import MAX_STEPS, in_words
 
 _RANGES = {**INTEGER_RANGES, "HUGEINT": (-(1 << 126), (1 << 126) - 1)}
 del _RANGES["UHUGEINT"]  # an answer is computed as a HUGEINT
 _PER_SECOND = {"TIMESTAMP_S": 1, "TIMESTAMP_MS": 10**3, "TIMESTAMP": 10**6, "TIMESTAMP_NS": 10**9,
-               "TIMESTAMP WITH TIME ZONE": 10**6}  # fmt: skip
+               ZONED: 10**6}  # fmt: skip
 _INTERVALS = {"MICROSECOND": Fraction(1, 10**6), "MILLISECOND": Fraction(1, 1000),
               "SECOND": Fraction(1), "MINUTE": Fraction(60), "HOUR": Fraction(3600),
               "DAY": Fraction(86400), "WEEK": Fraction(7 * 86400)}  # fmt: skip
@@ -71,7 +71,7 @@ class Grid(NamedTuple):
         if kind in _PER_SECOND:
             micros = f"CAST({units} * {10**6 // _PER_SECOND[kind]} AS BIGINT)"
             time = f"system.main.make_timestamp({micros})"
-            if kind == "TIMESTAMP WITH TIME ZONE":
+            if kind == ZONED:
                 time = f"(system.main.strftime({time}, '%Y-%m-%d %H:%M:%S.%f') || '+00')"
             return f"CAST({time} AS {self.type})"
         if not self.places:
@@ -272,7 +272,7 @@ def _literal_of_time(tokens: Tokens) -> tuple[str, Token] | None:
 def _units_of_time(given: Argument, end: str, name: str, kind: str) -> int:
     """A date or a timestamp, written as a string or as DATE '…', in units since 1970."""
     kind_written, string = _literal_of_time(given) or ("", given[-1])
-    zoned = kind == "TIMESTAMP WITH TIME ZONE"
+    zoned = kind == ZONED
     found = _STRING.fullmatch(string.text)
     text = found[1] if found is not None else ""
     try:
@@ -296,7 +296,7 @@ def _units_of_time(given: Argument, end: str, name: str, kind: str) -> int:
 def _no_time(given: Argument, end: str, kind: str, text: str) -> ArgumentError:
     """The refusal of an argument, or of the text in its quotes, that is no literal of a type."""
     message, instead = f"{end} must be a {kind} literal: that is the type of the column.", []
-    zone = "+00:00" if kind == "TIMESTAMP WITH TIME ZONE" else ""
+    zone = "+00:00" if kind == ZONED else ""
     if zone and text and "+" not in text and "Z" not in text:
         local = f"{text} 00:00:00" if len(text) == 10 else text
         instead = [given.put(f"TIMESTAMPTZ '{local}{zone}'")]
@@ -315,7 +315,7 @@ def _time(units: int, name: str) -> str:
     seconds, rest = divmod(units, _PER_SECOND[name])
     moment = datetime(1970, 1, 1) + timedelta(seconds=seconds)
     digits = f"{rest * 10**9 // _PER_SECOND[name]:09}"[: 9 if name == "TIMESTAMP_NS" else 6]
-    zone = "+00" if name == "TIMESTAMP WITH TIME ZONE" else ""
+    zone = "+00" if name == ZONED else ""
     return f"{moment.isoformat(' ')}.{digits}{zone}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dp_sql.sql.types import INTEGERS, by_value, family
+from dp_sql.sql.types import FIT_BIGINT, by_value, family
 from dp_sql.udfs.mechanism import Mechanism
 
 
@@ -109,7 +109,6 @@ class MechanismRows(NamedTuple):
 EMPTY_LIST = "system.main.list_value()"
 GROUP_OF_EACH = "__dp_group_of_each"  # in mixed lists, the number of the group of each entry
 PAIRS = "STRUCT(item INTEGER, person BIGINT)[]"
-_NUMBERED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
 
 
 def from_zero(order: str) -> str:
@@ -132,7 +131,7 @@ def people_codes(
     With an order, or if the privacy unit is not an integer, the codes are 0, 1, 2, …; else they are
     the privacy units themselves.
     """
-    if family(kind) in _NUMBERED and not order:
+    if family(kind) in FIT_BIGINT and not order:
         return [], "CAST(__dp_privacy_unit AS BIGINT)", ""
     numbered = f"SELECT __dp_privacy_unit, {from_zero(order)} AS person"
     people = f"{numbered} FROM (SELECT DISTINCT __dp_privacy_unit FROM {relation}) AS p"

@@ -11,12 +11,11 @@ from typing import Protocol, TypeVar
 from sqlglot import exp
 
 from dp_sql.errors import NotSupported, QueryError
-from dp_sql.sql.clauses import Span, enclosing_select
+from dp_sql.sql.clauses import Span
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
-from dp_sql.sql.restated import Narrowed, OtherQuestion, Restated
+from dp_sql.sql.restated import Narrowed
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql, tree_of
-from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Token, Tokens, edited, folded
 
 Plans = TypeVar("Plans")
@@ -111,79 +110,6 @@ def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
                     "SELECT DP_…(…) AS n … ORDER BY n",
                     [select.text[: span[0]].rstrip() + select.text[span[1] :]],
                 )
-
-
-# Table functions and pragmas that an analyst may call: they read their arguments alone.
-_ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat", "version"})
-_STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
-_SYSTEM_SCHEMAS = {"information_schema"}
-# Relations of DuckDB's catalog, which list the public side alone.
-_SYSTEM_TABLES = {"pg_tables", "pg_views", "pg_class"}
-_COUNT_BY_GROUPS = (
-    "Count by groups: SELECT x, DP_COUNT(*, …) AS n FROM … GROUP BY x, or count(*) for public rows."
-)
-_WHAT_IS_PUBLIC = "SHOW TABLES lists the tables, and DESCRIBE shows the columns of one."
-_CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "ALTER", "TRUNCATE"}
-
-
-def only_reads(statement: Statement, functions: Functions) -> None:
-    """Under a policy: refuse table functions, which read the engine, and CTEs that make changes."""
-    tokens = statement.tokens
-    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        inside = before.is_symbol("(") and not after.is_symbol(")", ",", ".")
-        if inside and token.kind == "word" and token.upper in _CHANGES:
-            raise token.error(NotSupported, f"A query reads; it does not {token.upper}.")
-        if inside and token.upper == "SHOW" and after.upper in {"TABLES", "ALL"}:
-            message = "SHOW lists tables as a statement of its own, and not in a query."
-            raise token.error(NotSupported, message, None, [Restated("SHOW TABLES")])
-    for before, token, after in zip(tokens, tokens[1:], (*tokens[2:], None), strict=False):
-        is_schema = token.folded in _SYSTEM_SCHEMAS and after is not None and after.is_symbol(".")
-        is_read = before.upper in {"FROM", "JOIN"} or before.is_symbol(".")
-        if is_schema or (is_read and token.folded in _SYSTEM_TABLES):
-            message = f"{token.text} is not available under a policy: it does not show your tables."
-            raise token.error(NotSupported, message, _WHAT_IS_PUBLIC, _instead_of_catalog(tokens))
-    names = tokens.called()
-    kinds = functions.function_kinds(frozenset(names))
-    for name, token in names.items():
-        looks = {"table", "table_macro", "pragma"} & kinds.get(name, frozenset())
-        if (looks and name not in _ROWS_FROM_NOTHING) or name in _STATE:
-            why, hint = "it can read more than public tables", _WHAT_IS_PUBLIC
-            if name == "histogram":
-                why, hint = "DuckDB also has a table function of this name", _COUNT_BY_GROUPS
-            message = f"{name} is not available under a policy: {why}."
-            instead = _instead_of_catalog if name.startswith("duckdb_") else _by_groups
-            raise token.error(NotSupported, message, hint, instead(tokens))
-
-
-def _instead_of_catalog(tokens: Tokens) -> list[str]:
-    """What an analyst may ask in place of a query of the catalog: its tables, or some columns."""
-    given = {
-        token.folded: value.text.strip("'")
-        for token, sign, value in zip(tokens, tokens[1:], tokens[2:], strict=False)
-        if sign.is_symbol("=") and value.kind == "string"
-    }
-    name = [shown_name(given[one]) for one in ("table_schema", "table_name") if one in given]
-    is_of_columns = any(token.folded in {"columns", "duckdb_columns"} for token in tokens)
-    if is_of_columns and "table_name" in given:
-        return [OtherQuestion(f"DESCRIBE {'.'.join(name)}")]
-    return [OtherQuestion("SHOW TABLES")]
-
-
-def _by_groups(tokens: Tokens) -> list[str]:
-    """SELECT histogram(x) FROM … as the numbers of rows by x."""
-    if [t.upper for t in tokens[:2]] != ["SELECT", "HISTOGRAM"]:
-        return []
-    select = enclosing_select(tokens, 1)
-    close = tokens.matching(2)
-    words = {clause.keyword for clause in select.clauses}
-    if words <= {"SELECT", "FROM", "WHERE"} and select.clauses[0].stop <= close + 3:
-        item = tokens[3:close].text
-        body = tokens[select.clauses[1].start : select.clauses[-1].stop].text
-        people = f"SELECT {item}, DP_COUNT(*) AS n {body} GROUP BY {item}"
-        count = f"count({item})"  # of public rows; no NULL has a count
-        public = f"SELECT {item}, {count} AS n {body} GROUP BY {item} HAVING {count} > 0"
-        return [Restated(people), Restated(public)]
-    return []
 
 
 def _blanked(select: DpSelect, start: int, stop: int) -> str:

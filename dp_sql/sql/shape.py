@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Self
@@ -351,6 +351,10 @@ class Function(NamedTuple):
         """How it is called, with its required arguments."""
         named = [f"{name} := …" for name in self.required[len(self.positional) :]]
         return f"{self.name}({', '.join([*self.positional, *named])})"
+
+    def finds_groups(self, given: Container[str]) -> bool:
+        """Whether a call with these named arguments finds its groups, by the delta among them."""
+        return "delta" in given and self.shape.reads_people and not self.shape.finds_items
 
     @property
     def shapes(self) -> tuple[type[Shape], ...]:

@@ -20,18 +20,14 @@ _NEVER = [["FALSE"], ["1", "=", "0"], ["0", "=", "1"], ["1", "=", "2"], ["1", "<
 SYSTEM_TABLES = ("dp_budget", "dp_functions", "dp_ledger", "dp_releases", "dp_release")
 
 
-def mentions_dp(text: str) -> bool:
-    """Whether SQL may contain a DP call; all other SQL goes to DuckDB unread.
+def mentions_ours(text: str) -> bool:
+    """Whether SQL may have a DP call or a system table; all other SQL goes to DuckDB unread.
 
-    >>> mentions_dp("SELECT count(*) FROM t"), mentions_dp("SELECT dp_topk(a, 3) FROM t")
+    >>> mentions_ours("SELECT count(*) FROM t"), mentions_ours("SELECT dp_topk(a, 3) FROM t")
     (False, True)
     """
-    return any(name in text.upper() for name in FUNCTIONS)
-
-
-def mentions_system_tables(text: str) -> bool:
-    """Whether SQL may read a system table."""
-    return any(name in text.lower() for name in SYSTEM_TABLES)
+    upper = text.upper()
+    return any(name.upper() in upper for name in (*FUNCTIONS, *SYSTEM_TABLES))
 
 
 class SystemTableCall(NamedTuple):

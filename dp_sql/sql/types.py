@@ -10,22 +10,20 @@ INTEGER_RANGES: Mapping[str, tuple[int, int]] = {
     **{f"U{name}": (0, (1 << bits) - 1) for name, bits in _BITS.items()},
 }
 INTEGERS = frozenset(INTEGER_RANGES)
+ZONED = "TIMESTAMP WITH TIME ZONE"
+TIMES = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", ZONED})
+DATED = frozenset({"DATE", "TIMESTAMP", ZONED})
 # Types whose equality is exact. Floats are out: 0.1 + 0.2 and 0.3 are two items, NaN is one.
-EXACT_TYPES = INTEGERS | {
-    "VARCHAR", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
-    "TIMESTAMP WITH TIME ZONE", "UUID", "BOOLEAN", "ENUM", "BLOB", "DECIMAL",
-}  # fmt: skip
+EXACT_TYPES = INTEGERS | TIMES | {"VARCHAR", "TIME", "UUID", "BOOLEAN", "ENUM", "BLOB", "DECIMAL"}
 BINARY_TYPES = frozenset({"FLOAT", "DOUBLE"})
 NUMBERS = INTEGERS | BINARY_TYPES | {"DECIMAL"}
 
 # Integers that fit HUGEINT and, with 18 places behind the point, DECIMAL(38, 18).
 UP_TO_64_BITS = INTEGERS - {"HUGEINT", "UHUGEINT"}
+FIT_BIGINT = UP_TO_64_BITS - {"UBIGINT"}
 FIT_HUGEINT = UP_TO_64_BITS | {"HUGEINT"}
 MOST_DIGITS = 38  # of a DECIMAL
 
-ZONED = "TIMESTAMP WITH TIME ZONE"
-TIMES = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", ZONED})
-DATED = frozenset({"DATE", "TIMESTAMP", ZONED})
 _FIRST = {  # of their calendars
     "DATE": "5877642-06-25 (BC)", "TIMESTAMP": "290309-12-22 (BC)", "TIMESTAMP_NS": "1677-09-22",
     ZONED: "290309-12-22 (BC) 00:00:00+00",
@@ -40,7 +38,7 @@ TYPE_ALIASES = {
 _SIGNED = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT"]
 _UNSIGNED = [f"U{kind}" for kind in _SIGNED]
 _WIDER = {
-    "DATE": {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", ZONED},
+    "DATE": TIMES - {"DATE"},
     "TIMESTAMP_S": {"TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_NS", ZONED},
     "TIMESTAMP_MS": {"TIMESTAMP", "TIMESTAMP_NS", ZONED}, "TIMESTAMP": {"TIMESTAMP_NS", ZONED},
 }  # fmt: skip
@@ -87,16 +85,13 @@ def exact(expression: str, type_name: str) -> str:
     return f'({expression}) COLLATE "binary"' if family(type_name) == "VARCHAR" else expression
 
 
-_HASHED = frozenset(name for name in EXACT_TYPES if name.startswith(("DATE", "TIME")))
-
-
 def as_text(expression: str, type_name: str) -> str:
     """A string that tells the values of a type apart; no value makes it fail.
 
     A date or time that a file holds may be none that DuckDB can write, so it is hashed.
     """
     name = family(type_name)
-    if name in _HASHED:
+    if name in TIMES or name == "TIME":
         expression = f"system.main.hash({expression})"
     return expression if name == "VARCHAR" else f"CAST({expression} AS VARCHAR)"
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_sql.errors import InternalError
-from dp_sql.sql.types import INTEGERS, family
+from dp_sql.sql.types import TIMES, UP_TO_64_BITS, family
 
 if TYPE_CHECKING:
     from dp_sql.udfs.count_distinct.dense_numbers import Strings
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 ROWS = 1 << 17  # of a piece
 # Types whose values arrow has as numbers; others are sent as strings.
-_AS_NUMBERS = (INTEGERS - {"HUGEINT", "UHUGEINT"}) | {
-    "DATE", "DECIMAL", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
-    "TIMESTAMP WITH TIME ZONE",
-}  # fmt: skip
+_AS_NUMBERS = UP_TO_64_BITS | TIMES | {"DECIMAL", "TIME"}
 _DIGITS = 18  # of a DECIMAL of 64 bits
 _DIGEST = 64  # characters of a sha256
 HASHED = frozenset({"BLOB", "VARCHAR"})  # if they are long

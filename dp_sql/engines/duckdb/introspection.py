@@ -15,6 +15,7 @@ from dp_sql.engines.duckdb.parquet_files import PinnedFiles, files_of
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import SourceError
 from dp_sql.policy.owners_catalog import CatalogEntry, ForeignKey
+from dp_sql.privacy.catalog import size_sql
 from dp_sql.sql.tokens import folded
 
 # DuckDB 1.5.3 has crashed while one thread read a catalog and others opened sessions. So sessions
@@ -101,9 +102,7 @@ class DatabaseCatalog:
 
     def finds(self, select: str) -> bool:
         """Whether a SELECT returns a row; raises SourceError as `public_number` does."""
-        return bool(
-            self.public_number(f"SELECT system.main.count(*) FROM ({select} LIMIT 1) AS found")
-        )
+        return bool(self.public_number(size_sql(select, 1)))
 
     def public_number(self, select: str) -> int:
         """The number that a SELECT returns, or a SourceError.

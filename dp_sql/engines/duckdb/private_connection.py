@@ -57,7 +57,7 @@ class PrivateConnection(Schema):
     """The owner's database file as the compiler of analysts' statements sees it.
 
     described: what messages call it. identity: tells it from other databases, in stored releases.
-    changed: what has changed where `have_files_changed`. planned: plans by the text of their
+    changed: what has changed if it is not `is_current`. planned: plans by the text of their
         statement, as long as the temporary tables that they read.
     """
 
@@ -115,9 +115,9 @@ class PrivateConnection(Schema):
         """Note the files of these tables; PolicyError as for PinnedFiles."""
         self._files = self._pinned(private, public)
 
-    def have_files_changed(self) -> bool:
-        """Whether a file of a table was added, removed or replaced since the session opened."""
-        return self._files.have_changed()
+    def is_current(self) -> bool:
+        """Whether no file of a table was added, removed or replaced since the session opened."""
+        return not self._files.have_changed()
 
     def interrupt(self) -> None:
         """Stop what is running."""
@@ -302,7 +302,7 @@ class PrivateConnection(Schema):
         with contextlib.suppress(Exception):  # of any type: a rarer one would show as much
             answers = self._answers(plans, tickets)
         self._withdraw(tickets)
-        if answers is None or self.have_files_changed():
+        if answers is None or not self.is_current():
             raise QueryError(FAILED)
         return answers
 

@@ -1,6 +1,7 @@
 """Owners' statements over Spark: looks up names and reads rows when a statement needs them."""
 
 from collections.abc import Collection, Sequence
+from itertools import chain
 from typing import Any
 
 from dp_sql.engines.duckdb.connection import Engine, restrict
@@ -9,7 +10,7 @@ from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
-from dp_sql.engines.spark.release import Releases, open_memory, public_tables, shut, told
+from dp_sql.engines.spark.release import Releases, open_memory, shut, told
 from dp_sql.engines.spark.spark_catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.errors import SourceError
 from dp_sql.policy.limits import Limits
@@ -140,7 +141,8 @@ class SparkEngine(Engine):
         Raises what a mechanism refused, or a SourceError.
         """
         scores = (plan.source for plan in plans if not plan.parameters.reads_people)
-        self.read(public_tables(plans).union(*map(self._named, (f"FROM {s}" for s in scores))))
+        named = map(self._named, (f"FROM {source}" for source in scores))
+        self.read({*chain(*(plan.public_tables for plan in plans), *named)})
         plans = [*map(drawn_from, plans)]
 
         def run() -> list[Records]:

@@ -96,9 +96,9 @@ class SparkPrivateConnection(PrivateConnection):
                 raise PolicyError(f"The policy does not fit Spark: {error}") from None
             fill(self._connection, table.parts, table.columns, rows)
 
-    def have_files_changed(self) -> bool:
-        """Whether the columns of a private table have changed since the session opened."""
-        return not all(map(self._spark.is_still, self.private_tables()))
+    def is_current(self) -> bool:
+        """Whether the columns of all private tables are those that they had at the beginning."""
+        return all(map(self._spark.is_still, self.private_tables()))
 
     def private_tables(self) -> list[SparkTable]:
         """The tables that hold people's rows."""

@@ -31,12 +31,6 @@ def shut(connection: Connection) -> None:
     connection.execute("SET enable_external_access = false")
 
 
-def public_tables(plans: Sequence[Plan]) -> set[Parts]:
-    """The tables that plans read besides people's."""
-    private = {one.table for plan in plans for one in plan.people}
-    return {parts for plan in plans for parts in plan.tables} - private
-
-
 class Releases:
     """The releases of one session, one at a time.
 

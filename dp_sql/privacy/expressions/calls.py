@@ -31,6 +31,7 @@ from dp_sql.sql.types import (
     BINARY_TYPES,
     DATED,
     EXACT_TYPES,
+    FIT_BIGINT,
     INTEGER_RANGES,
     NUMBERS,
     TIMES,
@@ -64,7 +65,6 @@ _OPTIONS: dict[type, str] = {
     exp.RegexpLike: "flag", exp.RegexpFullMatch: "options", exp.RegexpExtract: "parameters",
 }  # fmt: skip
 _COMPUTED = {"string", "text", "json", "list", "date", "same", "span", "double", *_PER_SECOND}
-_TO_BIGINT = UP_TO_64_BITS - {"UBIGINT"}
 _NEAR_SECONDS = 3 * 10**12  # from 1970, 95,000 years
 
 
@@ -151,7 +151,7 @@ def truncated(node: Node, value: Value) -> Value:
         raise no_part(node.args["unit"], "date_trunc", UNITS)
     if family(value.type) not in TIMES:
         raise refuse(node, "date_trunc needs a part such as 'month', and a date")
-    kind = "TIMESTAMP WITH TIME ZONE" if value.type.endswith("ZONE") else "TIMESTAMP"
+    kind = ZONED if value.type.endswith("ZONE") else "TIMESTAMP"
     # TRY: at the ends of the calendar there is no beginning of the week.
     begin = f"TRY(system.main.date_trunc({literal(unit)}, {value.sql}))"
     return Value(f"TRY(CAST({begin} AS {kind}))", kind)
@@ -320,7 +320,7 @@ def in_one_type(dates: Sequence[Value]) -> list[Value]:
 
 def _since_1970(name: str, unit: str, node: Node, value: Value) -> Value:
     """A number of seconds and the like; NULL where they lead to a date beyond NEAR."""
-    kinds, kind = (NUMBERS, "DOUBLE") if unit == "seconds" else (_TO_BIGINT, "BIGINT")
+    kinds, kind = (NUMBERS, "DOUBLE") if unit == "seconds" else (FIT_BIGINT, "BIGINT")
     if family(value.type) not in kinds:
         wanted = "a number" if unit == "seconds" else "an integer"
         raise refuse(node, f"{name} takes {wanted} here, not {value.type}")

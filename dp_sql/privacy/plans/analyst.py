@@ -137,7 +137,7 @@ class _PolicySets(PublicSets):
             return own
         declared = self.declared(item.image[0])
         known = declared == "observed" or isinstance(declared, tuple)
-        known = known and _suits_days(declared, item.image, self.schema)
+        known = known and self._suits_days(item.image)
         return declared if known or declared == "enum" else own
 
     def related(self, keys: Sequence[Value]) -> list[Related]:
@@ -176,23 +176,20 @@ class _PolicySets(PublicSets):
 
     def _of_one_column(self, keys: Sequence[Value], places: Sequence[int]) -> Related | None:
         """The combinations that the declared values of a column have."""
-        read, side = _read(keys[places[0]])[0], self.schema
-        computed = [_read(keys[place])[1] for place in places]
-        declared, both = self.declared(read), f"system.main.row({', '.join(computed)})"
-        if "item" not in computed and not _suits_days(declared, (read, both), side):
+        read, computed = _read(keys[places[0]])[0], [_read(keys[place])[1] for place in places]
+        both = f"system.main.row({', '.join(computed)})"
+        if "item" not in computed and not self._suits_days((read, both)):
             return None
         columns = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(computed))
-        return Related(
-            places, f"SELECT {columns} FROM ({_with_null(declared, read, side)}) AS listed"
-        )
+        return Related(places, f"SELECT {columns} FROM ({self._with_null(read)}) AS listed")
 
     def unwritten(self, wanted: Wanted, *, observed: bool) -> Domain:
-        declared, what = self.declared(wanted.item), wanted.what
-        if observed and (declared != "observed" or _read(wanted.item)[0].origin is None):
+        item, what = wanted.item, wanted.what
+        if observed and (self.declared(item) != "observed" or _read(item)[0].origin is None):
             why = f"Under a policy {what} := observed is allowed only if the policy declares it."
             hint = f"Write {what} := catalog.title (a public table's column) or {what} := "
             raise _or_declared(wanted.refused(why, f"{hint}['a', 'b']."), wanted)
-        return wanted.domain(_declared_values(declared, wanted.item, self.schema))
+        return wanted.domain(self._declared_values(item))
 
     def checked(self, wanted: Wanted, values: Values) -> Domain:
         """Values of the statement, if they suit the column and what the policy declares."""
@@ -203,14 +200,14 @@ class _PolicySets(PublicSets):
                 return f"Or ask for CAST({wanted.call.item.text} AS VARCHAR)."
             return ""
 
-        declared = self.declared(item)
+        is_declared = self.declared(item) is not None
         try:
             stated = wanted.domain(values, as_strings)
             # Of an expression of a column, other values are answered too: coalesce(region, 'none').
-            if declared is not None and item.image is None:
-                _check_overlap(wanted, stated, _declared_values(declared, item, self.schema))
+            if is_declared and item.image is None:
+                _check_overlap(wanted, stated, self._declared_values(item))
         except QueryError as refusal:
-            raise (refusal if declared is None else _or_declared(refusal, wanted)) from None
+            raise (_or_declared(refusal, wanted) if is_declared else refusal) from None
         return stated
 
     def named(self, wanted: Wanted, given: Reference) -> Values:
@@ -235,6 +232,57 @@ class _PolicySets(PublicSets):
             hint = f"Its columns are {', '.join(names)}."
             raise wanted.refused(error.message, hint, others) from None
 
+    def _declared_values(self, item: Value) -> Values:
+        """The values that the policy declares, or those that are computed from them."""
+        declared, side = self.declared(item), self.schema
+        if isinstance(declared, OwnValues) and declared.literals == item.own_values:
+            return declared.values()
+        if item.image is not None:
+            read, sql = item.image
+            listed = f"SELECT {sql} AS value FROM ({self._with_null(read)}) AS listed"
+            return Values(listed, f"computed from {self._declared_values(read).described}")
+        match declared:
+            case "observed" if item.origin is not None:
+                # The owner calls the values of the whole column public, not those that WHERE keeps.
+                return _column(*item.origin, side)
+            case "enum":
+                return label_values(item.type, str(item.origin_name))
+            case (tuple() as name, column):
+                return _column(side.table(name), str(column), side)
+            case tuple() if all(isinstance(value, str | int | Fraction) for value in declared):
+                return list_values([literal(value) for value in declared], "the policy's list")
+        raise ArgumentError(_UNREADABLE)
+
+    def _with_null(self, read: Value) -> str:
+        """SQL of the declared values of a column, and of NULL: coalesce(region, 'none')."""
+        items = items_sql(self._declared_values(read), read.type)
+        return f"{items} UNION ALL SELECT CAST(NULL AS {read.type})"
+
+    def _suits_days(self, image: tuple[Value, str]) -> bool:
+        """Whether an expression has no other values at noon than it has at midnight.
+
+        Asked where the policy declares days for a column of times: hour(seen) is 0 on all of them.
+        """
+        read, sql = image
+        if read.type not in {"TIMESTAMP", ZONED}:
+            return True
+        listed = items_sql(self._declared_values(read), read.type)
+        at_noon = f"SELECT item + CAST('12:34:56.789' AS INTERVAL) AS item FROM ({listed}) AS days"
+        others = (
+            f"SELECT {sql} AS value FROM ({at_noon}) AS noons "
+            f"EXCEPT SELECT {sql} AS value FROM ({listed}) AS days"
+        )
+        times = (
+            f"SELECT 1 FROM ({listed}) AS days WHERE item <> system.main.date_trunc('day', item)"
+        )
+        try:
+            return not self.schema.public_number(
+                f"SELECT CASE WHEN EXISTS ({times}) THEN 0 ELSE system.main.count(*) END "
+                f"FROM ({others}) AS others"
+            )
+        except SourceError:
+            raise ArgumentError(_UNREADABLE) from None
+
 
 def _or_declared(refusal: QueryError, wanted: Wanted) -> QueryError:
     """The refusal of a stated domain or groups; without it, the policy's declared values hold."""
@@ -257,58 +305,6 @@ def _check_overlap(wanted: Wanted, stated: Domain, declared: Values) -> None:
         why = f"is in the domain that the policy declares for {wanted.call.item.text}"
         message = f"No value of {wanted.given.text} {why}: the answer would be only noise."
         raise wanted.refused(message, f"Omit it to use the policy's domain, {declared.described}.")
-
-
-def _suits_days(declared: object, image: tuple[Value, str], side: Schema) -> bool:
-    """Whether an expression has no other values at noon than it has at midnight.
-
-    Asked where the policy declares days for a column of times: hour(seen) has no value but 0 there.
-    """
-    read, sql = image
-    if read.type not in {"TIMESTAMP", ZONED}:
-        return True
-    listed = items_sql(_declared_values(declared, read, side), read.type)
-    at_noon = f"SELECT item + CAST('12:34:56.789' AS INTERVAL) AS item FROM ({listed}) AS days"
-    others = (
-        f"SELECT {sql} AS value FROM ({at_noon}) AS noons "
-        f"EXCEPT SELECT {sql} AS value FROM ({listed}) AS days"
-    )
-    times = f"SELECT 1 FROM ({listed}) AS days WHERE item <> system.main.date_trunc('day', item)"
-    try:
-        return not side.public_number(
-            f"SELECT CASE WHEN EXISTS ({times}) THEN 0 ELSE system.main.count(*) END "
-            f"FROM ({others}) AS others"
-        )
-    except SourceError:
-        raise ArgumentError(_UNREADABLE) from None
-
-
-def _declared_values(declared: object, item: Value, side: Schema) -> Values:
-    if isinstance(declared, OwnValues) and declared.literals == item.own_values:
-        return declared.values()
-    if item.image is not None:
-        read, sql = item.image
-        of = _declared_values(declared, read, side)
-        items = _with_null(declared, read, side)
-        listed = f"SELECT {sql} AS value FROM ({items}) AS listed"
-        return Values(listed, f"computed from {of.described}")
-    match declared:
-        case "observed" if item.origin is not None:
-            # The owner calls the values of the whole column public, not those that WHERE keeps.
-            return _column(*item.origin, side)
-        case "enum":
-            return label_values(item.type, str(item.origin_name))
-        case (tuple() as name, column):
-            return _column(side.table(name), str(column), side)
-        case tuple() if all(isinstance(value, str | int | Fraction) for value in declared):
-            return list_values([literal(value) for value in declared], "the policy's list")
-    raise ArgumentError(_UNREADABLE)
-
-
-def _with_null(declared: object, read: Value, side: Schema) -> str:
-    """SQL of the declared values of a column, and of NULL: coalesce(region, 'none')."""
-    items = items_sql(_declared_values(declared, read, side), read.type)
-    return f"{items} UNION ALL SELECT CAST(NULL AS {read.type})"
 
 
 def _read(key: Value) -> tuple[Value, str]:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import prod
 
 from dp_sql.errors import ArgumentError, NotSupported
-from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.catalog import Schema, size_sql
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.plans.domains import Domain, Values, Wanted
 from dp_sql.privacy.plans.plan import Column, Finding, Groups, Plan, Shared, plan_of
@@ -231,8 +231,8 @@ class PublicSets(ABC):
         given = select.groups
         if isinstance(given, PublicQuery) and len(keys) > 1:
             query = self._combinations(given, of)
-            count = f"SELECT system.main.count(*) FROM ({query}) AS t"
-            return Groups(query, cap, self.schema.public_number(count), factors=[query])
+            n_groups = self.schema.public_number(size_sql(query))
+            return Groups(query, cap, n_groups, factors=[query])
         sets = [None] * len(keys) if given is None else self._set_per_key(given)
         found = [self.values(*one, "groups") for one in zip(of, sets, keys, strict=True)]
         factors = [str(one.select) for one in found]
@@ -242,7 +242,7 @@ class PublicSets(ABC):
         if given is None and (related := self.related(keys)):
             some = [(one, combined(self.source.keys, one)) for one in related]
             listed, factors = crossed(factors, some), []
-            size = self.schema.public_number(f"SELECT system.main.count(*) FROM ({listed}) AS t")
+            size = self.schema.public_number(size_sql(listed))
         if self.max_groups is not None and (size is None or size > self.max_groups):
             message = f"These are {size} groups; at most {self.max_groups} are allowed."
             raise select.refused(message, call.start)

@@ -120,6 +120,12 @@ class Plan(NamedTuple):
     tables: tuple[Parts, ...] = ()
     people: tuple[PersonOf, ...] = ()
 
+    @property
+    def public_tables(self) -> tuple[Parts, ...]:
+        """The base tables that the source reads besides people's."""
+        private = {one.table for one in self.people}
+        return tuple(table for table in self.tables if table not in private)
+
 
 class Released(NamedTuple):
     """Where a release is: a relation with its keys, as SQL, and the column of its value."""
@@ -157,8 +163,8 @@ def plan_of(
     columns: Mapping[str, Column],
     keys: tuple[Column, ...],
     assumptions: tuple[str, ...],
+    keep_source: bool,
     groups: Groups | None = None,
-    keep_source: bool = False,
     domain: Domain | None = None,
     work: Work | None = None,
     shared: Shared | None = None,

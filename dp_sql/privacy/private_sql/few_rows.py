@@ -17,10 +17,10 @@ from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_ctes import UNIT, by_keys, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.privacy.private_sql.release_select import call_of, rows_of
-from dp_sql.privacy.private_sql.rows_read import SUMMED, Kept, kept_of, read_once
+from dp_sql.privacy.private_sql.rows_read import Kept, kept_of, read_once
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.mechanism_rows import EMPTY_LIST
-from dp_sql.sql.types import UP_TO_64_BITS, digits_of, exact, family
+from dp_sql.sql.types import FIT_BIGINT, UP_TO_64_BITS, digits_of, exact, family
 
 # Types of items that Python has, and orders as DuckDB does.
 PLAIN_ITEMS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "VARCHAR"})
@@ -212,7 +212,7 @@ def _item(name: str, plans: Sequence[Plan], sent_as: _SENT) -> tuple[str, str] |
         return f"CASE WHEN {name} IS NOT NULL THEN CAST(1 AS UTINYINT) END", "UTINYINT"
     if family(kind) == "DECIMAL":
         return name, kind
-    return (f"CAST({name} AS BIGINT)", "BIGINT") if family(kind) in SUMMED else None
+    return (f"CAST({name} AS BIGINT)", "BIGINT") if family(kind) in FIT_BIGINT else None
 
 
 def _takes_sums(plan: Plan) -> bool:

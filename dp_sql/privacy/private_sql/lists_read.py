@@ -41,7 +41,8 @@ def lists_read(
     types = {UNIT: plan.columns["privacy_unit"].type}
     types |= {name: key.type for name, key in keys_of(plan).items()}
     types[item] = plan.parameters.item_type(plan.columns["item"].type)
-    read, rows = ", ".join(people.read()), "__dp_read"
+    source = read = ", ".join(people.read())
+    rows = "__dp_read"
     tables, items, codes, joined, numbered = dict[str, str](), "", "", "", [UNIT, item]
     if plan.domain is not None:
         items = _new_table()
@@ -75,9 +76,7 @@ def lists_read(
             codes=codes,
             shown=listed(items) if items else "",
             kind=types[item] if mechanism.finds_items else "",
-            again=_again(", ".join(people.read()), item, types[item], sent_as)
-            if mechanism.finds_items
-            else "",
+            again=_again(source, item, types[item], sent_as) if mechanism.finds_items else "",
         ),
         tables=tables,
     )

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.group_ctes import found_sql, groups_sql, keys_of
+from dp_sql.privacy.private_sql.group_ctes import UNIT, found_sql, groups_sql, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.privacy.private_sql.release_select import EXECUTION, rows_of
 from dp_sql.sql.mechanism_rows import from_zero
 from dp_sql.sql.types import by_value
 
 GROUPS, DOMAIN = "__dp_groups", "__dp_domain"  # public relations
-_PERSON, _CODE = "__dp_privacy_unit", "__dp_person"
+_CODE = "__dp_person"
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def pairs_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
     people, plan = PeopleRows(plans, key=key), plans[place]
     keys = ("__dp_group", "__dp_item") if plan.keys else ("__dp_item",)
     ctes = [*people.shared(), *people.of(place)]
-    return _coded(plan, ctes, "__dp_kept", keys, (*keys[:-1], _PERSON))
+    return _coded(plan, ctes, "__dp_kept", keys, (*keys[:-1], UNIT))
 
 
 def ordered_sql(plan: Plan, pairs: str) -> str:
@@ -94,27 +94,25 @@ def ordered_sql(plan: Plan, pairs: str) -> str:
         order = f"__dp_group ASC, {order}"
     numbered = f"SELECT *, system.main.dense_rank() OVER (ORDER BY {order}) AS n FROM {pairs}"
     own = (
-        f"SELECT {_PERSON}, system.main.list(n ORDER BY n ASC) AS own FROM ({numbered}) AS r "
-        f"GROUP BY {_PERSON}"
+        f"SELECT {UNIT}, system.main.list(n ORDER BY n ASC) AS own FROM ({numbered}) AS r "
+        f"GROUP BY {UNIT}"
     )
-    number = f"system.main.row_number() OVER (ORDER BY own ASC, {_PERSON} ASC)"
-    placed = f"SELECT {_PERSON}, {number} AS place FROM ({own}) AS p"
-    return (
-        f"SELECT {listed}, place AS {_PERSON} FROM {pairs} JOIN ({placed}) AS q USING ({_PERSON})"
-    )
+    number = f"system.main.row_number() OVER (ORDER BY own ASC, {UNIT} ASC)"
+    placed = f"SELECT {UNIT}, {number} AS place FROM ({own}) AS p"
+    return f"SELECT {listed}, place AS {UNIT} FROM {pairs} JOIN ({placed}) AS q USING ({UNIT})"
 
 
 def members_sql(plans: Sequence[Plan], key: str) -> PartSql:
     """Distinct pairs of the keys of a group and the code of a person in it, for all groups."""
     read, plan = PeopleRows(plans, key=key).read(), plans[0]
-    return _coded(plan, read, "__dp_read", tuple(keys_of(plan)), (_PERSON,))
+    return _coded(plan, read, "__dp_read", tuple(keys_of(plan)), (UNIT,))
 
 
 def _coded(
     plan: Plan, ctes: Sequence[str], relation: str, keys: tuple[str, ...], coded: tuple[str, ...]
 ) -> PartSql:
     """Pairs of keys and codes: numbers of the values of the columns `coded`, in their order."""
-    order = ", ".join([by_value(_PERSON, plan.columns["privacy_unit"].type), *coded[:-1]])
+    order = ", ".join([by_value(UNIT, plan.columns["privacy_unit"].type), *coded[:-1]])
     by = ", ".join(coded)
     codes = (
         f"__dp_codes AS (SELECT {by}, {from_zero(f'ORDER BY {order}')} "

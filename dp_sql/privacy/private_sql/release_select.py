@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from itertools import chain, count
 from typing import NamedTuple
 
+from dp_sql.privacy.catalog import size_sql
 from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.group_ctes import by_keys, groups_ctes, keys_of, keys_sql
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
@@ -77,8 +78,7 @@ def _value_type(plan: Plan) -> str:
 
 def count_groups_sql(plan: Plan) -> str:
     """How many groups a plan's keys make in its source."""
-    groups = f"SELECT DISTINCT {', '.join(keys_sql(plan))} FROM {plan.source}\n"
-    return f"SELECT system.main.count(*) FROM ({groups}) AS __dp_groups"
+    return size_sql(f"SELECT DISTINCT {', '.join(keys_sql(plan))} FROM {plan.source}\n")
 
 
 def call_of(ticket: str, execution: str) -> str:
@@ -163,7 +163,7 @@ def drawn_sql(plans: Sequence[Plan], answers: Answers) -> str:
     )
 
 
-def merged_sql(plan: Plan, ticket: str, merged: str, domain: str | None = None) -> str:
+def merged_sql(plan: Plan, ticket: str, merged: str, domain: str | None) -> str:
     """The private SQL of one plan whose rows were read elsewhere, with `release_columns`.
 
     `merged` is a relation: the merged summary, or rows in which codes stand for people. With keys,

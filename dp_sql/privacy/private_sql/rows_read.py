@@ -15,9 +15,7 @@ from dp_sql.privacy.private_sql.group_ctes import FIND_UDF, UNIT, by_keys, keys_
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, pair
 from dp_sql.sql.shape import Summed
-from dp_sql.sql.types import INTEGERS, digits_of, family
-
-SUMMED = INTEGERS - {"UBIGINT", "HUGEINT", "UHUGEINT"}
+from dp_sql.sql.types import FIT_BIGINT, digits_of, family
 
 
 class ItemRead(NamedTuple):
@@ -139,7 +137,7 @@ def rows_read(
     for i, (name, kind) in enumerate(kinds.items()):
         made = [one.items[i] for one in kept if i in one.items]
         sums, is_decimal = any(one.sums for one in made), family(kind) == "DECIMAL"
-        if sums and not (digits_of(kind)[0] <= 18 if is_decimal else family(kind) in SUMMED):
+        if sums and not (digits_of(kind)[0] <= 18 if is_decimal else family(kind) in FIT_BIGINT):
             return None
         sends.append(sums or any(one.votes for one in made))
         one = f"CASE WHEN {name} IS NOT NULL THEN CAST(1 AS UTINYINT) END"

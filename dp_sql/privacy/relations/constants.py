@@ -5,14 +5,13 @@ reaches private rows, and DuckDB computes them before any private row is read. T
 series may be computed from literals and the time of the statement.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
 
 from sqlglot import exp
 
 from dp_sql.errors import SourceError
-from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.literals import (
     constant,
@@ -25,6 +24,7 @@ from dp_sql.privacy.expressions.literals import (
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Refused, Unbound, refuse
+from dp_sql.privacy.relations.base_tables import Tables
 from dp_sql.privacy.relations.from_clause import column_name, only
 from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import Table
@@ -34,7 +34,6 @@ from dp_sql.sql.sqlglot_tree import Node, parts_of
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import DATED, EXACT_TYPES, TYPE_ALIASES, family
 
-Now = Callable[[], datetime] | None  # the time of the statement; None: the engine's own
 _LONGEST_LITERAL = 40
 _MIDNIGHT = " 00:00:00"
 _LITERALS = (
@@ -62,7 +61,7 @@ def literal_sql(node: Node) -> str | None:
     return None
 
 
-def constant_rows(node: Node, schema: Schema, now: Now) -> Rows | None:
+def constant_rows(node: Node, tables: Tables) -> Rows | None:
     """The rows that a part of FROM, or a SELECT without FROM, writes out; None: it is no such part.
 
     Raises Refused where not all are literals, and as _series.
@@ -75,13 +74,13 @@ def constant_rows(node: Node, schema: Schema, now: Now) -> Rows | None:
         case exp.Unnest(expressions=[exp.Array() as listed]):
             only(node, {"expressions", "alias", "joins"})
             rows, names = [[one] for one in listed.expressions], ["unnest"]
-        case exp.Table() if (series := _series(node.this, schema, now)) is not None:
+        case exp.Table() if (series := _series(node.this, tables)) is not None:
             only(node, {"this", "alias", "joins"})
-            return _rows(node, series[1], [series[0]], schema)
+            return _rows(node, series[1], [series[0]], tables)
         case exp.Select() if (found := _cast_series(node)) is not None and (
-            series := _series(found[0], schema, now, found[1])
+            series := _series(found[0], tables, found[1])
         ) is not None:
-            return _rows(node, series[1], [column_name(node.expressions[0])], schema)
+            return _rows(node, series[1], [column_name(node.expressions[0])], tables)
         case exp.Select() if parts_of(node) == {"expressions"}:
             items = [one.unalias() for one in node.expressions]
             names = [column_name(one) for one in node.expressions]
@@ -89,8 +88,8 @@ def constant_rows(node: Node, schema: Schema, now: Now) -> Rows | None:
             if isinstance(items[0], exp.Explode):
                 only(items[0], {"this"})
                 inner = items[0].this
-                if len(items) == 1 and (series := _series(inner, schema, now)) is not None:
-                    return _rows(node, series[1], names, schema)
+                if len(items) == 1 and (series := _series(inner, tables)) is not None:
+                    return _rows(node, series[1], names, tables)
                 is_list = len(items) == 1 and isinstance(inner, exp.Array)
                 rows = [[one] for one in inner.expressions] if is_list else []
             if not rows or None in map(_constant, chain(*rows)):
@@ -100,14 +99,14 @@ def constant_rows(node: Node, schema: Schema, now: Now) -> Rows | None:
     if not all(map(_constant, chain(*rows))):
         why = "Rows that the statement writes out hold literals only"
         raise refuse(node, why, _LITERALS)
-    return _rows(node, [[str(_constant(one)) for one in row] for row in rows], names, schema)
+    return _rows(node, [[str(_constant(one)) for one in row] for row in rows], names, tables)
 
 
 def _constant(node: Node) -> str | None:
     return "NULL" if isinstance(node.unnest(), exp.Null) else literal_sql(node)
 
 
-def _rows(node: Node, rows: Sequence[Sequence[str]], names: Sequence[str], schema: Schema) -> Rows:
+def _rows(node: Node, rows: Sequence[Sequence[str]], names: Sequence[str], tables: Tables) -> Rows:
     if any(len(row) != len(names) for row in rows) or not (rows and names):
         raise refuse(node, "All rows of VALUES must have the same number of values", "")
     columns = [f"c{i}" for i in range(len(names))]
@@ -115,8 +114,9 @@ def _rows(node: Node, rows: Sequence[Sequence[str]], names: Sequence[str], schem
     sql = f"(VALUES {listed}) AS __dp_constants({', '.join(columns)})"
     every = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
     try:
-        types = [kind for _, kind in schema.columns(f"SELECT * FROM {sql}")]
-        schema.public_values(f"SELECT system.main.concat({every}) FROM {sql}")  # no cast fails
+        types = [kind for _, kind in tables.schema.columns(f"SELECT * FROM {sql}")]
+        # No cast in them fails.
+        tables.schema.public_values(f"SELECT system.main.concat({every}) FROM {sql}")
     except SourceError as error:
         raise Unbound(node, error) from None
     of_columns = (
@@ -148,9 +148,7 @@ def _cast_series(tree: exp.Select) -> tuple[Node, str] | None:
     return (table.this, kind) if is_plain else None
 
 
-def _series(
-    node: Node, schema: Schema, now: Now, kind: str = ""
-) -> tuple[str, list[tuple[str]]] | None:
+def _series(node: Node, tables: Tables, kind: str = "") -> tuple[str, list[tuple[str]]] | None:
     """A call of range or generate_series of constants, cast to a kind; None for anything else.
 
     Returns its name, and its rows as literals.
@@ -158,15 +156,15 @@ def _series(
     Raises Refused where an interval has more than one unit, and Unbound where there is no value,
     where there are too many, or where DuckDB cannot list them.
     """
-    if (called := _arguments(node, schema, now)) is None:
+    if (called := _arguments(node, tables)) is None:
         return None
     name, listed = called
     value = f"CAST(s AS {kind})" if kind else "s"
     rows = f"SELECT s FROM system.main.{name}({', '.join(listed)}) AS t(s) LIMIT {MAX_GROUPS + 1}"
     series = f"SELECT {value} AS value FROM ({rows})"
     try:
-        ((_, of),) = schema.columns(series)
-        values = schema.public_values(f"SELECT CAST(value AS VARCHAR) FROM ({series})")
+        ((_, of),) = tables.schema.columns(series)
+        values = tables.schema.public_values(f"SELECT CAST(value AS VARCHAR) FROM ({series})")
     except SourceError as error:
         raise Unbound(node, error) from None
     if not 0 < len(values) <= MAX_GROUPS:
@@ -179,7 +177,7 @@ def _series(
     return name, casts
 
 
-def _arguments(node: Node, schema: Schema, now: Now) -> tuple[str, list[str]] | None:
+def _arguments(node: Node, tables: Tables) -> tuple[str, list[str]] | None:
     """The function and its arguments, written anew; None for anything else."""
     if isinstance(node, exp.GenerateSeries):
         name = "range" if node.args.get("is_end_exclusive") else "generate_series"
@@ -188,7 +186,7 @@ def _arguments(node: Node, schema: Schema, now: Now) -> tuple[str, list[str]] | 
         name, given = node.name.lower(), list(node.expressions)
     else:
         return None
-    written = [_written(one) or _computed(one, schema, now) for one in given if one is not None]
+    written = [_written(one) or _computed(one, tables) for one in given if one is not None]
     return (name, [w for w in written if w]) if all(written) else None
 
 
@@ -208,26 +206,26 @@ def _written(node: Node) -> str:
     return ""
 
 
-def _computed(node: Node, schema: Schema, now: Now) -> str:
+def _computed(node: Node, tables: Tables) -> str:
     """A date or number that is computed from constants: current_date - 3; "" for the rest."""
 
     def compile_constant(part: Node, scope: Scope) -> Value:
-        return constant(part, schema) if is_literal(part) else compiled(part, scope)
+        return constant(part, tables.schema) if is_literal(part) else compiled(part, scope)
 
     def refused(part: Node) -> Value:
         raise refuse(part, "A series takes constants")
 
     def engines_own() -> datetime:
-        (moment,) = schema.public_values("SELECT system.main.now()")
+        (moment,) = tables.schema.public_values("SELECT system.main.now()")
         assert isinstance(moment, datetime)
         return moment
 
     try:
-        scope = Scope(compile_constant, refused, schema, refused, now or engines_own)
+        scope = Scope(compile_constant, refused, tables.schema, refused, tables.now or engines_own)
         value = scope.compiled(node)
     except Refused:
         return ""
     if value.type not in DATED | {"INTEGER", "BIGINT"}:
         return ""
-    (found,) = schema.public_values(f"SELECT CAST({value.sql} AS VARCHAR)")
+    (found,) = tables.schema.public_values(f"SELECT CAST({value.sql} AS VARCHAR)")
     return "" if found is None else f"CAST({literal(str(found))} AS {value.type})"

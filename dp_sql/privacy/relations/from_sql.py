@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from dp_sql.errors import NotSupported
-from dp_sql.privacy.catalog import Parts, Schema
+from dp_sql.privacy.catalog import Parts, Schema, size_sql
 from dp_sql.privacy.relations.join_bounds import (
     JoinBound,
     compared_columns,
@@ -24,7 +24,6 @@ from dp_sql.privacy.relations.join_sql import (
     FromSql,
     can_be_reduced,
     capped_sql,
-    count_sql,
     distinct_sql,
     joined_sql,
     largest_group_sql,
@@ -103,7 +102,7 @@ class SourceWriter(ABC):
         hashed = f"system.main.hash({', '.join(columns or '1')})"
         largest = f"SELECT coalesce(system.main.max({hashed}), 0) FROM {table.source}"
         found = self.facts.public_number(largest)
-        again = count_sql(f"SELECT 1 FROM {table.source} LIMIT 1")
+        again = size_sql(f"SELECT 1 FROM {table.source} LIMIT 1")
         if found and not table.function and self.facts.public_number(again) == 0:
             why = f"{table.name[-1]} can be read only once."
             hint = "Make it a table (CREATE TABLE … AS …) and name that table."
@@ -249,7 +248,7 @@ class FromWriter:
         # One row alone is limited, too, also of a person who is known to have few rows.
         least = 1 if writer.limits is None else writer.limits.rows_per_person
         if not select.is_private:
-            least = writer.facts.public_number(count_sql(parts[0].sql))
+            least = writer.facts.public_number(size_sql(parts[0].sql))
         source = FromSql(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, multiplies)
         for place, part in enumerate(parts[1:], 1):
             bound, so_far = bounds[place], order[: place + 1]

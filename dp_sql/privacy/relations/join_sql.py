@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dp_sql.errors import NotSupported
+from dp_sql.privacy.catalog import size_sql
 from dp_sql.privacy.relations.tree import LinkedTable, Select, Table, Windows
 from dp_sql.sql.types import BINARY_TYPES, can_have_same_bits, exact, family, same_bits
 
@@ -80,15 +81,10 @@ def refuse_irreducible(kinds: Iterable[str]) -> None:
         )
 
 
-def count_sql(sql: str) -> str:
-    """How many rows a SELECT has."""
-    return f"SELECT system.main.count(*) FROM ({sql}) AS t"
-
-
 def largest_group_sql(select: Select, sql: str, keys: Sequence[str]) -> str:
     """The most rows of a SELECT with the same keys; at least 1."""
     if not keys:
-        return f"SELECT greatest(1, ({count_sql(sql)}))"
+        return f"SELECT greatest(1, ({size_sql(sql)}))"
     by = ", ".join(same_bits(key, select.type_of(key)) for key in keys)
     there = " AND ".join(f"{key} IS NOT NULL" for key in keys)
     counts = f"SELECT system.main.count(*) AS n FROM ({sql}) AS t WHERE {there} GROUP BY {by}"

@@ -294,5 +294,4 @@ def _with_elements(part: FromPart, index: int) -> FromPart:
     """A relation, once for each element of the list in one of its columns."""
     listed = part.rows.values[index]
     rows = part.rows.with_value(index, Value(listed.sql, listed.type[:-2], collation=BINARY))
-    relation = Unnest(rows.relation, index, tuple(value.type for value in rows.values))
-    return part._replace(rows=rows._replace(relation=relation))
+    return part._replace(rows=rows._replace(relation=Unnest(rows.relation, index)))

@@ -167,5 +167,5 @@ class PolicyTables(Tables):
         if wider(kind, other) != wider(other, kind) or family(kind) not in EXACT_TYPES:
             raise refuse(node, f"The policy's link of {node.name} joins different types", "")
         assert isinstance(rows.relation, Table)
-        linked = LinkedTable(rows.relation, index, owner.relation, key, rows.relation.types)
+        linked = LinkedTable(rows.relation, index, owner.relation, key)
         return Rows(linked, rows.names, rows.values, owner.person_type)

@@ -89,7 +89,7 @@ class Compiler:
 
     def query(self, tree: Node) -> Rows:
         """A SELECT, VALUES, or a UNION ALL of these."""
-        if (constants := constant_rows(tree, self.tables.schema, self.tables.now)) is not None:
+        if (constants := constant_rows(tree, self.tables)) is not None:
             return self.tables.declared(constants)
         try:
             match tree:
@@ -178,7 +178,7 @@ class Compiler:
         """One relation of FROM; what is joined to it is read by from_clause."""
         alias = node.args.get("alias")
         path: Parts = ()
-        constants = constant_rows(node, self.tables.schema, self.tables.now)
+        constants = constant_rows(node, self.tables)
         if constants is not None:
             rows = constants
         elif isinstance(node, exp.Subquery):

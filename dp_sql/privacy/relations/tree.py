@@ -83,12 +83,16 @@ class LinkedTable(NamedTuple):
     column: int
     owner: Relation
     key: int
-    types: tuple[str, ...]
 
     @property
     def is_private(self) -> bool:
         """Whether its rows belong to people."""
         return True
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of its columns."""
+        return self.table.types
 
 
 class UnionAll(NamedTuple):
@@ -113,12 +117,18 @@ class Unnest(NamedTuple):
 
     relation: Relation
     column: int
-    types: tuple[str, ...]
 
     @property
     def is_private(self) -> bool:
         """Whether its rows belong to people."""
         return self.relation.is_private
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of its columns: of the list, that of its elements."""
+        types = [*self.relation.types]
+        types[self.column] = types[self.column].removesuffix("[]")
+        return tuple(types)
 
 
 class WindowFunction(NamedTuple):

@@ -143,17 +143,17 @@ def _edits(tokens: Tokens, query: Aggregated, epsilon: str) -> list[Edit]:
     return edits
 
 
-def _free_names(tokens: Tokens, name: str) -> Iterator[str]:
-    """Names that a statement does not use, such as n, n1 and n2."""
+def _free_names(tokens: Tokens) -> Iterator[str]:
+    """Names that a statement does not use, of n, n1, n2, and so on."""
     taken = {token.folded for token in tokens}
-    return (free for i in count() if (free := f"{name}{i or ''}") not in taken)
+    return (free for i in count() if (free := f"n{i or ''}") not in taken)
 
 
 def _names(
     tokens: Tokens, some: Sequence[Aggregate], items: Sequence[tuple[int, int]]
 ) -> dict[str, str]:
     """What aggregates are called: by the aliases of their items, or else by names that are free."""
-    free, names = _free_names(tokens, "n"), dict[str, str]()
+    free, names = _free_names(tokens), dict[str, str]()
     for one in some:
         item = _item(tokens, items, one)
         alias = tokens[item[1] - 1].name if item and item[1] > one.stop else None
@@ -269,7 +269,7 @@ def _counted(tokens: Tokens, epsilon: str, private: Collection[str]) -> Iterator
         if select.clause("GROUP") is None:
             yield OtherQuestion(_with_count(tokens, select, epsilon))
         elif listed is not None:
-            end, name = tokens[listed.stop - 1].end, next(_free_names(tokens, "n"))
+            end, name = tokens[listed.stop - 1].end, next(_free_names(tokens))
             more = f", DP_COUNT(*, epsilon := {epsilon}) AS {name}"
             yield OtherQuestion(edited(tokens[0].source, [(end, end, more)]))
     if tokens[0].upper == "SUMMARIZE" or len(tokens) < 6:

@@ -222,8 +222,9 @@ def _in_dp(tokens: Tokens) -> QueryError | None:
 
 
 def _renamed(
-    tokens: Tokens, name: str, message: str, near: Sequence[str], hint: str = ""
+    tokens: Tokens, name: str, message: str, near: Sequence[str], hint: str
 ) -> QueryError | None:
+    """The refusal of a name that there is not, with names that are near it."""
     found = next((t for t in tokens if t.name and folded(t.name) == folded(name)), None)
     if found is None:
         return None

@@ -35,14 +35,11 @@ def with_guessed_units(text: str, connection: Connection) -> Callable[[str], Seq
     with CATALOG_LOCK:
         tables = [*DatabaseCatalog(connection).listed(), *_files(tokens, connection)]
     known = proposals(tables)
-    if units := {unit.folded for unit in _units(tokens)}:
-        joined = [one for one in _all_joined(tokens, tables, known) if units <= _named_in(one)]
+    if units := _names(tokens):
+        every = _all_joined(tokens, tables, known)
+        joined = [one for one in every if units <= _names(tokenize(one))]
         return lambda candidate: joined if candidate == text else [candidate]
     return lambda candidate: _guessed(candidate, tables, known)
-
-
-def _named_in(candidate: str) -> set[str]:
-    return {unit.folded for unit in _units(tokenize(candidate))}
 
 
 def _all_joined(
@@ -83,7 +80,7 @@ def _guessed(
         if way.to is not None and not found:
             found += _joined(tokens, table, way.column, way.to, known)
     leads = {folded(way.column) for _, way in ways if way.to is not None}
-    if {unit.folded for unit in units} == {_EXAMPLE}:
+    if _names(tokens) == {_EXAMPLE}:
         # Where the guess is the candidate, return the candidate itself, which may be Restated.
         return [candidate if one == candidate else one for one in found] or [candidate]
     is_named = all(speaks_of_people(u.folded) and u.folded not in leads for u in units)
@@ -98,6 +95,11 @@ def _units(tokens: Tokens) -> list[Token]:
         if name.folded == "privacy_unit" and sign.is_symbol(":=", "=>")
         if not tokens.at(i + 3).is_symbol(".")
     ]
+
+
+def _names(tokens: Tokens) -> set[str]:
+    """The names of these columns, folded."""
+    return {unit.folded for unit in _units(tokens)}
 
 
 def _with_unit(units: Sequence[Token], column: str) -> str:

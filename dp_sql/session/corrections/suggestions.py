@@ -36,19 +36,11 @@ class Suggestion(NamedTuple):
     public: tuple[str, ...] = ()
 
 
-def working(
-    before: str, candidates: Sequence[str], attempt: Attempt, expand: Expand | None = None
-) -> Suggestion | None:
-    """The first candidate, corrected further where that is needed, that works.
+class _Search:
+    """The search for a statement that works: a candidate that does not leads to others.
 
     One that asks the same comes before one that asks something else.
     """
-    search = _Search(before, attempt, expand)
-    return search.first(candidates, _DEEPEST, Suggestion(before, Kept.SAME))
-
-
-class _Search:
-    """The search for a statement that works: a candidate that does not leads to others."""
 
     def __init__(self, before: str, attempt: Attempt, expand: Expand | None) -> None:
         self._before, self._attempt, self._expand = before, attempt, expand
@@ -113,7 +105,8 @@ def propose(error: QueryError, before: str, attempt: Attempt, expand: Expand | N
             reasons.append(" ".join(filter(None, [wrong.message, wrong.hint])))
         return wrong
 
-    found = working(before, error.instead, watched, expand)
+    search = _Search(before, watched, expand)
+    found = search.first(error.instead, _DEEPEST, Suggestion(before, Kept.SAME))
     said = examples(before, found.text, [*error.public, *found.public]) if found else ""
     # An average over example groups is none over those of the question.
     of_one = bool(reasons) and reasons[0].endswith(PER_PERSON) and error.hint != PER_PERSON

@@ -3,9 +3,9 @@
 from fractions import Fraction
 
 from dp_sql.sql.formatting import decimal
-from dp_sql.sql.types import INTEGERS, digits_of, family
+from dp_sql.sql.types import FIT_HUGEINT, digits_of, family
 
-AMOUNT_TYPES = INTEGERS - {"UHUGEINT"} | {"DECIMAL"}
+AMOUNT_TYPES = FIT_HUGEINT | {"DECIMAL"}
 _FAST_SCALE = 8  # decimals of which 18 digits can hold twice as many
 _DIGITS = 21  # rows of wider types are clamped to 10**21 units
 LARGEST_SUM = str(1 << 70)  # a person's net sum is clamped to this many units
