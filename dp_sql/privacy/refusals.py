@@ -23,7 +23,7 @@ PER_PERSON = (
 ALLOWED = (
     "A source may use private tables, joins of them on the privacy unit, joins with public tables "
     "and with VALUES, WHERE on one row at a time or on its person's rows, CTEs and subqueries of "
-    "these, GROUP BY the privacy unit, and UNION ALL."
+    "these, GROUP BY the privacy unit, and UNION."
 )
 OF_PIVOT = "Write FROM (SELECT …) PIVOT (first(n) FOR region IN ('north', 'south'))."
 BY_PARAMETER = (

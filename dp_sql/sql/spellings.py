@@ -9,7 +9,7 @@ from sqlglot import exp
 from dp_sql.sql.clauses import AFTER_RELATION
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.tokens import Tokens, edited
+from dp_sql.sql.tokens import Tokens
 
 _NEAREST = 3
 _NO_CALLS = {"WHERE", "AND", "OR", "NOT", "ON", "SELECT", "BY", "HAVING", "WHEN", "THEN", "ELSE",
@@ -71,27 +71,6 @@ def _join_at(tokens: Tokens, position: int) -> tuple[int, int]:
     return first, next(
         (i for i in range(first, len(tokens)) if tokens[i].upper not in _JOINS), first
     )
-
-
-def _united(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
-    """SELECT DISTINCT over UNION ALL in place of a query with a UNION, if it has the same rows.
-
-    A UNION ALL behind the last UNION keeps its rows as often as they are.
-    """
-    if tokens[i].upper != "UNION":
-        return
-    start, stop = tokens.queries_around(i)[0]
-    here = [*tokens.at_depth_zero(start, stop)]
-    unions = [n for n in here if tokens[n].upper == "UNION"]
-    others = {"INTERSECT", "EXCEPT", "ORDER", "LIMIT", "OFFSET"} & {tokens[n].upper for n in here}
-    if others or tokens.at(unions[-1] + 1).upper == "ALL":
-        return
-    lasts = [n + (tokens.at(n + 1).upper in {"ALL", "DISTINCT"}) for n in unions]
-    edits = [
-        (*tokens[n : last + 1].span, "UNION ALL") for n, last in zip(unions, lasts, strict=True)
-    ]
-    written = edited(tokens[0].source, edits, *tokens[start:stop].span)
-    yield Restated(tokens[start:stop].put(f"SELECT DISTINCT * FROM ({written})"))
 
 
 def _other_literal(tokens: Tokens, i: int, node: Node) -> Iterator[str]:
@@ -230,7 +209,6 @@ _SPELLINGS: tuple[tuple[Any, Callable[[Tokens, int, Node], Iterator[str]]], ...]
     (exp.Anonymous, _not_in),
     (exp.IntDiv, _floored),
     ((exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch), _matched),
-    (exp.Union, _united),
     ((exp.Intersect, exp.Except), _with_in),
     (exp.Column, _without_table),
     (exp.Literal, _other_literal),
