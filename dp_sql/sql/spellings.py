@@ -110,7 +110,7 @@ def _floored(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
         first = _operand(tokens, i)
         if not tokens.at(first - 1).is_symbol("*", "/", "//", "%", "-"):
             floor = f"floor({tokens[first:i].text} / {divisor.text})"
-            yield tokens[first : i + 2].put(f"TRY_CAST({floor} AS BIGINT)")
+            yield OtherQuestion(tokens[first : i + 2].put(f"TRY_CAST({floor} AS BIGINT)"))
 
 
 def _matched(tokens: Tokens, i: int, node: Node) -> Iterator[str]:
@@ -147,8 +147,9 @@ def _with_in(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
         return
     opening, stop = tokens.queries_around(i)[0]
     left, right = tokens[opening:i], tokens[i + 1 : stop]
-    if left.at(2).upper == "FROM":
-        condition = f"{left[1].text} {_SIGNS[tokens[i].upper]} ({right.text})"
+    listed = left[: next((n for n, token in enumerate(left) if token.upper == "FROM"), 0)]
+    if len(listed) > 1 and not any(token.is_symbol(",", "(", "*") for token in listed):
+        condition = f"{listed[-1].text} {_SIGNS[tokens[i].upper]} ({right.text})"
         query = f"SELECT DISTINCT * FROM ({left.text}) WHERE {condition}"
         yield Restated(tokens[opening:stop].put(query))
 

@@ -279,13 +279,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN orders b ON coalesce(
 -- NotPrivate: UNION must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title FROM ratings UNION SELECT title FROM ratings)
 
--- NotPrivate: A source must be a SELECT, or a UNION of SELECTs.
+-- NotPrivate: EXCEPT is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT SELECT user_id, title FROM ratings)
 
--- NotPrivate: A source must be a SELECT, or a UNION of SELECTs.
+-- NotPrivate: EXCEPT is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT ALL SELECT user_id, title FROM recent)
 
--- NotPrivate: A source must be a SELECT, or a UNION of SELECTs.
+-- NotPrivate: INTERSECT is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT SELECT user_id, title FROM recent)
 
 -- NotPrivate: Both sides of UNION must have the same columns and types.
@@ -306,7 +306,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (FROM ratings UNION ALL FROM secret)
 -- NotPrivate: In r: WITH RECURSIVE is not supported.
 WITH RECURSIVE r AS (SELECT user_id, title FROM ratings UNION ALL SELECT r.user_id + 1, x.title FROM r JOIN ratings x USING (title)) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
 
--- NotPrivate: In r: LIMIT is not supported in the source of a DP call, because one
+-- NotPrivate: LIMIT is not supported in the source of a DP call, because one
 WITH r AS (SELECT user_id, title FROM ratings LIMIT 3) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
 
 -- NotPrivate: PIVOT is not supported in the source of a DP call.

@@ -222,6 +222,8 @@ class Compiler:
             try:
                 return self.ctes[path[0]](), path
             except (NotPrivate, Unbound) as inner:
+                if hasattr(inner, "node") and "sql" in inner.node.root().meta:
+                    raise  # it has a place of its own
                 why = f"In {node.name}: {inner.message.rstrip('.')}"
                 raise refuse(node, why, ALLOWED) from None
         rows = self.tables.rows(node, parts)
