@@ -102,18 +102,23 @@ def _conditions(wrong: QueryError) -> list[str]:
 def propose(error: QueryError, before: str, attempt: Attempt, expand: Expand | None = None) -> bool:
     """Add to an error the statement that works instead, if one is known; returns whether it is."""
     reasons: list[str] = []
+    each_person: set[str] = set()  # candidates that would answer about each person
 
     def watched(text: str) -> Exception | None:
         wrong = attempt(text)
         # Where it is an argument that is wrong, another may help; a parameter has no value here.
         is_last = isinstance(wrong, NotPrivate | NotSupported)
         is_of_one = isinstance(wrong, ArgumentError) and (wrong.hint or "").endswith(PER_PERSON)
+        each_person.update([text] * is_of_one)
         is_last |= isinstance(wrong, ArgumentError) and (is_of_one or not wrong.instead)
         if isinstance(wrong, QueryError) and is_last:
             reasons.append(" ".join(filter(None, [wrong.message, wrong.hint])))
         return wrong
 
     found = working(before, error.instead, watched, expand)
+    if others := each_person and [one for one in error.instead if one not in each_person]:
+        found = working(before, others, attempt, expand)
+        reasons = reasons[len(each_person) * (found is not None) :]
     said = examples(before, found.text, [*error.public, *found.public]) if found else ""
     # An average over example groups is none over those of the question.
     of_one = bool(reasons) and reasons[0].endswith(PER_PERSON) and error.hint != PER_PERSON

@@ -80,6 +80,9 @@ OTHERS = {
         "SELECT DP_COUNT(*, epsilon := 1) FROM t WHERE tens > 2",
     "SELECT DP_MIN(total, epsilon := 1) FROM orders":
         "SELECT DP_QUANTILE(total, 0.01, epsilon := 1, lower := 0, upper := 100) FROM orders",
+    "SELECT max(n), median(n) FROM (SELECT customer_id, count(*) AS n FROM orders GROUP BY customer_id)":
+        "SELECT DP_QUANTILE(n, 0.99, epsilon := 1, lower := 0, upper := 100), DP_MEDIAN(n, epsilon := 1, lower := 0, upper := 100) "
+        "FROM (SELECT customer_id, count(*) AS n FROM orders GROUP BY customer_id)",
     "SELECT max(total) FROM orders":
         "SELECT DP_QUANTILE(total, 0.99, epsilon := 1, lower := 0, upper := 100) FROM orders",
 }  # fmt: skip
