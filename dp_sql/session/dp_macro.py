@@ -32,6 +32,10 @@ from dp_sql.sql.tokens import Token, Tokens, folded
 HIDDEN = "{} is a temporary table or view, which only its connection sees."
 _HIDDEN_MACRO = "{} is a temporary macro, which only its connection sees."
 HIDDEN_HINT = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
+_OWN = (
+    "For a temporary table or view, or a registered dataframe, write CREATE TABLE … AS … first, "
+    "or ask with dp_sql.connect(…)."
+)
 SHARING = "with dp_sql.connect(…).sql(…), where the calls of a SELECT share their groups."
 
 
@@ -45,6 +49,8 @@ def query_of(text: str, params: str, engine: Engine) -> str:
         return with_ctes(bound, tokens, found.selects, engine, is_elsewhere=True)
     except QueryError as error:
         suggest(error, text, engine, lambda *_: False)
+        if error.message.startswith("Table with name"):  # dp() does not see the connection's own
+            error.hint = " ".join(filter(None, [error.hint, _OWN]))
         raise
 
 

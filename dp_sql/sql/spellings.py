@@ -9,7 +9,7 @@ from sqlglot import exp
 from dp_sql.sql.clauses import AFTER_RELATION
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.tokens import Tokens, edited
+from dp_sql.sql.tokens import Tokens
 
 _NEAREST = 3
 _NO_CALLS = {"WHERE", "AND", "OR", "NOT", "ON", "SELECT", "BY", "HAVING", "WHEN", "THEN", "ELSE",
@@ -73,27 +73,6 @@ def _join_at(tokens: Tokens, position: int) -> tuple[int, int]:
     )
 
 
-def _united(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
-    """SELECT DISTINCT over UNION ALL in place of a query with a UNION, if it has the same rows.
-
-    A UNION ALL behind the last UNION keeps its rows as often as they are.
-    """
-    if tokens[i].upper != "UNION":
-        return
-    start, stop = tokens.queries_around(i)[0]
-    here = [*tokens.at_depth_zero(start, stop)]
-    unions = [n for n in here if tokens[n].upper == "UNION"]
-    others = {"INTERSECT", "EXCEPT", "ORDER", "LIMIT", "OFFSET"} & {tokens[n].upper for n in here}
-    if others or tokens.at(unions[-1] + 1).upper == "ALL":
-        return
-    lasts = [n + (tokens.at(n + 1).upper in {"ALL", "DISTINCT"}) for n in unions]
-    edits = [
-        (*tokens[n : last + 1].span, "UNION ALL") for n, last in zip(unions, lasts, strict=True)
-    ]
-    written = edited(tokens[0].source, edits, *tokens[start:stop].span)
-    yield Restated(tokens[start:stop].put(f"SELECT DISTINCT * FROM ({written})"))
-
-
 def _other_literal(tokens: Tokens, i: int, node: Node) -> Iterator[str]:
     """'3' for 3, or 3 for '3'."""
     quoted = f"'{node.this}'"
@@ -131,7 +110,7 @@ def _floored(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
         first = _operand(tokens, i)
         if not tokens.at(first - 1).is_symbol("*", "/", "//", "%", "-"):
             floor = f"floor({tokens[first:i].text} / {divisor.text})"
-            yield tokens[first : i + 2].put(f"TRY_CAST({floor} AS BIGINT)")
+            yield OtherQuestion(tokens[first : i + 2].put(f"TRY_CAST({floor} AS BIGINT)"))
 
 
 def _matched(tokens: Tokens, i: int, node: Node) -> Iterator[str]:
@@ -168,8 +147,9 @@ def _with_in(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
         return
     opening, stop = tokens.queries_around(i)[0]
     left, right = tokens[opening:i], tokens[i + 1 : stop]
-    if left.at(2).upper == "FROM":
-        condition = f"{left[1].text} {_SIGNS[tokens[i].upper]} ({right.text})"
+    listed = left[: next((n for n, token in enumerate(left) if token.upper == "FROM"), 0)]
+    if len(listed) > 1 and not any(token.is_symbol(",", "(", "*") for token in listed):
+        condition = f"{listed[-1].text} {_SIGNS[tokens[i].upper]} ({right.text})"
         query = f"SELECT DISTINCT * FROM ({left.text}) WHERE {condition}"
         yield Restated(tokens[opening:stop].put(query))
 
@@ -230,7 +210,6 @@ _SPELLINGS: tuple[tuple[Any, Callable[[Tokens, int, Node], Iterator[str]]], ...]
     (exp.Anonymous, _not_in),
     (exp.IntDiv, _floored),
     ((exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch), _matched),
-    (exp.Union, _united),
     ((exp.Intersect, exp.Except), _with_in),
     (exp.Column, _without_table),
     (exp.Literal, _other_literal),

@@ -39,7 +39,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT max(t
 -- NotPrivate: LIMIT without ORDER BY may keep other rows each time.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog LIMIT 1)
 
--- NotPrivate: UNION compares rows of different people; write UNION ALL, or DISTINCT over it.
+-- NotPrivate: Both sides of UNION must have the same columns and types.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog UNION SELECT title FROM ratings)
 
 -- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
@@ -276,28 +276,28 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON upper(a.
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN orders b ON coalesce(a.user_id, 1) = b.user_id
 
--- NotPrivate: UNION compares rows of different people; write UNION ALL, or DISTINCT over it.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION SELECT user_id, title FROM ratings)
+-- NotPrivate: UNION must list the privacy unit.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title FROM ratings UNION SELECT title FROM ratings)
 
--- NotPrivate: A source must be a SELECT, or a UNION ALL of SELECTs.
+-- NotPrivate: EXCEPT is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT SELECT user_id, title FROM ratings)
 
--- NotPrivate: A source must be a SELECT, or a UNION ALL of SELECTs.
+-- NotPrivate: EXCEPT is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT ALL SELECT user_id, title FROM recent)
 
--- NotPrivate: A source must be a SELECT, or a UNION ALL of SELECTs.
+-- NotPrivate: INTERSECT is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT SELECT user_id, title FROM recent)
 
--- NotPrivate: Both sides of UNION ALL must have the same columns and types.
+-- NotPrivate: Both sides of UNION must have the same columns and types.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT 7, 'x')
 
--- NotPrivate: Both sides of UNION ALL must have the same columns and types.
+-- NotPrivate: Both sides of UNION must have the same columns and types.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT user_id, score FROM ratings)
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT score, title FROM ratings LIMIT 3)
 
--- NotPrivate: Both sides of UNION ALL must have the same columns and types.
+-- NotPrivate: Both sides of UNION must have the same columns and types.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, genre FROM catalog UNION ALL SELECT title, region FROM ratings)
 
 -- NotPrivate: There is no table secret.
@@ -306,7 +306,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (FROM ratings UNION ALL FROM secret)
 -- NotPrivate: In r: WITH RECURSIVE is not supported.
 WITH RECURSIVE r AS (SELECT user_id, title FROM ratings UNION ALL SELECT r.user_id + 1, x.title FROM r JOIN ratings x USING (title)) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
 
--- NotPrivate: In r: LIMIT is not supported in the source of a DP call, because one
+-- NotPrivate: LIMIT is not supported in the source of a DP call, because one
 WITH r AS (SELECT user_id, title FROM ratings LIMIT 3) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
 
 -- NotPrivate: PIVOT is not supported in the source of a DP call.

@@ -27,13 +27,13 @@ WITH a AS (SELECT 1), ratings(title, user_id) AS (SELECT user_id, title FROM sec
 -- NotPrivate
 SELECT * FROM (WITH ratings AS (SELECT x AS user_id, x AS title FROM secret) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings)
 
--- NotPrivate: In a: There is no table b.
+-- NotPrivate: There is no table b.
 WITH a AS (SELECT * FROM b), b AS (SELECT * FROM ratings) SELECT DP_TOPK(title, 2, epsilon := 1) FROM a
 
--- NotPrivate: In a: There is no table a.
+-- NotPrivate: There is no table a.
 WITH a AS (SELECT * FROM a) SELECT DP_TOPK(title, 2, epsilon := 1) FROM a
 
--- NotPrivate: In secret: There is no table secret.
+-- NotPrivate: There is no table secret.
 WITH secret AS (SELECT * FROM secret) SELECT DP_COUNT_DISTINCT(x, epsilon := 1) FROM secret
 
 -- ArgumentError: Each title is one person, and an answer about one person is not released.

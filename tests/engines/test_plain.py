@@ -484,6 +484,8 @@ def test_dp_refuses_names_of_temporary_relations(con: Con) -> None:
             with pytest.raises(duckdb.Error, match="Ratings is a temporary table or view"):
                 con.execute(query).fetchall()
         con.execute(f"DROP {kind} temp.ratings")
+    with pytest.raises(duckdb.Error, match="For a temporary table or view, or a registered"):
+        con.execute(asked.replace("ratings", "other"))
     assert releases(con) == 2
 
 

@@ -27,6 +27,7 @@ PAIRS = {
     "VARCHAR COLLATE NOCASE": ("'Dune'", "'dune'", "'Emma'", "v", "dune"),
     "STRUCT(a DOUBLE)": ("{'a': 0.0}", "{'a': '-0.0'::DOUBLE}", "{'a': 9}", "v.a", "-0.0"),
     "STRUCT(b STRUCT(a FLOAT))": ("{'b': {'a': 0}}", "{'b': {'a': '-0.0'::FLOAT}}", "{'b': {'a': 9}}", "v.b.a", "-0.0"),
+    "STRUCT(a DOUBLE)[]": ("[{'a': 0.0}]", "[{'a': '-0.0'::DOUBLE}]", "[{'a': 9}]", "v[1].a", "-0.0"),
     "DOUBLE[]": ("[0.0]", "['-0.0'::DOUBLE]", "[9]", "v[1]", "-0.0"),
     "MAP(VARCHAR, DOUBLE)": ("MAP {'a': 0.0}", "MAP {'a': '-0.0'::DOUBLE}", "MAP {'a': 9}", "v", "{a=-0.0}"),
     "INTERVAL": ("INTERVAL 1 MONTH", "INTERVAL 30 DAY", "INTERVAL 9 DAY", "v", "30 days"),

@@ -144,6 +144,8 @@ def test_a_sign_before_an_arrow_is_read_as_duckdb_reads_it(sign: str, wide: Wide
 
 
 LISTS = {
+    "l[1].x": "", "l[-1].b.y": "", "l[3].x = 2": "", "l[1]['x']": "", "l[1].z": "has no field z", "t.x.y": "is not a column",
+    "lower(t).x": "has no field x",
     "list_contains(s, 'a')": None, "list_has(s, 'é')": None, "NOT array_contains(s, '')": None,
     "list_contains(i, 2)": None, "array_has(i, -2147483648)": None, "len(s)": None, "length(i)": None,
     "list_position(s, 'é')": None, "list_indexof(i, 2)": None, "array_position(s, '')": None,
@@ -151,7 +153,7 @@ LISTS = {
     "list_contains(s, 1)": "a literal", "list_contains(s, t)": "a literal",
     "list_contains(i, 1.5)": "a literal", "list_contains(i, 1e0)": "a literal",
     "list_contains(f, 1)": "a list of strings", "list_contains(t, 'a')": "a list of strings",
-    "len(f)": "a list of strings",
+    "len(f)": None, "len(l) = 2": None, "len(m)": "takes a string",
     "'a' = ANY(s)": None, "2 = ANY(i)": None, "NOT 'é' = ANY(s)": None, "'é' IN s": None, "2 NOT IN i": None,
     "s[1]": None, "i[-1]": None, "i[0]": None, "i[20000]": None, "s[1:1]": None, "i[2:]": None, "i[:-2]": None,
     "list_extract(s, 2)": None, "list_has_any(s, ['a', 'b'])": None,
@@ -169,6 +171,7 @@ LISTS = {
 def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
     types = {"s": "VARCHAR[]", "i": "INTEGER[]", "f": "DOUBLE[]", "t": "VARCHAR",
              "a": "STRUCT(x INTEGER, b STRUCT(y VARCHAR))", "m": "MAP(VARCHAR, INTEGER)", "n": "MAP(VARCHAR, VARCHAR)"}  # fmt: skip
+    types["l"] = f"{types['a']}[]"
 
     def column(found: exp.Column) -> Value:
         if found.table:
@@ -187,14 +190,14 @@ def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
     structs = f"{{'x': len(i), 'b': {{'y': s[1]}}}}::{types['a']} AS a"
     maps = "MAP {'a': len(i)::INTEGER, s[1]: 3} AS m, CASE WHEN s IS NOT NULL THEN MAP {'a': s[1]} END AS n"
     maps = maps.replace("s[1]: 3", "'b ' || coalesce(s[1], ''): 3")
-    lists = f"(SELECT s::VARCHAR[] AS s, i::INTEGER[] AS i, i::DOUBLE[] AS f, {maps}, {structs} FROM {rows} AS v(s, i))"
+    lists = f"(SELECT s::VARCHAR[] AS s, i::INTEGER[] AS i, i::DOUBLE[] AS f, {maps}, {structs}, [a, a] AS l FROM {rows} AS v(s, i))"
     value = compiled(node, scope)
     asked = wide.connection.execute(f"SELECT {value.sql}, {written} FROM {lists}").fetchall()
     assert len(asked) == 6
     assert all(ours == theirs for ours, theirs in asked)
     if any(
         part in written
-        for part in ("a.", "a[", "(a", "m[", "n[", "m.", "n.", "[] =", "= []", "> []")
+        for part in ("a.", "a[", "(a", "l[", "(l", "m[", "n[", "m.", "n.", "[] =", "= []", "> []")
     ):
         return
     long = "(SELECT range(10001)::VARCHAR[] AS s, range(10001)::INTEGER[] AS i, range(10001)::DOUBLE[] AS f)"

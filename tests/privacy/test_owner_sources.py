@@ -87,6 +87,12 @@ SOURCES = [
     (
         "title",
         "user_id",
+        "((SELECT user_id, title FROM ratings) UNION (SELECT user_id, club FROM clubs))",
+        {RATINGS, CLUBS},
+    ),
+    (
+        "title",
+        "user_id",
         "(SELECT user_id, title FROM ratings UNION ALL SELECT reader, lent FROM loans)",
         {RATINGS, LOANS},
     ),
@@ -375,7 +381,7 @@ def test_what_a_union_says_of_a_table_holds_in_the_whole_statement(asked: dp_sql
         ("ratings r JOIN books b ON r.title = b.title", "r.whose", "r.whose is not a column of the source"),
         ("ratings r, books b", "user_id", "joined with all rows of this table"),
         ("ratings r JOIN nowhere n USING (title)", "r.user_id", "Table with name nowhere does not exist"),
-        ("(FROM ratings UNION FROM ratings)", "user_id", "UNION compares rows"),
+        ("(SELECT title FROM ratings UNION SELECT title FROM ratings)", "user_id", "not a column|must list the privacy"),
         ("(SELECT title, count(*) FROM ratings GROUP BY title)", "user_id", "must list the privacy"),
         ("(SELECT b.year AS user_id, title FROM ratings JOIN books b USING (title))", "user_id",
          "Two private tables"),

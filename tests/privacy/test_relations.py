@@ -120,6 +120,10 @@ MATCHED = [
     "SELECT user_id, title FROM ratings NATURAL JOIN (SELECT DISTINCT user_id, title FROM ratings WHERE flag)",
     "SELECT person, l[1] AS first, l[-1] AS last, len(l[2:]) AS more FROM odd WHERE 1 = ANY(l) OR 2 IN l",
     "SELECT * FROM (SELECT user_id, title FROM ratings UNION ALL BY NAME SELECT title, buyer AS user_id FROM orders)",
+    "SELECT user_id, title FROM ratings UNION SELECT buyer, title FROM orders",
+    "SELECT title, score FROM (((SELECT user_id, title, score FROM ratings) UNION (SELECT user_id, title, 1 FROM ratings)) UNION ALL "
+    "SELECT user_id, 'Dune', score FROM ratings)",
+    "WITH c AS (SELECT title, year FROM catalog UNION SELECT title, 7 FROM catalog) SELECT year FROM ratings JOIN c USING (title)",
     "SELECT user_id, avg(score) AS mean, count_if(score > 1) AS n, count(*) FILTER (WHERE flag) AS f FROM ratings GROUP BY user_id",
     "SELECT title FROM ratings JOIN (SELECT user_id, min(score) AS score FROM ratings GROUP BY user_id) USING (user_id, score)",
     "SELECT user_id, bool_or(flag) AS any, bool_and(score > 1) FILTER (WHERE flag) AS every FROM ratings GROUP BY user_id",
@@ -430,6 +434,7 @@ VIEWS = [
     "SELECT r.*, page FROM ratings r JOIN visits v ON r.user_id = v.visitor JOIN orders o ON o.buyer = r.user_id",
     "SELECT user_id, count(*) AS n, max(score) AS m FROM ratings GROUP BY user_id HAVING count(*) > 1",
     "SELECT user_id, title FROM ratings UNION ALL SELECT buyer, title FROM orders",
+    "SELECT user_id, title FROM ratings UNION SELECT buyer, title FROM orders UNION SELECT user_id, 'x' FROM ratings",
     "WITH w AS (SELECT user_id, title FROM ratings) SELECT DISTINCT * FROM w LEFT JOIN (SELECT title, year FROM catalog) USING (title)",
     "FROM ratings WHERE title IN (SELECT title FROM catalog) AND title NOT IN (SELECT section FROM pages)",
     "SELECT * EXCLUDE (score) REPLACE (lower(title) AS title) FROM ratings ORDER BY title",

@@ -229,7 +229,6 @@ ANALYSTS = [
             "upper(left(r.title, 9))::DECIMAL(9, 2) = 1 AND r.region::DATE IS NULL",
         )
     ),
-    f"SELECT {COUNT.format('')} FROM (SELECT user_id, title FROM ratings UNION FROM plays)",
     "SELECT DP_COUNT_DISTINCT(title::DATE, epsilon := 0.1) FROM ratings",
     f"SELECT region, {COUNT.format('')} FROM ratings",
     f"SELECT region, {COUNT.format('')} FROM ratings GROUP BY region",

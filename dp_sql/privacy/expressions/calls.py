@@ -293,7 +293,7 @@ def _column(name: str, kind: str, node: Node, value: Value) -> Value:
     if kind in _PER_SECOND:
         return _since_1970(name, kind, node, value)
     if kind == "list" or (name == "length" and value.type.endswith("[]")):
-        return bounded_list(name, value, node)
+        return bounded_list(name, value, node, compared=name != "length")
     if kind == "double":
         if family(value.type) not in NUMBERS:
             raise refuse(node, f"{name} takes a number, not {value.type}")
@@ -343,7 +343,9 @@ def _string(name: str, kind: str, value: Value, node: Node) -> Value:
     return bounded(value)
 
 
-_ELEMENTS = {"VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL", *BINARY_TYPES, *UP_TO_64_BITS}
+_ELEMENTS = {
+    "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL", "STRUCT", *BINARY_TYPES, *UP_TO_64_BITS
+}  # fmt: skip
 
 
 def bounded_list(name: str, value: Value, node: Node, *, compared: bool = True) -> Value:
@@ -354,7 +356,7 @@ def bounded_list(name: str, value: Value, node: Node, *, compared: bool = True) 
     kind = value.type.removesuffix("[]")
     kinds, shown = {"VARCHAR", *UP_TO_64_BITS}, "strings or of integers"
     if not compared:
-        kinds, shown = _ELEMENTS, "strings, numbers, dates or booleans"
+        kinds, shown = _ELEMENTS, "strings, numbers, dates, booleans or structs"
     if kind == value.type or family(kind) not in kinds:
         raise refuse(node, f"{name} takes a list of {shown} here, not {value.type}")
     fits = f"system.main.len({value.sql}) <= {MAX_TEXT_BYTES}"

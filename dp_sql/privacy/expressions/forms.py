@@ -59,8 +59,13 @@ def named(node: Node, scope: Scope) -> Value:
     raise unsupported(node)
 
 
-def _of_main(node: Node, scope: Scope) -> Value:
-    """main.lower(…) in stored views is DuckDB's own: macros of that name are refused at opening."""
+def _dotted(node: Node, scope: Scope) -> Value:
+    """main.lower(…) in stored views is DuckDB's own: macros of that name are refused at opening.
+
+    For analysts also list[1].field.
+    """
+    if isinstance(node.expression, exp.Identifier) and scope.as_written is None:
+        return elements.field(node, scope.argument(node.this), node.expression.name, scope)
     if not isinstance(node.expression, exp.Func) or node.this.name.lower() != "main":
         hint = "Write a function before its arguments, as in lower(email)."
         raise refuse(node, "This is not a column", hint)
@@ -127,7 +132,7 @@ OF_OWNERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     ((exp.TimestampTrunc, exp.DateTrunc), _truncated, "this unit"),
     (exp.Coalesce, _coalesce, "this expressions"),
     (exp.Cast, _cast, "this to safe"),
-    (exp.Dot, _of_main, _SIDES),
+    (exp.Dot, _dotted, _SIDES),
 )
 # Those that are compiled for analysts only; an owner's are taken as written.
 _OF_ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (

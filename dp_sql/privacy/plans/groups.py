@@ -165,7 +165,12 @@ class PublicSets(ABC):
         """
         capped = [one for one in calls if one.parameters.vector() is None]
         growing = [f.name for one in capped if (f := one.function).shape.grows_with_people]
-        if not growing or call.parameters.vector() is not None:
+        if not growing:
+            return
+        if call.parameters.vector() is not None:  # where delta finds groups, sums need no cap
+            if self.source.select.cap is None and any("delta := " in o for o in refusal.instead):
+                refusal.instead = tuple(map(OtherQuestion, refusal.instead))
+                refusal.hint = _UNLIKE.format(growing[0])
             return
         size, keys = None, self.source.values
         all_public = len(refusal.public) >= len(keys)

@@ -39,6 +39,7 @@ from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation
 from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.clauses import Span
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.given import PublicQuery, Reference
@@ -195,9 +196,13 @@ class Source(NamedTuple):
 
 def cte_bodies(select: DpSelect) -> dict[str, str]:
     """The SQL of the CTEs that a SELECT may name, by folded name, in their order."""
+    return {name: _body(select.text[a:b]) for (a, b), name in _spans(select)}
+
+
+def _spans(select: DpSelect) -> list[tuple[Span, str]]:
+    """Where the CTEs that a SELECT may name are written, and their names, in their order."""
     spans = sorted((span, name) for name, span in select.ctes.items() if span is not None)
-    begin = select.source[0]
-    return {name: _body(select.text[a:b]) for (a, b), name in spans if b <= begin}
+    return [(span, name) for span, name in spans if span[1] <= select.source[0]]
 
 
 def _body(text: str) -> str:
@@ -331,6 +336,8 @@ def _place(select: DpSelect, refusal: Refused | Unbound, condition: str | None) 
     starts = [node.meta["start"] for node in refusal.node.walk() if "start" in node.meta]
     if isinstance(refusal, Refused) and refusal.offset is not None:
         starts = [refusal.offset]
+    if starts and (cte := _cte_of(select, refusal)) is not None:
+        return cte + int(min(starts))
     if not starts:  # a column in USING has no place
         name = folded(refusal.node.name) if isinstance(refusal.node, exp.Column) else None
         same = (t.start for t in select.tokens if t.folded == name)
@@ -350,6 +357,16 @@ def _place(select: DpSelect, refusal: Refused | Unbound, condition: str | None) 
     return place
 
 
+def _cte_of(select: DpSelect, refusal: Refused | Unbound) -> int | None:
+    """If the refused node is in a CTE of the statement: where what was parsed would begin."""
+    parsed = refusal.node.root().meta.get("sql", "")
+    for (a, b), _ in _spans(select):
+        if (text := select.text[a:b]) == parsed or _body(text) == parsed:
+            inner = parsed.rpartition("\n) AS cte")[0].removeprefix("SELECT * FROM (")
+            return a + (0 if text == parsed else text.index(inner) - len("SELECT * FROM ("))
+    return None
+
+
 _CLAUSES = (exp.Join, exp.TableSample, exp.Limit, exp.Offset)
 _WORDS = {
     "ASOF", "CROSS", "FULL", "INNER", "JOIN", "LEFT", "LIMIT", "NATURAL", "OFFSET", "OUTER",
@@ -363,7 +380,8 @@ def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> Quer
 
     kind = SourceError if isinstance(refusal, Unbound) else NotPrivate
     message, hint, text = refusal.message, refusal.hint or "", select.text
-    if (beside := not_a_column(refusal, select, position)) is not None:
+    is_here = _cte_of(select, refusal) is None
+    if is_here and (beside := not_a_column(refusal, select, position)) is not None:
         message, hint, instead = beside
     elif isinstance(refusal, Refused) and refusal.n_parts:
         instead = [*filter(None, [other_forms.field_of_json(text, position, refusal.n_parts)])]
@@ -379,5 +397,5 @@ def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> Quer
         instead += spellings.respelled(refusal.node, select.tokens, position)
         instead += forms
     error = select.refused(message, position, hint, kind, instead)
-    error.unknown = refusal.unknown if beside is None else ""
+    error.unknown = refusal.unknown if not is_here or beside is None else ""
     return error

@@ -188,6 +188,9 @@ def of_one_person(source: From, part: FromPart, tables: Tables) -> Iterator[str]
         for own, a in zip(one.rows.names, one.rows.values, strict=True):
             for other, b in zip(part.rows.names, part.rows.values, strict=True):
                 if own and other and are_of_one_person(a, b, tables):
+                    both = other in one.rows.names or own in part.rows.names
+                    if a.is_person and b.is_person and own != other and both:
+                        continue  # trips with a rider_id and a driver_id: they are not one person
                     left, right = (one.name, own), (part.name, other)
                     yield " = ".join(".".join(map(shown_name, both)) for both in (left, right))
 

@@ -131,12 +131,12 @@ def _keys(tree: exp.Select, source: From) -> list[Node]:
 def distinct_values(
     node: Node, source: From, values: Sequence[Value], tables: Tables
 ) -> list[Value]:
-    """The values of SELECT DISTINCT, of which equal ones are the same."""
-    only(node, set())
+    """The values of SELECT DISTINCT or UNION, of which equal ones are the same."""
     is_own = are_of_one_person(values, source, tables.is_of_one_person)
     if source.private is not None and not is_own:
-        why = "SELECT DISTINCT must list the privacy unit"
-        raise refuse(node, why, "For example: SELECT DISTINCT user_id, title.")
+        word = "SELECT DISTINCT" if isinstance(node, exp.Distinct) else "UNION"
+        hint = "For example: SELECT DISTINCT user_id, title."
+        raise refuse(node, f"{word} must list the privacy unit", hint)
     found = []
     for value in values:
         try:

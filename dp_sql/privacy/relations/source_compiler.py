@@ -88,7 +88,7 @@ class Compiler:
         return replace(self, ctes={**self.ctes, **dict.fromkeys(names, refused)})
 
     def query(self, tree: Node) -> Rows:
-        """A SELECT, VALUES, or a UNION ALL of these."""
+        """A SELECT, VALUES, or a UNION of these."""
         if (constants := constant_rows(tree, self.tables)) is not None:
             return self.tables.declared(constants)
         try:
@@ -106,14 +106,11 @@ class Compiler:
                     return self._select(tree)
         except RecursionError:
             raise refuse(tree, "This is nested too deeply", ALLOWED) from None
-        why = "A source must be a SELECT, or a UNION ALL of SELECTs"
+        why = "A source must be a SELECT, or a UNION of SELECTs"
         raise other_form(tree) or refuse(tree, why, ALLOWED)
 
     def _union(self, tree: exp.Union) -> Rows:
         only(tree, {"this", "expression", "distinct", "with_", "by_name"})
-        if tree.args.get("distinct"):
-            why = "UNION compares rows of different people; write UNION ALL, or DISTINCT over it"
-            raise refuse(tree, why, ALLOWED)
         compiler = self.with_ctes(ctes_of(tree))
         left, right = compiler.query(tree.this), compiler.query(tree.expression)
         if tree.args.get("by_name"):
@@ -124,13 +121,23 @@ class Compiler:
         types = [[v.type for v in rows.values] for rows in (left, right)]
         if types[0] != types[1] or left.person_type != right.person_type:
             self.tables.note_union(left, right)
-            why = "Both sides of UNION ALL must have the same columns and types"
+            why = "Both sides of UNION must have the same columns and types"
             raise refuse(tree, why, ALLOWED)
         values = tuple(map(partial(either, tree), left.values, right.values))
         if self.tables.trusted:  # the privacy unit may be called as it is on the left
             own = zip(values, left.values, strict=True)
             values = tuple(value._replace(origin=one.origin) for value, one in own)
-        return left._replace(relation=UnionAll(left.relation, right.relation), values=values)
+        rows = left._replace(relation=UnionAll(left.relation, right.relation), values=values)
+        return self._distinct(tree, rows) if tree.args.get("distinct") else rows
+
+    def _distinct(self, tree: exp.Union, rows: Rows) -> Rows:
+        """The rows of a UNION: those of SELECT DISTINCT over UNION ALL."""
+        from dp_sql.privacy.relations.person_groups import distinct_values
+
+        source = From([FromPart((), 0, rows)])
+        columns = [source.value((0, i)) for i in range(len(rows.values))]
+        values = distinct_values(tree, source, columns, self.tables)
+        return rows._replace(relation=source.select(values, distinct=True), values=tuple(values))
 
     def _select(self, tree: exp.Select) -> Rows:
         # These and joins are imported where they are needed: FROM one table needs none of them.
@@ -156,6 +163,7 @@ class Compiler:
             source, values = joins.unnested(tree, source, values)
         distinct = tree.args.get("distinct")
         if distinct is not None:
+            only(distinct, set())
             values = person_groups.distinct_values(distinct, source, values, self.tables)
         relation = source.select(values, distinct=distinct is not None)
         return Rows(relation, tuple(names), tuple(values), source.person_type)
@@ -214,6 +222,8 @@ class Compiler:
             try:
                 return self.ctes[path[0]](), path
             except (NotPrivate, Unbound) as inner:
+                if hasattr(inner, "node") and "sql" in inner.node.root().meta:
+                    raise  # it has a place of its own
                 why = f"In {node.name}: {inner.message.rstrip('.')}"
                 raise refuse(node, why, ALLOWED) from None
         rows = self.tables.rows(node, parts)

@@ -28,6 +28,8 @@ class _Listed(NamedTuple):
         if self.unit is not None and to.unit is not None:
             if folded(self.unit) == folded(to.unit):
                 return f"USING ({shown_name(to.unit)})"
+            if folded(self.unit) in to.columns or folded(to.unit) in self.columns:
+                return ""  # riders and drivers
             own, other = shown_name(self.unit), shown_name(to.unit)
             return f"ON {called}.{other} = {self.name}.{own}"
         same = [n for n, kind in self.columns.items() if to.columns.get(n) == kind]

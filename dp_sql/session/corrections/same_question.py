@@ -121,7 +121,7 @@ def kept(before: str, after: str) -> Kept:
 def _of_aggregates(old: _Words, new: _Words) -> Kept:
     missing, added = old.asks - new.asks, new.asks - old.asks
     others = {w for w in old.called - new.called - new.given if not guessed(w, [*new.given])}
-    is_near = others and others <= _NEAR and "quantile" in added
+    is_near = others and others <= _NEAR and "quantile" in new.asks
     if is_near or missing == {"count_distinct"} or (missing, added) == ({"most_rows"}, {"topk"}):
         return Kept.OTHER
     if missing or others:

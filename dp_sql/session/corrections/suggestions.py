@@ -77,6 +77,14 @@ class _Search:
         return self.first(wrong.instead, depth - 1, Suggestion(one, level, notes, public))
 
 
+def _working(
+    before: str, some: Sequence[str], attempt: Attempt, expand: Expand | None
+) -> Suggestion | None:
+    """The first of some statements that works, or leads to one that does."""
+    search = _Search(before, attempt, expand)
+    return search.first(some, _DEEPEST, Suggestion(before, Kept.SAME))
+
+
 def _is_of_other_groups(before: str, after: str, public: Sequence[str]) -> bool:
     """Whether it aggregates the answers of groups that are examples, or that delta finds."""
     if not aggregates_answers(after):
@@ -94,19 +102,23 @@ def _conditions(wrong: QueryError) -> list[str]:
 def propose(error: QueryError, before: str, attempt: Attempt, expand: Expand | None = None) -> bool:
     """Add to an error the statement that works instead, if one is known; returns whether it is."""
     reasons: list[str] = []
+    each_person: set[str] = set()  # candidates that would answer about each person
 
     def watched(text: str) -> Exception | None:
         wrong = attempt(text)
         # Where it is an argument that is wrong, another may help; a parameter has no value here.
         is_last = isinstance(wrong, NotPrivate | NotSupported)
         is_of_one = isinstance(wrong, ArgumentError) and (wrong.hint or "").endswith(PER_PERSON)
+        each_person.update([text] * is_of_one)
         is_last |= isinstance(wrong, ArgumentError) and (is_of_one or not wrong.instead)
         if isinstance(wrong, QueryError) and is_last:
             reasons.append(" ".join(filter(None, [wrong.message, wrong.hint])))
         return wrong
 
-    search = _Search(before, watched, expand)
-    found = search.first(error.instead, _DEEPEST, Suggestion(before, Kept.SAME))
+    found = _working(before, error.instead, watched, expand)
+    if others := each_person and [one for one in error.instead if one not in each_person]:
+        found = _working(before, others, attempt, expand)
+        reasons = reasons[len(each_person) * (found is not None) :]
     said = examples(before, found.text, [*error.public, *found.public]) if found else ""
     # An average over example groups is none over those of the question.
     of_one = bool(reasons) and reasons[0].endswith(PER_PERSON) and error.hint != PER_PERSON

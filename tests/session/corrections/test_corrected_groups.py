@@ -157,7 +157,9 @@ def test_counts_of_groups_that_are_found_are_not_those_of_all_groups(tmp_path: P
     )
     with dp_sql.connect(path, policy=policy) as session:
         error = told(session, query)
+        beside = told(session, "SELECT note, count(*), sum(total) FROM orders GROUP BY note")
     assert error.asks_other and "DP_COUNT(*, epsilon := 1, delta := 1e-9) AS n" in error.suggestion
+    assert beside.asks_other and "DP_SUM counts a person in one group" in str(beside.hint)
 
 
 def test_an_owners_sum_is_of_all_groups_if_they_are_known(owner: dp_sql.OwnerSession) -> None:

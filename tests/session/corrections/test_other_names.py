@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import duckdb
 import pytest
 
@@ -95,3 +97,22 @@ def test_an_alias_in_where_is_checked_as_if_its_expression_were_written_there(
                 f"SELECT {item} AS x, DP_COUNT(*, epsilon := 1{more}) AS n FROM orders WHERE x > 3",
             )
             assert error.suggestion == ""
+
+
+def test_people_of_two_kinds_are_not_proposed_as_one(tmp_path: Path) -> None:
+    path, policy = str(tmp_path / "rides.duckdb"), tmp_path / "policy.toml"
+    with duckdb.connect(path) as con:
+        con.execute("CREATE TABLE drivers (driver_id INTEGER, vehicle VARCHAR)")
+        con.execute("CREATE TABLE trips (rider_id INTEGER, driver_id INTEGER)")
+        con.execute("CREATE TABLE users (person INTEGER, plan VARCHAR)")
+    units = {"drivers": "driver_id", "trips": "rider_id", "users": "person"}
+    policy.write_text("".join(f'tables.{t}.privacy_unit = "{u}"\n' for t, u in units.items()))
+    count = "SELECT DP_COUNT(*, epsilon := 1) FROM trips"
+    with dp_sql.connect(path, policy=policy) as session:
+        assert told(session, f"{count} JOIN drivers USING (driver_id)").suggestion == ""
+        assert told(session, f"{count} AS t, drivers AS d").suggestion == ""
+        assert told(session, f"{count} WHERE vehicle = 'van'").suggestion == ""
+        plan = told(session, f"{count} WHERE plan = 'pro'").suggestion
+        assert plan == f"{count} JOIN users ON trips.rider_id = users.person WHERE plan = 'pro'"
+        both = told(session, f"{count}, users").suggestion
+        assert both == f"{count} JOIN users ON trips.rider_id = users.person"

@@ -37,6 +37,8 @@ SELECT upper(status) AS st, count(*) AS n FROM orders WHERE st <> 'PAID' GROUP B
 SELECT avg(n) FROM (SELECT customer_id, count(*) AS n FROM orders GROUP BY 1)
 SELECT avg(n) FROM (SELECT order_id, count(*) AS n FROM items GROUP BY order_id)
 SELECT count(*) FROM (SELECT customer_id FROM orders GROUP BY 1 HAVING count(*) > 5)
+SELECT count(*) FROM (SELECT c.customer_id AS id FROM customers c EXCEPT SELECT customer_id FROM orders WHERE total > 10)
+WITH t AS (SELECT customer_id FROM orders INTERSECT SELECT customer_id FROM customers) SELECT count(*) FROM t
 WITH t AS (SELECT customer_id, sum(total) AS s FROM orders GROUP BY 1) SELECT count(*) FROM t WHERE s > 200
 SELECT max(n) FROM (SELECT status, count(*) AS n FROM orders GROUP BY status)
 SELECT (SELECT count(*) FROM orders) / (SELECT count(*) FROM customers)
@@ -73,11 +75,37 @@ OTHERS = {
         "SELECT status, DP_COUNT(*, epsilon := 1) FROM orders GROUP BY status",
     "SELECT DP_COUNT(*, epsilon := 1), max(total) FROM orders":
         "SELECT DP_COUNT(*, epsilon := 1), DP_QUANTILE(total, 0.99, epsilon := 1, lower := 0, upper := 100) FROM orders",
+    "WITH t AS (SELECT customer_id, total // 10 AS tens FROM orders) SELECT count(*) FROM t WHERE tens > 2":
+        "WITH t AS (SELECT customer_id, TRY_CAST(floor(total / 10) AS BIGINT) AS tens FROM orders) "
+        "SELECT DP_COUNT(*, epsilon := 1) FROM t WHERE tens > 2",
     "SELECT DP_MIN(total, epsilon := 1) FROM orders":
         "SELECT DP_QUANTILE(total, 0.01, epsilon := 1, lower := 0, upper := 100) FROM orders",
+    "SELECT max(n), median(n) FROM (SELECT customer_id, count(*) AS n FROM orders GROUP BY customer_id)":
+        "SELECT DP_QUANTILE(n, 0.99, epsilon := 1, lower := 0, upper := 100), DP_MEDIAN(n, epsilon := 1, lower := 0, upper := 100) "
+        "FROM (SELECT customer_id, count(*) AS n FROM orders GROUP BY customer_id)",
     "SELECT max(total) FROM orders":
         "SELECT DP_QUANTILE(total, 0.99, epsilon := 1, lower := 0, upper := 100) FROM orders",
 }  # fmt: skip
+
+
+def test_what_is_refused_in_a_cte_is_shown_and_corrected_there(analyst: dp_sql.Session) -> None:
+    query = (
+        "WITH a AS (SELECT customer_id, {} AS noted FROM {}), b(c, n) AS\n({}) "
+        "SELECT DP_COUNT(*, epsilon := 1) FROM b WHERE n > 2"
+    )
+    read, cast = "SELECT customer_id, noted FROM a", "TRY_CAST(note AS INTEGER)"
+    for wrong, right, place in (
+        (("note::INTEGER", "orders", read), (cast, "orders", read), (1, 32)),
+        ((cast, "order", read), (cast, "orders", read), (1, 72)),
+        ((cast, "orders", "SELECT customer_id, note FROM a"), (cast, "orders", read), (2, 22)),
+    ):
+        error = told(analyst, query.format(*wrong))
+        assert error.suggestion == query.format(*right) and not error.message.startswith("In ")
+        assert (error.line, error.column) == place
+    unknown = (
+        "WITH a AS (SELECT customer_id, n FROM orders) SELECT DP_COUNT(*, epsilon := 1) AS n FROM a"
+    )
+    assert told(analyst, unknown).message == "n is not a column of the source."
 
 
 NOTHING = [
