@@ -89,6 +89,10 @@ def test_the_epsilon_shown_for_the_largest_rho_is_the_cap_s(
     assert epsilon_of_rho(rho + 10**6, delta) > epsilon * NANO
 
 
+def test_a_rho_so_small_that_delta_covers_it_shows_no_epsilon() -> None:
+    assert epsilon_of_rho(1000, Fraction(1, 1000)) == 0
+
+
 @pytest.mark.parametrize("t", range(1, 8))
 def test_a_bounded_range_has_the_rho_that_is_charged_for_it(t: int) -> None:
     base, steps = Fraction(11, 10), 8

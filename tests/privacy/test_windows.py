@@ -99,6 +99,14 @@ def test_an_aggregate_with_a_filter_is_refused(database: Database) -> None:
         compiled(text, database)
 
 
+def test_a_column_is_not_taken_for_a_window_function(database: Database) -> None:
+    source = "(SELECT user_id, score, title AS __dp_window_0 FROM ratings) AS t"
+    numbered = "row_number() OVER (PARTITION BY user_id ORDER BY score) AS n"
+    with pytest.raises(NotPrivate, match="names that begin with __dp_window_"):
+        compiled(f"SELECT user_id, {numbered}, __dp_window_0 AS title FROM {source}", database)
+    compiled(f"SELECT user_id, {numbered}, t.__dp_window_0 AS title FROM {source}", database)
+
+
 @pytest.mark.parametrize(
     ("frame", "why"),
     [

@@ -154,6 +154,7 @@ def whole(ends, remember=True):
 # The largest entry of the noise: what short geometric numbers lead to.
 
 MOST = 5
+RIGHT_PAIR = pair_noise.pair_noise
 
 
 def short_geometrics(draws, rate, n):
@@ -178,6 +179,27 @@ def defined_radius(rate):
 
 
 RADIUS = Domain(radius, inputs=lambda: [1, 2], defined=defined_radius)
+
+
+def pair_within(r):
+    """Both entries of the noise, where neither is larger than r."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair_noise, "_radii", lambda rate, n, draws: [r] * n)
+        distribution, _ = distribution_of(
+            lambda draws: pair_noise.pair_noise([Fraction(1)], draws)[0], {}
+        )
+    return distribution
+
+
+def defined_pair(r):
+    return dict.fromkeys(product(range(-r, r + 1), repeat=2), Fraction(1, (2 * r + 1) ** 2))
+
+
+PAIR = Domain(pair_within, inputs=lambda: [0, 1, 2], defined=defined_pair)
+
+
+def equal_entries(rates, draws):
+    return [(x, x) for x, _ in RIGHT_PAIR(rates, draws)]
 
 
 def crowd_fits(tenths, patch):
@@ -223,6 +245,7 @@ CASES = [
             "sum and count": whole(None),
             "sum and count, in a range": whole(ENDS),
             "the largest entry of the noise": RADIUS,
+            "both entries of the noise": PAIR,
         },
         mutants={
             "noise that forgets the bound on sums": Mutant(
@@ -242,6 +265,9 @@ CASES = [
             ),
             "noise without its shift": Mutant(
                 RADIUS, changed(pair_noise, "_radii", no_shift), check=check_distribution
+            ),
+            "noise that is the same on both": Mutant(
+                PAIR, changed(pair_noise, "pair_noise", equal_entries), check=check_distribution
             ),
         },
         loss=PrivacyLoss(

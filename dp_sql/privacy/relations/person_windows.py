@@ -158,6 +158,10 @@ def _marked(
 
     What they read is added to `columns`.
     """
+    for column in tree.find_all(exp.Column):
+        if column.name.startswith(_MARK) and not column.table:
+            why = "Here dp_sql itself uses names that begin with __dp_window_"
+            raise refuse(column, why, "Give this column another name in a subquery.")
     pairs = []
     for i, node in enumerate(_windows(tree)):
         try:

@@ -1,0 +1,35 @@
+"""Where the bound is stated, what is said about the noise is its exact quantile."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from math import exp
+
+import pytest
+
+from dp_sql.udfs.contributions import bounded_count, laplace
+
+BETA = Fraction(1, 20)
+
+
+def beyond(x: int, rate: Fraction) -> float:
+    """The probability that discrete Laplace noise is at least x, for x >= 0."""
+    return exp(-rate * x) / (1 + exp(-rate))
+
+
+@pytest.mark.parametrize("bound", [1, 3, 100])
+def test_a_count_within_a_stated_bound_says_how_far_it_may_be_too_large(bound: int) -> None:
+    epsilon = Fraction(1, 2)
+    says = bounded_count.accuracy(epsilon, BETA, 10, bound)
+    found = re.search(r"exceeds the true number of rows by at most (-?\d+);", says)
+    assert found is not None
+    most, rate = int(found[1]), epsilon / bound
+    assert beyond(most + 1, rate) <= BETA < beyond(most, rate)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(3)])
+def test_a_count_of_people_says_how_far_it_may_be_off(epsilon: Fraction) -> None:
+    off = laplace.within(epsilon, BETA)
+    assert 2 * beyond(off + 1, epsilon) <= BETA < 2 * beyond(off, epsilon)
+    assert f"within {off} of" in laplace.accuracy(epsilon, BETA)
