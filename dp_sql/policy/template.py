@@ -61,7 +61,7 @@ def proposals(tables: Sequence[CatalogEntry]) -> dict[CatalogEntry, Proposal]:
     ranks = {table: rank for table in tables if (rank := _person_rank(table)) is not None}
     found = {t: by_key for t in tables if (by_key := _by_person_key(t, ranks)) is not None}
     _follow_links(tables, found)
-    found |= {t: Proposal(ways) for t in tables if t not in found and (ways := _by_name(t))}
+    found |= {t: named for t in tables if t not in found and (named := _by_name(t, found))}
     _follow_links(tables, found)
     asked = {}
     for table in (table for table in tables if table not in found):
@@ -170,13 +170,17 @@ def _links(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Itera
             yield Way(reference.columns[0], (other, reference.keys[0]), why)
 
 
-def _by_name(table: CatalogEntry) -> tuple[Way, ...]:
-    """The columns that are named like a person's id and compare exactly, the likeliest first."""
+def _by_name(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Proposal | None:
+    """Columns named like a person's id; a device_id may also lead to the user_id of devices."""
     exact = [(name, kind) for name, kind in table.columns if family(kind) in EXACT_TYPES]
     ranked = [(rank, name) for name, kind in exact if (rank := _word_rank(name, kind)) is not None]
     if _table_rank(table) is not None:
         ranked += [(len(_PEOPLE), name) for name, _ in exact if folded(name) == "id"]
-    return tuple(Way(name, None, _GUESSED) for _, name in sorted(ranked, key=lambda pair: pair[0]))
+    ways = [Way(name, None, _GUESSED) for _, name in sorted(ranked, key=lambda pair: pair[0])]
+    theirs = {other: folded(one.ways[0].column) for other, one in found.items()}
+    same = (way for way in _same_ids(table, found) if ways and way.column == ways[0].column)
+    links = [way for way in same if way.to and theirs[way.to[0]] != way.to[1]]
+    return Proposal((*links, *ways), asks=bool(links)) if ways else None
 
 
 def _by_role(table: CatalogEntry) -> Iterator[Way]:
@@ -323,8 +327,7 @@ def _section(table: CatalogEntry, proposal: Proposal, names: _Names) -> str:
 
 
 def _columns(table: CatalogEntry) -> str:
-    columns = (f"{name} {family(kind)}" for name, kind in table.columns)
-    shown = ", ".join(_words(text) for text in columns)
+    shown = ", ".join(_words(f"{name} {family(kind)}") for name, kind in table.columns)
     return textwrap.fill(shown, 96, initial_indent="# columns: ", subsequent_indent="#   ")
 
 
@@ -335,9 +338,8 @@ def _words(text: str) -> str:
 
 def _unit(way: Way, names: _Names) -> str:
     column = _toml(dotted([way.column]))
-    return (
-        f"{{ link = {column}, to = {_column(names[way.to[0]], way.to[1])} }}" if way.to else column
-    )
+    to = way.to and _column(names[way.to[0]], way.to[1])
+    return f"{{ link = {column}, to = {to} }}" if to else column
 
 
 def _hidden(names: Sequence[str]) -> str:
@@ -377,17 +379,15 @@ def _domains(
 
 def _items(table: CatalogEntry, proposal: Proposal) -> list[str]:
     """String columns of a table with people's ids that do not identify them: for examples."""
-    strings = [name for name, kind in table.columns if kind == "VARCHAR"]
-    strings = [s for s in strings if not any(word in folded(s) for word in _IDENTIFYING)]
     ids = {*table.primary_key, *(way.column for way in proposal.ways)}
-    return [] if proposal.asks else [s for s in strings if s not in ids]
+    strings = [n for n, kind in table.columns if kind == "VARCHAR" and n not in ids]
+    return [s for s in strings if not (proposal.asks or any(w in folded(s) for w in _IDENTIFYING))]
 
 
 def _name(relation: CatalogEntry, listed: Sequence[CatalogEntry]) -> tuple[str, ...]:
     """The shortest name that means this relation only."""
     parts = tuple(folded(part) for part in relation.parts)
-    shorter = (parts[2:], parts[1:])
-    alone = (name for name in shorter if sum(other.is_called(name) for other in listed) == 1)
+    alone = (n for n in (parts[2:], parts[1:]) if sum(t.is_called(n) for t in listed) == 1)
     return next(alone, parts)
 
 

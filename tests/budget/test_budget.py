@@ -14,7 +14,7 @@ import pytest
 from dp_sql.budget.accountants import epsilon_of_rho
 from dp_sql.budget.amounts import ATTO, NANO, PICO, rounded_up
 from dp_sql.engines.duckdb.introspection import DatabaseCatalog
-from dp_sql.errors import ArgumentError, BudgetExceeded, PolicyError
+from dp_sql.errors import ArgumentError, BudgetExceeded, NotPrivate, PolicyError
 from dp_sql.udfs.concentrated import largest_rho
 from tests.budget.shop import COUNT, DISCOVER, TOP, Opened, events, kinds, left
 
@@ -50,6 +50,8 @@ def test_what_does_not_fit_is_refused_with_what_would(opened: Opened, folder: Pa
     session.sql(COUNT.format("0.375")).fetchall()
     with pytest.raises(BudgetExceeded, match="No epsilon fits"):
         session.sql(COUNT.format("1e-9"))
+    with pytest.raises(NotPrivate, match="refused, too: This costs more than is left"):
+        session.sql("SELECT count(*) FROM ratings")
 
 
 def test_calls_of_one_query_are_reserved_together_or_not_at_all(

@@ -174,6 +174,18 @@ def test_a_key_of_likelier_people_comes_before_the_own_key() -> None:
     assert '[tables.drivers]\nprivacy_unit = "driver_id"  # check this' in text
 
 
+def test_an_id_that_leads_to_another_ones_person_is_for_the_owner_to_judge() -> None:
+    text = drafted(
+        "CREATE TABLE users (user_id INTEGER PRIMARY KEY); CREATE TABLE orders (user_id INTEGER);"
+        "CREATE TABLE devices (device_id VARCHAR PRIMARY KEY, user_id INTEGER REFERENCES users (user_id));"
+        "CREATE TABLE readings (device_id VARCHAR, steps INTEGER)"
+    )
+    asked = '[tables.readings]\nprivacy_unit = "?"  # the column that identifies the person, or a link:\n'
+    link = '# privacy_unit = { link = "device_id", to = "devices.device_id" }  # is in devices as well\n'
+    assert f'{asked}{link}# privacy_unit = "device_id"  # check this' in text
+    assert '[tables.orders]\nprivacy_unit = "user_id"  # check this' in text
+
+
 def test_two_roles_of_people_are_for_the_owner_to_judge() -> None:
     text = drafted("CREATE TABLE calls (caller_id BIGINT, callee_id BIGINT, cell_id INTEGER);"
                    "CREATE TABLE cells (cell_id INTEGER, seller VARCHAR, last_caller_seen DATE)")  # fmt: skip

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from dp_sql.errors import ArgumentError, NotPrivate, NotSupported, QueryError
+from dp_sql.errors import ArgumentError, BudgetExceeded, NotPrivate, NotSupported, QueryError
 from dp_sql.privacy.refusals import PER_PERSON
 from dp_sql.session.corrections.duckdb_errors import THE_FUNCTIONS, without_lists
 from dp_sql.session.corrections.examples import OF_GROUPS, examples, left_out
@@ -107,7 +107,7 @@ def propose(error: QueryError, before: str, attempt: Attempt, expand: Expand | N
     def watched(text: str) -> Exception | None:
         wrong = attempt(text)
         # Where it is an argument that is wrong, another may help; a parameter has no value here.
-        is_last = isinstance(wrong, NotPrivate | NotSupported)
+        is_last = isinstance(wrong, NotPrivate | NotSupported | BudgetExceeded)
         is_of_one = isinstance(wrong, ArgumentError) and (wrong.hint or "").endswith(PER_PERSON)
         each_person.update([text] * is_of_one)
         is_last |= isinstance(wrong, ArgumentError) and (is_of_one or not wrong.instead)
