@@ -81,7 +81,7 @@ def count_groups_sql(plan: Plan) -> str:
     return size_sql(f"SELECT DISTINCT {', '.join(keys_sql(plan))} FROM {plan.source}\n")
 
 
-def release_of(ticket: str, execution: str) -> str:
+def release_of(ticket: str, execution: str = EXECUTION) -> str:
     """For which release a UDF draws, as its first arguments: a ticket (or `$1`), the execution."""
     return f"{ticket if ticket.startswith('$') else literal(ticket)}, {execution}"
 
@@ -170,7 +170,7 @@ def merged_sql(plan: Plan, ticket: str, merged: str, domain: str | None) -> str:
     `__dp_groups` is there as well (parted_sql.py). `domain` lists all items in the rows, as `item`,
     where they are the domain.
     """
-    shape, release, rows = plan.parameters, release_of(ticket, EXECUTION), rows_of(plan)
+    shape, release, rows = plan.parameters, release_of(ticket), rows_of(plan)
     rows = rows._replace(domain=rows.domain or domain)
     if shape.keys or shape.sums:
         rows = rows._replace(merged=merged)
