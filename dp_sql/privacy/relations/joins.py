@@ -13,17 +13,9 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.privacy.relations.base_tables import Tables
-from dp_sql.privacy.relations.from_clause import (
-    JOINED,
-    UNNEST,
-    From,
-    FromPart,
-    column_name,
-    conjuncts,
-    list_value,
-    only,
-)
+from dp_sql.privacy.relations.from_clause import JOINED, From, FromPart
 from dp_sql.privacy.relations.rows import Rows
+from dp_sql.privacy.relations.select_clauses import UNNEST, column_name, conjuncts, list_value, only
 from dp_sql.privacy.relations.tree import Table, Unnest, place_of, relations_below, relations_in
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node

@@ -16,9 +16,10 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALONE, Refused, refuse
 from dp_sql.privacy.relations.as_written import span
-from dp_sql.privacy.relations.from_clause import From, FromPart, conditions, only, ordering
+from dp_sql.privacy.relations.from_clause import From, FromPart
 from dp_sql.privacy.relations.person_groups import EVERY_ROW, are_of_one_person, total_type
 from dp_sql.privacy.relations.rows import Rows
+from dp_sql.privacy.relations.select_clauses import conditions, only, ordering
 from dp_sql.privacy.relations.tree import WindowFunction, Windows
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
 from dp_sql.sql.tokens import folded
