@@ -48,7 +48,17 @@ class FromPart(NamedTuple):
         return self.rows.values[index].column(self.number, index)
 
 
-_Named = tuple[int, Parts, str, tuple[int, int]]  # a column and its names, as in From.elements
+class NamedColumn(NamedTuple):
+    """A column and what it is called here.
+
+    before: how many relations of FROM are before the one that names it. path: what that one is
+    called, as of a FromPart. name: "" for none. place: the number of its relation, and its own.
+    """
+
+    before: int
+    path: Parts
+    name: str
+    place: tuple[int, int]
 
 
 @dataclass
@@ -57,9 +67,7 @@ class From:
 
     hidden: columns of USING on the right side: they are found by their table's name only.
     added: columns that joins compute of one relation's others; they have no name.
-    elements: columns that are not called as in their relation, such as those of unnest in FROM, as
-        four parts: how many relations are before unnest, what it is called, what its column is
-        called, and the column: the number of its relation, and its place there.
+    elements: columns that are not called as in their relation, such as those of unnest in FROM.
     looked_in: what an IN (…) reads, as in a Select.
     aliases: what names that are no columns mean: aliases of the list.
     """
@@ -67,7 +75,7 @@ class From:
     parts: list[FromPart] = field(default_factory=list)
     hidden: set[tuple[int, int]] = field(default_factory=set)
     added: set[tuple[int, int]] = field(default_factory=set)
-    elements: list[_Named] = field(default_factory=list)
+    elements: list[NamedColumn] = field(default_factory=list)
     looked_in: list[tuple[str, frozenset[Parts], Relation]] = field(default_factory=list)
     equal: list[tuple[str, str]] = field(default_factory=list)
     left_joins: list[LeftJoin] = field(default_factory=list)
@@ -139,8 +147,8 @@ class From:
                 why = f"{to_sql(node)} is more than one column of the source"
                 refusal = refuse(node, why, "Write the table before the column, as in r.title.")
                 # The elements of a list come first: they are named to be read.
-                paths = [path for _, path, own, _ in self.elements if path and [own] == names]
-                scopes = [path[-1] for path in paths]
+                same = [one for one in self.elements if one.path and [one.name] == names]
+                scopes = [one.path[-1] for one in same]
                 scopes += [part.name for part in self.parts if part.name]
                 refusal.names = [f"{shown_name(one)}.{shown_name(node.name)}" for one in scopes]
                 raise refusal
@@ -150,18 +158,19 @@ class From:
             return self.aliases[names[0]], 1
         raise self.unknown(node)
 
-    def columns(self) -> Iterator[_Named]:
-        """All columns, as in `elements`; those without a name are called ""."""
+    def columns(self) -> Iterator[NamedColumn]:
+        """All columns that may be named, or that a star lists."""
         yield from self.elements
         for part in self.parts:
             for i, name in enumerate(part.rows.names):
                 if (part.number, i) not in self.added:
-                    yield part.number, part.path, name, (part.number, i)
+                    yield NamedColumn(part.number, part.path, name, (part.number, i))
 
     def _called(self, scope: Parts, name: str) -> Iterator[Value]:
-        for _, path, own, place in self.columns():
-            if own == name and _is_called(path, scope) and (scope or place not in self.hidden):
-                yield self.value(place)
+        for one in self.columns():
+            is_shown = bool(scope) or one.place not in self.hidden
+            if one.name == name and _is_called(one.path, scope) and is_shown:
+                yield self.value(one.place)
 
     def value(self, place: tuple[int, int]) -> Value:
         """A column by the number of its relation and its own."""

@@ -148,7 +148,7 @@ def _outside(source: From, own: Sequence[tuple[FromPart, int]], rows: Rows) -> F
     outer = From([FromPart((), 0, rows)], added={(0, i) for i in range(len(rows.values))})
     places = {(part.number, i): (0, n) for n, (part, i) in enumerate(own)}
     outer.hidden = {places[column] for column in source.hidden}
-    outer.elements = [(at, path, name, places[of]) for at, path, name, of in source.columns()]
+    outer.elements = [one._replace(place=places[one.place]) for one in source.columns()]
     return outer
 
 

@@ -131,11 +131,11 @@ def _star(star: exp.Star, table: str | None, source: From, scope: Scope) -> list
     gone = {folded(node.name) for node in dropped}
     put = {folded(n.alias): row_wise(n.this, scope) for n in star.args.get("replace") or []}
     called = {folded(n.this.name): folded(n.alias) for n in star.args.get("rename") or []}
-    columns = sorted(source.columns(), key=lambda column: column[0])  # in the order of FROM
+    columns = sorted(source.columns(), key=lambda column: column.before)  # in the order of FROM
     listed = [
-        (name, source.value(place))
-        for _, path, name, place in columns
-        if (place not in source.hidden if table is None else (table,) == path[-1:])
+        (one.name, source.value(one.place))
+        for one in columns
+        if (one.place not in source.hidden if table is None else (table,) == one.path[-1:])
     ]
     changed = [*gone, *put, *called]
     if len(changed) != len(set(changed)) or not set(changed) <= {name for name, _ in listed}:
