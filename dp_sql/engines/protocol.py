@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from dp_sql.privacy.relations.tree import PersonOf
+from dp_sql.privacy.relations.person_of import PersonOf
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.types import BINARY_TYPES, TIMES, UP_TO_64_BITS, family
 

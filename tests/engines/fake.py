@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_sql.engines.protocol import PART, PARTS, SETTINGS, Pairs, PartedQuestion
-from dp_sql.privacy.relations.tree import PersonOf
+from dp_sql.privacy.relations.person_of import PersonOf
 from dp_sql.sql.formatting import full_name, quote
 
 Columns = Sequence[tuple[str, str]]  # names and types

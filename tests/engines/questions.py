@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from dp_sql.engines.protocol import PartedQuestion
-from dp_sql.privacy.relations.tree import PersonOf
+from dp_sql.privacy.relations.person_of import PersonOf
 from tests.engines.shop import ROWS, Rows
 
 Columns = Sequence[tuple[str, str]]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from dp_sql.engines.protocol import Pairs, PartedQuestion
-from dp_sql.privacy.relations.tree import PersonOf
+from dp_sql.privacy.relations.person_of import PersonOf
 from tests.engines import fake
 from tests.engines.conformance import SHARES_TRY, Conformance
 from tests.engines.fake import Columns, FakeEngine, Lost, Part, Row

@@ -11,8 +11,7 @@ import pytest
 
 import dp_sql
 from dp_sql.errors import QueryError, SourceError
-from dp_sql.privacy.refusals import WAY_OUT
-from dp_sql.privacy.relations.from_clause import ALLOWED
+from dp_sql.privacy.refusals import ALLOWED, WAY_OUT
 from dp_sql.session.corrections.duckdb_errors import THE_FUNCTIONS
 from tests.conftest import free
 from tests.databases import write_with_policy

@@ -38,17 +38,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def cover_counts(plan: Plan, call: str, engine: SqlRunner) -> Int64s:
+def cover_counts(plan: Plan, release: str, engine: SqlRunner) -> Int64s:
     """How many items are covered under each bound that the mechanism considers.
 
-    `call` holds the first arguments of its UDF, from which a sample of the items gets its key.
+    `release` holds the first arguments of its UDF, from which a sample of the items gets its key.
     """
     with contextlib.suppress(TooLong):
-        return _cover_counts(plan, call, engine, LONG, engine.memory_limit // SHARE)
-    return _cover_counts(plan, call, engine, SHORTER, inf)
+        return _cover_counts(plan, release, engine, LONG, engine.memory_limit // SHARE)
+    return _cover_counts(plan, release, engine, SHORTER, inf)
 
 
-def _cover_counts(plan: Plan, call: str, engine: SqlRunner, long: int, most_bytes: float) -> Int64s:
+def _cover_counts(
+    plan: Plan, release: str, engine: SqlRunner, long: int, most_bytes: float
+) -> Int64s:
     """The counts, with values of `long` bytes as hashes; TooLong: they take too many."""
     from dp_sql.udfs.count_distinct.partial import partial_cover_counts
 
@@ -60,7 +62,7 @@ def _cover_counts(plan: Plan, call: str, engine: SqlRunner, long: int, most_byte
     if bounds is None:
         raise InternalError("This mechanism needs pairs.")
     with contextlib.closing(_store(engine)) as pairs:
-        rows = stopping(batches(engine.relate(_pairs_sql(plan, call, long))))
+        rows = stopping(batches(engine.relate(_pairs_sql(plan, release, long))))
         with contextlib.closing(rows):
             n_items, n_people = _stored(rows, pairs, most_bytes)
         found = partial_cover_counts(
@@ -107,9 +109,9 @@ def _stored(rows: Iterable[Any], pairs: StoredPairs, most_bytes: float) -> tuple
     return items.size, people.size
 
 
-def _pairs_sql(plan: Plan, call: str, long: int) -> str:
+def _pairs_sql(plan: Plan, release: str, long: int) -> str:
     """The SELECT of pairs of people and items, as sent; a pair may occur more than once."""
-    rows = PeopleRows([plan._replace(keep_source=False)], [call])
+    rows = PeopleRows([plan._replace(keep_source=False)], [release])
     columns = [
         comparable_in_arrow(f"__dp_{name}", plan.columns[name].type, long)
         for name in ("privacy_unit", "item")

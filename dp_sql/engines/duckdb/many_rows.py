@@ -88,17 +88,17 @@ def _forget(name: str, engine: SqlRunner) -> None:
 
 
 def answers_from_rows(
-    plans: Sequence[Plan], calls: Sequence[str], tables: ComputedTables
+    plans: Sequence[Plan], releases: Sequence[str], tables: ComputedTables
 ) -> Answers | None:
     """The answers that were drawn from people's rows; None: DuckDB is to read these.
 
-    `calls` are the first arguments of the plans' UDFs. Raises what a mechanism refused, DuckDB's
+    `releases` are the first arguments of the plans' UDFs. Raises what a mechanism refused, DuckDB's
     errors, or what reading its rows raises.
     """
     if not plans[0].parameters.reads_people:
         return None
     for long in (LONG, SHORTER):
-        asked = (plans, calls, partial(comparable_in_arrow, long=long))
+        asked = (plans, releases, partial(comparable_in_arrow, long=long))
         read = lists_read(*asked) or rows_read(*asked)
         if read is None or not _is_for_memory(plans[0], read, tables.engine):
             return None

@@ -8,7 +8,7 @@ from dp_sql.engines.duckdb import many_rows, row_estimate
 from dp_sql.engines.duckdb.mechanism_udfs import answers_of, arrow_values
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.release_select import EXECUTION, Answers, call_of, drawn_sql
+from dp_sql.privacy.private_sql.release_select import EXECUTION, Answers, drawn_sql, release_of
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import INTEGERS
 
@@ -35,7 +35,7 @@ def release_sql(
     reading rows raises.
     """
     asking = EXECUTION if execution is None else "{}, {}".format(*execution)
-    calls = [call_of(ticket, asking) for ticket in tickets]
+    releases = [release_of(ticket, asking) for ticket in tickets]
     plans = [_constrained(plan, engine) for plan in plans]
 
     def answered(place: int, lists: Sequence[Any]) -> Any:
@@ -49,10 +49,10 @@ def release_sql(
         if "__dp_cover" in plans[0].parameters.takes:
             from dp_sql.engines.duckdb.in_pieces import cover_counts
 
-            counts = cover_counts(plans[0], calls[0], engine)
+            counts = cover_counts(plans[0], releases[0], engine)
             answers: Answers | None = Answers(tables.drawn([[[counts]]], 1), "", "")
         else:
-            answers = many_rows.answers_from_rows(plans, calls, tables)
+            answers = many_rows.answers_from_rows(plans, releases, tables)
         if answers is not None:
             yield drawn_sql(plans, answers), []
             return

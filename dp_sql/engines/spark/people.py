@@ -13,7 +13,7 @@ from dp_sql.engines.spark.question_sql import incoming
 from dp_sql.engines.spark.spark_catalog import backquoted
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import Columns, Parts
-from dp_sql.privacy.relations.tree import PersonOf
+from dp_sql.privacy.relations.person_of import PersonOf
 from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
 
 Read = Callable[[Parts], tuple[Any, Columns]]

@@ -20,7 +20,8 @@ from dp_sql.privacy.plans.plan import Column, Finding, Groups, Plan, Shared, pla
 from dp_sql.privacy.plans.related_keys import Related, alike, combined, crossed, of_days
 from dp_sql.privacy.plans.sources import CallRows, Source
 from dp_sql.privacy.refusals import PER_PERSON
-from dp_sql.privacy.relations.tree import people_of, reads_one_table
+from dp_sql.privacy.relations.person_of import people_of
+from dp_sql.privacy.relations.tree import reads_one_table
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name

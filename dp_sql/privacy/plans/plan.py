@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from dp_sql.errors import InternalError
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.plans.domains import Domain
-from dp_sql.privacy.relations.tree import PersonOf
+from dp_sql.privacy.relations.person_of import PersonOf
 from dp_sql.privacy.relations.tree_sql import Work
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect

@@ -16,7 +16,7 @@ from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_ctes import UNIT, by_keys, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.privacy.private_sql.release_select import call_of, rows_of
+from dp_sql.privacy.private_sql.release_select import release_of, rows_of
 from dp_sql.privacy.private_sql.rows_read import Kept, kept_of, read_once
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.mechanism_rows import EMPTY_LIST
@@ -225,13 +225,13 @@ def rows_in_lists(plan: Plan, few: FewRows, ticket: str, execution: str) -> str 
 
     few: how they are read. The groups are those that were read while the statement was planned.
     """
-    lists, shape, call = few.lists, plan.parameters, call_of(ticket, execution)
+    lists, shape, release = few.lists, plan.parameters, release_of(ticket, execution)
     if few.are_added_up or not (few.kept and lists and prod(map(len, lists)) <= _MOST_GROUPS):
         return None
     sent = [range(1, len(one) + 1) if few.has_places else one for one in lists]
     keys = f"CAST(system.main.list_value({', '.join(map(_list, sent))}) AS BIGINT[][])"
     rows = f"coalesce(system.main.list(__dp_sent), {EMPTY_LIST})"
-    drawn = f"SELECT {shape.udf}{IN_LISTS}({call}, {keys}, {rows}) AS __dp_drawn"
+    drawn = f"SELECT {shape.udf}{IN_LISTS}({release}, {keys}, {rows}) AS __dp_drawn"
     number = "unnest(system.main.generate_series(1, system.main.length(__dp_drawn))) AS __dp_group"
     answers, listed = [number], ["__dp_group"]
     for place, (name, key) in enumerate(keys_of(plan).items()):

@@ -28,7 +28,7 @@ def by_keys(plan: Plan) -> str:
 
 
 def groups_ctes(
-    plan: Plan, call: str, rows: str, *, distinct: bool = False, found: str = ""
+    plan: Plan, release: str, rows: str, *, distinct: bool = False, found: str = ""
 ) -> list[str]:
     """`__dp_groups`, numbered in the order of the keys, behind `__dp_found` if they are found.
 
@@ -39,7 +39,7 @@ def groups_ctes(
         raise InternalError("Only people's rows have such groups.")
     ctes, listed = [], found or f"({groups.select}) AS __dp_crossed"
     if groups.finding is not None and not found:
-        ctes, listed = found_sql(plan, call, rows, distinct=distinct), "__dp_found"
+        ctes, listed = found_sql(plan, release, rows, distinct=distinct), "__dp_found"
     return [*ctes, f"__dp_groups AS MATERIALIZED ({groups_sql(plan, listed)})"]
 
 
@@ -55,10 +55,10 @@ def groups_sql(plan: Plan, listed: str) -> str:
     return f"SELECT {keys}, {number} FROM {listed}"
 
 
-def found_sql(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> list[str]:
+def found_sql(plan: Plan, release: str, rows: str, *, distinct: bool = False) -> list[str]:
     """`__dp_found`, the keys of the groups that a UDF finds by the people who are in them.
 
-    `rows` is a relation of keys and people, each pair once if it is `distinct`; `call` the UDF's
+    `rows` is a relation of keys and people, each pair once if it is `distinct`; `release` the UDF's
     first arguments. Only the groups found are numbered: a place among all groups would depend on
     those that are not found.
     """
@@ -73,7 +73,7 @@ def found_sql(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> li
         f"__dp_within AS {'' if ctes else 'NOT '}MATERIALIZED (SELECT "
         f"{'' if distinct else 'DISTINCT '}seen, {UNIT} FROM {rows} JOIN __dp_seen ON {same})",
         *ctes,
-        f"__dp_places AS MATERIALIZED (SELECT {FIND_UDF}({call}, coalesce("
+        f"__dp_places AS MATERIALIZED (SELECT {FIND_UDF}({release}, coalesce("
         f"system.main.list({pair('seen', person)}), {EMPTY_LIST})) AS places "
         f"FROM __dp_within{joined})",
         f"__dp_found AS MATERIALIZED (SELECT {names} FROM __dp_seen JOIN (SELECT "

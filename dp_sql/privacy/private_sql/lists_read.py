@@ -23,7 +23,7 @@ _MAY_BE_LONG = frozenset({"BLOB", "VARCHAR"})
 
 
 def lists_read(
-    plans: Sequence[Plan], calls: Sequence[str], sent_as: Callable[[str, str], str]
+    plans: Sequence[Plan], releases: Sequence[str], sent_as: Callable[[str, str], str]
 ) -> RowsRead | None:
     """How to read the rows of a call that takes lists of items; None: as SQL.
 
@@ -33,7 +33,7 @@ def lists_read(
     """
     if len(plans) > 1 or plans[0].parameters.person_values() or finding_of(plans[0]):
         return None
-    people, mechanism = PeopleRows([read_once(plans[0])], calls), plans[0].mechanism
+    people, mechanism = PeopleRows([read_once(plans[0])], releases), plans[0].mechanism
     in_all = mechanism.finds_items and not people.grouped
     if not (people.n_groups or in_all) or mechanism.ordered or mechanism.n_largest is not None:
         return None

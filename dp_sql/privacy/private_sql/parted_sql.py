@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.group_ctes import UNIT, found_sql, groups_sql, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.privacy.private_sql.release_select import EXECUTION, rows_of
+from dp_sql.privacy.private_sql.release_select import release_of, rows_of
 from dp_sql.sql.mechanism_rows import from_zero
 from dp_sql.sql.types import by_value
 
@@ -128,5 +128,5 @@ def _coded(
 
 def found_groups_sql(plan: Plan, ticket: str, members: str) -> str:
     """The numbered groups that are found by their members: keys, and codes of people."""
-    ctes = found_sql(plan, f"'{ticket}', {EXECUTION}", members)
+    ctes = found_sql(plan, release_of(ticket), members)
     return f"WITH {', '.join(ctes)} {groups_sql(plan, '__dp_found')}"

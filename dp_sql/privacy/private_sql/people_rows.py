@@ -45,13 +45,13 @@ class Order(Enum):
 class PeopleRows:
     """The CTEs of plans that share a source: those of `shared`, then those `of` each plan.
 
-    calls: for each plan, the first arguments of the UDFs that draw for it.
+    releases: for each plan, the first arguments of the UDFs that draw for it.
     key: None if UDFs draw. Else rows are read in parts: draws are hashes with this key, in
         hexadecimal digits, and `__dp_groups` is a table that is already there.
     """
 
     plans: Sequence[Plan]
-    calls: Sequence[str] = ()
+    releases: Sequence[str] = ()
     key: str | None = None
 
     def __post_init__(self) -> None:
@@ -240,7 +240,7 @@ class PeopleRows:
 
     def _digits(self, place: int) -> str:
         if self.key is None:
-            return f"{KEY_UDF}({self.calls[place]})"
+            return f"{KEY_UDF}({self.releases[place]})"
         return f"'{hashlib.sha256(f'{self.key}item/{place}'.encode()).hexdigest()}'"
 
     def _read(self) -> str:
@@ -262,7 +262,7 @@ class PeopleRows:
         """`__dp_groups`, numbered in the order of the keys, behind how they are found."""
         is_once = self._order is Order.AGGREGATE_FIRST
         rows = "__dp_all" if is_once else "__dp_read"
-        return groups_ctes(self._first, self.calls[0], rows, distinct=is_once)
+        return groups_ctes(self._first, self.releases[0], rows, distinct=is_once)
 
     def placed_by(self, rows: str) -> str:
         """How rows, or values of people, are joined to their groups."""
@@ -380,14 +380,14 @@ class PeopleRows:
         People are in an order of their own, so that another reading has the same draw: answers
         are places in a list of the items that are in the groups drawn.
         """
-        call = self.calls[[*map(self.cap, self.plans)].index(cap)]
+        release = self.releases[[*map(self.cap, self.plans)].index(cap)]
         order = by_value(UNIT, self._first.columns["privacy_unit"].type)
         return [
             f"__dp_members{end} AS MATERIALIZED (SELECT {UNIT}, "
             "system.main.list(__dp_group ORDER BY __dp_group ASC) AS own, "
             f"system.main.row_number() OVER (ORDER BY {order}) AS place "
             f"FROM ({groups}) AS m GROUP BY {UNIT})",
-            f"__dp_counted{end} AS MATERIALIZED (SELECT {KEEP_UDF}({call}, coalesce("
+            f"__dp_counted{end} AS MATERIALIZED (SELECT {KEEP_UDF}({release}, coalesce("
             f"system.main.list(system.main.len(own) ORDER BY place ASC), {EMPTY_LIST}), "
             f"{cap}) AS counted FROM __dp_members{end})",
             f"__dp_allowed{end} AS MATERIALIZED (SELECT {UNIT}, unnest(system.main.list_select("

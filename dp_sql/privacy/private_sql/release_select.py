@@ -81,8 +81,8 @@ def count_groups_sql(plan: Plan) -> str:
     return size_sql(f"SELECT DISTINCT {', '.join(keys_sql(plan))} FROM {plan.source}\n")
 
 
-def call_of(ticket: str, execution: str) -> str:
-    """The first arguments of a UDF: a ticket, or the parameter that it is, and the execution."""
+def release_of(ticket: str, execution: str = EXECUTION) -> str:
+    """For which release a UDF draws, as its first arguments: a ticket (or `$1`), the execution."""
     return f"{ticket if ticket.startswith('$') else literal(ticket)}, {execution}"
 
 
@@ -99,12 +99,12 @@ def private_sql(
     may run it more than once, as in MechanismRows. `execution`: for which connection and query the
     releases are made, if not for its own. A ticket may be `$1`.
     """
-    calls = [call_of(ticket, execution) for ticket in tickets]
+    releases = [release_of(ticket, execution) for ticket in tickets]
     if not plans[0].parameters.reads_people:
-        (plan,), (call,) = plans, calls
-        answer = _answer_select(plan, call, rows_of(plan, again=again), 1)
+        (plan,), (release,) = plans, releases
+        answer = _answer_select(plan, release, rows_of(plan, again=again), 1)
         return f"WITH {', '.join(_score_rows(plan))}, {answer}"
-    people = PeopleRows(plans, calls)
+    people = PeopleRows(plans, releases)
     if len(plans) == 1:
         answer = _answer_of(people, 0, again=again)
         return f"WITH {', '.join([*people.shared(), answer])}"
@@ -123,7 +123,7 @@ def private_sql(
 def _answer_of(people: PeopleRows, place: int, *, again: bool) -> str:
     """The release of one of the plans, behind its own CTEs."""
     plan = people.plans[place]
-    answer = _answer_select(plan, people.calls[place], rows_of(plan, again=again), place + 1)
+    answer = _answer_select(plan, people.releases[place], rows_of(plan, again=again), place + 1)
     return ", ".join([*people.of(place), answer])
 
 
@@ -170,14 +170,14 @@ def merged_sql(plan: Plan, ticket: str, merged: str, domain: str | None) -> str:
     `__dp_groups` is there as well (parted_sql.py). `domain` lists all items in the rows, as `item`,
     where they are the domain.
     """
-    shape, call, rows = plan.parameters, call_of(ticket, EXECUTION), rows_of(plan)
+    shape, release, rows = plan.parameters, release_of(ticket), rows_of(plan)
     rows = rows._replace(domain=rows.domain or domain)
     if shape.keys or shape.sums:
         rows = rows._replace(merged=merged)
     else:
         codes = {**_types(plan), "privacy_unit": "BIGINT"}
         rows = rows._replace(relation=merged, types=codes)
-    return f"WITH {_answer_select(plan, call, rows, 1)}"
+    return f"WITH {_answer_select(plan, release, rows, 1)}"
 
 
 def rows_of(plan: Plan, *, again: bool = False) -> MechanismRows:
@@ -192,12 +192,12 @@ def rows_of(plan: Plan, *, again: bool = False) -> MechanismRows:
     )
 
 
-def _answer_select(plan: Plan, call: str, rows: MechanismRows, number: int) -> str:
+def _answer_select(plan: Plan, release: str, rows: MechanismRows, number: int) -> str:
     """The lists of a plan, and the SELECT of its release; the `number` of its value."""
     shape = plan.parameters
     ctes = shape.lists(rows)
     if not rows.grouped:
-        value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})", rows)
+        value = shape.value(f"{shape.udf}({release}, {', '.join(shape.takes)})", rows)
         return f"{', '.join(ctes)} SELECT {value} AS {_value_name(number)} FROM __dp_lists"
     if shape.mixes_groups:
         n_groups = "(SELECT system.main.count(*) FROM __dp_groups)"
@@ -207,7 +207,7 @@ def _answer_select(plan: Plan, call: str, rows: MechanismRows, number: int) -> s
             f"coalesce(system.main.list({name} ORDER BY __dp_group ASC), {EMPTY_LIST})"
             for name in shape.takes
         ]
-    answers = f"{shape.udf}{GROUPS}({call}, {', '.join(lists)}) AS __dp_answers"
+    answers = f"{shape.udf}{GROUPS}({release}, {', '.join(lists)}) AS __dp_answers"
     ctes.append(f"__dp_drawn AS MATERIALIZED (SELECT {answers} FROM __dp_lists)")
     keys = ", ".join(f"__dp_groups.{name}" for name in keys_of(plan))
     answer = "system.main.list_extract(__dp_answers, __dp_groups.__dp_group)"

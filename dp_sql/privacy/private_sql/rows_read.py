@@ -111,14 +111,14 @@ class RowsRead(NamedTuple):
 
 
 def rows_read(
-    plans: Sequence[Plan], calls: Sequence[str], sent_as: Callable[[str, str], str]
+    plans: Sequence[Plan], releases: Sequence[str], sent_as: Callable[[str, str], str]
 ) -> RowsRead | None:
     """How to read the rows of a bundle; None: only DuckDB can, or it is faster.
 
     sent_as: the SQL of a column of `__dp_read` as it is sent, from its name and its type.
     """
     finds = finding_of(plans[0]) is not None
-    people = PeopleRows([read_once(plan) for plan in plans], calls)
+    people = PeopleRows([read_once(plan) for plan in plans], releases)
     are_known = not people.grouped or people.n_groups or finds
     if not (are_known and all(plan.parameters.summed() for plan in people.plans)):
         return None
@@ -181,7 +181,7 @@ def _groups_found(people: PeopleRows, sent_as: Callable[[str, str], str]) -> Gro
     same = " AND ".join(f"{own} = __dp_sent.{name}" for name, own in sent.items())
     own = f"SELECT DISTINCT {listed} FROM (SELECT {both} FROM __dp_read) AS r"
     return GroupsFound(
-        places=f"SELECT {FIND_UDF}({people.calls[0]}, coalesce(system.main.list("
+        places=f"SELECT {FIND_UDF}({people.releases[0]}, coalesce(system.main.list("
         f"{pair('item', 'person')}), {EMPTY_LIST})) FROM ",
         keys=f" SELECT {typed}, place FROM __dp_sent",
         again=f", {', '.join(people.read())}, __dp_own AS ({own}) SELECT "

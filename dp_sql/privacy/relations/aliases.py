@@ -31,7 +31,7 @@ def usable(tree: exp.Select, source: From) -> set[str]:
         own = {i for number, i in source.added if number == part.number}
         if any(not name and i not in own for i, name in enumerate(part.rows.names)):
             return set()
-    taken = {part.name for part in source.parts}.union(*(path for _, path, *_ in source.elements))
+    taken = {part.name for part in source.parts}.union(*(one.path for one in source.elements))
     names = [folded(one.alias) for item in tree.expressions for one in item.find_all(exp.Alias)]
     return {name for name in names if names.count(name) == 1} - taken - _TAKEN
 

@@ -25,8 +25,8 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Refused, Unbound, refuse
 from dp_sql.privacy.relations.base_tables import Tables
-from dp_sql.privacy.relations.from_clause import column_name, only
 from dp_sql.privacy.relations.rows import Rows
+from dp_sql.privacy.relations.select_clauses import column_name, only
 from dp_sql.privacy.relations.tree import Table
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.ranges import MAX_GROUPS

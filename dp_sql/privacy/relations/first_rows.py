@@ -14,8 +14,8 @@ from dp_sql.privacy.expressions.unsupported import is_aggregate
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.privacy.relations.base_tables import Tables
-from dp_sql.privacy.relations.from_clause import only, ordering
 from dp_sql.privacy.relations.rows import Rows
+from dp_sql.privacy.relations.select_clauses import only, ordering
 from dp_sql.privacy.relations.tree import Table
 from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of

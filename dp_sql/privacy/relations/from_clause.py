@@ -1,21 +1,19 @@
-"""The clauses of a SELECT: what the columns of FROM are called, and expressions over them.
+"""A FROM clause: its relations, what their columns are called, and SELECTs of expressions over it.
 
 In the SQL of expressions r0c1 is column 1 of relation 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sqlglot import exp
 
 from dp_sql.privacy.catalog import Parts
-from dp_sql.privacy.expressions.row_values import row_wise, with_facts
-from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import ALLOWED, ALONE, FIRST_ROW, Refused, other_form, refuse
+from dp_sql.privacy.refusals import ALLOWED, Refused, refuse
 from dp_sql.privacy.relations.rows import Rows, unknown_column
 from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
 from dp_sql.sql.formatting import shown_name
@@ -26,10 +24,6 @@ from dp_sql.sql.types import wider
 JOINED = (
     "For example: FROM ratings JOIN people USING (user_id), on the privacy unit, or FROM ratings "
     "JOIN catalog USING (title), with a public table."
-)
-UNNEST = (
-    "Write FROM (SELECT user_id, unnest(tags) AS tag FROM posts), or FROM posts, unnest(tags) AS "
-    "t(tag), with a column of lists."
 )
 
 
@@ -54,7 +48,17 @@ class FromPart(NamedTuple):
         return self.rows.values[index].column(self.number, index)
 
 
-_Named = tuple[int, Parts, str, tuple[int, int]]  # a column and its names, as in From.elements
+class NamedColumn(NamedTuple):
+    """A column and what it is called here.
+
+    before: how many relations of FROM are before the one that names it. path: what that one is
+    called, as of a FromPart. name: "" for none. place: the number of its relation, and its own.
+    """
+
+    before: int
+    path: Parts
+    name: str
+    place: tuple[int, int]
 
 
 @dataclass
@@ -63,9 +67,7 @@ class From:
 
     hidden: columns of USING on the right side: they are found by their table's name only.
     added: columns that joins compute of one relation's others; they have no name.
-    elements: columns that are not called as in their relation, such as those of unnest in FROM, as
-        four parts: how many relations are before unnest, what it is called, what its column is
-        called, and the column: the number of its relation, and its place there.
+    elements: columns that are not called as in their relation, such as those of unnest in FROM.
     looked_in: what an IN (…) reads, as in a Select.
     aliases: what names that are no columns mean: aliases of the list.
     """
@@ -73,7 +75,7 @@ class From:
     parts: list[FromPart] = field(default_factory=list)
     hidden: set[tuple[int, int]] = field(default_factory=set)
     added: set[tuple[int, int]] = field(default_factory=set)
-    elements: list[_Named] = field(default_factory=list)
+    elements: list[NamedColumn] = field(default_factory=list)
     looked_in: list[tuple[str, frozenset[Parts], Relation]] = field(default_factory=list)
     equal: list[tuple[str, str]] = field(default_factory=list)
     left_joins: list[LeftJoin] = field(default_factory=list)
@@ -145,8 +147,8 @@ class From:
                 why = f"{to_sql(node)} is more than one column of the source"
                 refusal = refuse(node, why, "Write the table before the column, as in r.title.")
                 # The elements of a list come first: they are named to be read.
-                paths = [path for _, path, own, _ in self.elements if path and [own] == names]
-                scopes = [path[-1] for path in paths]
+                same = [one for one in self.elements if one.path and [one.name] == names]
+                scopes = [one.path[-1] for one in same]
                 scopes += [part.name for part in self.parts if part.name]
                 refusal.names = [f"{shown_name(one)}.{shown_name(node.name)}" for one in scopes]
                 raise refusal
@@ -156,18 +158,19 @@ class From:
             return self.aliases[names[0]], 1
         raise self.unknown(node)
 
-    def columns(self) -> Iterator[_Named]:
-        """All columns, as in `elements`; those without a name are called ""."""
+    def columns(self) -> Iterator[NamedColumn]:
+        """All columns that may be named, or that a star lists."""
         yield from self.elements
         for part in self.parts:
             for i, name in enumerate(part.rows.names):
                 if (part.number, i) not in self.added:
-                    yield part.number, part.path, name, (part.number, i)
+                    yield NamedColumn(part.number, part.path, name, (part.number, i))
 
     def _called(self, scope: Parts, name: str) -> Iterator[Value]:
-        for _, path, own, place in self.columns():
-            if own == name and _is_called(path, scope) and (scope or place not in self.hidden):
-                yield self.value(place)
+        for one in self.columns():
+            is_shown = bool(scope) or one.place not in self.hidden
+            if one.name == name and _is_called(one.path, scope) and is_shown:
+                yield self.value(one.place)
 
     def value(self, place: tuple[int, int]) -> Value:
         """A column by the number of its relation and its own."""
@@ -211,150 +214,3 @@ def with_wider(rows: Rows, other: Rows) -> Rows:
     if len(values) < len(rows.values) or values == tuple(map(part.value, range(len(values)))):
         return rows
     return Rows(From([part]).select(values), rows.names, values, rows.person_type)
-
-
-_CLAUSES = {
-    "limit": "LIMIT", "offset": "OFFSET", "qualify": "QUALIFY", "windows": "WINDOW",
-    "sample": "a sample", "laterals": "LATERAL", "pivots": "PIVOT", "distinct": "DISTINCT",
-    "recursive": "RECURSIVE", "joins": "a join", "method": "this kind of join",
-    "on": "DISTINCT ON", "when": "a time travel clause", "ordinality": "WITH ORDINALITY",
-}  # fmt: skip
-
-
-def only(node: Node, allowed: Collection[str]) -> None:
-    """Refuse a node that carries anything beyond the allowed parts."""
-    for key, value in node.args.items():
-        if value and key not in allowed:
-            at = value[0] if isinstance(value, list) else value
-            clause = _CLAUSES.get(key, key.upper().replace("_", " "))
-            at = at if hasattr(at, "walk") else node
-            raise other_form(at) or refuse(
-                at,
-                f"{clause[0].upper()}{clause[1:]} is not supported in the source of a DP call, "
-                "because one person's rows could then depend on another's",
-                {"on": FIRST_ROW, "recursive": ALONE}.get(key, ALLOWED),
-            )
-
-
-def ctes_of(tree: Node) -> dict[str, Node]:
-    """The queries of the CTEs of a SELECT or UNION, by folded name, in their order."""
-    clause, bodies = tree.args.get("with_"), dict[str, Node]()
-    if clause is not None:
-        only(clause, {"expressions"})
-    for cte in clause.expressions if clause is not None else ():
-        only(cte, {"this", "alias", "materialized"})
-        alias, body = cte.args["alias"], cte.this
-        if alias.args.get("columns"):
-            body = exp.select("*").from_(exp.Subquery(this=body, alias=alias))
-        if folded(alias.name) in bodies:
-            raise refuse(cte, "Two CTEs have the same name", ALLOWED)
-        bodies[folded(alias.name)] = body
-    return bodies
-
-
-def ordering(node: Node) -> str:
-    """The way of a part of ORDER BY, written out: DESC NULLS LAST."""
-    only(node, {"this", "desc", "nulls_first"})
-    nulls = "FIRST" if node.args.get("nulls_first") else "LAST"
-    return f"{'DESC' if node.args.get('desc') else 'ASC'} NULLS {nulls}"
-
-
-def list_value(node: Node, scope: Scope) -> Value:
-    """Compile a list that unnest makes rows of, or take it as the owner wrote it."""
-    value = row_wise(node, scope)
-    if not value.type.endswith("[]"):
-        raise refuse(node, f"unnest takes a list, not {value.type}", UNNEST)
-    return value
-
-
-def conditions(node: Node, scope: Scope) -> list[str]:
-    """Compile a WHERE clause or another chain of AND, or take it as the owner wrote it.
-
-    What an owner writes beside a subquery is computed as under a policy.
-    """
-    has_query = scope.as_written is not None and node.find(exp.Query) is not None
-    found = []
-    for term in conjuncts(node):
-        try:
-            found.append(scope.condition(term))
-        except Refused:
-            if scope.as_written is None:
-                raise
-            if not has_query:
-                return [scope.as_written(node).sql]
-            found.append(scope._replace(as_written=None).condition(term))
-    return found
-
-
-def conjuncts(node: Node | None) -> list[Node]:
-    """The terms of a chain of AND, in their order."""
-    around = exp.Paren | exp.And
-    walked = [] if node is None else node.dfs(prune=lambda one: not isinstance(one, around))
-    return [term for term in walked if not isinstance(term, around)]
-
-
-def where_terms(tree: Node) -> list[Node]:
-    """The terms of the WHERE clause of a SELECT."""
-    clause = tree.args.get("where")
-    return conjuncts(None if clause is None else clause.this)
-
-
-def projections(tree: exp.Select, source: From, scope: Scope) -> tuple[list[str], list[Value]]:
-    """The names and the values of a SELECT's list."""
-    found: list[tuple[str, Value]] = []
-    for node in tree.expressions:
-        inner = node.unalias()
-        star = inner.this if isinstance(inner, exp.Column) else inner
-        if isinstance(star, exp.Star) and inner is node:
-            table = folded(inner.table) if isinstance(inner, exp.Column) else None
-            found += _star(star, table, source, scope)
-        elif isinstance(inner, exp.Explode):
-            only(inner, {"this"})
-            value = list_value(inner.this, scope)._replace(is_unnested=True)
-            found.append((column_name(node), value))
-        else:
-            found.append((column_name(node), with_facts(inner, scope)))
-    return [name for name, _ in found], [value for _, value in found]
-
-
-def _star(star: exp.Star, table: str | None, source: From, scope: Scope) -> list[tuple[str, Value]]:
-    only(star, {"except_", "replace", "rename"})
-    dropped = star.args.get("except_") or []
-    if any(node.args.get("table") for node in dropped):
-        raise refuse(star, "EXCLUDE takes names without a table", ALLOWED)
-    gone = {folded(node.name) for node in dropped}
-    put = {folded(n.alias): row_wise(n.this, scope) for n in star.args.get("replace") or []}
-    called = {folded(n.this.name): folded(n.alias) for n in star.args.get("rename") or []}
-    columns = sorted(source.columns(), key=lambda column: column[0])  # in the order of FROM
-    listed = [
-        (name, source.value(place))
-        for _, path, name, place in columns
-        if (place not in source.hidden if table is None else (table,) == path[-1:])
-    ]
-    changed = [*gone, *put, *called]
-    if len(changed) != len(set(changed)) or not set(changed) <= {name for name, _ in listed}:
-        raise refuse(star, "EXCLUDE, REPLACE and RENAME take each column of the star once", ALLOWED)
-    found = [(called.get(n, n), put.get(n, value)) for n, value in listed if n not in gone]
-    if not found:
-        raise refuse(star, "This star lists no column", ALLOWED)
-    return found
-
-
-def column_name(node: Node) -> str:
-    """What DuckDB calls a column of a list; an expression without an alias has no name here."""
-    if isinstance(node, exp.Alias | exp.Column):
-        return folded(node.alias_or_name)
-    return ""
-
-
-def flattened(node: Node) -> tuple[Node, list[Node]]:
-    """The first relation of FROM, and the joins that sqlglot keeps inside it or its brackets."""
-    joins: list[Node] = []
-    while True:
-        joins = [*(node.args.get("joins") or []), *joins]
-        inner = node.this
-        bracket = isinstance(node, exp.Subquery) and isinstance(inner, exp.Table | exp.Subquery)
-        if not bracket or node.args.get("alias"):
-            return node, joins
-        only(node, {"this", "joins"})
-        node = inner

@@ -13,17 +13,9 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.privacy.relations.base_tables import Tables
-from dp_sql.privacy.relations.from_clause import (
-    JOINED,
-    UNNEST,
-    From,
-    FromPart,
-    column_name,
-    conjuncts,
-    list_value,
-    only,
-)
+from dp_sql.privacy.relations.from_clause import JOINED, From, FromPart, NamedColumn
 from dp_sql.privacy.relations.rows import Rows
+from dp_sql.privacy.relations.select_clauses import UNNEST, column_name, conjuncts, list_value, only
 from dp_sql.privacy.relations.tree import Table, Unnest, place_of, relations_below, relations_in
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node
@@ -229,7 +221,7 @@ def compared(equal: Sequence[Pair]) -> tuple[tuple[str, str], ...]:
 
 def shared(node: Node, source: From, part: FromPart) -> Sequence[Node]:
     """The columns that NATURAL JOIN compares: those of the same name on both sides."""
-    before = {name for *_, name, at in source.columns() if name and at not in source.hidden}
+    before = {one.name for one in source.columns() if one.place not in source.hidden} - {""}
     found = [exp.to_identifier(name, quoted=True) for name in part.rows.names if name in before]
     if not found or source.elements:
         raise refuse(node, "This NATURAL JOIN is not supported here", "Write USING (user_id).")
@@ -266,7 +258,8 @@ def join_list(join: Node, source: From, scope_of: ScopeOf) -> bool:
     source.parts[number] = _with_elements(source.parts[number], index)
     alias = join.this.args.get("alias")
     path = (folded(alias.name),) if alias is not None and alias.name else ()
-    source.elements.append((len(source.parts), path, (names or ["unnest"])[0], (number, index)))
+    name = (names or ["unnest"])[0]
+    source.elements.append(NamedColumn(len(source.parts), path, name, (number, index)))
     return True
 
 

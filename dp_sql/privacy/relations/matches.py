@@ -14,7 +14,7 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.privacy.relations.base_tables import Tables
-from dp_sql.privacy.relations.from_clause import From, FromPart, conditions, only
+from dp_sql.privacy.relations.from_clause import From, FromPart
 from dp_sql.privacy.relations.join_sql import is_found
 from dp_sql.privacy.relations.joins import (
     Pair,
@@ -26,6 +26,7 @@ from dp_sql.privacy.relations.joins import (
     key,
 )
 from dp_sql.privacy.relations.rows import Rows
+from dp_sql.privacy.relations.select_clauses import conditions, only
 from dp_sql.privacy.relations.tree import LeftJoin
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import has_fields

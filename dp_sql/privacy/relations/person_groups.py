@@ -19,8 +19,9 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, refuse
 from dp_sql.privacy.relations.aliases import over_rows, usable, used
 from dp_sql.privacy.relations.base_tables import Tables
-from dp_sql.privacy.relations.from_clause import From, FromPart, column_name, only
+from dp_sql.privacy.relations.from_clause import From, FromPart
 from dp_sql.privacy.relations.rows import Rows
+from dp_sql.privacy.relations.select_clauses import column_name, only
 from dp_sql.privacy.relations.tree import Group, LinkedTable, Table, relations_in
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql

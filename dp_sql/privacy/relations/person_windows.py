@@ -16,9 +16,10 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALONE, Refused, refuse
 from dp_sql.privacy.relations.as_written import span
-from dp_sql.privacy.relations.from_clause import From, FromPart, conditions, only, ordering
+from dp_sql.privacy.relations.from_clause import From, FromPart
 from dp_sql.privacy.relations.person_groups import EVERY_ROW, are_of_one_person, total_type
 from dp_sql.privacy.relations.rows import Rows
+from dp_sql.privacy.relations.select_clauses import conditions, only, ordering
 from dp_sql.privacy.relations.tree import WindowFunction, Windows
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
 from dp_sql.sql.tokens import folded
@@ -147,7 +148,7 @@ def _outside(source: From, own: Sequence[tuple[FromPart, int]], rows: Rows) -> F
     outer = From([FromPart((), 0, rows)], added={(0, i) for i in range(len(rows.values))})
     places = {(part.number, i): (0, n) for n, (part, i) in enumerate(own)}
     outer.hidden = {places[column] for column in source.hidden}
-    outer.elements = [(at, path, name, places[of]) for at, path, name, of in source.columns()]
+    outer.elements = [one._replace(place=places[one.place]) for one in source.columns()]
     return outer
 
 

@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, Refused, refuse
-from dp_sql.privacy.relations.tree import PersonOf, Relation, person_of
+from dp_sql.privacy.relations.person_of import PersonOf, person_of
+from dp_sql.privacy.relations.tree import Relation
 from dp_sql.sql.formatting import literal, shown_name
 from dp_sql.sql.sqlglot_tree import to_sql
 from dp_sql.sql.tokens import folded

@@ -33,21 +33,17 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, Refused, Unbound, other_form, refuse
 from dp_sql.privacy.relations.base_tables import Tables
 from dp_sql.privacy.relations.constants import constant_rows
-from dp_sql.privacy.relations.from_clause import (
-    JOINED,
-    From,
-    FromPart,
+from dp_sql.privacy.relations.from_clause import JOINED, From, FromPart, in_order, with_wider
+from dp_sql.privacy.relations.rows import Rows
+from dp_sql.privacy.relations.select_clauses import (
     conditions,
     conjuncts,
     ctes_of,
     flattened,
-    in_order,
     only,
     projections,
     where_terms,
-    with_wider,
 )
-from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.tree import LeftJoin, LinkedTable, Relation, Table, UnionAll, is_plain
 from dp_sql.privacy.relations.tree_sql import Written, written
 from dp_sql.sql.formatting import shown_name

@@ -20,19 +20,6 @@ from dp_sql.sql.types import as_key
 _COLUMN = re.compile(r"\br(\d+)c(\d+)\b")
 
 
-class PersonOf(NamedTuple):
-    """The column of a private table that says whose each of its rows is.
-
-    key: None: the column is the person. Else the rows belong to the people of `owner` with that
-        column equal to this `key` of it.
-    """
-
-    table: Parts
-    column: str
-    key: str | None = None
-    owner: PersonOf | None = None
-
-
 class Table(NamedTuple):
     """A table of the database, a file, a dataframe or VALUES; `columns` are SQL.
 
@@ -384,26 +371,3 @@ def relations_below(relation: Relation) -> Iterator[Relation]:
                 waiting += [one.right, one.left]
             case Select():
                 waiting += reversed(one.relations)
-
-
-def people_of(relation: Relation) -> tuple[PersonOf, ...]:
-    """For each private table that a relation reads, once: the column that says whose a row is."""
-    found: dict[PersonOf, None] = {}
-    for one in relations_below(relation):
-        of = person_of(one)
-        while of is not None:  # those that it is linked to are read as well
-            found[of], of = None, of.owner
-    return tuple(found)
-
-
-def person_of(relation: Relation) -> PersonOf | None:
-    """The column that says whose each row of a table is; None of public rows, and of no table."""
-    if isinstance(relation, LinkedTable):
-        table, owner = relation.table, relation.owner
-        of = owner.table if isinstance(owner, LinkedTable) else owner
-        assert isinstance(of, Table)  # a policy links tables alone
-        column, key = table.column_name(relation.column), of.column_name(relation.key)
-        return PersonOf(table.name, column, key, person_of(owner))
-    if not isinstance(relation, Table) or relation.person is None:
-        return None
-    return PersonOf(relation.name, relation.column_name(relation.person))

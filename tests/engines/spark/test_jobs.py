@@ -20,7 +20,7 @@ from dp_sql.engines.spark import jobs as module
 from dp_sql.engines.spark.jobs import SparkJobs
 from dp_sql.engines.spark.people import check_people
 from dp_sql.errors import InternalError, NotSupported, SourceError
-from dp_sql.privacy.relations.tree import PersonOf
+from dp_sql.privacy.relations.person_of import PersonOf
 from tests.engines.spark.asking import Asking, pairs_of
 from tests.engines.spark.faults import around_tasks, fail_once, wait_for_ever
 

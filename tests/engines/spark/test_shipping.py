@@ -10,7 +10,7 @@ import pytest
 
 from dp_sql.engines.protocol import PartedQuestion
 from dp_sql.engines.spark.question_sql import asked
-from dp_sql.privacy.relations.tree import PersonOf
+from dp_sql.privacy.relations.person_of import PersonOf
 from dp_sql.sql.formatting import full_name
 from tests.engines.spark.asking import Asking
 
