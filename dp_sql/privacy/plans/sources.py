@@ -39,7 +39,6 @@ from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation
 from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.arguments import DpCall
-from dp_sql.sql.clauses import Span
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.given import PublicQuery, Reference
@@ -199,7 +198,7 @@ def cte_bodies(select: DpSelect) -> dict[str, str]:
     return {name: _body(select.text[a:b]) for (a, b), name in _spans(select)}
 
 
-def _spans(select: DpSelect) -> list[tuple[Span, str]]:
+def _spans(select: DpSelect) -> list[tuple[tuple[int, int], str]]:
     """Where the CTEs that a SELECT may name are written, and their names, in their order."""
     spans = sorted((span, name) for name, span in select.ctes.items() if span is not None)
     return [(span, name) for span, name in spans if span[1] <= select.source[0]]
