@@ -121,6 +121,7 @@ MATCHED = [
     "SELECT person, l[1] AS first, l[-1] AS last, len(l[2:]) AS more FROM odd WHERE 1 = ANY(l) OR 2 IN l",
     "SELECT * FROM (SELECT user_id, title FROM ratings UNION ALL BY NAME SELECT title, buyer AS user_id FROM orders)",
     "SELECT user_id, title FROM ratings UNION SELECT buyer, title FROM orders",
+    "SELECT x FROM (SELECT user_id, TRY_CAST(score AS DECIMAL(5,1)) AS x FROM ratings UNION SELECT buyer, TRY_CAST(cost AS DECIMAL(9,4)) FROM orders ORDER BY 1)",
     "SELECT title, score FROM (((SELECT user_id, title, score FROM ratings) UNION (SELECT user_id, title, 1 FROM ratings)) UNION ALL "
     "SELECT user_id, 'Dune', score FROM ratings)",
     "WITH c AS (SELECT title, year FROM catalog UNION SELECT title, 7 FROM catalog) SELECT year FROM ratings JOIN c USING (title)",
