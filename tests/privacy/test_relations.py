@@ -97,6 +97,9 @@ MATCHED = [
     "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM ratings s WHERE s.user_id = r.user_id AND s.score > r.score) AND NOT EXISTS "
     "(SELECT 1 FROM catalog c WHERE c.year < r.score)",
     "SELECT r.title FROM ratings r ANTI JOIN orders o ON r.user_id = o.buyer AND o.cost > r.price",
+    "SELECT r.title FROM ratings r JOIN orders o ON r.user_id = o.buyer WHERE EXISTS (SELECT 1 FROM catalog c WHERE c.title = coalesce(r.title, o.title))",
+    "SELECT r.title FROM ratings r LEFT JOIN orders o ON r.user_id = o.buyer WHERE NOT EXISTS (SELECT 1 FROM visits v "
+    "WHERE v.visitor = r.user_id AND v.page = coalesce(o.title, r.title))",
     "SELECT r.title FROM ratings r SEMI JOIN orders o ON r.user_id = o.buyer AND o.cost > 0",
     "SELECT * FROM ratings ANTI JOIN catalog USING (title) JOIN orders ON user_id = buyer",
     "SELECT l.title FROM ratings r LEFT JOIN orders l ON r.user_id = l.buyer ANTI JOIN items i ON i.order_id = l.order_id AND i.title = r.title "
