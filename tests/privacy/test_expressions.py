@@ -148,7 +148,7 @@ REFUSED = {
     "EXISTS (SELECT 1)": "EXISTS is supported in WHERE, items and keys, and in the list of a subquery",
     "row_number() OVER ()": "A window function is not supported",
     "count(*)": "is not supported here: it reads other rows",
-    "u[1]": "a list of strings, numbers, dates or booleans",
+    "u[1]": "a list of strings, numbers, dates, booleans or structs",
     "s COLLATE NOCASE": "is not supported here: dp_sql cannot prove",
     "lower(i)": "takes a string",
     "lower(s ORDER BY i)": "is not supported here: dp_sql cannot prove",
