@@ -482,8 +482,8 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ query(
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM query('FROM ratings')
 
--- NotPrivate: In ratings: A source needs a FROM clause
--- ^ ratings
+-- NotPrivate: A source needs a FROM clause
+-- ^ 1 AS user_id
 WITH ratings AS (SELECT 1 AS user_id, random() AS title) SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
 -- ArgumentError: delta (the probability with which the guarantee may fail) must be at least 1e-18 and less than 0.001
