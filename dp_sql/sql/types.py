@@ -186,6 +186,18 @@ def wider(a: str, b: str) -> str:
     return "HUGEINT" if {"UBIGINT", "HUGEINT"} & {a, b} else "BIGINT"
 
 
+def united(a: str, b: str) -> str:
+    """The type of a column of UNION: of two decimals one with the digits of both, else wider().
+
+    >>> united("DECIMAL(10,2)", "DECIMAL(8,4)"), united("DECIMAL(38,0)", "DECIMAL(8,4)")
+    ('DECIMAL(12,4)', 'DECIMAL(38,0)')
+    """
+    (width, scale), (other, places) = digits_of(a), digits_of(b)
+    digits = max(width - scale, other - places) + max(scale, places)
+    fits = width and other and digits <= MOST_DIGITS
+    return f"DECIMAL({digits},{max(scale, places)})" if fits else wider(a, b)
+
+
 def as_key(expression: str, type_name: str) -> tuple[str, str]:
     """A column that is compared with another: byte by byte, and an ENUM as text; and its type.
 

@@ -207,6 +207,11 @@ def test_functions_may_read_the_time_and_the_time_zone_of_a_statement_and_no_oth
             "(SELECT user_id, unnest(upper(title)) AS title FROM ratings)",
             "unnest takes a list, not VARCHAR",
         ),
+        (
+            "(SELECT user_id, unnest(tags, recursive := true) AS title FROM ratings)",
+            "one list here",
+        ),
+        ("(SELECT user_id, title, unnest(s) FROM ratings)", "Name its fields, as in address.city"),
     ],
 )
 def test_what_looks_at_more_than_one_row_is_not_taken_as_written(

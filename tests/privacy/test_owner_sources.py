@@ -87,6 +87,12 @@ SOURCES = [
     (
         "title",
         "user_id",
+        "ratings r WHERE EXISTS (SELECT 1 FROM books b WHERE b.title = r.title || '')",
+        {RATINGS, BOOKS},
+    ),
+    (
+        "title",
+        "user_id",
         "((SELECT user_id, title FROM ratings) UNION (SELECT user_id, club FROM clubs))",
         {RATINGS, CLUBS},
     ),

@@ -97,6 +97,9 @@ MATCHED = [
     "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM ratings s WHERE s.user_id = r.user_id AND s.score > r.score) AND NOT EXISTS "
     "(SELECT 1 FROM catalog c WHERE c.year < r.score)",
     "SELECT r.title FROM ratings r ANTI JOIN orders o ON r.user_id = o.buyer AND o.cost > r.price",
+    "SELECT r.title FROM ratings r JOIN orders o ON r.user_id = o.buyer WHERE EXISTS (SELECT 1 FROM catalog c WHERE c.title = coalesce(r.title, o.title))",
+    "SELECT r.title FROM ratings r LEFT JOIN orders o ON r.user_id = o.buyer WHERE NOT EXISTS (SELECT 1 FROM visits v "
+    "WHERE v.visitor = r.user_id AND v.page = coalesce(o.title, r.title))",
     "SELECT r.title FROM ratings r SEMI JOIN orders o ON r.user_id = o.buyer AND o.cost > 0",
     "SELECT * FROM ratings ANTI JOIN catalog USING (title) JOIN orders ON user_id = buyer",
     "SELECT l.title FROM ratings r LEFT JOIN orders l ON r.user_id = l.buyer ANTI JOIN items i ON i.order_id = l.order_id AND i.title = r.title "
@@ -121,6 +124,7 @@ MATCHED = [
     "SELECT person, l[1] AS first, l[-1] AS last, len(l[2:]) AS more FROM odd WHERE 1 = ANY(l) OR 2 IN l",
     "SELECT * FROM (SELECT user_id, title FROM ratings UNION ALL BY NAME SELECT title, buyer AS user_id FROM orders)",
     "SELECT user_id, title FROM ratings UNION SELECT buyer, title FROM orders",
+    "SELECT x FROM (SELECT user_id, TRY_CAST(score AS DECIMAL(5,1)) AS x FROM ratings UNION SELECT buyer, TRY_CAST(cost AS DECIMAL(9,4)) FROM orders ORDER BY 1)",
     "SELECT title, score FROM (((SELECT user_id, title, score FROM ratings) UNION (SELECT user_id, title, 1 FROM ratings)) UNION ALL "
     "SELECT user_id, 'Dune', score FROM ratings)",
     "WITH c AS (SELECT title, year FROM catalog UNION SELECT title, 7 FROM catalog) SELECT year FROM ratings JOIN c USING (title)",

@@ -59,6 +59,8 @@ SOURCES = [
     "plays AS p JOIN catalog AS c ON p.title = c.title WHERE part = {at}",
     "plays AS p JOIN people AS q ON p.user_id = q.id WHERE part = {at} AND age < 2",
     "(SELECT * FROM plays UNION ALL SELECT * FROM plays) AS p WHERE part = {at}",
+    "(FROM plays UNION SELECT user_id, 'd', region, part FROM plays UNION ALL FROM plays) AS p WHERE part = {at}",
+    "((SELECT DISTINCT * FROM plays) UNION ALL (SELECT * REPLACE ('d' AS title) FROM plays)) AS p WHERE part = {at}",
 ]
 ITEMS = {"*": "TRUE", "1": "TRUE", "region": "region IS NOT NULL"}
 

@@ -19,7 +19,7 @@ from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import wider
+from dp_sql.sql.types import united
 
 JOINED = (
     "For example: FROM ratings JOIN people USING (user_id), on the privacy unit, or FROM ratings "
@@ -197,16 +197,16 @@ def in_order(rows: Rows, names: Sequence[str], node: Node) -> Rows:
 
 
 def with_wider(rows: Rows, other: Rows) -> Rows:
-    """A relation whose integers have the type of UNION ALL with those of another, where it differs.
+    """A relation whose numbers have the type of UNION with those of another, where it differs.
 
     Privacy units stay as they are.
     """
 
     def cast(own: Value, theirs: Value) -> Value:
-        kind = wider(own.type, theirs.type)
+        kind = united(own.type, theirs.type)
         if own.is_person or theirs.is_person or kind == own.type:
             return own
-        return Value(f"CAST({own.sql} AS {kind})", kind)
+        return Value(f"TRY_CAST({own.sql} AS {kind})", kind)
 
     part = FromPart((), 0, rows)
     pairs = zip(range(len(rows.values)), other.values, strict=False)

@@ -146,10 +146,11 @@ def correlated(
         if [is_inner(side) for side in sides] != [{False}, {True}]:
             others.append(term)
             continue
-        a, b = key(sides[0], outer, scope_of), scope_of(inner).compiled(sides[1])
-        if a is None:
-            raise refuse(term, "This side must be an expression of one table's columns", SUBQUERY)
-        pairs.append(alike(a, b, outer))
+        a = key(sides[0], outer, scope_of)
+        if a is None:  # an expression of several tables, or one that is compiled for analysts only
+            others.append(term)
+        else:
+            pairs.append(alike(a, scope_of(inner).compiled(sides[1]), outer))
     return Match(pairs, others, scope_of(outer), is_of_inner)
 
 

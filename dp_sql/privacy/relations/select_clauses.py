@@ -69,7 +69,8 @@ def list_value(node: Node, scope: Scope) -> Value:
     """Compile a list that unnest makes rows of, or take it as the owner wrote it."""
     value = row_wise(node, scope)
     if not value.type.endswith("[]"):
-        raise refuse(node, f"unnest takes a list, not {value.type}", UNNEST)
+        hint = "Name its fields, as in address.city." if value.type[:7] == "STRUCT(" else UNNEST
+        raise refuse(node, f"unnest takes a list, not {value.type}", hint)
     return value
 
 
@@ -115,6 +116,8 @@ def projections(tree: exp.Select, source: From, scope: Scope) -> tuple[list[str]
             table = folded(inner.table) if isinstance(inner, exp.Column) else None
             found += _star(star, table, source, scope)
         elif isinstance(inner, exp.Explode):
+            if inner.expressions:
+                raise refuse(inner, "unnest takes one list here", UNNEST)
             only(inner, {"this"})
             value = list_value(inner.this, scope)._replace(is_unnested=True)
             found.append((column_name(node), value))

@@ -106,7 +106,7 @@ class Compiler:
         raise other_form(tree) or refuse(tree, why, ALLOWED)
 
     def _union(self, tree: exp.Union) -> Rows:
-        only(tree, {"this", "expression", "distinct", "with_", "by_name"})
+        only(tree, {"this", "expression", "distinct", "with_", "by_name", "order"})
         compiler = self.with_ctes(ctes_of(tree))
         left, right = compiler.query(tree.this), compiler.query(tree.expression)
         if tree.args.get("by_name"):
@@ -118,7 +118,7 @@ class Compiler:
         if types[0] != types[1] or left.person_type != right.person_type:
             self.tables.note_union(left, right)
             why = "Both sides of UNION must have the same columns and types"
-            raise refuse(tree, why, ALLOWED)
+            raise refuse(tree, why, "Cast the columns of one side, as in CAST(price AS BIGINT).")
         values = tuple(map(partial(either, tree), left.values, right.values))
         if self.tables.trusted:  # the privacy unit may be called as it is on the left
             own = zip(values, left.values, strict=True)

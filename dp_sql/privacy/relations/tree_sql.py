@@ -165,6 +165,8 @@ class Writer(SourceWriter):
         return RelationSql(windows_sql(windows, inner.sql, need, sorted(read)), inner.most)
 
     def _union(self, union: UnionAll, need: Collection[int], every_row: bool) -> RelationSql:
+        if every_row and _is_distinct(union):
+            need = range(len(union.types))  # which distinct rows have, as _select says
         left = self.relation(union.left, need, every_row)
         if union.right is union.left and not every_row:  # the same rows once more
             return left
@@ -200,3 +202,16 @@ class Writer(SourceWriter):
         listed += [f"{sql} AS c{i}" for i, sql in values.items()]
         word = "DISTINCT " if select.distinct or reduced else ""
         return RelationSql(f"SELECT {word}{listed_sql(listed)} FROM {source.sql}{tail}", most)
+
+
+def _is_distinct(relation: Relation) -> bool:
+    """Whether a relation, or a side of its UNION ALL, is a SELECT DISTINCT."""
+    todo, seen = [relation], dict[int, Relation]()  # a CTE may be many of its sides
+    while todo:
+        one = todo.pop()
+        if isinstance(one, Select) and one.distinct:
+            return True
+        if isinstance(one, UnionAll) and id(one) not in seen:
+            seen[id(one)] = one
+            todo += [one.left, one.right]
+    return False

@@ -176,8 +176,7 @@ def test_where_only_another_question_can_be_asked_the_message_says_so(
     "SELECT exists(SELECT 1 FROM orders WHERE total > 500)",
     "SELECT (SELECT day FROM orders LIMIT 1)",
     "WITH t AS (SELECT note, count(*) AS n FROM orders GROUP BY note) SELECT max(n) FROM t",
-    "SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT customer_id FROM orders UNION "
-    "SELECT customer_id FROM customers UNION ALL SELECT customer_id FROM customers)",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT customer_id FROM orders EXCEPT ALL SELECT customer_id FROM customers)",
 ])  # fmt: skip
 def test_nothing_is_proposed_where_no_statement_asks_the_same(
     analyst: dp_sql.Session, query: str
