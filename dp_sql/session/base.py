@@ -22,7 +22,7 @@ from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.release_select import samples, stand_ins
 from dp_sql.session.corrections.corrector import Correcting
 from dp_sql.sql.parameters import bind, parameters
-from dp_sql.sql.statement import Statement, SystemTableCall, casts
+from dp_sql.sql.statement import Statement, SystemTableCall, casts, has_odd_limit
 from dp_sql.sql.tokens import Edit
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
@@ -216,15 +216,17 @@ class Session(Correcting):
         self._bind(statement, empty, params, engine)
         if plans and casts(statement):  # DuckDB looks at a cast only when it meets a value
             sample = outer([Released(f"(SELECT {samples(plan)})") for plan in plans])
-            self._try_casts(sample, params, engine)
+            self._try("Unimplemented type for cast", sample, params, engine)
+        if plans and has_odd_limit(statement):
+            self._try("Conversion Error", empty, params, engine)
         return outer
 
-    def _try_casts(self, sample: str, params: object, engine: Engine) -> None:
-        """Raise what DuckDB says of a cast that no value of its type could survive."""
+    def _try(self, words: str, sample: str, params: object, engine: Engine) -> None:
+        """Raise what DuckDB says, in these words, of a statement that no answer lets run."""
         try:
             engine.run(f"FROM ({sample}\n) LIMIT 1", params).fetchall()
         except duckdb.Error as error:
-            if "Unimplemented type for cast" in str(error):
+            if words in str(error):
                 raise
 
     def _check(self, text: str, params: object, engine: Engine) -> None:

@@ -17,6 +17,7 @@ SHORT = 4000  # characters; what was read of such texts is remembered
 _PLAIN = {"SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "LIMIT", "OFFSET", "AS", "ASC", "DESC",
           "NULLS", "FIRST", "LAST", "ALL"}  # fmt: skip
 _NEVER = [["FALSE"], ["1", "=", "0"], ["0", "=", "1"], ["1", "=", "2"], ["1", "<>", "1"]]
+_DIGITS = 19  # of the largest BIGINT
 SYSTEM_TABLES = ("dp_budget", "dp_functions", "dp_ledger", "dp_releases", "dp_release")
 
 
@@ -166,6 +167,14 @@ class Statement:
 def casts(statement: Statement) -> bool:
     """Whether it has a cast outside its DP calls and their sources."""
     return any(t.is_symbol("::") or t.upper == "CAST" for t in statement.around_calls())
+
+
+def has_odd_limit(statement: Statement) -> bool:
+    """Whether LIMIT or OFFSET takes more than a number, which DuckDB 2 reads only as it runs."""
+    return any(
+        word.upper in {"LIMIT", "OFFSET"} and not (of.text.isdecimal() and len(of.text) < _DIGITS)
+        for word, of in pairwise(statement.around_calls())
+    )
 
 
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:

@@ -148,6 +148,17 @@ def test_an_owner_asks_with_parameters(
     assert owner.explain(text, params=params).epsilon == 10_000
 
 
+@pytest.mark.parametrize("end", ["LIMIT 'x'", "LIMIT 1e30", "LIMIT [1]", "LIMIT '1' OFFSET 'y'"])
+def test_a_limit_that_is_no_number_costs_nothing(
+    end: str, session: dp_sql.Session, top3: str
+) -> None:
+    with free(session), pytest.raises(QueryError):
+        session.sql(f"{top3} {end}")
+    assert session.sql(f"{top3} LIMIT ?", params=["1"]).fetchall() == [
+        (["Dune", "Emma", "Ulysses"],)
+    ]
+
+
 def test_values_are_allowed_where_data_stands(owner: dp_sql.Session) -> None:
     grouped = OWNERS[:-1] + ", groups := [$a, $b], max_groups_contributed := 1)"
     text = f"SELECT score, {grouped} AS n FROM ratings GROUP BY score ORDER BY score LIMIT $n"

@@ -92,7 +92,8 @@ def test_places_from_the_system_are_below_their_sizes_and_differ() -> None:
         secret_draws().places(np.array([1.0]))
 
 
-BEYOND_32_BITS = [2**32 + 1, 3 * 2**40, 2**62 - 57, 2**62 + 1, 2**63 - 1]
+DIVISOR = 67_280_421_310_721  # of 2^64 + 1: of its last block of words one is missing
+BEYOND_32_BITS = [2**32 + 1, 3 * 2**40, DIVISOR, 2**62 - 57, 2**62 + 1, 2**63 - 1]
 
 
 def takes_words_fairly(n: int) -> bool:

@@ -8,7 +8,7 @@ from math import exp
 
 import pytest
 
-from dp_sql.udfs.contributions import bounded_count, laplace
+from dp_sql.udfs.contributions import bounded_count, bounded_sum, laplace
 
 BETA = Fraction(1, 20)
 
@@ -33,3 +33,19 @@ def test_a_count_of_people_says_how_far_it_may_be_off(epsilon: Fraction) -> None
     off = laplace.within(epsilon, BETA)
     assert 2 * beyond(off + 1, epsilon) <= BETA < 2 * beyond(off, epsilon)
     assert f"within {off} of" in laplace.accuracy(epsilon, BETA)
+
+
+@pytest.mark.parametrize(("one_sided", "sides", "words"), [
+    (True, 1, "estimate exceeds the true sum by"), (False, 2, "noise is"),
+])  # fmt: skip
+@pytest.mark.parametrize("bound", [None, 10**6])
+def test_a_sum_says_how_large_its_noise_may_be(
+    bound: int | None, one_sided: bool, sides: int, words: str
+) -> None:
+    epsilon = Fraction(1, 2)
+    says = bounded_sum.accuracy(epsilon, BETA, 10, bound, one_sided)
+    found = re.search(rf"the {words} at most ([\d.]+) times the contribution bound", says)
+    assert found is not None
+    rate = epsilon if bound is not None else epsilon / 2  # of one contribution bound
+    times = float(found[1]) - 0.5  # which is for the steps of the noise
+    assert sides * exp(-rate * times) / 2 <= BETA < sides * exp(-rate * times * 0.999) / 2

@@ -12,6 +12,7 @@ import pytest
 from dp_sql.udfs.concentrated import largest_rho
 from dp_sql.udfs.discrete_gaussian import tails
 from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.groups import partition_selection
 from dp_sql.udfs.intervals import exp_enclosure
 from dp_sql.udfs.topk import weighted_gaussian
 from tests.udfs.cases_weighted import defined_distribution
@@ -113,6 +114,9 @@ def test_an_epsilon_too_small_for_the_noise_finds_nothing_and_says_so():
     pairs = np.zeros(10**5, np.int32), np.arange(10**5)
     assert weighted_gaussian.topk(*pairs, *public) == []
     assert "no item is found" in weighted_gaussian.accuracy(0, *public, Fraction(1, 20))
+    assert weighted_gaussian.topk_each([pairs, pairs], *public) == [[], []]
+    assert partition_selection.partition_selection(*pairs, *public[1:]) == []
+    assert "no group is found" in partition_selection.accuracy(*public[1:], Fraction(1, 20))
 
 
 def weight_sums(pairs, weights):
