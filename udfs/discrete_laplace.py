@@ -4,12 +4,14 @@ The noise X has P(X = x) proportional to q**|x|, q = exp(-rate), over all intege
 is 1/rate. Proofs are in exact_sampling.md.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import TypeVar
 
-from dp_sql.udfs.exact_sampling import Coins, Draws, Odds, geometrics
+from dp_sql.udfs.exact_sampling import Coins, Draws, Odds
+from dp_sql.udfs.geometric import geometrics
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
 
 _Drawn = TypeVar("_Drawn")
@@ -39,13 +41,12 @@ def by_rate(
     rates: Sequence[Fraction], draw: Callable[[Fraction, int], Sequence[_Drawn]]
 ) -> list[_Drawn]:
     """Draw something at each of these rates; draw(rate, n) draws n at one rate."""
-    places = dict[Fraction, list[int]]()
-    for i, rate in enumerate(rates):
-        places.setdefault(rate, []).append(i)
-    drawn = dict[int, _Drawn]()
-    for rate, at in places.items():
-        drawn.update(zip(at, draw(rate, len(at)), strict=True))
-    return [drawn[i] for i in range(len(rates))]
+    ids = [*map(id, rates)]  # a Fraction is slow to hash
+    same = dict(zip(ids, rates, strict=True))
+    if len(same) == 1:
+        return [*draw(rates[0], len(rates))]
+    drawn = {own: iter(draw(same[own], n)) for own, n in Counter(ids).items()}
+    return [next(drawn[own]) for own in ids]
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,8 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
-from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
+from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.geometric import geometric
 from dp_sql.udfs.intervals import exp_enclosure, power, powers_of, times
 
 # These decide the speed, never the distribution.

@@ -12,7 +12,8 @@ import pytest
 
 from dp_sql.udfs import exact_sampling as exact
 from dp_sql.udfs import intervals, powers
-from dp_sql.udfs.exact_sampling import Draws, Odds, geometric, secret_draws
+from dp_sql.udfs.exact_sampling import Draws, Odds, secret_draws
+from dp_sql.udfs.geometric import geometric
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
 from tests.udfs.distributions import distribution_of
 
