@@ -5,7 +5,7 @@ is 1/rate. Proofs are in exact_sampling.md.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import TypeVar
@@ -14,6 +14,7 @@ from dp_sql.udfs.exact_sampling import Coins, Draws, Odds
 from dp_sql.udfs.geometric import geometrics
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
 
+_Key = TypeVar("_Key", bound=Hashable)
 _Drawn = TypeVar("_Drawn")
 
 
@@ -43,10 +44,16 @@ def by_rate(
     """Draw something at each of these rates; draw(rate, n) draws n at one rate."""
     ids = [*map(id, rates)]  # a Fraction is slow to hash
     same = dict(zip(ids, rates, strict=True))
-    if len(same) == 1:
-        return [*draw(rates[0], len(rates))]
-    drawn = {own: iter(draw(same[own], n)) for own, n in Counter(ids).items()}
-    return [next(drawn[own]) for own in ids]
+    return by_key(ids, lambda own, n: draw(same[own], n))
+
+
+def by_key(keys: Sequence[_Key], draw: Callable[[_Key, int], Sequence[_Drawn]]) -> list[_Drawn]:
+    """Draw something for each of these keys; draw(key, n) draws n, independently, for one key."""
+    counts = Counter(keys)
+    if len(counts) == 1:
+        return [*draw(keys[0], len(keys))]
+    drawn = {key: iter(draw(key, n)) for key, n in counts.items()}
+    return [next(drawn[key]) for key in keys]
 
 
 @lru_cache(maxsize=64)
