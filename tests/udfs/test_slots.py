@@ -421,6 +421,8 @@ MUTANTS = {
         "add_size(&made, 0, size)",
         check_summaries,
     ),
+    "rows beyond the bound": ("own < bound ? own : bound", "own", check_summaries),
+    "people counted in another order": ("counts[order[k]]", "counts[k]", check_summaries),
     "people in another order": ("(i64)order[k]", "k", check_summaries),
     "a group has entries of the one before": (
         "made->places[entry[1] * SIZES + entry[2]] = 0;",

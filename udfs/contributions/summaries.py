@@ -72,10 +72,11 @@ def rows_by_size(values: Values, bound: int) -> Summary:
 
     bound: on a person's rows in a group, or 0.
     """
-    rows = np.zeros((values.counts.size, 2), np.int64)
-    rows[:, 0] = values.counts
-    made = sums_by_size(values._replace(sums=rows), bound, 0)
-    return {name: made[name] for name in ("group", "bucket", "people")} | {"total": made["low"]}
+    ends, order = by_group(values.groups, values.n_groups)
+    given = order, values.counts, ends, values.n_groups, bound or 1 << 31
+    made = _entries(library().summarize_counts, 1, values.n_groups, *given)
+    groups, _, buckets, people, totals, _ = made.T
+    return {"group": groups, "bucket": buckets, "people": people, "total": totals}
 
 
 def sums_by_size(values: Values, bound: int, above: int) -> Summary:

@@ -83,6 +83,7 @@ def library() -> CDLL:
         "add_items": (None, ints, longs, size, longs),
         "summarize_means": (size, longs, longs, longs, *[size] * 5, count, ints, longs, size),
         "summarize_rows": (None, ints, ints, ints, *[size] * 4, longs),
+        "summarize_counts": (size, ints, ints, longs, size, size, count, ints, longs, size),
         "summarize_sums": (size, ints, longs, longs, *[size] * 3, count, ints, longs, size),
         "count_people": (None, ints, ints, size, longs, size, size, ints, ints, ints, longs),
         "take_items": (None, ints, longs, size, ints, longs),

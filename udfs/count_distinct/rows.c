@@ -147,8 +147,22 @@ i64 summarize_means(const i64 *rows, const i64 *sums, const i64 *ends, i64 n_gro
     return made.n;
 }
 
-/* Summarize sums in the same way; code 0 for sums above 0, and 1 for those below. order: the people of each group,
- * one group after the other. A size counts up to the bound, of two halves. */
+/* Summarize people's rows in the same way, with the code 0. order: the people of each group, one group after the
+ * other. A person's rows count up to the bound. */
+i64 summarize_counts(const i32 *order, const i32 *counts, const i64 *ends, i64 n_groups, i64 bound, i64 *first,
+                     i32 *places, i64 *entries, i64 room) {
+    Summary made = {0, *first, 0, entries, places};
+    for (; made.group < n_groups && room - made.n >= SIZES; next_group(&made))
+        for (i64 k = ends[made.group]; k < ends[made.group + 1]; k++) {
+            i64 own = counts[order[k]];
+            if (own) add_size(&made, 0, (u128)(own < bound ? own : bound));
+        }
+    *first = made.group;
+    return made.n;
+}
+
+/* Summarize sums in the same way; code 0 for sums above 0, and 1 for those below. A size counts up to the bound, of
+ * two halves. */
 i64 summarize_sums(const i32 *order, const i64 *sums, const i64 *ends, i64 n_groups, i64 low, i64 high, i64 *first,
                    i32 *places, i64 *entries, i64 room) {
     Summary made = {0, *first, 0, entries, places};
