@@ -4,14 +4,17 @@ The noise X has P(X = x) proportional to q**|x|, q = exp(-rate), over all intege
 is 1/rate. Proofs are in exact_sampling.md.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import TypeVar
 
-from dp_sql.udfs.exact_sampling import Coins, Draws, Odds, geometrics
+from dp_sql.udfs.exact_sampling import Coins, Draws, Odds
+from dp_sql.udfs.geometric import geometrics
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
 
+_Key = TypeVar("_Key", bound=Hashable)
 _Drawn = TypeVar("_Drawn")
 
 
@@ -39,13 +42,18 @@ def by_rate(
     rates: Sequence[Fraction], draw: Callable[[Fraction, int], Sequence[_Drawn]]
 ) -> list[_Drawn]:
     """Draw something at each of these rates; draw(rate, n) draws n at one rate."""
-    places = dict[Fraction, list[int]]()
-    for i, rate in enumerate(rates):
-        places.setdefault(rate, []).append(i)
-    drawn = dict[int, _Drawn]()
-    for rate, at in places.items():
-        drawn.update(zip(at, draw(rate, len(at)), strict=True))
-    return [drawn[i] for i in range(len(rates))]
+    ids = [*map(id, rates)]  # a Fraction is slow to hash
+    same = dict(zip(ids, rates, strict=True))
+    return by_key(ids, lambda own, n: draw(same[own], n))
+
+
+def by_key(keys: Sequence[_Key], draw: Callable[[_Key, int], Sequence[_Drawn]]) -> list[_Drawn]:
+    """Draw something for each of these keys; draw(key, n) draws n, independently, for one key."""
+    counts = Counter(keys)
+    if len(counts) == 1:
+        return [*draw(keys[0], len(keys))]
+    drawn = {key: iter(draw(key, n)) for key, n in counts.items()}
+    return [next(drawn[key]) for key in keys]
 
 
 @lru_cache(maxsize=64)

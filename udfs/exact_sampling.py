@@ -67,6 +67,21 @@ class Odds:
         outcome = bisect_right(highs, at_least, 0, last)
         return outcome if outcome == last or at_most <= lows[outcome] else None
 
+    @cached_property
+    def edges(self) -> tuple[_Words, _Words]:
+        """Part the first words of tapes, for each outcome but the last.
+
+        Those below the first number lead to it or one before, those above the second beyond it.
+        """
+        powers = (a for weight in self.weights for _, a in weight)
+        lows, highs = _cumulative_sums(
+            self, _WORD_BITS + _GUARD_BITS + max(powers, default=0).bit_length()
+        )
+        starts = [(low << _WORD_BITS) // highs[-1] for low in lows[:-1]]
+        ends = [-((-high << _WORD_BITS) // max(lows[-1], 1)) for high in highs[:-1]]
+        lasts = [min(max(end, 1), 1 << _WORD_BITS) - 1 for end in ends]
+        return np.array(starts, np.uint64), np.array(lasts, np.uint64)
+
     def distribution(self, bits: int) -> list[tuple[Fraction, Fraction]]:
         """Enclose the probability of every outcome: (at least, at most), to about `bits` bits."""
         lows, highs = _cumulative_sums(self, bits + _GUARD_BITS)
@@ -89,17 +104,12 @@ class Coins:
     @cached_property
     def edges(self) -> tuple[_Words, _Words]:
         """Part the first words of tapes: tails below the first number, heads above the second."""
-        powers = (a for one in self.odds for weight in one.weights for _, a in weight)
-        bits = _WORD_BITS + _GUARD_BITS + max(powers, default=0).bit_length()
-        sums = [_cumulative_sums(one, bits) for one in self.odds]
-        starts = [(lows[0] << _WORD_BITS) // highs[1] for lows, highs in sums]
-        ends = [-((-highs[0] << _WORD_BITS) // max(lows[1], 1)) for lows, highs in sums]
-        lasts = [min(end, 1 << _WORD_BITS) - 1 for end in ends]
-        return np.array(starts, np.uint64), np.array(lasts, np.uint64)
+        starts, lasts = zip(*(one.edges for one in self.odds), strict=True)
+        return np.concatenate(starts), np.concatenate(lasts)
 
 
 class Draws:
-    """The nine ways in which a mechanism may be random, each with the exact distribution.
+    """The ten ways in which a mechanism may be random, each with the exact distribution.
 
     bits(n) returns n fresh fair bits, as an integer in [0, 2**n).
     """
@@ -121,6 +131,15 @@ class Draws:
     def choose(self, odds: Odds) -> int:
         """Draw outcome j with probability proportional to its weight, exactly."""
         return self._chosen(odds, self._bits(_WORD_BITS))
+
+    def choose_each(self, odds: Odds, n: int) -> _Int64s:
+        """Draw n outcomes in this way, all independently."""
+        (starts, lasts), words = odds.edges, self._words(n)
+        chosen = np.searchsorted(lasts, words).astype(np.int64, copy=False)
+        ends = np.append(starts, np.uint64(2**_WORD_BITS - 1))[chosen]
+        for i in np.flatnonzero((words >= ends) & (chosen < starts.size)).tolist():
+            chosen[i] = self._chosen(odds, int(words[i]))
+        return chosen
 
     def choose_powers(
         self, exponents: _Numbers, rate: Fraction, times: _Numbers = _ONCE, *more: _Numbers
@@ -329,39 +348,6 @@ def _subsets(sizes: _Int64s, wanted: _Int64s, words: Callable[[int], _Int64s]) -
         owner[members[new]] = draw[new]
         groups = groups[~new | (owner[members] != draw)]
     return owner > 0
-
-
-def geometric(draws: Draws, rate: Fraction, cap: int | None = None) -> int:
-    """Draw min(G, cap), where P(G = g) = (1 - q) q**g for g >= 0 and q = exp(-rate), rate > 0."""
-    if cap == 0:
-        return 0
-    return geometrics(draws, rate, 1, cap)[0]
-
-
-def geometrics(draws: Draws, rate: Fraction, n: int, cap: int | None = None) -> list[int]:
-    """Draw n such numbers, independently, with a cap >= 1 if there is one."""
-    coins, carry = _coins(rate)
-    heads = draws.flip_each(coins, n)
-    bits = np.packbits(heads[:, :-1], axis=1, bitorder="little")
-    values = [int.from_bytes(one, "little") for one in bits]
-    place, growing = 1 << heads.shape[1] - 1, np.flatnonzero(heads[:, -1]).tolist()
-    while growing:
-        for i in growing:
-            values[i] += place
-        growing = [i for i in growing if cap is None or values[i] < cap]
-        heads = draws.flip_each(carry, len(growing))[:, 0].tolist()
-        growing = [i for i, goes_on in zip(growing, heads, strict=True) if goes_on]
-    return values if cap is None else [min(value, cap) for value in values]
-
-
-@lru_cache(maxsize=64)
-def _coins(rate: Fraction) -> tuple[Coins, Coins]:
-    """Return coins for binary digits of a geometric number and, the last, for going beyond them."""
-    n_digits = (rate.denominator // rate.numerator).bit_length()
-    digits = [Odds((((1, 0),), ((1, 1 << i),)), rate) for i in range(n_digits)]
-    place = 1 << n_digits
-    carry = Odds((((1, 0), (-1, place)), ((1, place),)), rate)
-    return Coins([*digits, carry]), Coins([carry])
 
 
 def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:

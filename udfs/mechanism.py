@@ -111,8 +111,8 @@ class Mechanism:
         bound_selections: how a mechanism of count_distinct may choose its contribution bound, the
             default first.
         run_each: run_each(data_sets, **parameters) is `run` for each of several data sets, all
-            independent, in less time: each as the tuple of what `run` takes of data. None: there
-            is none.
+            independent, in less time: each as the tuple of what `run` takes of data, or all in the
+            columns of mixed.py. None: there is none.
     """
 
     name: str  # what `mechanism :=` calls it
@@ -131,7 +131,7 @@ class Mechanism:
     bound_selections: tuple[str, ...] = ()
     bounds: Callable[..., Sequence[int]] | None = None
     run_on_counts: Callable[..., Any] | None = None
-    run_each: Callable[..., list[Any]] | None = None
+    run_each: Callable[..., Sequence[Any]] | None = None
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ class Mechanism:
         return tuple(signature(self.loss).parameters)
 
 
-def on_one(run_each: Callable[..., list[Any]], *columns: str) -> Callable[..., Any]:
+def on_one(run_each: Callable[..., Sequence[Any]], *columns: str) -> Callable[..., Any]:
     """Return `run` of a mechanism that has `run_each`: on one data set of these columns."""
     _, *parameters = signature(run_each).parameters.values()
 

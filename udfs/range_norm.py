@@ -6,13 +6,19 @@ norm(z) = max(0, max z) - min(0, min z). Proofs are in range_norm.md.
 
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, pairwise
 
+import numpy as np
+
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
-from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
+from dp_sql.udfs.discrete_laplace import by_key
+from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.geometric import geometrics
 from dp_sql.udfs.intervals import exp_enclosure, power, powers_of, times
+from dp_sql.udfs.mixed import exact
 
 # These decide the speed, never the distribution.
 _STEPS = 8
@@ -31,32 +37,61 @@ def range_norm_noise(k: int, rate: Fraction, draws: Draws) -> list[int]:
     Source: the K-norm mechanism (Hardt and Talwar 2010) with the norm for counts of Joseph and Yu
         2024; over the integers and drawn as differences of uniform numbers, see range_norm.md.
     """
-    if not k:
-        return []
-    width = _width(k + 1, rate, draws)
-    zero = draws.below(width)
-    return [draws.below(width) - zero for _ in range(k)]
+    return range_norm_noises([k], rate, draws)[0]
 
 
-def _width(n: int, rate: Fraction, draws: Draws) -> int:
-    """Draw m >= 1 with probability proportional to m**n * q**m, for n >= 1."""
-    while (width := _attempt(n, rate, draws)) is None:
-        pass
-    return width
+def range_norm_noises(sizes: Sequence[int], rate: Fraction, draws: Draws) -> list[list[int]]:
+    """Draw the noise for several vectors of so many counts, all independently, at one rate."""
+    widths = by_key(sizes, lambda k, n: _widths(k + 1, rate, n, draws) if k else [1] * n)
+    each = np.repeat(exact("widths", widths), np.array(sizes, np.int64) + 1)
+    drawn, found = draws.places(each).tolist(), list[list[int]]()
+    starts = accumulate((k + 1 for k in sizes), initial=0)
+    for k, start in zip(sizes, starts, strict=False):
+        zero = drawn[start]
+        found.append([x - zero for x in drawn[start + 1 : start + 1 + k]])
+    return found
 
 
-def _attempt(n: int, rate: Fraction, draws: Draws) -> int | None:
-    """Propose m under one of the hats, and accept it in proportion to its weight."""
+def _widths(n: int, rate: Fraction, how_many: int, draws: Draws) -> list[int]:
+    """Draw numbers m >= 1 with probability proportional to m**n * q**m, for n >= 1."""
+    found = list[int]()
+    while len(found) < how_many:
+        # Those that are accepted stay in their order: which one is first has no part in its value.
+        found += filter(None, _attempts(n, rate, how_many - len(found), draws))
+    return found
+
+
+def _attempts(n: int, rate: Fraction, how_many: int, draws: Draws) -> list[int | None]:
+    """Propose each m under one of the hats, and accept it in proportion to its weight."""
     hats, odds = _hats(n, rate)
-    start, stop, at = hats[draws.choose(odds)]
-    width = start + (geometric(draws, odds.rate) if stop is None else draws.below(stop - start))
+
+    def under(hat: int, n_tries: int) -> list[int]:
+        start, stop, _ = hats[hat]
+        if stop is None:
+            return [start + x for x in geometrics(draws, odds.rate, n_tries)]
+        return [start + x for x in draws.places(exact("sizes", [stop - start] * n_tries)).tolist()]
+
+    def accept(proposed: tuple[int, int], n_tries: int) -> list[int]:
+        accepted: list[int] = draws.choose_each(_acceptance(n, rate, *proposed), n_tries).tolist()
+        return accepted
+
+    chosen = draws.choose_each(odds, how_many).tolist()
+    widths = by_key(chosen, under)
+    accepted = by_key([*zip(chosen, widths, strict=True)], accept)
+    return [width if own else None for width, own in zip(widths, accepted, strict=True)]
+
+
+@lru_cache(maxsize=1024)
+def _acceptance(n: int, rate: Fraction, hat: int, width: int) -> Odds:
+    """Return the odds of a width under a hat: 1 accepts it."""
+    hats, odds = _hats(n, rate)
+    _, stop, at = hats[hat]
     height, shift = _power_up(at, n)
     # Both weights are divided by a power of q, the smaller one.
     least = min(at, width)
     above = width - least if stop is None else 2 * (at - least)
-    exact, below = width**n, 2 * (width - least)
-    missed = (height << shift, above), (-exact, below)
-    return width if draws.choose(Odds((missed, ((exact, below),)), odds.rate)) else None
+    weight, below = width**n, 2 * (width - least)
+    return Odds((((height << shift, above), (-weight, below)), ((weight, below),)), odds.rate)
 
 
 _Hat = tuple[int, int | None, int]

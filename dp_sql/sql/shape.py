@@ -17,7 +17,7 @@ from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 EachGroup = Sequence[tuple[Any, ...]]
-"""What a UDF or a mechanism takes, for each of several groups."""
+"""What a UDF or a mechanism takes, for each of several groups; perhaps as udfs.mixed.Mixed."""
 
 
 def load_kernels(call: str) -> None:
@@ -244,7 +244,7 @@ class Shape(ABC):
         (value,), accuracy = self.draw_each(mechanism, loss, [lists])
         return value, accuracy
 
-    def runs(self, mechanism: Mechanism, data: EachGroup) -> list[Any]:
+    def runs(self, mechanism: Mechanism, data: EachGroup) -> Sequence[Any]:
         """Run the mechanism on each of several data sets."""
         given = self.mechanism_arguments(mechanism)
         if mechanism.run_each is None:
@@ -259,13 +259,12 @@ class Shape(ABC):
         return [value for value, _ in drawn], drawn[0][1]
 
     def draw_groups(
-        self, mechanism: Mechanism, loss: PrivacyLoss, cap: int | None, *lists: Sequence[Any]
+        self, mechanism: Mechanism, loss: PrivacyLoss, cap: int | None, groups: EachGroup
     ) -> tuple[list[Any], str, int]:
         """The answers of all groups, of which a person counts in at most `cap`.
 
         Returns them with one sentence, and how many runs of a loss of their own they took.
         """
-        groups = [*zip(*lists, strict=True)]
         values, accuracy = self.draw_each(mechanism, loss, groups) if groups else ([], "")
         n = len(groups)
         if self.reads_people:

@@ -49,7 +49,7 @@ WAYS = {"in memory": (1 << 60, 1 << 60), "people in memory": (0, 0), "in SQL": (
 
 
 OF_ITEMS = ["DP_TOPK({c}, 1, domain := {s}{})", "DP_TOPK({c}, 2, delta := 1e-6{})"]
-_DRAWS = ("_draw", "_draw_groups")
+_DRAWS = ("_draw", "_draw_each")
 
 
 class First:
@@ -76,7 +76,8 @@ class Draws:
             assert key not in self.taken, "a second draw"
             drawn = real(plan, *lists)
             drawn = drawn if self.answers is None else self.answers[key][-1]
-            self.taken[key] = plan, is_grouped, _plain([*lists]), drawn
+            columns = zip(*lists[0], strict=True) if is_grouped else lists
+            self.taken[key] = plan, is_grouped, _plain([*columns]), drawn
             return drawn
 
         return draw

@@ -62,7 +62,9 @@ def test_the_noisy_counts_order_the_items_and_then_their_values(
     enum = top(3, source="ratings WHERE false").replace("catalog.title", "genre")
     ((answer,),) = rows(session, enum.replace("title", "kind"))
     assert pairs(answer) == [("essay", 0), ("novel", 0), ("poems", 0)], "not as the type lists them"
-    monkeypatch.setattr(counts, "range_norm_noise", lambda k, *_: [-100, -50, 0][:k])
+    monkeypatch.setattr(
+        counts, "range_norm_noises", lambda sizes, *_: [[-100, -50, 0][:k] for k in sizes]
+    )
     ((answer,),) = rows(session, top(3, f"{SURE}, mechanism := 'joint'"))
     assert pairs(answer) == [("Ulysses", 10), ("Emma", -25), ("Dune", -55)]
 

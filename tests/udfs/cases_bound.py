@@ -3,6 +3,7 @@
 A data set lists each person's contribution: rows, or a net sum of either sign.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import chain
@@ -59,9 +60,9 @@ def chosen(data, support, doublings, n_bounds):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bound, "_SUPPORT", Fraction(support, 2))
         patch.setattr(bound, "_DOUBLINGS", doublings)
-        above = histogram.above_each([histogram.read_histogram(*columns(data, 3))], n_bounds)
+        these = histogram.read_histograms([columns(data, 3)])
         distribution, unfinished = distribution_of(
-            lambda draws: bound.choose_bounds(above, EPSILON / 2, draws)[0],
+            lambda draws: int(bound.choose_bounds(these, n_bounds, EPSILON / 2, draws)[0]),
             PowersOf(HALF, EPSILON / 4),
         )
     assert unfinished == 0
@@ -98,25 +99,35 @@ def choice(contributions, support, doublings, n_bounds=5, remember=True):
 
 
 AFRESH = choice(ROWS, 2, 16, remember=False)
+AFRESH_ABOVE = choice(ROWS, 3, 1, 7, remember=False)
 CHOICES = {
     f"a bound, {support} people a doubling, up to {doublings}": choice(ROWS, support, doublings)
     for support, doublings in ((1, 16), (2, 16), (3, 1))
-}
+} | {"a bound far above all contributions": choice(ROWS, 3, 1, 7)}
 
 
 def summed_above(these, n):
-    each = [[sum(its for at, its in one.sums.items() if at > i) for i in range(n)] for one in these]
-    return np.array(each, np.int64)
+    return histogram.above_each(replace(these, people=these.sums), n)
 
 
 WRONG_CHOICES = {
     "a bound at twice its rate": Mutant(AFRESH, times_two(bound, "_rate")),
     "a bound by what is above instead of who": Mutant(
-        AFRESH, changed(histogram, "above_each", summed_above)
+        AFRESH, changed(bound, "above_each", summed_above)
     ),
     "a bound for one person less": Mutant(
         AFRESH,
         changed(bound, "_needed", lambda doublings, support: support * doublings - 1),
+        check=check_distribution,
+    ),
+    "places above all contributions as one": Mutant(
+        AFRESH_ABOVE,
+        changed(bound, "_times", lambda width, n: np.ones((1, width), np.int64)),
+        check=check_distribution,
+    ),
+    "a place that is taken for one above all contributions": Mutant(
+        AFRESH_ABOVE,
+        changed(histogram.Histograms, "tops", lambda these: np.zeros(these.n, int)),
         check=check_distribution,
     ),
 }

@@ -114,7 +114,7 @@ def under(mechanism, contributions, at):
 
 
 def unclipped(these, _):
-    return these.total
+    return these.totals()
 
 
 def wrong_releases(mechanism, contributions):
@@ -122,14 +122,14 @@ def wrong_releases(mechanism, contributions):
     given = under(mechanism, contributions, 2)
     return {
         "contributions that are not clipped": Mutant(
-            afresh, changed(histogram.Histogram, "clipped", unclipped)
+            afresh, changed(histogram.Histograms, "clipped", unclipped)
         ),
         "contributions that are clipped at twice the bound": Mutant(
             afresh,
             changed(
-                histogram.Histogram,
+                histogram.Histograms,
                 "clipped",
-                lambda these, i, right=histogram.Histogram.clipped: right(these, i + 1),
+                lambda these, i, right=histogram.Histograms.clipped: right(these, i + 1),
             ),
         ),
         "noise that forgets the bound": Mutant(

@@ -302,7 +302,7 @@ CHOSEN_NORM = Case(
             AFRESH, changed(chosen_norm, "above_each", summed_above)
         ),
         "rows beyond the limit": Mutant(
-            AFRESH, changed(histogram.Histogram, "clipped", lambda these, i: these.total)
+            AFRESH, changed(histogram.Histograms, "clipped", lambda these, i: these.totals())
         ),
         "noise at another share": Mutant(
             AFRESH, changed(chosen_norm, "noise_share", lambda epsilon: epsilon * 5 / 16),

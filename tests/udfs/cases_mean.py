@@ -229,8 +229,8 @@ def one_row_each(shares, most, limit):
     return release.noise_rate(shares[2], limit)
 
 
-def only_whole(place, entries, right=bounded_mean._sums_at):
-    return right(9, entries)
+def only_whole(places, entries, right=bounded_mean._sums_at):
+    return right(places + 9, entries)
 
 
 def no_shift(rate, n, draws):
@@ -261,7 +261,7 @@ CASES = [
                 AFRESH_IN_RANGE, changed(bounded_mean, "_rate", one_row_each)
             ),
             "sums that are not clipped": Mutant(
-                AFRESH, changed(histogram.Histogram, "clipped", lambda these, _: these.total)
+                AFRESH, changed(histogram.Histograms, "clipped", lambda these, _: these.totals())
             ),
             "noise without its shift": Mutant(
                 RADIUS, changed(pair_noise, "_radii", no_shift), check=check_distribution

@@ -54,6 +54,9 @@ class _Path:
     def choose(self, odds: Odds) -> int:
         return self._step(*self.weights_of(odds))
 
+    def choose_each(self, odds: Odds, n: int) -> Any:
+        return np.array([self.choose(odds) for _ in range(n)], dtype=np.int64)
+
     def choose_powers(
         self, exponents: Any, rate: Fraction, times: Any = ((1,),), *more: Any
     ) -> Any:

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from dp_sql.udfs import exact_sampling as exact
+from dp_sql.udfs import geometric as geometric_numbers
 from dp_sql.udfs import intervals, powers
-from dp_sql.udfs.exact_sampling import Draws, Odds, geometric, secret_draws
+from dp_sql.udfs.exact_sampling import Draws, Odds, secret_draws
+from dp_sql.udfs.geometric import geometric, geometrics
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
 from tests.udfs.distributions import distribution_of
 
@@ -400,6 +402,48 @@ def test_edges_on_the_wrong_side_would_be_noticed(side, monkeypatch):
     assert not heads_follow_the_tape()
 
 
+CHOICES = [*ODDS, Odds([((0, 0),), ((1, 3), (-1, 3)), ((2, 1),), ((1, 0),)], Fraction(1, 2))]
+
+
+def outcomes_follow_the_tape():
+    """Whether outcomes are as the true boundaries say, for words near those."""
+    for odds in CHOICES:
+        edges = boundaries(odds)
+        near = {min(int(edge * 2**64), 2**64 - 3) + i for edge in edges for i in range(-2, 3)}
+        for word, then in product({0, 2**64 - 1, *near} - {-1, -2}, (0, 1)):
+            bits = iter([word])
+            draws = Draws(lambda n, bits=bits, then=then: next(bits, ((1 << n) - 1) * then))
+            place = Fraction(word + then, 2**64) - Fraction(then, 2**300)
+            # A tape that is a boundary, all bits of it, is never decided.
+            if place not in edges and draws.choose_each(odds, 1)[0] != bisect_right(edges, place):
+                return False
+    return True
+
+
+def test_each_outcome_is_a_function_of_the_tape():
+    assert outcomes_follow_the_tape()
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("side", [0, 1])
+def test_outcomes_by_edges_on_the_wrong_side_would_be_noticed(side, monkeypatch):
+    right = Odds.edges.func
+
+    def wrong(odds):
+        edges = [*right(odds)]
+        edges[side] = edges[1] + np.uint64(1) if side == 0 else edges[0] - np.uint64(1)
+        return edges
+
+    monkeypatch.setattr(Odds, "edges", property(wrong))
+    assert not outcomes_follow_the_tape()
+
+
+def test_outcomes_have_words_of_their_own():
+    words = sum(word << 64 * i for i, word in enumerate([0, 2**64 - 1, 2**63]))
+    third = Odds([((1, 0),)] * 3, Fraction(1))
+    assert Draws(lambda _: words).choose_each(third, 3).tolist() == [0, 2, 1]
+
+
 def test_flips_have_words_of_their_own():
     coins = exact.Coins([ODDS[0], ODDS[0]])
     words = sum(word << 64 * i for i, word in enumerate([0, 2**64 - 1, 2**64 - 1, 0]))
@@ -477,3 +521,14 @@ def test_the_capped_geometric_distribution_is_exact(rate, cap):
     distribution, unfinished = distribution_of(lambda draws: geometric(draws, rate, cap), {rate: q})
     assert unfinished == 0
     assert distribution == {g: (1 - q) * q**g for g in range(cap)} | {cap: q**cap}
+
+
+@pytest.mark.parametrize("bits", [0, 40, 200])
+def test_geometric_numbers_are_the_same_in_any_form(bits, monkeypatch):
+    rate, found = Fraction(1, 1 << bits), []
+    for most in (62, 0):
+        monkeypatch.setattr(geometric_numbers, "_INT_BITS", most)
+        found.append(geometrics(Draws(random.Random(bits).getrandbits), rate, 300))
+    assert found[0] == found[1]
+    assert max(found[0]).bit_length() > bits
+    assert all(type(n) is int for n in found[0])

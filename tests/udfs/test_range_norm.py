@@ -47,7 +47,7 @@ def norm(z):
 def widths(n, rate, limit=12):
     """The relative weights of the widths in one shipped attempt; that of the first is q."""
     q_of = {rate / 2: ROOTS[rate]}
-    found, _ = distribution_of(lambda path: range_norm._attempt(n, rate, path), q_of, limit)
+    found, _ = distribution_of(lambda path: range_norm._attempts(n, rate, 1, path)[0], q_of, limit)
     return {m: p * ROOTS[rate] ** 2 / found[1] for m, p in found.items() if m is not None}
 
 
@@ -65,12 +65,12 @@ def noise_weights(k):
     for m in range(1, WIDEST + 1):
         asked = set()
 
-        def width(n, rate, draws, m=m, asked=asked):
+        def width(n, rate, how_many, draws, m=m, asked=asked):
             asked.add((n, rate))
-            return m
+            return [m] * how_many
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(range_norm, "_width", width)
+            patch.setattr(range_norm, "_widths", width)
             drawn, _ = distribution_of(
                 lambda path: tuple(range_norm.range_norm_noise(k, RATE, path)), {}
             )
@@ -125,7 +125,7 @@ def with_another_power(more):
     """The width drawn with the power k + more; k + 1 is right."""
 
     def wrong(k, rate, draws):
-        width = range_norm._width(k + more, rate, draws)
+        (width,) = range_norm._widths(k + more, rate, 1, draws)
         zero = draws.below(width)
         return [draws.below(width) - zero for _ in range(k)]
 
@@ -186,6 +186,60 @@ def test_points_of_a_norm_are_counted_by_inclusion_and_exclusion(k):
     found = Counter(norm(z) for z in product(range(-3, 4), repeat=k))
     for r in range(1, 4):
         assert found[r] == (r + 1) ** (k + 1) - 2 * r ** (k + 1) + (r - 1) ** (k + 1)
+
+
+def attempts_are_independent():
+    """Whether two attempts at once have the product of their distributions, in this order."""
+    rate, found = Fraction(211, 1000), []
+    q_of = {rate / 2: ROOTS[rate]}
+    with pytest.MonkeyPatch.context() as patch:  # three hats, and of the tail one number
+        patch.setattr(range_norm, "_STEPS", 0)
+        patch.setattr(range_norm, "_hats", range_norm._hats.__wrapped__)
+        patch.setattr(range_norm, "_acceptance", range_norm._acceptance.__wrapped__)
+        patch.setattr(range_norm, "geometrics", lambda draws, rate, n: [0] * n)
+        for n in (1, 2):
+            run = partial(range_norm._attempts, 2, rate, n)
+            drawn, _ = distribution_of(lambda path, run=run: tuple(run(path)), q_of)
+            found.append(drawn)
+    of_one, of_two = found
+    return len(of_one) > 3 and of_two == {
+        a + b: p * q for (a, p), (b, q) in product(of_one.items(), repeat=2)
+    }
+
+
+def several_vectors_are_independent():
+    """Whether vectors of several sizes have the product of their distributions, given their widths."""
+    widths = {2: [3, 1], 3: [2]}
+
+    def run(path):
+        return tuple(map(tuple, range_norm.range_norm_noises([1, 0, 2, 1], RATE, path)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(range_norm, "_widths", lambda n, rate, how_many, draws: widths[n])
+        drawn, _ = distribution_of(run, {})
+
+    def one(k, width):
+        each = Counter(
+            tuple(u - zero for u in others) for zero, *others in product(range(width), repeat=k + 1)
+        )
+        return {z: Fraction(n, width ** (k + 1)) for z, n in each.items()}
+
+    parts = one(1, 3), {(): Fraction(1)}, one(2, 2), one(1, 1)
+    vectors = product(*parts)
+    wanted = {z: math.prod(p[x] for p, x in zip(parts, z, strict=True)) for z in vectors}
+    return drawn == wanted
+
+
+def test_noise_for_several_vectors_is_independent(monkeypatch):
+    assert attempts_are_independent()
+    assert several_vectors_are_independent()
+
+    def in_order_of_keys(keys, draw):
+        return [x for key in sorted({*keys}) for x in draw(key, keys.count(key))]
+
+    monkeypatch.setattr(range_norm, "by_key", in_order_of_keys)
+    assert not attempts_are_independent()
+    assert not several_vectors_are_independent()
 
 
 @pytest.mark.one_in(3)
@@ -324,9 +378,10 @@ def test_the_price_of_a_list_with_counts(name):
 
 
 def test_noisy_counts_fit_64_bits(monkeypatch):
-    monkeypatch.setattr(counts, "range_norm_noise", lambda *given: [2**70, -(2**70), -7])
+    monkeypatch.setattr(counts, "range_norm_noises", lambda *given: [[2**70, -(2**70), -7], [3]])
     largest = 2**63 - 1
-    assert counts.noisy_counts([0, 0, 5], EPSILON, secret_draws()) == [largest, -largest, -2]
+    found = counts.noisy_counts([[0, 0, 5], [4]], EPSILON, secret_draws())
+    assert found == [[largest, -largest, -2], [7]]
 
 
 def test_a_quantile_out_of_the_sums_reach_is_refused():

@@ -128,7 +128,8 @@ WRONG_DATA = [
             *(([[0, 2], [3, 2], [3, n]], ValueError, "fit") for n in (5, 9)),
         ]
     ),
-    *(("sum", [*DATA["sum"][:3], bad], ValueError, "negative") for bad in ([0], [0, 2], [0, None])),
+    *(("sum", [*DATA["sum"][:3], bad], ValueError, "negative") for bad in ([0], [0, 2])),
+    ("sum", [*DATA["sum"][:3], [0, None]], TypeError, "negative"),
     *(("select", [[1, 1], [1, bad]], TypeError, "sensitivities") for bad in NO_NUMBERS),
     *(("select", [[1, 1], [1, bad]], ValueError, "sensitivities") for bad in (-1, Fraction(-1, 2))),
     *(

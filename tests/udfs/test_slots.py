@@ -320,6 +320,7 @@ def check_summaries() -> None:
 def test_people_are_summed_up_by_what_they_contribute(monkeypatch: pytest.MonkeyPatch) -> None:
     check_summaries()
     monkeypatch.setattr(summaries, "_CELLS", 1)  # a group at a time
+    monkeypatch.setattr(summaries, "_ENTRIES", 1)
     check_summaries()
 
 
@@ -415,9 +416,17 @@ MUTANTS = {
     ),
     "only rows in the group": ("is_all ? whole : own;", "own;", check_summaries),
     "sums beyond the bound": ("if (size > bound) size = bound;", "", check_summaries),
-    "half of a total of sums": ("cell[2] = (i64)(u64)(total >> 64);", "", check_summaries),
+    "half of a total of sums": ("entry[5] = (i64)(u64)(total >> 64);", "", check_summaries),
+    "sums below 0 count above": (
+        "add_size(&made, sum[1] < 0, size)",
+        "add_size(&made, 0, size)",
+        check_summaries,
+    ),
+    "rows beyond the bound": ("own < bound ? own : bound", "own", check_summaries),
+    "people counted in another order": ("counts[order[k]]", "counts[k]", check_summaries),
+    "people in another order": ("(i64)order[k]", "k", check_summaries),
     "a group has entries of the one before": (
-        "places[entries[6 * k + 1] * SIZES + entries[6 * k + 2]] = 0",
+        "made->places[entry[1] * SIZES + entry[2]] = 0;",
         "",
         check_means,
     ),

@@ -12,25 +12,43 @@ from operator import sub
 
 import numpy as np
 
-from dp_sql.udfs.contributions.histogram import Ints
+from dp_sql.udfs.contributions.histogram import Histograms, above_each
 from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.mixed import Ints
+from dp_sql.udfs.slices import in_rectangles
 
 # Privacy holds for any values of these.
 _SUPPORT = Fraction(9, 2)  # a doubling of the bound needs so many people above it, by epsilon
 _MOST_SUPPORT = 1 << 58  # people; shortfalls are 64-bit numbers
 _DOUBLINGS = 10  # a larger jump between bounds needs no more people than this one
 
+# These decide the speed, never the distribution.
+_ROWS, _CELLS = 1 << 14, 1 << 18  # so many are chosen at once
 
-def choose_bounds(above: Ints, epsilon: Fraction, draws: Draws) -> list[int]:
-    """Choose a place i in each row, for the bound 2**i; above[:, i] people contribute more.
 
-    Privacy: of one row, epsilon-DP with losses in a range of epsilon, if a person who is added
-        moves some of the row up by 1 and leaves the others as they are.
-    Source: the exponential mechanism of McSherry and Talwar 2007, on a score of our own.
+def choose_bounds(these: Histograms, n: int, epsilon: Fraction, draws: Draws) -> Ints:
+    """Choose a place below n for each data set, the place i for the bound 2**i.
+
+    Privacy: of one data set, epsilon-DP with losses in a range of epsilon, if a person who is added
+        contributes any number.
+    Source: the exponential mechanism of McSherry and Talwar 2007, on a score of our own. Places
+        that are _DOUBLINGS or more above all contributions have one score: see bound.md.
     """
-    shortfalls, rate = shortfalls_of_bounds(above, support_of(epsilon)), _rate(epsilon)
-    places: list[int] = draws.choose_powers(shortfalls, rate).tolist()
+    places, widths = np.empty(these.n, np.int64), np.minimum(these.tops() + _DOUBLINGS + 1, n)
+    for part in in_rectangles(widths, _ROWS, _CELLS):
+        width = int(widths[part].max())
+        above = above_each(these.of(part), width)
+        shortfalls = shortfalls_of_bounds(above, support_of(epsilon))
+        chosen = draws.choose_powers(shortfalls, _rate(epsilon), _times(width, n))
+        are_last = chosen == width - 1
+        chosen[are_last] += draws.places(np.full(int(are_last.sum()), n - width + 1))
+        places[part] = chosen
     return places
+
+
+def _times(width: int, n: int) -> Ints:
+    """Return how many places each of `width` stands for, the last one for all after it."""
+    return np.append(np.ones(width - 1, np.int64), n - width + 1)[np.newaxis]
 
 
 def choose_among(

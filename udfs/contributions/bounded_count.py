@@ -5,15 +5,15 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dp_sql.udfs.contributions import release
-from dp_sql.udfs.contributions.histogram import read_histogram
-from dp_sql.udfs.contributions.release import Bound, BoundedRelease, Columns
+from dp_sql.udfs.contributions.histogram import read_histograms
+from dp_sql.udfs.contributions.release import Bound, Columns, Releases
 from dp_sql.udfs.discrete_laplace import laplace_quantile, noise_rate
 from dp_sql.udfs.mechanism import Mechanism, in_words, on_one, with_probability
 
 
 def run_each(
     data: Sequence[Columns], epsilon: Fraction, beta: Fraction, max_contributions: int, bound: Bound
-) -> list[BoundedRelease]:
+) -> Releases:
     """Count the rows of each data set, nearly and independently.
 
     Entry i says how many people have more than 2**(buckets[i]-1) and at most 2**buckets[i] rows,
@@ -27,12 +27,7 @@ def run_each(
     Source: contribution bounding, as in Wilson et al. 2020; the choice of the bound, see bound.md.
     """
     release.check_public(epsilon, beta, max_contributions, bound)
-    rows = [read_histogram(*columns) for columns in data]
-
-    def kept(i: int, place: int | None) -> int:
-        return rows[i].total if place is None else rows[i].clipped(place)
-
-    return release.release_each(rows, kept, epsilon, beta, max_contributions, bound)
+    return release.release_each(read_histograms(data), epsilon, beta, max_contributions, bound)
 
 
 run = on_one(run_each, "buckets", "people", "sums")

@@ -1,15 +1,17 @@
 """DP_AVG: the mean of rows, with a limited weight for each person's. See bounded_mean.md."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
+
+import numpy as np
 
 from dp_sql.udfs.checks import check_int, check_positive_int
 from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.bound import choose_bounds, people_needed
-from dp_sql.udfs.contributions.bounded_sum import signed_histograms
-from dp_sql.udfs.contributions.histogram import Histogram, above_each, read_histogram, together
+from dp_sql.udfs.contributions.histogram import Histograms, read_histograms
 from dp_sql.udfs.contributions.pair_noise import pair_noise, pair_reach, scales_of
 from dp_sql.udfs.contributions.release import Bound
 from dp_sql.udfs.discrete_laplace import noise_rate
@@ -23,10 +25,12 @@ from dp_sql.udfs.mechanism import (
     on_one,
     with_probability,
 )
+from dp_sql.udfs.mixed import Ints, Mixed, Numbers, exact, mixed
 from dp_sql.udfs.select.selection import rounded_up
 
 _PARTS = (1, 6, 13)  # of epsilon: the bound on rows, the bound on sums, the noise; measured
 _N_SUM_BOUNDS = 127  # sums are below 2**127
+_NAMES = ("places", "wholes", "buckets", "people", "sums", "negative")  # of an Entry
 
 Ends = tuple[int, int] | None
 """The public range of values, both ends in it; None: there is none."""
@@ -44,15 +48,56 @@ class MeanRelease:
     contribution_bound: int  # rows per person
 
 
+@dataclass(frozen=True)
+class Tables(Sequence[tuple[Any, ...]]):
+    """What `run_each` takes of several data sets, in the columns of mixed.py."""
+
+    rows: Mixed  # buckets, people, sums
+    entries: Mixed  # the columns of an Entry
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, which: Any) -> Any:
+        if isinstance(which, slice):
+            return Tables(self.rows[which], self.entries[which])
+        return *self.rows[which], [*zip(*self.entries[which], strict=True)]
+
+
+@dataclass(frozen=True)
+class MeanReleases(Sequence[MeanRelease]):
+    """The releases of several data sets, of which each is made when it is asked for.
+
+    drawn: of each the first arguments of `_quotient`; the last ones are `public`.
+    """
+
+    drawn: list[tuple[int, int, int, int, int]]
+    public: tuple[int, Ends]  # unit, ends
+
+    def __len__(self) -> int:
+        return len(self.drawn)
+
+    def __getitem__(self, which: Any) -> Any:
+        if isinstance(which, slice):
+            return [self[i] for i in range(*which.indices(len(self)))]
+        total, count, reach, most, limit = self.drawn[which]
+        return _quotient(total, count, reach, most, limit, *self.public)
+
+    def estimates(self) -> Iterator[tuple[int, int] | None]:
+        """Yield the estimates alone, as numerators and denominators."""
+        for total, count, _, most, limit in self.drawn:
+            yield None if count < limit else _mean(total, count, most, limit, *self.public)
+
+
 def run_each(
-    data: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[Entry]]],
+    data: Sequence[tuple[Any, ...]],
     epsilon: Fraction,
     beta: Fraction,
     max_contributions: int,
     bound: Bound,
     unit: int,
     ends: Ends,
-) -> list[MeanRelease]:
+) -> MeanReleases:
     """Average the rows of each data set, nearly and independently.
 
     buckets, people and sums say how many rows people have, as for bounded_count. An entry says
@@ -73,53 +118,53 @@ def run_each(
     Source: sum and count with joint noise, see bounded_mean.md.
     """
     check_public(epsilon, beta, max_contributions, bound, unit, ends)
-    rows = [read_histogram(*columns[:3]) for columns in data]
+    tables = _tables(data)
+    rows = read_histograms(tables.rows)
     shares, draws = _shares(epsilon, bound, ends), secret_draws()
     if bound is None:
-        above = above_each(rows, max_contributions.bit_length())
-        places = choose_bounds(above, shares[0], draws)
-        n_rows = [one.clipped(place) for one, place in zip(rows, places, strict=True)]
+        places = choose_bounds(rows, max_contributions.bit_length(), shares[0], draws)
+        n_rows, mosts = rows.clipped(places), [1 << place for place in places.tolist()]
     else:
-        for one in rows:
-            release.check_within(one, bound)
-        places, n_rows = [0] * len(rows), [one.total for one in rows]
-    mosts = [1 << place for place in places] if bound is None else [bound] * len(rows)
-    sides = [_sums_at(place, one[3]) for place, one in zip(places, data, strict=True)]
-    limited = _limited(sides, mosts, shares[1], ends, draws)
-    limits = [(most, limit) for most, (limit, _) in zip(mosts, limited, strict=True)]
-    rates = {both: _rate(shares, *both) for both in set(limits)}
+        mosts = [bound] * rows.n
+        release.check_within(rows, mosts)
+        places, n_rows = np.zeros(rows.n, np.int64), rows.totals()
+    sums = _sums_at(places, tables.entries)
+    totals, limits = _limited(sums, mosts, shares[1], ends, draws)
+    bounds = [*zip(mosts, limits, strict=True)]
+    rates = {both: _rate(shares, *both) for both in set(bounds)}
     reaches = {both: pair_reach(rate, beta) for both, rate in rates.items()}
-    noise = pair_noise([rates[both] for both in limits], draws)
-    return [
-        _quotient(total * both[0] + x, n * limit + y, reaches[both], *both, unit, ends)
-        for both, n, (limit, total), (x, y) in zip(limits, n_rows, limited, noise, strict=True)
+    noise = pair_noise([rates[both] for both in bounds], draws)
+    numbers = zip(bounds, totals.tolist(), n_rows.tolist(), noise, strict=True)
+    drawn = [
+        (total * both[0] + x, n * both[1] + y, reaches[both], *both)
+        for both, total, n, (x, y) in numbers
     ]
+    return MeanReleases(drawn, (unit, ends))
 
 
 run = on_one(run_each, "buckets", "people", "sums", "entries")
 
 
+def _tables(data: Sequence[tuple[Any, ...]]) -> Tables:
+    """Put the columns of data sets together, unless they are."""
+    if isinstance(data, Tables):
+        return data
+    entries = [[*zip(*one[3], strict=True)] or [()] * len(_NAMES) for one in data]
+    rows = [one[:3] for one in data]
+    return Tables(mixed(rows, "buckets", "people", "sums"), mixed(entries, *_NAMES))
+
+
 def _limited(
-    sides: Sequence[tuple[tuple[Histogram, Histogram], Histogram]],
-    mosts: Sequence[int],
-    share: Fraction,
-    ends: Ends,
-    draws: Draws,
-) -> list[tuple[int, int]]:
-    """Limit the sums of each data set: the limit, and what they add up to."""
-    if ends is None:
-        above = above_each([sizes for _, sizes in sides], _N_SUM_BOUNDS)[:, FRACTION_BITS:]
-        places = [FRACTION_BITS + place for place in choose_bounds(above, share, draws)]
-        return [
-            (1 << place, up.clipped(place) - down.clipped(place))
-            for place, ((up, down), _) in zip(places, sides, strict=True)
-        ]
-    limits = [most * (ends[1] - ends[0]) << FRACTION_BITS for most in mosts]
-    for limit, (_, sizes) in zip(limits, sides, strict=True):
-        release.check_within(sizes, limit)
-    return [
-        (limit, up.total - down.total) for limit, ((up, down), _) in zip(limits, sides, strict=True)
-    ]
+    sums: Histograms, mosts: Sequence[int], share: Fraction, ends: Ends, draws: Draws
+) -> tuple[Numbers, list[int]]:
+    """Limit the sums of each data set: what they add up to, and the limits."""
+    if ends is not None:
+        limits = [most * (ends[1] - ends[0]) << FRACTION_BITS for most in mosts]
+        release.check_within(sums, limits)
+        return sums.totals(), limits
+    whole = replace(sums, buckets=np.maximum(sums.buckets - FRACTION_BITS, 0))
+    places = choose_bounds(whole, _N_SUM_BOUNDS - FRACTION_BITS, share, draws) + FRACTION_BITS
+    return sums.clipped(places), [1 << place for place in places.tolist()]
 
 
 def _rate(shares: Sequence[Fraction], most: int, limit: int) -> Fraction:
@@ -127,11 +172,13 @@ def _rate(shares: Sequence[Fraction], most: int, limit: int) -> Fraction:
     return noise_rate(shares[2], most * limit)
 
 
-def _sums_at(place: int, entries: Sequence[Entry]) -> tuple[tuple[Histogram, Histogram], Histogram]:
-    """Collect the sums, by their signs and by their sizes, if each person has 2**place rows."""
-    used = [one for one in entries if (one[0] <= place if one[1] else one[0] == place)]
-    sides = signed_histograms(*([one[i] for one in used] for i in range(2, 6)))
-    return sides, together(*sides)
+def _sums_at(places: Ints, entries: Mixed) -> Histograms:
+    """Collect the sums of each data set if each person has 2**place rows."""
+    place, whole, *columns = map(exact, _NAMES, entries.columns)
+    at = places[entries.owners]
+    used = np.flatnonzero(np.where(whole == 1, place <= at, place == at))
+    own = tuple(column[used] for column in columns)
+    return read_histograms(Mixed(entries.n, entries.owners[used], own))
 
 
 def _quotient(
@@ -140,15 +187,9 @@ def _quotient(
     """Divide; `reach` is how far the noise may move the quotient, as a square around it."""
     if count < limit:
         return MeanRelease(None, None, most)
-    # A unit has so many parts in total * limit / count; with ends, sums are of twice the values.
-    parts = most << FRACTION_BITS + (ends is not None)
 
     def mean(total: int, count: int) -> Fraction:
-        value = total * limit
-        if ends is not None:
-            low, high = (end * parts * count for end in ends)
-            value = max(low, min(high, value + (low + high) // 2))
-        return Fraction(value, count * unit * parts)
+        return Fraction(*_mean(total, count, most, limit, unit, ends))
 
     estimate = mean(total, count)
     if count > reach:  # the quotient is largest, and least, at a corner
@@ -160,6 +201,16 @@ def _quotient(
     else:
         return MeanRelease(estimate, None, most)
     return MeanRelease(estimate, max(high - estimate, estimate - low), most)
+
+
+def _mean(total: int, count: int, most: int, limit: int, unit: int, ends: Ends) -> tuple[int, int]:
+    """Return the quotient in 1/unit, as a numerator and a denominator."""
+    # A unit has so many parts in total * limit / count; with ends, sums are of twice the values.
+    parts, value = most << FRACTION_BITS + (ends is not None), total * limit
+    if ends is not None:
+        low, high = (end * parts * count for end in ends)
+        value = max(low, min(high, value + (low + high) // 2))
+    return value, count * unit * parts
 
 
 def _shares(epsilon: Fraction, bound: Bound, ends: Ends) -> list[Fraction]:

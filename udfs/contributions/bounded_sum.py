@@ -1,14 +1,13 @@
 """DP_SUM: each person's net sum, up to a contribution bound. The proofs are in bounded_sum.md."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
 from dp_sql.udfs.contributions import release
 from dp_sql.udfs.contributions.bound import people_needed
-from dp_sql.udfs.contributions.histogram import Histogram, check_lengths, read_histogram, together
-from dp_sql.udfs.contributions.release import Bound, BoundedRelease, Columns
+from dp_sql.udfs.contributions.histogram import read_histograms
+from dp_sql.udfs.contributions.release import Bound, Columns, Releases
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, on_one, with_probability
 
 
@@ -19,7 +18,7 @@ def run_each(
     max_contributions: int,
     bound: Bound,
     one_sided: bool,
-) -> list[BoundedRelease]:
+) -> Releases:
     """Add up people's net sums of each data set, nearly and independently.
 
     Entry i says how many people have a net sum of a size of more than 2**(buckets[i]-1) and at
@@ -36,34 +35,13 @@ def run_each(
     Source: contribution bounding, as in Wilson et al. 2020; the choice of the bound, see bound.md.
     """
     check_public(epsilon, beta, max_contributions, bound, one_sided)
-    sides = [signed_histograms(*columns) for columns in data]
-    if one_sided and any(down.people for _, down in sides):
+    nets = read_histograms(data)
+    if one_sided and nets.negative.any():
         raise ValueError("negative must be 0 where the sum is one-sided")
-
-    sizes = [together(*both) for both in sides]
-
-    def kept(i: int, place: int | None) -> int:
-        up, down = (one.total if place is None else one.clipped(place) for one in sides[i])
-        return up - down
-
-    found = release.release_each(sizes, kept, epsilon, beta, max_contributions, bound)
-    return found if one_sided else [replace(one, lower_bound=None) for one in found]
+    return release.release_each(nets, epsilon, beta, max_contributions, bound, one_sided)
 
 
 run = on_one(run_each, "buckets", "people", "sums", "negative")
-
-
-def signed_histograms(
-    buckets: Sequence[int], people: Sequence[int], sums: Sequence[int], negative: Sequence[int]
-) -> tuple[Histogram, Histogram]:
-    """Part the entries into those of net sums above 0 and below 0."""
-    if len(negative) != len(buckets) or not all(side in (0, 1) for side in negative):
-        raise ValueError("negative must be 0 or 1, as often as there are buckets")
-    check_lengths(buckets, people, sums)
-    entries = [*zip(buckets, people, sums, negative, strict=True)]
-    sides = ([[one[i] for one in entries if one[3] == side] for i in range(3)] for side in (0, 1))
-    up, down = (read_histogram(*columns) for columns in sides)
-    return up, down
 
 
 def loss(

@@ -1,71 +1,102 @@
 """What people contribute, in buckets that double. Knows integers; nothing about rows or money."""
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.udfs.checks import check_int
+from dp_sql.udfs.mixed import Ints, Numbers, exact, mixed
 
-Ints = NDArray[np.int64]
+_NAMES = ("buckets", "people", "sums", "negative")
+_MOST_SHIFTED = 61  # so that 1 << bucket fits 64 bits
 
 
 @dataclass(frozen=True)
-class Histogram:
-    """People by what they contribute: those of bucket j more than 2**(j-1), at most 2**j."""
+class Histograms:
+    """People by what they contribute, for each of n data sets: entry i is of data set owners[i].
 
-    people: dict[int, int]
-    sums: dict[int, int]  # of the contributions of each bucket's people
+    Those of an entry contribute more than 2**(bucket-1), at most 2**bucket. A data set may have
+    several entries of one bucket. Totals fit 64 bits, or `sums` has objects.
+    """
 
-    @property
-    def total(self) -> int:
-        """The sum of all contributions."""
-        return sum(self.sums.values())
+    n: int
+    owners: Ints
+    buckets: Ints
+    people: Ints
+    sums: Numbers  # of the contributions of each entry's people
+    negative: NDArray[np.bool_]  # the entries whose sums count below 0
 
-    def clipped(self, i: int) -> int:
-        """Add up the contributions, each counted up to 2**i."""
-        return sum(self.people[at] << i if at > i else its for at, its in self.sums.items())
+    def totals(self) -> Numbers:
+        """Add up the contributions of each data set."""
+        return self._added(self.sums)
+
+    def clipped(self, places: Ints) -> Numbers:
+        """Add up the contributions of each data set, each counted up to 2**places of it."""
+        at, sizes = places[self.owners], self.sums.copy()
+        cut, kind = np.flatnonzero(self.buckets > at), self.sums.dtype
+        # This is less than what they contribute, so it fits.
+        sizes[cut] = self.people[cut].astype(kind) << at[cut].astype(kind)
+        return self._added(sizes)
+
+    def tops(self) -> Ints:
+        """Find the largest bucket of each data set; 0 if it is empty."""
+        found = np.zeros(self.n, np.int64)
+        np.maximum.at(found, self.owners, self.buckets)
+        return found
+
+    def of(self, some: Ints) -> "Histograms":
+        """Take some of the data sets."""
+        numbers = np.full(self.n, -1)
+        numbers[some] = np.arange(some.size)
+        owners = numbers[self.owners]
+        return replace(self, n=some.size, owners=owners).where(owners >= 0)
+
+    def where(self, kept: Any) -> "Histograms":
+        """Take some of the entries."""
+        own = (self.owners, self.buckets, self.people, self.sums, self.negative)
+        return Histograms(self.n, *(one[kept] for one in own))
+
+    def _added(self, sizes: Numbers) -> Numbers:
+        found = np.zeros(self.n, sizes.dtype)
+        np.add.at(found, self.owners, np.where(self.negative, -sizes, sizes))
+        return found
 
 
-def together(one: Histogram, other: Histogram) -> Histogram:
-    """Add two histograms up."""
-    found = Histogram(defaultdict(int, one.people), defaultdict(int, one.sums))
-    for at, n in other.people.items():
-        found.people[at] += n
-        found.sums[at] += other.sums[at]
-    return found
-
-
-def above_each(these: Sequence[Histogram], n: int) -> Ints:
+def above_each(these: Histograms, n: int) -> Ints:
     """Count the people of each who contribute more than 1, 2, 4, ..., 2**(n-1): a row for each."""
-    found = np.zeros((len(these), n), np.int64)
-    entries = [(i, at, k) for i, one in enumerate(these) for at, k in one.people.items() if at]
-    if n and entries:
-        rows, buckets, people = np.array(entries, np.int64).T
-        np.add.at(found, (rows, np.minimum(buckets, n) - 1), people)
-    return np.ascontiguousarray(found[:, ::-1].cumsum(axis=1)[:, ::-1])
+    found = np.zeros((these.n, n + 1), np.int64)
+    np.add.at(found, (these.owners, np.minimum(these.buckets, n)), these.people)
+    return np.ascontiguousarray(found[:, :0:-1].cumsum(axis=1)[:, ::-1])
 
 
-def check_lengths(buckets: Sequence[int], people: Sequence[int], sums: Sequence[int]) -> None:
-    """Refuse columns that do not have an entry each."""
-    if not len(buckets) == len(people) == len(sums):
-        raise ValueError("buckets, people and sums must have the same length")
+def read_histograms(data: Sequence[Sequence[Any]], in_part: bool = False) -> Histograms:
+    """Check data sets of buckets, people and sums; with a fourth column, which sums are below 0.
+
+    in_part: whether sums may leave out some of what people contribute.
+    """
+    of = mixed(data, *_NAMES)
+    buckets, people, sums, *signs = map(exact, _NAMES, of.columns)
+    if min(buckets.min(initial=0), people.min(initial=1) - 1) < 0:
+        raise ValueError("buckets must not be negative, and people must be positive")
+    if object in (buckets.dtype, people.dtype):
+        raise ValueError("buckets and people must be below 2**63")
+    if not fits(sums) or buckets.max(initial=0) > _MOST_SHIFTED:
+        sums = sums.astype(object)
+    most = np.ones(sums.size, sums.dtype) << buckets.astype(sums.dtype)
+    least = 0 if in_part else most >> 1
+    if not ((sums // people > least) & (-(-sums // people) <= most)).all():
+        raise ValueError("sums must fit the buckets and people")
+    (below,) = signs or [np.zeros(sums.size, np.int64)]
+    if not ((below == 0) | (below == 1)).all():
+        raise ValueError("negative must be 0 or 1")
+    return Histograms(of.n, of.owners, buckets, people, sums, below == 1)
 
 
-def read_histogram(buckets: Sequence[int], people: Sequence[int], sums: Sequence[int]) -> Histogram:
-    """Check and add up entries; a bucket may occur several times."""
-    check_lengths(buckets, people, sums)
-    found = Histogram(defaultdict(int), defaultdict(int))
-    for at, n, its in zip(buckets, people, sums, strict=True):
-        if not type(at) is type(n) is type(its) is int:
-            for name, number in (("buckets", at), ("people", n), ("sums", its)):
-                check_int(name, number)
-        if at < 0 or n < 1:
-            raise ValueError("buckets must not be negative, and people must be positive")
-        if not n * ((1 << at >> 1) + 1) <= its <= n << at:
-            raise ValueError("sums must fit the buckets and people")
-        found.people[at] += n
-        found.sums[at] += its
-    return found
+def fits(numbers: Numbers, times: int = 1) -> bool:
+    """Whether all numbers, each multiplied by `times`, add up to something that fits 64 bits."""
+    if numbers.dtype == object:
+        return False
+    largest = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
+    return largest * numbers.size * times < 1 << 63

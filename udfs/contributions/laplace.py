@@ -5,13 +5,13 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dp_sql.udfs.checks import check_epsilon, check_int, check_probability
-from dp_sql.udfs.contributions.release import BoundedRelease
+from dp_sql.udfs.contributions.release import Releases
 from dp_sql.udfs.discrete_laplace import discrete_laplaces, laplace_quantile
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, on_one, with_probability
 
 
-def run_each(data: Sequence[tuple[int]], epsilon: Fraction, beta: Fraction) -> list[BoundedRelease]:
+def run_each(data: Sequence[tuple[int]], epsilon: Fraction, beta: Fraction) -> Releases:
     """Count the people of each data set, independently.
 
     Privacy: for each, epsilon-DP under adding or removing one person.
@@ -23,9 +23,9 @@ def run_each(data: Sequence[tuple[int]], epsilon: Fraction, beta: Fraction) -> l
         if people < 0:
             raise ValueError("people must be at least 0")
     noise = discrete_laplaces([epsilon] * len(data), secret_draws())
-    below, around = laplace_quantile(epsilon, beta) - 1, within(epsilon, beta)
-    estimates = (people + x for (people,), x in zip(data, noise, strict=True))
-    return [BoundedRelease(n, n - below, around, 1) for n in estimates]
+    both = laplace_quantile(epsilon, beta) - 1, within(epsilon, beta)
+    estimates = [people + x for (people,), x in zip(data, noise, strict=True)]
+    return Releases(estimates, [1] * len(estimates), {1: both})
 
 
 run = on_one(run_each, "people")

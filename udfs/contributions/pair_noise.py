@@ -8,8 +8,10 @@ from fractions import Fraction
 from functools import lru_cache, partial
 
 from dp_sql.udfs.discrete_laplace import by_rate
-from dp_sql.udfs.exact_sampling import Draws, Odds, geometrics
+from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.geometric import geometrics
 from dp_sql.udfs.intervals import exp_enclosure
+from dp_sql.udfs.mixed import exact
 
 _STEPS = 1024
 
@@ -22,13 +24,14 @@ def pair_noise(rates: Sequence[Fraction], draws: Draws) -> list[tuple[int, int]]
     Source: Steinke and Ullman 2017, theorem 4.1, in the integers; see bounded_mean.md.
     """
     radii = by_rate(rates, partial(_radii, draws=draws))
-    return [(draws.below(2 * r + 1) - r, draws.below(2 * r + 1) - r) for r in radii]
+    places = draws.places(exact("sizes", [2 * r + 1 for r in radii for _ in range(2)])).tolist()
+    pairs = zip(radii, places[::2], places[1::2], strict=True)
+    return [(x - r, y - r) for r, x, y in pairs]
 
 
 def _radii(rate: Fraction, n: int, draws: Draws) -> list[int]:
     """Draw n numbers r >= 0 with probability proportional to (2 r + 1)**2 * q**r."""
-    odds = _shifts(rate)
-    parts = [[draws.choose(odds) for _ in range(n)]]
+    parts = [draws.choose_each(_shifts(rate), n).tolist()]
     parts += [geometrics(draws, rate, n) for _ in range(3)]
     return [*map(sum, zip(*parts, strict=True))]
 

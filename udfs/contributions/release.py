@@ -1,14 +1,16 @@
 """From contributions to one noisy number: what counts and sums share. See bounded_count.md."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import count
 from operator import add
+from typing import Any
+
+import numpy as np
 
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.contributions.bound import choose_bounds
-from dp_sql.udfs.contributions.histogram import Histogram, above_each
+from dp_sql.udfs.contributions.histogram import Histograms
 from dp_sql.udfs.discrete_laplace import discrete_laplaces, laplace_quantile, noise_rate
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.intervals import ln_enclosure
@@ -34,40 +36,58 @@ class BoundedRelease:
     contribution_bound: int
 
 
+@dataclass(frozen=True)
+class Releases(Sequence[BoundedRelease]):
+    """The releases of several data sets, of which each is made when it is asked for.
+
+    within: for each bound, which numbers the noise and its size exceed with probability at most
+        beta. has_lower: whether there is a lower bound.
+    """
+
+    estimates: list[int]
+    bounds: list[int]
+    within: Mapping[int, tuple[int, int]]
+    has_lower: bool = True
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def __getitem__(self, which: Any) -> Any:
+        if isinstance(which, slice):
+            return [self[i] for i in range(*which.indices(len(self)))]
+        n, at = self.estimates[which], self.bounds[which]
+        below, around = self.within[at]
+        return BoundedRelease(n, n - below if self.has_lower else None, around, at)
+
+
 def release_each(
-    contributions: Sequence[Histogram],
-    kept: Callable[[int, int | None], int],
+    these: Histograms,
     epsilon: Fraction,
     beta: Fraction,
     max_contributions: int,
     bound: Bound,
-) -> list[BoundedRelease]:
+    has_lower: bool = True,
+) -> Releases:
     """For each data set choose a bound where none is given, add noise in proportion to it, release.
 
-    kept(i, place) is the count or sum of data set i if each person contributes at most 2**place;
-    kept(i, None) that of all contributions, which are within the given bound.
+    Otherwise all contributions are within the given bound.
     """
     share, draws = noise_share(epsilon, bound), secret_draws()
     if bound is None:
-        above = above_each(contributions, max_contributions.bit_length())
-        places = choose_bounds(above, epsilon - share, draws)
-        exact, bounds = [*map(kept, count(), places)], [1 << place for place in places]
+        places = choose_bounds(these, max_contributions.bit_length(), epsilon - share, draws)
+        kept, bounds = these.clipped(places), [1 << place for place in places.tolist()]
     else:
-        for one in contributions:
-            check_within(one, bound)
-        exact = [kept(i, None) for i in range(len(contributions))]
-        bounds = [bound] * len(contributions)
-    of = {at: _noise_at(noise_rate(share, at), beta) for at in set(bounds)}
-    noise = discrete_laplaces([of[at][0] for at in bounds], draws)
-    return [
-        BoundedRelease(n, n - of[at][1], of[at][2], at)
-        for n, at in zip(map(add, exact, noise), bounds, strict=True)
-    ]
+        kept, bounds = these.totals(), [bound] * these.n
+        check_within(these, bounds)
+    rates = {at: noise_rate(share, at) for at in set(bounds)}
+    noise = discrete_laplaces([rates[at] for at in bounds], draws)
+    within = {at: _within(rate, beta) for at, rate in rates.items()}
+    return Releases([*map(add, kept.tolist(), noise)], bounds, within, has_lower)
 
 
-def _noise_at(rate: Fraction, beta: Fraction) -> tuple[Fraction, int, int]:
-    """A rate, and which numbers the noise and its size exceed with probability at most beta."""
-    return rate, laplace_quantile(rate, beta) - 1, laplace_quantile(rate, beta * _HALF) - 1
+def _within(rate: Fraction, beta: Fraction) -> tuple[int, int]:
+    """Find what the noise and its size exceed with probability at most beta."""
+    return laplace_quantile(rate, beta) - 1, laplace_quantile(rate, beta * _HALF) - 1
 
 
 def noise_share(epsilon: Fraction, bound: Bound) -> Fraction:
@@ -100,9 +120,10 @@ def largest_bound(max_contributions: int) -> int:
     return 1 << max_contributions.bit_length() - 1
 
 
-def check_within(contributions: Histogram, bound: int) -> None:
-    """Refuse buckets above a given bound, which the caller did not keep to."""
-    if any(at > (bound - 1).bit_length() for at in contributions.people):
+def check_within(these: Histograms, bounds: Sequence[int]) -> None:
+    """Refuse buckets above the given bound of a data set, which the caller did not keep to."""
+    tops = np.array([(bound - 1).bit_length() for bound in bounds], np.int64)
+    if (these.buckets > tops[these.owners]).any():
         raise ValueError("contributions must be within the given bound")
 
 

@@ -19,7 +19,7 @@ Summary = Mapping[str, Int64s | list[int] | list[Int64s]]
 
 _CELLS = 1 << 21  # of a table, unless one group has more
 _ENTRIES = 1 << 16
-_N_SIZES = 96  # as SIZES in rows.c
+_N_SIZES = 128  # as SIZES in rows.c
 
 
 class Values(NamedTuple):
@@ -72,10 +72,11 @@ def rows_by_size(values: Values, bound: int) -> Summary:
 
     bound: on a person's rows in a group, or 0.
     """
-    most = np.int32(min(bound or 2**31 - 1, 2**31 - 1))
-    made = rows_under_limit(values._replace(counts=np.minimum(values.counts, most)))
-    own = made["side"] == 0
-    return {name: made[name][own] for name in ("group", "bucket", "people", "total")}
+    ends, order = by_group(values.groups, values.n_groups)
+    given = order, values.counts, ends, values.n_groups, bound or 1 << 31
+    made = _entries(library().summarize_counts, 1, values.n_groups, *given)
+    groups, _, buckets, people, totals, _ = made.T
+    return {"group": groups, "bucket": buckets, "people": people, "total": totals}
 
 
 def sums_by_size(values: Values, bound: int, above: int) -> Summary:
@@ -83,18 +84,29 @@ def sums_by_size(values: Values, bound: int, above: int) -> Summary:
 
     bound: on their sizes, or 0. above: 1 if those below 0 are left out, else 0.
     """
-    _, groups, n_groups, _, sums, _ = values
     high, low = divmod(bound or (1 << 127) - 1, 1 << 64)
-    halves = low - ((low >> 63) << 64), high
+    ends, order = by_group(values.groups, values.n_groups)
+    given = order, values.sums.ravel(), ends, values.n_groups, low - ((low >> 63) << 64), high
+    made = _entries(library().summarize_sums, 2, values.n_groups, *given)
+    if above:
+        made = made[made[:, 1] == 0]
+    groups, sides, buckets, people, lows, highs = made.T
+    columns = {"group": groups, "side": sides, "bucket": buckets, "people": people}
+    return {**columns, "low": _whole(lows, highs), "high": np.zeros(len(made), np.int64)}
 
-    def add(first: int, n: int) -> NDArray[np.int64]:
-        table = np.zeros((2, n, 128, 3), np.int64)
-        own = groups.astype(np.int32), sums.ravel(), groups.size
-        library().summarize_sums(*own, first, n, *halves, table.ravel())
-        return table[: 2 - above]
 
-    made = _by_groups(add, 256 * 3, n_groups, "low", "high")
-    return {**made, "low": _whole(made["low"], made["high"]), "high": 0 * made["high"]}
+def _entries(kernel: Any, n_codes: int, n_groups: int, *given: Any) -> Int64s:
+    """What a kernel makes: entries of a group, a code, a bucket, people, and two halves of totals.
+
+    It is called until it has seen all groups, and makes so many entries at a time.
+    """
+    first, places = c_int64(0), np.zeros(n_codes * _N_SIZES, np.int32)
+    entries = np.empty((max(_ENTRIES, places.size), 6), np.int64)
+    parts = [entries[:0]]
+    while first.value < n_groups:
+        n = kernel(*given, byref(first), places, entries.ravel(), len(entries))
+        parts.append(entries[:n].copy())
+    return np.concatenate(parts)
 
 
 def _by_groups(
@@ -113,7 +125,10 @@ def _by_groups(
     return dict(zip(names, np.concatenate(parts, 1), strict=True))
 
 
-def _whole(low: Int64s, high: Int64s) -> list[int]:
+def _whole(low: Int64s, high: Int64s) -> Int64s | list[int]:
+    """Put both halves together, as 64 bits if all fit."""
+    if not high.any() and (low >= 0).all():
+        return low
     return [h << 64 | x % 2**64 for x, h in zip(low.tolist(), high.tolist(), strict=True)]
 
 
@@ -134,16 +149,9 @@ def means(
         last: the place of the largest bound, if there is none. steps: of a range; then rows are
         counted from its lower end, and in the summary in halves from its middle; or 0.
     """
-    n_codes, first = 4 * last + 5, c_int64(0)
-    places = np.zeros(n_codes * _N_SIZES, np.int32)
-    entries = np.empty((max(_ENTRIES, 2 * places.size), 6), np.int64)
-    parts = [entries[:0]]
-    while first.value < ends.size - 1:
-        n = library().summarize_means(
-            counts, sums.ravel(), ends, ends.size - 1, bound, steps, FRACTION_BITS, last,
-            byref(first), places, entries.ravel(), len(entries),
-        )  # fmt: skip
-        parts.append(entries[:n].copy())
-    groups, codes, buckets, people, low, high = np.concatenate(parts).T
+    n_groups = ends.size - 1
+    given = counts, sums.ravel(), ends, n_groups, bound, steps, FRACTION_BITS, last
+    made = _entries(library().summarize_means, 4 * last + 5, n_groups, *given)
+    groups, codes, buckets, people, low, high = made.T
     columns = {"group": groups, "code": codes - 1, "bucket": buckets, "people": people}
     return {**columns, "total": _whole(low, high)}

@@ -74,7 +74,7 @@ void count_people(const i32 *slots, const i32 *items, i64 n, const i64 *groups, 
     }
 }
 
-enum { SIZES = 96 };
+enum { SIZES = 128 };
 static const u128 LARGEST = (u128)1 << 70;
 
 /* 0 for 1, 1 for 2, 2 for 3 and 4, ... */
@@ -83,11 +83,11 @@ static i64 bucket_of(u128 size) {
     return high ? 128 - __builtin_clzll(high) : low ? 64 - __builtin_clzll(low) : 0;
 }
 
-/* A summary of DP_AVG (avg.py): entries of a group, a code from 0 for -1, a bucket, how many people, and both
- * halves of their total. `places`: where a group's entries are, by code and bucket, from 1; then 0 again. */
-typedef struct { i64 n, group; i64 *entries; i32 *places; } Means;
+/* A summary: entries of a group, a code, a bucket, how many people, and both halves of their total. `places`: where
+ * a group's entries are, by code and bucket, from 1; after the group 0 again. `own`: its first entry. */
+typedef struct { i64 n, group, own; i64 *entries; i32 *places; } Summary;
 
-static void add_size(Means *made, i64 code, u128 size) {
+static void add_size(Summary *made, i64 code, u128 size) {
     i64 bucket = bucket_of(size);
     i32 *place = made->places + code * SIZES + bucket;
     if (!*place) {
@@ -105,7 +105,16 @@ static void add_size(Means *made, i64 code, u128 size) {
     entry[5] = (i64)(u64)(total >> 64);
 }
 
-static void add_mean(Means *made, u64 own, u128 sum, i64 bound, i64 shift, i64 last) {
+static void next_group(Summary *made) {
+    for (; made->own < made->n; made->own++) {
+        i64 *entry = made->entries + 6 * made->own;
+        made->places[entry[1] * SIZES + entry[2]] = 0;
+    }
+    made->group++;
+}
+
+/* Of DP_AVG (avg.py); codes are from 0 for -1. */
+static void add_mean(Summary *made, u64 own, u128 sum, i64 bound, i64 shift, i64 last) {
     u64 kept = bound && (u64)bound < own ? (u64)bound : own;
     i64 negative = (i64)(sum >> 127), end = bound ? 0 : bucket_of(own);
     if (negative) sum = -sum;
@@ -126,16 +135,47 @@ static void add_mean(Means *made, u64 own, u128 sum, i64 bound, i64 shift, i64 l
  * bound: of rows, or 0; steps: 0 without a range; shift: the bits of a sum's part of a unit; last: the last place. */
 i64 summarize_means(const i64 *rows, const i64 *sums, const i64 *ends, i64 n_groups, i64 bound, i64 steps, i64 shift,
                     i64 last, i64 *first, i32 *places, i64 *entries, i64 room) {
-    Means made = {0, *first, entries, places};
-    for (; made.group < n_groups && room - made.n >= (4 * last + 5) * SIZES; made.group++) {
-        i64 before = made.n;
+    Summary made = {0, *first, 0, entries, places};
+    for (; made.group < n_groups && room - made.n >= (4 * last + 5) * SIZES; next_group(&made)) {
         for (i64 k = ends[made.group]; k < ends[made.group + 1]; k++) {
             u128 sum = (u128)sums[2 * k + 1] << 64 | (u64)sums[2 * k];
             if (steps) sum = 2 * sum - (u128)steps * (u64)rows[k];
             if (rows[k]) add_mean(&made, (u64)rows[k], sum, bound, shift, last);
         }
-        for (i64 k = before; k < made.n; k++) places[entries[6 * k + 1] * SIZES + entries[6 * k + 2]] = 0;
     }
+    *first = made.group;
+    return made.n;
+}
+
+/* Summarize people's rows in the same way, with the code 0. order: the people of each group, one group after the
+ * other. A person's rows count up to the bound. */
+i64 summarize_counts(const i32 *order, const i32 *counts, const i64 *ends, i64 n_groups, i64 bound, i64 *first,
+                     i32 *places, i64 *entries, i64 room) {
+    Summary made = {0, *first, 0, entries, places};
+    for (; made.group < n_groups && room - made.n >= SIZES; next_group(&made))
+        for (i64 k = ends[made.group]; k < ends[made.group + 1]; k++) {
+            i64 own = counts[order[k]];
+            if (own) add_size(&made, 0, (u128)(own < bound ? own : bound));
+        }
+    *first = made.group;
+    return made.n;
+}
+
+/* Summarize sums in the same way; code 0 for sums above 0, and 1 for those below. A size counts up to the bound, of
+ * two halves. */
+i64 summarize_sums(const i32 *order, const i64 *sums, const i64 *ends, i64 n_groups, i64 low, i64 high, i64 *first,
+                   i32 *places, i64 *entries, i64 room) {
+    Summary made = {0, *first, 0, entries, places};
+    u128 bound = (u128)high << 64 | (u64)low;
+    for (; made.group < n_groups && room - made.n >= 2 * SIZES; next_group(&made))
+        for (i64 k = ends[made.group]; k < ends[made.group + 1]; k++) {
+            const i64 *sum = sums + 2 * (i64)order[k];
+            u128 size = (u128)sum[1] << 64 | (u64)sum[0];
+            if (!size) continue;
+            if (sum[1] < 0) size = -size;
+            if (size > bound) size = bound;
+            add_size(&made, sum[1] < 0, size);
+        }
     *first = made.group;
     return made.n;
 }
@@ -169,24 +209,5 @@ void summarize_rows(const i32 *owners, const i32 *groups, const i32 *counts, i64
                 cell[1] += is_all ? whole : own;
             }
         }
-    }
-}
-
-/* Add people to tables of how many are in each of 128 buckets, and both halves of what their sums add up to in size,
- * for sums above 0 and then below, and for each group from `first` on. Of person k there are both halves of a sum,
- * which counts up to the bound, of two halves. */
-void summarize_sums(const i32 *groups, const i64 *sums, i64 n, i64 first, i64 n_groups, i64 low, i64 high, i64 *table) {
-    u128 bound = (u128)high << 64 | (u64)low;
-    for (i64 k = 0; k < n; k++) {
-        i64 group = groups[k] - first, negative = sums[2 * k + 1] < 0;
-        u128 size = (u128)sums[2 * k + 1] << 64 | (u64)sums[2 * k];
-        if (!size || group < 0 || group >= n_groups) continue;
-        if (negative) size = -size;
-        if (size > bound) size = bound;
-        i64 *cell = table + 3 * (128 * (negative * n_groups + group) + bucket_of(size));
-        u128 total = ((u128)(u64)cell[2] << 64 | (u64)cell[1]) + size;
-        cell[0]++;
-        cell[1] = (i64)(u64)total;
-        cell[2] = (i64)(u64)(total >> 64);
     }
 }

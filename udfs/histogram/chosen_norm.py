@@ -4,14 +4,16 @@ A limit is a norm and a bound: on a person's rows in each group, or in all group
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
 from operator import attrgetter
 
-from dp_sql.udfs.checks import check_epsilon, check_int, check_positive_int, check_probability
+import numpy as np
+
+from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.contributions.bound import choose_among, support_of
-from dp_sql.udfs.contributions.histogram import above_each, check_lengths, read_histogram
+from dp_sql.udfs.contributions.histogram import Histograms, above_each, fits, read_histograms
 from dp_sql.udfs.discrete_laplace import discrete_laplaces, laplace_quantile, noise_rate
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.histogram import k_norm
@@ -101,45 +103,32 @@ def chosen_norm(
     """
     check_positive_int("max_contributions", max_contributions)
     share, draws = noise_share(epsilon), secret_draws()
-    each, parts = [read_histogram(*one) for one in groups], [_parts(*g) for g in groups_by_total]
-    candidates = limits(len(each), max_contributions)
+    each, parts = read_histograms(groups), read_histograms(groups_by_total, in_part=True)
+    candidates = limits(each.n, max_contributions)
     n_places = max(one.place for one in candidates) + 1
-    people = above_each([read_histogram(*one) for one in (most, totals)], n_places).tolist()
+    people = above_each(read_histograms([most, totals]), n_places).tolist()
     limit = candidates[
         choose_among(
             [people[one.is_of_all][one.place] for one in candidates],
             tuple(one.weight for one in candidates),
-            max(support_of(epsilon - share), -(-len(each) // share)),
+            max(support_of(epsilon - share), -(-each.n // share)),
             epsilon - share,
             draws,
         )
     ]
     if limit.is_of_all:
         return GroupRows([*_laplace(parts, limit.place, share, draws)], limit)
-    counts = [one.clipped(limit.place) for one in each]
+    counts = each.clipped(np.full(each.n, limit.place)).tolist()
     return GroupRows(k_norm.k_norm(counts, share, limit.bound), limit)
 
 
-def _parts(
-    buckets: Sequence[int], people: Sequence[int], sums: Sequence[int]
-) -> list[tuple[int, int]]:
-    """The rows in a group, by the bucket of their person's total."""
-    check_lengths(buckets, people, sums)
-    for at, n, its in zip(buckets, people, sums, strict=True):
-        for name, number in (("buckets", at), ("people", n), ("sums", its)):
-            check_int(name, number)
-        if at < 0 or not 1 <= n <= its <= n << at:
-            raise ValueError("sums must fit the buckets and people")
-    return [*zip(buckets, sums, strict=True)]
-
-
-def _laplace(
-    parts: Sequence[Sequence[tuple[int, int]]], place: int, share: Fraction, draws: Draws
-) -> Iterator[int]:
+def _laplace(parts: Histograms, place: int, share: Fraction, draws: Draws) -> Iterator[int]:
     """Count rows in parts of 2**_FINE_BITS, with noise of its own for each group; round."""
-    one, noise = 1 << _FINE_BITS, discrete_laplaces([_rate(share, place)] * len(parts), draws)
-    for rows, added in zip(parts, noise, strict=True):
-        kept = sum([n * one >> max(0, at - place) for at, n in rows if at <= place + _FINE_BITS])
+    own, one = parts.where(parts.buckets <= place + _FINE_BITS), 1 << _FINE_BITS
+    rows = own.sums if fits(own.sums, one) else own.sums.astype(object)
+    fine = replace(own, sums=rows * one >> np.maximum(own.buckets - place, 0))
+    noise = discrete_laplaces([_rate(share, place)] * parts.n, draws)
+    for kept, added in zip(fine.totals().tolist(), noise, strict=True):
         yield _rounded(kept + added)
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from operator import add
 
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words, with_probability
-from dp_sql.udfs.range_norm import range_norm_noise, range_norm_quantile
+from dp_sql.udfs.range_norm import range_norm_noises, range_norm_quantile
 
 LIST_SHARE = Fraction(3, 5)  # of epsilon; chosen by measurement, see benchmarks/RESULTS.md
 _MOST = 2**63 - 1
@@ -28,15 +29,19 @@ def with_counts(of_list: PrivacyLoss, epsilon: Fraction) -> PrivacyLoss:
     return replace(of_list + of_counts, bounded_range=length)
 
 
-def noisy_counts(counts: Sequence[int], epsilon: Fraction, draws: Draws) -> list[int]:
-    """Add noise to the counts of a list that is already released, at the epsilon for both.
+def noisy_counts(
+    lists: Sequence[Sequence[int]], epsilon: Fraction, draws: Draws
+) -> list[list[int]]:
+    """Add noise to the counts of lists that are already released, at the epsilon for both.
 
-    Privacy: counts_epsilon(epsilon)-DP for all counts together, under adding or removing one
-        person who adds at most 1 to each.
+    Privacy: counts_epsilon(epsilon)-DP for all counts of a list together, under adding or removing
+        one person who adds at most 1 to each.
     """
-    noise = range_norm_noise(len(counts), counts_epsilon(epsilon), draws)
-    noisy = (count + added for count, added in zip(counts, noise, strict=True))
-    return [max(-_MOST, min(count, _MOST)) for count in noisy]
+    noise = range_norm_noises([*map(len, lists)], counts_epsilon(epsilon), draws)
+    return [
+        [max(-_MOST, min(count, _MOST)) for count in map(add, counts, added)]
+        for counts, added in zip(lists, noise, strict=True)
+    ]
 
 
 def within(k: int, epsilon: Fraction, beta: Fraction) -> int:

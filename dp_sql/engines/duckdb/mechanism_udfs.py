@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence, Sized
 from functools import cache, wraps
 from inspect import Parameter, Signature
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from dp_sql.privacy.private_sql.release_select import GROUPS
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.functions.avg import LAST
 from dp_sql.sql.mechanism_rows import PAIRS
+from dp_sql.sql.shape import EachGroup
 from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.mixed import Mixed
 from dp_sql.udfs.randomness import fair_bytes
 
 # A UDF's name, the callable, the SQL types that it takes after the ticket, and its own.
@@ -127,9 +129,13 @@ def _draw(plan: Plan, *lists: Any) -> Drawn[Any]:
 
 def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
     """The answers of all groups, as one release."""
+    return _draw_each(plan, [*zip(*lists, strict=True)])
+
+
+def _draw_each(plan: Plan, each: EachGroup) -> Drawn[list[Any]]:
     groups, parameters = plan.groups, plan.parameters
     cap = None if groups is None else groups.cap
-    values, accuracy, n_runs = parameters.draw_groups(plan.mechanism, plan.loss, cap, *lists)
+    values, accuracy, n_runs = parameters.draw_groups(plan.mechanism, plan.loss, cap, each)
     if groups is not None and groups.finding is not None:
         accuracy = f"{groups.finding.accuracy(parameters.beta)}; {accuracy}"
     if groups is not None and groups.unused:
@@ -139,11 +145,15 @@ def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
 
 def _draw_mixed(plan: Plan, n_groups: int, group_of_each: Any, *lists: Any) -> Drawn[list[Any]]:
     """The answers of all groups, numbered 1, 2, …, from lists that hold the entries of all."""
-    order = np.argsort(group_of_each, kind="stable")
-    ends = np.searchsorted(group_of_each[order], np.arange(1, n_groups + 2))
-    arrays = [(np.array(one, object) if isinstance(one, list) else one)[order] for one in lists]
-    own = [slice(start, stop) for start, stop in pairwise(ends.tolist())]
-    return _draw_groups(plan, *([one[places] for places in own] for one in arrays))
+    owners, columns = np.asarray(group_of_each) - 1, lists
+    if (owners[1:] < owners[:-1]).any():
+        order = np.argsort(owners, kind="stable")
+        places = order.tolist()
+        columns = tuple(
+            [one[i] for i in places] if isinstance(one, list) else one[order] for one in lists
+        )
+        owners = owners[order]
+    return _draw_each(plan, Mixed(n_groups, owners, columns))
 
 
 def keep_udf(issued: Tickets) -> Callable[..., Any]:

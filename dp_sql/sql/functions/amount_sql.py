@@ -45,6 +45,8 @@ def constant(n_units: int, kind: str) -> str:
     >>> constant(1234, "DECIMAL(18,2)")
     '12.34'
     """
+    if "DECIMAL" not in kind:
+        return str(n_units)
     scale = scale_of(kind)
     return decimal(Fraction(n_units, 10**scale), scale)
 

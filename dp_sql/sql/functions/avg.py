@@ -13,13 +13,14 @@ from dp_sql.sql.functions.amount_sql import (
     net_sum,
     scale_of,
 )
-from dp_sql.sql.functions.bounded import Bounded
+from dp_sql.sql.functions.bounded import Bounded, integers
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.grid import Grid, check_written, grid_of
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
-from dp_sql.sql.shape import Function, Summed
+from dp_sql.sql.shape import EachGroup, Function, Summed
 from dp_sql.udfs.mechanism import FRACTION_BITS, Mechanism, PrivacyLoss
+from dp_sql.udfs.mixed import Mixed, mixed
 
 REPORT_TYPE = """STRUCT(estimate DOUBLE, lower_bound DOUBLE, confidence DOUBLE, \
 contribution_bound INTEGER, epsilon DOUBLE, noise DOUBLE)"""
@@ -156,20 +157,22 @@ class Avg(Bounded):
         """NULL in the place of NaN: a UDF returns no NULL."""
         return answer if self.detailed else f"system.main.nullif({answer}, CAST('nan' AS DOUBLE))"
 
-    def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
-        columns = [*(one.tolist() for one in lists[:3]), [*map(int, lists[3])]]
-        table = [*zip(*columns, strict=True)]
-        rows = [[one[i] for one in table if one[0] < 0] for i in (1, 2, 3)]
-        entries = [
-            (code >> 2, code >> 1 & 1, at, people, total, code & 1)
-            for code, at, people, total in table
-            if code >= 0
-        ]
-        return *rows, entries
+    def data_of(self, mechanism: Mechanism, groups: EachGroup) -> EachGroup:
+        from dp_sql.udfs.contributions.bounded_mean import Tables
+
+        of = mixed(groups, *self.takes)
+        codes, buckets, people, totals = of.columns
+        columns = (codes >> 2, codes >> 1 & 1, buckets, people, integers(totals), codes & 1)
+        both = Mixed(of.n, of.owners, columns)
+        rows, entries = both.where(codes < 0), both.where(codes >= 0)
+        return Tables(Mixed(of.n, rows.owners, rows.columns[2:5]), entries)
+
+    def answers(self, found: Any, loss: PrivacyLoss) -> list[Any]:
+        if self.detailed:
+            return super().answers(found, loss)
+        return [float("nan") if one is None else one[0] / one[1] for one in found.estimates()]
 
     def answer(self, found: Any, loss: PrivacyLoss) -> Any:
-        if not self.detailed:
-            return float("nan") if found.estimate is None else float(found.estimate)
         return {
             "estimate": None if found.estimate is None else float(found.estimate),
             "lower_bound": None,

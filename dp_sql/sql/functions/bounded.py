@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+
 from dp_sql.errors import InternalError
 from dp_sql.sql import readers
 from dp_sql.sql.given import Given
@@ -14,6 +16,7 @@ from dp_sql.sql.mechanism_rows import GROUP_OF_EACH, MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
 from dp_sql.sql.shape import EachGroup, Shape, Summed
 from dp_sql.udfs.mechanism import DIFFERENCE, Mechanism, PrivacyLoss
+from dp_sql.udfs.mixed import Mixed, mixed
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
     from dp_sql.udfs.contributions.release import BoundedRelease
@@ -35,7 +38,6 @@ class Bounded(Shape):
     largest: ClassVar[int]  # bound that a call may name
     open: ClassVar[int]  # the largest bound where the candidates are 1, 2, 4, …
     selections: ClassVar[tuple[str, ...]] = ()  # how the bound may be selected, by default
-    total: ClassVar[str] = "CAST(total AS VARCHAR)"  # of people, in their summary
 
     bound: int | str | None  # the contribution bound, or how it is selected; None: in the only way
 
@@ -86,7 +88,10 @@ class Bounded(Shape):
 
     def data_of(self, mechanism: Mechanism, groups: EachGroup) -> EachGroup:
         """What the mechanism takes of each of several groups."""
-        return [self.data(mechanism, *lists) for lists in groups]
+        if not self.mixes_groups:
+            return [self.data(mechanism, *lists) for lists in groups]
+        of = mixed(groups, *self.takes)
+        return Mixed(of.n, of.owners, self.data(mechanism, *of.columns))
 
     def draw_each(
         self, mechanism: Mechanism, loss: PrivacyLoss, groups: EachGroup
@@ -94,8 +99,14 @@ class Bounded(Shape):
         values = []
         for start in range(0, len(groups), _AT_ONCE):
             data = self.data_of(mechanism, groups[start : start + _AT_ONCE])
-            values += [self.answer(found, loss) for found in self.runs(mechanism, data)]
+            values += self.answers(self.runs(mechanism, data), loss)
         return values, str(self.public_accuracy(mechanism, None))
+
+    def answers(self, found: Sequence[Any], loss: PrivacyLoss) -> list[Any]:
+        """What the UDF returns for releases of the mechanism."""
+        if not self.detailed and hasattr(found, "estimates"):
+            return [*map(self.number, found.estimates)]
+        return [self.answer(one, loss) for one in found]
 
     def answer(self, found: CountRelease | BoundedRelease, loss: PrivacyLoss) -> Any:
         """What the UDF returns for a release of the mechanism."""
@@ -123,6 +134,11 @@ class Bounded(Shape):
         return [summary[self._listed.get(name, name)] for name in self.takes]
 
     @property
+    def total(self) -> str:
+        """The total of people in their summary, as a string: it may be beyond 64 bits."""
+        return "CAST(total AS VARCHAR)"
+
+    @property
     def _listed(self) -> dict[str, str]:
         """The columns of a summary, by the names of their lists."""
         keys = {f"__dp_{key}s": key for key in self.keys}
@@ -130,6 +146,11 @@ class Bounded(Shape):
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         return mechanism.accuracy(**self.mechanism_arguments(mechanism))
+
+
+def integers(written: Any) -> Any:
+    """Integers that are in an array, or in a list of which some may be written as strings."""
+    return written if isinstance(written, np.ndarray) else [*map(int, written)]
 
 
 class People(Bounded):

@@ -1,19 +1,19 @@
 """DP_COUNT: how many rows there are."""
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from dp_sql.sql import readers
 from dp_sql.sql.functions.amount_sql import bucket
-from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded
+from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded, integers
 from dp_sql.sql.functions.vectors import PeopleOfGroups, RowsOfGroups
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
-from dp_sql.sql.shape import Function, Summed
+from dp_sql.sql.shape import EachGroup, Function, Summed
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism
+from dp_sql.udfs.mixed import Mixed, mixed
 
 
 class Count(Bounded):
@@ -54,7 +54,7 @@ class Count(Bounded):
 
     def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
         buckets, people, sums = lists
-        return buckets.tolist(), people.tolist(), [*map(int, sums)]
+        return buckets, people, integers(sums)
 
 
 class RowsUnderChosenLimit(RowsOfGroups):
@@ -105,25 +105,17 @@ class RowsUnderChosenLimit(RowsOfGroups):
     def summed(self) -> Summed:
         return Summed("rows_under_limit", pays=True)
 
-    def noisy(
-        self, mechanism: Mechanism, *lists: Sequence[Any]
-    ) -> tuple[Sequence[int], int, int, str]:
+    def noisy(self, mechanism: Mechanism, groups: EachGroup) -> tuple[Sequence[int], int, int, str]:
         from dp_sql.udfs.histogram.chosen_norm import accuracy_of
 
-        tables = [
-            [*zip(*(one.tolist() for one in group[:3]), map(int, group[3]), strict=True)]
-            for group in zip(*lists, strict=True)
-        ]
-
-        def of_side(side: int, rows: Iterable[tuple[int, ...]]) -> list[list[int]]:
-            own = [row[1:] for row in rows if row[0] == side]
-            return [[row[i] for row in own] for i in range(3)]
-
-        every = [*chain(*tables)]
-        groups, totals = ([of_side(side, rows) for rows in tables] for side in (0, 2))
-        sides = groups, of_side(1, every), totals, of_side(3, every)
-        found = mechanism.run(*sides, **self.mechanism_arguments(mechanism))
-        asked = len(groups), self.epsilon, self.beta
+        of = mixed(groups, *self.takes)
+        sides, buckets, people, totals = of.columns
+        rows = Mixed(of.n, of.owners, (buckets, people, integers(totals)))
+        each, most, each_by_total, whole = (rows.where(sides == side) for side in range(4))
+        found = mechanism.run(
+            each, most.columns, each_by_total, whole.columns, **self.mechanism_arguments(mechanism)
+        )
+        asked = of.n, self.epsilon, self.beta
         within, says = found.limit.within(*asked), accuracy_of(found.limit, *asked)
         return found.counts, found.limit.bound, within, says
 

@@ -119,7 +119,7 @@ class _Quantiles(Shape):
     def draw_each(
         self, mechanism: Mechanism, loss: PrivacyLoss, groups: EachGroup
     ) -> tuple[list[Any], str]:
-        answers = self.runs(mechanism, groups)
+        answers = [*self.runs(mechanism, groups)]
         values = answers if self.detailed else [one for (one,) in answers]
         return values, self.public_accuracy(mechanism, None)
 

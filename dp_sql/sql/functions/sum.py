@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from dp_sql.sql import readers
 from dp_sql.sql.functions.amount_sql import AMOUNT_TYPES, bucket, clamped, constant, scale_of, units
-from dp_sql.sql.functions.bounded import Bounded
+from dp_sql.sql.functions.bounded import Bounded, integers
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA
@@ -43,7 +43,6 @@ class Sum(Bounded):
     in_memory = "values"
     keys = ("side", "bucket")
     sums: ClassVar = {"people": "BIGINT", "high": "HUGEINT", "low": "HUGEINT"}
-    total = "system.main.concat_ws(' ', CAST(high AS VARCHAR), CAST(low AS VARCHAR))"
     udfs: ClassVar = {"__dp_sql_sum": "VARCHAR", "__dp_sql_sum_report": _REPORT}
     with_items: ClassVar = {
         "VARCHAR": _NUMBER,
@@ -92,6 +91,11 @@ class Sum(Bounded):
     def _is_wide(self) -> bool:
         return digits_of(self.kind)[0] > 18 or family(self.kind) in {"HUGEINT", "UHUGEINT"}
 
+    @property
+    def total(self) -> str:
+        high, low = (f"CAST({name} AS VARCHAR)" for name in ("high", "low"))
+        return f"system.main.concat_ws(' ', {high}, {low})" if self._is_wide else low
+
     def value_type(self, types: Mapping[str, str]) -> str:
         number = f"DECIMAL(38,{scale_of(self.kind)})" if "DECIMAL" in self.kind else "HUGEINT"
         return self.udfs[self.udf].replace("VARCHAR", number)
@@ -138,18 +142,17 @@ class Sum(Bounded):
         return None if self._is_wide else made
 
     def lists_of(self, summary: Mapping[str, Any]) -> list[Sequence[Any]]:
-        return super().lists_of({**summary, "total": [f"0 {n}" for n in summary["low"]]})
+        return super().lists_of({**summary, "total": summary["low"]})
 
     def value(self, answer: str, rows: MechanismRows) -> str:
         return f"CAST({answer} AS {self.value_type(rows.types)})"
 
     def data(self, mechanism: Mechanism, *lists: Any) -> tuple[Any, ...]:
-        buckets, people, sides, texts = lists
-        sums = []
-        for text in texts:
-            high, low = map(int, text.split(" "))
-            sums.append((high << 64) + low)
-        return buckets.tolist(), people.tolist(), sums, sides.tolist()
+        buckets, people, sides, sums = lists
+        if not self._is_wide:
+            return buckets, people, integers(sums), sides
+        halves = (map(int, text.split(" ")) for text in sums)
+        return buckets, people, [(high << 64) + low for high, low in halves], sides
 
     def number(self, x: int) -> str:
         """Units of the last decimal place as a decimal that the type of the answer holds."""

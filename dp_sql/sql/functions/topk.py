@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -198,17 +198,20 @@ class TopK(Shape):
                 f"k = {self.k} is more than the {n_items} items observed in the source.",
                 hint=f"{fewer} a public domain, whose absent items count zero people.",
             )
-        each = zip(self.runs(mechanism, groups), groups, strict=True)
-        values = [self._with_counts(places, people) for places, (people,) in each]
+        values = self._values(self.runs(mechanism, groups), (people for (people,) in groups))
         return values, self._accuracy(mechanism, n_items)
 
-    def _with_counts(self, places: Sequence[int], people: Any) -> list[Any]:
+    def _values(self, lists: Sequence[Sequence[int]], people: Iterable[Any]) -> list[Any]:
         """What the UDF returns for items chosen from all, whose numbers of people are `people`."""
+        values: list[Any] = [[place + 1 for place in places] for places in lists]
         if not self.detailed:
-            return [place + 1 for place in places]
-        noisy = counts.noisy_counts(people[places].tolist(), self.epsilon, secret_draws())
-        listed = zip(places, noisy, strict=True)
-        return [{"place": place + 1, "people": count} for place, count in listed]
+            return values
+        chosen = [own[places].tolist() for own, places in zip(people, lists, strict=True)]
+        noisy = counts.noisy_counts(chosen, self.epsilon, secret_draws())
+        return [
+            [{"place": place, "people": n} for place, n in zip(*each, strict=True)]
+            for each in zip(values, noisy, strict=True)
+        ]
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         if mechanism.finds_items:
@@ -263,12 +266,8 @@ class TopKOfPairs(TopK):
         from dp_sql.udfs.topk import weighted_gaussian
 
         pairs = [pairs for (pairs,) in groups]
-        each = zip(self.runs(mechanism, pairs), pairs, strict=True)
-        values = [
-            self._with_counts(places, weighted_gaussian.n_people(*own) if self.detailed else None)
-            for places, own in each
-        ]
-        return values, self._accuracy(mechanism, 0)
+        people = (weighted_gaussian.n_people(*own) for own in pairs)
+        return self._values(self.runs(mechanism, pairs), people), self._accuracy(mechanism, 0)
 
 
 @lru_cache(maxsize=64)

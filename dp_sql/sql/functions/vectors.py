@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from dp_sql.sql.functions.bounded import REPORT_TYPE, WITH_NOISE, People
 from dp_sql.sql.mechanism_rows import MechanismRows
-from dp_sql.sql.shape import Summed, Vector
+from dp_sql.sql.shape import EachGroup, Summed, Vector
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
@@ -29,19 +29,17 @@ class PeopleOfGroups(Vector, People):
         return REGISTRY["histogram"]["k_norm"]
 
     def draw_groups(
-        self, mechanism: Mechanism, loss: PrivacyLoss, cap: int | None, *lists: Sequence[Any]
+        self, mechanism: Mechanism, loss: PrivacyLoss, cap: int | None, groups: EachGroup
     ) -> tuple[list[Any], str, int]:
-        from dp_sql.udfs.contributions.release import BoundedRelease
+        from dp_sql.udfs.contributions.release import Releases
 
-        noisy, bound, within, says = self.noisy(mechanism, *lists)
-        releases = (BoundedRelease(n, n - within, within, bound) for n in noisy)
-        return [self.answer(one, loss) for one in releases], says, 1
+        noisy, bound, within, says = self.noisy(mechanism, groups)
+        releases = Releases([*noisy], [bound] * len(noisy), {bound: (within, within)})
+        return self.answers(releases, loss), says, 1
 
-    def noisy(
-        self, mechanism: Mechanism, *lists: Sequence[Any]
-    ) -> tuple[Sequence[int], int, int, str]:
+    def noisy(self, mechanism: Mechanism, groups: EachGroup) -> tuple[Sequence[int], int, int, str]:
         """The answers, a person's bound, how far all are from what they count, and a sentence."""
-        counts = [int(count) for count in lists[0]]
+        counts = [int(count) for (count,) in groups]
         noisy = mechanism.run(counts, **self.mechanism_arguments(mechanism))
         says = str(self.public_accuracy(mechanism, len(counts)))
         return noisy, self.bound, self._within(len(counts), self.epsilon, self.bound), says

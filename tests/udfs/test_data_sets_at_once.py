@@ -1,0 +1,173 @@
+"""Counts, sums and means of many data sets at once: each is drawn as if it were alone."""
+
+import random
+import tracemalloc
+from fractions import Fraction
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+
+from dp_sql.udfs.contributions import (
+    bound,
+    bounded_count,
+    bounded_mean,
+    bounded_sum,
+    histogram,
+    release,
+)
+from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.mixed import Mixed, mixed
+from tests.udfs.cases_bound import BETA, EPSILON, HALF, columns, defined_choice
+from tests.udfs.cases_mean import tables
+from tests.udfs.choices import PowersOf
+from tests.udfs.distributions import distribution_of
+
+DATA = [(1,), (), (5, 1), (2, 2, 9)]
+RIGHT = bound.in_rectangles
+BY_FOUR = ("buckets", "people", "sums", "negative")
+
+
+def bounds_are_independent(n_bounds=6):
+    """Whether the bounds of several data sets have the product of their laws, in this order."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bound, "_SUPPORT", Fraction(3, 2))
+        patch.setattr(bound, "_DOUBLINGS", 1)
+        these = histogram.read_histograms([columns(data, 3) for data in DATA])
+        drawn, unfinished = distribution_of(
+            lambda draws: tuple(bound.choose_bounds(these, n_bounds, EPSILON / 2, draws).tolist()),
+            PowersOf(HALF, EPSILON / 4),
+        )
+    assert unfinished == 0
+    each = [defined_choice(data, 3, 1, n_bounds) for data in DATA]
+    wanted = {
+        places: prod(one[i] for one, i in zip(each, places, strict=True))
+        for places in product(*each)
+    }
+    return drawn == {places: p for places, p in wanted.items() if p}
+
+
+@pytest.mark.parametrize(("rows", "cells"), [(1, 1), (2, 9), (1 << 14, 1 << 18)])
+def test_bounds_of_several_data_sets_are_independent(rows, cells, monkeypatch):
+    monkeypatch.setattr(bound, "_ROWS", rows)
+    monkeypatch.setattr(bound, "_CELLS", cells)
+    assert bounds_are_independent()
+
+
+@pytest.mark.pure
+def test_bounds_that_are_given_to_other_data_sets_would_be_noticed(monkeypatch):
+    def in_another_order(widths, *most):
+        return [np.sort(part)[::-1] for part in RIGHT(widths, *most)]
+
+    def next_data_sets(these, some, right=histogram.Histograms.of):
+        return right(these, (some + 1) % these.n)
+
+    monkeypatch.setattr(bound, "in_rectangles", in_another_order)
+    assert bounds_are_independent()
+    monkeypatch.setattr(histogram.Histograms, "of", next_data_sets)
+    assert not bounds_are_independent()
+
+
+ALIKE = 12
+"""So many people contribute alike: then the bound is the least that leaves no one above."""
+
+
+def people(seed, n, most):
+    """Data sets of a few people: the net sum of each."""
+    draws = random.Random(seed)
+    return [
+        ALIKE
+        * [draws.choice((-1, 1)) * draws.randrange(1, most) for _ in range(draws.randrange(5))]
+        for _ in range(n)
+    ]
+
+
+def in_columns(data, *names):
+    """The same data sets as one."""
+    of = mixed(data, *names)
+    return Mixed(of.n, of.owners, tuple(np.array(column) for column in of.columns))
+
+
+def runs(mechanism, data, monkeypatch, *given):
+    """Every release, from one tape."""
+    draws = Draws(random.Random(7).getrandbits)
+    for module in (release, bounded_mean):
+        monkeypatch.setattr(module, "secret_draws", lambda: draws)
+    return [*mechanism.run_each(data, *given)]
+
+
+@pytest.mark.parametrize("most", [10, 2**60, 2**100])
+@pytest.mark.parametrize("at", [None, 2**101])
+def test_each_sum_is_near_its_own(most, at, monkeypatch):
+    nets = people(1, 200, most)
+    given = Fraction(10**12 * 2**101), BETA, 1 << 126, at, False
+    found = runs(bounded_sum, [columns(data) for data in nets], monkeypatch, *given)
+    assert [one.estimate for one in found] == [sum(data) for data in nets]
+
+
+@pytest.mark.parametrize("most", [10, 2**90])
+def test_numbers_of_any_size_are_computed_as_small_ones(most, monkeypatch):
+    data, given = [columns(one) for one in people(2, 60, most)], (EPSILON, BETA, 1 << 126, None)
+    small = runs(bounded_sum, data, monkeypatch, *given, False)
+    monkeypatch.setattr(histogram, "fits", lambda *given: False)
+    assert runs(bounded_sum, data, monkeypatch, *given, False) == small
+
+
+def test_data_sets_in_common_columns_are_the_same_ones(monkeypatch):
+    nets = people(3, 50, 100)
+    data = [columns(one) for one in nets]
+    whole = in_columns(data, *BY_FOUR)
+    assert [[column.tolist() for column in one] for one in whole] == data
+    assert [len(whole[20:30]), len(whole[50:]), [*whole[3:3]]] == [10, 0, []]
+    parts = [one for start in range(0, 50, 7) for one in whole[start : start + 7]]
+    assert [[column.tolist() for column in one] for one in parts] == data
+    given = EPSILON, BETA, 1 << 126, None, False
+    alone = runs(bounded_sum, data, monkeypatch, *given)
+    assert runs(bounded_sum, whole, monkeypatch, *given) == alone
+    assert runs(bounded_sum, whole[50:], monkeypatch, *given) == []
+
+
+@pytest.mark.parametrize("ends", [None, (-9, 9)])
+def test_each_mean_is_near_its_own(ends, monkeypatch):
+    draws = random.Random(4)
+    data = [
+        ALIKE * [[draws.randrange(-9, 10) for _ in range(draws.choice((1, 2)))] for _ in range(3)]
+        for _ in range(40)
+    ]
+    factor = 1 if ends is None else 2
+    unit = factor << bounded_mean.FRACTION_BITS
+    given = [tables(one, 2, unit) for one in data], Fraction(10**12), BETA, 2, None, 1, ends
+    draws = Draws(random.Random(7).getrandbits)
+    monkeypatch.setattr(bounded_mean, "secret_draws", lambda: draws)
+    found = bounded_mean.run_each(*given)
+    for one, estimate, persons in zip(found, found.estimates(), data, strict=True):
+        rows = [x for person in persons for x in person]
+        assert one.estimate == Fraction(*estimate)
+        assert abs(one.estimate - Fraction(sum(rows), len(rows))) < Fraction(1, 10**3)
+
+
+def test_one_wide_data_set_does_not_make_all_wide():
+    n = 30_000
+    owners = np.append(np.arange(n), 0)
+    ones = np.ones(n + 1, np.int64)
+    sums = np.append(np.ones(n, np.int64).astype(object), 2**126)
+    wide = Mixed(n, np.sort(owners), (np.where(sums == 1, 0, 126)[np.argsort(owners)], ones,
+                                     sums[np.argsort(owners)], 0 * ones))  # fmt: skip
+    few = Mixed(
+        n, np.arange(n), tuple(np.array(one)[1:] for one in (0 * ones, ones, ones, 0 * ones))
+    )
+    peaks = []
+    for data in (few, wide):
+        tracemalloc.start()
+        bounded_sum.run_each(data, EPSILON, BETA, 1 << 126, None, False)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert max(peaks) < 100 * 2**20  # a table of all bounds would take 30 MB for each of its copies
+
+
+def test_counts_under_a_given_bound_are_within_it():
+    wrong = [[[0], [1], [1]], [[2], [1], [3]]]
+    with pytest.raises(ValueError, match="given bound"):
+        bounded_count.run_each(wrong, EPSILON, BETA, 100, 2)
+    assert len(bounded_count.run_each(wrong, EPSILON, BETA, 100, 3)) == 2
