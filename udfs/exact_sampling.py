@@ -79,8 +79,9 @@ class Odds:
         )
         starts = [(low << _WORD_BITS) // highs[-1] for low in lows[:-1]]
         ends = [-((-high << _WORD_BITS) // max(lows[-1], 1)) for high in highs[:-1]]
-        lasts = [min(max(end, 1), 1 << _WORD_BITS) - 1 for end in ends]
-        return np.array(starts, np.uint64), np.array(lasts, np.uint64)
+        last = (1 << _WORD_BITS) - 1
+        lasts = [min(max(end - 1, 0), last) for end in ends]
+        return np.array([min(n, last) for n in starts], np.uint64), np.array(lasts, np.uint64)
 
     def distribution(self, bits: int) -> list[tuple[Fraction, Fraction]]:
         """Enclose the probability of every outcome: (at least, at most), to about `bits` bits."""

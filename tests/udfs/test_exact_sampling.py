@@ -444,6 +444,13 @@ def test_outcomes_have_words_of_their_own():
     assert Draws(lambda _: words).choose_each(third, 3).tolist() == [0, 2, 1]
 
 
+def test_a_last_outcome_without_weight_is_not_drawn():
+    odds = Odds([((1, 0),), ((0, 0),)], Fraction(1))
+    for largest in (2**64 - 1, 2**63):
+        tape = iter([largest << 64, 0])
+        assert Draws(lambda _, tape=tape: next(tape)).choose_each(odds, 2).tolist() == [0, 0]
+
+
 def test_flips_have_words_of_their_own():
     coins = exact.Coins([ODDS[0], ODDS[0]])
     words = sum(word << 64 * i for i, word in enumerate([0, 2**64 - 1, 2**64 - 1, 0]))

@@ -126,6 +126,7 @@ WRONG_DATA = [
             ([[0, 2], [3, 0], [3, 4]], ValueError, "positive"),
             *(([[0, 2], [3, 1], [n, 4]], ValueError, "fit") for n in (2, 4)),
             *(([[0, 2], [3, 2], [3, n]], ValueError, "fit") for n in (5, 9)),
+            ([[3, 3], [2**62] * 2, [2**65] * 2], ValueError, "64 bits"),
         ]
     ),
     *(("sum", [*DATA["sum"][:3], bad], ValueError, "negative") for bad in ([0], [0, 2])),

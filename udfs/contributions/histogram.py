@@ -80,8 +80,8 @@ def read_histograms(data: Sequence[Sequence[Any]], in_part: bool = False) -> His
     buckets, people, sums, *signs = map(exact, _NAMES, of.columns)
     if min(buckets.min(initial=0), people.min(initial=1) - 1) < 0:
         raise ValueError("buckets must not be negative, and people must be positive")
-    if object in (buckets.dtype, people.dtype):
-        raise ValueError("buckets and people must be below 2**63")
+    if buckets.dtype == object or not fits(people):
+        raise ValueError("buckets or people are too many for 64 bits")
     if not fits(sums) or buckets.max(initial=0) > _MOST_SHIFTED:
         sums = sums.astype(object)
     most = np.ones(sums.size, sums.dtype) << buckets.astype(sums.dtype)
