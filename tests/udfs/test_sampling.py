@@ -75,6 +75,14 @@ def test_larger_samples_never_shrink_and_never_exceed_the_largest_cover(runs):
     assert counts[-1] == sum(1 for run in runs if run)
 
 
+def test_each_bound_has_the_count_of_its_own_samples():
+    """Of 5 and 2 items that no one shares, a bound leaves as many of each person."""
+    offsets, people = np.arange(8), np.array([0, 0, 0, 0, 0, 1, 1])
+    for bounds in ([1, 2, 4, 8], [3], [1, 5]):
+        kept = [min(5, bound) + min(2, bound) for bound in bounds]
+        assert sampling.cover_counts(offsets, people, bounds) == kept
+
+
 def test_pairs_who_share_four_items_show_the_same_one_a_quarter_of_the_time():
     pairs = np.arange(12_000).reshape(-1, 2)
     people = np.repeat(pairs, 4, axis=0).ravel()  # four items of their own for each pair
