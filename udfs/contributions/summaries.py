@@ -3,12 +3,11 @@
 Slots are as in slots.py, groups are numbers from 0.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from ctypes import byref, c_int64
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_sql.udfs.contributions.slots import Int64s, by_group
 from dp_sql.udfs.count_distinct.kernels import Int32s, library
@@ -56,15 +55,16 @@ def votes_by_group(values: Values) -> Summary:
 def rows_under_limit(values: Values) -> dict[str, Int64s]:
     """Sum up what chosen_norm takes: a row for each group, side and bucket of rows."""
     owners, groups, n_groups, counts = values[:4]
+    own = owners.astype(np.int32), groups.astype(np.int32), counts, counts.size
     n_sizes = int(counts.sum(dtype=np.int64)).bit_length() + 1
-
-    def add(first: int, n: int) -> NDArray[np.int64]:
-        table = np.zeros((4, n, n_sizes, 2), np.int64)
-        own = owners.astype(np.int32), groups.astype(np.int32), counts, counts.size
-        library().summarize_rows(*own, first, n, n_sizes, table.ravel())
-        return table
-
-    return _by_groups(add, 8 * n_sizes, n_groups, "total")
+    parts, at_once = [np.empty((5, 0), np.int64)], max(1, _CELLS // (8 * n_sizes))
+    for first in range(0, n_groups, at_once):
+        table = np.zeros((4, min(at_once, n_groups - first), n_sizes, 2), np.int64)
+        library().summarize_rows(*own, first, table.shape[1], n_sizes, table.ravel())
+        side, group, bucket = np.nonzero(table[..., 0])
+        parts.append(np.stack([group + first, side, bucket, *table[side, group, bucket].T]))
+    names = ("group", "side", "bucket", "people", "total")
+    return dict(zip(names, np.concatenate(parts, 1), strict=True))
 
 
 def rows_by_size(values: Values, bound: int) -> Summary:
@@ -107,22 +107,6 @@ def _entries(kernel: Any, n_codes: int, n_groups: int, *given: Any) -> Int64s:
         n = kernel(*given, byref(first), places, entries.ravel(), len(entries))
         parts.append(entries[:n].copy())
     return np.concatenate(parts)
-
-
-def _by_groups(
-    add: Callable[[int, int], NDArray[np.int64]], cells: int, n_groups: int, *sums: str
-) -> dict[str, Int64s]:
-    """The rows of tables by sides, groups, buckets and numbers, which are people and these sums.
-
-    add: makes the table of groups from a first one on, and of how many. cells: of one group.
-    """
-    parts, at_once = [np.empty((4 + len(sums), 0), np.int64)], max(1, _CELLS // cells)
-    for first in range(0, n_groups, at_once):
-        table = add(first, min(at_once, n_groups - first))
-        side, group, bucket = np.nonzero(table[..., 0])
-        parts.append(np.stack([group + first, side, bucket, *table[side, group, bucket].T]))
-    names = ("group", "side", "bucket", "people", *sums)
-    return dict(zip(names, np.concatenate(parts, 1), strict=True))
 
 
 def _whole(low: Int64s, high: Int64s) -> Int64s | list[int]:
