@@ -110,7 +110,7 @@ def test_each_sum_is_near_its_own(most, at, monkeypatch):
 def test_numbers_of_any_size_are_computed_as_small_ones(most, monkeypatch):
     data, given = [columns(one) for one in people(2, 60, most)], (EPSILON, BETA, 1 << 126, None)
     small = runs(bounded_sum, data, monkeypatch, *given, False)
-    monkeypatch.setattr(histogram, "fits", lambda *given: False)
+    monkeypatch.setattr(histogram, "_MOST_SHIFTED", -1)
     assert runs(bounded_sum, data, monkeypatch, *given, False) == small
 
 
