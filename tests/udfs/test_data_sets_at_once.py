@@ -15,9 +15,11 @@ from dp_sql.udfs.contributions import (
     bounded_mean,
     bounded_sum,
     histogram,
+    pair_noise,
     release,
 )
 from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.histogram import chosen_norm
 from dp_sql.udfs.mixed import Mixed, mixed
 from tests.udfs.cases_bound import BETA, EPSILON, HALF, columns, defined_choice
 from tests.udfs.cases_mean import tables
@@ -110,7 +112,7 @@ def test_each_sum_is_near_its_own(most, at, monkeypatch):
 def test_numbers_of_any_size_are_computed_as_small_ones(most, monkeypatch):
     data, given = [columns(one) for one in people(2, 60, most)], (EPSILON, BETA, 1 << 126, None)
     small = runs(bounded_sum, data, monkeypatch, *given, False)
-    monkeypatch.setattr(histogram, "fits", lambda *given: False)
+    monkeypatch.setattr(histogram, "_MOST_SHIFTED", -1)
     assert runs(bounded_sum, data, monkeypatch, *given, False) == small
 
 
@@ -145,6 +147,53 @@ def test_each_mean_is_near_its_own(ends, monkeypatch):
         rows = [x for person in persons for x in person]
         assert one.estimate == Fraction(*estimate)
         assert abs(one.estimate - Fraction(sum(rows), len(rows))) < Fraction(1, 10**3)
+
+
+def test_each_data_set_has_noise_of_its_own_at_its_own_rate(monkeypatch):
+    asked = []
+
+    def numbered(rates, draws, noise=lambda i: 1024 * i):
+        asked[:] = rates
+        return [*map(noise, range(len(rates)))]
+
+    monkeypatch.setattr(release, "discrete_laplaces", numbered)
+    monkeypatch.setattr(chosen_norm, "discrete_laplaces", numbered)
+    sizes, epsilon = (1, 8, 1, 128), Fraction(10**12)
+    data = [columns(ALIKE * [size]) for size in sizes]
+    found = runs(bounded_sum, data, monkeypatch, epsilon, BETA, 1 << 126, None, False)
+    estimates = [ALIKE * size + 1024 * i for i, size in enumerate(sizes)]
+    assert [(one.estimate, one.contribution_bound) for one in found] == [
+        *zip(estimates, sizes, strict=True)
+    ]
+    assert asked == [epsilon / 2 / size for size in sizes]
+
+    counts = chosen_norm._laplace(
+        histogram.read_histograms([one[:3] for one in data]), 7, epsilon, None
+    )
+    assert [*counts] == [ALIKE * size + i for i, size in enumerate(sizes)]
+
+    def pairs(rates, draws):
+        return numbered(rates, draws, lambda i: (7 * i, 3 * i))
+
+    monkeypatch.setattr(bounded_mean, "pair_noise", pairs)
+    unit = 1 << bounded_mean.FRACTION_BITS
+    data = [tables(ALIKE * [[size]], 1, unit) for size in sizes]
+    drawn = bounded_mean.run_each(data, epsilon, BETA, 1, None, 1, None).drawn
+    limits = [size * unit for size in sizes]
+    assert drawn == [
+        (ALIKE * limit + 7 * i, ALIKE * limit + 3 * i, drawn[i][2], 1, limit)
+        for i, limit in enumerate(limits)
+    ]
+    assert asked == [epsilon * Fraction(13, 20) / limit for limit in limits]
+
+
+def test_both_numbers_of_pairs_and_several_pairs_are_independent(monkeypatch):
+    monkeypatch.setattr(pair_noise, "_radii", lambda rate, n, draws: n * [int(rate)])
+    radii = 1, 2, 1
+    rates = [Fraction(radius) for radius in radii]
+    drawn, _ = distribution_of(lambda draws: tuple(pair_noise.pair_noise(rates, draws)), {})
+    squares = [product(range(-radius, radius + 1), repeat=2) for radius in radii]
+    assert drawn == dict.fromkeys(product(*squares), Fraction(1, 9 * 25 * 9))
 
 
 def test_one_wide_data_set_does_not_make_all_wide():
