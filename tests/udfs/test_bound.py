@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from dp_sql.udfs.contributions.bound import choose_among
-from dp_sql.udfs.contributions.histogram import above_each, read_histogram
+from dp_sql.udfs.contributions.histogram import above_each, read_histograms
 from dp_sql.udfs.exact_sampling import secret_draws
 
 SUPPORT = 100
@@ -38,8 +39,8 @@ def test_a_bound_clips_each_number(place: int) -> None:
     for n in numbers:
         by_bucket.setdefault((n - 1).bit_length(), []).append(n)
     sums = [*map(sum, by_bucket.values())]
-    histogram = read_histogram([*by_bucket], [*map(len, by_bucket.values())], sums)
-    assert histogram.clipped(place) == sum(min(n, 1 << place) for n in numbers)
-    assert histogram.total == sum(numbers)
-    (above,) = above_each([histogram], place + 1).tolist()
+    these = read_histograms([([*by_bucket], [*map(len, by_bucket.values())], sums)])
+    assert these.clipped(np.array([place])).tolist() == [sum(min(n, 1 << place) for n in numbers)]
+    assert these.totals().tolist() == [sum(numbers)]
+    (above,) = above_each(these, place + 1).tolist()
     assert above == [sum(n > 1 << i for n in numbers) for i in range(place + 1)]
