@@ -108,6 +108,14 @@ def test_each_sum_is_near_its_own(most, at, monkeypatch):
     assert [one.estimate for one in found] == [sum(data) for data in nets]
 
 
+@pytest.mark.parametrize("size", [2**61, 2**62, 2**62 + 1, 2**63 - 1, 2**63, -(2**63)])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_sums_at_the_end_of_64_bits_are_exact(n, size, monkeypatch):
+    given = Fraction(10**12 * 2**101), BETA, 1 << 126, 2**64, False
+    (found,) = runs(bounded_sum, [columns(n * [size])], monkeypatch, *given)
+    assert found.estimate == n * size
+
+
 @pytest.mark.parametrize("most", [10, 2**90])
 def test_numbers_of_any_size_are_computed_as_small_ones(most, monkeypatch):
     data, given = [columns(one) for one in people(2, 60, most)], (EPSILON, BETA, 1 << 126, None)
