@@ -260,3 +260,12 @@ def test_counts_under_a_given_bound_are_within_it():
     with pytest.raises(ValueError, match="given bound"):
         bounded_count.run_each(wrong, EPSILON, BETA, 100, 2)
     assert len(bounded_count.run_each(wrong, EPSILON, BETA, 100, 3)) == 2
+
+
+def test_sums_below_0_and_rows_in_part_are_refused_where_there_are_none():
+    with pytest.raises(ValueError, match="one-sided"):
+        bounded_sum.run(*columns([1, -3]), EPSILON, BETA, 100, None, True)
+    part, whole = ([2], [1], [2]), ([2], [1], [3])
+    with pytest.raises(ValueError, match="fit"):
+        chosen_norm.chosen_norm([part], whole, [part], whole, EPSILON, 4)
+    assert len(chosen_norm.chosen_norm([whole], whole, [part], whole, EPSILON, 4).counts) == 1
