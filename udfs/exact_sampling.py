@@ -74,9 +74,9 @@ class Odds:
         Those below the first number lead to it or one before, those above the second beyond it.
         """
         powers = (a for weight in self.weights for _, a in weight)
-        lows, highs = _cumulative_sums(
-            self, _WORD_BITS + _GUARD_BITS + max(powers, default=0).bit_length()
-        )
+        # Coins of one rate share the powers of few precisions.
+        n_words = 2 + max(powers, default=0).bit_length() // _WORD_BITS
+        lows, highs = _cumulative_sums(self, _WORD_BITS * n_words + _GUARD_BITS)
         starts = [(low << _WORD_BITS) // highs[-1] for low in lows[:-1]]
         ends = [-((-high << _WORD_BITS) // max(lows[-1], 1)) for high in highs[:-1]]
         last = (1 << _WORD_BITS) - 1

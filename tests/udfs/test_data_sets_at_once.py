@@ -18,6 +18,7 @@ from dp_sql.udfs.contributions import (
     pair_noise,
     release,
 )
+from dp_sql.udfs.discrete_laplace import laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.histogram import chosen_norm
 from dp_sql.udfs.mixed import Mixed, mixed
@@ -108,6 +109,14 @@ def test_each_sum_is_near_its_own(most, at, monkeypatch):
     assert [one.estimate for one in found] == [sum(data) for data in nets]
 
 
+@pytest.mark.parametrize("size", [2**61, 2**62, 2**62 + 1, 2**63 - 1, 2**63, -(2**63)])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_sums_at_the_end_of_64_bits_are_exact(n, size, monkeypatch):
+    given = Fraction(10**12 * 2**101), BETA, 1 << 126, 2**64, False
+    (found,) = runs(bounded_sum, [columns(n * [size])], monkeypatch, *given)
+    assert found.estimate == n * size
+
+
 @pytest.mark.parametrize("most", [10, 2**90])
 def test_numbers_of_any_size_are_computed_as_small_ones(most, monkeypatch):
     data, given = [columns(one) for one in people(2, 60, most)], (EPSILON, BETA, 1 << 126, None)
@@ -196,6 +205,37 @@ def test_both_numbers_of_pairs_and_several_pairs_are_independent(monkeypatch):
     assert drawn == dict.fromkeys(product(*squares), Fraction(1, 9 * 25 * 9))
 
 
+def test_means_are_those_of_their_releases_down_to_one_row():
+    found = bounded_mean.MeanReleases([(7, 5 + more, 1, 1, 5) for more in (-1, 0, 1)], (1, None))
+    estimates = [one if one is None else Fraction(*one) for one in found.estimates()]
+    assert estimates == [one.estimate for one in found]
+    assert [one is None for one in estimates] == [True, False, False]
+
+
+def test_the_largest_bounds_of_means_are_those_of_their_types(monkeypatch):
+    def largest(these, n, share, draws):
+        return np.full(these.n, n - 1)
+
+    monkeypatch.setattr(bounded_mean, "choose_bounds", largest)
+    found = bounded_mean.run_each([([], [], [], [])], EPSILON, BETA, 100, None, 1, None)
+    assert [one[3:] for one in found.drawn] == [(64, 2**126)]
+
+
+def test_lower_bounds_and_noise_are_those_of_each_bound(monkeypatch):
+    data = [[[at], [99], [99 << at]] for at in (0, 3)]
+    for one in runs(bounded_count, data, monkeypatch, Fraction(1, 9), BETA, 100, None):
+        rate = Fraction(1, 18) / one.contribution_bound
+        below, noise = (laplace_quantile(rate, beta) - 1 for beta in (BETA, BETA / 2))
+        assert (one.estimate - one.lower_bound, one.noise) == (below, noise)
+
+
+def test_rows_in_parts_are_exact_at_any_size(monkeypatch):
+    monkeypatch.setattr(chosen_norm, "discrete_laplaces", lambda rates, draws: [0] * len(rates))
+    for n in (2**50, 2**53 - 1, 2**53, 2**60):
+        rows = histogram.read_histograms([[[1], [n], [2 * n]]])
+        assert [*chosen_norm._laplace(rows, 1, EPSILON, None)] == [2 * n]
+
+
 def test_one_wide_data_set_does_not_make_all_wide():
     n = 30_000
     owners = np.append(np.arange(n), 0)
@@ -220,3 +260,12 @@ def test_counts_under_a_given_bound_are_within_it():
     with pytest.raises(ValueError, match="given bound"):
         bounded_count.run_each(wrong, EPSILON, BETA, 100, 2)
     assert len(bounded_count.run_each(wrong, EPSILON, BETA, 100, 3)) == 2
+
+
+def test_sums_below_0_and_rows_in_part_are_refused_where_there_are_none():
+    with pytest.raises(ValueError, match="one-sided"):
+        bounded_sum.run(*columns([1, -3]), EPSILON, BETA, 100, None, True)
+    part, whole = ([2], [1], [2]), ([2], [1], [3])
+    with pytest.raises(ValueError, match="fit"):
+        chosen_norm.chosen_norm([part], whole, [part], whole, EPSILON, 4)
+    assert len(chosen_norm.chosen_norm([whole], whole, [part], whole, EPSILON, 4).counts) == 1

@@ -539,3 +539,19 @@ def test_geometric_numbers_are_the_same_in_any_form(bits, monkeypatch):
     assert found[0] == found[1]
     assert max(found[0]).bit_length() > bits
     assert all(type(n) is int for n in found[0])
+
+
+@pytest.mark.parametrize("rounds", range(4))
+@pytest.mark.parametrize("bits", range(55, 68))
+def test_the_largest_geometric_numbers_of_so_many_digits_are_exact(bits, rounds):
+    class Heads:
+        left = rounds
+
+        def flip_each(self, coins, n):
+            heads = np.ones((n, len(coins.odds)), np.bool_)
+            heads[:, -1] = self.left > 0
+            self.left -= 1
+            return heads
+
+    found = geometrics(Heads(), Fraction(1, 1 << bits - 1), 2)
+    assert found == 2 * [(rounds + 1 << bits) - 1]

@@ -59,8 +59,6 @@ class Tables(Sequence[tuple[Any, ...]]):
         return len(self.rows)
 
     def __getitem__(self, which: Any) -> Any:
-        if isinstance(which, slice):
-            return Tables(self.rows[which], self.entries[which])
         return *self.rows[which], [*zip(*self.entries[which], strict=True)]
 
 
@@ -78,8 +76,6 @@ class MeanReleases(Sequence[MeanRelease]):
         return len(self.drawn)
 
     def __getitem__(self, which: Any) -> Any:
-        if isinstance(which, slice):
-            return [self[i] for i in range(*which.indices(len(self)))]
         total, count, reach, most, limit = self.drawn[which]
         return _quotient(total, count, reach, most, limit, *self.public)
 

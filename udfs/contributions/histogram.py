@@ -95,8 +95,7 @@ def read_histograms(data: Sequence[Sequence[Any]], in_part: bool = False) -> His
 
 
 def fits(numbers: Numbers, times: int = 1) -> bool:
-    """Whether all numbers, each multiplied by `times`, add up to something that fits 64 bits."""
+    """Whether numbers >= 0, each multiplied by `times`, add up to something that fits 64 bits."""
     if numbers.dtype == object:
         return False
-    largest = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
-    return largest * numbers.size * times < 1 << 63
+    return int(numbers.max(initial=0)) * numbers.size * times < 1 << 63

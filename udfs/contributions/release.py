@@ -53,8 +53,6 @@ class Releases(Sequence[BoundedRelease]):
         return len(self.estimates)
 
     def __getitem__(self, which: Any) -> Any:
-        if isinstance(which, slice):
-            return [self[i] for i in range(*which.indices(len(self)))]
         n, at = self.estimates[which], self.bounds[which]
         below, around = self.within[at]
         return BoundedRelease(n, n - below if self.has_lower else None, around, at)
