@@ -251,6 +251,14 @@ class Scripted(Draws):
         self.log.append((tuple(odds.weights), odds.rate))
         return super().choose(odds)
 
+    def choose_each(self, odds: Any, n: int) -> Any:
+        self.log += n * [(tuple(odds.weights), odds.rate)]
+        return super().choose_each(odds, n)
+
+    def places(self, sizes: Any) -> Any:
+        self.log.append(sizes.tolist())
+        return super().places(sizes)
+
     def choose_powers(self, exponents: Any, rate: Any, *times: Any) -> Any:
         self.log.append((exponents.tolist(), rate, *(one.tolist() for one in times)))
         return super().choose_powers(exponents, rate, *times)

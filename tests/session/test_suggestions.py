@@ -240,6 +240,7 @@ ASK_OTHERS = [
     "ORDER BY day LIMIT 10", "DP_COUNT_DISTINCT(*", "OVER () FROM", "FROM ratings ORDER BY title",
     "::INT FROM", "a::DATE", "AS DATE) FROM", "+ 1 FROM ratings", "SELECT * FROM", "LIMIT 3", "USING SAMPLE",
     "SUMMARIZE ratings", "max(score)", "mode(title)", "SELECT *, DP", "c LEFT JOIN", "FULL JOIN", "// 10",
+    "price // 2",
 ]  # fmt: skip
 
 
