@@ -158,7 +158,8 @@ def _unless_hidden(tokens: Tokens, planned: Planned) -> str:
     The statement was planned on another cursor, which does not see what is temporary: it has read
     another relation of that name, or has taken the macro for DuckDB's own function.
     """
-    names = "\n".join(["", *sorted({name for name, _ in may_be_relations(tokens)}), ""])
+    read = {name for name, _ in may_be_relations(tokens)} | planned.relations
+    names = "\n".join(["", *sorted(read), ""])
     folding = f"system.main.translate(name, '{ascii_uppercase}', '{ascii_lowercase}')"
     # DuckDB plans this faster than IN with many constants.
     written = f"system.main.concat('\n', {folding}, '\n')"

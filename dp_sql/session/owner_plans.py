@@ -25,9 +25,10 @@ from dp_sql.session.corrections.corrector import refuse_unknown
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.select_list import planned
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Tokens
+from dp_sql.sql.tokens import Tokens, folded
 
 _MOST, _LONG = 100, 1000  # statements, and elements of an answer
+_FULL = 3  # the parts of database.schema.name, which means no other relation
 
 _ARE_SCALARS = {"are_own_scalars", "are_no_macros", "check_operators"}
 
@@ -68,12 +69,14 @@ class _RecordingEngine:
     """An engine that notes its answers; `asked` is None if one is an error, or is long.
 
     scalars: the functions that are scalar as it says; others: those of which it told the kind.
+    relations: the names, folded, of the relations that it was asked for, also in views.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.asked: list[_EngineCall] | None = []
         self.scalars, self.others = frozenset[str](), frozenset[str]()
+        self.relations = frozenset[str]()
 
     def looked_up(self, *given: Any) -> AbstractContextManager[None]:
         return self._engine.looked_up(*given)
@@ -91,6 +94,8 @@ class _RecordingEngine:
                 self.scalars |= {*given[0]}
             elif name == "function_kinds":
                 self.others |= {*given[0]} & answer.keys()
+            elif name == "relation" and len(given[0]) < _FULL:
+                self.relations |= {folded(given[0][-1])}
             if noted is not None and not (isinstance(answer, list) and len(answer) > _LONG):
                 self.asked = [*noted, (name, given, named, answer)]
             return answer
@@ -101,13 +106,14 @@ class _RecordingEngine:
 class Planned(NamedTuple):
     """A statement, and a plan for each of its DP calls.
 
-    scalars, others: the functions of _RecordingEngine, without those in both.
+    scalars, others: the functions of _RecordingEngine, without those in both. relations: as there.
     """
 
     statement: Statement
     plans: list[Plan]
     scalars: frozenset[str] = frozenset()
     others: frozenset[str] = frozenset()
+    relations: frozenset[str] = frozenset()
 
 
 def planned_again(key: object, engine: Engine, make: Callable[[Engine], Planned]) -> Planned:
@@ -121,7 +127,9 @@ def planned_again(key: object, engine: Engine, make: Callable[[Engine], Planned]
         recording = _RecordingEngine(engine)
         made = make(cast("Engine", recording))
         scalars = recording.scalars
-        made = made._replace(scalars=scalars, others=recording.others - scalars)
+        made = made._replace(
+            scalars=scalars, others=recording.others - scalars, relations=recording.relations
+        )
         if recording.asked is None:
             return made
         entry = recording.asked, made

@@ -96,6 +96,8 @@ def _planned(asked: MacroCall, engine: Engine) -> Planned:
         if _STEP in (error.hint or ""):
             error.hint = IN_DP
         raise
+    if hidden := _hidden(asked, made.statement.tokens) & made.relations:  # a view reads one
+        raise NotSupported(HIDDEN.format(min(hidden)), hint=HIDDEN_HINT)
     engine.tickets.planned = key, made
     return made
 
@@ -149,14 +151,20 @@ def _statement(asked: MacroCall) -> Statement:
     if not (found[0].may_be_query or first in {"CREATE", "INSERT", "COPY"}):
         message = f"A DP call in {first} is not supported here."
         raise NotSupported(message, hint=f"CREATE TABLE … AS keeps an answer. {IN_DP}")
-    hidden = {folded(name) for name in asked.temporary or () if not name.startswith("__dp_")}
-    made, is_new = _created(found[0].tokens)
-    hidden -= {made.folded} if made is not None and is_new else set()
+    hidden = _hidden(asked, found[0].tokens)
+    made, _ = _created(found[0].tokens)
     for name, token in may_be_relations(found[0].tokens):
         if name in hidden and token is not made:
             message = HIDDEN.format(token.name or token.text.strip("'$"))
             raise token.error(NotSupported, message, _stored(found[0], token) or HIDDEN_HINT)
     return found[0]
+
+
+def _hidden(asked: MacroCall, tokens: Tokens) -> set[str]:
+    """The names, folded, of the caller's temporary relations, but for one that is being made."""
+    made, is_new = _created(tokens)
+    hidden = {folded(name) for name in asked.temporary or () if not name.startswith("__dp_")}
+    return hidden - ({made.folded} if made is not None and is_new else set())
 
 
 def _stored(statement: Statement, relation: Token) -> str:

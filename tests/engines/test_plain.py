@@ -489,6 +489,24 @@ def test_dp_refuses_names_of_temporary_relations(con: Con) -> None:
     assert releases(con) == 2
 
 
+@pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
+def test_a_temporary_relation_that_a_view_would_read_is_refused(con: Con, kind: str) -> None:
+    con.execute("CREATE VIEW below AS FROM Ratings; CREATE VIEW viewed AS FROM below")
+    con.execute("CREATE TABLE kept AS FROM ratings; CREATE VIEW other AS FROM kept")
+    plain = f"SELECT {CALL} FROM viewed"
+    asked = [plain, f"FROM dp($$ {plain} $$)"]
+    answers = [con.execute(one).fetchall() for one in asked]
+    con.execute(f"CREATE TEMP {kind} ratings AS SELECT 1 AS user_id, 'Walden' AS title")
+    assert con.execute("SELECT min(title) FROM viewed").fetchall() == [("Walden",)]
+    for one in asked:
+        with pytest.raises(duckdb.Error, match="ratings is a temporary table or view"):
+            con.execute(one).fetchall()
+        con.execute(one.replace("viewed", "other")).fetchall()
+    con.execute(f"DROP {kind} temp.ratings")
+    assert [con.execute(one).fetchall() for one in asked] == answers
+    assert releases(con) == 6
+
+
 @pytest.mark.parametrize(
     ("macro", "item"),
     [
