@@ -30,9 +30,9 @@ from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import Token, Tokens, folded
 
 HIDDEN = "{} is a temporary table or view, which only its connection sees."
-_HIDDEN_MACRO = "{} is a temporary macro, which only its connection sees."
 HIDDEN_HINT = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
-_OWN = (
+_HIDDEN_MACRO = "{} is a temporary macro, which only its connection sees."
+_NOT_SEEN = (
     "For a temporary table or view, or a registered dataframe, write CREATE TABLE … AS … first, "
     "or ask with dp_sql.connect(…)."
 )
@@ -50,7 +50,7 @@ def query_of(text: str, params: str, engine: Engine) -> str:
     except QueryError as error:
         suggest(error, text, engine, lambda *_: False)
         if error.message.startswith("Table with name"):  # dp() does not see the connection's own
-            error.hint = " ".join(filter(None, [error.hint, _OWN]))
+            error.hint = " ".join(filter(None, [error.hint, _NOT_SEEN]))
         raise
 
 
@@ -153,7 +153,7 @@ def may_be_relations(tokens: Tokens) -> Iterator[tuple[str, Token]]:
 
 
 def _unless_hidden(tokens: Tokens, planned: Planned) -> str:
-    """statement.EXECUTION, or an error if a temporary relation or macro hides what was planned.
+    """EXECUTION, or an error if a temporary relation or macro hides what was planned.
 
     The statement was planned on another cursor, which does not see what is temporary: it has read
     another relation of that name, or has taken the macro for DuckDB's own function.

@@ -18,7 +18,11 @@ SUPPORT = 100
 @pytest.mark.parametrize(
     ("above", "weights", "chosen"),
     [
-        ([200, 9_000], (1, 2), 1),  # no limit is larger than the last, whoever is beyond it
+        (
+            [200, 9_000],
+            (1, 2),
+            1,
+        ),  # the last limit is the largest: people above it cannot have more
         ([600, 0], (1, 1 << 12), 1),  # more than ten doublings need no more people than ten
         ([540, 0], (1, 1 << 12), 0),
         ([140, 0], (1, 2), 1),  # a doubling needs one support, and a limit leaves out another

@@ -370,15 +370,20 @@ def test_coins_of_powers_have_words_of_their_own(kind):
 TOSSES = [odds for odds in ODDS if len(odds.weights) == 2]
 
 
+def tapes_near(edges):
+    """Draws of tapes whose first word is near an edge, or at an end, and the place of each tape."""
+    near = {min(int(edge * 2**64), 2**64 - 3) + i for edge in edges for i in range(-2, 3)}
+    for word, then in product({0, 2**64 - 1, *near} - {-1, -2}, (0, 1)):
+        bits = iter([word])
+        place = Fraction(word + then, 2**64) - Fraction(then, 2**300)
+        yield Draws(lambda n, bits=bits, then=then: next(bits, ((1 << n) - 1) * then)), place
+
+
 def heads_follow_the_tape():
     """Whether coins fall as the true boundaries say, for words near those."""
     for odds in TOSSES:
         (edge,) = boundaries(odds)
-        near = min(int(edge * 2**64), 2**64 - 3)
-        for word, then in product({0, 2**64 - 1, *range(near - 2, near + 3)} - {-1, -2}, (0, 1)):
-            bits = iter([word])
-            draws = Draws(lambda n, bits=bits, then=then: next(bits, ((1 << n) - 1) * then))
-            place = Fraction(word + then, 2**64) - Fraction(then, 2**300)
+        for draws, place in tapes_near([edge]):
             if draws.flip_each(exact.Coins([odds]), 1)[0, 0] != (edge <= place):
                 return False
     return True
@@ -409,11 +414,7 @@ def outcomes_follow_the_tape():
     """Whether outcomes are as the true boundaries say, for words near those."""
     for odds in CHOICES:
         edges = boundaries(odds)
-        near = {min(int(edge * 2**64), 2**64 - 3) + i for edge in edges for i in range(-2, 3)}
-        for word, then in product({0, 2**64 - 1, *near} - {-1, -2}, (0, 1)):
-            bits = iter([word])
-            draws = Draws(lambda n, bits=bits, then=then: next(bits, ((1 << n) - 1) * then))
-            place = Fraction(word + then, 2**64) - Fraction(then, 2**300)
+        for draws, place in tapes_near(edges):
             # A tape that is a boundary, all bits of it, is never decided.
             if place not in edges and draws.choose_each(odds, 1)[0] != bisect_right(edges, place):
                 return False

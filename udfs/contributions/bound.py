@@ -47,7 +47,7 @@ def choose_bounds(these: Histograms, n: int, epsilon: Fraction, draws: Draws) ->
 
 
 def _times(width: int, n: int) -> Ints:
-    """Return how many places each of `width` stands for, the last one for all after it."""
+    """Return how many places each of the first `width` stands for: the last also for the rest."""
     return np.append(np.ones(width - 1, np.int64), n - width + 1)[np.newaxis]
 
 

@@ -1,4 +1,4 @@
-"""Questions to DuckDB while one statement is planned: asked together, and each of them once."""
+"""What DuckDB is asked while a statement is planned: together where it can be, and each once."""
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -12,29 +12,29 @@ _MOST = 100  # questions at once
 
 
 class Together(Generic[K, V]):
-    """Questions of one kind. The first of a statement asks all that such statements asked before.
+    """Asks with the first question of a statement all that statements like it asked before.
 
-    Answers hold for one statement. What is kept for later ones is which questions they had.
+    An answer is used for one statement, never for a later one: only the questions are remembered.
     """
 
     def __init__(
         self, ask: Callable[[Sequence[K]], dict[K, V]], before: dict[Any, tuple[K, ...]]
     ) -> None:
-        """ask: answers some questions. before: those that statements of each kind had."""
+        """ask: answers questions. before: the last questions of each kind of statement."""
         self._ask, self._before = ask, before
-        self._statement: object = None
+        self._kind: object = None  # of the statement; None: none is planned
         self._answers: dict[K, V] = {}
         self._more: Sequence[K] = ()
 
     @contextlib.contextmanager
-    def during(self, statement: object, wanted: Sequence[K] = ()) -> Iterator[None]:
-        """While a statement of a kind is planned, which is likely to ask what is wanted."""
-        self._statement = statement
-        self._more = [*wanted, *self._before.get(statement, ())][:_MOST]
+    def during(self, kind: object, wanted: Sequence[K] = ()) -> Iterator[None]:
+        """Remember answers while one statement is planned, which probably asks `wanted`, too."""
+        self._kind = kind
+        self._more = [*wanted, *self._before.get(kind, ())][:_MOST]
         try:
             yield
         finally:
-            self._statement, self._answers, self._more = None, {}, ()
+            self._kind, self._answers, self._more = None, {}, ()
 
     def answers(self, questions: Collection[K]) -> list[V]:
         """The answer of each question, in their order."""
@@ -42,8 +42,8 @@ class Together(Generic[K, V]):
         answers = self._answers
         if missing:
             answers = answers | self._ask([*dict.fromkeys([*missing, *self._more])])
-        if missing and self._statement is not None:
+        if missing and self._kind is not None:
             self._answers, self._more = answers, ()
-            self._before[self._statement] = tuple(answers)[:_MOST]
+            self._before[self._kind] = tuple(answers)[:_MOST]
             forget_oldest(self._before)
         return [answers[one] for one in questions]
