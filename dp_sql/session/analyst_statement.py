@@ -11,9 +11,9 @@ from dp_sql.privacy.refusals import BY_PARAMETER, OF_PIVOT
 from dp_sql.session.describe import described_name
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.statement import SHORT, Statement, parse
+from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
-from dp_sql.sql.tokens import QUERY, Tokens
+from dp_sql.sql.tokens import QUERY, SHORT, Tokens
 from dp_sql.udfs.mechanism import in_words
 
 _HINTS = {

@@ -11,9 +11,8 @@ from dp_sql.errors import ArgumentError, ParseError
 from dp_sql.sql.clauses import Span, ctes, enclosing_select
 from dp_sql.sql.dp_select import DpSelect, read_selects
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import QUERY, Tokens, folded, statements
+from dp_sql.sql.tokens import QUERY, SHORT, Tokens, folded, statements
 
-SHORT = 4000  # characters; what was read of such texts is remembered
 _PLAIN = {"SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "LIMIT", "OFFSET", "AS", "ASC", "DESC",
           "NULLS", "FIRST", "LAST", "ALL"}  # fmt: skip
 _NEVER = [["FALSE"], ["1", "=", "0"], ["0", "=", "1"], ["1", "=", "2"], ["1", "<>", "1"]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from string import ascii_lowercase, ascii_uppercase
 from typing import SupportsIndex, TypeVar, overload
@@ -25,6 +26,7 @@ QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})  # the keywords that beg
 SYNTAX = {"AND", "AS", "CASE", "CAST", "COALESCE", "ELSE", "FROM", "HAVING", "IN", "NOT", "ON",
           "OR", "SELECT", "THEN", "WHEN", "WHERE"}  # fmt: skip
 _UNCLOSED = re.compile(r"""'|"|\$(?:[^\W\d]\w*)?\$""")
+SHORT = 4000  # characters; what was read of such texts is remembered
 _MAX_COMMENTS = 100  # DuckDB 1.5 reads all levels again for each level: 5,000 take a second
 _TOKEN = re.compile(
     r"""
@@ -242,6 +244,11 @@ def tokenize(text: str) -> Tokens:
     >>> [t.text for t in tokenize("SELECT 5!, $$a'b$$ /* x /* y */ */ FROM t -- end")]
     ['SELECT', '5', '!', ',', "$$a'b$$", 'FROM', 't']
     """
+    return (_tokens if len(text) <= SHORT else _tokens.__wrapped__)(text)
+
+
+@lru_cache(256)  # several checks read the same part of a statement
+def _tokens(text: str) -> Tokens:
     found: list[Token] = []
     if half := re.search("[\ud800-\udfff]", text):
         raise ParseError("This character is half of a pair.", text=None, position=half.start())

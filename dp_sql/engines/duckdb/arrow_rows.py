@@ -43,7 +43,7 @@ def comparable_in_arrow(name: str, kind: str, long: int = LONG) -> str:
         return column
     if of == "UUID":
         return f"CAST({column} AS BLOB) AS {name}"
-    if of != "BLOB":
+    if of != "BLOB" and kind != "VARCHAR":
         column = f"CAST({column} AS VARCHAR)"
     if of in HASHED:
         size = f"system.main.{'octet_length' if of == 'BLOB' else 'strlen'}({column})"

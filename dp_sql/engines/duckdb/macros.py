@@ -44,12 +44,17 @@ TEMPORARY = """(SELECT table_name AS name FROM system.main.duckdb_tables()
 _TEMPORARY = f"(SELECT system.main.list(name) FROM {TEMPORARY})"
 
 
+# The aggregate that shows its argument. Counting reads no values; but 1.5 binds what it can of a
+# macro that is made, and any_value of an argument is what stops it.
+_SHOWS = "system.main.any_value" if duckdb.__version__.startswith("1.") else "system.main.count"
+
+
 class MacroCall(NamedTuple):
     """What a macro passes on: a statement that DuckDB is running, and which call of it asks."""
 
     text: str
     function: str
-    item: str  # the first argument as DuckDB prints it, in any_value(…)
+    item: str  # the first argument as DuckDB prints it, in an aggregate
     number: str | None  # k, or the quantiles
     epsilon: str | None
     connection: int
@@ -91,7 +96,7 @@ def _macro(function: Function) -> str:
     numbers = f"CAST({number} AS VARCHAR)" if number else "NULL"
     asked = (
         "system.main.current_query()", literal(function.name),
-        f"system.main.alias(system.main.any_value({item}))", numbers, "CAST(epsilon AS VARCHAR)",
+        f"system.main.alias({_SHOWS}({item}))", numbers, "CAST(epsilon AS VARCHAR)",
         "system.main.current_connection_id()", "system.main.current_query_id()",
         "system.main.current_schema()", "system.main.current_database()",
         "system.main.current_setting('search_path')", SETTINGS_SQL, _TEMPORARY,
