@@ -27,8 +27,10 @@ from dp_sql.engines.duckdb import (
     rows_in_memory,
 )
 from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.errors import QueryError
 from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.rows_read import RowsRead
 from dp_sql.sql.functions.count import RowsUnderChosenLimit
 from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.udfs.contributions import slots
@@ -59,6 +61,7 @@ CALLS = [
     "DP_QUANTILE(rent, 0.9, {0}, lower := 0, upper := 100)",
     "DP_AVG(rent, {0}, lower := 0, upper := 100)", "DP_AVG(huge, {0}, lower := -9, upper := 9)",
 ]  # fmt: skip
+PARTS_OF = many_rows._parts_of
 BESIDE = CALLS[0], CALLS[9], CALLS[14]
 GROUPS = [
     "", "groups := ['r0', 'r1', 'r3', 'none'], max_groups_contributed := 2",
@@ -147,8 +150,13 @@ def _sorted(value: Any) -> Any:
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Have each source read into memory, in small pieces; notes each reading."""
+def reads(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> list[int]:
+    """Have each source read into memory, in small pieces; notes each reading.
+
+    In half of the tests people are read in three parts where they can be.
+    """
+    if len(request.node.name) % 2:
+        monkeypatch.setattr(many_rows, "_parts_of", in_three_parts)
     found: list[int] = []
     real = many_rows._read
     monkeypatch.setattr(few_rows, "FEW", 0)
@@ -157,6 +165,10 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(arrow_rows, "ROWS", 300)
     monkeypatch.setattr(many_rows, "_read", lambda *given: (found.append(1), real(*given))[1])
     return found
+
+
+def in_three_parts(n_rows: int, read: RowsRead, engine: SqlRunner) -> int:
+    return 3 if read.comes_in_parts else 1
 
 
 def both_ways(
@@ -436,7 +448,8 @@ MEDIAN = f"SELECT DP_MEDIAN(x, {SURE}, privacy_unit := u, lower := 0, upper := 9
 def test_duckdb_takes_over_where_there_are_more_rows_than_it_estimates(
     owner: dp_sql.Session, taken: Taken, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = priced(CALLS[14], 0, GROUPS[1]).replace("user_id", "u")
+    call = priced(CALLS[14], 0, GROUPS[3]).replace("user_id", "u")
+    monkeypatch.setattr(many_rows, "_parts_of", PARTS_OF)
     monkeypatch.setattr(many_rows, "MOST", 1900)
     monkeypatch.setattr(row_estimate, "n_rows", lambda *_: 50)
     statement = f"SELECT region, {call} FROM seen GROUP BY region"
@@ -444,10 +457,60 @@ def test_duckdb_takes_over_where_there_are_more_rows_than_it_estimates(
     assert in_memory == from_duckdb and in_memory and reads == [1]
 
 
+@pytest.mark.parametrize("estimated", [50, 2000, 1 << 40])
+@pytest.mark.parametrize("call", [CALLS[0], CALLS[9], CALLS[14], LISTS[2].replace("{1}", "day")])
+def test_people_with_more_rows_than_fit_are_read_in_parts(
+    call: str, estimated: int, owner: dp_sql.Session, taken: Taken, reads: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    sizes, real = list[int](), many_rows._add
+
+    def add(rows: Any, *given: Any) -> None:
+        real(rows, *given)
+        sizes.append(rows.n_rows)
+
+    monkeypatch.setattr(many_rows, "_add", add)
+    monkeypatch.setattr(many_rows, "_parts_of", PARTS_OF)
+    monkeypatch.setattr(many_rows, "MOST", 400)
+    monkeypatch.setattr(row_estimate, "n_rows", lambda *_: estimated)
+    asked = priced(call, 0, GROUPS[1]).replace("user_id", "u")
+    statement = f"SELECT region, {asked} FROM seen GROUP BY region ORDER BY region"
+    in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
+    assert in_memory == from_duckdb and in_memory
+    if estimated > 2000:  # in too many parts
+        assert not reads
+    else:
+        known = 2000 if estimated == 2000 else sum(sizes)  # if there are more, they are counted
+        assert len(sizes) == -(-2 * known // 400) and max(sizes) <= 400
+
+
+def test_a_person_s_rows_are_in_one_part(owner: dp_sql.Session) -> None:
+    for unit in ("u", "name", "id", "huge", "half", "real", "day", "price", "bytes"):
+        select = f"SELECT {unit} AS __dp_privacy_unit FROM seen WHERE {unit} IS NOT NULL"
+        parts = [owner.execute(many_rows._part_of(select, i, 7)).fetchall() for i in range(7)]
+        people = Counter(row for part in parts for row in {*part})
+        assert {*people.values()} == {1}
+        assert sorted(row for part in parts for row in part) == sorted(
+            owner.execute(select).fetchall()
+        )
+
+
+def test_rows_of_too_few_people_are_left_to_duckdb(
+    owner: dp_sql.Session, taken: Taken, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(many_rows, "_parts_of", PARTS_OF)
+    monkeypatch.setattr(many_rows, "MOST", 400)
+    asked = priced(CALLS[0], 0, GROUPS[1]).replace("user_id", "half")
+    statement = f"SELECT region, {asked} FROM seen GROUP BY region ORDER BY region"
+    in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
+    assert in_memory == from_duckdb and in_memory and reads == [1]
+
+
 def test_sources_of_another_size_are_not_read(
     owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LEAST", 2001), ("MOST", 1999), ("BYTES", 1 << 60)):
+    monkeypatch.setattr(many_rows, "_parts_of", PARTS_OF)
+    for name, value in (("LEAST", 2001), ("MOST", 31), ("BYTES", 1 << 60)):
         with monkeypatch.context() as patch:
             patch.setattr(many_rows, name, value)
             owner.sql(MEDIAN).fetchall()
@@ -461,6 +524,7 @@ def test_lists_take_more_memory_for_a_row_than_values(
 ) -> None:
     """What DuckDB makes itself would take more for a row than either, and fail after the debit."""
     assert many_rows.BYTES < many_rows.BYTES_OF_LISTS <= 128
+    monkeypatch.setattr(many_rows, "_parts_of", PARTS_OF)
     monkeypatch.setattr(many_rows, "BYTES_OF_LISTS", 1 << 60)
     owner.sql(f"SELECT DP_TOPK(x, 1, {SURE}, delta := 1e-6, privacy_unit := u, "
               "mechanism := 'weighted_gaussian') FROM seen").fetchall()  # fmt: skip
@@ -550,13 +614,13 @@ def test_no_group_is_found_where_no_row_is_left(
 def test_an_interrupt_while_rows_are_in_memory_is_not_lost(
     owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = rows_in_memory.Rows.summed
+    table = rows_in_memory.Rows.summed_up
 
     def interrupted(*given: Any) -> Any:
         owner.interrupt()
         return table(*given)
 
-    monkeypatch.setattr(rows_in_memory.Rows, "summed", interrupted)
+    monkeypatch.setattr(rows_in_memory.Rows, "summed_up", interrupted)
     with pytest.raises(QueryError, match="was interrupted"):
         owner.sql(MEDIAN).fetchall()
     assert reads

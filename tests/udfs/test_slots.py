@@ -324,6 +324,55 @@ def test_people_are_summed_up_by_what_they_contribute(monkeypatch: pytest.Monkey
     check_summaries()
 
 
+def check_parts() -> None:
+    """Summaries of parts of the people, of which one is empty, are merged to that of all."""
+    numbers = np.random.default_rng(5)
+    for huge in (False, True):
+        owners = np.repeat(np.arange(40), 3).astype(np.int32)
+        groups, counts = np.tile([0, 1, 3], 40), numbers.integers(0, 9, 120).astype(np.int32)
+        nets = [int(n) << 70 * huge for n in numbers.integers(-20, 20, 120)]
+        words = np.array([[n % 2**64 - 2**64 * (n % 2**64 >= 2**63), n >> 64] for n in nets])
+        every = summaries.Values(owners, groups, 4, counts, words.astype(np.int64), counts * 2)
+
+        def part(which: Any, every: summaries.Values = every) -> summaries.Values:
+            return summaries.Values(*(x[which] if np.ndim(x) else x for x in every))
+
+        for make in (
+            summaries.rows_under_limit,
+            summaries.votes_by_group,
+            lambda v: summaries.rows_in_all(v, 3),
+            lambda v: summaries.rows_by_size(v, 5),
+            lambda v: summaries.sums_by_size(v, 0, 0),
+            lambda v: summaries.sums_by_size(v, 2**62, 1),
+            lambda v: summaries.means_by_size(v, 3, LAST),
+        ):
+            parts = [part((owners % 3 == i) & (owners < 40)) for i in (0, 2, 3, 1)]
+            merged, whole = summaries.merged([*map(make, parts)]), make(every)
+            assert {*merged} == {*whole}
+            if "votes" in whole:
+                both = [[sorted(own) for own in one["votes"]] for one in (merged, whole)]
+            else:
+                both = [
+                    sorted(zip(*map(list, one.values()), strict=True)) for one in (merged, whole)
+                ]
+                assert [*merged["group"]] == sorted(merged["group"])
+            assert both[0] == both[1]
+
+
+def test_summaries_of_parts_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_parts()
+    monkeypatch.setattr(summaries, "_ADDED", summaries._ADDED - {"people"})
+    with pytest.raises(AssertionError):
+        check_parts()
+
+
+def test_sums_of_parts_beyond_64_bits_are_exact() -> None:
+    row = {"group": np.array([0]), "total": np.array([1 << 62])}
+    for n in (2, 3):
+        (total,) = summaries.merged([row] * n)["total"]
+        assert total == n << 62
+
+
 def check_lists() -> None:
     """For all rows of two people in two groups with two items: the lists that are made of them."""
     groups = np.array([0, 1, 0])  # of slots; person 1 is in one group

@@ -3,7 +3,7 @@
 Slots are as in slots.py, groups are numbers from 0.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import byref, c_int64
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from dp_sql.udfs.mechanism import FRACTION_BITS
 Summary = Mapping[str, Int64s | list[int] | list[Int64s]]
 """Columns; integers of any size are in lists, and so are arrays."""
 
+_ADDED = frozenset({"__dp_number", "people", "total", "low", "high"})  # columns that are no key
 _CELLS = 1 << 21  # of a table, unless one group has more
 _ENTRIES = 1 << 16
 _N_SIZES = 128  # as SIZES in rows.c
@@ -34,6 +35,44 @@ class Values(NamedTuple):
     counts: Int32s
     sums: Any = None
     votes: Any = None
+
+
+def merged(parts: Sequence[Summary]) -> Summary:
+    """The summary of all people, from those that a function of this module made of parts of them.
+
+    Each is a function of a multiset of people: a list of votes, or rows that add up by their keys.
+    """
+    first = parts[0]
+    if "votes" in first:
+        groups = zip(*(part["votes"] for part in parts), strict=True)
+        return {**first, "votes": [np.concatenate(own) for own in groups]}
+    columns = {name: _joined([part[name] for part in parts]) for name in first}
+    keys = [columns[name] for name in first if name not in _ADDED]
+    order = np.lexsort(keys[::-1])
+    is_new = np.ones(order.size, bool)
+    is_new[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+    firsts = np.flatnonzero(is_new)
+    return {
+        name: _added(column[order], firsts) if name in _ADDED else column[order][firsts]
+        for name, column in columns.items()
+    }
+
+
+def _joined(columns: Sequence[Any]) -> Any:
+    """One column of several; integers are objects if their sum may not fit 64 bits."""
+    arrays = [np.asarray(column) for column in columns]
+    most = max(abs(x) for one in arrays for x in (one.min(initial=0), one.max(initial=0)))
+    wide = int(most) * len(arrays) >= 1 << 63
+    arrays = [one.astype(object) if wide else one for one in arrays]
+    return np.concatenate(arrays)
+
+
+def _added(column: Any, firsts: Any) -> Any:
+    """The sums of runs that begin at `firsts`; objects as a list."""
+    if not firsts.size:
+        return column
+    sums = np.add.reduceat(column, firsts)
+    return sums.tolist() if column.dtype == object else sums
 
 
 def rows_in_all(values: Values, bound: int) -> Summary:

@@ -21,6 +21,7 @@ from dp_sql.engines.duckdb.arrow_rows import (
 from dp_sql.engines.duckdb.rows_in_memory import Lists, Piece, Rows
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.rows_read import GroupsFound, RowsRead
+from dp_sql.udfs.contributions.summaries import merged
 
 
 class ArrowPeople(Rows):
@@ -29,9 +30,11 @@ class ArrowPeople(Rows):
     Its methods are called in this order:
 
     1. `add_items`, if items are public.
-    2. `add`, for each batch of rows.
-    3. If groups are not public, they are those in the rows. `members` says who is in which of them,
-       so that a mechanism can find some; `groups` has their keys, and `number` their order.
+    2. For each part of the people, `next_part`, `add` for each batch of rows, and `made`. There is
+       one part if groups are found, or if lists are of pairs.
+    3. Before `made`, if groups are not public, they are those in the rows. `members` says who is in
+       which of them, so that a mechanism can find some; `groups` has their keys, and `number` their
+       order.
     4. `lists`, and then `items_of` the answers if these are of pairs.
     """
 
@@ -92,15 +95,30 @@ class ArrowPeople(Rows):
         numbers[self._found[[*order]]] = np.arange(len(order))
         self.order = numbers
 
-    def lists(self, plans: Sequence[Plan], n_items: int | None, other: Executor) -> list[Lists]:
-        """What the UDF of each plan takes; `n_items`: of which people are counted by item."""
+    def made(self, n_items: int | None, other: Executor) -> Any:
+        """What `lists` takes of these people; `n_items`: of which people are counted by item."""
         lists = self._read.lists
         if lists is None:
-            return self.summed(plans, self._read.kept, other)
+            return self.summed_up(self._read.kept, other)
         if n_items is not None:
-            return [self.counts(lists.cap, n_items)]
-        made, self._items_of_codes = self.pairs(lists.cap)
-        return [made]
+            return self.counts(lists.cap, n_items)
+        pairs, self._items_of_codes = self.pairs(lists.cap)
+        return pairs
+
+    def next_part(self) -> None:
+        """Forget the people so far: the rows to come are of others."""
+        self.pieces, self._people, self.n_people, self.n_rows = [], Column(), 0, 0
+        self.__dict__.pop("all_slots", None)
+
+    def lists(self, plans: Sequence[Plan], made: Sequence[Any], n_items: int | None) -> list[Lists]:
+        """What the UDF of each plan takes, from what was made of each part of the people."""
+        if self._read.lists is None:
+            places = range(len(plans))
+            return self.lists_of(plans, {i: merged([part[i] for part in made]) for i in places})
+        if n_items is not None:
+            return [[[*sum(made[1:], made[0])]]]
+        (pairs,) = made
+        return [pairs]
 
     def items_of(self, answers: Any) -> tuple[Any, Any]:
         """The items that are in answers, as sent, and the answers with places among their own."""

@@ -261,7 +261,7 @@ def _lists(
     if rows.n_answers * len(items) > _MOST_COUNTS:
         raise _OnlySql
     order = sorted(range(len(items)), key=items.__getitem__)
-    (counts,) = rows.counts(few.cap, len(items))
+    counts = rows.counts(few.cap, len(items))
     return [[[own[order] for own in counts]]], repeat([items[i] for i in order])
 
 

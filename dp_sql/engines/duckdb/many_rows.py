@@ -26,6 +26,7 @@ from dp_sql.engines.duckdb.arrow_rows import (
 )
 from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.group_ctes import UNIT
 from dp_sql.privacy.private_sql.lists_read import lists_read
 from dp_sql.privacy.private_sql.release_select import Answers, answer_name
 from dp_sql.privacy.private_sql.rows_read import GroupsFound, ListsRead, RowsRead, rows_read
@@ -33,6 +34,8 @@ from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import family
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
     from dp_sql.engines.duckdb.arrow_people import ArrowPeople
 
 Answered = Callable[[int, Sequence[Any]], Any]
@@ -45,7 +48,7 @@ ROWS_EACH = 1 << 4  # of a person in a group
 # may take SHARE besides.
 BYTES, BYTES_OF_LISTS = 1 << 6, 1 << 7
 BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
-MOST_COUNTS = 1 << 24
+MOST_COUNTS, MOST_PARTS = 1 << 24, 1 << 7
 
 
 class _TooMany(Exception):
@@ -100,11 +103,11 @@ def answers_from_rows(
     for long in (LONG, SHORTER):
         asked = (plans, releases, partial(comparable_in_arrow, long=long))
         read = lists_read(*asked) or rows_read(*asked)
-        if read is None or not _is_for_memory(plans[0], read, tables.engine):
+        if read is None or not (n_parts := _n_parts(plans[0], read, tables.engine)):
             return None
         with contextlib.suppress(TooLong), contextlib.ExitStack() as own:
             try:
-                answers = _read(read, long, plans, tables._replace(registered=own))
+                answers = _read(read, long, plans, tables._replace(registered=own), n_parts)
             except _TooMany:
                 return None
             tables.registered.push(own.pop_all())
@@ -112,36 +115,97 @@ def answers_from_rows(
     return None
 
 
-def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
-    """Whether a source has, by DuckDB's estimates, neither too few rows nor too many.
+def _n_parts(plan: Plan, read: RowsRead, engine: SqlRunner) -> int:
+    """In how many parts people are read, by DuckDB's estimates; 0: DuckDB groups their rows.
 
-    Where people have many rows in each group, DuckDB adds them up faster if it draws no row.
+    It does so faster if there are few rows or, where it draws none, if people have many in each
+    group, as long as they fit into memory. Otherwise it would need as much for a row as this does.
     """
-    if not LEAST <= (n_rows := row_estimate.n_rows(plan, engine)) <= _most_rows(read, engine):
-        return False
-    return not read.adds_up or ROWS_EACH * row_estimate.n_members(plan, engine) >= n_rows
+    n_rows = row_estimate.n_rows(plan, engine)
+    if n_rows < LEAST:
+        return 0
+    if read.adds_up:
+        n_members = row_estimate.n_members(plan, engine)
+        if ROWS_EACH * n_members < n_rows and n_members <= engine.memory_limit // BYTES:
+            return 0
+    return _parts_of(n_rows, read, engine)
+
+
+def _parts_of(n_rows: int, read: RowsRead, engine: SqlRunner) -> int:
+    """In how many parts people with so many rows are read; 0: DuckDB is to group them."""
+    most = _most_rows(read, engine)
+    if n_rows <= most:
+        return 1
+    n_parts = -(-2 * n_rows // max(1, most))  # twice as many: not all have equally many rows
+    return n_parts if read.comes_in_parts and n_parts <= MOST_PARTS else 0
 
 
 def _most_rows(read: RowsRead, engine: SqlRunner) -> int:
     """How many rows fit into memory."""
-    return min(MOST, engine.memory_limit // (BYTES_OF_LISTS if read.lists else BYTES))
+    return min(MOST, engine.memory_limit // _bytes(read))
 
 
-def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTables) -> Answers:
-    """Read all rows, and have the answers made from them."""
-    from concurrent.futures import Future, ThreadPoolExecutor
+def _bytes(read: RowsRead) -> int:
+    return BYTES_OF_LISTS if read.lists else BYTES
+
+
+def _read(
+    read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTables, n_parts: int
+) -> Answers:
+    """Read all rows, in parts of the people, and have the answers made from them."""
+    from concurrent.futures import ThreadPoolExecutor
 
     from dp_sql.engines.duckdb.arrow_people import ArrowPeople
 
-    engine = tables.engine
-    before, rows, most = engine.state.interrupts.n, ArrowPeople(read), _most_rows(read, engine)
-    most_bytes = engine.memory_limit // SHARE if long > SHORTER else inf
+    engine, rows = tables.engine, ArrowPeople(read)
+    before = engine.state.interrupts.n
     for name, select in read.tables.items():
         tables.registered.enter_context(engine.undoing(f"DROP TABLE IF EXISTS {name}"))
         engine.run(f"CREATE TEMP TABLE {name} AS {select}")
     n_items = _n_items(read.lists, rows, engine) if read.lists and read.lists.items else None
-    pieces = engine.state.interrupts.ending(batches(engine.relate(read.sql)), before)
-    with contextlib.closing(pieces), ThreadPoolExecutor(1) as other:
+    with ThreadPoolExecutor(1) as other:
+        try:
+            made, found = _made(rows, read, long, n_items, n_parts, tables, other)
+        except _TooMany:  # than DuckDB estimated
+            counted = f"SELECT system.main.count(*) FROM ({read.sql}) AS __dp_rows"
+            n_parts = _parts_of(int(engine.run(counted).fetchall()[0][0]), read, engine)
+            if n_parts < 2:
+                raise
+            made, found = _made(rows, read, long, n_items, n_parts, tables, other)
+        lists = rows.lists(plans, made, n_items)
+    engine.state.interrupts.check(before)
+    if read.lists and read.lists.kind:
+        answers = tables.answered(0, *lists)
+        relation = _with_items(read.lists, answers, long, rows, tables)
+    else:
+        relation = tables.drawn(lists, rows.n_answers)
+    items = f"({read.lists.shown}) AS __dp_lists" if read.lists and read.lists.shown else ""
+    return Answers(relation, found, items)
+
+
+def _made(
+    rows: ArrowPeople, read: RowsRead, long: int, n_items: int | None, n_parts: int,
+    tables: ComputedTables, other: Executor,
+) -> tuple[list[Any], str]:  # fmt: skip
+    """What is made of each part of the people; and the relation of the groups found, or ""."""
+    made, found = [], ""
+    for part in range(n_parts):
+        rows.next_part()
+        _add(rows, _part_of(read.sql, part, n_parts), read, long, tables.engine, other)
+        if isinstance(read.groups, GroupsFound):
+            found = _found(read.groups, long, rows, tables)
+        made.append(rows.made(n_items, other))
+    return made, found
+
+
+def _add(
+    rows: ArrowPeople, sql: str, read: RowsRead, long: int, engine: SqlRunner, other: Executor
+) -> None:
+    """Add the rows of a SELECT, each piece while DuckDB reads the next one."""
+    before, most = engine.state.interrupts.n, _most_rows(read, engine)
+    most_bytes = engine.memory_limit // SHARE if long > SHORTER else inf
+    pieces = engine.state.interrupts.ending(batches(engine.relate(sql)), before)
+    with contextlib.closing(pieces):
         last: Future[None] = other.submit(lambda: None)
         for piece in pieces:
             last.result()
@@ -151,18 +215,19 @@ def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTabl
                 raise TooLong
             last = other.submit(rows.add, piece)
         last.result()
-        found = ""
-        if isinstance(read.groups, GroupsFound):
-            found = _found(read.groups, long, rows, tables)
-        lists = rows.lists(plans, n_items, other)
-    engine.state.interrupts.check(before)
-    if read.lists and read.lists.kind:
-        answers = tables.answered(0, *lists)
-        relation = _with_items(read.lists, answers, long, rows, tables)
-    else:
-        relation = tables.drawn(lists, rows.n_answers)
-    items = f"({read.lists.shown}) AS __dp_lists" if read.lists and read.lists.shown else ""
-    return Answers(relation, found, items)
+
+
+def _part_of(sql: str, part: int, n_parts: int) -> str:
+    """A SELECT of the rows of some of the people.
+
+    A person is in one part: people are the same if they are sent as equal, and so are their hashes.
+    Each part is read by a statement of its own, in which a person's rows are those of one moment.
+    """
+    if n_parts == 1:
+        return sql
+    first, end = (((1 << 64) * n // n_parts) for n in (part, part + 1))
+    within = f"CAST('{first}' AS UBIGINT) AND CAST('{end - 1}' AS UBIGINT)"
+    return f"SELECT * FROM ({sql}) AS __dp_part WHERE system.main.hash({UNIT}) BETWEEN {within}"
 
 
 def _with_items(

@@ -11,7 +11,7 @@ group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -112,21 +112,33 @@ class Rows:
             return 1
         return self.n_groups if self.order is None else int((self.order >= 0).sum())
 
-    def summed(
-        self, plans: Sequence[Plan], kept: Sequence[Kept], other: Executor | None = None
-    ) -> list[Lists]:
-        """The lists of each plan, from people's values; calls with one cap share the draw."""
-        found, n_groups = dict[int, Lists](), self.n_answers
+    def summed(self, plans: Sequence[Plan], kept: Sequence[Kept]) -> list[Lists]:
+        """The lists of each plan, from people's values."""
+        return self.lists_of(plans, self.summed_up(kept))
+
+    def summed_up(
+        self, kept: Sequence[Kept], other: Executor | None = None
+    ) -> dict[int, summaries.Summary]:
+        """What the lists of each plan are made of; calls with one cap share the draw."""
+        found, n_groups = dict[int, summaries.Summary](), self.n_answers
         for each in kept:
             people, groups, pieces = self._placed(each.cap)
             computed = _computed(each, pieces, len(people), other)
             for place, (i, by) in each.summed.items():
                 values = summaries.Values(people, groups, n_groups, **computed[i])
-                made = getattr(summaries, by.function)(values, *by.more)
-                found[place] = plans[place].parameters.lists_of(made)
-                if plans[place].parameters.mixes_groups:
-                    found[place][:0] = n_groups, np.asarray(made["group"]) + 1
-        return [found[place] for place in range(len(plans))]
+                found[place] = getattr(summaries, by.function)(values, *by.more)
+        return found
+
+    def lists_of(
+        self, plans: Sequence[Plan], found: Mapping[int, summaries.Summary]
+    ) -> list[Lists]:
+        """The lists of each plan, from its summary."""
+        lists = list[Lists]()
+        for place, plan in enumerate(plans):
+            lists.append(plan.parameters.lists_of(found[place]))
+            if plan.parameters.mixes_groups:
+                lists[place][:0] = self.n_answers, np.asarray(found[place]["group"]) + 1
+        return lists
 
     def pairs(self, cap: int | None) -> tuple[Lists, list[Any]]:
         """Lists of pairs of items and people; in each group, the number of each code's item."""
@@ -139,11 +151,11 @@ class Rows:
         pairs = zip(_cut(codes, ends), _cut(people, ends), strict=True)
         return [[*pairs]], _cut(of_codes[1], of_codes[0])
 
-    def counts(self, cap: int | None, n_items: int) -> Lists:
-        """Lists of how many people have each item of a number from 0 to n_items - 1."""
+    def counts(self, cap: int | None, n_items: int) -> Any:
+        """How many people have each item of a number from 0 to n_items - 1: a row of each group."""
         _, groups, slots, items = self._listed(cap)
         made = kernels.count_people(slots, items, groups, self.n_answers, n_items)
-        return [[*made.reshape(self.n_answers, n_items)]]
+        return made.reshape(self.n_answers, n_items)
 
     def _listed(self, cap: int | None) -> tuple[Any, Any, Any, Any]:
         """The person and the group of each slot; the slot and the item of each row."""

@@ -109,6 +109,12 @@ class RowsRead(NamedTuple):
     lists: ListsRead | None = None
     tables: Mapping[str, str] = MappingProxyType({})
 
+    @property
+    def comes_in_parts(self) -> bool:
+        """Whether what is made of the rows can be made of some people, and then of others."""
+        makes_pairs = self.lists is not None and not self.lists.items
+        return not (makes_pairs or isinstance(self.groups, GroupsFound))
+
 
 def rows_read(
     plans: Sequence[Plan], releases: Sequence[str], sent_as: Callable[[str, str], str]
