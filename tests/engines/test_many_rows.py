@@ -27,10 +27,8 @@ from dp_sql.engines.duckdb import (
     rows_in_memory,
 )
 from dp_sql.engines.duckdb.connection import Engine
-from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.errors import QueryError
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.rows_read import RowsRead
 from dp_sql.sql.functions.count import RowsUnderChosenLimit
 from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.udfs.contributions import slots
@@ -61,7 +59,7 @@ CALLS = [
     "DP_QUANTILE(rent, 0.9, {0}, lower := 0, upper := 100)",
     "DP_AVG(rent, {0}, lower := 0, upper := 100)", "DP_AVG(huge, {0}, lower := -9, upper := 9)",
 ]  # fmt: skip
-PARTS_OF = many_rows._parts_of
+MADE = many_rows._made
 BESIDE = CALLS[0], CALLS[9], CALLS[14]
 GROUPS = [
     "", "groups := ['r0', 'r1', 'r3', 'none'], max_groups_contributed := 2",
@@ -156,7 +154,7 @@ def reads(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> li
     In half of the tests people are read in three parts where they can be.
     """
     if len(request.node.name) % 2:
-        monkeypatch.setattr(many_rows, "_parts_of", in_three_parts)
+        monkeypatch.setattr(many_rows, "_made", in_three_parts)
     found: list[int] = []
     real = many_rows._read
     monkeypatch.setattr(few_rows, "FEW", 0)
@@ -167,8 +165,8 @@ def reads(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> li
     return found
 
 
-def in_three_parts(n_rows: int, read: RowsRead, engine: SqlRunner) -> int:
-    return 3 if read.comes_in_parts else 1
+def in_three_parts(*given: Any) -> tuple[list[Any], str]:
+    return MADE(*given[:-1], 3 if given[1].comes_in_parts else 1)
 
 
 def both_ways(
@@ -449,7 +447,7 @@ def test_duckdb_takes_over_where_there_are_more_rows_than_it_estimates(
     owner: dp_sql.Session, taken: Taken, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = priced(CALLS[14], 0, GROUPS[3]).replace("user_id", "u")
-    monkeypatch.setattr(many_rows, "_parts_of", PARTS_OF)
+    monkeypatch.setattr(many_rows, "_made", MADE)
     monkeypatch.setattr(many_rows, "MOST", 1900)
     monkeypatch.setattr(row_estimate, "n_rows", lambda *_: 50)
     statement = f"SELECT region, {call} FROM seen GROUP BY region"
@@ -470,18 +468,14 @@ def test_people_with_more_rows_than_fit_are_read_in_parts(
         sizes.append(rows.n_rows)
 
     monkeypatch.setattr(many_rows, "_add", add)
-    monkeypatch.setattr(many_rows, "_parts_of", PARTS_OF)
+    monkeypatch.setattr(many_rows, "_made", MADE)
     monkeypatch.setattr(many_rows, "MOST", 400)
     monkeypatch.setattr(row_estimate, "n_rows", lambda *_: estimated)
     asked = priced(call, 0, GROUPS[1]).replace("user_id", "u")
     statement = f"SELECT region, {asked} FROM seen GROUP BY region ORDER BY region"
     in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
     assert in_memory == from_duckdb and in_memory
-    if estimated > 2000:  # in too many parts
-        assert not reads
-    else:
-        known = 2000 if estimated == 2000 else sum(sizes)  # if there are more, they are counted
-        assert len(sizes) == -(-2 * known // 400) and max(sizes) <= 400
+    assert reads == [1] and len(sizes) == -(-2 * sum(sizes) // 400) and max(sizes) <= 400
 
 
 def test_a_person_s_rows_are_in_one_part(owner: dp_sql.Session) -> None:
@@ -498,7 +492,7 @@ def test_a_person_s_rows_are_in_one_part(owner: dp_sql.Session) -> None:
 def test_rows_of_too_few_people_are_left_to_duckdb(
     owner: dp_sql.Session, taken: Taken, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(many_rows, "_parts_of", PARTS_OF)
+    monkeypatch.setattr(many_rows, "_made", MADE)
     monkeypatch.setattr(many_rows, "MOST", 400)
     asked = priced(CALLS[0], 0, GROUPS[1]).replace("user_id", "half")
     statement = f"SELECT region, {asked} FROM seen GROUP BY region ORDER BY region"
@@ -509,14 +503,22 @@ def test_rows_of_too_few_people_are_left_to_duckdb(
 def test_sources_of_another_size_are_not_read(
     owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(many_rows, "_parts_of", PARTS_OF)
-    for name, value in (("LEAST", 2001), ("MOST", 31), ("BYTES", 1 << 60)):
+    added, real = list[int](), many_rows._add
+
+    def add(*given: Any) -> None:
+        added.append(1)
+        real(*given)
+
+    monkeypatch.setattr(many_rows, "_made", MADE)
+    monkeypatch.setattr(many_rows, "_add", add)
+    for name, value in (("LEAST", 2001), ("MOST", 29), ("BYTES", 1 << 60)):
         with monkeypatch.context() as patch:
             patch.setattr(many_rows, name, value)
             owner.sql(MEDIAN).fetchall()
-        assert not reads
+        assert not added and reads == [1] * (name != "LEAST")
+        reads.clear()
     owner.sql(MEDIAN).fetchall()
-    assert reads
+    assert reads and added
 
 
 def test_lists_take_more_memory_for_a_row_than_values(
@@ -524,7 +526,7 @@ def test_lists_take_more_memory_for_a_row_than_values(
 ) -> None:
     """What DuckDB makes itself would take more for a row than either, and fail after the debit."""
     assert many_rows.BYTES < many_rows.BYTES_OF_LISTS <= 128
-    monkeypatch.setattr(many_rows, "_parts_of", PARTS_OF)
+    monkeypatch.setattr(many_rows, "_made", MADE)
     monkeypatch.setattr(many_rows, "BYTES_OF_LISTS", 1 << 60)
     owner.sql(f"SELECT DP_TOPK(x, 1, {SURE}, delta := 1e-6, privacy_unit := u, "
               "mechanism := 'weighted_gaussian') FROM seen").fetchall()  # fmt: skip

@@ -103,11 +103,11 @@ def answers_from_rows(
     for long in (LONG, SHORTER):
         asked = (plans, releases, partial(comparable_in_arrow, long=long))
         read = lists_read(*asked) or rows_read(*asked)
-        if read is None or not (n_parts := _n_parts(plans[0], read, tables.engine)):
+        if read is None or not _is_for_memory(plans[0], read, tables.engine):
             return None
         with contextlib.suppress(TooLong), contextlib.ExitStack() as own:
             try:
-                answers = _read(read, long, plans, tables._replace(registered=own), n_parts)
+                answers = _read(read, long, plans, tables._replace(registered=own))
             except _TooMany:
                 return None
             tables.registered.push(own.pop_all())
@@ -115,29 +115,31 @@ def answers_from_rows(
     return None
 
 
-def _n_parts(plan: Plan, read: RowsRead, engine: SqlRunner) -> int:
-    """In how many parts people are read, by DuckDB's estimates; 0: DuckDB groups their rows.
+def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
+    """Whether rows are read, by DuckDB's estimates.
 
-    It does so faster if there are few rows or, where it draws none, if people have many in each
+    It groups them faster if there are few or, where it draws none, if people have many in each
     group, as long as they fit into memory. Otherwise it would need as much for a row as this does.
     """
     n_rows = row_estimate.n_rows(plan, engine)
     if n_rows < LEAST:
-        return 0
+        return False
     if read.adds_up:
         n_members = row_estimate.n_members(plan, engine)
         if ROWS_EACH * n_members < n_rows and n_members <= engine.memory_limit // BYTES:
-            return 0
-    return _parts_of(n_rows, read, engine)
+            return False
+    return read.comes_in_parts or n_rows <= _most_rows(read, engine)
 
 
-def _parts_of(n_rows: int, read: RowsRead, engine: SqlRunner) -> int:
-    """In how many parts people with so many rows are read; 0: DuckDB is to group them."""
+def _n_parts(n_rows: int, read: RowsRead, engine: SqlRunner) -> int:
+    """In how many parts of the people so many rows are read, if they may be."""
     most = _most_rows(read, engine)
     if n_rows <= most:
         return 1
     n_parts = -(-2 * n_rows // max(1, most))  # twice as many: not all have equally many rows
-    return n_parts if read.comes_in_parts and n_parts <= MOST_PARTS else 0
+    if not (read.comes_in_parts and n_parts <= MOST_PARTS):
+        raise _TooMany
+    return n_parts
 
 
 def _most_rows(read: RowsRead, engine: SqlRunner) -> int:
@@ -149,9 +151,7 @@ def _bytes(read: RowsRead) -> int:
     return BYTES_OF_LISTS if read.lists else BYTES
 
 
-def _read(
-    read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTables, n_parts: int
-) -> Answers:
+def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTables) -> Answers:
     """Read all rows, in parts of the people, and have the answers made from them."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -164,14 +164,16 @@ def _read(
         engine.run(f"CREATE TEMP TABLE {name} AS {select}")
     n_items = _n_items(read.lists, rows, engine) if read.lists and read.lists.items else None
     with ThreadPoolExecutor(1) as other:
+        make = partial(_made, rows, read, long, n_items, tables, other)
         try:
-            made, found = _made(rows, read, long, n_items, n_parts, tables, other)
-        except _TooMany:  # than DuckDB estimated
+            # By an estimate there are often more than WHERE keeps: an analyst has that of tables.
+            if row_estimate.n_rows(plans[0], engine) > _most_rows(read, engine):
+                raise _TooMany
+            made, found = make(1)
+        except _TooMany:
             counted = f"SELECT system.main.count(*) FROM ({read.sql}) AS __dp_rows"
-            n_parts = _parts_of(int(engine.run(counted).fetchall()[0][0]), read, engine)
-            if n_parts < 2:
-                raise
-            made, found = _made(rows, read, long, n_items, n_parts, tables, other)
+            ((n_rows,),) = engine.run(counted).fetchall()
+            made, found = make(_n_parts(int(n_rows), read, engine))
         lists = rows.lists(plans, made, n_items)
     engine.state.interrupts.check(before)
     if read.lists and read.lists.kind:
@@ -184,8 +186,8 @@ def _read(
 
 
 def _made(
-    rows: ArrowPeople, read: RowsRead, long: int, n_items: int | None, n_parts: int,
-    tables: ComputedTables, other: Executor,
+    rows: ArrowPeople, read: RowsRead, long: int, n_items: int | None, tables: ComputedTables,
+    other: Executor, n_parts: int,
 ) -> tuple[list[Any], str]:  # fmt: skip
     """What is made of each part of the people; and the relation of the groups found, or ""."""
     made, found = [], ""
