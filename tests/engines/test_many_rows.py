@@ -165,7 +165,7 @@ def reads(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> li
     return found
 
 
-def in_three_parts(*given: Any) -> tuple[list[Any], str]:
+def in_three_parts(*given: Any) -> tuple[Any, str]:
     return MADE(*given[:-1], 3 if given[1].comes_in_parts else 1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
+from functools import reduce
 from itertools import permutations, product
 from math import prod
 from pathlib import Path
@@ -347,7 +348,7 @@ def check_parts() -> None:
             lambda v: summaries.means_by_size(v, 3, LAST),
         ):
             parts = [part((owners % 3 == i) & (owners < 40)) for i in (0, 2, 3, 1)]
-            merged, whole = summaries.merged([*map(make, parts)]), make(every)
+            merged, whole = reduce(summaries.merged, map(make, parts)), make(every)
             assert {*merged} == {*whole}
             if "votes" in whole:
                 both = [[sorted(own) for own in one["votes"]] for one in (merged, whole)]
@@ -367,10 +368,10 @@ def test_summaries_of_parts_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sums_of_parts_beyond_64_bits_are_exact() -> None:
-    row = {"group": np.array([0]), "total": np.array([1 << 62])}
-    for n in (2, 3):
-        (total,) = summaries.merged([row] * n)["total"]
-        assert total == n << 62
+    for total in ((1 << 62) - 1, 1 << 62, (1 << 63) - 1, -(1 << 63)):
+        row = {"group": np.array([0]), "total": np.array([total])}
+        for n in (2, 3, 4):
+            assert [*reduce(summaries.merged, [row] * n)["total"]] == [n * total]
 
 
 def check_lists() -> None:

@@ -3,7 +3,7 @@
 Slots are as in slots.py, groups are numbers from 0.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from ctypes import byref, c_int64
 from typing import Any, NamedTuple
 
@@ -37,17 +37,16 @@ class Values(NamedTuple):
     votes: Any = None
 
 
-def merged(parts: Sequence[Summary]) -> Summary:
-    """The summary of all people, from those that a function of this module made of parts of them.
+def merged(one: Summary, other: Summary) -> Summary:
+    """The summary of all people, from those that a function of this module made of two parts.
 
-    Each is a function of a multiset of people: a list of votes, or rows that add up by their keys.
+    Each is a function of a multiset of people: lists of votes, or rows that add up by their keys.
     """
-    first = parts[0]
-    if "votes" in first:
-        groups = zip(*(part["votes"] for part in parts), strict=True)
-        return {**first, "votes": [np.concatenate(own) for own in groups]}
-    columns = {name: _joined([part[name] for part in parts]) for name in first}
-    keys = [columns[name] for name in first if name not in _ADDED]
+    if "votes" in one:
+        groups = zip(one["votes"], other["votes"], strict=True)
+        return {**one, "votes": [np.concatenate(own) for own in groups]}
+    columns = {name: _joined(one[name], other[name]) for name in one}
+    keys = [columns[name] for name in one if name not in _ADDED]
     order = np.lexsort(keys[::-1])
     is_new = np.ones(order.size, bool)
     is_new[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
@@ -58,20 +57,17 @@ def merged(parts: Sequence[Summary]) -> Summary:
     }
 
 
-def _joined(columns: Sequence[Any]) -> Any:
-    """One column of several; integers are objects if their sum may not fit 64 bits."""
+def _joined(*columns: Any) -> Any:
+    """One column of two; integers are objects if the sum of two may not fit 64 bits."""
     arrays = [np.asarray(column) for column in columns]
-    most = max(abs(x) for one in arrays for x in (one.min(initial=0), one.max(initial=0)))
-    wide = int(most) * len(arrays) >= 1 << 63
-    arrays = [one.astype(object) if wide else one for one in arrays]
+    if max(abs(int(x)) for one in arrays for x in (one.min(initial=0), one.max(initial=0))) >> 62:
+        arrays = [one.astype(object) for one in arrays]
     return np.concatenate(arrays)
 
 
 def _added(column: Any, firsts: Any) -> Any:
     """The sums of runs that begin at `firsts`; objects as a list."""
-    if not firsts.size:
-        return column
-    sums = np.add.reduceat(column, firsts)
+    sums = np.add.reduceat(column, firsts) if firsts.size else column
     return sums.tolist() if column.dtype == object else sums
 
 

@@ -30,8 +30,9 @@ class ArrowPeople(Rows):
     Its methods are called in this order:
 
     1. `add_items`, if items are public.
-    2. For each part of the people, `next_part`, `add` for each batch of rows, and `made`. There is
-       one part if groups are found, or if lists are of pairs.
+    2. For each part of the people, `next_part`, `add` for each batch of rows, and `made`, which is
+       `joined` to that of the others. There is one part if groups are found, or if lists are of
+       pairs.
     3. Before `made`, if groups are not public, they are those in the rows. `members` says who is in
        which of them, so that a mechanism can find some; `groups` has their keys, and `number` their
        order.
@@ -110,15 +111,19 @@ class ArrowPeople(Rows):
         self.pieces, self._people, self.n_people, self.n_rows = [], Column(), 0, 0
         self.__dict__.pop("all_slots", None)
 
-    def lists(self, plans: Sequence[Plan], made: Sequence[Any], n_items: int | None) -> list[Lists]:
-        """What the UDF of each plan takes, from what was made of each part of the people."""
+    def joined(self, made: Any, other: Any) -> Any:
+        """What was made of two parts of the people; the first is no longer needed."""
         if self._read.lists is None:
-            places = range(len(plans))
-            return self.lists_of(plans, {i: merged([part[i] for part in made]) for i in places})
-        if n_items is not None:
-            return [[[*sum(made[1:], made[0])]]]
-        (pairs,) = made
-        return [pairs]
+            return {place: merged(made[place], other[place]) for place in made}
+        made += other
+        return made
+
+    def lists(self, plans: Sequence[Plan], made: Any) -> list[Lists]:
+        """What the UDF of each plan takes, from what was made of all people."""
+        lists = self._read.lists
+        if lists is None:
+            return self.lists_of(plans, made)
+        return [[[*made]]] if lists.items else [made]
 
     def items_of(self, answers: Any) -> tuple[Any, Any]:
         """The items that are in answers, as sent, and the answers with places among their own."""

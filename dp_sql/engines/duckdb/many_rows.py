@@ -132,12 +132,12 @@ def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
 
 
 def _n_parts(n_rows: int, read: RowsRead, engine: SqlRunner) -> int:
-    """In how many parts of the people so many rows are read, if they may be."""
+    """In how many parts of the people so many rows are read."""
     most = _most_rows(read, engine)
     if n_rows <= most:
         return 1
     n_parts = -(-2 * n_rows // max(1, most))  # twice as many: not all have equally many rows
-    if not (read.comes_in_parts and n_parts <= MOST_PARTS):
+    if n_parts > MOST_PARTS:
         raise _TooMany
     return n_parts
 
@@ -171,10 +171,12 @@ def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTabl
                 raise _TooMany
             made, found = make(1)
         except _TooMany:
+            if not read.comes_in_parts:
+                raise
             counted = f"SELECT system.main.count(*) FROM ({read.sql}) AS __dp_rows"
             ((n_rows,),) = engine.run(counted).fetchall()
             made, found = make(_n_parts(int(n_rows), read, engine))
-        lists = rows.lists(plans, made, n_items)
+        lists = rows.lists(plans, made)
     engine.state.interrupts.check(before)
     if read.lists and read.lists.kind:
         answers = tables.answered(0, *lists)
@@ -188,15 +190,16 @@ def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTabl
 def _made(
     rows: ArrowPeople, read: RowsRead, long: int, n_items: int | None, tables: ComputedTables,
     other: Executor, n_parts: int,
-) -> tuple[list[Any], str]:  # fmt: skip
-    """What is made of each part of the people; and the relation of the groups found, or ""."""
-    made, found = [], ""
+) -> tuple[Any, str]:  # fmt: skip
+    """What is made of all people, part by part; and the relation of the groups found, or ""."""
+    made, found = None, ""
     for part in range(n_parts):
         rows.next_part()
         _add(rows, _part_of(read.sql, part, n_parts), read, long, tables.engine, other)
         if isinstance(read.groups, GroupsFound):
             found = _found(read.groups, long, rows, tables)
-        made.append(rows.made(n_items, other))
+        own = rows.made(n_items, other)
+        made = own if made is None else rows.joined(made, own)
     return made, found
 
 
