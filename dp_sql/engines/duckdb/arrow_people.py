@@ -30,12 +30,12 @@ class ArrowPeople(Rows):
     Its methods are called in this order:
 
     1. `add_items`, if items are public.
-    2. For each part of the people, `next_part`, `add` for each batch of rows, and `made`, which is
-       `joined` to that of the others. There is one part if groups are found, or if lists are of
-       pairs.
-    3. Before `made`, if groups are not public, they are those in the rows. `members` says who is in
-       which of them, so that a mechanism can find some; `groups` has their keys, and `number` their
-       order.
+    2. If groups are not public, they are those in the rows. For each part of the people,
+       `next_part`, `add` for each batch of rows, and `note_members`. Of the `members` a mechanism
+       finds some groups; `groups` has their keys, and `number` their order.
+    3. For each part of the people, `next_part`, `add` for each batch of rows, and `made`, which is
+       `joined` to that of the others. If there is only one part, its rows are added once. Lists of
+       pairs are made of one part.
     4. `lists`, and then `items_of` the answers if these are of pairs.
     """
 
@@ -43,6 +43,7 @@ class ArrowPeople(Rows):
         super().__init__()
         self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
         self.n_rows, self._found = 0, np.empty(0, np.int64)
+        self._members, self._n_noted = list[tuple[Any, Any]](), 0
         self._items_of_codes: Sequence[Any] = []
         self.has_groups = read.n_keys > 0
         self.n_groups = 0 if isinstance(read.groups, GroupsFound) else read.groups
@@ -76,17 +77,25 @@ class ArrowPeople(Rows):
             return self._keys.numbers(keys)
         return whole_numbers(keys[0]).astype(np.int32) - np.int32(1)
 
-    def members(self) -> Any:
-        """Who is in which group, as an arrow table; the groups are all keys in the rows."""
+    def note_members(self) -> None:
+        """Note who is in which group, and that groups are all keys in the rows so far."""
         self.n_groups = self._keys.size
         people, groups = self.all_slots
-        columns = {"item": arrow_numbers(groups, "int32"), "person": arrow_numbers(people, "int64")}
-        return pa.table(columns)
+        self._members.append((groups, people.astype(np.int64) + self._n_noted))
+        self._n_noted += self.n_people
+
+    def members(self) -> tuple[Any, Any]:
+        """The groups and the people of all that was noted."""
+        groups, people = zip(*self._members, strict=True)
+        self._members = []
+        return np.concatenate(groups).astype(np.int32), np.concatenate(people)
 
     def groups(self, found: Sequence[int]) -> Any:
         """Some of these groups as an arrow table of keys; `place` is a group's place in `found`."""
         self._found = np.array(found, np.int64)
-        keys = self._keys.values(self._found) if self.n_rows else [pa.nulls(0)] * self._read.n_keys
+        keys = (
+            self._keys.values(self._found) if self.n_groups else [pa.nulls(0)] * self._read.n_keys
+        )
         columns = {f"__dp_key_{i}": values for i, values in enumerate(keys)}
         return pa.table({"place": arrow_numbers(np.arange(len(found)), "int64"), **columns})
 

@@ -58,11 +58,13 @@ class _TooMany(Exception):
 class ComputedTables(NamedTuple):
     """Tables that are computed here, and can be read in DuckDB until `registered` closes.
 
-    answered: makes the answers of a plan, given its place and what its UDF takes.
+    answered: makes the answers of a plan, given its place and what its UDF takes. finds: finds
+        groups, given who is in which: groups and people, as numbers.
     """
 
     engine: SqlRunner
     answered: Answered
+    finds: Callable[[Any, Any], list[int]]
     registered: contextlib.ExitStack
 
     def add(self, table: Any) -> str:
@@ -193,30 +195,42 @@ def _made(
 ) -> tuple[Any, str]:  # fmt: skip
     """What is made of all people, part by part; and the relation of the groups found, or ""."""
     made, found = None, ""
-    for part in range(n_parts):
-        rows.next_part()
-        _add(rows, _part_of(read.sql, part, n_parts), read, long, tables.engine, other)
-        if isinstance(read.groups, GroupsFound):
-            found = _found(read.groups, long, rows, tables)
+    add = partial(_add, rows, read, long, tables.engine, other)
+    selects = [_part_of(read.sql, part, n_parts) for part in range(n_parts)]
+    if isinstance(read.groups, GroupsFound):
+        for select in selects:
+            rows.next_part()
+            add(select)
+            rows.note_members()
+        found = _found(read.groups, long, rows, tables)
+    for select in selects:
+        if n_parts > 1 or not found:
+            rows.next_part()
+            add(select, is_limited=not found)
         own = rows.made(n_items, other)
         made = own if made is None else rows.joined(made, own)
     return made, found
 
 
 def _add(
-    rows: ArrowPeople, sql: str, read: RowsRead, long: int, engine: SqlRunner, other: Executor
-) -> None:
-    """Add the rows of a SELECT, each piece while DuckDB reads the next one."""
+    rows: ArrowPeople, read: RowsRead, long: int, engine: SqlRunner, other: Executor, select: str,
+    *, is_limited: bool = True,
+) -> None:  # fmt: skip
+    """Add the rows of a SELECT, each piece while DuckDB reads the next one.
+
+    is_limited: raise _TooMany or TooLong where they take too much memory; but not once groups are
+        found, which are places among the keys that were read.
+    """
     before, most = engine.state.interrupts.n, _most_rows(read, engine)
     most_bytes = engine.memory_limit // SHARE if long > SHORTER else inf
-    pieces = engine.state.interrupts.ending(batches(engine.relate(sql)), before)
+    pieces = engine.state.interrupts.ending(batches(engine.relate(select)), before)
     with contextlib.closing(pieces):
         last: Future[None] = other.submit(lambda: None)
         for piece in pieces:
             last.result()
-            if rows.n_rows + len(piece) > most:
+            if is_limited and rows.n_rows + len(piece) > most:
                 raise _TooMany
-            if rows.n_bytes > most_bytes:
+            if is_limited and rows.n_bytes > most_bytes:
                 raise TooLong
             last = other.submit(rows.add, piece)
         last.result()
@@ -274,9 +288,8 @@ def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:
 
 def _found(groups: GroupsFound, long: int, rows: ArrowPeople, tables: ComputedTables) -> str:
     """Find groups by who is in them; returns a relation of their keys."""
-    engine, pairs = tables.engine, tables.add(rows.members())
-    ((places,),) = engine.run(groups.places + pairs).fetchall()
-    table = rows.groups(places)
+    engine = tables.engine
+    table = rows.groups(tables.finds(*rows.members()))
     texts = [table[name] for name, kind in groups.kinds.items() if family(kind) in HASHED]
     is_hashed = any(len(key) >= long for text in texts for key in text.to_pylist())
     sent = f"__dp_sent AS (SELECT * FROM {tables.add(table)})"
