@@ -166,7 +166,7 @@ def reads(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> li
 
 
 def in_three_parts(*given: Any) -> tuple[Any, str]:
-    return MADE(*given[:-1], 3 if given[1].comes_in_parts else 1)
+    return MADE(*given[:-1], 3)
 
 
 def both_ways(
@@ -534,17 +534,23 @@ def test_rows_of_too_few_people_are_left_to_duckdb(
     assert in_memory == from_duckdb and in_memory and reads == [1]
 
 
-def test_sources_of_another_size_are_not_read(
-    owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    added, real = list[int](), many_rows._add
+@pytest.fixture
+def added(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Notes each part that is read, as many as there are by the rows."""
+    found, real = list[int](), many_rows._add
 
     def add(*given: Any, **more: Any) -> None:
-        added.append(1)
+        found.append(1)
         real(*given, **more)
 
     monkeypatch.setattr(many_rows, "_made", MADE)
     monkeypatch.setattr(many_rows, "_add", add)
+    return found
+
+
+def test_sources_of_another_size_are_not_read(
+    owner: dp_sql.Session, reads: list[int], added: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in (("LEAST", 2001), ("MOST", 29), ("BYTES", 1 << 60)):
         with monkeypatch.context() as patch:
             patch.setattr(many_rows, name, value)
@@ -552,21 +558,39 @@ def test_sources_of_another_size_are_not_read(
         assert not added and reads == [1] * (name != "LEAST")
         reads.clear()
     owner.sql(MEDIAN).fetchall()
-    assert reads and added
+    assert reads == added == [1]
 
 
 def test_lists_take_more_memory_for_a_row_than_values(
-    owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
+    owner: dp_sql.Session, reads: list[int], added: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What DuckDB makes itself would take more for a row than either, and fail after the debit."""
     assert many_rows.BYTES < many_rows.BYTES_OF_LISTS <= 128
-    monkeypatch.setattr(many_rows, "_made", MADE)
-    monkeypatch.setattr(many_rows, "BYTES_OF_LISTS", 1 << 60)
-    owner.sql(f"SELECT DP_TOPK(x, 1, {SURE}, delta := 1e-6, privacy_unit := u, "
-              "mechanism := 'weighted_gaussian') FROM seen").fetchall()  # fmt: skip
-    assert not reads
+    lists = (
+        f"SELECT DP_TOPK(x, 1, {SURE}, delta := 1e-6, privacy_unit := u, "
+        "mechanism := 'weighted_gaussian') FROM seen"
+    )
+    for of_lists, n_parts in ((1 << 60, 0), (1 << 7, 1)):
+        monkeypatch.setattr(many_rows, "BYTES_OF_LISTS", of_lists)
+        owner.sql(lists).fetchall()
+        assert len(added) == n_parts
     owner.sql(MEDIAN).fetchall()
-    assert reads
+    assert len(reads) == 3 and len(added) == 2
+
+
+@pytest.mark.parametrize("call", [LISTS[0], LISTS[3]])
+def test_pairs_of_parts_are_kept_together(
+    call: str, owner: dp_sql.Session, taken: Taken, reads: list[int], added: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    asked = priced(call.replace("{1}", "x"), 0, GROUPS[1]).replace("user_id", "u")
+    statement = f"SELECT region, {asked} FROM seen GROUP BY region"
+    for most, n_parts in ((400, 6), (200, 0)):  # of which there are few
+        monkeypatch.setattr(many_rows, "MOST", most)
+        added.clear()
+        in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
+        assert [*map(_anonymous, in_memory)] == [*map(_anonymous, from_duckdb)] and in_memory
+        assert len(added) == n_parts and reads
 
 
 @pytest.mark.parametrize("call, is_read", [(CALLS[0], False), (CALLS[5], False), (CALLS[14], True)])

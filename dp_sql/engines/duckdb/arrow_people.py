@@ -34,8 +34,7 @@ class ArrowPeople(Rows):
        `next_part`, `add` for each batch of rows, and `note_members`. Of the `members` a mechanism
        finds some groups; `groups` has their keys, and `number` their order.
     3. For each part of the people, `next_part`, `add` for each batch of rows, and `made`, which is
-       `joined` to that of the others. If there is only one part, its rows are added once. Lists of
-       pairs are made of one part.
+       `joined` to that of the others. If there is only one part, its rows are added once.
     4. `lists`, and then `items_of` the answers if these are of pairs.
     """
 
@@ -43,7 +42,7 @@ class ArrowPeople(Rows):
         super().__init__()
         self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
         self.n_rows, self._found = 0, np.empty(0, np.int64)
-        self._members, self._n_noted = list[tuple[Any, Any]](), 0
+        self._members, self._n_before = list[tuple[Any, Any]](), 0
         self._items_of_codes: Sequence[Any] = []
         self.has_groups = read.n_keys > 0
         self.n_groups = 0 if isinstance(read.groups, GroupsFound) else read.groups
@@ -81,8 +80,7 @@ class ArrowPeople(Rows):
         """Note who is in which group, and that groups are all keys in the rows so far."""
         self.n_groups = self._keys.size
         people, groups = self.all_slots
-        self._members.append((groups, people.astype(np.int64) + self._n_noted))
-        self._n_noted += self.n_people
+        self._members.append((groups, people.astype(np.int64) + self._n_before))
 
     def members(self) -> tuple[Any, Any]:
         """The groups and the people of all that was noted."""
@@ -112,11 +110,12 @@ class ArrowPeople(Rows):
             return self.summed_up(self._read.kept, other)
         if n_items is not None:
             return self.counts(lists.cap, n_items)
-        pairs, self._items_of_codes = self.pairs(lists.cap)
-        return pairs
+        groups, items, people = self.listed_pairs(lists.cap)
+        return groups, items, people.astype(np.int64) + self._n_before
 
     def next_part(self) -> None:
         """Forget the people so far: the rows to come are of others."""
+        self._n_before += self.n_people
         self.pieces, self._people, self.n_people, self.n_rows = [], Column(), 0, 0
         self.__dict__.pop("all_slots", None)
 
@@ -124,15 +123,20 @@ class ArrowPeople(Rows):
         """What was made of two parts of the people; the first is no longer needed."""
         if self._read.lists is None:
             return {place: merged(made[place], other[place]) for place in made}
-        made += other
-        return made
+        if self._read.lists.items:
+            made += other
+            return made
+        return [*map(np.concatenate, zip(made, other, strict=True))]
 
     def lists(self, plans: Sequence[Plan], made: Any) -> list[Lists]:
         """What the UDF of each plan takes, from what was made of all people."""
         lists = self._read.lists
         if lists is None:
             return self.lists_of(plans, made)
-        return [[[*made]]] if lists.items else [made]
+        if lists.items:
+            return [[[*made]]]
+        pairs, self._items_of_codes = self.lists_of_pairs(*made)
+        return [pairs]
 
     def items_of(self, answers: Any) -> tuple[Any, Any]:
         """The items that are in answers, as sent, and the answers with places among their own."""

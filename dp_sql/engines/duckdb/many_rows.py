@@ -49,6 +49,7 @@ ROWS_EACH = 1 << 4  # of a person in a group
 BYTES, BYTES_OF_LISTS = 1 << 6, 1 << 7
 BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 MOST_COUNTS, MOST_PARTS = 1 << 24, 1 << 7
+MOST_PARTS_OF_PAIRS = 1 << 3  # of which all are kept
 
 
 class _TooMany(Exception):
@@ -128,9 +129,8 @@ def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
         return False
     if read.adds_up:
         n_members = row_estimate.n_members(plan, engine)
-        if ROWS_EACH * n_members < n_rows and n_members <= engine.memory_limit // BYTES:
-            return False
-    return read.comes_in_parts or n_rows <= _most_rows(read, engine)
+        return ROWS_EACH * n_members >= n_rows or n_members > engine.memory_limit // BYTES
+    return True
 
 
 def _n_parts(n_rows: int, read: RowsRead, engine: SqlRunner) -> int:
@@ -139,7 +139,7 @@ def _n_parts(n_rows: int, read: RowsRead, engine: SqlRunner) -> int:
     if n_rows <= most:
         return 1
     n_parts = -(-2 * n_rows // max(1, most))  # twice as many: not all have equally many rows
-    if n_parts > MOST_PARTS:
+    if n_parts > (MOST_PARTS_OF_PAIRS if read.lists and not read.lists.items else MOST_PARTS):
         raise _TooMany
     return n_parts
 
@@ -173,8 +173,6 @@ def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTabl
                 raise _TooMany
             made, found = make(1)
         except _TooMany:
-            if not read.comes_in_parts:
-                raise
             counted = f"SELECT system.main.count(*) FROM ({read.sql}) AS __dp_rows"
             ((n_rows,),) = engine.run(counted).fetchall()
             made, found = make(_n_parts(int(n_rows), read, engine))

@@ -105,11 +105,6 @@ class RowsRead(NamedTuple):
     lists: ListsRead | None = None
     tables: Mapping[str, str] = MappingProxyType({})
 
-    @property
-    def comes_in_parts(self) -> bool:
-        """Whether what is made of the rows can be made of some people, and then of others."""
-        return self.lists is None or bool(self.lists.items)  # else pairs are made
-
 
 def rows_read(
     plans: Sequence[Plan], releases: Sequence[str], sent_as: Callable[[str, str], str]
