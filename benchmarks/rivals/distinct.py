@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rivals.page import Results, percent, table
+from benchmarks.rivals.page import Results, as_json, percent, table
 from benchmarks.rivals.questions import QUESTIONS
 from benchmarks.rivals.texts import CALLS, DISTINCT, DISTINCT_HOW, NAMES, OURS
 
@@ -170,7 +170,7 @@ def main(chosen: list[str]) -> None:
         "truth": truth,
         "libraries": {name: libraries[name] for name in LIBRARIES if name in libraries},
     }
-    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    RESULTS.write_text(as_json(results) + "\n", "utf-8")
     PAGE.write_text(page(results), "utf-8")
     draw(results)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,14 @@ from benchmarks.rivals.texts import CHECKED, FOUND, HOW, INTRODUCTION, MISSING, 
 
 PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
 Results = dict[str, Any]
+
+
+def as_json(results: object, levels: int = 4) -> str:
+    """Results as they are stored: a line for each answer, which is the fourth level of names."""
+    if not levels or not isinstance(results, dict):
+        return json.dumps(results, ensure_ascii=False)
+    lines = (f"{json.dumps(name)}: {as_json(one, levels - 1)}" for name, one in results.items())
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def percent(share: float) -> str:
