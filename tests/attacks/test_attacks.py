@@ -131,7 +131,8 @@ def test_the_corpus_is_large_and_read_to_its_end() -> None:
         written = (ATTACKS / f"{family}.sql").read_text(encoding="utf-8").strip()
         title, *cases = written.split("\n\n")
         found = attacks(family)
-        assert title.startswith("-- ") and len(found) == len(cases)
+        assert title.startswith("-- ")
+        assert len(found) == sum(case.count("\n") for case in cases)
         assert not any(c in a.statement for a in found for c in CANARIES), "an echo is no leak"
     assert sum(len(attacks(family)) for family in REFUSED) >= 1000
     assert all(
