@@ -1,7 +1,5 @@
 """Statements cut, doubled and mixed at random are answered or refused, never anything else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import duckdb

@@ -1,7 +1,5 @@
 """Parquet files as tables of a policy: a folder as a database, views, and files that change."""
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Iterator

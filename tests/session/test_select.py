@@ -1,7 +1,5 @@
 """DP_SELECT through SQL: exact numbers, groups, what the owner declares and what is checked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 
