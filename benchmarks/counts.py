@@ -1,7 +1,5 @@
 """DP_TOPK with counts: how epsilon is split between the list and its counts, and the time in SQL."""
 
-from __future__ import annotations
-
 import statistics
 from fractions import Fraction
 from functools import partial

@@ -1,7 +1,5 @@
 """What is measured in SQL: each job returns a section of RESULTS.md."""
 
-from __future__ import annotations
-
 import re
 import statistics
 import tempfile

@@ -4,8 +4,6 @@ The defaults (max_contributions = 100, the share of rho, weighted_gaussian from 
 gowalla, retail_baskets and imdb_words; amazon_book_kgat and amazon_fashion_words were held out.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator
 from fractions import Fraction

@@ -3,8 +3,6 @@
 Arguments are libraries to ask again, all questions or some: `dp_sql opendp:q6,sum`.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

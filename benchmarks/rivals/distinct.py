@@ -1,7 +1,5 @@
 """docs/who_counts_distinct.md: COUNT(DISTINCT item) by each library, at limits that a user may guess."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """docs/comparison.md from the stored results. Only the standard library is needed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -6,8 +6,6 @@ with `open:` in front where the session does something else so far. Each line is
 `<U+000A>` stands for that character, here the end of a line, `<5000*1>` for 5000 ones, `<EMPTY>` for nothing.
 """
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The corpus is in attacks/*.sql; the databases, the spies and the form of the fil
 attack_bench.py. What depends on size or on Python's values is in test_attacks_by_size.py.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterator

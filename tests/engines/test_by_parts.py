@@ -1,7 +1,5 @@
 """Releases over parts of the people answer as one statement over all rows does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from decimal import Decimal
 

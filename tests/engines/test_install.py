@@ -1,7 +1,5 @@
 """`dp_sql.install`: the dp macro in plain DuckDB; one execution is one release per call."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import threading

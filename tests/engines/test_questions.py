@@ -1,7 +1,5 @@
 """What an engine is asked: no epsilon, no ticket, nothing that draws; a key only where it is needed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

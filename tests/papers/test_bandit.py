@@ -1,7 +1,5 @@
 """The bandit of the selection paper: claims, running sums, quantiles, and what each policy spends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 

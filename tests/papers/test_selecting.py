@@ -1,7 +1,5 @@
 """The scripts of the selection paper: claims on planted data."""
 
-from __future__ import annotations
-
 import runpy
 from fractions import Fraction
 

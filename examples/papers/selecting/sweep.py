@@ -1,7 +1,5 @@
 """The selection paper's sweep: what is gained as scores and sensitivities go together?"""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import partial
 
