@@ -3,8 +3,6 @@
 Each section says when it was measured; the sections of what is not named stay as they are.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import sys

@@ -3,8 +3,6 @@
 Each job returns a section of RESULTS.md.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable

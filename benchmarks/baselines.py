@@ -3,8 +3,6 @@
 They are here because the papers measure against them. Neither can be reached from SQL.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

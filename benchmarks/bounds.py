@@ -4,8 +4,6 @@ Writes docs/contribution_bounds.md. Errors follow from the counts under each bou
 distribution, then Laplace noise in floats. Only experiments may use floats.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Writes the end of docs/contribution_bounds.md. Errors of counts and sums follow 
 distribution of the bound, then Laplace noise in floats. Only experiments may use floats.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

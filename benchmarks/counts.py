@@ -1,7 +1,5 @@
 """DP_TOPK with counts: how epsilon is split between the list and its counts, and the time in SQL."""
 
-from __future__ import annotations
-
 import statistics
 from fractions import Fraction
 from functools import partial
@@ -10,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dp_sql
-from benchmarks.measure import fetch, file_of, load, median, paired, present
+from benchmarks.measure import TOP_ITEMS, compared, file_of, load, median, present
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.range_norm import range_norm_noise, range_norm_quantile
@@ -120,18 +118,8 @@ def in_sql() -> list[str]:
             load(session, name)
             for k in KS:
                 call = f"DP_TOPK(item, {k}, epsilon := 1, privacy_unit := user_id, domain := observed, counts := true)"
-                found = paired(
-                    partial(fetch, session, f"SELECT {call} FROM {name}"),
-                    partial(
-                        fetch,
-                        session,
-                        f"SELECT item, count(DISTINCT user_id) n FROM {name} "
-                        f"GROUP BY item ORDER BY n DESC LIMIT {k}",
-                    ),
-                )
-                lines.append(
-                    f"| {name} | {k} | {found.ours:.1f} | {found.theirs:.1f} | {found.ratio:.2f} |"
-                )
+                found = compared(session, f"SELECT {call} FROM {name}", TOP_ITEMS.format(name, k))
+                lines.append(f"| {name} | {k} | {found} |")
     return lines
 
 

@@ -4,8 +4,6 @@
 that no order of the input helps anyone.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import statistics

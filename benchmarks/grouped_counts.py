@@ -5,8 +5,6 @@ rows, in each group or in all, is chosen (chosen_norm). With a cap of c groups p
 has a bound of its own, at ε/c.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """DP calls with GROUP BY over public groups against the same SELECT without privacy, in CPU time."""
 
-from __future__ import annotations
-
 import statistics
 import time
 

@@ -1,24 +1,21 @@
 """What is measured in SQL: each job returns a section of RESULTS.md."""
 
-from __future__ import annotations
-
 import re
 import statistics
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import duckdb
 
 import dp_sql
 from benchmarks.measure import (
-    fetch,
+    TOP_ITEMS,
+    compared,
     file_of,
     in_fresh_process,
     load,
     missing,
-    paired,
     present,
     timed,
 )
@@ -60,18 +57,8 @@ def top_k() -> list[str]:
 
 def _top_k(session: dp_sql.Session, name: str, argument: str, k: int, domain: str) -> str:
     call = f"DP_TOPK(item, {k}, {UNIT}, {argument})"
-    found = paired(
-        partial(fetch, session, f"SELECT {call} FROM {name}"),
-        partial(
-            fetch,
-            session,
-            f"SELECT item, count(DISTINCT user_id) n FROM {name} "
-            f"GROUP BY item ORDER BY n DESC LIMIT {k}",
-        ),
-    )
-    return (
-        f"| {name} | {domain} | {k} | {found.ours:.1f} | {found.theirs:.1f} | {found.ratio:.2f} |"
-    )
+    found = compared(session, f"SELECT {call} FROM {name}", TOP_ITEMS.format(name, k))
+    return f"| {name} | {domain} | {k} | {found} |"
 
 
 def count_distinct() -> list[str]:
@@ -93,15 +80,14 @@ def count_distinct() -> list[str]:
             plain = f"SELECT count(*) FROM (SELECT DISTINCT user_id, item FROM {name})"
             private = f"SELECT DP_COUNT_DISTINCT(item, {UNIT}) FROM {name}"
             pairs = session.sql(plain).fetchall()[0][0]
-            found = paired(partial(fetch, session, private), partial(fetch, session, plain))
+            found = compared(session, private, plain)
         with_privacy = _peak(name, f"session.sql({private!r}).fetchall()")
         without = _peak(name, f"session.sql({plain!r}).fetchall()")
         libraries = _peak(name, f"session.sql({private + ' WHERE user_id = -1'!r}).fetchall()")
         libraries -= _peak(name, "session.sql('SELECT 1').fetchall()")
         per_pair = 1024**2 * (with_privacy - libraries - without) / pairs
         lines.append(
-            f"| {name} | {pairs:,} | {found.ours:.1f} | {found.theirs:.1f} | {found.ratio:.2f} "
-            f"| {with_privacy:.0f} | {without:.0f} | {libraries:.0f} | {per_pair:.0f} |"
+            f"| {name} | {pairs:,} | {found} | {with_privacy:.0f} | {without:.0f} | {libraries:.0f} | {per_pair:.0f} |"
         )
     return lines + missing(SETS)
 
@@ -198,7 +184,7 @@ def _under_policy(session: AnalystSession, con: duckdb.DuckDBPyConnection, name:
     questions = {
         "DP_TOPK, k = 50": (
             f"SELECT DP_TOPK(item, 50, epsilon := 1) FROM {name}",
-            f"SELECT item, {top} {name} GROUP BY item ORDER BY n DESC LIMIT 50",
+            TOP_ITEMS.format(name, 50),
         ),
         "DP_COUNT_DISTINCT": (
             f"SELECT DP_COUNT_DISTINCT(item, epsilon := 1) FROM {name}",
@@ -213,13 +199,7 @@ def _under_policy(session: AnalystSession, con: duckdb.DuckDBPyConnection, name:
     }
     lines = []
     for question, (ours, theirs) in questions.items():
-        found = paired(
-            partial(fetch, session, ours),
-            partial(fetch, con, theirs),
-        )
-        lines.append(
-            f"| {name} | {question} | {found.ours:.1f} | {found.theirs:.1f} | {found.ratio:.2f} |"
-        )
+        lines.append(f"| {name} | {question} | {compared(session, ours, theirs, con)} |")
     return lines
 
 

@@ -6,8 +6,6 @@ SQL; its logarithms are rounded, its random numbers are numpy's, and it takes ab
 memory a cell.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

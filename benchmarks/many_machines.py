@@ -4,8 +4,6 @@ Writes a section of docs/scale.md. Spark's workers run here without Spark: the s
 the same parts, one after the other, so what is measured is their own work.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import defaultdict

@@ -3,8 +3,6 @@
 The distributions of both bounds are exact; the noise and the fixed bounds are drawn in floats.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 DATA = Path(os.environ.get("DP_SQL_DATA") or Path(__file__).parents[2] / "shared" / "data")
 ROUNDS = 7
+TOP_ITEMS = "SELECT item, count(DISTINCT user_id) n FROM {} GROUP BY item ORDER BY n DESC LIMIT {}"
 
 
 def file_of(name: str) -> Path:
@@ -57,6 +59,9 @@ class Paired:
     theirs: float
     ratio: float
 
+    def __str__(self) -> str:
+        return f"{self.ours:.1f} | {self.theirs:.1f} | {self.ratio:.2f}"
+
 
 def paired(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int = ROUNDS) -> Paired:
     ours(), theirs()
@@ -66,6 +71,13 @@ def paired(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int = ROU
         statistics.median(b for _, b in times),
         statistics.median(a / b for a, b in times),
     )
+
+
+def compared(
+    session: dp_sql.Session, ours: str, theirs: str, other: duckdb.DuckDBPyConnection | None = None
+) -> Paired:
+    """A query beside the same one without privacy, which another connection may run."""
+    return paired(partial(fetch, session, ours), partial(fetch, other or session, theirs))
 
 
 def median(run: Callable[[], Any], rounds: int = ROUNDS) -> float:

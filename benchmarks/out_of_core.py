@@ -1,7 +1,5 @@
 """More pairs than memory holds: `python -m benchmarks.out_of_core [pairs …]` prints this section alone."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Parquet files of (person, item) rows in the numbers that a table has which outgrows memory."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

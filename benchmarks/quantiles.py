@@ -1,7 +1,5 @@
 """DP_QUANTILE: its error on real data beside naive noise, and its time beside DuckDB's median."""
 
-from __future__ import annotations
-
 import statistics
 from fractions import Fraction
 from functools import partial

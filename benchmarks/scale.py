@@ -3,8 +3,6 @@
 Writes a section of docs/scale.md. Only experiments may use floats.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,8 +3,6 @@
 Needs the packages of `make serve-test`, and prints its section of the results.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import statistics
 import subprocess

@@ -4,8 +4,6 @@ Time, memory, temporary tables and open files of an owner's session, the macro, 
 (with a ledger, and with kept releases) and a served database.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import tempfile

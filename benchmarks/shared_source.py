@@ -1,7 +1,5 @@
 """Several DP calls in one SELECT against the same SELECT without privacy."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

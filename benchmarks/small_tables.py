@@ -1,7 +1,5 @@
 """What a question over a small table costs above the same question without privacy."""
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 import time

@@ -3,8 +3,6 @@
 Prints seconds of the jobs and of the driver, and CPU seconds of the driver and of each executor.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """What the budget costs: a debit, a refreshed dashboard, and a ledger that is old."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from fractions import Fraction

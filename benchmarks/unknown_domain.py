@@ -4,19 +4,16 @@ The defaults (max_contributions = 100, the share of rho, weighted_gaussian from 
 gowalla, retail_baskets and imdb_words; amazon_book_kgat and amazon_fashion_words were held out.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 import dp_sql
-from benchmarks.measure import fetch, load, missing, paired, present
+from benchmarks.measure import TOP_ITEMS, compared, load, missing, present
 from dp_sql.udfs.count_distinct.pairs import items_of_people
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.topk import limited_domain, weighted_gaussian
@@ -66,12 +63,8 @@ def times(session: dp_sql.Session, name: str) -> Iterator[str]:
             f"DP_TOPK(item, {k}, epsilon := 1, delta := 1e-6, privacy_unit := user_id, "
             f"mechanism := '{mechanism}')"
         )
-        plain = f"SELECT item, count(DISTINCT user_id) n FROM {name} GROUP BY item ORDER BY n DESC"
-        found = paired(
-            partial(fetch, session, f"SELECT {call} FROM {name}"),
-            partial(fetch, session, f"{plain} LIMIT {k}"),
-        )
-        yield f"| {name} | {mechanism} | {found.ours:.0f} | {found.theirs:.0f} | {found.ratio:.2f} |"
+        found = compared(session, f"SELECT {call} FROM {name}", TOP_ITEMS.format(name, k))
+        yield f"| {name} | {mechanism} | {found} |"
 
 
 def main() -> None:

@@ -1,7 +1,5 @@
 """Fixtures: a small reading log, open as a session and as a plain connection."""
 
-from __future__ import annotations
-
 import compileall
 import gc
 import os

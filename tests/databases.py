@@ -1,7 +1,5 @@
 """Database files for tests: each is made once in a process, and copied from then on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache

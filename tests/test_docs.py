@@ -1,7 +1,5 @@
 """The documents are true: statements run, shown output is what is printed, links and names exist."""
 
-from __future__ import annotations
-
 import datetime
 import math
 import re

@@ -1,7 +1,5 @@
 """What the documents name exists: links, paths, functions, mechanisms, ranges, targets, folders."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

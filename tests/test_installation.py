@@ -1,7 +1,5 @@
 """The command that adds an optional part fits the way in which dp_sql was installed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

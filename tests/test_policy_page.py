@@ -1,7 +1,5 @@
 """docs/policy.md is true: its keys, ranges, example and refusals are those of the code."""
 
-from __future__ import annotations
-
 import re
 
 import duckdb

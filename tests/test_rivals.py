@@ -1,7 +1,5 @@
 """The comparison with other libraries: its page says what its results say, good or bad."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The site: its navigation, its generated pages, its links, and that each block is run somewhere."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

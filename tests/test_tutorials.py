@@ -1,7 +1,5 @@
 """The tutorials are followed from top to bottom, and what they show is what a terminal prints."""
 
-from __future__ import annotations
-
 import io
 import math
 import re

@@ -3,8 +3,6 @@
 Arguments are libraries to ask again, all questions or some: `dp_sql opendp:q6,sum`.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -20,7 +18,7 @@ from typing import Any
 import duckdb
 
 from benchmarks.rivals.data import tables
-from benchmarks.rivals.page import write_page
+from benchmarks.rivals.page import as_json, write_page
 from benchmarks.rivals.picture import draw
 from benchmarks.rivals.questions import QUESTIONS, ask
 
@@ -96,7 +94,7 @@ def write_results(libraries: dict[str, Any], folder: Path, stored: dict[str, Any
         "questions": {one["question"]["key"]: one["question"]["title"] for one in questions},
         "libraries": {name: libraries[name] for name in LIBRARIES if name in libraries},
     }
-    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    RESULTS.write_text(as_json(results) + "\n", "utf-8")
     write_page(results)
     draw(results)
 

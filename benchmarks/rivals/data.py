@@ -1,7 +1,5 @@
 """The tables of the questions: generated, TPC-H by DuckDB's generator, and real sets where present."""
 
-from __future__ import annotations
-
 import duckdb
 import numpy as np
 

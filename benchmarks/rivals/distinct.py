@@ -1,7 +1,5 @@
 """docs/who_counts_distinct.md: COUNT(DISTINCT item) by each library, at limits that a user may guess."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform
@@ -12,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rivals.page import Results, percent, table
+from benchmarks.rivals.page import Results, answer_of, as_json, libraries_of, percent, table
 from benchmarks.rivals.questions import QUESTIONS
 from benchmarks.rivals.texts import CALLS, DISTINCT, DISTINCT_HOW, NAMES, OURS
 
@@ -49,12 +47,7 @@ def write_questions(folder: Path) -> dict[str, int]:
 
 
 def _found(results: Results, library: str, data: str, limit: int) -> dict[str, Any]:
-    found: dict[str, Any] = results["libraries"][library]["questions"].get(f"{data} {limit}", {})
-    return found
-
-
-def _present(results: Results) -> list[str]:
-    return [name for name in NAMES if "questions" in results["libraries"].get(name, {})]
+    return answer_of(results, library, f"{data} {limit}")
 
 
 def _cell(one: dict[str, Any]) -> str:
@@ -68,7 +61,7 @@ def _cell(one: dict[str, Any]) -> str:
 def calls(results: Results) -> list[str]:
     """What was called, of which version, and how it deals with a person's many items."""
     rows = []
-    for name in _present(results):
+    for name in libraries_of(results):
         package, version = next(iter(results["libraries"][name]["versions"].items()))
         rows.append([f"{NAMES[name]} (`{package}` {version})", *CALLS[name]])
     return table(["library", "call", "a person with many items"], rows)
@@ -77,7 +70,7 @@ def calls(results: Results) -> list[str]:
 def answers(results: Results, data: str) -> list[str]:
     """The answers at each limit, as shares of the true number, of those who need one."""
     rows = []
-    for name in _present(results):
+    for name in libraries_of(results):
         found = [_found(results, name, data, limit) for limit in LIMITS]
         if name != OURS and found[0].get("status") != "refused":
             rows.append([NAMES[name], *map(_cell, found)])
@@ -89,7 +82,7 @@ def ahead(results: Results, data: str) -> str:
     ours = _found(results, OURS, data, LIMITS[0])["error"]
     named = [
         f"{NAMES[name]} with a limit of {limit} ({percent(one['error'])})"
-        for name in _present(results)
+        for name in libraries_of(results)
         for limit in LIMITS
         if name != OURS and (one := _found(results, name, data, limit)).get("error", ours) < ours
         if not one.get("wrong")
@@ -109,7 +102,7 @@ def page(results: Results) -> str:
         lines += [f"The true number is {truth:,}. dp_sql, without a limit: **{ours}**.", ""]
         lines += [*answers(results, data), "", ahead(results, data)]
     lines += ["", *DISTINCT_HOW, f"- Run on {results['date']}, {results['machine']}."]
-    missing = [NAMES[one] for one in NAMES if one not in _present(results)]
+    missing = [NAMES[one] for one in NAMES if one not in libraries_of(results)]
     if missing:
         one = "the [comparison](comparison.md) has answers at one limit"
         lines += [f"- Not run at these limits: {', '.join(missing)}; {one}."]
@@ -128,7 +121,7 @@ def draw(results: Results) -> None:
     panels: Any = figure.subplots(1, 2, sharey=True)
     for axes, (data, truth) in zip(panels, results["truth"].items(), strict=True):
         axes.axhline(100, color="black", linewidth=1, linestyle=":")
-        for name in _present(results):
+        for name in libraries_of(results):
             found = [(at, _found(results, name, data, at)) for at in LIMITS]
             points = [(at, one) for at, one in found if one.get("status") == "answered"]
             if not points:
@@ -170,7 +163,7 @@ def main(chosen: list[str]) -> None:
         "truth": truth,
         "libraries": {name: libraries[name] for name in LIBRARIES if name in libraries},
     }
-    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    RESULTS.write_text(as_json(results) + "\n", "utf-8")
     PAGE.write_text(page(results), "utf-8")
     draw(results)
 

@@ -1,7 +1,6 @@
 """docs/comparison.md from the stored results. Only the standard library is needed."""
 
-from __future__ import annotations
-
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,14 @@ from benchmarks.rivals.texts import CHECKED, FOUND, HOW, INTRODUCTION, MISSING, 
 
 PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
 Results = dict[str, Any]
+
+
+def as_json(results: object, levels: int = 4) -> str:
+    """Results as they are stored: a line for each answer, which is the fourth level of names."""
+    if not levels or not isinstance(results, dict):
+        return json.dumps(results, ensure_ascii=False)
+    lines = (f"{json.dumps(name)}: {as_json(one, levels - 1)}" for name, one in results.items())
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def percent(share: float) -> str:
@@ -29,17 +36,19 @@ def table(head: list[str], rows: Iterator[list[str]] | list[list[str]]) -> list[
     return ["| " + " | ".join(cells) + " |" for cells in lines]
 
 
-def _of(results: Results, library: str, key: str) -> dict[str, Any]:
+def answer_of(results: Results, library: str, key: str) -> dict[str, Any]:
+    """What came of a question; nothing if the library was not asked."""
     found: dict[str, Any] = results["libraries"][library].get("questions", {}).get(key, {})
     return found
 
 
-def _present(results: Results) -> list[str]:
+def libraries_of(results: Results) -> list[str]:
+    """The libraries that were asked, in the order of the page."""
     return [name for name in NAMES if "questions" in results["libraries"].get(name, {})]
 
 
 def _answered(results: Results, key: str) -> dict[str, dict[str, Any]]:
-    every = {name: _of(results, name, key) for name in _present(results)}
+    every = {name: answer_of(results, name, key) for name in libraries_of(results)}
     return {
         name: one
         for name, one in every.items()
@@ -48,7 +57,7 @@ def _answered(results: Results, key: str) -> dict[str, dict[str, Any]]:
 
 
 def _error_cell(results: Results, library: str, key: str) -> str:
-    one = _of(results, library, key)
+    one = answer_of(results, library, key)
     if one.get("status") != "answered":
         return {"refused": "no such question", "failed": "fails"}.get(one.get("status", ""), "–")
     if one.get("wrong"):
@@ -61,7 +70,7 @@ def _error_cell(results: Results, library: str, key: str) -> str:
 
 def errors(results: Results) -> list[str]:
     """The table for a reader with little time."""
-    libraries = _present(results)
+    libraries = libraries_of(results)
     head = ["question", *(NAMES[name] for name in libraries)]
     return table(
         head,
@@ -136,7 +145,7 @@ def guesses(results: Results) -> list[str]:
 def checks(results: Results) -> list[str]:
     """What is known about each library, and the results of its checks."""
     lines: list[str] = []
-    for name in _present(results):
+    for name in libraries_of(results):
         if name not in CHECKED:
             continue
         lines += [f"- {CHECKED[name]}"]
@@ -165,10 +174,10 @@ def luckier(results: Results) -> list[str]:
 
 
 def times(results: Results) -> list[str]:
-    libraries = _present(results)
+    libraries = libraries_of(results)
 
     def cell(library: str, key: str) -> str:
-        one = _of(results, library, key)
+        one = answer_of(results, library, key)
         if one.get("status") != "answered":
             return "–"
         return f"{1000 * one['seconds']:.0f} ms ({one['ratio']:.0f} ×)"
@@ -184,10 +193,10 @@ def times(results: Results) -> list[str]:
 
 def needs(results: Results) -> list[str]:
     """The bounds that each user had to know, or why there is no answer."""
-    libraries = [name for name in _present(results) if name != OURS]
+    libraries = [name for name in libraries_of(results) if name != OURS]
 
     def cell(library: str, key: str) -> str:
-        one = _of(results, library, key)
+        one = answer_of(results, library, key)
         said = [one.get("needs", ""), one.get("wrong") or one.get("note", "")]
         return "; ".join(filter(None, said)).replace("|", "\\|") or "nothing"
 
@@ -205,7 +214,7 @@ def statements(results: Results) -> list[str]:
     asked = [
         one["note"] + ";"
         for key in results["questions"]
-        if (one := _of(results, OURS, key)).get("status") == "answered"
+        if (one := answer_of(results, OURS, key)).get("status") == "answered"
     ]
     return ["```text", *asked, "```"]
 
@@ -220,7 +229,7 @@ def run_on(results: Results) -> list[str]:
     versions = "; ".join(
         f"{NAMES[name]} ({_dates(one['questions'], results['date'])}): "
         + ", ".join(f"{what} {which}" for what, which in one["versions"].items())
-        for name in _present(results)
+        for name in libraries_of(results)
         for one in [results["libraries"][name]]
     )
     absent = [
@@ -230,7 +239,7 @@ def run_on(results: Results) -> list[str]:
     ]
     runs = [
         one["runs"]
-        for name in _present(results)
+        for name in libraries_of(results)
         for one in results["libraries"][name]["questions"].values()
         if "runs" in one
     ]

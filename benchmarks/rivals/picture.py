@@ -1,7 +1,5 @@
 """docs/comparison.svg: the errors of each library, and what a worse guess of the bound costs."""
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 from typing import Any

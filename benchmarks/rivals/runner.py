@@ -4,8 +4,6 @@ Called as `python -m benchmarks.rivals.NAME FOLDER RESULT`. FOLDER holds the tab
 files and the questions as questions.json. Only DuckDB and the library are needed.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import sys

@@ -1,7 +1,5 @@
 """dp_sql itself: one statement a question, without bounds on rows and sums but where a question says so."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

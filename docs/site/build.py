@@ -3,8 +3,6 @@
 The pages keep their places in the repository, so each link means the same there and on the site.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The pages of the reference that the declarations in the code make."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from inspect import cleandoc

@@ -9,8 +9,6 @@ quantiles and has their epsilon for its actions, 3 each; it is also tried with 2
 explains why these are the losses. A simulation: it protects no one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

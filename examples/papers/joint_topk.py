@@ -5,8 +5,6 @@ first five are off; permute-and-flip over whole lists; and how long a list takes
 published algorithms.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from examples.papers.frame.command import Setting, command
 from examples.papers.frame.figures import COLOURS, panels, save
-from examples.papers.frame.report import write_table, write_verdicts
+from examples.papers.frame.report import shown, write_table, write_verdicts
 from examples.papers.frame.trials import Trials
 from examples.papers.selecting.choices import CHOICES
 from examples.papers.selecting.claims import RATIO_AT, RATIOS, claims_of
@@ -84,15 +84,19 @@ def _try(setting: Setting, trials: Trials) -> Errors:
 
 
 def _write(setting: Setting, errors: Errors) -> None:
-    rows = [
-        (scenario, CHOICES[name].label, float(epsilon), *mean_of(found), len(found))
-        for (scenario, name, epsilon), found in errors.items()
-    ]
-    columns = ("scenario", "mechanism", "epsilon", "mean squared error", "its error", "trials")
+    """Write a row for each mechanism in each scenario, with a column for each epsilon."""
+    epsilons = sorted({epsilon for _, _, epsilon in errors})
+    rows = []
+    for scenario, name in dict.fromkeys((scenario, name) for scenario, name, _ in errors):
+        found = [errors.get((scenario, name, epsilon)) for epsilon in epsilons]
+        cells = [one if one is None else " ± ".join(map(shown, mean_of(one))) for one in found]
+        n = max(len(one) for one in found if one is not None)
+        rows.append((scenario, CHOICES[name].label, *cells, n))
+    columns = ("scenario", "mechanism", *(f"ε = {float(e):g}" for e in epsilons), "trials")
     note = (
+        "Mean squared errors, ± their standard errors. "
         f"{counts(CHOICES, setting.quick)} The paper's parameters are lost, these are ours: "
-        f"{PARAMETERS} '3, x' is scenario 3 with x as the small sensitivity; 'its error' is the "
-        "standard error."
+        f"{PARAMETERS} '3, x' is scenario 3 with x as the small sensitivity."
     )
     write_table(setting.out, "selection_errors", columns, rows, note)
 

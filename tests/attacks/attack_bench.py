@@ -1,12 +1,10 @@
 """Two databases that differ in one person, spies on what reaches them, and the corpus of attacks.
 
-In a file of the corpus each case is a comment of one line and the statement under it, up to an empty
-line. The comment says what the statement must get: an error's class and the beginning of its
-message, or `answered`, or `released` with noise; with `open:` in front where the session does something else so far. In a
-statement `<U+200B>` stands for that character, `<5000*1>` for 5000 ones, `<EMPTY>` for nothing.
+In a file of the corpus, a comment of one line says what the statements under it must get, up to an
+empty line: an error's class and the beginning of its message, or `answered`, or `released` with noise;
+with `open:` in front where the session does something else so far. Each line is a statement. In it
+`<U+000A>` stands for that character, here the end of a line, `<5000*1>` for 5000 ones, `<EMPTY>` for nothing.
 """
-
-from __future__ import annotations
 
 import re
 import traceback
@@ -111,7 +109,7 @@ class Outcome:
     shape: str = ""
 
 
-_CASE = re.compile(r"^-- (open: )?([\w|]+(?:: .*)?)\n((?:(?!-- ).+\n)+)", re.MULTILINE)
+_CASES = re.compile(r"^-- (open: )?([\w|]+(?:: .*)?)\n((?:(?!-- ).+\n)+)", re.MULTILINE)
 _SIGN = re.compile(r"<U\+([0-9A-F]{4,6})>|<(\d+)\*(.)>|<EMPTY>")
 
 
@@ -124,9 +122,10 @@ def attacks(family: str) -> list[Attack]:
     """The cases of one file."""
     written = (ATTACKS / f"{family}.sql").read_text(encoding="utf-8")
     found = []
-    for later, head, statement in _CASE.findall(written):
+    for later, head, statements in _CASES.findall(written):
         outcome, _, words = head.partition(": ")
-        found.append(Attack(family, _signs(statement[:-1]), outcome, words, bool(later)))
+        for line in statements.removesuffix("\n").split("\n"):
+            found.append(Attack(family, _signs(line), outcome, words, bool(later)))
     return found
 
 

@@ -8,8 +8,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE NOT EXISTS (FROM ratin
 
 -- NotPrivate: IN (SELECT …) must read public tables only, or compare privacy units.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM ratings WHERE user_id > 900000000)
-
--- NotPrivate: IN (SELECT …) must read public tables only, or compare privacy units.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title NOT IN (SELECT title FROM recent)
 
 -- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
@@ -20,8 +18,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = ANY (SELECT sc
 
 -- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score >= ALL (SELECT score FROM ratings)
-
--- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > (SELECT count(*) FROM ratings x WHERE x.user_id = ratings.user_id)
 
 -- NotPrivate: ratings.region is not a column of the source.
@@ -44,14 +40,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title
 
 -- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (SELECT true)
-
--- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = (SELECT title FROM catalog LIMIT 1)
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings LIMIT 5)
-
--- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings ORDER BY score LIMIT 5)
 
 -- NotPrivate: OFFSET is not supported in the source of a DP call, because one person's
@@ -62,8 +54,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings LIMIT 10%)
 
 -- NotPrivate: A sample is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings USING SAMPLE 10)
-
--- NotPrivate: A sample is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings USING SAMPLE 10% (bernoulli, 42))
 
 -- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
@@ -77,8 +67,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings FETCH FIRST 5
 
 -- NotPrivate: A sample is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings TABLESAMPLE 10%
-
--- NotPrivate: A sample is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings TABLESAMPLE reservoir(5)
 
 -- NotSupported: A SELECT with DP_TOPK cannot have USING SAMPLE.
@@ -104,8 +92,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT title, 1 AS user_id
 
 -- NotPrivate: DISTINCT ON in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT ON (title) * FROM ratings)
-
--- NotPrivate: DISTINCT ON in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT ON (title) user_id, title FROM ratings ORDER BY score)
 
 -- NotPrivate: SELECT DISTINCT must list the privacy unit.
@@ -113,17 +99,11 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT title FROM ratings)
 
 -- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) OVER () AS title FROM ratings)
-
--- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (ORDER BY score) AS title FROM ratings)
-
--- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, row_number() OVER () AS title FROM ratings)
 
 -- NotPrivate: GROUP BY in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, max(user_id) AS user_id FROM ratings GROUP BY title)
-
--- NotPrivate: GROUP BY in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, count(*) AS n FROM ratings GROUP BY title)
 
 -- NotPrivate: The function max is not supported here: it reads other rows.
@@ -143,8 +123,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 
 -- NotPrivate: A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum and avg of integers up to 64 bits and of decimals up to 18 digits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first(title) AS title FROM ratings GROUP BY user_id)
-
--- NotPrivate: A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum and avg of integers up to 64 bits and of decimals up to 18 digits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) AS title FROM ratings GROUP BY user_id)
 
 -- ArgumentError: DP_TOPK needs a domain
@@ -173,35 +151,17 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) AS title
 
 -- NotPrivate: score must be in GROUP BY or in an aggregate.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) AS title FROM ratings GROUP BY user_id HAVING score > 1)
-
--- NotPrivate: score must be in GROUP BY or in an aggregate.
 SELECT DP_COUNT_DISTINCT(n, epsilon := 1) FROM (SELECT user_id, count(*) > score AS n FROM ratings GROUP BY user_id)
 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.title = b.title
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id = b.score
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id <> b.user_id
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id < b.user_id
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id = b.user_id OR a.title = b.title
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b USING (title)
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON true
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a CROSS JOIN ratings b
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, ratings b
 
 -- NotPrivate: title is more than one column of the source.
@@ -209,11 +169,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, catalog c WHERE a.title =
 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, orders o WHERE a.score = o.user_id
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, orders o WHERE a.user_id = 1 AND o.user_id = 1
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, orders o WHERE a.user_id = o.user_id OR a.score = 1
 
 -- NotPrivate: This kind of join is not supported in the source of a DP call, because one
@@ -224,14 +180,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a ASOF JOIN ratings b ON a.u
 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r SEMI JOIN orders o ON r.score = o.user_id
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r ANTI JOIN orders o ON r.score = o.user_id
 
 -- NotPrivate: A source may only use inner, left, cross, semi and anti joins.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a FULL JOIN orders USING (user_id)
-
--- NotPrivate: A source may only use inner, left, cross, semi and anti joins.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a RIGHT JOIN orders USING (user_id)
 
 -- NotPrivate: Put the private table first: this LEFT JOIN keeps rows that belong to no
@@ -248,8 +200,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a LEFT JOIN (SELECT title, c
 
 -- NotPrivate: LATERAL is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, LATERAL (SELECT * FROM ratings b WHERE b.title = a.title) c
-
--- NotPrivate: LATERAL is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN LATERAL (SELECT 1) b ON true
 
 -- NotPrivate: u.score is not a column of the source.
@@ -257,8 +207,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a CROSS JOIN unnest([a.score
 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN order_items ON ratings.score = order_items.order_id
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN order_items ON ratings.user_id = order_items.order_id
 
 -- NotPrivate: There is no table secret.
@@ -266,14 +214,8 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN secret ON user_id = x
 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN recent ON ratings.title = recent.title
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(ratings.title, 2, epsilon := 1) FROM ratings LEFT JOIN recent ON ratings.title < recent.title
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON upper(a.title) = upper(b.title)
-
--- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN orders b ON coalesce(a.user_id, 1) = b.user_id
 
 -- NotPrivate: UNION must list the privacy unit.
@@ -281,8 +223,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title FROM ratings UNION SEL
 
 -- NotPrivate: EXCEPT is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT SELECT user_id, title FROM ratings)
-
--- NotPrivate: EXCEPT is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT ALL SELECT user_id, title FROM recent)
 
 -- NotPrivate: INTERSECT is not supported in the source of a DP call.
@@ -290,8 +230,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 
 -- NotPrivate: Both sides of UNION must have the same columns and types.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT 7, 'x')
-
--- NotPrivate: Both sides of UNION must have the same columns and types.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT user_id, score FROM ratings)
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
@@ -341,11 +279,7 @@ SELECT DP_TOPK(title, 1, epsilon := 1) FILTER (WHERE score > 3) FROM ratings
 
 -- ParseError: Syntax error at
 SELECT DP_TOPK(title LIMIT 1, 1, epsilon := 1) FROM ratings
-
--- ParseError: Syntax error at
 SELECT DP_TOPK(title WHERE user_id > 900000000, 1, epsilon := 1) FROM ratings
-
--- ParseError: Syntax error at
 SELECT DP_TOPK(title FROM secret, 1, epsilon := 1) FROM ratings
 
 -- ArgumentError: A domain list holds literals only
@@ -374,14 +308,8 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT unnes
 
 -- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (FROM ratings QUALIFY rank() OVER (PARTITION BY score ORDER BY user_id) = 1)
-
--- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (PARTITION BY user_id % 2 ORDER BY score) AS title FROM ratings)
-
--- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (PARTITION BY u ORDER BY score) AS title FROM (SELECT user_id, user_id // 10 AS u, title, score FROM ratings))
-
--- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first_value(title) OVER (PARTITION BY score ORDER BY title ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS title FROM ratings)
 
 -- NotPrivate: Frames are ROWS BETWEEN rows, up to 1000 away, of aggregates, first_value and last_value.

@@ -65,47 +65,19 @@ SELECT * FROM read_csv('/dev/stdin')
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 COPY (SELECT 1) TO 'x.csv'
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 COPY ratings TO 'x.csv'
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 COPY (SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings) TO 'x.csv'
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 COPY catalog FROM 'x.csv'
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 COPY FROM DATABASE shop TO memory
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 EXPORT DATABASE 'x'
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 IMPORT DATABASE 'x'
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 ATTACH 'shop.duckdb' AS y
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 ATTACH ':memory:' AS y
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 DETACH memory
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 ATTACH 'shop.duckdb' AS y (READ_ONLY)
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 LOAD httpfs
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 INSTALL httpfs
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 FORCE INSTALL httpfs
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 CREATE SECRET s (TYPE s3)
 
 -- NotPrivate: There is no table shop.duckdb.

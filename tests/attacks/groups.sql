@@ -8,11 +8,7 @@ SELECT user_id, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FRO
 
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT day, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY day
-
--- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT score, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY score
-
--- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT score + 1, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY score + 1
 
 -- NotPrivate|ArgumentError
@@ -23,14 +19,8 @@ SELECT CASE WHEN user_id > 900000000 THEN error('x') END, DP_TOPK(title, 2, epsi
 
 -- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
 SELECT 1, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY 1
-
--- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
 SELECT 99, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY 99
-
--- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
 SELECT 0, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY 0
-
--- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
 SELECT -1, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY -1
 
 -- ParseError: Syntax error at
@@ -83,38 +73,20 @@ SELECT r.user_id, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) F
 
 -- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 0) FROM ratings GROUP BY region
-
--- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := -1) FROM ratings GROUP BY region
-
--- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1.5) FROM ratings GROUP BY region
 
 -- ArgumentError: max_groups_contributed must be a number written in the statement
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := nan) FROM ratings GROUP BY region
-
--- ArgumentError: max_groups_contributed must be a number written in the statement
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := NULL) FROM ratings GROUP BY region
-
--- ArgumentError: max_groups_contributed must be a number written in the statement
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := '1') FROM ratings GROUP BY region
-
--- ArgumentError: max_groups_contributed must be a number written in the statement
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := (SELECT 1)) FROM ratings GROUP BY region
-
--- ArgumentError: max_groups_contributed must be a number written in the statement
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := (SELECT count(*) FROM ratings)) FROM ratings GROUP BY region
-
--- ArgumentError: max_groups_contributed must be a number written in the statement
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := score) FROM ratings GROUP BY region
-
--- ArgumentError: max_groups_contributed must be a number written in the statement
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := ?) FROM ratings GROUP BY region
 
 -- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1e9) FROM ratings GROUP BY region
-
--- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1000000000) FROM ratings GROUP BY region
 
 -- ArgumentError: max_groups_contributed must be a number written in the statement
@@ -149,14 +121,10 @@ SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM
 
 -- NotPrivate: This source is public: it contains no private rows.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM catalog GROUP BY region
-
--- NotPrivate: This source is public: it contains no private rows.
 SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM catalog GROUP BY genre
 
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings JOIN catalog USING (title) GROUP BY genre
-
--- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, ratings.title, genre FROM ratings LEFT JOIN catalog USING (title)) GROUP BY genre
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
@@ -176,8 +144,6 @@ SELECT region, DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings GROUP BY regi
 
 -- ArgumentError: Each user_id is one person
 SELECT user_id, DP_COUNT_DISTINCT(title, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY user_id
-
--- ArgumentError: Each user_id is one person
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region, user_id
 
 -- NotSupported: groups and max_groups_contributed need a GROUP BY clause.

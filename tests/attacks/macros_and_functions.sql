@@ -2,35 +2,19 @@
 
 -- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM query('FROM ratings')
-
--- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM query_table('ratings')
-
--- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM query_table(['ratings', 'secret'])
-
--- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM favourite(1)
 
 -- NotPrivate: This source is public: it contains no private rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM range(10)
-
--- NotPrivate: This source is public: it contains no private rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM unnest([1, 2])
-
--- NotPrivate: This source is public: it contains no private rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM generate_series(1, 10)
-
--- NotPrivate: This source is public: it contains no private rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (VALUES (1, 'a')) AS v(user_id, title)
 
 -- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM json_execute_serialized_sql('x')
-
--- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM dp('SELECT 1')
-
--- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings.query()
 
 -- NotSupported: query is not available under a policy
@@ -41,11 +25,7 @@ FROM query_table('ratings')
 
 -- NotSupported: query is not available under a policy
 FROM query('SELECT * FROM shop.main.ratings')
-
--- NotSupported: query is not available under a policy
 FROM query('DROP TABLE catalog')
-
--- NotSupported: query is not available under a policy
 FROM query('SELECT 1; SELECT 2')
 
 -- NotSupported: json_execute_serialized_sql is not available under a policy
@@ -101,11 +81,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE struct_pack(a := title
 
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE {'a': title} IS NOT NULL
-
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE [title] = ['x']
-
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (title, user_id) < ('x', 1)
 
 -- NotPrivate: The function row is not supported here: dp_sql cannot prove that it
@@ -119,8 +95,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE CASE WHEN user_id > 90
 
 -- NotPrivate: This cast fails on some values of type VARCHAR.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score::VARCHAR::INTEGER = 3
-
--- NotPrivate: This cast fails on some values of type VARCHAR.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE CAST(title AS DATE) = day
 
 -- NotPrivate: DATE and VARCHAR have no common type here.
@@ -131,8 +105,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = title
 
 -- NotPrivate: substr is supported only with literal bounds of up to a million.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE substr(title, user_id) = 'x'
-
--- NotPrivate: substr is supported only with literal bounds of up to a million.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE substr(title, 1, 10000000000) = 'x'
 
 -- NotPrivate: date_trunc takes one of these parts: year, quarter, month, week, day, hour, minute, second.

@@ -2,11 +2,7 @@
 
 -- NotSupported: There is no table secret.
 DESCRIBE secret
-
--- NotSupported: There is no table secret.
 DESC secret
-
--- NotSupported: There is no table secret.
 SHOW secret
 
 -- NotSupported: There is no table public_looking.
@@ -44,8 +40,6 @@ SHOW TABLES FROM shop
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 SHOW
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 DESCRIBE
 
 -- NotSupported: There is no table ratings.title.x.y.
@@ -56,23 +50,11 @@ SHOW COLUMNS FROM ratings
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA storage_info('ratings')
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA table_info('ratings')
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA show_tables
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA database_size
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA metadata_info
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA database_list
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA functions
 
 -- NotSupported: pragma_storage_info is not available under a policy
@@ -89,8 +71,6 @@ SELECT * FROM pragma_storage_info('shop.main.ratings')
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT stats(title) FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT alias(title) FROM ratings
 
 -- NotSupported: information_schema is not available under a policy
@@ -98,8 +78,6 @@ SELECT count(*) FROM shop.information_schema.tables
 
 -- SourceError: There is no table
 FROM shop.main.duckdb_tables
-
--- SourceError: There is no table
 FROM shop.sqlite_master
 
 -- NotSupported: duckdb_tables is not available under a policy
@@ -134,11 +112,7 @@ SELECT currval('ids')
 
 -- CatalogException: Catalog Error: Type with name mood does not exist!
 SELECT enum_range(NULL::mood)
-
--- CatalogException: Catalog Error: Type with name mood does not exist!
 SELECT 'x'::mood
-
--- CatalogException: Catalog Error: Type with name mood does not exist!
 SELECT enum_first(NULL::mood)
 
 -- CatalogException: Catalog Error: Scalar Function with name favourite does not exis
@@ -272,14 +246,8 @@ FROM remove_grammar_extension('x')
 
 -- NotSupported: information_schema is not available under a policy
 FROM information_schema.tables
-
--- NotSupported: information_schema is not available under a policy
 FROM information_schema.columns WHERE table_schema = 'main'
-
--- NotSupported: information_schema is not available under a policy
 SELECT 1 WHERE 'ratings' IN (SELECT table_name FROM information_schema.tables)
-
--- NotSupported: information_schema is not available under a policy
 SELECT * FROM information_schema.columns WHERE data_type LIKE 'ENUM%'
 
 -- NotSupported: pg_tables is not available under a policy: it does not show your tables.

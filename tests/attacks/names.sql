@@ -2,11 +2,7 @@
 
 -- NotPrivate: This source is public: it contains no private rows.
 WITH ratings AS (SELECT 1 AS user_id, 'a' AS title) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
-
--- NotPrivate: This source is public: it contains no private rows.
 WITH ratings AS (FROM catalog) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
-
--- NotPrivate: This source is public: it contains no private rows.
 WITH ratings AS (SELECT title AS user_id, title FROM catalog) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
 -- ArgumentError: Under a policy domain := observed is allowed only if the policy declares
@@ -17,14 +13,8 @@ WITH c AS (SELECT title FROM ratings) SELECT DP_TOPK(title, 1, epsilon := 1, dom
 
 -- NotPrivate
 WITH RECURSIVE ratings AS (SELECT user_id, title FROM secret) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
-
--- NotPrivate
 WITH ratings(title, user_id) AS (SELECT user_id, title FROM orders) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
-
--- NotPrivate
 WITH a AS (SELECT 1), ratings(title, user_id) AS (SELECT user_id, title FROM secret) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
-
--- NotPrivate
 SELECT * FROM (WITH ratings AS (SELECT x AS user_id, x AS title FROM secret) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings)
 
 -- NotPrivate: There is no table b.
@@ -38,14 +28,8 @@ WITH secret AS (SELECT * FROM secret) SELECT DP_COUNT_DISTINCT(x, epsilon := 1) 
 
 -- ArgumentError: Each title is one person, and an answer about one person is not released.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings AS r(title, user_id)
-
--- ArgumentError: Each title is one person, and an answer about one person is not released.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r(title)
-
--- ArgumentError: Each title is one person, and an answer about one person is not released.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings) AS r(title, user_id)
-
--- ArgumentError: Each title is one person, and an answer about one person is not released.
 WITH r(title, user_id) AS (SELECT user_id, title FROM ratings) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
 
 -- NotPrivate: There is no table RATINGS .
@@ -197,17 +181,11 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := OBSERVED) FROM ratings
 
 -- ArgumentError: Under a policy privacy_unit is not an argument: the policy names the
 SELECT DP_TOPK(title, 2, epsilon := 1, privacy_unit := title) FROM ratings
-
--- ArgumentError: Under a policy privacy_unit is not an argument: the policy names the
 SELECT DP_TOPK(title, 2, epsilon := 1, privacy_unit := score) FROM ratings
 
 -- NotSupported: DP_TOPK belongs to no schema; write it without one.
 SELECT main.DP_TOPK(title, 2, epsilon := 1) FROM ratings
-
--- NotSupported: DP_TOPK belongs to no schema; write it without one.
 SELECT system.main."DP_TOPK"(title, 2, epsilon := 1) FROM ratings
-
--- NotSupported: DP_TOPK belongs to no schema; write it without one.
 SELECT title.DP_TOPK(2, epsilon := 1) FROM ratings
 
 -- CatalogException: Catalog Error: Scalar Function with name __dp_sql_topk does not
@@ -227,8 +205,6 @@ FROM __dp_rows
 
 -- NotSupported: This session answers DP functions itself: it needs no dp(…)
 FROM dp($$ SELECT 1 $$)
-
--- NotSupported: This session answers DP functions itself: it needs no dp(…)
 FROM dp('FROM ratings')
 
 -- NotPrivate: This source is public: it contains no private rows.

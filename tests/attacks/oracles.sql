@@ -8,14 +8,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE CASE WHEN user_id > 90
 
 -- NotPrivate: This cast fails on some values of type VARCHAR.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE CAST(title AS INTEGER) > 3
-
--- NotPrivate: This cast fails on some values of type VARCHAR.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title::INTEGER > 3
 
 -- NotPrivate: This cast fails on some values of type BIGINT.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE CAST(score AS TINYINT) > 3
-
--- NotPrivate: This cast fails on some values of type BIGINT.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score::UTINYINT > 3
 
 -- NotPrivate: The function factorial is not supported here: dp_sql cannot prove that it
@@ -53,8 +49,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE regexp_replace(title, 
 
 -- NotPrivate: The function sleep_ms is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE sleep_ms(user_id) IS NULL
-
--- NotPrivate: The function sleep_ms is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE sleep_ms(1000) IS NULL
 
 -- NotPrivate: The function nextval is not supported here: dp_sql cannot prove that it
@@ -161,8 +155,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE bit_count(user_id) > 3
 
 -- NotPrivate: This takes a time zone's name in quotes.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE timezone('Mars', now()) IS NULL
-
--- NotPrivate: This takes a time zone's name in quotes.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day AT TIME ZONE region IS NULL
 
 -- NotPrivate: strptime takes a string in quotes here.
@@ -176,11 +168,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE parse_path(title) IS N
 
 -- NotPrivate: This literal cannot be compared with DATE.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day > 'not a date'
-
--- NotPrivate: This literal cannot be compared with DATE.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day > '99999-99-99'
-
--- NotPrivate: This literal cannot be compared with DATE.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day = DATE 'x'
 
 -- NotPrivate: This literal cannot be compared with DECIMAL(8,2).
@@ -239,11 +227,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > (SELECT error(
 
 -- NotPrivate: The function error is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN catalog ON error('x')
-
--- NotPrivate: The function error is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN catalog ON ratings.title = error('x')
-
--- NotPrivate: The function error is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, error(title) AS title FROM ratings)
 
 -- NotPrivate: This cast fails on some values of type VARCHAR.

@@ -2,29 +2,15 @@
 
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := nan) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 'NaN'::DOUBLE) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := inf) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := infinity) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := -inf) FROM ratings
 
 -- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 0) FROM ratings
-
--- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := -0) FROM ratings
-
--- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 0.0) FROM ratings
-
--- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := -1) FROM ratings
 
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
@@ -32,11 +18,7 @@ SELECT DP_TOPK(title, 2, epsilon := + 1 - 2) FROM ratings
 
 -- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 1e-320) FROM ratings
-
--- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 1e-10) FROM ratings
-
--- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 1e400) FROM ratings
 
 -- ArgumentError: epsilon cannot be read as a number.
@@ -44,122 +26,48 @@ SELECT DP_TOPK(title, 2, epsilon := 1e999999999999999999999) FROM ratings
 
 -- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 0e999999999) FROM ratings
-
--- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 10001) FROM ratings
 
 -- ArgumentError: epsilon is more than the policy allows: at most 10.
 SELECT DP_TOPK(title, 2, epsilon := 11) FROM ratings
-
--- ArgumentError: epsilon is more than the policy allows: at most 10.
 SELECT DP_TOPK(title, 2, epsilon := 10.0000001) FROM ratings
 
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 1_) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := _1) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 0x1) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 0b1) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 0o7) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := '1') FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := "1") FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := $$1$$) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := E'1') FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := true) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := false) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := NULL) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := DEFAULT) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := (1)) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 1 + 0) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 1::INTEGER) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := CAST(1 AS DOUBLE)) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := DECIMAL '1') FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := [1]) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := {'a': 1}) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := (SELECT 1)) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := (SELECT count(*) FROM ratings)) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := CASE WHEN true THEN 0.1 ELSE 10 END) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := score) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := user_id) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := ratings.score) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := max(score)) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := random()) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := ?) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := $1) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := $epsilon) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := @x) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := getvariable('x')) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 1 2) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 1 OR 1) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 1e) FROM ratings
 
 -- ParseError: This bracket is never closed.
@@ -167,35 +75,15 @@ SELECT DP_TOPK(title, 2, epsilon := --1) FROM ratings
 
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 1..2) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 1%) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := ½) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := １) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := ٣) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 1e+) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := INTERVAL 1 DAY) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := DATE '2024-01-01') FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := *) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := x -> x) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := 1; SELECT 1) FROM ratings
 
 -- ArgumentError: epsilon must be a number from 1e-9 to 10000; common choices lie
@@ -203,8 +91,6 @@ SELECT DP_TOPK(title, 2, epsilon := 0.0000000001) FROM ratings
 
 -- ArgumentError: DP_TOPK takes only its item and k without a name; name the others, as in epsilon := 1.
 SELECT DP_TOPK(title, 2, epsilon) FROM ratings
-
--- ArgumentError: DP_TOPK takes only its item and k without a name; name the others, as in epsilon := 1.
 SELECT DP_TOPK(title, 2, 1) FROM ratings
 
 -- ArgumentError: DP_TOPK needs epsilon := <number> (the privacy loss).
@@ -212,17 +98,9 @@ SELECT DP_TOPK(title, 2) FROM ratings
 
 -- ArgumentError: k must be a whole number from 1 to 100000.
 SELECT DP_TOPK(title, 0, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a whole number from 1 to 100000.
 SELECT DP_TOPK(title, -1, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a whole number from 1 to 100000.
 SELECT DP_TOPK(title, 2.5, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a whole number from 1 to 100000.
 SELECT DP_TOPK(title, 1e9, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a whole number from 1 to 100000.
 SELECT DP_TOPK(title, 1000000000, epsilon := 1) FROM ratings
 
 -- ArgumentError: k is more than the policy allows: at most 100.
@@ -233,59 +111,23 @@ SELECT DP_TOPK(title, 100001, epsilon := 1) FROM ratings
 
 -- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, NULL, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, true, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, '2', epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, "2", epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, (2), epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, 1 + 1, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, (SELECT 2), epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, (SELECT count(*) FROM ratings), epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, score, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, user_id, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, ?, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, $1, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, $k, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, CASE WHEN true THEN 2 ELSE 3 END, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, nan, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, [2], epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, 2::INTEGER, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, 0x2, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, *, epsilon := 1) FROM ratings
 
 -- ArgumentError: k = 4 is more than the 3 items of the domain.
@@ -293,17 +135,11 @@ SELECT DP_TOPK(title, 4, epsilon := 1) FROM ratings
 
 -- ArgumentError: k must be a whole number from 1 to 100000.
 SELECT DP_TOPK(title, 1e400, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a whole number from 1 to 100000.
 SELECT DP_TOPK(title, -0, epsilon := 1) FROM ratings
 
 -- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, 2 LIMIT 1, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, ٢, epsilon := 1) FROM ratings
-
--- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, count(*), epsilon := 1) FROM ratings
 
 -- ArgumentError: The policy allows no delta: choose a mechanism that needs none.
@@ -311,35 +147,17 @@ SELECT DP_TOPK(title, 2, epsilon := 1, delta := 1e-9) FROM ratings
 
 -- ArgumentError: delta (the probability with which the guarantee may fail) must be
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := 0) FROM ratings
-
--- ArgumentError: delta (the probability with which the guarantee may fail) must be
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := -1) FROM ratings
-
--- ArgumentError: delta (the probability with which the guarantee may fail) must be
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := 1) FROM ratings
-
--- ArgumentError: delta (the probability with which the guarantee may fail) must be
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := 0.5) FROM ratings
-
--- ArgumentError: delta (the probability with which the guarantee may fail) must be
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := 1e-300) FROM ratings
 
 -- ArgumentError: delta must be a number written in the statement, not a column, a
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := nan) FROM ratings
-
--- ArgumentError: delta must be a number written in the statement, not a column, a
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := '1e-9') FROM ratings
-
--- ArgumentError: delta must be a number written in the statement, not a column, a
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := NULL) FROM ratings
-
--- ArgumentError: delta must be a number written in the statement, not a column, a
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := score) FROM ratings
-
--- ArgumentError: delta must be a number written in the statement, not a column, a
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := (SELECT 1e-9)) FROM ratings
-
--- ArgumentError: delta must be a number written in the statement, not a column, a
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := ?) FROM ratings
 
 -- ArgumentError: The mechanism limited_domain needs delta: the probability with w
@@ -353,80 +171,34 @@ SELECT DP_TOPK(title, 2, epsilon := 1, delta := 1e-6, mechanism := 'pnf') FROM r
 
 -- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := 0) FROM ratings
-
--- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := 0.5) FROM ratings
-
--- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := 1) FROM ratings
-
--- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := -0.1) FROM ratings
-
--- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := 1e-13) FROM ratings
 
 -- ArgumentError: beta must be a number written in the statement, not a column, a
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := nan) FROM ratings
-
--- ArgumentError: beta must be a number written in the statement, not a column, a
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := '0.1') FROM ratings
-
--- ArgumentError: beta must be a number written in the statement, not a column, a
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := NULL) FROM ratings
-
--- ArgumentError: beta must be a number written in the statement, not a column, a
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := score) FROM ratings
-
--- ArgumentError: beta must be a number written in the statement, not a column, a
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := (SELECT 0.1)) FROM ratings
-
--- ArgumentError: beta must be a number written in the statement, not a column, a
 SELECT DP_TOPK(title, 2, epsilon := 1, beta := ?) FROM ratings
 
 -- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := '') FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := 'none') FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := none) FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := 'joint ') FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := 1) FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := NULL) FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := title) FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := (SELECT 'joint')) FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := 'joint' || '') FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := ?) FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := CASE WHEN true THEN 'joint' END) FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := 'exact') FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := 'matching') FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := E'joint') FROM ratings
-
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := $$joint$$) FROM ratings
 
 -- ArgumentError: k = 2 is more than the 0 items of the domain.
@@ -437,17 +209,11 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := [NULL]) FROM ratings
 
 -- ArgumentError: k = 2 is more than the 1 item of the domain.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0']) FROM ratings
-
--- ArgumentError: k = 2 is more than the 1 item of the domain.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 'b0']) FROM ratings
 
 -- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', title]) FROM ratings
-
--- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', (SELECT max(title) FROM ratings)]) FROM ratings
-
--- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 'b1' || 'x']) FROM ratings
 
 -- ArgumentError: domain must be written in the statement: a public column, a list
@@ -470,11 +236,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := true) FROM ratings
 
 -- ArgumentError: domain must be written in the statement: a public column, a list
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := 1) FROM ratings
-
--- ArgumentError: domain must be written in the statement: a public column, a list
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ?) FROM ratings
-
--- ArgumentError: domain must be written in the statement: a public column, a list
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := $1) FROM ratings
 
 -- ArgumentError: This argument of DP_TOPK must be written in the statement
@@ -494,20 +256,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := secret.x) FROM ratings
 
 -- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 1/0]) FROM ratings
-
--- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', error('x')]) FROM ratings
-
--- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0'] || ['b1']) FROM ratings
-
--- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', $$b1$$]) FROM ratings
-
--- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', E'b1']) FROM ratings
-
--- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', x'00']) FROM ratings
 
 -- ArgumentError: A domain list holds literals only: strings, plain numbers, TRUE and FALSE, dates
@@ -515,8 +267,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 'b1'::DOUBLE]) FROM rati
 
 -- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := [x FOR x IN ['b0', 'b1']]) FROM ratings
-
--- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', ['b1']]) FROM ratings
 
 -- ArgumentError
@@ -524,8 +274,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := [٣, ٤]) FROM ratings
 
 -- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', now()]) FROM ratings
-
--- ArgumentError: A domain list holds literals only
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', -'x']) FROM ratings
 
 -- ArgumentError: domain must be written in the statement: a public column, a list
@@ -536,8 +284,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := observed) FROM ratings
 
 -- ArgumentError: domain must be written in the statement: a public column, a list
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := observed()) FROM ratings
-
--- ArgumentError: domain must be written in the statement: a public column, a list
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := 'observed') FROM ratings
 
 -- ArgumentError: duckdb_tables is not a column of a public table.
@@ -557,8 +303,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := range(5)) FROM ratings
 
 -- ArgumentError: max_contributions must be a whole number from 1 to 10000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 0) FROM ratings
-
--- ArgumentError: max_contributions must be a whole number from 1 to 10000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := -1) FROM ratings
 
 -- ArgumentError: max_contributions is more than the policy allows: at most 1000.
@@ -566,29 +310,17 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 1001) FROM ra
 
 -- ArgumentError: max_contributions must be a whole number from 1 to 10000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 10001) FROM ratings
-
--- ArgumentError: max_contributions must be a whole number from 1 to 10000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 1.5) FROM ratings
 
 -- ArgumentError: max_contributions must be a number written in the statement, not
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := score) FROM ratings
-
--- ArgumentError: max_contributions must be a number written in the statement, not
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := NULL) FROM ratings
-
--- ArgumentError: max_contributions must be a number written in the statement, not
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := (SELECT 5)) FROM ratings
-
--- ArgumentError: max_contributions must be a number written in the statement, not
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := ?) FROM ratings
-
--- ArgumentError: max_contributions must be a number written in the statement, not
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := '5') FROM ratings
 
 -- ArgumentError: sample_items must be a number written in the statement, no
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, sample_items := score) FROM ratings
-
--- ArgumentError: sample_items must be a number written in the statement, no
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, sample_items := (SELECT 1 / max(score) FROM ratings)) FROM ratings
 
 -- ArgumentError: sample_items is about items, and here the items are people
@@ -602,8 +334,6 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 1001) FROM r
 
 -- ArgumentError: contribution_bound must be a number written in the statement, no
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := score) FROM ratings
-
--- ArgumentError: contribution_bound must be a number written in the statement, no
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := (SELECT max(score) FROM ratings)) FROM ratings
 
 -- ArgumentError: contribution_bound fixes the bound, so max_contributions would have no effect
@@ -614,44 +344,24 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 5, bound_sel
 
 -- ArgumentError: bound_selection must be one of: difference, gem, mgem, combined_gem, rnm.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'max') FROM ratings
-
--- ArgumentError: bound_selection must be one of: difference, gem, mgem, combined_gem, rnm.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 1) FROM ratings
-
--- ArgumentError: bound_selection must be one of: difference, gem, mgem, combined_gem, rnm.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := title) FROM ratings
 
 -- ArgumentError: report must be true or false.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, report := 1) FROM ratings
-
--- ArgumentError: report must be true or false.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, report := 'true') FROM ratings
-
--- ArgumentError: report must be true or false.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, report := NULL) FROM ratings
-
--- ArgumentError: report must be true or false.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, report := (SELECT true)) FROM ratings
-
--- ArgumentError: report must be true or false.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, report := score > 3) FROM ratings
-
--- ArgumentError: report must be true or false.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, report := not false) FROM ratings
-
--- ArgumentError: report must be true or false.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, report := ?) FROM ratings
 
 -- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, beta := 0) FROM ratings
-
--- ArgumentError: beta (one minus the confidence) must lie between 1e-12 and 0.5.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, beta := 0.5) FROM ratings
 
 -- ArgumentError: mechanism must be one of: matching, greedy, sampling, r2t, shift
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, mechanism := 'joint') FROM ratings
-
--- ArgumentError: mechanism must be one of: matching, greedy, sampling, r2t, shift
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, mechanism := none) FROM ratings
 
 -- ArgumentError: delta finds the groups of a GROUP BY clause, and there is none.
@@ -671,11 +381,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_groups_contributed := 0) FROM 
 
 -- ArgumentError
 SELECT DP_TOPK(title, 2, epsilon := 6), DP_TOPK(title, 2, epsilon := 6) FROM ratings
-
--- ArgumentError
 SELECT DP_TOPK(title, 2, epsilon := 6) FROM ratings UNION ALL SELECT DP_TOPK(title, 2, epsilon := 6) FROM ratings
-
--- ArgumentError
 SELECT region, DP_TOPK(title, 2, epsilon := 6, max_groups_contributed := 1), DP_COUNT_DISTINCT(title, epsilon := 6, max_groups_contributed := 1) FROM ratings GROUP BY region
 
 -- ArgumentError: Values were not provided for the following parameters: 1

@@ -2,56 +2,28 @@
 
 -- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings /* LIMIT */ LIMIT /* 5 */ 5
-
--- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings /* /* */ WHERE true */ LIMIT 5
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * /* DP_TOPK(title, 2, epsilon := 1) */ FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * FROM ratings -- DP_TOPK(title, 2, epsilon := 1)
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT 'DP_TOPK(title, 2, epsilon := 1)' FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT $$ DP_TOPK(title, 2, epsilon := 1) $$ FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT "DP_TOPK(title, 2, epsilon := 1)" FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT E'\' DP_TOPK(title, 2, epsilon := 1) \'' FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT ';' FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT $x$ ; $x$ FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT 1 /* ; */ FROM ratings
 
 -- ParseError: Syntax error at
 SELECT (DP_TOPK(title, 2, epsilon := 1) FROM ratings; SELECT 1)
-
--- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (ratings; SELECT 1)
-
--- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (true; SELECT 1)
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM ratings SELECT title
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM ratings r SELECT r
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM ratings WHERE user_id > 900000000
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
@@ -77,8 +49,6 @@ SELECT SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
 -- ArgumentError: Inside a call, epsilon = … is a comparison, not an argument.
 SELECT DP_TOPK(title, 2, epsilon = 1) FROM ratings
-
--- ArgumentError: Inside a call, epsilon = … is a comparison, not an argument.
 SELECT DP_TOPK(title, 2, epsilon == 1) FROM ratings
 
 -- ArgumentError: A named argument is written with := or =>.
@@ -86,17 +56,11 @@ SELECT DP_TOPK(title, 2, epsilon : 1) FROM ratings
 
 -- ArgumentError: An argument is missing here.
 SELECT DP_TOPK(title, 2, epsilon := 1,) FROM ratings
-
--- ArgumentError: An argument is missing here.
 SELECT DP_TOPK(title,, 2, epsilon := 1) FROM ratings
 
 -- ArgumentError: epsilon is given twice.
 SELECT DP_TOPK(title, 2, epsilon := 1, epsilon => 100) FROM ratings
-
--- ArgumentError: epsilon is given twice.
 SELECT DP_TOPK(title, 2, EPSILON := 1, epsilon := 2) FROM ratings
-
--- ArgumentError: epsilon is given twice.
 SELECT DP_TOPK(title, 2, "epsilon" := 1, epsilon := 2) FROM ratings
 
 -- ArgumentError: epsilon has no value.
@@ -137,8 +101,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1
 
 -- NotSupported: This clause is empty.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM
-
--- NotSupported: This clause is empty.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE
 
 -- ParseError: DP_TOPK needs a table to read.
@@ -191,14 +153,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN catalog
 
 -- NotPrivate: A condition must be true or false.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE NOT title
-
--- NotPrivate: A condition must be true or false.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score
 
 -- NotPrivate: A constant without a column is not supported here: dp_sql cannot prove
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE 1
-
--- NotPrivate: A constant without a column is not supported here: dp_sql cannot prove
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE NULL
 
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
@@ -212,8 +170,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE [x FOR x IN [title]] =
 
 -- NotPrivate: The function list_filter is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_filter([title], x -> x = 'b0') = ['b0']
-
--- NotPrivate: The function list_filter is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_filter([title], lambda x: x = 'b0') = ['b0']
 
 -- NotPrivate: A source needs a FROM clause.
@@ -230,8 +186,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE ratings.* = 1
 
 -- ArgumentError: Values were not provided for the following parameters: 1
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE ? = 1
-
--- ArgumentError: Values were not provided for the following parameters: 1
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE $1 = 1
 
 -- ArgumentError: Values were not provided for the following parameters: name
@@ -254,16 +208,11 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = 1 GROUP BY
 
 -- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3 LIMIT 3
-
--- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3 ORDER BY title LIMIT 3
 
 -- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3) OR (score < 3
-
--- ParseError: Syntax error at
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3 --
-) LIMIT 3
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3 --<U+000A>) LIMIT 3
 
 -- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (score > 3
@@ -273,20 +222,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3]
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT 5! FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT user_id 'alias' FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT x: title FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT title AS "x""y" FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM ratings NEAREST JOIN catalog USING (title)
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * FROM ratings ORDER BY ALL
 
 -- NotPrivate: A sample is not supported in the source of a DP call, because one person's
@@ -297,14 +236,8 @@ EXPLAIN SELECT 1
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * LIKE 'u%' FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * REPLACE (1 AS title) FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * RENAME (title AS t) FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT user_id, title FROM ratings, LATERAL (SELECT 1)
 
 -- BinderException: Binder Error: Referenced column "ratings" was not found because
@@ -315,8 +248,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings ) UNION ALL ( SELECT 1
 
 -- ParseError: This quote is never closed.
 '
-
--- ParseError: This quote is never closed.
 "
 
 -- ParseError: This quote is never closed
@@ -342,23 +273,13 @@ SELECT $a$ b $c$
 
 -- NotSupported: There is no statement to run.
 <U+002D>- nothing
-
--- NotSupported: There is no statement to run.
 <EMPTY>
-
--- NotSupported: There is no statement to run.
 <U+0020><U+0020><U+0020>
-
--- NotSupported: There is no statement to run.
 ;
-
--- NotSupported: There is no statement to run.
 ;;
 
 -- ParseError: Syntax error at
 ()
-
--- ParseError: Syntax error at
 )
 
 -- ParseError: SELECT clause without selection list.
@@ -366,36 +287,16 @@ SELECT
 
 -- ParseError: Syntax error at
 FROM
-
--- ParseError: Syntax error at
 WITH
-
--- ParseError: Syntax error at
 WITH x AS
-
--- ParseError: Syntax error at
 VALUES
-
--- ParseError: Syntax error at
 \
-
--- ParseError: Syntax error at
 ?
-
--- ParseError: Syntax error at
 $1
-
--- ParseError: Syntax error at
 \d
-
--- ParseError: Syntax error at
 !ls
-
--- ParseError: Syntax error at
 .tables
 
 -- NotSupported: A statement has at most 500 digits in one number
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings GROUP BY <5000*1>
-
--- NotSupported: A statement has at most 500 digits in one number
 SELECT DP_COUNT_DISTINCT(n, epsilon := 1) FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY <5000*1>)

@@ -3,8 +3,6 @@
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM ratings
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
@@ -12,20 +10,10 @@ TABLE ratings
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT count(*) FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT max(user_id) FROM main.ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT title FROM shop.main.ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT user_id, title FROM ratings LIMIT 1
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT approx_top_k(title, 3) FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT approx_count_distinct(title) FROM ratings
 
 -- SourceError: There is no table secret.
@@ -42,20 +30,10 @@ SELECT * FROM order_items
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * FROM (FROM ratings)
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 WITH x AS (SELECT * FROM ratings) FROM x
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT 1 WHERE EXISTS (SELECT 1 FROM ratings WHERE user_id > 900000000)
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT (SELECT title FROM ratings WHERE user_id > 900000000)
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT [x.title FOR x IN (FROM ratings)]
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT DP_TOPK(title, 2, epsilon := 1), (SELECT max(user_id) FROM ratings) FROM ratings
 
 -- NotSupported: count next to a DP call would be computed over the answer, not over the
@@ -93,11 +71,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) || [title] FROM ratings
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT DP_TOPK(title, 2, epsilon := 1)[(SELECT count(*) FROM ratings)] FROM ratings
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT answer FROM (SELECT DP_TOPK(title, 2, epsilon := 1) AS answer FROM ratings) JOIN ratings ON list_contains(answer, title)
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings UNION ALL SELECT [title] FROM ratings
 
 -- NotPrivate: recent is private: it can be read only through DP functions.
@@ -150,11 +124,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM public_looking
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PIVOT ratings ON title USING count(*)
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 UNPIVOT ratings ON title INTO NAME n VALUE v
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 SUMMARIZE ratings
 
 -- NotSupported: There is no table ratings_of_nobody.
@@ -162,17 +132,11 @@ SHOW ratings_of_nobody
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM (SUMMARIZE ratings)
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM (DESCRIBE ratings)
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM (SHOW ratings)
 
 -- SourceError: There is no table secret.
 SELECT * FROM secret LIMIT 0
-
--- SourceError: There is no table secret.
 DESCRIBE SELECT * FROM secret
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
@@ -189,11 +153,7 @@ SELECT * FROM ratings LIMIT 0 UNION ALL SELECT * FROM ratings
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT count(*) FROM ratings WHERE 1 = 0
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * FROM ratings UNION ALL SELECT * FROM ratings WHERE 1 = 0
-
--- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * FROM ratings WHERE 1 = 0 OR TRUE
 
 -- NotSupported: duckdb_settings is not available under a policy

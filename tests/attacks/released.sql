@@ -2,162 +2,56 @@
 
 -- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE length(title) > 3
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE regexp_matches(title, 'x')
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE json_extract(title, '$.x') IS NULL
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE try_cast(title AS INTEGER) = 1
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score + 1 > 5
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score * 2 > 5
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE -score > 5
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score % 2 = 0
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score // 0 = 1
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title || 'x' = 'bx'
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE concat(title, user_id) = 'x'
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE abs(score) > 3
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE greatest(score, user_id) > 3
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE if(score > 3, true, false)
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE nullif(score, 3) IS NULL
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE CASE score WHEN 3 THEN true ELSE false END
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day + INTERVAL 1 DAY > '2024-01-01'
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day - DATE '2024-01-01' > 3
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE strftime(day, '%Y') = '2024'
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE coalesce(title, region) = 'x'
-
--- released
 SELECT DP_TOPK(title || region, 1, epsilon := 1, domain := ['x']) FROM ratings
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE CAST(day AS TIMESTAMP) > '2024-01-01'
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE now() > '2024-01-01'
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE 1 / score > 0
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score / 0 > 1
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score // 0 > 1
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score % 0 = 1
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE user_id * 9223372036854775807 > 0
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE user_id + 9223372036854775807 > 0
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE regexp_matches(title, '(a+)+$')
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE current_date > day
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE current_timestamp IS NOT NULL
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE today() > day
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE try_cast(title AS DATE) IS NULL
-
--- released
 SELECT DP_TOPK(score + 9223372036854775807, 1, epsilon := 1, domain := [1]) FROM ratings
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title, 1 / score AS s FROM ratings)
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score IS DISTINCT FROM 3
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score BETWEEN 1 AND user_id
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score IN (1, user_id)
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE weight * 1e308 > 0
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day + 9999999 > '2024-01-01'
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title ->> 'x' = 'y'
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE TRY_CAST(weight AS TINYINT) > 0
-
--- released
 SELECT DP_TOPK(tag, 1, epsilon := 1, domain := ['t1', 't2']) FROM (SELECT user_id, unnest(tags) AS tag FROM ratings)
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE user_id * 10000000000 > 0
-
--- released
 SELECT DP_TOPK(title, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (FROM ratings QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY day) = 1)
-
--- released
 SELECT DP_TOPK(t, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (SELECT user_id, lag(title) OVER (PARTITION BY user_id ORDER BY score) AS t FROM ratings)
-
--- released
 SELECT DP_TOPK(t, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (SELECT user_id, arg_max(title, score) AS t FROM ratings GROUP BY user_id)
-
--- released
 SELECT DP_TOPK(title, 1, epsilon := 1, domain := ['b0', 'b1']) FROM ratings JOIN (VALUES ('b0', 1), ('b1', 2)) AS v(title, w) USING (title) WHERE w > 1
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE strptime(title, '%Y-%m-%d') IS NULL
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE try_strptime(title, '%d.%m.%y') IS NULL OR title LIKE '%!%%_!_' ESCAPE '!'
-
--- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE hour(day::TIMESTAMP AT TIME ZONE 'Europe/Berlin') < 12
-
--- released
 SELECT DP_TOPK(w, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (SELECT user_id, unnest(string_split(title, ' ')) AS w FROM ratings)
-
--- released
 SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings WHERE list_count(json_keys(title)) = 0 OR round(score, -1) % 7 > 1

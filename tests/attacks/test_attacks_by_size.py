@@ -3,8 +3,6 @@
 Expected failures here are open: each says what the session does so far.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

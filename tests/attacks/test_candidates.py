@@ -4,8 +4,6 @@ Hidden are tables, columns, schemas, views, types, macros and sequences that the
 name. Every statement misspells one of them by a letter.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -32,8 +32,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+FEFF>
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 <U+FEFF>SELECT * FROM ratings
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 <U+FEFF>SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
 -- SourceError: There is no table rаtings.
@@ -50,41 +48,19 @@ SELECT<U+00A0>*<U+00A0>FROM<U+00A0>ratings
 
 -- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+00A0>LIMIT<U+00A0>5
-
--- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2003>LIMIT 5
-
--- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+3000>LIMIT 5
-
--- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+0085>LIMIT 5
-
--- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2028>LIMIT 5
-
--- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+000B>LIMIT 5
-
--- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+000C>LIMIT 5
-
--- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+001C>LIMIT 5
-
--- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+180E>LIMIT 5
-
--- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+200B>LIMIT 5
-
--- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2060>LIMIT 5
 
 -- ParseError: Syntax error at
 <U+FF33><U+FF25><U+FF2C><U+FF25><U+FF23><U+FF34> * FROM ratings
-
--- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings <U+FF2C><U+FF29><U+FF2D><U+FF29><U+FF34> 5
 
 -- NotSupported: LIMIT next to a DP call does not limit the source.
@@ -113,8 +89,6 @@ SELECT DP_TOPK(title, <U+FF12>, epsilon := 1) FROM ratings
 
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := <U+FF11>) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := <U+00B2>) FROM ratings
 
 -- ArgumentError: DP_TOPK takes only its item and k without a name; name the others, as in epsilon := 1.
@@ -128,8 +102,6 @@ SELECT DP_TOPK<U+FF08>title, 2, epsilon := 1) FROM ratings
 
 -- NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = <U+2018>b0<U+2019>
-
--- NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = <U+FF07>b0<U+FF07>
 
 -- NotPrivate: There is no table
@@ -143,8 +115,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+037E> SELECT 1
 
 -- ParseError: Syntax error at
 SELECT 1<U+FF1B> SELECT * FROM ratings
-
--- ParseError: Syntax error at
 <U+202E>SELECT * FROM ratings
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
@@ -158,56 +128,22 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE <U+2066>true<U+2069>
 
 -- NotSupported: A query cannot contain a NUL character.
 SELECT * FROM ratings<U+0000>
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT<U+0000> * FROM ratings
-
--- NotSupported: A query cannot contain a NUL character.
 <U+0000>
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT 1<U+0000>; SELECT * FROM ratings
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+0000>
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE true<U+0000> LIMIT 5
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM rat<U+0000>ings
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM "ratings<U+0000>"
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM "ratings<U+0000>x" WHERE true
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT * FROM "secret<U+0000>"
-
--- NotSupported: A query cannot contain a NUL character.
 DESCRIBE "secret<U+0000>"
-
--- NotSupported: A query cannot contain a NUL character.
 DESCRIBE "ratings<U+0000>"
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day > '2024<U+0000>'
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(score, 1, epsilon := 1, domain := ['<U+0000>']) FROM ratings
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1<U+0000>) FROM ratings
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := 'joint<U+0000>') FROM ratings
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK("title<U+0000>", 2, epsilon := 1) FROM ratings
-
--- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := catalog."title<U+0000>") FROM ratings
 
 -- CatalogException: Catalog Error: Table with name ratings
@@ -218,8 +154,6 @@ SELECT * FROM <U+1F600>
 
 -- NotPrivate: There is no table
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM <U+1F600>
-
--- NotPrivate: There is no table
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM "<U+1F600>"
 
 -- CatalogException: Catalog Error: Table with name r
@@ -230,20 +164,12 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE <U+1F600>
 
 -- ParseError: This character is half of a pair.
 SELECT '<U+D800>'
-
--- ParseError: This character is half of a pair.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = '<U+D800>'
-
--- ParseError: This character is half of a pair.
 <U+DFFF>
 
 -- NotSupported: LIMIT next to a DP call does not limit the source.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings --<U+000D> LIMIT 5
-LIMIT 5
-
--- NotSupported: LIMIT next to a DP call does not limit the source.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings --<U+2028>
-LIMIT 5
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings --<U+000D> LIMIT 5<U+000A>LIMIT 5
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings --<U+2028><U+000A>LIMIT 5
 
 -- ParseError: Syntax error at
 <U+001A>SELECT * FROM ratings

@@ -3,8 +3,6 @@
 Independent of dp_sql: Fractions, or integers rounded so that a loss is never overstated.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence

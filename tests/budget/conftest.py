@@ -1,7 +1,5 @@
 """A ledger; a shop with a policy, and sessions of its analysts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What every ledger must do, as checks that a planted mutant must fail; and those mutants."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

@@ -4,8 +4,6 @@ Run as `python -m tests.budget.ledger_children ACT FOLDER LEDGER NUMBER`; a proc
 since a test run has threads and may not fork.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import select

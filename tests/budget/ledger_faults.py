@@ -1,7 +1,5 @@
 """Makes the nth step of a ledger fail: a write, a sync or a statement, before or after it is done."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """A ledger and its checkpoint in files, asked or changed by hand."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A ledger that is asked: one reservation, its settling, and the kinds of its events."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from dp_sql.budget.amounts import Amount

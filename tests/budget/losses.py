@@ -1,7 +1,5 @@
 """A few privacy losses, their sums, and how many of them an accountant admits."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

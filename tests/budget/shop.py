@@ -1,7 +1,5 @@
 """A shop with a policy and a budget, and what its ledger says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path

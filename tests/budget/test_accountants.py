@@ -1,7 +1,5 @@
 """What each accountant admits, refuses and shows."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

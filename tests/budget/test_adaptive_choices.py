@@ -1,7 +1,5 @@
 """No analyst who chooses each question by the answers before exceeds the cap; rules that are wrong are found."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Sessions that spend: what fits, and what is refused with what would."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from decimal import Decimal

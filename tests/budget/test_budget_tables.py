@@ -1,7 +1,5 @@
 """What a session reads of its budget for nothing: system tables and stored releases."""
 
-from __future__ import annotations
-
 import gc
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The checkpoint: it never goes back, whole at any moment."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """From epsilon and delta to the largest rho: proved by some order, and one unit more by none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """When a session's debit is in the ledger: before a row is read, whatever happens afterwards."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import threading

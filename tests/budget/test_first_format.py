@@ -1,7 +1,5 @@
 """Files that the first version wrote still open: policy, ledger, checkpoint and kept releases."""
 
-from __future__ import annotations
-
 import shutil
 from decimal import Decimal
 from fractions import Fraction
@@ -30,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "reading"
 
 
-def session(folder: Path, analyst: str) -> dp_sql.AnalystSession:
+def session(folder: Path, analyst: str) -> dp_sql.Session:
     return dp_sql.connect(
         str(folder / "shop.duckdb"), policy=folder / "policy.toml", analyst=analyst
     )

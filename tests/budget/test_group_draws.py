@@ -3,8 +3,6 @@
 The theorem and its example are in dp_sql/budget/accountants.md, "Releases that draw first".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction

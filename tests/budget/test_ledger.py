@@ -1,7 +1,5 @@
 """The ledger as it is used: what counts, for whom, and what a ledger must do."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Events changed within a ledger: each change is found, and the first that is wrong is named."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Killed, raced and forked: in processes of their own, which check themselves."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

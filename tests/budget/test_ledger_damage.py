@@ -1,7 +1,5 @@
 """Ledgers lost, put back, swapped and cut off: each is refused with the way to go on."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

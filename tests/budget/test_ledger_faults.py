@@ -1,7 +1,5 @@
 """What fails while a ledger is written: nothing is answered that does not count."""
 
-from __future__ import annotations
-
 import resource
 import shutil
 from collections.abc import Callable, Iterator

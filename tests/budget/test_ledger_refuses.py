@@ -1,7 +1,5 @@
 """Amounts, analysts' names and tickets that a ledger refuses, and what it is after that."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Sums of a ledger: by the month, in every order of events, and as an accountant needs them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ledgers that owners open themselves, and ledgers that are gone or another's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction

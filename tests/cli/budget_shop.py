@@ -1,7 +1,5 @@
 """A shop with a ledger, and the commands that show it."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial

@@ -1,7 +1,5 @@
 """A shop with a ledger of four losses, and a terminal of 90 columns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`dp-sql shell` without a terminal: -c and standard input, forms, dot commands, exit codes."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """`dp-sql budget` and `dp-sql ledger`: what they print, where it is refused, and their bars."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The picture that `dp-sql budget` draws: its curves, its dates, and matplotlib only when asked for."""
 
-from __future__ import annotations
-
 import builtins
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What Tab offers, and when input is complete. No terminal here: see test_interactive.py."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """`dp-sql shell` at a real terminal: a pseudo-terminal types, and reads the screen."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -1,7 +1,5 @@
 """The command line: what it prints, where, and with which exit code; the first as processes."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """`dp-sql policy`: what it prints, where, and with which exit code."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 What is expected is counted in Python, over the rows that were put into the tables.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace

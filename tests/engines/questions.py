@@ -1,7 +1,5 @@
 """Questions over the shop's tables, and the answers, counted in Python over the rows put there."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import product

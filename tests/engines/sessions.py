@@ -1,7 +1,5 @@
 """Sessions on a DuckDB whose private tables have no rows: an engine has them, and reads in parts."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

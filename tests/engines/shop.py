@@ -1,7 +1,5 @@
 """A small database of people for engines: values at the ends of their types, keys of several people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

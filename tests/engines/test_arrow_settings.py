@@ -1,7 +1,5 @@
 """Mechanisms take the same values, however any connection sets DuckDB to write arrow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

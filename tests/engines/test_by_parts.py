@@ -1,8 +1,5 @@
 """Releases over parts of the people answer as one statement over all rows does."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from decimal import Decimal
 
 import duckdb
@@ -77,13 +74,6 @@ SOURCES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[dp_sql.Session]:
-    with dp_sql.connect() as opened:
-        opened.execute(READING_LOG)
-        yield opened
-
-
 def near(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
     """Answers in which what remains of the noise of large bounds is no difference."""
     numbers = int | float | Decimal
@@ -105,37 +95,37 @@ def by_parts(monkeypatch: pytest.MonkeyPatch, seed: int, n_parts: int, repeats: 
 @pytest.mark.one_in(16)
 @pytest.mark.parametrize("call", CERTAIN)
 def test_an_answer_is_the_same_by_parts(
-    call: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+    call: str, shared: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = f"SELECT {call} {SOURCES[CERTAIN.index(call) % len(SOURCES)]}"
-    expected = near(session.sql(query).fetchall())
+    expected = near(shared.sql(query).fetchall())
     for seed, n_parts in ((1, 1), (2, 4)):
         by_parts(monkeypatch, seed, n_parts, repeats=2)
-        assert session.sql(query).fetchall() == expected
+        assert shared.sql(query).fetchall() == expected
 
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_source_is_read_by_parts(
-    source: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+    source: str, shared: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = (
         f"SELECT DP_COUNT_DISTINCT(title, {E}), DP_COUNT(1, {E}, contribution_bound := 20) {source}"
     )
-    expected = near(session.sql(query).fetchall())
+    expected = near(shared.sql(query).fetchall())
     by_parts(monkeypatch, 3, 5)
-    assert session.sql(query).fetchall() == expected
+    assert shared.sql(query).fetchall() == expected
 
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("calls", GROUPED)
 def test_groups_are_the_same_by_parts(
-    calls: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+    calls: str, shared: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = f"SELECT region, {calls} FROM ratings WHERE title <> 'x' GROUP BY region"
-    certain = near([row for row in session.sql(query).fetchall() if row[0] != "east"])
+    certain = near([row for row in shared.sql(query).fetchall() if row[0] != "east"])
     by_parts(monkeypatch, 4, 3)
-    assert [row for row in session.sql(query).fetchall() if row[0] != "east"] == certain
+    assert [row for row in shared.sql(query).fetchall() if row[0] != "east"] == certain
 
 
 @pytest.mark.one_in(12)
@@ -143,16 +133,16 @@ def test_groups_are_the_same_by_parts(
 @pytest.mark.parametrize("groups", ["groups := ['north', 'south', 'east']", "delta := 1e-6"])
 @pytest.mark.parametrize("call", CALLS)
 def test_every_call_in_groups_is_answered_by_parts(
-    call: str, groups: str, more: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+    call: str, groups: str, more: str, shared: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = f"SELECT region, {call.format(f'{E}, {groups}{more}')} FROM ratings GROUP BY region"
     try:
-        whole = session.sql(query).fetchall()
+        whole = shared.sql(query).fetchall()
     except ArgumentError as refusal:
         assert not more or "TOPK" in call, refusal
         return
     by_parts(monkeypatch, 4, 3)
-    assert [row[0] for row in session.sql(query).fetchall()] == [row[0] for row in whole]
+    assert [row[0] for row in shared.sql(query).fetchall()] == [row[0] for row in whole]
 
 
 @pytest.mark.one_in(2)
@@ -164,23 +154,23 @@ def test_every_call_in_groups_is_answered_by_parts(
      f"contribution_bound := 4, {E}), DP_MEDIAN(user_id::INT * 0, max_groups_contributed := 7, lower := 0, upper := 9"],
 )  # fmt: skip
 def test_unknown_groups_are_found_by_parts(
-    counted: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+    counted: str, shared: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = f"DP_COUNT_DISTINCT({counted}, epsilon := 10000, delta := 1e-9, privacy_unit := user_id)"
     query = f"SELECT year, {call} FROM ratings GROUP BY year"
-    expected = near(session.sql(query).fetchall())
+    expected = near(shared.sql(query).fetchall())
     by_parts(monkeypatch, 5, 4, repeats=2)
-    assert session.sql(query).fetchall() == expected
+    assert shared.sql(query).fetchall() == expected
 
 
 def test_each_call_has_the_items_that_it_has_seen(
-    session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+    shared: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = [f"DP_TOPK({item}, 1, {E}, domain := observed, {GROUPS})" for item in ("kind", "title")]
     query = f"SELECT region, {', '.join(calls)} FROM ratings GROUP BY region"
-    certain = [row for row in session.sql(query).fetchall() if row[0] != "east"]
+    certain = [row for row in shared.sql(query).fetchall() if row[0] != "east"]
     by_parts(monkeypatch, 6, 3)
-    assert [row for row in session.sql(query).fetchall() if row[0] != "east"] == certain
+    assert [row for row in shared.sql(query).fetchall() if row[0] != "east"] == certain
 
 
 def test_items_that_an_engine_answers_compare_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,14 +239,14 @@ def test_after_a_failure_an_owners_transaction_can_be_rolled_back(
 
 @pytest.mark.parametrize("rows", [no_answer, wrong_answer])
 def test_a_failure_is_not_hidden_by_what_is_undone_after_it(
-    rows: object, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+    rows: object, shared: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a transaction that has failed neither tables nor views can be dropped."""
-    plans = [*map(drawn_from, plans_of(session, f"SELECT {CERTAIN[0]} FROM ratings"))]
+    plans = [*map(drawn_from, plans_of(shared, f"SELECT {CERTAIN[0]} FROM ratings"))]
     monkeypatch.setattr(FakeEngine, "rows", rows)
-    connection = session.connection
-    session.execute("BEGIN")
+    connection = shared.connection
+    shared.execute("BEGIN")
     released = ByParts(FakeEngine(connection), connection).released(plans, ["ticket"])
     with pytest.raises((duckdb.InvalidInputException, duckdb.ConversionException)), released:
         pass
-    session.execute("ROLLBACK")
+    shared.execute("ROLLBACK")

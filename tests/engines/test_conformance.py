@@ -1,7 +1,5 @@
 """The fake engine answers as every engine must, and wrong ones are found out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import count
 from typing import Any

@@ -1,7 +1,5 @@
 """A large public column is read without DISTINCT only if a constraint makes it unique."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

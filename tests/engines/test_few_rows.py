@@ -1,7 +1,5 @@
 """From few rows, mechanisms take what DuckDB would make for them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Frozen answers: short ones are constants in SQL, long ones are rows of a table."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from decimal import Decimal
 from typing import Any

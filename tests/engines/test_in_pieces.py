@@ -1,7 +1,5 @@
 """A source that is read in pieces answers as one statement does, and fails as one does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What Ctrl-C leaves behind: a database that can be opened again, and calls that end."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Draws by a keyed hash: for each key a person's rows decide alone, and over keys draws are fair."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """People's values that are computed in memory are those that DuckDB computes."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """DP calls in plain DuckDB after `dp_sql.install`: answered once per execution, or refused."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable, Iterator

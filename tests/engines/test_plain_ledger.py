@@ -1,7 +1,5 @@
 """DP calls in plain DuckDB under a session's ledger."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A plain DP call asks what DuckDB would read on this connection, with the settings that it has."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import duckdb

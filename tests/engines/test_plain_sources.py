@@ -1,7 +1,5 @@
 """Parameters and variables of Python around plain DP calls: what an error shows is pasted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,9 +1,6 @@
 """What an engine is asked: no epsilon, no ticket, nothing that draws; a key only where it is needed."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -14,7 +11,6 @@ import dp_sql
 from dp_sql.engines import by_parts as driver
 from dp_sql.engines.protocol import PART, Pairs, PartedQuestion
 from dp_sql.sql.functions.quantile import WORD_UDF
-from tests.conftest import READING_LOG
 from tests.engines.fake import FakeEngine
 from tests.engines.sessions import by_parts
 from tests.engines.test_by_parts import CERTAIN, GROUPED, SOURCES, E
@@ -51,13 +47,6 @@ class Recording(FakeEngine):
         return super().complete(question, items, people)
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[dp_sql.Session]:
-    with dp_sql.connect() as opened:
-        opened.execute(READING_LOG)
-        yield opened
-
-
 def asked(session: Any, query: str, patch: pytest.MonkeyPatch, key: int = KEY) -> list[Any]:
     """All that an engine is given for a query, as values."""
     found: list[PartedQuestion] = []
@@ -84,27 +73,27 @@ def as_values(question: PartedQuestion) -> dict[str, Any]:
 @pytest.mark.one_in(16)
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_question_is_the_same_for_every_epsilon(
-    query: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+    query: str, shared: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And for every delta and beta; tickets are new each time."""
     other = query.replace("epsilon := 10000", "epsilon := 9876.5").replace("1e-9", "1.9e-7")
     other = re.sub(r"(privacy_unit := user_id)", r"\1, beta := 0.0371", other)
-    first = asked(session, query, monkeypatch)
-    assert first and first == asked(session, other, monkeypatch)
+    first = asked(shared, query, monkeypatch)
+    assert first and first == asked(shared, other, monkeypatch)
 
 
 @pytest.mark.one_in(16)
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_question_has_a_key_only_where_something_is_drawn(
-    query: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+    query: str, shared: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draws = any(
         (plan.groups is not None and plan.groups.cap is not None)
         or plan.parameters.sample_items is not None
         or WORD_UDF in repr(plan.parameters.person_values())
-        for plan in plans_of(session, query)
+        for plan in plans_of(shared, query)
     )
-    first, other = (asked(session, query, monkeypatch, key) for key in (KEY, 1))
+    first, other = (asked(shared, query, monkeypatch, key) for key in (KEY, 1))
     assert (first == other) == (not draws)
     assert any(f"{KEY:064x}" in repr(question) for question in first) <= draws
 
@@ -112,7 +101,7 @@ def test_a_question_has_a_key_only_where_something_is_drawn(
 @pytest.mark.one_in(16)
 @pytest.mark.parametrize("query", QUERIES)
 def test_nothing_in_a_question_draws(
-    query: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+    query: str, shared: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each function is DuckDB's own, by its full name or as syntax, and is no volatile one."""
     with duckdb.connect() as connection:
@@ -124,7 +113,7 @@ def test_nothing_in_a_question_draws(
               "from", "join", "using", "exists", "and", "or", "not", "on", "enum", "decimal", "by",
               "select", "case", "when", "then", "else", "end", "materialized", "values", "all", "union", "any", "distinct", "system.main.||"}  # fmt: skip
     assert is_volatile["random"] and is_volatile["uuid"]
-    for question in asked(session, query, monkeypatch):
+    for question in asked(shared, query, monkeypatch):
         for sql in (question["part_sql"], question["merge_sql"]):
             code = re.sub(r"'(?:[^']|'')*'", "''", sql).replace("AS __dp_people(", "AS (")
             for scope, name in re.findall(r'((?:\w+\.)*)"?([\w|]+)"? ?\(', code):

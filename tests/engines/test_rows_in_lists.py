@@ -1,7 +1,5 @@
 """Rows that `dp(…)` hands over as a list make what DuckDB would make of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sessions over an engine that loses, repeats and shuffles jobs: one debit, one draw, one outcome."""
 
-from __future__ import annotations
-
 import random
 import sys
 import threading

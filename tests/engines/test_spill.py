@@ -1,7 +1,5 @@
 """Where queries write what does not fit into memory, and how much they may take."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """What Spark's workers run counts the same without Spark, however people are split."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

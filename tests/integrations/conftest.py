@@ -3,8 +3,6 @@
 The fixtures are those of the dashboard's tests.
 """
 
-from __future__ import annotations
-
 import importlib
 import shutil
 from collections.abc import Iterator

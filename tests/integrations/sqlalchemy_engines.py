@@ -1,7 +1,5 @@
 """Engines of the dialect `dpsql`; a file that imports this is skipped where SQLAlchemy is not installed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 No release is kept here, so a client that ran a query twice would be charged twice.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

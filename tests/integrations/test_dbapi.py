@@ -1,7 +1,5 @@
 """PEP 249: what programs that use Python's DB-API see of a session."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import uuid

@@ -1,7 +1,5 @@
 """The notebook and the quickstart run from beginning to end, and say what they promise to say."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The dialect `dpsql`: what SQLAlchemy 1.4 and 2 do and see through it."""
 
-from __future__ import annotations
-
 import datetime
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """URLs of the dialect `dpsql`: who is named, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What Apache Superset's chart builder sends, as Superset 6.1.0 wrote it, through the dialect."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The bandit of the selection paper: claims, running sums, quantiles, and what each policy spends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -21,10 +19,7 @@ REWARDS = {
     "gem": (30, 31), "mgem": (40, 40), "random_stopping": (35, 35),
     "k_randomised_response": (35, 25), "krr_2": (35, 26), "krr_1": (35, 27),
 }  # fmt: skip
-
-
 """Mean rewards of both halves with which every claim holds."""
-
 
 BANDIT_CASES = {
     "after the shift all private policies earn more than UCB": {
@@ -84,8 +79,6 @@ N_VALUES = 127
 
 
 _DIGIT, _NOISE = 16, 16**200
-
-
 """A value stands for itself in one hexadecimal digit, and a draw of noise far above all values."""
 
 

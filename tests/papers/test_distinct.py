@@ -1,7 +1,5 @@
 """How examples/papers/distinct_count judges: planted values that must be inside, or outside."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from dataclasses import replace

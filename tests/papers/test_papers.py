@@ -1,7 +1,5 @@
 """The frame of examples/papers: trials are kept, verdicts judge, and the quick run runs."""
 
-from __future__ import annotations
-
 import csv
 import doctest
 import importlib

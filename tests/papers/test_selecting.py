@@ -1,7 +1,5 @@
 """The scripts of the selection paper: claims on planted data."""
 
-from __future__ import annotations
-
 import runpy
 from fractions import Fraction
 
@@ -44,10 +42,7 @@ AS_CLAIMED = {
     "1": POSITIVE, "2": NEGATIVE, "3": NONE, "4": POSITIVE, "5": NEGATIVE, "6": NONE_SPREAD,
     "7": POLES | {"combined_gem": 0.1}, "8": POLES | {"combined_gem": 0.3},
 }  # fmt: skip
-
-
 """Mean squared errors with which every claim holds, at every epsilon."""
-
 
 N_CLAIMS = 24
 
@@ -125,8 +120,6 @@ CASES: dict[tuple[str, str], dict[Point, tuple[float, float]]] = {
     },
     ("scenario 6, epsilon 16", "kRR"): {("6", "k_randomised_response", SIXTEEN): (2.0, 0.2)},
 }  # fmt: skip
-
-
 """By a claim: points with means that show its opposite, and that leave it open."""
 
 

@@ -1,7 +1,5 @@
 """The verdicts on the joint top-k: planted errors that contradict a claim are called outside."""
 
-from __future__ import annotations
-
 import csv
 from fractions import Fraction
 from itertools import permutations

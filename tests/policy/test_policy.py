@@ -1,7 +1,5 @@
 """The policy's text: what is read, and what is refused with its line. No database."""
 
-from __future__ import annotations
-
 import tomllib
 from fractions import Fraction
 from pathlib import Path

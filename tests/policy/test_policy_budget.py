@@ -1,7 +1,5 @@
 """The [budget] of a policy: what is read, exactly, and what is refused with its line."""
 
-from __future__ import annotations
-
 import math
 import re
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Drafts from keys and names: the person, links, what may be public, and nothing public by itself."""
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A policy and its database: what fits, what does not, and drafts that their owner finishes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The wide table, and a session over visits, for the tests of a file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Nested expressions as analysts may write them: dates, aggregates, strings, at random."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

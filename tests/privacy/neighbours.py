@@ -3,8 +3,6 @@
 It knows the lists of each shape (dp_sql/sql/functions), and nothing of how they are made.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ It runs what was compiled on a database and on each neighbour of it, and compare
 of how sources are compiled.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tables that an owner joins, and what a receipt says of each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

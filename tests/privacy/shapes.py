@@ -3,8 +3,6 @@
 `SHAPES[name](n)` is a statement for DuckDB; most are valid for small n, some are left open.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 Shape = Callable[[int], str]

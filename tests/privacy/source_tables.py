@@ -1,7 +1,5 @@
 """Tables and words that random sources are made of."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Sources as analysts may write them: texts at random, most of them accepted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """A statement is parsed to see what is around its DP calls, unless there is nothing."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

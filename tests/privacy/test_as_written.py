@@ -1,7 +1,5 @@
 """What an owner wrote and the compiler does not read is taken as written, and answered as by DuckDB."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -319,7 +317,7 @@ def test_every_function_that_duckdb_looks_up_is_known(every: bool) -> None:
     [("lower", "lower(title) = 'x'"), ("~~", "title LIKE 'x'"), ("-", "-user_id > 0")],
 )
 def test_a_macro_is_found_under_the_name_that_an_expression_calls(
-    session: dp_sql.OwnerSession, name: str, text: str
+    session: dp_sql.Session, name: str, text: str
 ) -> None:
     ask = f"SELECT DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := user_id) FROM ratings WHERE {text}"
     for kind in ("", "TEMP"):
@@ -337,7 +335,7 @@ def test_a_macro_is_found_under_the_name_that_an_expression_calls(
      ('"<=>"', "[1, user_id]::INTEGER[2] <=> [1, 2]::INTEGER[2] = 1"), ('"<=>"', "title <=> title")],
 )  # fmt: skip
 def test_a_macro_of_another_database_or_of_a_longer_operator_is_found(
-    session: dp_sql.OwnerSession, name: str, text: str
+    session: dp_sql.Session, name: str, text: str
 ) -> None:
     """Two of its symbols compare, and o.main.lower is another function than lower."""
     session.execute("ATTACH ':memory:' AS o")

@@ -3,8 +3,6 @@
 Each case was accepted, or answered wrongly, by an earlier state of the program.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from pathlib import Path

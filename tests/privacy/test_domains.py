@@ -1,7 +1,5 @@
 """Domains and groups of another type, or apart from the declared ones, are refused for nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -3,8 +3,6 @@
 DISTINCT keeps the one that DuckDB reads first, and other people's rows move what that is.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from itertools import product
 from pathlib import Path

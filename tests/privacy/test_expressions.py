@@ -1,7 +1,5 @@
 """Expressions on private rows: each known form becomes SQL of dp_sql's own, everything else is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Each expression that analysts may use returns DuckDB's value on every row, and never an error."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import time

@@ -1,7 +1,5 @@
 """Expressions without a bound are refused, and a compiler that is wrong about them is found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

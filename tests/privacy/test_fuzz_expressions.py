@@ -1,7 +1,5 @@
 """Nested functions of dates and aggregates: answered as DuckDB answers them, or refused with a reason."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ The two databases and their canaries are those of attack_bench.py. What is found
 into the corpus, attacks/*.sql.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

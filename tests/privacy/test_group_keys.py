@@ -1,7 +1,5 @@
 """GROUP BY expressions and several keys; which groups are public; what a call still needs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """GROUP BY beside DP_TOPK and DP_COUNT_DISTINCT: public groups, a cap per person, one epsilon."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The labels of an ENUM are public only where the policy says so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -13,8 +13,6 @@ ended when it takes too long:
 | the same under NFC, or a collation of ICU | refused | NFC sorts combining marks: n² |
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

@@ -4,8 +4,6 @@ Draws of a person's own rows and groups are the first ones, so both databases ha
 the mechanisms draw from one database is the answer of the other, too; all else must be equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction

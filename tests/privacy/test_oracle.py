@@ -1,7 +1,5 @@
 """The oracle rejects compilers that are wrong: each mutant here must be found out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Groups and items whose values are known from the form of the expression alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

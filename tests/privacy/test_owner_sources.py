@@ -1,7 +1,5 @@
 """The owner may ask what an analyst may ask, and is answered what DuckDB would answer: no one else's rows change when a person leaves."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

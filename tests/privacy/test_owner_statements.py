@@ -1,7 +1,5 @@
 """The owner's CTEs, domains, groups, files and names: what is a source and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sources under a policy: what is accepted is person-level, total, and what the analyst asked."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

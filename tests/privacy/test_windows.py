@@ -1,7 +1,5 @@
 """Which of a person's rows comes first depends on that person's rows alone, not on their place."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """One row of one person causes no more work than was promised, and a checker that would know."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

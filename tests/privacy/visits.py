@@ -1,7 +1,5 @@
 """Visits with columns of many types, under a policy with domains."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A table with a column of every type, and expressions at random over it."""
 
-from __future__ import annotations
-
 import random
 import re
 from datetime import datetime

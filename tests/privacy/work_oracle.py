@@ -5,8 +5,6 @@ many rows each operator made. A neighbour may have what the writer promised more
 rows; no operator may compare each row with each. It knows nothing of how sources are written.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

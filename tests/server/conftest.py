@@ -1,7 +1,5 @@
 """A served shop for the tests of a file, and a gateway that no network reaches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The gateway between Quack's server and the analysts' sessions, without a network."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from typing import Any

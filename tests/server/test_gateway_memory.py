@@ -1,7 +1,5 @@
 """What fills the memory of the server, when DuckDB cannot free what was dropped."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest

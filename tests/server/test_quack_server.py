@@ -1,7 +1,5 @@
 """The Quack server's own parts: addresses, answers as statements, and the types of columns."""
 
-from __future__ import annotations
-
 import socket
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The real duckdb shell through a Quack server: what it gets, what it cannot reach, what it spends."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import duckdb

@@ -1,7 +1,5 @@
 """Many clients of one Quack server at once, clients that are killed, and a server that stops."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

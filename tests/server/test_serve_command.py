@@ -1,7 +1,5 @@
 """`dp-sql serve`: its arguments, what it refuses before it opens anything, and what it writes."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The tokens of a server: made once, kept as hashes, in a file that is its owner's alone."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """Both kinds of session over the database and the policy in the folder that a module calls `shop`; a Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

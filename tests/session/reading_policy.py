@@ -1,7 +1,5 @@
 """The reading log under a policy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a mechanism gets: the arguments of each run, noted before it draws."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar

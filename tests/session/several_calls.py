@@ -1,7 +1,5 @@
 """Rows for several DP calls in one SELECT, and draws that are watched."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

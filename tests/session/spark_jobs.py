@@ -1,7 +1,5 @@
 """Jobs of Spark that a DuckDB answers, and sessions on them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A statement that comes again: what is remembered of it, and what is read anew."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path

@@ -3,8 +3,6 @@
 Counted, not timed: Python's calls, statements, objects, temporary tables and open files.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import random

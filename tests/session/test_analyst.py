@@ -1,7 +1,5 @@
 """A session under a policy: what it answers, what it spends, and what it never shows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

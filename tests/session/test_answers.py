@@ -1,7 +1,5 @@
 """The public face, and what may not be part of it."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import inspect
 import subprocess

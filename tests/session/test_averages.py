@@ -1,7 +1,5 @@
 """DP_AVG: what the mechanism gets, numbers of any size, and what is refused."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """DP_COUNT, and DP_COUNT_DISTINCT of the privacy unit: what is counted, and what it costs."""
 
-from __future__ import annotations
-
 import random
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """DP_TOPK with counts: the answer in SQL, for owners and under a policy."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Files with answers, spending or names: for their owner alone, whatever the umask."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import stat

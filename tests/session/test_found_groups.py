@@ -1,7 +1,5 @@
 """Groups that the mechanism finds: those of enough people, in the order of their keys."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -41,7 +39,7 @@ def unknown(
 
 
 @pytest.fixture(scope="module")
-def towns() -> Iterator[dp_sql.OwnerSession]:
+def towns() -> Iterator[dp_sql.Session]:
     with dp_sql.connect() as session:
         session.execute(TOWNS)
         yield session

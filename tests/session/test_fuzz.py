@@ -1,17 +1,11 @@
 """Statements cut, doubled and mixed at random are answered or refused, never anything else."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import duckdb
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dp_sql
 from dp_sql.sql.tokens import Token, tokenize
-from tests.conftest import READING_LOG
 
 SEEDS = [
     "SELECT unnest(DP_TOPK(title, 2, epsilon := 1, privacy_unit := user_id, domain := observed)) AS t "
@@ -51,13 +45,6 @@ def mutated(draw: st.DrawFn) -> str:
         else:
             parts[place : place + 1] = [draw(st.sampled_from(EXTRA))]
     return " ".join(parts)
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[dp_sql.Session]:
-    with dp_sql.connect() as session:
-        session.execute(READING_LOG)
-        yield session
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])

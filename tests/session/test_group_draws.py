@@ -5,8 +5,6 @@ comes out is compared as a distribution, in which people are drawn independently
 chance for all sets of the own groups, and all calls of a SELECT see one draw.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -92,7 +90,7 @@ SELECTS = [
 
 
 @pytest.fixture(scope="module")
-def owner() -> Iterator[dp_sql.OwnerSession]:
+def owner() -> Iterator[dp_sql.Session]:
     """A session where a cap is never left out."""
     with pytest.MonkeyPatch.context() as patch, dp_sql.connect() as session:
         patch.setattr(planned_groups, "spread", lambda call, groups, *_: (call, groups))
@@ -290,7 +288,7 @@ def test_wrong_draws_of_many_groups_in_memory_are_noticed(
 @pytest.mark.parametrize("way", ["few", "by DuckDB", "in memory"])
 @pytest.mark.parametrize("cap", [1, 4])
 def test_groups_that_are_added_after_they_were_counted_are_not_answered(
-    owner: dp_sql.OwnerSession, monkeypatch: pytest.MonkeyPatch, way: str, cap: int
+    owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, way: str, cap: int
 ) -> None:
     """People in many more groups, of which the bits of a number could not hold all."""
     real, connection = duckdb_connection.Engine.release, owner.connection

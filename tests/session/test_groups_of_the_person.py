@@ -1,7 +1,5 @@
 """Where a key depends on the person alone, each person is in one group, and sums need no cap."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from decimal import Decimal
 

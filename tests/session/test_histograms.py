@@ -1,7 +1,5 @@
 """Counts of groups without a cap on groups per person."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,7 +22,7 @@ from tests.session.visits import PEOPLE, POLICY, TRUE, asked, rows
 
 
 @pytest.fixture(scope="module")
-def owner() -> Iterator[dp_sql.OwnerSession]:
+def owner() -> Iterator[dp_sql.Session]:
     with dp_sql.connect() as session:
         session.execute(PEOPLE)
         yield session

@@ -3,8 +3,6 @@
 At a loss at which nearly all probability is on one answer, that answer is compared.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`sample_items` of DP_COUNT_DISTINCT: which rows are counted, whose key it is, and what is said."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from fractions import Fraction

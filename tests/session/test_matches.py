@@ -4,8 +4,6 @@
 of its own person: their answers are those of DuckDB, but for the noise.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every mechanism is one line away in SQL, and gets from DuckDB what its proof asks for."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """Analysts' names: one form of each, at every door, and in ledgers from before names had one."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Queries that ask only for their columns, as programs send them: they read and cost nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

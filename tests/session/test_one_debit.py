@@ -1,7 +1,5 @@
 """Several DP calls in one SELECT are one debit and one outcome."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path

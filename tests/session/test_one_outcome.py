@@ -1,7 +1,5 @@
 """After the debit there is one outcome: equal for both databases, and for interrupts at any time."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Macros of the owner's database that are called like operators are not called in their place."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

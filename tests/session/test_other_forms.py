@@ -1,7 +1,5 @@
 """What is refused is proposed in another form; it is pasted, and answers what was asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,7 +63,7 @@ HINTS = {
 
 @pytest.mark.parametrize("statement", HINTS)
 def test_what_has_another_form_is_refused_with_a_hint(
-    statement: str, session: dp_sql.AnalystSession
+    statement: str, session: dp_sql.Session
 ) -> None:
     with pytest.raises(QueryError) as raised:
         session.sql(statement)
@@ -112,7 +110,7 @@ def test_an_owners_variable_is_refused_with_a_hint() -> None:
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp_sql.AnalystSession]:
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp_sql.Session]:
     folder = tmp_path_factory.mktemp("forms")
     with duckdb.connect(str(folder / "a.duckdb")) as con:
         con.execute(TABLES)
@@ -155,7 +153,7 @@ REFUSED = {  # the source, and how many rows the statement that is proposed coun
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("source", REFUSED)
 def test_another_form_is_proposed_and_counts_the_same_rows(
-    session: dp_sql.AnalystSession, source: str
+    session: dp_sql.Session, source: str
 ) -> None:
     with pytest.raises(QueryError) as refused:
         session.sql(COUNT.format("*", source))
@@ -178,7 +176,7 @@ def test_another_form_is_proposed_and_counts_the_same_rows(
     ],
 )
 def test_another_form_is_proposed_for_different_rows_and_patterns(
-    session: dp_sql.AnalystSession, item: str, source: str, wanted: int
+    session: dp_sql.Session, item: str, source: str, wanted: int
 ) -> None:
     with pytest.raises(QueryError) as refused:
         session.sql(f"SELECT DP_COUNT_DISTINCT({item}, {SURE}) FROM {source}")
@@ -210,7 +208,7 @@ def test_an_owner_compares_with_one_value_of_a_table_by_in() -> None:
     "form", ["{}", "{} + 1", "{} OR kind = (SELECT kind FROM kinds WHERE kind = 1)"]
 )
 def test_an_analyst_gets_the_value_that_a_public_table_has(
-    form: str, session: dp_sql.AnalystSession
+    form: str, session: dp_sql.Session
 ) -> None:
     asked = COUNT.format(
         "*", "events WHERE kind = " + form.format("(SELECT kind FROM kinds WHERE kind = 0)")
@@ -226,7 +224,7 @@ def test_an_analyst_gets_the_value_that_a_public_table_has(
     ("name", "shown"), [("tag", "tag"), ('"The Tag"', '"The Tag"'), ("kind", "u.kind")]
 )
 def test_elements_that_the_list_unnests_are_proposed_as_rows_of_from(
-    name: str, shown: str, session: dp_sql.AnalystSession
+    name: str, shown: str, session: dp_sql.Session
 ) -> None:
     count = "DP_COUNT(*, epsilon := 10000, max_contributions := 5, groups := ['blue']) AS n"
     with pytest.raises(QueryError) as refused:
@@ -236,9 +234,7 @@ def test_elements_that_the_list_unnests_are_proposed_as_rows_of_from(
 
 
 @pytest.mark.parametrize("item", ["COLUMNS(*)", "* EXCLUDE (ts)"])
-def test_all_rows_are_counted_in_place_of_columns(
-    session: dp_sql.AnalystSession, item: str
-) -> None:
+def test_all_rows_are_counted_in_place_of_columns(session: dp_sql.Session, item: str) -> None:
     with pytest.raises(QueryError) as refused:
         session.sql(COUNT.format(item, "events"))
     assert session.sql(refused.value.suggestion).fetchall() == [(1200,)]
@@ -251,9 +247,7 @@ def test_all_rows_are_counted_in_place_of_columns(
         "events ASOF LEFT JOIN kinds k ON events.ts >= k.ts",
     ],
 )
-def test_no_form_is_proposed_that_drops_a_condition(
-    session: dp_sql.AnalystSession, source: str
-) -> None:
+def test_no_form_is_proposed_that_drops_a_condition(session: dp_sql.Session, source: str) -> None:
     with pytest.raises(QueryError) as refused:
         session.sql(COUNT.format("*", source))
     assert refused.value.suggestion == ""
@@ -264,7 +258,7 @@ def test_no_form_is_proposed_that_drops_a_condition(
     (COUNT.format("*", "events FULL JOIN kinds USING (kind)"), "FULL"),
     (COUNT.format("*", "(FROM events LIMIT 10)"), "LIMIT"),
 ])  # fmt: skip
-def test_the_caret_is_under_the_word(session: dp_sql.AnalystSession, text: str, word: str) -> None:
+def test_the_caret_is_under_the_word(session: dp_sql.Session, text: str, word: str) -> None:
     with pytest.raises(QueryError) as refused:
         session.sql(text)
     assert refused.value.position == text.index(word)
@@ -278,21 +272,19 @@ def test_the_caret_is_under_the_word(session: dp_sql.AnalystSession, text: str, 
      "With DP functions it would be refused, too: The supported window functions are"),
     ("avg(n) FROM (SELECT user_id, median(kind) AS n FROM events GROUP BY user_id)", "A source may only use count"),
 ])  # fmt: skip
-def test_what_is_not_released_is_said(
-    session: dp_sql.AnalystSession, asked: str, said: str
-) -> None:
+def test_what_is_not_released_is_said(session: dp_sql.Session, asked: str, said: str) -> None:
     with pytest.raises(QueryError, match=said):
         session.sql(f"SELECT {asked}")
 
 
-def test_a_parameter_is_no_reason_to_refuse_dp_functions(session: dp_sql.AnalystSession) -> None:
+def test_a_parameter_is_no_reason_to_refuse_dp_functions(session: dp_sql.Session) -> None:
     with pytest.raises(QueryError) as refused:
         session.sql("SELECT count(*) FROM events WHERE kind = ?", params=[1])
     assert "refused, too" not in str(refused.value)
 
 
 def test_a_join_of_private_tables_is_proposed_on_the_person_too(
-    session: dp_sql.AnalystSession,
+    session: dp_sql.Session,
 ) -> None:
     text = COUNT.format(
         "a.kind",
@@ -304,7 +296,7 @@ def test_a_join_of_private_tables_is_proposed_on_the_person_too(
     assert f"A different question that works:\n{proposed}" in str(raised.value)
 
 
-def test_groups_may_be_the_first_rows_of_a_public_table(session: dp_sql.AnalystSession) -> None:
+def test_groups_may_be_the_first_rows_of_a_public_table(session: dp_sql.Session) -> None:
     first = "(SELECT kind FROM kinds ORDER BY kind DESC LIMIT 1)"
     call = f"DP_COUNT(*, epsilon := 10000, max_contributions := 5, groups := {first})"
     found = session.execute(f"SELECT kind, {call} FROM events GROUP BY kind").fetchall()

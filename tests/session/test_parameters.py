@@ -1,7 +1,5 @@
 """Parameters of statements with DP calls: each becomes a literal before anything is planned."""
 
-from __future__ import annotations
-
 import datetime
 import math
 import uuid

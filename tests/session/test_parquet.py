@@ -1,7 +1,5 @@
 """Parquet files as tables of a policy: a folder as a database, views, and files that change."""
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Iterator
@@ -130,10 +128,10 @@ def test_an_owner_of_a_folder_drafts_checks_and_asks(folder: Path) -> None:
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize(("view", "n"), [("north", 2), ("norther", 2), ("mine", 2)])
-def test_a_view_over_files_is_compiled_like_any_view(database: Path, view: str, n: int) -> None:
+@pytest.mark.parametrize("view", ["north", "norther", "mine"])
+def test_a_view_over_files_is_compiled_like_any_view(database: Path, view: str) -> None:
     with session_of(database, '"north", "norther", "mine"') as session:
-        assert session.sql(COUNT.format(view)).fetchall() == [(n,)]
+        assert session.sql(COUNT.format(view)).fetchall() == [(2,)]
 
 
 @pytest.mark.one_in(5)

@@ -1,7 +1,5 @@
 """What sessions under other policies answer, and policies that open no session."""
 
-from __future__ import annotations
-
 import contextlib
 from fractions import Fraction
 from pathlib import Path

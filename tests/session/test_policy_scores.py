@@ -1,7 +1,5 @@
 """DP_SELECT under a policy: over exactly the declared table, with the declared sensitivity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path

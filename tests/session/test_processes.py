@@ -1,7 +1,5 @@
 """Locks, new data and several processes: docs/locks.md, with real processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

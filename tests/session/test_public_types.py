@@ -1,7 +1,5 @@
 """Analysts read public tables as DuckDB shows them; arrow, which carries the rows, changes some types."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

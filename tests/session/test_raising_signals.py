@@ -1,7 +1,5 @@
 """A program's own signal handler may raise in the middle of a question: a timeout, or an exit."""
 
-from __future__ import annotations
-
 import _thread
 import gc
 import signal

@@ -4,8 +4,6 @@ The laws of the mechanisms are proved exactly in tests/udfs; here the way from r
 from draws to items is on trial. False alarms: each test fails a right program with chance 1e-6.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A session: doors, frozen answers, sources, domains."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Settings that another connection of the process to the file changes: answers stay what they are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

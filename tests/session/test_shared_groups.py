@@ -1,7 +1,5 @@
 """Several calls of a SELECT share the groups that a mechanism finds: one draw, one delta."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -39,7 +37,7 @@ def asked(calls: list[str], epsilon: str, with_delta: set[int], unit: str) -> st
 
 
 @pytest.fixture(scope="module")
-def towns() -> Iterator[dp_sql.OwnerSession]:
+def towns() -> Iterator[dp_sql.Session]:
     with dp_sql.connect() as session:
         session.execute(TOWNS + MORE)
         yield session

@@ -1,7 +1,5 @@
 """Several DP calls in one SELECT read one source, once, and take what they take alone."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

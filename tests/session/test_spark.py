@@ -1,7 +1,5 @@
 """The owner's session on Spark: names, statements, receipts and lost jobs."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

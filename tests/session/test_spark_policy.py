@@ -1,7 +1,5 @@
 """Sessions on Spark under a policy: tables, budgets, and what ends a session."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How tables, columns and arguments may be written."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

@@ -1,7 +1,5 @@
 """Every statement that an error proposes is pasted and works; none shows a name of dp_sql's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """DP_SUM: exact net sums of every integer type and of decimals, whatever one person's rows hold."""
 
-from __future__ import annotations
-
 import random
 from decimal import Decimal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Visits of three people to regions, a policy on them, and how a release is read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 PEOPLE = """

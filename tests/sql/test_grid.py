@@ -1,7 +1,5 @@
 """The grid of an answer: positions of all values of a type, at the ends of the type and beyond."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

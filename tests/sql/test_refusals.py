@@ -1,7 +1,5 @@
 """Every refusal of sql/refusals.sql has its class, its words and its caret, and reads no row."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

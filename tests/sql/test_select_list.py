@@ -1,7 +1,5 @@
 """The SQL around a DP call reaches DuckDB as it was written, through every interface."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path

@@ -4,8 +4,6 @@ The statements run in a child process, in a thread with the smallest stack that 
 DuckDB's threads: a hole here ends the process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Items and people of every type with exact equality, at the ends of their ranges."""
 
-from __future__ import annotations
-
 import datetime
 import uuid
 from typing import Any

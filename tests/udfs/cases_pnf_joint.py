@@ -13,7 +13,7 @@ from dp_sql.udfs.exact_sampling import Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.permute_and_flip import Rejection
 from dp_sql.udfs.topk import joint, lists
-from tests.udfs.cases_lists import (
+from tests.udfs.cases_joint import (
     EPSILON,
     JOINT,
     Q_OF_RATE,

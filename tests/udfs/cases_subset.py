@@ -10,7 +10,7 @@ import numpy as np
 from dp_sql.udfs.exact_sampling import Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.topk import joint, lists, ranking, subset
-from tests.udfs.cases_lists import LOSS, Q_OF_RATE, people_of, small_histograms
+from tests.udfs.cases_joint import LOSS, Q_OF_RATE, people_of, small_histograms
 from tests.udfs.conformance import (
     Case,
     Domain,
@@ -28,7 +28,7 @@ from tests.udfs.distributions import (
 )
 
 EPSILON = Fraction(1)
-"""In exact distributions exp(epsilon) is the rational 4, so q is 1/2 for sets, as in cases_lists."""
+"""In exact distributions exp(epsilon) is the rational 4, so q is 1/2 for sets, as in cases_joint."""
 HALF = Fraction(1, 2)
 
 

@@ -1,7 +1,5 @@
 """Kernels with a change in them, for tests that must notice it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Covers and their certificates, and other ways to the same numbers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,61 +1,20 @@
 """Every mechanism of the registry, with data and public numbers to run it on."""
 
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dp_sql.udfs import REGISTRY
-from tests.udfs import (
-    cases_bounded,
-    cases_cdp_peel,
-    cases_contributions,
-    cases_from_below,
-    cases_gem,
-    cases_groups,
-    cases_histogram,
-    cases_limited,
-    cases_lists,
-    cases_mean,
-    cases_noise,
-    cases_peeling,
-    cases_people,
-    cases_pnf_joint,
-    cases_quantile,
-    cases_sampling,
-    cases_select,
-    cases_stopping,
-    cases_subset,
-    cases_weighted,
-)
 from tests.udfs.cases_bounded import GRAPH
 
-MODULES = [
-    cases_lists,
-    cases_pnf_joint,
-    cases_peeling,
-    cases_cdp_peel,
-    cases_limited,
-    cases_bounded,
-    cases_sampling,
-    cases_from_below,
-    cases_select,
-    cases_gem,
-    cases_noise,
-    cases_people,
-    cases_stopping,
-    cases_subset,
-    cases_weighted,
-    cases_histogram,
-    cases_groups,
-    cases_contributions,
-    cases_mean,
-    cases_quantile,
-]
-
-
-CASES = {case.mechanism.name: case for module in MODULES for case in module.CASES}
+CASES = {
+    case.mechanism.name: case
+    for file in sorted(Path(__file__).parent.glob("cases_*.py"))
+    for case in getattr(import_module(f"tests.udfs.{file.stem}"), "CASES", ())
+}
 
 
 def domain_of(name, at):
@@ -76,15 +35,10 @@ PUBLIC = {
     "n_steps": 1000,
 }
 
-
 CONTRIBUTIONS = ("count", "sum", "avg")
-
-
 """The functions whose mechanisms take histograms, and None for a bound that is to be chosen."""
 
-
 MECHANISMS = {name: mechanism for named in REGISTRY.values() for name, mechanism in named.items()}
-
 
 DATA = {
     "topk": [np.array([3, 2, 1])],
@@ -105,7 +59,6 @@ DATA = {
     "quantile": [np.array([3, 2, 1])],
 }
 
-
 NAMES = {
     "topk": ["counts"],
     "count_distinct": ["offsets", "people"],
@@ -120,14 +73,11 @@ NAMES = {
     "quantile": ["votes"],
 }
 
-
 OF_PEOPLE = {
     name: mechanism
     for name, mechanism in REGISTRY["topk"].items()
     if mechanism.finds_items and mechanism.n_largest is None
 }
-
-
 """The mechanisms of topk that take pairs instead of counts."""
 
 
@@ -143,13 +93,9 @@ SIZE = {
     "histogram": [1000],
     "group_rows": [1000],
 }
-
-
 """What an accuracy is asked for, before the public numbers."""
 
-
 each = pytest.mark.parametrize("name", MECHANISMS)
-
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,7 +1,5 @@
 """What a bound leaves of people's numbers, and which of several limits a large epsilon chooses."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 

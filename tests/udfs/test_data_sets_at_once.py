@@ -23,7 +23,7 @@ from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.histogram import chosen_norm
 from dp_sql.udfs.mixed import Mixed, mixed
 from tests.udfs.cases_bound import BETA, EPSILON, HALF, columns, defined_choice
-from tests.udfs.cases_mean import tables
+from tests.udfs.cases_bounded_mean import tables
 from tests.udfs.choices import PowersOf
 from tests.udfs.distributions import distribution_of
 

@@ -1,7 +1,5 @@
 """The most items that people can cover, l each: every answer comes with a proof of its own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Covers of graphs with a shape, and the ends of the input."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dp_sql.udfs.topk import joint, lists, ranking, template
-from tests.udfs.cases_lists import EPSILON, JOINT_SAMPLED, err, joint_definition, joint_distribution
+from tests.udfs.cases_joint import EPSILON, JOINT_SAMPLED, err, joint_definition, joint_distribution
 from tests.udfs.distributions import fits
 
 

@@ -1,7 +1,5 @@
 """The compiled kernels: mutants of them are rejected, and a sanitizer reports nothing."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os

@@ -9,7 +9,13 @@ from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
 from dp_sql.udfs.topk import limited_domain, peeling
 from dp_sql.udfs.topk.limited_domain import Constants
 from dp_sql.udfs.topk.template import union_bound
-from tests.udfs.cases_limited import DELTA, EPSILON, HALVING, defined_distribution, small_largest
+from tests.udfs.cases_limited_domain import (
+    DELTA,
+    EPSILON,
+    HALVING,
+    defined_distribution,
+    small_largest,
+)
 
 PUBLIC = [
     (k, epsilon, delta)

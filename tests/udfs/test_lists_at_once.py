@@ -18,8 +18,8 @@ from dp_sql.udfs.topk import (
     subset,
     weighted_gaussian,
 )
-from tests.udfs import cases_limited as limited
-from tests.udfs import cases_lists, cases_subset, cases_weighted
+from tests.udfs import cases_joint, cases_subset, cases_weighted_gaussian
+from tests.udfs import cases_limited_domain as limited
 from tests.udfs.conformance import Domain, Mutant, changed, check_distribution
 from tests.udfs.distributions import accepted, distribution_of, fits
 
@@ -42,7 +42,7 @@ def exact_layers(choices, last, rate, path):
 
     found = []
     for i in range(len(last)):
-        distribution, unfinished = distribution_of(partial(attempt, i=i), cases_lists.Q_OF_RATE)
+        distribution, unfinished = distribution_of(partial(attempt, i=i), cases_joint.Q_OF_RATE)
         assert unfinished == 0
         layers, probabilities = zip(*accepted(distribution).items(), strict=True)
         found.append(layers[path._step(list(probabilities))])
@@ -54,10 +54,10 @@ propose = lists_at_once.propose_layers
 
 def drawn(each, kind, rows, k, cut):
     """The exact distribution of what `each` draws for all rows together, tuples or sets."""
-    rate = joint.rate_of(k, cases_lists.EPSILON)
+    rate = joint.rate_of(k, cases_joint.EPSILON)
     distribution, unfinished = distribution_of(
         lambda path: tuple(map(kind, each(as_matrix(*rows), k, rate, cut, path).tolist())),
-        cases_lists.Q_OF_RATE,
+        cases_joint.Q_OF_RATE,
     )
     assert unfinished == 0
     return {answer: p for answer, p in distribution.items() if p}
@@ -71,8 +71,8 @@ def lists_drawn(rows, k, cut):
 
 
 def lists_defined(rows, k, cut):
-    q = cases_lists.Q_OF_RATE[joint.rate_of(k, cases_lists.EPSILON)]
-    each = [cases_lists.joint_definition(counts, k, cut, q).items() for counts in rows]
+    q = cases_joint.Q_OF_RATE[joint.rate_of(k, cases_joint.EPSILON)]
+    each = [cases_joint.joint_definition(counts, k, cut, q).items() for counts in rows]
     together = {}
     for choice in product(*each):
         lists, chances = zip(*choice, strict=True)
@@ -83,7 +83,7 @@ def lists_defined(rows, k, cut):
 def histograms(cut, *sizes):
     return Domain(
         lambda data: lists_drawn([data[0]], data[1], cut),
-        inputs=lambda: (data for size in sizes for data in cases_lists.sizes_and_counts(*size)),
+        inputs=lambda: (data for size in sizes for data in cases_joint.sizes_and_counts(*size)),
         defined=lambda data: lists_defined([data[0]], data[1], cut),
     )
 
@@ -146,10 +146,10 @@ def test_tampered_lists_are_found_out(tamper):
 
 
 def test_many_lists_drawn_with_real_bits_fit():
-    counts, epsilon = cases_lists.JOINT_SAMPLED, Fraction(1)
+    counts, epsilon = cases_joint.JOINT_SAMPLED, Fraction(1)
     q = Fraction(np.exp(-0.5))
     expected = {
-        picks: float(p) for picks, p in cases_lists.joint_definition(counts, 2, 10**6, q).items()
+        picks: float(p) for picks, p in cases_joint.joint_definition(counts, 2, 10**6, q).items()
     }
     data = [(np.array(one),) for _ in range(4000) for one in (counts, (9, 0, 0, 0), (1, 1, 1, 1))]
     for tenths, fit in ((10, True), (7, False), (13, False)):
@@ -184,7 +184,7 @@ def exact_sets(d, free, last, lead, rate, path):
 
     found = []
     for i in range(len(last)):
-        distribution, unfinished = distribution_of(partial(attempt, i=i), cases_lists.Q_OF_RATE)
+        distribution, unfinished = distribution_of(partial(attempt, i=i), cases_joint.Q_OF_RATE)
         assert unfinished == 0
         sets, probabilities = zip(*accepted(distribution).items(), strict=True)
         found.append(sets[path._step(list(probabilities))])
@@ -371,11 +371,13 @@ def test_rounds_of_several_rows_are_those_of_each_alone():
 def test_items_found_in_several_groups_are_those_of_each_alone():
     """The groups have neither people nor items in common, though these have equal numbers."""
     groups = [((0, 1), (0,)), (), ((1, 2),)]
-    constants = cases_weighted.SMALL
-    apart = [cases_weighted.defined_distribution(people, 2, constants) for people in groups]
+    constants = cases_weighted_gaussian.SMALL
+    apart = [
+        cases_weighted_gaussian.defined_distribution(people, 2, constants) for people in groups
+    ]
 
     def run(path):
-        pairs = [cases_weighted.as_pairs(people) for people in groups]
+        pairs = [cases_weighted_gaussian.as_pairs(people) for people in groups]
         sizes, items, group, codes = weighted_gaussian.items_of_people_in_groups(pairs)
         found = weighted_gaussian.find(sizes, items, constants, path)
         counts, starts = np.bincount(items)[found], np.searchsorted(group[found], range(4))
@@ -431,7 +433,7 @@ def test_memory_is_limited_however_uneven_the_groups_are(monkeypatch):
     few, many = (np.array([5]),), (np.arange(500, 0, -1),)
     limited_domain.topk_each([few] * 3000 + [many], 1, Fraction(1), Fraction(1, 10))
     found, starts = np.ones(3500, np.int64), np.array([*range(3001), 3500])
-    constants = cases_weighted.SMALL
+    constants = cases_weighted_gaussian.SMALL
     weighted_gaussian._lists_each(found, starts, 1, constants, secret_draws())
     assert len(cells) > 8
     assert max(cells) <= 1 << 18

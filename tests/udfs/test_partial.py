@@ -1,7 +1,5 @@
 """The counts from part of the edges are those of all edges, whichever part comes first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement, cycle

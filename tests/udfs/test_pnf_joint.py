@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from dp_sql.udfs.topk import joint, template
-from tests.udfs.cases_lists import EPSILON, err, joint_distribution
+from tests.udfs.cases_joint import EPSILON, err, joint_distribution
 from tests.udfs.cases_pnf_joint import (
     HALF,
     defined_weights,

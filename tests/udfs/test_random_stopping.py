@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from dp_sql.udfs.select import random_stopping
-from tests.udfs.cases_stopping import (
+from tests.udfs.cases_random_stopping import (
     BINOMIAL,
     ETAS,
     GEOMETRIC,

@@ -5,8 +5,6 @@ release is ln 16 and its declared range, 3/2 of that, ln 64. The orders are thos
 code asks for, one after the other, and the choice of the bound is the shipped one.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction

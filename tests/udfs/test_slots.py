@@ -1,7 +1,5 @@
 """Values of people from rows in memory: exact counts, sums and means, and one row drawn fairly."""
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 from functools import reduce

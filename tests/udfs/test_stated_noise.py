@@ -1,7 +1,5 @@
 """Where the bound is stated, what is said about the noise is its exact quantile."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from math import exp

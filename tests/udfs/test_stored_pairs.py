@@ -1,7 +1,5 @@
 """Pairs that are stored come back as they are asked for, and the counts from them are exact."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Equal strings have one number, different ones have two, however they come."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.groups import partition_selection
 from dp_sql.udfs.intervals import exp_enclosure
 from dp_sql.udfs.topk import weighted_gaussian
-from tests.udfs.cases_weighted import defined_distribution
+from tests.udfs.cases_weighted_gaussian import defined_distribution
 from tests.udfs.distributions import fits
 
 PUBLIC = list(

@@ -1,6 +1,6 @@
 """Which column may be the privacy unit that an owner's statement does not name.
 
-Keys are evidence, names are a guess (dp_sql/policy/template.py), and the owner decides. A column
+Keys are evidence, names are a guess (dp_sql/policy/proposals.py), and the owner decides. A column
 that leads to rows with a person of their own, such as order_items.order_id, is no person.
 """
 
@@ -16,7 +16,7 @@ from dp_sql.engines.duckdb.connection import columns_of
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalog
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.policy.owners_catalog import CatalogEntry
-from dp_sql.policy.template import Proposal, proposals, speaks_of_people
+from dp_sql.policy.proposals import Proposal, proposals, speaks_of_people
 from dp_sql.privacy.relations.declared_tables import READERS
 from dp_sql.sql.clauses import alias_at
 from dp_sql.sql.formatting import shown_name

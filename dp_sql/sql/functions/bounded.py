@@ -102,9 +102,9 @@ class Bounded(Shape):
             values += self.answers(self.runs(mechanism, data), loss)
         return values, str(self.public_accuracy(mechanism, None))
 
-    def answers(self, found: Sequence[Any], loss: PrivacyLoss) -> list[Any]:
-        """What the UDF returns for releases of the mechanism."""
-        if not self.detailed and hasattr(found, "estimates"):
+    def answers(self, found: Any, loss: PrivacyLoss) -> list[Any]:
+        """What the UDF returns for releases of the mechanism: a list, or `Releases`."""
+        if not (self.detailed or isinstance(found, list)):
             return [*map(self.number, found.estimates)]
         return [self.answer(one, loss) for one in found]
 

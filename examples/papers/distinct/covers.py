@@ -4,8 +4,6 @@ A cover is a list of counts, in step with Study.bounds. Three ways are the packa
 the greedy way that the paper's tables agree with, which is not its Algorithm 2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -4,8 +4,6 @@ The paper's own words come first: epsilon = 1 in all, and greedy as its Algorith
 printed value, under a reading that was fitted to these values; each says so where it hangs on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from examples.papers.distinct.covers import ONE_PASS, Study

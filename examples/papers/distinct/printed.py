@@ -4,8 +4,6 @@
 vocabulary table of its introduction repeats the last row of tables 4 and 7.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 MAX, PERCENTILE, BEST = "Max Contrib", "90th PC Contrib", "Max Utility"

@@ -5,8 +5,6 @@ seems. Here is what each pair would give, where the cover is fixed: by matching,
 over people whose order is the paper's. More than one pair fits: no pair can be read off the tables.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

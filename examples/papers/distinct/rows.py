@@ -1,7 +1,5 @@
 """The trials behind the rows of tables 4 and 7. Knows how a row is made, not what it should be."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -5,8 +5,6 @@ than what it prints; the scale of the verdicts is the power of 2 under which the
 matching: so they are fitted.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The command line that all scripts of this folder share."""
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import sys

@@ -1,7 +1,5 @@
 """Tables as CSV and Markdown, and the verdicts at the end. Knows rows, never what they mean."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where is the data, and how does it become counts, or who holds what? Downloads nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping

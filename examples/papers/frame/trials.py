@@ -3,8 +3,6 @@
 One process at a time may keep trials in a folder (`command` sees to that).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -9,8 +9,6 @@ err like nN / (n + N) trials compared with the distribution itself, because the 
 add up.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

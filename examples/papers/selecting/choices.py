@@ -1,7 +1,5 @@
 """The mechanisms that the selection paper compares: names, colours, and one choice by each."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ errors has that sign and exceeds its 99 % sampling error. Fewer than _ENOUGH tri
 quick run, may not decide: then a claim is judged only where they do, either way.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

@@ -5,8 +5,6 @@ difference that it speaks of is significant and has the claimed sign. Where one 
 enough trials do not show it, it is outside; too few trials that show nothing judge nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist

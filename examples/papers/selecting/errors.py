@@ -1,7 +1,5 @@
 """Errors of choices: tried, averaged, compared. Knows no figure, table or claim."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -13,8 +13,6 @@ paper's assumption. This compares policies in a simulation and protects no one: 
 shows true rewards, and the generator of rewards is numpy's.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from fractions import Fraction

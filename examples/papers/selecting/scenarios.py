@@ -6,8 +6,6 @@ draws the candidates' means and spreads once, each trial here draws new ones, so
 hangs on one draw; and its 10 % and 90 % quantiles over all trials are the distributions' own.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The selection paper's sweep: what is gained as scores and sensitivities go together?"""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import partial
 
@@ -9,7 +7,7 @@ import numpy as np
 
 from examples.papers.frame.command import Setting
 from examples.papers.frame.figures import COLOURS, panels, save
-from examples.papers.frame.report import write_table
+from examples.papers.frame.report import shown, write_table
 from examples.papers.frame.trials import Point, Trials
 from examples.papers.selecting.choices import CHOICES
 from examples.papers.selecting.errors import (
@@ -96,28 +94,17 @@ def best(
 
 def _write(setting: Setting, errors: Errors, measured: Measured) -> None:
     rows = [
-        (
-            width,
-            strength,
-            spearman,
-            float(epsilon),
-            CHOICES[name].label,
-            *_ratio(errors, width, strength, name, epsilon),
-        )
+        (width, strength, spearman, float(epsilon), *(
+            " ± ".join(map(shown, _ratio(errors, width, strength, name, epsilon))) for name in NAMES
+        ))
         for (width, strength), spearman in measured.items()
         for epsilon in EPSILONS
-        for name in NAMES
-    ]
-    columns = (
-        "sweep",
-        "strength",
-        "Spearman",
-        "epsilon",
-        "mechanism",
-        "error / RNM's",
-        "its error",
+    ]  # fmt: skip
+    columns = ("sweep", "strength", "Spearman", "epsilon", *(CHOICES[name].label for name in NAMES))
+    note = (
+        "Errors divided by that of RNM, ± their standard errors. "
+        f"{counts(NAMES, setting.quick)} The parameters are ours: {PARAMETERS}"
     )
-    note = f"{counts(NAMES, setting.quick)} The parameters are ours: {PARAMETERS}"
     write_table(setting.out, "selection_sweep", columns, rows, note)
 
 

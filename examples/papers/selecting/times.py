@@ -1,7 +1,5 @@
 """How long one choice takes, by each mechanism."""
 
-from __future__ import annotations
-
 import time
 from fractions import Fraction
 from functools import partial

@@ -3,8 +3,6 @@
 Knows integers and noise; never what is summed.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from dp_sql.udfs.discrete_laplace import discrete_laplace

@@ -6,8 +6,6 @@ for one of d items. A claim holds if it holds on each set that it speaks of. The
 numbers for "slightly", "matches", "plateau"; ours are given with each claim.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

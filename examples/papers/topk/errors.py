@@ -1,7 +1,5 @@
 """How far is a list off? Knows sorted counts and a list; never who made it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 For a few items only. The published numbers of appendix D.3 are not at hand; these are exact.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

@@ -5,8 +5,6 @@ error at epsilon = 1, delta = 1e-6), run once on the same files; where those run
 stands. Neither the programs nor the lists are part of this repository.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 

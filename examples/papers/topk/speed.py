@@ -1,7 +1,5 @@
 """How long a list takes: its table, and what the papers say about it (section 4.3.3; FastJoint)."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

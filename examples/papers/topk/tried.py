@@ -1,7 +1,5 @@
 """What is tried for the joint top-k, and what came of it. Draws no figure, judges nothing."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

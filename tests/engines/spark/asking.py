@@ -1,7 +1,5 @@
 """Questions over tables of a DuckDB connection, asked of Spark and of DuckDB itself."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

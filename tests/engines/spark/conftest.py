@@ -2,8 +2,6 @@
 connect, to a server on this machine; or local, classic in one process.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

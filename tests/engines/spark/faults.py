@@ -1,7 +1,5 @@
 """Faults of tasks: functions that stand around what a task makes. They are sent to workers by value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables of Spark, which DuckDB makes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

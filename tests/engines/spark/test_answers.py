@@ -1,7 +1,5 @@
 """Sessions on Spark answer as sessions on DuckDB do, also where tasks and executors are lost."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

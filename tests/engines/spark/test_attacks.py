@@ -1,7 +1,5 @@
 """Hostile statements get the same refusals on Spark as on DuckDB, and start no job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Spark's names and types as DuckDB's, with a Spark that is DuckDB underneath."""
 
-from __future__ import annotations
-
 import pytest
 
 from dp_sql.engines.spark import spark_catalog as module

@@ -1,7 +1,5 @@
 """Spark answers as every engine must."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

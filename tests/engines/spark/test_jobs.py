@@ -1,7 +1,5 @@
 """Spark's jobs answer as DuckDB does over all rows at once."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """The blocks of docs/spark.md run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A worker's DuckDB has the settings without which one person's row could make its part fail."""
 
-from __future__ import annotations
-
 import duckdb
 import pyarrow as pa
 

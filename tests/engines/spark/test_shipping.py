@@ -1,7 +1,5 @@
 """Values come back from Spark's workers as they were."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

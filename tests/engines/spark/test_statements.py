@@ -3,8 +3,6 @@
 One call each: on Spark the calls of a SELECT draw in another order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import cycle

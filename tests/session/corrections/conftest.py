@@ -1,7 +1,5 @@
 """The shop with orders: as a database with a policy, in an owner's session, and in plain DuckDB."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

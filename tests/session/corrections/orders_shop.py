@@ -1,7 +1,5 @@
 """A shop with orders, its policy, and the error that a session gives for a statement."""
 
-from __future__ import annotations
-
 import pytest
 
 import dp_sql

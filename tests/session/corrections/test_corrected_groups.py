@@ -1,7 +1,5 @@
 """Which groups a correction proposes, and in how many of them a person counts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb
@@ -162,7 +160,7 @@ def test_counts_of_groups_that_are_found_are_not_those_of_all_groups(tmp_path: P
     assert beside.asks_other and "DP_SUM counts a person in one group" in str(beside.hint)
 
 
-def test_an_owners_sum_is_of_all_groups_if_they_are_known(owner: dp_sql.OwnerSession) -> None:
+def test_an_owners_sum_is_of_all_groups_if_they_are_known(owner: dp_sql.Session) -> None:
     for groups, cap in (("['paid', 'open']", 2), ("(FROM range(13))", 1), ("observed", 1)):
         key = "order_id % 13" if "range" in groups else "status"
         asked = f"SELECT {key} AS k, DP_SUM(customer_id, epsilon := 1, groups := {groups}) AS s"

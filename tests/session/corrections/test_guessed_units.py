@@ -1,7 +1,5 @@
 """Which privacy unit an owner's statement gets if it names none, or a wrong one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,7 +51,7 @@ def test_a_privacy_unit_is_guessed_by_keys_and_called_a_guess(
 
 
 def test_a_privacy_unit_is_guessed_of_files_and_views(
-    owner: dp_sql.OwnerSession, tmp_path: Path
+    owner: dp_sql.Session, tmp_path: Path
 ) -> None:
     file, ask = f"{tmp_path}/orders.parquet", "SELECT DP_COUNT(*, epsilon := 1{}) FROM {}"
     owner.execute(f"COPY orders TO '{file}'")
@@ -66,7 +64,7 @@ def test_a_privacy_unit_is_guessed_of_files_and_views(
     owner.execute("DROP VIEW dear")
 
 
-def test_a_privacy_unit_is_added_to_the_list_of_a_subquery(owner: dp_sql.OwnerSession) -> None:
+def test_a_privacy_unit_is_added_to_the_list_of_a_subquery(owner: dp_sql.Session) -> None:
     ask = "{}SELECT DP_COUNT(*, epsilon := 1, privacy_unit := customer_id) FROM {}"
     for text in (
         ask.format("", "(SELECT total, status{} FROM orders WHERE total > 1) WHERE total < 9"),
@@ -95,14 +93,14 @@ def test_a_privacy_unit_is_added_to_the_list_of_a_subquery(owner: dp_sql.OwnerSe
     ],
 )  # fmt: skip
 def test_the_table_with_the_privacy_unit_is_joined(
-    owner: dp_sql.OwnerSession, source: str, joined: str, unit: str
+    owner: dp_sql.Session, source: str, joined: str, unit: str
 ) -> None:
     error = told(owner, f"SELECT DP_COUNT(*, epsilon := 1{unit}) FROM {source}")
     wanted = f"SELECT DP_COUNT(*, epsilon := 1, privacy_unit := customer_id) FROM {joined}"
     assert (error.suggestion, error.asks_other) == (wanted, False)
 
 
-def test_a_privacy_unit_of_another_name_is_put_in_its_place(owner: dp_sql.OwnerSession) -> None:
+def test_a_privacy_unit_of_another_name_is_put_in_its_place(owner: dp_sql.Session) -> None:
     ask = (
         "SELECT DP_COUNT(*, epsilon := 1, privacy_unit := {}) FROM (SELECT customer_id FROM orders)"
     )

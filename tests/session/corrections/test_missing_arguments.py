@@ -1,7 +1,5 @@
 """The refusal of a call names all arguments that the call lacks, and proposes a call that works."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

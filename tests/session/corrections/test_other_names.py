@@ -1,7 +1,5 @@
 """Names in a source that are aliases, answers, or those of the query around it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb

@@ -1,7 +1,5 @@
 """What is proposed in place of a statement keeps its conditions, its groups and its meaning."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is proposed for the SQL that dashboards and other programs write."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

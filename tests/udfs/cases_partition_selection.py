@@ -1,4 +1,4 @@
-"""Partition selection: distributions, neighbours and mutants; data sets as in cases_weighted.py."""
+"""Partition selection: distributions, neighbours and mutants; data sets as in cases_weighted_gaussian.py."""
 
 from collections import Counter
 from fractions import Fraction
@@ -12,8 +12,8 @@ from dp_sql.udfs.concentrated import largest_rho
 from dp_sql.udfs.groups import partition_selection
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.topk import weighted_gaussian
-from tests.udfs import cases_weighted as weighted
-from tests.udfs.cases_limited import check
+from tests.udfs import cases_weighted_gaussian as weighted
+from tests.udfs.cases_limited_domain import check
 from tests.udfs.conformance import Case, Domain, Mutant, changed
 from tests.udfs.distributions import data_sets, distribution_of, draws_fit
 

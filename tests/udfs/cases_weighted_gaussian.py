@@ -18,7 +18,7 @@ from dp_sql.udfs.intervals import exp_enclosure
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.topk import weighted_gaussian
 from dp_sql.udfs.topk.weighted_gaussian import Constants
-from tests.udfs.cases_limited import check, exact_take, q_of
+from tests.udfs.cases_limited_domain import check, exact_take, q_of
 from tests.udfs.conformance import Case, Domain, Mutant, changed, check_distribution
 from tests.udfs.distributions import (
     CHANCE_BITS,

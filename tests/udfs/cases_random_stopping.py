@@ -11,7 +11,7 @@ from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.intervals import ln_enclosure
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.select import random_stopping
-from tests.udfs.cases_noise import EPSILON, GRIDS, compared, crowd_of, noise_is_at_most
+from tests.udfs.cases_rnm_laplace import EPSILON, GRIDS, compared, crowd_of, noise_is_at_most
 from tests.udfs.choices import neighbours
 from tests.udfs.conformance import Case, Domain, Mutant, changed, slow_if
 from tests.udfs.distributions import NotPrivateError, draws_fit

@@ -1,0 +1,215 @@
+"""Whose is each row of a table? What keys and names suggest, for the owner to judge.
+
+A foreign key is evidence of whose a row is; a name is a guess. Where they leave a choice, the
+proposal asks. A table from which nothing leads to people gets none.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dp_sql.policy.owners_catalog import CatalogEntry
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
+
+# The likeliest first: a table may have a customer_id and an employee_id.
+_PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", "subscriber",
+           "student", "pupil", "patron", "borrower", "participant", "respondent", "passenger",
+           "rider", "visitor", "athlete", "player", "applicant", "seeker", "tenant", "citizen",
+           "guest", "reviewer", "rater", "author", "household", "account", "profile", "employee",
+           "teacher", "driver", "worker", "resident", "donor", "voter", "device")  # fmt: skip
+_ROLES = {"caller", "callee", "sender", "receiver", "recipient", "buyer", "seller", "payer",
+          "payee", "guardian", "requester", "assignee"}  # fmt: skip
+# Columns of tables of people, but not of companies or articles.
+_OF_PEOPLE = {"born", "birthdate", "birthday", "birthyear", "dateofbirth", "dob", "yearofbirth",
+              "sex", "gender", "firstname", "lastname", "surname", "nationality"}  # fmt: skip
+_GUESSED = "check this: does it identify the person?"
+_NEW_WORD = re.compile("(?<=[a-z])(?=[A-Z])")
+_IDS = ("id", "key", "no", "nr", "number", "uuid", "guid")
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to a row's person: a column, or the column that leads to one of another table.
+
+    to: the other table and its column; None: the column identifies the person.
+    """
+
+    column: str
+    to: tuple[CatalogEntry, str] | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The ways to the person of a table's rows. The first is taken if the owner need not choose."""
+
+    ways: tuple[Way, ...]
+    asks: bool = False
+
+
+def proposals(tables: Sequence[CatalogEntry]) -> dict[CatalogEntry, Proposal]:
+    """A proposal for each table that may hold people's rows."""
+    ranks = {table: rank for table in tables if (rank := _person_rank(table)) is not None}
+    found = {t: by_key for t in tables if (by_key := _by_person_key(t, ranks)) is not None}
+    _follow_links(tables, found)
+    found |= {t: named for t in tables if t not in found and (named := _by_name(t, found))}
+    _follow_links(tables, found)
+    asked = {}
+    for table in (table for table in tables if table not in found):
+        ways = tuple(_same_ids(table, found))[:1] or (*_by_role(table), *_by_bare_name(table))
+        if ways or any(_word_rank(name) is not None for name, _ in table.columns):
+            asked[table] = Proposal(ways, asks=True)
+    return found | asked
+
+
+def _follow_links(tables: Sequence[CatalogEntry], found: dict[CatalogEntry, Proposal]) -> None:
+    """Add the tables with a foreign key to a table that has a proposal, until there is no more."""
+    while new := {
+        table: Proposal(ways, asks=len(ways) > 1)
+        for table in tables
+        if table not in found and (ways := tuple(_links(table, found)))
+    }:
+        found |= new
+
+
+def key_of(table: CatalogEntry) -> str | None:
+    """The column that alone is the primary key, if its values compare exactly."""
+    if len(table.primary_key) != 1:
+        return None
+    (column,) = table.primary_key
+    return column if family(table.type_of(column) or "") in EXACT_TYPES else None
+
+
+def _word_rank(name: str, kind: str = "") -> int | None:
+    """Which kind of people a column's name speaks of: user_id, c_custkey; None: of none.
+
+    A whole number or a UUID may be called user alone.
+    """
+    plain = folded(name).replace("_", "")
+    if plain == "uid":
+        return 0
+    ids = ("", *_IDS) if kind in INTEGERS or kind == "UUID" else _IDS
+    whole = [n for n, word in enumerate(_PEOPLE) for id_ in ids if plain == word + id_]
+    prefix, underscore, rest = folded(name).partition("_")
+    if not whole and underscore and len(prefix) <= 2:
+        return _word_rank(rest, kind)
+    return whole[0] if whole else None
+
+
+def speaks_of_people(name: str) -> bool:
+    """Whether a column is named like a person's id: user_id, c_custkey."""
+    return _word_rank(name) is not None
+
+
+def _table_rank(table: CatalogEntry) -> int | None:
+    """Which kind of people a table's name speaks of: users, dim_customer; None: of none."""
+    last = folded(table.parts[-1]).split("_")[-1]
+    last = "person" if last == "people" else last.removesuffix("s")
+    return _PEOPLE.index(last) if last in _PEOPLE else None
+
+
+def _person_rank(table: CatalogEntry) -> int | None:
+    """The kind of people of a table with one row for each of them, by its primary key."""
+    key = key_of(table)
+    if key is None:
+        return None
+    columns = {folded(name).replace("_", "") for name, _ in table.columns}
+    ranks = [_word_rank(key), _table_rank(table), len(_PEOPLE) if columns & _OF_PEOPLE else None]
+    return next((rank for rank in ranks if rank is not None), None)
+
+
+def _by_person_key(table: CatalogEntry, ranks: Mapping[CatalogEntry, int]) -> Proposal | None:
+    """The person by the table's own key, or by a foreign key to a table of people."""
+    own, ways = ranks.get(table), []
+    for reference in table.references:
+        other = next((t for t in ranks if t.parts == reference.table and t != table), None)
+        if other is not None and reference.keys == (key_of(other),):
+            # Whether that table has a key to likelier people: profiles to accounts.
+            next_ = {one.table for one in other.references}
+            elsewhere = any(t.parts in next_ and ranks[t] < ranks[other] for t in ranks)
+            to = (other, reference.keys[0]) if elsewhere else None
+            why = f"references {_called(other)}"
+            ways.append((ranks[other], Way(reference.columns[0], to, why)))
+    for other, rank in ranks.items() if not ways else ():
+        key = key_of(other) or ""  # devices.user_id is a better guess than the own key
+        if rank < (own or 0) and speaks_of_people(key) and table.type_of(key) == other.type_of(key):
+            ways.append((rank, Way(key, None, _GUESSED)))
+    if own is not None and not any(rank < own for rank, _ in ways):
+        return Proposal((Way(key_of(table) or "", None, _GUESSED),))
+    if not ways:
+        return None
+    ways.sort(key=lambda way: way[0])
+    least = [way for rank, way in ways if rank == ways[0][0]]
+    return Proposal(tuple(way for _, way in ways), asks=len(least) > 1)
+
+
+def _links(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Iterator[Way]:
+    """The foreign keys to tables whose person is known, each by the column that has the person.
+
+    Where a key of several columns has the other table's own way to the person, that way is taken.
+    """
+    for reference in table.references:
+        other = next((t for t in found if t.parts == reference.table and t != table), None)
+        if other is None or found[other].asks:
+            continue
+        why = f"references {_called(other)}"
+        pairs = dict(zip(reference.keys, reference.columns, strict=True))
+        way = found[other].ways[0]
+        if way.column in pairs:
+            yield Way(pairs[way.column], way.to, why)
+        elif len(pairs) == 1:
+            yield Way(reference.columns[0], (other, reference.keys[0]), why)
+
+
+def _by_name(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Proposal | None:
+    """Columns named like a person's id; a device_id may also lead to the user_id of devices."""
+    exact = [(name, kind) for name, kind in table.columns if family(kind) in EXACT_TYPES]
+    ranked = [(rank, name) for name, kind in exact if (rank := _word_rank(name, kind)) is not None]
+    if _table_rank(table) is not None:
+        ranked += [(len(_PEOPLE), name) for name, _ in exact if folded(name) == "id"]
+    ways = [Way(name, None, _GUESSED) for _, name in sorted(ranked, key=lambda pair: pair[0])]
+    theirs = {other: folded(one.ways[0].column) for other, one in found.items()}
+    same = (way for way in _same_ids(table, found) if ways and way.column == ways[0].column)
+    links = [way for way in same if way.to and theirs[way.to[0]] != way.to[1]]
+    return Proposal((*links, *ways), asks=bool(links)) if ways else None
+
+
+def _by_role(table: CatalogEntry) -> Iterator[Way]:
+    """Columns whose last words are the id of a person or a role: sold_to_customer_no, caller_id."""
+    for name, kind in table.columns:
+        words = folded(_NEW_WORD.sub("_", name)).split("_")
+        is_role = _ROLES.intersection(words[-2:-1]) and words[-1] in _IDS
+        is_person = is_role or speaks_of_people("".join(words[-2:]))
+        if family(kind) in EXACT_TYPES and is_person:
+            yield Way(name, None, _GUESSED)
+
+
+def _by_bare_name(table: CatalogEntry) -> Iterator[Way]:
+    """Strings that are called customer and the like: names, perhaps, which may not identify."""
+    words = {*_PEOPLE} - {"author", "account", "profile", "device"}  # which things have
+    for name, kind in table.columns:
+        if folded(name) in words and family(kind) == "VARCHAR":
+            yield Way(name, None, _GUESSED)
+
+
+def _same_ids(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Iterator[Way]:
+    """Columns that are named after a table of people's rows that has them: order_id and orders."""
+    for other, proposal in found.items():
+        theirs = {(_stem(name), kind): name for name, kind in other.columns}
+        for name, kind in table.columns:
+            stem, same = _stem(name), theirs.get((_stem(name), kind))
+            if stem and same and _called(other).startswith(stem) and not proposal.asks:
+                yield Way(name, (other, folded(same)), f"is in {_called(other)} as well")
+
+
+def _stem(name: str) -> str:
+    """What a column identifies, by its name: "order" for order_id and l_orderkey; "": nothing."""
+    prefix, _, rest = folded(name).partition("_")
+    short = rest if len(prefix) <= 2 else folded(name)
+    end = next((end for end in ("id", "key") if short.endswith(end)), None)
+    return short.removesuffix(end).rstrip("_") if end else ""
+
+
+def _called(table: CatalogEntry) -> str:
+    return folded(table.parts[-1])
