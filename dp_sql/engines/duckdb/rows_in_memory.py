@@ -25,6 +25,7 @@ from dp_sql.privacy.private_sql.rows_read import Kept
 from dp_sql.udfs.contributions import slots as kernels
 from dp_sql.udfs.contributions import summaries
 from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.mixed import Mixed
 
 Lists = list[Any]
 """What the UDF of a call takes."""
@@ -129,15 +130,18 @@ class Rows:
         return [found[place] for place in range(len(plans))]
 
     def pairs(self, cap: int | None) -> tuple[Lists, list[Any]]:
-        """Lists of pairs of items and people; in each group, the number of each code's item."""
-        owners, groups, slots, items = self._listed(cap)
+        """Lists of pairs of items and people; in each group, the number of each code's item.
+
+        A person has another number in each group.
+        """
+        _, groups, slots, items = self._listed(cap)
         if not self.has_groups:  # slots are people, and items are numbered as they came
             whole = items.astype(np.int32), slots.astype(np.int64)
             return [[whole]], [np.arange(items.max(initial=-1) + 1)]
-        rows = groups[slots].astype(np.int64), items, owners[slots].astype(np.int64)
+        rows = groups[slots].astype(np.int64), items, slots.astype(np.int64)
         ends, codes, people, *of_codes = kernels.pairs_of_groups(*rows, self.n_groups)
-        pairs = zip(_cut(codes, ends), _cut(people, ends), strict=True)
-        return [[*pairs]], _cut(of_codes[1], of_codes[0])
+        own = np.repeat(np.arange(self.n_groups), np.diff(ends))
+        return [Mixed(self.n_groups, own, (codes, people))], _cut(of_codes[1], of_codes[0])
 
     def counts(self, cap: int | None, n_items: int) -> Lists:
         """Lists of how many people have each item of a number from 0 to n_items - 1."""
