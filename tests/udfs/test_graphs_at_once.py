@@ -86,6 +86,12 @@ def test_pairs_that_are_mixed_lead_to_the_same_counts(groups, apart, times):
     assert each == np.array(alone).tolist()
 
 
+def test_codes_that_are_far_apart_take_no_more_memory():
+    of = Mixed(2, np.array([0, 1]), (np.array([0, 10**7]), np.array([3, 4])))
+    offsets, people = pairs.runs_of_groups(of)[1]
+    assert (offsets.tolist(), people.tolist()) == ([0, 1], [0])
+
+
 @given(GROUPS, st.integers(0, 5), st.integers(0, 5))
 def test_some_of_several_graphs_are_those_graphs(groups, start, stop):
     found = pairs.runs_of_groups(mixed_pairs(groups, apart=True))
