@@ -30,6 +30,10 @@ _FITS = 1 << 62
 """Points and twice the largest error are at most as large, or else objects."""
 
 
+_FEW = 8
+"""Where more than one in so many votes is asked for, all are counted at once."""
+
+
 @dataclass(frozen=True)
 class Ranks:
     """The votes of each group, as positions on the grid in ascending order."""
@@ -69,9 +73,9 @@ class Ranks:
         """Return the step of each group's i-th vote, the votes before it, and those in it, >= 1."""
         at = self.starts[groups] + i
         step = self.votes[at]
-        if self.starts.size == 2:
+        if self.starts.size == 2 or _FEW * i.size < self.votes.size:
             before, here = self._of_step(groups, step)
-        else:  # of all votes at once: outcomes of many groups ask for most of them
+        else:
             before, here = (numbers[at].astype(self.kind) for numbers in self._runs)
         return step.astype(self.kind), before, np.maximum(here, 1)
 
