@@ -1,8 +1,8 @@
 """Several data sets in columns that they share. Knows integers, and nothing of their meaning."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import chain, compress, pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,10 @@ class Mixed(Sequence[Any]):
     def __len__(self) -> int:
         return self.n
 
+    def __iter__(self) -> Iterator[Any]:
+        ends = np.searchsorted(self.owners, np.arange(self.n + 1)).tolist()
+        return (tuple(one[i:j] for one in self.columns) for i, j in pairwise(ends))
+
     def __getitem__(self, which: Any) -> Any:
         own = range(self.n)[which]
         if isinstance(own, int):
@@ -47,6 +51,23 @@ class Mixed(Sequence[Any]):
         first, last = np.searchsorted(self.owners, (start, stop)).tolist()
         columns = tuple(column[first:last] for column in self.columns)
         return Mixed(stop - start, self.owners[first:last] - start, columns)
+
+
+@dataclass(frozen=True)
+class Singles(Sequence[Any]):
+    """The same data sets, each as a tuple of it alone."""
+
+    data: Mixed
+
+    def __len__(self) -> int:
+        return self.data.n
+
+    def __iter__(self) -> Iterator[Any]:
+        return ((one,) for one in self.data)
+
+    def __getitem__(self, which: Any) -> Any:
+        own = self.data[which]
+        return Singles(own) if isinstance(own, Mixed) else (own,)
 
 
 def mixed(data: Sequence[Sequence[Any]], *names: str) -> Mixed:

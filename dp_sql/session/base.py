@@ -19,10 +19,11 @@ import duckdb
 from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, QueryError
 from dp_sql.privacy.outer_sql import outer_sql
 from dp_sql.privacy.plans.plan import Plan, Released
-from dp_sql.privacy.private_sql.release_select import samples, stand_ins
+from dp_sql.privacy.private_sql.release_select import stand_ins
 from dp_sql.session.corrections.corrector import Correcting
+from dp_sql.session.trial import check_runs
 from dp_sql.sql.parameters import bind, parameters
-from dp_sql.sql.statement import Statement, SystemTableCall, casts, has_odd_limit
+from dp_sql.sql.statement import Statement, SystemTableCall
 from dp_sql.sql.tokens import Edit
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
@@ -214,20 +215,8 @@ class Session(Correcting):
         outer = partial(outer_sql, statement.text, statement.span, statement.selects, edits=tables)
         empty = outer(empty_releases(plans))
         self._bind(statement, empty, params, engine)
-        if plans and casts(statement):  # DuckDB looks at a cast only when it meets a value
-            sample = outer([Released(f"(SELECT {samples(plan)})") for plan in plans])
-            self._try("Unimplemented type for cast", sample, params, engine)
-        if plans and has_odd_limit(statement):
-            self._try("Conversion Error", empty, params, engine)
+        check_runs(statement, empty, plans, engine, tables)
         return outer
-
-    def _try(self, words: str, sample: str, params: object, engine: Engine) -> None:
-        """Raise what DuckDB says, in these words, of a statement that no answer lets run."""
-        try:
-            engine.run(f"FROM ({sample}\n) LIMIT 1", params).fetchall()
-        except duckdb.Error as error:
-            if words in str(error):
-                raise
 
     def _check(self, text: str, params: object, engine: Engine) -> None:
         found, left = self._bound(self._parse(text, params) or [], params, engine)

@@ -15,13 +15,14 @@ from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.few_rows import read_shortly
 from dp_sql.engines.duckdb.function_kinds import temporary_macro_sql
 from dp_sql.engines.duckdb.macros import TEMPORARY
-from dp_sql.errors import NotSupported, QueryError, with_type
+from dp_sql.errors import NotSupported, QueryError, SourceError, with_type
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.few_rows import rows_in_lists
 from dp_sql.privacy.private_sql.release_select import EXECUTION, each_of, private_sql, stand_ins
 from dp_sql.session.owner_plans import Planned, n_runs, planned_again, plans_of_all
+from dp_sql.session.trial import check_runs
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import in_macro, literal
 from dp_sql.sql.parameters import bind, parameters
@@ -219,8 +220,17 @@ def with_ctes(
     def make(recording: Engine) -> Planned:
         return Planned(Statement(text, tokens), plans_of_all(selects, tokens, recording))
 
-    planned = planned_again(("dp", text, tokens.span), engine, make)
+    key = ("dp", text, tokens.span)
+    planned = planned_again(key, engine, make)
     plans, execution = planned.plans, EXECUTION
+    try:
+        check_runs(planned.statement, key, plans, engine)
+    except duckdb.Error as error:
+        if not is_elsewhere:
+            raise
+        from dp_sql.session.corrections.duckdb_errors import explained
+
+        raise explained(error, planned.statement, []) or SourceError(str(error)) from None
     if is_elsewhere:
         execution = _unless_hidden(tokens, planned)
     tickets = [engine.tickets.issue(plan, text, number) for number, plan in enumerate(plans, 1)]

@@ -163,7 +163,7 @@ class Statement:
         return frozenset(name for name, _ in ctes(self.tokens, 0, len(self.tokens)))
 
 
-def casts(statement: Statement) -> bool:
+def has_cast(statement: Statement) -> bool:
     """Whether it has a cast outside its DP calls and their sources."""
     return any(t.is_symbol("::") or t.upper == "CAST" for t in statement.around_calls())
 

@@ -281,26 +281,32 @@ def for_arrow(type_name: str, *, keeps_variants: bool = False) -> str:
     return _NOT_IN_ARROW.sub(lambda f: f[0] if f[0].startswith(stays) else "VARCHAR", type_name)
 
 
-_SAMPLES = {
-    "VARCHAR": "'a'", "BLOB": "'a'", "BOOLEAN": "TRUE", "TIME": "'12:00:00'",
-    "UUID": "'00000000-0000-0000-0000-000000000000'",
+_SAMPLES = {  # of each type: made up, and unlike each other
+    "number": ("37", "1000000", "-1000000"), "VARCHAR": ("'a'", "'1'", "''"),
+    "BLOB": ("'a'", "'1'", "''"), "BOOLEAN": ("TRUE", "FALSE", "TRUE"),
+    "TIME": ("'12:00:00'", "'00:00:00'", "'23:59:59'"),
+    "UUID": tuple(f"'{c * 8}-{c * 4}-{c * 4}-{c * 4}-{c * 12}'" for c in "0af"),
 }  # fmt: skip
+_TIMES = ("'2000-01-01'", "'2030-12-31'", "'1900-01-01'")
+N_SAMPLES = 4
 _FIELDS = re.compile(r"(\w+) ((?:[^,(]|\([^)]*\))+)(?:, |$)")
 
 
-def sample(type_name: str) -> str:
-    r"""SQL of a value that can be cast to the type of an answer or a key.
+def sample(type_name: str, number: int) -> str:
+    r"""SQL of a value that can be cast to the type of an answer or a key; the last is NULL.
 
-    >>> print(sample("DATE[]"), sample("STRUCT(item VARCHAR, count BIGINT)[]"), sep="\n")
-    ['2000-01-01']
+    >>> print(sample("DATE[]", 1), sample("STRUCT(item VARCHAR, count BIGINT)[]", 0), sep="\n")
+    ['2030-12-31', '2030-12-31']
     [{'item': 'a', 'count': 1}]
     """
-    if type_name.endswith("[]"):
-        return f"[{sample(type_name[:-2])}]"
+    if type_name.endswith("[]"):  # of different lengths
+        return f"[{', '.join([sample(type_name[:-2], number)] * (1 + number % 3))}]"
     if type_name.startswith("STRUCT("):
         fields = _FIELDS.findall(type_name[len("STRUCT(") : -1])
-        return "{" + ", ".join(f"'{name}': {sample(kind)}" for name, kind in fields) + "}"
+        return "{" + ", ".join(f"'{name}': {sample(kind, number)}" for name, kind in fields) + "}"
     name = family(type_name)
+    if number == N_SAMPLES - 1:
+        return "NULL"
     if name == "ENUM":
-        return f"system.main.enum_first(NULL::{type_name})"
-    return _SAMPLES.get(name, "1" if name in NUMBERS else "'2000-01-01'")
+        return f"system.main.enum_{('first', 'last')[number % 2]}(NULL::{type_name})"
+    return _SAMPLES.get("number" if name in NUMBERS else name, _TIMES)[number]

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.count_distinct import bounded, difference, flow, pairs, template
-from dp_sql.udfs.count_distinct.graph import LIMIT, build_graph, build_graphs
+from dp_sql.udfs.count_distinct.graph import LIMIT, Graphs, build_graph, build_graphs
 from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.mixed import Mixed
 from dp_sql.udfs.slices import slices
 from tests.udfs.cases_difference import BOUNDS, defined_distribution
 from tests.udfs.choices import PowersOf
@@ -53,6 +54,51 @@ def test_the_runs_of_each_group_are_those_of_its_items(groups):
         if len(groups) > 1:
             assert named == [sorted(p for item, p in group if item == own) for own in items]
         assert sorted({*people.tolist()}) == [*range(len(persons))]
+
+
+def mixed_pairs(groups, *, apart):
+    """The pairs of all groups as people are numbered in memory: apart, or as they are."""
+    codes = [
+        {item: i for i, item in enumerate(dict.fromkeys(item for item, _ in g))} for g in groups
+    ]
+    rows = [
+        (i, codes[i][item], person + 9 * i * apart)
+        for i, group in enumerate(groups)
+        for item, person in group
+    ]
+    owners, *columns = np.array(rows, np.int64).reshape(-1, 3).T
+    return Mixed(len(groups), owners, tuple(columns))
+
+
+@given(GROUPS, st.booleans(), st.sampled_from([1, 9]))
+def test_pairs_that_are_mixed_lead_to_the_same_counts(groups, apart, times):
+    of = mixed_pairs(groups, apart=apart)
+    of = Mixed(of.n, of.owners, (of.columns[0] * times, of.columns[1]))
+    alone = [flow.max_cover_counts(build_graph(*pairs.runs_of_items(*one)), BOUNDS) for one in of]
+    found = pairs.runs_of_groups(of)
+    assert isinstance(found, Graphs) or times > 1 or not apart
+    assert len(found) == of.n
+    assert (
+        flow.max_cover_counts_each(*build_graphs(found), BOUNDS).tolist()
+        == np.array(alone).tolist()
+    )
+    each = [flow.max_cover_counts(build_graph(*one), BOUNDS).tolist() for one in found]
+    assert each == np.array(alone).tolist()
+
+
+def test_codes_that_are_far_apart_take_no_more_memory():
+    of = Mixed(2, np.array([0, 1]), (np.array([0, 10**7]), np.array([3, 4])))
+    offsets, people = pairs.runs_of_groups(of)[1]
+    assert (offsets.tolist(), people.tolist()) == ([0, 1], [0])
+
+
+@given(GROUPS, st.integers(0, 5), st.integers(0, 5))
+def test_some_of_several_graphs_are_those_graphs(groups, start, stop):
+    found = pairs.runs_of_groups(mixed_pairs(groups, apart=True))
+    each = [[part.tolist() for part in one] for one in found]
+    assert [[part.tolist() for part in one] for one in found[start:stop]] == each[start:stop]
+    assert found.sizes == [len(offsets) + len(people) for offsets, people in found]
+    assert all(sorted({*people}) == [*range(len({*people}))] for _, people in each)
 
 
 @given(GROUPS)
@@ -139,7 +185,7 @@ def is_product(covers):
         wanted[places] = Fraction(1)
         for cover, at in zip(covers, places, strict=True):
             wanted[places] *= alone(cover)[at]
-    return law_of_places(covers) == wanted
+    return all(law_of_places(form(covers)) == wanted for form in (list, np.array))
 
 
 @pytest.mark.parametrize("covers", [COVERS[:2], COVERS[1:3], COVERS[:1] * 2, COVERS[1:]])
@@ -234,7 +280,7 @@ def test_a_mechanism_runs_on_each_graph(name, counts, edges, monkeypatch):
     found = mechanism.run_each(RUNS, **given)
     assert len(found) == len(RUNS)
     if name != "shifted_inverse":  # the others are sure of an answer here
-        assert found == [mechanism.run(*one, **given) for one in RUNS]
+        assert [*found] == [mechanism.run(*one, **given) for one in RUNS]
         assert [one.estimate for one in found] == [2, 0, 3]
     assert mechanism.run_each([], **given) == []
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_sql.udfs.mixed import mixed
 from dp_sql.udfs.quantile import recursive, split
 from dp_sql.udfs.quantile.split import Stretch, into_blocks, ranks_of
 from tests.udfs import cases_quantile as cases
@@ -257,6 +258,33 @@ def test_groups_are_drawn_in_slices(groups, votes, monkeypatch):
     assert [x for (x,) in answers][:2] + [x for (x,) in answers][3:] == [1, 2, 3, 1]
     assert sizes == {10**6: [2, 2, 1], 3: [2, 2, 1], 1: [1] * 5}[votes]
     assert recursive.run_each([], (HALF,), 7, Fraction(1)) == []
+
+
+@pytest.mark.parametrize("kind", [np.int64, object])
+def test_outcomes_of_several_groups_are_those_of_each_alone(kind):
+    """Also where one group ends with the vote with which the next one begins."""
+    groups = [[1, 1], [1], [], [1, 3, 3], [3]]
+    errors = np.array([0, 2, 5, 11, 40], kind)
+
+    def within(some):
+        ranks = replace(ranks_of([np.array(one, np.int64) for one in some], 4, 3, 6), kind=kind)
+        ends = np.zeros(len(some), kind)
+        stretch = Stretch(ranks, ends, ends + 15, 1, Fraction(1, 6))
+        return [bound.tolist() for bound in stretch.within(errors)]
+
+    first, last = within(groups)
+    alone = [within([one]) for one in groups]
+    assert [[first[g]] for g in range(5)] == [own for own, _ in alone]
+    assert [[last[g]] for g in range(5)] == [own for _, own in alone]
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_a_vote_out_of_the_grid_is_refused_in_any_group(is_mixed):
+    data = [(np.array([0, 7]),), (np.array([8]),)]
+    given = mixed(data, "votes") if is_mixed else data
+    with pytest.raises(ValueError, match="votes must lie between 0 and n_steps"):
+        recursive.run_each(given, (HALF,), 7, Fraction(1))
+    assert len(recursive.run_each(given, (HALF,), 8, Fraction(1))) == 2
 
 
 @pytest.mark.parametrize("n_steps", [2**29, 2**31, 2**40])

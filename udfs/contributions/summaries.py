@@ -40,11 +40,11 @@ class Values(NamedTuple):
 def merged(one: Summary, other: Summary) -> Summary:
     """The summary of all people, from those that a function of this module made of two parts.
 
-    Each is a function of a multiset of people: lists of votes, or rows that add up by their keys.
+    Each is a function of a multiset of people: votes, or rows that add up by their keys.
     """
     if "votes" in one:
-        groups = zip(one["votes"], other["votes"], strict=True)
-        return {**one, "votes": [np.concatenate(own) for own in groups]}
+        order = np.argsort(np.concatenate([one["group"], other["group"]]), kind="stable")
+        return {name: np.concatenate([one[name], other[name]])[order] for name in one}
     columns = {name: _joined(one[name], other[name]) for name in one}
     keys = [columns[name] for name in one if name not in _ADDED]
     order = np.lexsort(keys[::-1])
@@ -79,12 +79,11 @@ def rows_in_all(values: Values, bound: int) -> Summary:
 
 
 def votes_by_group(values: Values) -> Summary:
-    """List what quantiles take: in each group the votes of people with a row that counts."""
+    """List what quantiles take: the votes of people with a row that counts, group by group."""
     there = values.counts > 0
     ends, order = by_group(values.groups[there], values.n_groups)
-    votes = values.votes[there][order]
-    own = [votes[ends[i] : ends[i + 1]] for i in range(values.n_groups)]
-    return {"group": np.arange(values.n_groups), "votes": own}
+    groups = np.repeat(np.arange(values.n_groups), np.diff(ends))
+    return {"group": groups, "votes": values.votes[there][order]}
 
 
 def rows_under_limit(values: Values) -> dict[str, Int64s]:

@@ -5,12 +5,17 @@ person moves it by at most l. A bound is chosen, privately or by the caller, and
 to it is added.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import add
+from typing import Any
+
+import numpy as np
 
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.count_distinct.difference import (
+    Covers,
     bounds_up_to,
     choose_by_differences,
     odds_of_bounds,
@@ -44,6 +49,25 @@ class CountRelease:
     contribution_bound: int | None  # the bound on items per person that was used, if any
 
 
+@dataclass(frozen=True)
+class CountReleases(Sequence[CountRelease]):
+    """The releases of several counts, of which each is made when it is asked for.
+
+    within: what the noise at each bound exceeds with probability at most beta.
+    """
+
+    estimates: list[int]
+    bounds: list[int]
+    within: Mapping[int, int]
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def __getitem__(self, which: Any) -> Any:
+        n, at = self.estimates[which], self.bounds[which]
+        return CountRelease(n, n - self.within[at], at)
+
+
 def candidates(max_contributions: int, bound: str | int) -> Sequence[int]:
     """List the bounds that a release looks at: the counts under them are all that it needs."""
     if isinstance(bound, int):
@@ -66,17 +90,18 @@ def release(
     cover[i] is the count under bounds[i]; without `bounds` they are 1, 2, 3, ...
     """
     tried = bounds or range(1, len(cover) + 1)
-    return release_each([cover], epsilon, beta, bound, draws, tried)[0]
+    (found,) = release_each([cover], epsilon, beta, bound, draws, tried)
+    return found
 
 
 def release_each(
-    covers: Sequence[Sequence[int]],
+    covers: Covers,
     epsilon: Fraction,
     beta: Fraction,
     bound: str | int,
     draws: Draws,
     bounds: Sequence[int],
-) -> list[CountRelease]:
+) -> CountReleases:
     """Release each of one or more counts, independently, in less time."""
     share, places = noise_share(epsilon, bound), []
     if isinstance(bound, int):
@@ -84,18 +109,19 @@ def release_each(
     elif bound == DIFFERENCE:
         places = choose_by_differences(covers, bounds, epsilon - share, draws)
     else:
-        for cover in covers:
+        for cover in covers.tolist() if isinstance(covers, np.ndarray) else covers:
             utilities = utilities_of_bounds(cover, epsilon, beta)
             blocks = _blocks(utilities, epsilon - share, beta, bound, draws)
             places.append(by_weight(blocks, draws))
     rates = {place: noise_rate(share, bounds[place]) for place in set(places)}
     within = {place: laplace_quantile(rate, beta) - 1 for place, rate in rates.items()}
     noise = discrete_laplaces([rates[place] for place in places], draws)
-    estimates = (cover[place] + x for cover, place, x in zip(covers, places, noise, strict=True))
-    return [
-        CountRelease(n, n - within[place], bounds[place])
-        for n, place in zip(estimates, places, strict=True)
-    ]
+    if isinstance(covers, np.ndarray):
+        kept = covers[np.arange(len(places)), places].tolist()
+    else:
+        kept = [cover[place] for cover, place in zip(covers, places, strict=True)]
+    at = {bounds[place]: n for place, n in within.items()}
+    return CountReleases([*map(add, kept, noise)], [bounds[place] for place in places], at)
 
 
 def utilities_of_bounds(cover: Sequence[int], epsilon: Fraction, beta: Fraction) -> list[Fraction]:

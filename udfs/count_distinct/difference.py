@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from dp_sql.udfs.exact_sampling import Draws, Odds
 from dp_sql.udfs.select.normalized import grid_of
 
-Covers = Sequence[Sequence[int]]
 Numbers = NDArray[Any]
+Covers = Sequence[Sequence[int]] | NDArray[np.int64]
 
 _FITS = 1 << 62  # all numbers are at most as large, or else objects
 _COST = 3  # a unit of bound costs this many items, divided by epsilon: its noise, and caution
@@ -75,7 +75,7 @@ def normalized_by_difference(
     Shape (graphs, bounds): 64-bit integers, or if these may not do, Python's as objects.
     """
     unit = cost.denominator
-    most = max(bounds[-1], *(max(cover) for cover in covers))
+    most = max(bounds[-1], int(np.max(covers)))
     kind: type = object if 2 * grid * (cost.numerator + unit) * most > _FITS else np.int64
     costs: Numbers = np.array([grid * cost.numerator * at for at in bounds], kind)
     behind = costs - grid * unit * np.array(covers, kind)

@@ -25,6 +25,46 @@ class Graph:
     n_people: int  # the largest person code plus one
 
 
+@dataclass(frozen=True, eq=False)
+class Graphs(Sequence[tuple[Int32s, Int32s]]):
+    """Graphs that share no item and no person, in one; as a sequence, offsets and people of each.
+
+    The codes of each graph's people follow those of the one before. Made by pairs.py alone.
+    """
+
+    offsets: Int32s
+    people: Int32s
+    item_ends: Int64s  # 0, and where each graph's items end
+    person_ends: Int64s  # 0, and where the codes of its people end
+
+    def __len__(self) -> int:
+        return self.item_ends.size - 1
+
+    def __getitem__(self, which: Any) -> Any:
+        own = range(len(self))[which]
+        if isinstance(own, int):
+            part = self._part(own, own + 1)
+            return part.offsets, part.people
+        return self._part(own.start, max(own.start, own.stop))
+
+    @property
+    def sizes(self) -> list[int]:
+        """How long the arrays of each are together."""
+        ends: Int64s = self.offsets[self.item_ends] + self.item_ends
+        return [*map(int, np.diff(ends) + 1)]
+
+    def whole(self) -> Graph:
+        """All of them as one graph."""
+        runs = [read_only(values) for values in (self.offsets, self.people)]
+        return Graph(runs[0], runs[1], self.offsets.size - 1, int(self.person_ends[-1]))
+
+    def _part(self, start: int, stop: int) -> "Graphs":
+        items, people = self.item_ends[start : stop + 1], self.person_ends[start : stop + 1]
+        offsets = self.offsets[items[0] : items[-1] + 1]
+        runs = self.people[offsets[0] : offsets[-1]] - np.int32(people[0])
+        return Graphs(offsets - offsets[0], runs, items - items[0], people - people[0])
+
+
 def build_graph(offsets: Integers, people: Integers) -> Graph:
     """Check the input and take it over, without a copy if it is int32 already.
 
@@ -52,6 +92,8 @@ def build_graphs(parts: Sequence[tuple[Integers, Integers]]) -> tuple[Graph, Int
 
     Raises ValueError as build_graph does, and if they have too many codes of people together.
     """
+    if isinstance(parts, Graphs):
+        return parts.whole(), parts.item_ends[1:]
     if len(parts) == 1:
         graph = build_graph(*parts[0])
         return graph, np.array([graph.n_items])

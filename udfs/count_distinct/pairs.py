@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dp_sql.udfs.count_distinct.dense_numbers import Numbers
-from dp_sql.udfs.count_distinct.graph import LIMIT, Int32s, Int64s, Integers, join, zeros
+from dp_sql.udfs.count_distinct.graph import LIMIT, Graphs, Int32s, Int64s, Integers, join, zeros
 from dp_sql.udfs.count_distinct.kernels import library
+from dp_sql.udfs.mixed import Mixed
 from dp_sql.udfs.slices import slices
 
 _GROUPS, _PAIRS = 1 << 14, 1 << 20  # so many are sorted at once
@@ -29,12 +30,14 @@ def runs_of_items(
 
 def runs_of_groups(
     groups: Sequence[tuple[Integers, Integers]], *, numbered: bool = False
-) -> list[tuple[Int32s, Int32s]]:
+) -> Sequence[tuple[Int32s, Int32s]]:
     """Sort the pairs of each group as runs_of_items does, in less time.
 
     Raises ValueError as it does. Unless `numbered`, the runs of a group are of no other items than
-    those in its pairs, in the order in which they come.
+    those in its pairs, in the order in which they come; in a Mixed, in that of their codes.
     """
+    if isinstance(groups, Mixed) and not numbered and (graphs := _graphs(groups)) is not None:
+        return graphs
     if numbered:
         return [runs_of_items(*pairs, numbered=True) for pairs in groups]
     found = list[tuple[Int32s, Int32s]]()
@@ -42,6 +45,22 @@ def runs_of_groups(
         some = groups[part]
         found += _together(some) if len(some) > 1 else [runs_of_items(*some[0])]
     return found
+
+
+def _graphs(of: Mixed) -> Graphs | None:
+    """The runs of all groups if their codes of items are dense and none has a person of another."""
+    items, people = _checked(*of.columns)
+    _check_codes("item", items)
+    ends = np.searchsorted(of.owners, np.arange(of.n + 1))
+    sizes, persons = np.diff(ends), Numbers().of(people)
+    n_items, some = np.zeros(of.n, np.int64), sizes > 0
+    n_items[some] = np.maximum.reduceat(items, ends[:-1][some]) + 1 if items.size else 0
+    first, last = _spans(persons, ends[1:])
+    if n_items.sum() > 2 * items.size or (persons < np.repeat(first, sizes)).any():
+        return None
+    item_ends = np.append(0, np.cumsum(n_items))
+    numbers = (items + np.repeat(item_ends[:-1], sizes)).astype(np.int32)
+    return Graphs(*_runs(numbers, persons), item_ends, np.array([0, *last]))
 
 
 def _together(groups: Sequence[tuple[Integers, Integers]]) -> Iterator[tuple[Int32s, Int32s]]:

@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial, wraps
 from inspect import getdoc
+from itertools import chain
 from operator import index
 from typing import Any
 
@@ -34,12 +35,14 @@ from numpy.typing import NDArray
 
 from dp_sql.udfs.count_distinct import bounded
 from dp_sql.udfs.count_distinct.bounded import CountRelease
+from dp_sql.udfs.count_distinct.graph import Graphs
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss, on_one
 from dp_sql.udfs.slices import slices
 
 Ints = NDArray[np.integer[Any]]
 
+Counts = NDArray[np.int64]
 Runs = tuple[Ints, Ints]
 """offsets and people of one graph."""
 
@@ -47,8 +50,9 @@ CoverCounts = Callable[[Ints, Ints, Sequence[int]], list[int]]
 """cover_counts(offsets, people, bounds): the items counted under each of these bounds on items per
 person, which increase. One person moves the count under bound l by at most l."""
 
-CoverCountsEach = Callable[[Sequence[Runs], Sequence[int]], list[list[int]]]
-"""cover_counts_each(graphs, bounds): the same for each of several graphs, by largest flows."""
+CoverCountsEach = Callable[[Sequence[Runs], Sequence[int]], Sequence[Sequence[int]] | Counts]
+"""cover_counts_each(graphs, bounds): the same for each of several graphs, by largest flows, shape
+(graphs, bounds)."""
 
 ReleaseEach = Callable[
     [Sequence[Sequence[int]], Fraction, Fraction, int, Draws], list[CountRelease]
@@ -84,10 +88,12 @@ def under_a_bound(
     def run_on_counts(
         counts: Sequence[Sequence[int]], epsilon: Fraction, beta: Fraction, max_contributions: int,
         bound: str | int,
-    ) -> list[CountRelease]:  # fmt: skip
+    ) -> Sequence[CountRelease]:  # fmt: skip
         tried = bounds(epsilon, beta, max_contributions, bound)
-        covers = [_under_each(tried, one) for one in counts]
-        if not covers:
+        covers = counts
+        if not isinstance(counts, np.ndarray) or counts.shape[1:] != (len(tried),):
+            covers = [_under_each(tried, one) for one in counts]
+        if len(covers) == 0:
             return []
         return bounded.release_each(covers, epsilon, beta, bound, secret_draws(), tried)
 
@@ -156,17 +162,22 @@ def _one_by_one(
 def _on_graphs(
     counts_each: CoverCountsEach,
     bounds: Callable[..., Sequence[int]],
-    run_on_counts: Callable[..., list[CountRelease]],
-) -> Callable[..., list[CountRelease]]:
+    run_on_counts: Callable[..., Sequence[CountRelease]],
+) -> Callable[..., Sequence[CountRelease]]:
     """Return `run_each`, which takes the same public numbers: small graphs are counted together."""
 
     @wraps(run_on_counts)
-    def run_each(data: Sequence[Runs], *public: Any, **named: Any) -> list[CountRelease]:
-        tried, found = bounds(*public, **named), list[CountRelease]()
-        sizes = [len(offsets) + len(people) for offsets, people in data]
-        for part in slices(sizes, max(1, _COUNTS // len(tried)), _EDGES):
-            found += run_on_counts(counts_each(data[part], tried), *public, **named)
-        return found
+    def run_each(data: Sequence[Runs], *public: Any, **named: Any) -> Sequence[CountRelease]:
+        tried, found = bounds(*public, **named), list[Sequence[CountRelease]]()
+        sizes = data.sizes if isinstance(data, Graphs) else [len(a) + len(b) for a, b in data]
+        n = max(1, _COUNTS // len(tried))
+        for start in range(0, len(sizes), n):
+            some, parts = data[start : start + n], slices(sizes[start : start + n], n, _EDGES)
+            counts = [counts_each(some[part], tried) for part in parts]
+            is_array = isinstance(counts[0], np.ndarray)
+            whole = np.concatenate(counts) if is_array else [*chain.from_iterable(counts)]
+            found.append(run_on_counts(whole, *public, **named))
+        return found[0] if len(found) == 1 else [*chain.from_iterable(found)]
 
     return run_each
 

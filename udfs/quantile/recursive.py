@@ -25,6 +25,7 @@ from dp_sql.udfs.mechanism import (
     on_one,
     with_probability,
 )
+from dp_sql.udfs.mixed import Mixed
 from dp_sql.udfs.quantile.split import Ints, Numbers, Stretch, choose, ranks_of
 from dp_sql.udfs.slices import slices
 
@@ -153,12 +154,12 @@ def run_each(
         recursive.md.
     """
     _check_public(quantiles, n_steps, epsilon)
-    for (votes,) in data:
+    each = [votes for (votes,) in data]
+    for votes in data.columns if isinstance(data, Mixed) else each:
         check_vector("votes", votes, n_steps, "n_steps")
     found = list[list[int]]()
-    for part in slices([votes.size for (votes,) in data], _GROUPS, _VOTES):
-        own = [votes for (votes,) in data[part]]
-        found += recursive(own, quantiles, n_steps, epsilon, secret_draws())
+    for part in slices([votes.size for votes in each], _GROUPS, _VOTES):
+        found += recursive(each[part], quantiles, n_steps, epsilon, secret_draws())
     return found
 
 

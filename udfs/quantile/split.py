@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,10 @@ Numbers = npt.NDArray[Any]
 
 _FITS = 1 << 62
 """Points and twice the largest error are at most as large, or else objects."""
+
+
+_FEW = 8
+"""Where more than one in so many votes is asked for, all are counted at once."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,23 @@ class Ranks:
 
     def _of_vote(self, groups: Ints, i: Ints) -> tuple[Numbers, Numbers, Numbers]:
         """Return the step of each group's i-th vote, the votes before it, and those in it, >= 1."""
-        step = self.votes[self.starts[groups] + i]
-        before, here = self._of_step(groups, step)
+        at = self.starts[groups] + i
+        step = self.votes[at]
+        if self.starts.size == 2 or _FEW * i.size < self.votes.size:
+            before, here = self._of_step(groups, step)
+        else:
+            before, here = (numbers[at].astype(self.kind) for numbers in self._runs)
         return step.astype(self.kind), before, np.maximum(here, 1)
+
+    @cached_property
+    def _runs(self) -> tuple[Ints, Ints]:
+        """Count, for each vote, those of its group before its step, and those in it."""
+        begins = np.append(True, self.votes[1:] != self.votes[:-1])
+        begins[self.starts] = True
+        first, run = np.flatnonzero(begins), np.cumsum(begins) - 1
+        before, here = first[run], np.diff(np.append(first, begins.size))[run]
+        before[:-1] -= np.repeat(self.starts[:-1], self.n_votes)
+        return before, here
 
     def _of_step(self, groups: Ints, step: Numbers) -> tuple[Numbers, Numbers]:
         """Count the votes of each group before a step, and those in it."""
@@ -189,9 +208,10 @@ def ranks_of(votes: Sequence[Ints], n_steps: int, parts: int, denominator: int) 
     sizes = [one.size for one in votes]
     starts = np.append(0, np.cumsum(sizes, dtype=np.int64))
     ordered = np.zeros(int(starts[-1]) + 1, np.uint16 if n_steps < 1 << 16 else np.int64)
-    for one, start in zip(votes, starts.tolist(), strict=False):
-        ordered[start : start + one.size] = one
-        ordered[start : start + one.size].sort(kind="stable")
+    if votes:
+        np.concatenate(votes, out=ordered[:-1], casting="unsafe")
+    for start, stop in pairwise(starts.tolist()):
+        ordered[start:stop].sort(kind="stable")
     most = max((n_steps + 1) * parts - 1, 2 * parts * denominator * max([1, *sizes]))
     return Ranks(ordered.astype(np.int64), starts, parts, np.int64 if most <= _FITS else object)
 

@@ -43,6 +43,7 @@ class ArrowPeople(Rows):
         self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
         self.n_rows, self._found = 0, np.empty(0, np.int64)
         self._members, self._n_before = list[tuple[Any, Any]](), 0
+        self._n_pairs = 0  # numbers of people in pairs so far
         self._items_of_codes: Sequence[Any] = []
         self.has_groups = read.n_keys > 0
         self.n_groups = 0 if isinstance(read.groups, GroupsFound) else read.groups
@@ -111,7 +112,9 @@ class ArrowPeople(Rows):
         if n_items is not None:
             return self.counts(lists.cap, n_items)
         groups, items, people = self.listed_pairs(lists.cap)
-        return groups, items, people.astype(np.int64) + self._n_before
+        people += self._n_pairs
+        self._n_pairs = int(people.max(initial=self._n_pairs - 1)) + 1
+        return groups, items, people
 
     def next_part(self) -> None:
         """Forget the people so far: the rows to come are of others."""

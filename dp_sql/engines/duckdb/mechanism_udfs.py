@@ -19,7 +19,7 @@ from dp_sql.sql.functions.avg import LAST
 from dp_sql.sql.mechanism_rows import PAIRS
 from dp_sql.sql.shape import EachGroup
 from dp_sql.udfs.exact_sampling import secret_draws
-from dp_sql.udfs.mixed import Mixed
+from dp_sql.udfs.mixed import Mixed, Singles
 from dp_sql.udfs.randomness import fair_bytes
 
 # A UDF's name, the callable, the SQL types that it takes after the ticket, and its own.
@@ -129,6 +129,8 @@ def _draw(plan: Plan, *lists: Any) -> Drawn[Any]:
 
 def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
     """The answers of all groups, as one release."""
+    if len(lists) == 1 and isinstance(mixed := lists[0], Mixed):
+        return _draw_each(plan, Singles(mixed))
     return _draw_each(plan, [*zip(*lists, strict=True)])
 
 

@@ -11,7 +11,7 @@ import duckdb
 from dp_sql.engines.duckdb.connection import Engine, restrict
 from dp_sql.engines.duckdb.frozen import FrozenAnswers, Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
-from dp_sql.engines.duckdb.sql_runner import forget_oldest, parsed_once
+from dp_sql.engines.duckdb.sql_runner import error_of, forget_oldest, parsed_once
 from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
@@ -61,6 +61,10 @@ class PublicConnection(Engine):
         if parameters is None:
             self.bound[sql] = None
             forget_oldest(self.bound)
+
+    def attempt(self, sql: str) -> duckdb.Error | None:
+        """What DuckDB says of SQL; no analyst has a transaction here."""
+        return error_of(self, sql)
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """What each name may be as a function; no one can create functions here."""

@@ -25,6 +25,7 @@ from dp_sql.privacy.private_sql.rows_read import Kept
 from dp_sql.udfs.contributions import slots as kernels
 from dp_sql.udfs.contributions import summaries
 from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.mixed import Mixed
 
 Lists = list[Any]
 """What the UDF of a call takes."""
@@ -145,19 +146,18 @@ class Rows:
         return self.lists_of_pairs(*self.listed_pairs(cap))
 
     def listed_pairs(self, cap: int | None) -> tuple[Any, Any, Any]:
-        """The group, the item and the person of each row that is kept."""
-        owners, groups, slots, items = self._listed(cap)
-        return groups[slots].astype(np.int32), items.astype(np.int32), owners[slots]
+        """The group, the item and the person of each row; a person has a number in each group."""
+        _, groups, slots, items = self._listed(cap)
+        return groups[slots].astype(np.int32), items.astype(np.int32), slots.astype(np.int64)
 
     def lists_of_pairs(self, groups: Any, items: Any, people: Any) -> tuple[Lists, list[Any]]:
-        """The same as `pairs`, of rows that were kept."""
-        people = people.astype(np.int64)
+        """The same as `pairs`, of listed pairs."""
         if not self.has_groups:  # items are numbered as they came
             return [[(items, people)]], [np.arange(items.max(initial=-1) + 1)]
         rows = groups.astype(np.int64), items.astype(np.int64), people
         ends, codes, people, *of_codes = kernels.pairs_of_groups(*rows, self.n_groups)
-        pairs = zip(_cut(codes, ends), _cut(people, ends), strict=True)
-        return [[*pairs]], _cut(of_codes[1], of_codes[0])
+        own = np.repeat(np.arange(self.n_groups), np.diff(ends))
+        return [Mixed(self.n_groups, own, (codes, people))], _cut(of_codes[1], of_codes[0])
 
     def counts(self, cap: int | None, n_items: int) -> Any:
         """How many people have each item of a number from 0 to n_items - 1: a row of each group."""

@@ -57,6 +57,7 @@ class SessionState:
     planned: the last statements, their plans, and the engine's answers that the plans rest on.
     public_sets: groups and items that releases have read, by the SQL that lists them; None: they
         may change from one statement to the next.
+    tried: statements that need not be tried again over made-up answers.
     """
 
     interrupts: Interrupts = field(default_factory=Interrupts)
@@ -70,3 +71,4 @@ class SessionState:
     number: int = 0
     planned: dict[Any, Any] = field(default_factory=dict)
     public_sets: dict[Any, Any] | None = None
+    tried: dict[Any, None] = field(default_factory=dict)

@@ -97,6 +97,21 @@ class SqlRunner:
             if not pivots or "SELECT list is empty" not in str(error):
                 raise
 
+    def attempt(self, sql: str) -> duckdb.Error | None:
+        """What DuckDB says of SQL on another connection with the same settings.
+
+        On this one, an error would end the caller's transaction.
+        """
+        with contextlib.closing(self.connection.cursor()) as cursor:
+            found = error_of(SqlRunner(cursor, self.tickets), sql)
+            if found is not None:
+                from dp_sql.engines.duckdb.macros import SETTINGS_SQL  # it imports this module
+
+                asked = f"SELECT {SETTINGS_SQL}"
+                if cursor.execute(asked).fetchall() != self.run(asked).fetchall():
+                    return None
+            return found
+
     def relate(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyRelation | None:
         """The relation of some SQL, as if the caller had written `connection.sql(sql)`."""
         return self._in_frame("sql", sql, parameters)  # type: ignore[no-any-return]
@@ -120,6 +135,17 @@ class SqlRunner:
             call = _WITH_PARAMS if method == "sql" else _WITH_PARAMETERS
         outer = self._frame.f_globals if self._frame is not None else {}
         return eval(call, outer, names)
+
+
+def error_of(runner: SqlRunner, sql: str) -> duckdb.Error | None:
+    """What DuckDB says of SQL, which is run to its end; None: nothing."""
+    try:
+        runner.finish(sql)
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error as error:
+        return error
+    return None
 
 
 def parsed_once(sql: str, connection: Connection, state: SessionState) -> duckdb.Statement:

@@ -20,7 +20,7 @@ from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, GROUP_OF_EACH, MechanismRows
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import sample
+from dp_sql.sql.types import N_SAMPLES, sample
 
 GROUPS = "_groups"  # the end of the name of a UDF that answers all groups at once
 EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
@@ -65,11 +65,17 @@ def stand_ins(plan: Plan) -> str:
     return ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in release_columns(plan))
 
 
-def samples(plan: Plan) -> str:
-    """The list of a SELECT with values that a release may have, computed from no row."""
-    return ", ".join(
-        f"CAST({sample(kind)} AS {kind}) AS {name}" for name, kind in release_columns(plan)
-    )
+def made_up(plan: Plan, number: int) -> str:
+    """A SELECT of one row that a release may have, made up; the last number has NULLs.
+
+    DuckDB takes none of its values for a constant, with which it would plan differently.
+    """
+    listed = []
+    for name, kind in release_columns(plan):
+        values = (f"TRY_CAST({sample(kind, n)} AS {kind})" for n in range(N_SAMPLES))
+        listed.append(f"system.main.list_extract([{', '.join(values)}], __dp_n) AS {name}")
+    one = f"system.main.range({number + 1}, {number + 2}) AS __dp_rows(__dp_n)"
+    return f"SELECT {', '.join(listed)} FROM {one}"
 
 
 def _value_type(plan: Plan) -> str:

@@ -32,7 +32,10 @@ _STAR = re.compile(r'Function "+(\w+)"+ cannot be applied to a star')
 _FIELD = re.compile(r"Cannot extract field '(\w+)'")
 _OURS = re.compile(r'"?(?:__dp_groups\.)?(?:__dp_release_(\d+)\.?)?(?:__dp_value)?"?')
 _OF_ANSWERS = "HAVING beside a DP call is a condition on its answers, and cannot have an aggregate."
+_ABOUT_ANSWERS = (duckdb.BinderException, duckdb.ConversionException, duckdb.InvalidInputException,
+                  duckdb.OutOfRangeException, duckdb.NotImplementedException)  # fmt: skip
 _BY_NAME = "Name the answer in the SELECT list, DP_COUNT(…) AS n, and write HAVING n > 100."
+_CONSTANT = re.compile(r"Could not convert string ('.*?') to ")
 _REPORTED = {"estimate", "lower_bound", "confidence", "contribution_bound", "epsilon", "noise"}
 # What other systems call these, and names that are near none.
 _ALSO_CALLED = {
@@ -170,8 +173,7 @@ def explained(error: duckdb.Error, statement: Statement, names: Sequence[str]) -
             "CREATE TEMP TABLE … AS keeps an answer in this session.",
             [tokens[:1].put("CREATE TEMP")] if statement.keyword == "CREATE" else [],
         )  # fmt: skip
-    kinds = (duckdb.BinderException, duckdb.ConversionException, duckdb.InvalidInputException)
-    if statement.selects and isinstance(error, kinds):
+    if statement.selects and isinstance(error, _ABOUT_ANSWERS):
         return _of_answer(error, message, statement)
     return None
 
@@ -247,8 +249,10 @@ def _of_answer(error: duckdb.Error, message: str, statement: Statement) -> Query
     if field and not call.parameters.detailed:
         detail = "report" if field[1] in _REPORTED else "counts"
     casts = isinstance(error, duckdb.ConversionException)
+    value = _CONSTANT.search(message)
+    places = (t.start for t in statement.around_calls() if value and t.text == value[1])
     return SourceError(
-        f"{said}.", text=select.text, position=call.start,
+        f"{said}.", text=select.text, position=next(places, call.start),
         instead=[*_uses_of(select, call, detail, casts)],
     )  # fmt: skip
 

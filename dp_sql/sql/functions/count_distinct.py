@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -17,6 +17,7 @@ from dp_sql.sql.shape import EachGroup, Function, Shape, load_kernels
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss
+from dp_sql.udfs.mixed import Singles
 
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
     from dp_sql.udfs.contributions.release import BoundedRelease
@@ -57,6 +58,11 @@ class CountDistinct(Bounded):
         if self.sample_items is not None:
             numbers["sample_items"] = self.sample_items
         return numbers
+
+    def answers(self, found: Sequence[Any], loss: PrivacyLoss) -> list[Any]:
+        if self.sample_items is None:
+            return super().answers(found, loss)
+        return [self.answer(one, loss) for one in found]
 
     def answer(self, found: CountRelease | BoundedRelease, loss: PrivacyLoss) -> Any:
         from dp_sql.udfs.count_distinct import item_sample
@@ -100,7 +106,8 @@ class CountDistinct(Bounded):
     def data_of(self, mechanism: Mechanism, groups: EachGroup) -> EachGroup:
         from dp_sql.udfs.count_distinct.pairs import runs_of_groups
 
-        return [*runs_of_groups([pairs for (pairs,) in groups], numbered=mechanism.ordered)]
+        pairs = groups.data if isinstance(groups, Singles) else [pairs for (pairs,) in groups]
+        return runs_of_groups(pairs, numbered=mechanism.ordered)
 
 
 class CountOfCover(CountDistinct):

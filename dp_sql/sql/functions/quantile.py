@@ -9,7 +9,7 @@ from dp_sql.errors import InternalError
 from dp_sql.sql import readers
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.grid import Grid, check_written, grid_of
-from dp_sql.sql.mechanism_rows import MechanismRows
+from dp_sql.sql.mechanism_rows import GROUP_OF_EACH, MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA, MAX_QUANTILES
 from dp_sql.sql.shape import EachGroup, Function, Shape, Summed
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
@@ -28,7 +28,7 @@ class _Quantiles(Shape):
     """
 
     registry = "quantile"
-    counts_rows = True
+    counts_rows = mixes_groups = True
     item_types = None  # checked with the bounds
     takes: ClassVar = {"__dp_votes": "BIGINT[]"}
     keys = ("__dp_vote",)
@@ -103,7 +103,9 @@ class _Quantiles(Shape):
 
     def lists(self, rows: MechanismRows) -> list[str]:
         votes = f"SELECT {rows.group}__dp_vote FROM {self.summary_in(rows)}"
-        return [rows.lists(votes, {"__dp_votes": "__dp_vote"}, "")]
+        columns = {"__dp_votes": "__dp_vote"}
+        columns |= {GROUP_OF_EACH: "__dp_group"} if rows.grouped else {}
+        return [rows._replace(grouped=False).lists(votes, columns, "")]
 
     def summed(self) -> Summed:
         return Summed("votes_by_group", takes_votes=True)
