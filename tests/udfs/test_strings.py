@@ -150,6 +150,17 @@ def test_strings_whose_hashes_are_equal_are_compared(compiled: Callable[[str], N
     check_equal_hashes()
 
 
+def test_every_byte_of_a_string_is_hashed() -> None:
+    """Strings whose other bytes anyone may choose would else meet at one place."""
+    alike = [bytes([*(k == i for k in range(n))]) for n in range(1, 50) for i in range(n + 1)]
+    found, other = Strings(), Strings()
+    for one in (found, other):
+        of_strings(one, alike)
+    hashes, others = (one._arrays["hash"][: one.size] for one in (found, other))
+    assert np.unique(hashes).size == len(alike)
+    assert (hashes != others).any()
+
+
 MUTANTS = {
     "lengths are not compared": ("t->start[number + 1] - t->start[number] != length", "0"),
     "strings are not compared": (
