@@ -90,7 +90,7 @@ def is_ledger(con: sqlite3.Connection) -> bool:
     """Whether the file is marked as a ledger and has exactly a ledger's tables and rules."""
     (application,) = con.execute("PRAGMA application_id").fetchone()
     found = con.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-    statements = sorted(sql for (sql,) in found if sql not in _STATISTICS)
+    statements = sorted(str(sql) for (sql,) in found if sql not in _STATISTICS)
     return application == _APPLICATION and statements == sorted(_SCHEMA)
 
 

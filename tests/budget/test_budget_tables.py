@@ -16,6 +16,7 @@ import pytest
 import dp_sql
 from dp_sql.errors import (
     ArgumentError,
+    LedgerError,
     NotPrivate,
     NotSupported,
 )
@@ -165,6 +166,17 @@ def test_a_dashboard_that_refreshes_spends_once(asked: str, opened: Opened, fold
         assert session.sql(text).fetchall() == first
         assert len(session.releases) == 1 and session.receipts == ()
     assert kinds(folder) == ["reserved", "answered"]
+
+
+def test_without_its_ledger_only_what_is_stored_is_answered(opened: Opened, folder: Path) -> None:
+    session, text = opened(more="keep_releases = true\n"), COUNT.format("0.25")
+    first = session.sql(text).fetchall()
+    (folder / "policy.ledger.sqlite").unlink()
+    assert session.sql(text).fetchall() == first
+    with pytest.raises(LedgerError, match="is missing"):
+        session.sql(COUNT.format("0.125"))
+    with pytest.raises(LedgerError, match="is missing"):
+        opened()
 
 
 def test_equal_calls_of_a_statement_have_a_stored_release_each(opened: Opened) -> None:

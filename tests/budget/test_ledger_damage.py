@@ -284,10 +284,11 @@ def test_another_programs_database_is_refused(files: tuple[Path, Path]) -> None:
         "CREATE TRIGGER mine BEFORE INSERT ON events BEGIN SELECT RAISE(IGNORE); END",
         "CREATE TABLE more (x)",
         "PRAGMA application_id = 1",
+        "PRAGMA writable_schema = ON\nUPDATE sqlite_master SET sql = CAST(sql AS BLOB) WHERE rowid = 3",
     ],
 )
 def test_a_ledger_without_its_rules_is_refused(change: str, files: tuple[Path, Path]) -> None:
-    by_hand(files[0], change)
+    by_hand(files[0], *change.splitlines())
     _refused(files, "is not a ledger of dp_sql")
 
 

@@ -265,6 +265,14 @@ def distribution_in_floats(cover, beta, selection):
     return [w / sum(weights) for w in weights]
 
 
+@pytest.mark.parametrize("selection", bounded.BOUND_SELECTIONS)
+def test_the_accuracy_names_the_noise_of_the_least_and_of_the_largest_bound(selection):
+    low, high = (bounded.noise_bound(at, EPSILON, BETAS[0], selection) for at in (1, 7))
+    says = bounded.accuracy(EPSILON, BETAS[0], 7, selection)
+    assert f"at most {low} when the contribution bound is 1, rising to {high} when it is 7" in says
+    assert low < high
+
+
 def test_a_bound_that_is_given_has_no_distribution():
     with pytest.raises(TypeError, match="has no distribution"):
         bounded.distribution_of_bound([3, 4], EPSILON, BETAS[0], 2)

@@ -179,14 +179,20 @@ def test_arrays_of_another_type_never_reach_the_kernels(wrong: np.ndarray) -> No
 SANITIZED = """
 import sys
 from pathlib import Path
-from dp_sql.udfs.count_distinct import greedy, kernels
+import numpy
+from dp_sql.udfs.count_distinct import greedy, kernels, stored_pairs
 kernels.LIBRARY = Path(sys.argv[1])
+from tests.udfs import test_slots, test_stored_pairs, test_strings
 from tests.udfs.test_kernels import check_hard_graphs
 from tests.udfs.covers import graph_of
 from tests.udfs.test_partial import check_random_graphs
-from tests.udfs.test_slots import check_lists, check_rows
-check_rows()
-check_lists()
+for name in ("votes", "means", "rows", "summaries", "lists"):
+    getattr(test_slots, f"check_{name}")()
+test_strings.check_equal_hashes()
+test_strings.check_many_values(100_000)
+stored_pairs.WHOLE, stored_pairs.IN_MEMORY = 0, 1000
+for seed in range(50):
+    test_stored_pairs.check_counts(None, numpy.random.default_rng(seed))
 check_hard_graphs()
 check_random_graphs()
 graph = graph_of([[p % 701, p * 7 % 701, p] for p in range(5000)])
@@ -197,7 +203,11 @@ print(greedy.cover_counts(graph.offsets, graph.people, range(1, 21))[-1])
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong"),
-    [("", ""), ("while (edge < end && f->load", "while (edge <= end && f->load")],
+    [
+        ("", ""),
+        ("while (edge < end && f->load", "while (edge <= end && f->load"),
+        ("if (k + AHEAD < n)", "if (k + AHEAD <= n)"),
+    ],
 )
 def test_a_sanitizer_finds_nothing_and_finds_a_mutant(
     tmp_path: Path, right: str, wrong: str

@@ -299,7 +299,7 @@ def check_summaries() -> None:
     found = summed_up(summaries.rows_by_size(values, 3), 2)
     assert {key: n for key, (n, _) in found.items()} == bounded
     assert sum(total for _, total in found.values()) == sum(min(n, 3) for _, _, n in slots)
-    nets = [0, 1, -1, 2**63, -(2**63) - 1, 2**70, -(2**70), 2**64 - 1, 2**70, 3, -5]
+    nets = [0, 2**99 - 3, -1, 2**63, -(2**63) - 1, 2**99 - 1, -(2**70), 2**64 - 1, 2**70, 3, -5]
     words = np.array([[n % 2**64 - 2**64 * (n % 2**64 >= 2**63), n >> 64] for n in nets], np.int64)
     for bound, above in product((0, 2, 2**65), (0, 1)):
         kept = [

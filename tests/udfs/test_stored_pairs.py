@@ -171,6 +171,14 @@ def test_an_item_may_come_more_often_than_a_count_can_say() -> None:
     assert read(pairs.thin(8))[1] == set()
 
 
+def test_rows_per_pair_are_those_of_a_small_sample() -> None:
+    n = 1 << 17
+    items = np.arange(n, dtype=np.int32)
+    pairs = stored(np.tile(np.stack([items, items[::-1]], axis=1), (3, 1)), None)
+    assert pairs._rows_per_pair == 3
+    assert sum(one.size for one in pairs._sample) < n // 64
+
+
 def test_the_same_pairs_come_first_however_many_are_put_aside(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

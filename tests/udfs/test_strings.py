@@ -39,10 +39,14 @@ def of_strings(found: Strings, strings: list[bytes]) -> list[int]:
 
 @given(STRINGS, STRINGS)
 def test_strings_are_numbered_in_the_order_of_coming(first: list[bytes], then: list[bytes]) -> None:
-    found = Strings()
-    listed = [*of_strings(found, first), *of_strings(found, then)]
-    assert listed == by_hand([*first, *then])
-    assert found.size == len({*first, *then})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense_numbers, "_SLICE", 2)  # the table grows, too
+        found = Strings()
+        listed = [*of_strings(found, first), *of_strings(found, then)]
+        assert listed == by_hand([*first, *then])
+        assert found.size == len({*first, *then})
+        data, ends = found.values
+    assert found.of(data, ends).tolist() == [*range(found.size)]
 
 
 def check_many_values(n: int = 400_000) -> None:
@@ -100,13 +104,16 @@ def codes_of_one_place(n: int) -> Any:
 def test_no_one_can_choose_codes_that_meet_at_one_place() -> None:
     """One person could else make a number for each row take as long as there are rows."""
     codes = codes_of_one_place(1000)
-    together, apart, other = np.full(4096, -1, np.int32), Numbers(), Numbers()
+    together = np.full(4096, -1, np.int32)
     kernels.library().place_by_key(codes, codes.size, 0, together, 4095)
     assert np.flatnonzero(together >= 0).max() == codes.size - 1
-    assert apart.of(codes).tolist() == [*range(codes.size)]
-    assert np.flatnonzero(apart._places >= 0).max() > 2 * codes.size
-    other.of(codes)
-    assert (other._places != apart._places).any()
+    for chosen in (codes, *(np.arange(1, codes.size + 1) << shift for shift in range(16, 54))):
+        found = [Numbers() for _ in range(6)]  # a key can be bad for some codes
+        for one in found:
+            assert one.of(chosen).tolist() == [*range(codes.size)]
+        free = [np.flatnonzero(one._places < 0) for one in found]
+        assert min(np.diff(places, prepend=-1).max() for places in free) < 64
+        assert any((one._places != found[0]._places).any() for one in found)
 
 
 @pytest.fixture
@@ -139,6 +146,17 @@ def check_equal_hashes() -> None:
 def test_strings_whose_hashes_are_equal_are_compared(compiled: Callable[[str], None]) -> None:
     compiled(with_one_hash(SOURCE.read_text()))
     check_equal_hashes()
+
+
+def test_every_byte_of_a_string_is_hashed() -> None:
+    """Strings whose other bytes anyone may choose would else meet at one place."""
+    alike = [bytes([*(k == i for k in range(n))]) for n in range(1, 50) for i in range(n + 1)]
+    found, other = Strings(), Strings()
+    for one in (found, other):
+        of_strings(one, alike)
+    hashes, others = (one._arrays["hash"][: one.size] for one in (found, other))
+    assert np.unique(hashes).size == len(alike)
+    assert (hashes != others).any()
 
 
 MUTANTS = {
@@ -181,6 +199,12 @@ def test_both_languages_know_the_same_struct() -> None:
 def test_strings_must_be_in_the_data(offsets: list[int]) -> None:
     with pytest.raises(ValueError, match="offsets"):
         Strings().of(np.zeros(3, np.uint8), offsets)
+
+
+@pytest.mark.parametrize("codes", [np.zeros(2), np.zeros((1, 2), np.int64), 3, ["a"]])
+def test_codes_must_be_a_row_of_integers(codes: Any) -> None:
+    with pytest.raises(ValueError, match="one-dimensional array of integers"):
+        Numbers().of(codes)
 
 
 def test_too_many_strings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,10 +232,7 @@ def check_public(
     check_epsilon(epsilon)
     check_probability("beta", beta, Fraction(1, 2))
     check_positive_int("max_contributions", max_contributions)
-    if isinstance(bound, str):
-        if bound not in selections:
-            raise ValueError(f"bound must be a number or one of {', '.join(selections)}")
-    elif not isinstance(bound, int) or isinstance(bound, bool):
-        raise TypeError("bound must be an int or a name")
-    else:
+    if not isinstance(bound, str):
         check_positive_int("bound", bound)
+    elif bound not in selections:
+        raise ValueError(f"bound must be a number or one of {', '.join(selections)}")
