@@ -104,8 +104,8 @@ def negated(node: Node, value: Value) -> Value:
 
 
 def rounded(node: Node, value: Value, scope: Scope) -> Value:
-    """round, floor or ceil: no number leaves its type."""
-    word = type(node).__name__.lower()
+    """round, trunc, floor or ceil: no number leaves its type."""
+    word = "trunc" if isinstance(node, exp.Anonymous) else type(node).__name__.lower()
     given = node.args.get("decimals")
     places = 0 if given is None else whole_number(given)
     if places is None or is_double(given or node) or abs(places) > MOST_DIGITS:
