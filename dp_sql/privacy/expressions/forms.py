@@ -9,7 +9,7 @@ from functools import partial
 from sqlglot import exp
 
 from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
-from dp_sql.privacy.expressions.literals import is_literal
+from dp_sql.privacy.expressions.literals import is_literal, target
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.unsupported import no_part, only, unsupported
 from dp_sql.privacy.expressions.value import Value
@@ -90,6 +90,8 @@ def _coalesce(node: Node, scope: Scope) -> Value:
 def _cast(node: Node, scope: Scope) -> Value:
     if node.args["to"].sql(dialect="duckdb").upper() not in {"TEXT", "VARCHAR"}:
         scope.only_analysts(node, "Only a cast to VARCHAR is supported here")
+    if isinstance(node.this, exp.Null) and (kind := target(node)):
+        return Value(f"CAST(NULL AS {kind})", kind)
     return choices.converted(node, scope.compiled(node.this), scope)
 
 
