@@ -373,6 +373,7 @@ def test_what_a_union_says_of_a_table_holds_in_the_whole_statement(asked: dp_sql
     ("source", "unit", "why"),
     [
         (f"{UNITED} JOIN loans l ON l.lent = u.title", "u.user_id", "joined on their privacy units"),
+        ("(SELECT user_id AS p FROM clubs UNION ALL SELECT n FROM clubs)", "p", "two columns of one table"),
         (f"{UNITED} WHERE title IN (SELECT lent FROM loans)", "user_id", "public tables only"),
         ("(SELECT user_id, title FROM ratings UNION ALL SELECT lent, lent FROM loans)", "user_id",
          "same columns and types"),
