@@ -145,6 +145,8 @@ def _dates(node: Node, a: Value, sign: str, b: Value) -> Value:
         return Value(sql, kind, bound=None if kind == "BIGINT" else day.bound)
     if sign not in {"+", "-"} or a.type != "DATE" or b.type not in _TO_INTEGER:
         hint = "Cast the number of days, with TRY_CAST(… AS INTEGER)."
+        if b.type == "INTERVAL" or a.type != "DATE":
+            hint = "Only an interval that the statement writes out is added: day + INTERVAL 30 DAY."
         raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", hint)
     few = f"CAST({b.sql} AS INTEGER) BETWEEN -{_MOST_DAYS} AND {_MOST_DAYS}"
     days, near = _MOST_DAYS, f"CASE WHEN {few} THEN CAST({b.sql} AS INTEGER) END"
