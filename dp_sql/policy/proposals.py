@@ -4,28 +4,23 @@ A foreign key is evidence of whose a row is; a name is a guess. Where they leave
 proposal asks. A table from which nothing leads to people gets none.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_sql.policy.owners_catalog import CatalogEntry
+from dp_sql.policy.people_words import (
+    IDS,
+    PEOPLE,
+    is_of_people,
+    is_role,
+    speaks_of_people,
+    stem_of,
+    word_rank,
+)
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
+from dp_sql.sql.types import EXACT_TYPES, family
 
-# The likeliest first: a table may have a customer_id and an employee_id.
-_PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", "subscriber",
-           "student", "pupil", "patron", "borrower", "participant", "respondent", "passenger",
-           "rider", "visitor", "athlete", "player", "applicant", "seeker", "tenant", "citizen",
-           "guest", "reviewer", "rater", "author", "household", "account", "profile", "employee",
-           "teacher", "driver", "worker", "resident", "donor", "voter", "device")  # fmt: skip
-_ROLES = {"caller", "callee", "sender", "receiver", "recipient", "buyer", "seller", "payer",
-          "payee", "guardian", "requester", "assignee"}  # fmt: skip
-# Columns of tables of people, but not of companies or articles.
-_OF_PEOPLE = {"born", "birthdate", "birthday", "birthyear", "dateofbirth", "dob", "yearofbirth",
-              "sex", "gender", "firstname", "lastname", "surname", "nationality"}  # fmt: skip
 _GUESSED = "check this: does it identify the person?"
-_NEW_WORD = re.compile("(?<=[a-z])(?=[A-Z])")
-_IDS = ("id", "key", "no", "nr", "number", "uuid", "guid")
 
 
 @dataclass(frozen=True)
@@ -55,10 +50,11 @@ def proposals(tables: Sequence[CatalogEntry]) -> dict[CatalogEntry, Proposal]:
     _follow_links(tables, found)
     found |= {t: named for t in tables if t not in found and (named := _by_name(t, found))}
     _follow_links(tables, found)
-    asked = {}
+    asked: dict[CatalogEntry, Proposal] = {}
     for table in (table for table in tables if table not in found):
-        ways = tuple(_same_ids(table, found))[:1] or (*_by_role(table), *_by_bare_name(table))
-        if ways or any(_word_rank(name) is not None for name, _ in table.columns):
+        same = (*_same_ids(table, found), *_same_keys(table, found | asked))
+        ways = same[:1] or (*_by_role(table), *_by_bare_name(table))
+        if ways or any(word_rank(name) is not None for name, _ in table.columns):
             asked[table] = Proposal(ways, asks=True)
     return found | asked
 
@@ -81,32 +77,11 @@ def key_of(table: CatalogEntry) -> str | None:
     return column if family(table.type_of(column) or "") in EXACT_TYPES else None
 
 
-def _word_rank(name: str, kind: str = "") -> int | None:
-    """Which kind of people a column's name speaks of: user_id, c_custkey; None: of none.
-
-    A whole number or a UUID may be called user alone.
-    """
-    plain = folded(name).replace("_", "")
-    if plain == "uid":
-        return 0
-    ids = ("", *_IDS) if kind in INTEGERS or kind == "UUID" else _IDS
-    whole = [n for n, word in enumerate(_PEOPLE) for id_ in ids if plain == word + id_]
-    prefix, underscore, rest = folded(name).partition("_")
-    if not whole and underscore and len(prefix) <= 2:
-        return _word_rank(rest, kind)
-    return whole[0] if whole else None
-
-
-def speaks_of_people(name: str) -> bool:
-    """Whether a column is named like a person's id: user_id, c_custkey."""
-    return _word_rank(name) is not None
-
-
 def _table_rank(table: CatalogEntry) -> int | None:
     """Which kind of people a table's name speaks of: users, dim_customer; None: of none."""
     last = folded(table.parts[-1]).split("_")[-1]
     last = "person" if last == "people" else last.removesuffix("s")
-    return _PEOPLE.index(last) if last in _PEOPLE else None
+    return PEOPLE.index(last) if last in PEOPLE else None
 
 
 def _person_rank(table: CatalogEntry) -> int | None:
@@ -114,8 +89,8 @@ def _person_rank(table: CatalogEntry) -> int | None:
     key = key_of(table)
     if key is None:
         return None
-    columns = {folded(name).replace("_", "") for name, _ in table.columns}
-    ranks = [_word_rank(key), _table_rank(table), len(_PEOPLE) if columns & _OF_PEOPLE else None]
+    of_people = any(is_of_people(name) for name, _ in table.columns)
+    ranks = [word_rank(key), _table_rank(table), len(PEOPLE) if of_people else None]
     return next((rank for rank in ranks if rank is not None), None)
 
 
@@ -165,9 +140,9 @@ def _links(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Itera
 def _by_name(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Proposal | None:
     """Columns named like a person's id; a device_id may also lead to the user_id of devices."""
     exact = [(name, kind) for name, kind in table.columns if family(kind) in EXACT_TYPES]
-    ranked = [(rank, name) for name, kind in exact if (rank := _word_rank(name, kind)) is not None]
+    ranked = [(rank, name) for name, kind in exact if (rank := word_rank(name, kind)) is not None]
     if _table_rank(table) is not None:
-        ranked += [(len(_PEOPLE), name) for name, _ in exact if folded(name) == "id"]
+        ranked += [(len(PEOPLE), name) for name, _ in exact if folded(name) == "id"]
     ways = [Way(name, None, _GUESSED) for _, name in sorted(ranked, key=lambda pair: pair[0])]
     theirs = {other: folded(one.ways[0].column) for other, one in found.items()}
     same = (way for way in _same_ids(table, found) if ways and way.column == ways[0].column)
@@ -176,18 +151,18 @@ def _by_name(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Pro
 
 
 def _by_role(table: CatalogEntry) -> Iterator[Way]:
-    """Columns whose last words are the id of a person or a role: sold_to_customer_no, caller_id."""
+    """Columns whose last words are the id of a person or a role: sold_to_customer_no, caller_id.
+
+    A whole number or a UUID may be called caller alone.
+    """
     for name, kind in table.columns:
-        words = folded(_NEW_WORD.sub("_", name)).split("_")
-        is_role = _ROLES.intersection(words[-2:-1]) and words[-1] in _IDS
-        is_person = is_role or speaks_of_people("".join(words[-2:]))
-        if family(kind) in EXACT_TYPES and is_person:
+        if family(kind) in EXACT_TYPES and is_role(name, kind):
             yield Way(name, None, _GUESSED)
 
 
 def _by_bare_name(table: CatalogEntry) -> Iterator[Way]:
     """Strings that are called customer and the like: names, perhaps, which may not identify."""
-    words = {*_PEOPLE} - {"author", "account", "profile", "device"}  # which things have
+    words = {*PEOPLE} - {"author", "account", "profile", "device"}  # which things have
     for name, kind in table.columns:
         if folded(name) in words and family(kind) == "VARCHAR":
             yield Way(name, None, _GUESSED)
@@ -196,19 +171,22 @@ def _by_bare_name(table: CatalogEntry) -> Iterator[Way]:
 def _same_ids(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Iterator[Way]:
     """Columns that are named after a table of people's rows that has them: order_id and orders."""
     for other, proposal in found.items():
-        theirs = {(_stem(name), kind): name for name, kind in other.columns}
+        theirs = {(stem_of(name), kind): name for name, kind in other.columns}
         for name, kind in table.columns:
-            stem, same = _stem(name), theirs.get((_stem(name), kind))
+            stem, same = stem_of(name), theirs.get((stem_of(name), kind))
             if stem and same and _called(other).startswith(stem) and not proposal.asks:
                 yield Way(name, (other, folded(same)), f"is in {_called(other)} as well")
 
 
-def _stem(name: str) -> str:
-    """What a column identifies, by its name: "order" for order_id and l_orderkey; "": nothing."""
-    prefix, _, rest = folded(name).partition("_")
-    short = rest if len(prefix) <= 2 else folded(name)
-    end = next((end for end in ("id", "key") if short.endswith(end)), None)
-    return short.removesuffix(end).rstrip("_") if end else ""
+def _same_keys(table: CatalogEntry, known: Mapping[CatalogEntry, Proposal]) -> Iterator[Way]:
+    """Columns that are called like the primary key of a table of people's rows: imsi and imsi."""
+    for other, proposal in known.items():
+        key = folded(key_of(other) or "")
+        kinds = [kind for name, kind in table.columns if folded(name) == key]
+        if key not in {"", "code", "name", *IDS} and other.type_of(key) in kinds:
+            is_person = proposal.ways[:1] == (Way(key_of(other) or "", None, _GUESSED),)
+            to = None if is_person and not proposal.asks else (other, key)
+            yield Way(key, to, _GUESSED if to is None else f"is the key of {_called(other)}")
 
 
 def _called(table: CatalogEntry) -> str:

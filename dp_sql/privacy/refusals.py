@@ -44,8 +44,9 @@ FIRST_ROW = (
 
 # What is not supported in a source, and what to write.
 _FORMS = {
-    "ASOF JOIN": "Join on the privacy unit and the condition, and keep the last match in an outer "
-    "query: QUALIFY row_number() OVER (PARTITION BY user_id, ts ORDER BY other_ts DESC) = 1.",
+    "ASOF JOIN": "Join on the condition and, unless one table is public, on the privacy unit; keep "
+    "the last match. If user_id and ts tell the rows of a apart: FROM (SELECT … FROM a JOIN b "
+    "ON … QUALIFY row_number() OVER (PARTITION BY a.user_id, a.ts ORDER BY b.ts DESC) = 1).",
     "UNPIVOT": "Write SELECT user_id, 'a' AS name, a AS value FROM t WHERE a IS NOT NULL UNION ALL "
     "SELECT user_id, 'b', b FROM t WHERE b IS NOT NULL.",
     "PIVOT": "Write SELECT user_id, count(*) FILTER (kind = 'a') AS a FROM t GROUP BY user_id.",

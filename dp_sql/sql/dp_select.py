@@ -245,7 +245,7 @@ def _read_select(
     last = tokens[read.stop - 1] if read and has_others and not group else None
     _check_groups(tokens, places, calls, bool(keys), last)
     if (stated_groups := next((c.groups for c in calls if c.groups), None)) is not None:
-        refuse_two_meanings(tokens, items, keys, stated_groups)
+        refuse_two_meanings(tokens, items, places, keys, stated_groups)
     for key in keys:
         if group and key.is_expression and not all(call.parameters.reads_people for call in calls):
             message = "GROUP BY beside DP_SELECT takes columns of the scores."

@@ -64,6 +64,7 @@ def _called_apart(found: Sequence[tuple[Token, Reference]]) -> tuple[Reference, 
 def refuse_two_meanings(
     tokens: Tokens,
     items: Sequence[Tokens],
+    places: Sequence[int],
     keys: Sequence[Reference],
     groups: PublicSet | SetPerKey,
 ) -> None:
@@ -72,17 +73,22 @@ def refuse_two_meanings(
     GROUP BY means the column, and the groups may be meant for the item: coalesce(x, 'none') AS x.
     """
     sets = groups.sets if isinstance(groups, SetPerKey) else [groups] * len(keys)
+    listed = {token.start for item in items for token in item}
+    calls = {tokens[place].start for place in places}
     for key, given in zip(keys, sets, strict=False):
         shown = key.parts[-1]
         is_own = isinstance(given, Reference) and folded(given.parts[-1]) in {
             folded(shown), "observed"
         }  # fmt: skip
-        if is_own or key.is_expression or len(key.parts) > 1:
+        is_meant = key.position in listed  # a number or an alias led to it
+        if is_own or is_meant or key.is_expression or len(key.parts) > 1:
             continue
         for number, item in enumerate(items, start=1):
             expression, name = without_alias(item)
-            is_column = bool(_without_brackets(expression).names)
-            if name is None or folded(name) != folded(shown) or is_column:
+            if name is None or folded(name) != folded(shown):
+                continue
+            is_call = not calls.isdisjoint(token.start for token in item)
+            if is_call or _without_brackets(expression).names:
                 continue
             place = next(t for t in tokens if t.start == key.position)
             message = f"GROUP BY {key.text} means the column {shown}, and not {expression.text}."

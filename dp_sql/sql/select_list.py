@@ -127,7 +127,7 @@ def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
             NotSupported,
             f"{shown} next to a DP call would be computed over the answer, not over the source.",
             "Write a separate query for it, or compute it over the answer in an outer query: "
-            "SELECT … FROM (SELECT DP_…(…) AS answer FROM …)",
+            "SELECT … FROM (SELECT DP_…(…) AS answer FROM …).",
             [*_computed_outside(select, moved), Narrowed(select.without_item(*item))],
         )
 

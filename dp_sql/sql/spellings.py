@@ -15,6 +15,7 @@ _NEAREST = 3
 _NO_CALLS = {"WHERE", "AND", "OR", "NOT", "ON", "SELECT", "BY", "HAVING", "WHEN", "THEN", "ELSE",
              "CASE", "BETWEEN", "IN"}  # fmt: skip
 _SIGNS = {"INTERSECT": "IN", "EXCEPT": "NOT IN"}
+_OPERATORS: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 _TRUTHS = {"'true'": "TRUE", "'false'": "FALSE", "1": "TRUE", "0": "FALSE"}
 
 
@@ -113,6 +114,17 @@ def _floored(tokens: Tokens, i: int, _: Node) -> Iterator[str]:
             yield OtherQuestion(tokens[first : i + 2].put(f"TRY_CAST({floor} AS BIGINT)"))
 
 
+def _narrowed(tokens: Tokens, i: int, node: Node) -> Iterator[str]:
+    """A column beside +, - or * with 18 digits, so that the result has at most 38."""
+    if not tokens[i].is_symbol(_OPERATORS[type(node)]):
+        return
+    for side, first in ((node.this, _operand(tokens, i)), (node.expression, i + 1)):
+        names = [part.name for part in side.parts] if isinstance(side, exp.Column) else []
+        written = tokens[first : first + 2 * len(names) - 1]
+        if names and list(written.names) == names:
+            yield written.put(f"TRY_CAST({written.text} AS DECIMAL(18, 4))")
+
+
 def _matched(tokens: Tokens, i: int, node: Node) -> Iterator[str]:
     """`x ~ 'pattern'`, `x !~ 'pattern'` and `x ~* 'pattern'` as the function that sqlglot reads."""
     last = i + 1 + tokens.at(i + 1).is_symbol("*")
@@ -209,6 +221,7 @@ _SPELLINGS: tuple[tuple[Any, Callable[[Tokens, int, Node], Iterator[str]]], ...]
     (exp.Cast, _tried),
     (exp.Anonymous, _not_in),
     (exp.IntDiv, _floored),
+    ((exp.Add, exp.Sub, exp.Mul), _narrowed),
     ((exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch), _matched),
     ((exp.Intersect, exp.Except), _with_in),
     (exp.Column, _without_table),

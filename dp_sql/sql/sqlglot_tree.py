@@ -10,7 +10,7 @@ import sqlglot
 from sqlglot import ErrorLevel, exp
 from sqlglot.dialects.duckdb import DuckDB
 
-from dp_sql.sql.tokens import tokenize
+from dp_sql.sql.tokens import SYNTAX, tokenize
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr  # the root class of sqlglot 30; 28 calls it otherwise
@@ -33,6 +33,13 @@ _PRINTED = re.compile(  # INTERVAL 7 DAY, as DuckDB prints it in the SQL of a vi
     r"cast\('?(-?\d{1,9})'? as double\)(?(1)\) as (?:int|bigint)\))\)",
     re.I,
 )
+_TYPES = {
+    word for word, kind in DuckDB.Tokenizer.KEYWORDS.items()
+    if kind in DuckDB.Parser.TYPE_TOKENS and word.isidentifier()
+} - {"ARRAY", "BINARY", "INTERVAL", "NULL", "UNION"}  # fmt: skip
+_TYPED = re.compile(rf"\b(?:{'|'.join(sorted(_TYPES))})\s*\[", re.I)
+_BEFORE = {*SYNTAX, "ALL", "BETWEEN", "BY", "DISTINCT", "ILIKE", "LIKE", "WHERE"} - {"AS"}
+_LETTERS = "ĀāĂăĄąĆćĈĉĊċČč"
 LONGEST = 200_000  # characters; beyond, sqlglot takes seconds
 
 
@@ -46,7 +53,9 @@ def tree_of(sql: str) -> Node:
     if len(sql) > LONGEST:
         raise Unreadable
     try:
-        tree: Node = sqlglot.parse_one(sql, read=DuckDB)
+        tree: Node = sqlglot.parse_one(named := _with_names(sql), read=DuckDB)
+        if named != sql:
+            _put_names(tree, named, sql)
         # A tree that is too deep to walk is of no use.
         misread = [node for node in tree.walk() if isinstance(node, _MISREAD)]
         if _INTERVALS.search(sql):
@@ -65,6 +74,30 @@ def tree_of(sql: str) -> Node:
         raise Unreadable from error
     tree.meta["sql"] = sql
     return tree
+
+
+def _with_names(sql: str) -> str:
+    """SQL in which other letters, as many, name a column called like a type: text[1:2]."""
+    if "[" not in sql or not _TYPED.search(sql):
+        return sql
+    other = next(letter for letter in _LETTERS if letter not in sql)
+    tokens = tokenize(sql)
+    for i, token in enumerate(tokens[:-2]):
+        if not _TYPED.fullmatch(f"{token.text}[") or not tokens[i + 1].is_symbol("["):
+            continue
+        before = tokens[i - 1] if i else token
+        names_type = before.is_symbol("::", ".") or (before.name and before.upper not in _BEFORE)
+        if not names_type and not tokens[i + 2].is_symbol("]"):
+            name = other * len(token.text)
+            sql = sql[: token.start] + name + sql[token.end :]
+    return sql
+
+
+def _put_names(tree: Node, named: str, sql: str) -> None:
+    for one in tree.find_all(exp.Identifier):
+        start, stop = one.meta.get("start", 0), one.meta.get("end", -1) + 1
+        if named[start:stop] == one.this:
+            one.set("this", sql[start:stop])
 
 
 def _as_written(node: exp.Bracket) -> None:

@@ -186,15 +186,27 @@ def wider(a: str, b: str) -> str:
     return "HUGEINT" if {"UBIGINT", "HUGEINT"} & {a, b} else "BIGINT"
 
 
+def _digits(kind: str) -> tuple[int, int]:
+    """The digits of a DECIMAL, or of the integers of a type of up to 64 bits; else none."""
+    if kind in UP_TO_64_BITS:
+        return len(str(INTEGER_RANGES[kind][1])), 0
+    return digits_of(kind)
+
+
 def united(a: str, b: str) -> str:
-    """The type of a column of UNION: of two decimals one with the digits of both, else wider().
+    """The type of a column of UNION: of decimals one with the digits of both, else wider().
 
     >>> united("DECIMAL(10,2)", "DECIMAL(8,4)"), united("DECIMAL(38,0)", "DECIMAL(8,4)")
     ('DECIMAL(12,4)', 'DECIMAL(38,0)')
+    >>> united("DECIMAL(9,3)", "INTEGER"), united("DOUBLE", "BIGINT")
+    ('DECIMAL(13,3)', 'DOUBLE')
     """
-    (width, scale), (other, places) = digits_of(a), digits_of(b)
+    kinds = {family(a), family(b)}
+    if kinds <= NUMBERS and kinds & BINARY_TYPES:
+        return "DOUBLE" if "DOUBLE" in kinds else "FLOAT"
+    (width, scale), (other, places) = map(_digits, (a, b))
     digits = max(width - scale, other - places) + max(scale, places)
-    fits = width and other and digits <= MOST_DIGITS
+    fits = "DECIMAL" in kinds and width and other and digits <= MOST_DIGITS
     return f"DECIMAL({digits},{max(scale, places)})" if fits else wider(a, b)
 
 

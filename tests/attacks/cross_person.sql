@@ -35,7 +35,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT max(t
 -- NotPrivate: LIMIT without ORDER BY may keep other rows each time.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog LIMIT 1)
 
--- NotPrivate: Both sides of UNION must have the same columns and types.
+-- NotPrivate: Both sides of UNION must have the same columns and types: only one of them lists the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog UNION SELECT title FROM ratings)
 
 -- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
@@ -228,14 +228,14 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 -- NotPrivate: INTERSECT is not supported in the source of a DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT SELECT user_id, title FROM recent)
 
--- NotPrivate: Both sides of UNION must have the same columns and types.
+-- NotPrivate: Both sides of UNION must have the same columns and types
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT 7, 'x')
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT user_id, score FROM ratings)
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT score, title FROM ratings LIMIT 3)
 
--- NotPrivate: Both sides of UNION must have the same columns and types.
+-- NotPrivate: Both sides of UNION must have the same columns and types
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, genre FROM catalog UNION ALL SELECT title, region FROM ratings)
 
 -- NotPrivate: There is no table secret.

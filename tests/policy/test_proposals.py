@@ -194,6 +194,29 @@ def test_two_roles_of_people_are_for_the_owner_to_judge() -> None:
     assert '# tables = ["cells"]' in text
 
 
+def test_bare_roles_and_names_with_spaces_speak_of_people_too() -> None:
+    text = drafted("CREATE TABLE calls (caller HUGEINT, callee HUGEINT, secs INTEGER);"
+                   'CREATE TABLE letters (sender VARCHAR, recipient VARCHAR);'
+                   'CREATE TABLE outages ("Household ID" INTEGER, cause VARCHAR)')  # fmt: skip
+    assert '[tables.outages]\nprivacy_unit = "Household ID"  # check this' in text
+    for column in ("caller", "callee"):
+        assert f'# privacy_unit = "{column}"  # check this' in text
+    assert '"letters"' in text.split("No key or name connects")[1].split("\n[")[0]
+
+
+def test_a_column_called_like_the_key_of_a_table_of_people_is_for_the_owner_to_judge() -> None:
+    text = drafted("CREATE TABLE subscribers (imsi HUGEINT PRIMARY KEY, born DATE);"
+                   "CREATE TABLE sessions (imsi HUGEINT, mb DOUBLE);"
+                   "CREATE TABLE other (imsi VARCHAR); CREATE TABLE things (name VARCHAR, id INTEGER);"
+                   'CREATE TABLE chats (chat UUID PRIMARY KEY, "user" VARCHAR);'
+                   "CREATE TABLE messages (chat UUID, sent DATE)")  # fmt: skip
+    assert '[tables.sessions]\nprivacy_unit = "?"' in text
+    assert '# privacy_unit = "imsi"  # check this' in text
+    assert '# privacy_unit = { link = "chat", to = "chats.chat" }  # is the key of chats' in text
+    hidden = text.split("No key or name connects")[1].split("\n[")[0]
+    assert '"other"' in hidden and '"things"' in hidden and "messages" not in hidden
+
+
 def test_no_example_shows_what_identifies_people() -> None:
     text = drafted("CREATE TABLE users (id INTEGER PRIMARY KEY, email TEXT, last_name TEXT)")
     assert '# "ratings.title" = ["value 1", "value 2"]' in text

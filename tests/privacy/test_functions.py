@@ -25,7 +25,8 @@ FORMS = [
     "-{number}", "abs({number})", "round({number})", "round({number}, 1)", "round({number}, 30)",
     "round({number}, -1)", "round({int}, -2)", "{number} % 7", "{number} % 2.5", "{number} % {number}",
     "{number} - ({number} % 50)", "TRY_CAST(floor({number} / 50) AS BIGINT) * 50",
-    "floor({number})", "ceil({number})", "ceiling({number})", "{date} + 1", "{date} - {int}", "{date} - {date}",
+    "floor({number})", "ceil({number})", "ceiling({number})", "trunc({number})", "TRY_CAST(trunc({number} / 7) AS INTEGER)", "trunc({int}) + 1",
+    "json_exists({text}, '$.a.b[1]')", "json_exists({text}, 'a')", "json_exists({text} -> 'a', '$.b')", "NOT json_valid({text})", "{date} + 1", "{date} - {int}", "{date} - {date}",
     "{time} + INTERVAL 30 DAY", "{time} - INTERVAL '1 month'", "{time} + INTERVAL 3 HOURS",
     "{time} >= current_date - INTERVAL 30 DAY", "{time} < now()", "{date} = today()",
     "CASE WHEN {bool} THEN {int} ELSE 0 END", "CASE {int} WHEN 1 THEN 'a' ELSE {text} END",
@@ -116,6 +117,7 @@ def test_a_function_has_duckdbs_value_on_every_row(name: str, wide: Wide) -> Non
     writer = Writer(random.Random(name))
     if FUNCTIONS[name].gives == "JSON" or {*FUNCTIONS[name].takes} & {
         "list",
+        "map",
         "milliseconds",
         "microseconds",
     }:
@@ -157,6 +159,8 @@ LISTS = {
     "list_extract(s, 2)": None, "list_has_any(s, ['a', 'b'])": None,
     "list_has_all(i, [2, 3])": None, "i && [2]": None, "array_length(i)": None,
     "s = []": None, "i <> []": None, "[] = s": None, "f = []": None, "list_count(i)": None, "list_count(s) < len(s)": None,
+    "cardinality(m)": None, "cardinality(n) = 1": None, "map_contains(m, 'b ')": None, "map_contains(n, 'a')": None,
+    "map_contains(m, 1)": "a literal of type VARCHAR", "map_contains(m, t)": "a literal", "cardinality(s)": "takes a map", "map_contains(k, 'a')": "a literal of type DOUBLE",
     "m['a']": None, "m['b']": None, "m['é']": None, "m['a'] > 1": None, "n['a']": None, "m[1]": "a string in quotes", "m[t]": "position|quotes",
     "t = []": "no common type|compared|empty list", "s[len(t)]": "whole number", "f[1]": None, "f[-1]": None, "i['a']": "no field",
     "t = ANY(s)": "a literal", "list_has_any(s, s)": "a list of literals", "i[1, 2]": "one literal",
@@ -168,7 +172,7 @@ LISTS = {
 @pytest.mark.parametrize("written", LISTS)
 def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
     types = {"s": "VARCHAR[]", "i": "INTEGER[]", "f": "DOUBLE[]", "t": "VARCHAR",
-             "a": "STRUCT(x INTEGER, b STRUCT(y VARCHAR))", "m": "MAP(VARCHAR, INTEGER)", "n": "MAP(VARCHAR, VARCHAR)"}  # fmt: skip
+             "a": "STRUCT(x INTEGER, b STRUCT(y VARCHAR))", "m": "MAP(VARCHAR, INTEGER)", "n": "MAP(VARCHAR, VARCHAR)", "k": "MAP(DOUBLE, VARCHAR)"}  # fmt: skip
     types["l"] = f"{types['a']}[]"
 
     def column(found: exp.Column) -> Value:
@@ -195,7 +199,22 @@ def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
     assert all(ours == theirs for ours, theirs in asked)
     if any(
         part in written
-        for part in ("a.", "a[", "(a", "l[", "(l", "m[", "n[", "m.", "n.", "[] =", "= []", "> []")
+        for part in (
+            "a.",
+            "a[",
+            "(a",
+            "l[",
+            "(l",
+            "m[",
+            "n[",
+            "m.",
+            "n.",
+            "(m",
+            "(n",
+            "[] =",
+            "= []",
+            "> []",
+        )
     ):
         return
     long = "(SELECT range(10001)::VARCHAR[] AS s, range(10001)::INTEGER[] AS i, range(10001)::DOUBLE[] AS f)"
@@ -249,8 +268,9 @@ def test_a_person_stays_a_person_of_its_type(kind: str, wide: Wide) -> None:
             compiled(node, scope)
 
 
-def test_a_map_with_too_many_keys_is_read_as_null(wide: Wide) -> None:
-    node = projection("m['1']")
+@pytest.mark.parametrize("written", ["m['1']", "map_contains(m, '1')", "cardinality(m) > 0"])
+def test_a_map_with_too_many_keys_is_read_as_null(written: str, wide: Wide) -> None:
+    node = projection(written)
     assert node is not None
     scope = wide.scope._replace(column=lambda _: Value("m", "MAP(VARCHAR, INTEGER)"))
     value = compiled(node, scope)

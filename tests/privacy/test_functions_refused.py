@@ -45,7 +45,7 @@ LARGE = {
     "h * i": "Cast wide numbers first", "m::SMALLINT": "This cast fails", "m::DECIMAL(8,1)": "This cast fails",
     "m::UINTEGER": "This cast fails", "m::DECIMAL(9,3)": "This cast fails",
     "repeat(s, 1000)": "could have over", "lpad(s, 9, '')": "a string in quotes",
-    "regexp_replace(s, 'a', 'b', 'g')": "basic form", "regexp_matches(s, 'a', 'l')": "basic form", "levenshtein(s, 'a')": "The function levenshtein",
+    "regexp_replace(s, 'a', 'b', 'g')": r"in the form regexp_replace\(string, pattern, characters\)", "regexp_matches(s, 'a', 'l')": r"regexp_matches\(string, pattern\)", "levenshtein(s, 'a')": "The function levenshtein",
     "round(i, i)": "whole number of places", "round(i, -39)": "whole number of places",
     "round(m, -7)": "has only 7 digits before the point", "round(n, -1)": "not supported for DECIMAL",
     "m // 10": "DuckDB does not round DECIMAL", "h // 10.5": "Cast wide numbers first",

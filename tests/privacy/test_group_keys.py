@@ -229,6 +229,15 @@ def test_groups_of_an_item_that_is_called_as_its_column(
         both(f"SELECT {listed}, {count(groups)} FROM seen GROUP BY {key}", owner, analyst)
 
 
+@pytest.mark.parametrize("key", ["r", "1", "region", "ALL"])
+def test_an_answer_may_have_the_name_of_the_column_that_is_the_key(
+    key: str, owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    calls = count("['north', 'south']").replace("AS n", "") + " AS region"
+    text = f"SELECT region AS r, {calls} FROM seen GROUP BY {key} ORDER BY r"
+    assert both(text, owner, analyst) == [("north", 42), ("south", 42)]
+
+
 def test_the_unit_of_an_interval_is_no_alias(
     owner: dp_sql.Session, analyst: dp_sql.Session
 ) -> None:

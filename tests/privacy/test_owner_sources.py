@@ -371,11 +371,15 @@ def test_what_a_union_says_of_a_table_holds_in_the_whole_statement(asked: dp_sql
     ("source", "unit", "why"),
     [
         (f"{UNITED} JOIN loans l ON l.lent = u.title", "u.user_id", "joined on their privacy units"),
+        ("(SELECT user_id AS p FROM clubs UNION ALL SELECT n FROM clubs)", "p", "two columns of one table"),
         (f"{UNITED} WHERE title IN (SELECT lent FROM loans)", "user_id", "public tables only"),
         ("(SELECT user_id, title FROM ratings UNION ALL SELECT lent, lent FROM loans)", "user_id",
          "same columns and types"),
         ("(SELECT user_id, title FROM ratings UNION ALL SELECT reader + 1, lent FROM loans)", "user_id",
          "same columns and types"),
+        ("(SELECT user_id, title FROM ratings UNION ALL SELECT reader, reader FROM loans)", "user_id",
+         "types: title is VARCHAR on one side and [A-Z]+ on the other"),
+        ("(SELECT user_id FROM ratings UNION ALL SELECT reader, lent FROM loans)", "user_id", "one lists 1 and the other 2 columns"),
         (f"(SELECT * FROM {UNITED} UNION ALL SELECT n::BIGINT, lent FROM loans)", "user_id",
          "not the privacy unit"),
         ("ratings r JOIN clubs c ON r.title = c.club", "r.user_id", "joined on their privacy units"),
@@ -447,3 +451,24 @@ def test_a_remembered_name_means_what_it_means_now() -> None:
             for name in ("r", "R"):
                 assert engine.relation((name,)) == new.relation((name,)), step
                 assert engine.relation((name,)) == new.relation((name,)), step
+
+
+def test_a_view_of_another_database_reads_the_schemas_of_that_database() -> None:
+    rows = "AS SELECT i % 50 AS user_id FROM range({}) r(i)"
+    call = "DP_COUNT(1, epsilon := 10000, privacy_unit := user_id, contribution_bound := 20)"
+    with dp_sql.install(duckdb.connect()) as con:
+        con.execute("ATTACH ':memory:' AS g; CREATE SCHEMA g.s; CREATE SCHEMA g.z; USE g")
+        con.execute(f"CREATE TABLE s.t {rows.format(300)}; CREATE VIEW z.v AS FROM s.t; USE memory")
+        for more in ("", f"CREATE SCHEMA s; CREATE TABLE s.t {rows.format(700)}"):
+            con.execute(more or "SELECT 1")
+            assert con.execute(f"SELECT {call} FROM g.z.v").fetchall() == [(300,)]
+            assert con.execute(f"FROM dp($$ SELECT {call} FROM g.z.v $$)").fetchall() == [(300,)]
+        con.execute(
+            f"CREATE TABLE g.main.t {rows.format(400)}; CREATE TABLE g.z.t {rows.format(500)}"
+        )
+        con.execute("CREATE VIEW g.z.w AS FROM g.t")  # of main or of z, as the version has it
+        meant = con.execute("SELECT count(*) FROM g.z.w").fetchall()
+        try:
+            assert con.execute(f"FROM dp($$ SELECT {call} FROM g.z.w $$)").fetchall() == meant
+        except duckdb.Error as refused:
+            assert "may mean more than one relation" in str(refused)

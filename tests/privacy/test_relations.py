@@ -123,6 +123,9 @@ MATCHED = [
     "SELECT * FROM (SELECT user_id, title FROM ratings UNION ALL BY NAME SELECT title, buyer AS user_id FROM orders)",
     "SELECT user_id, title FROM ratings UNION SELECT buyer, title FROM orders",
     "SELECT x FROM (SELECT user_id, TRY_CAST(score AS DECIMAL(5,1)) AS x FROM ratings UNION SELECT buyer, TRY_CAST(cost AS DECIMAL(9,4)) FROM orders ORDER BY 1)",
+    "SELECT x FROM (SELECT user_id, score AS x FROM ratings UNION SELECT buyer, TRY_CAST(cost AS DECIMAL(9,4)) FROM orders UNION ALL SELECT buyer, NULL FROM orders)",
+    "SELECT x FROM (SELECT user_id, score AS x FROM ratings UNION ALL SELECT buyer, TRY_CAST(cost AS DOUBLE) FROM orders) WHERE x > 1",
+    "SELECT * FROM (SELECT user_id, title, NULL AS s, NULL AS day FROM ratings UNION ALL SELECT user_id, NULL, score, NULL FROM ratings UNION SELECT user_id, CAST(NULL AS VARCHAR), 7, day FROM ratings)",
     "SELECT title, score FROM (((SELECT user_id, title, score FROM ratings) UNION (SELECT user_id, title, 1 FROM ratings)) UNION ALL "
     "SELECT user_id, 'Dune', score FROM ratings)",
     "WITH c AS (SELECT title, year FROM catalog UNION SELECT title, 7 FROM catalog) SELECT year FROM ratings JOIN c USING (title)",
@@ -436,6 +439,7 @@ VIEWS = [
     "SELECT r.*, page FROM ratings r JOIN visits v ON r.user_id = v.visitor JOIN orders o ON o.buyer = r.user_id",
     "SELECT user_id, count(*) AS n, max(score) AS m FROM ratings GROUP BY user_id HAVING count(*) > 1",
     "SELECT user_id, title FROM ratings UNION ALL SELECT buyer, title FROM orders",
+    "SELECT user_id, title, NULL AS cost FROM ratings UNION ALL SELECT buyer, NULL, cost FROM orders",
     "SELECT user_id, title FROM ratings UNION SELECT buyer, title FROM orders UNION SELECT user_id, 'x' FROM ratings",
     "WITH w AS (SELECT user_id, title FROM ratings) SELECT DISTINCT * FROM w LEFT JOIN (SELECT title, year FROM catalog) USING (title)",
     "FROM ratings WHERE title IN (SELECT title FROM catalog) AND title NOT IN (SELECT section FROM pages)",

@@ -53,7 +53,8 @@ HINTS = {
     "SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT kind, count(*) AS n FROM events GROUP BY kind)": "For example: GROUP BY user_id, kind.",
     "SELECT histogram(size) FROM kinds": "Write instead:\nSELECT size, count(size) AS n FROM kinds GROUP BY size HAVING count(size) > 0",
     "SELECT DP_COUNT(*, epsilon := 1) FROM events e ASOF JOIN users u ON e.user_id = u.user_id AND e.ts > u.signup":
-        "ASOF JOIN is not supported in the source of a DP call.",
+        r"QUALIFY row_number() OVER (PARTITION BY a.user_id, a.ts ORDER BY b.ts DESC) = 1)",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE ts + (ts - ts) > ts": "an interval that the statement writes out",
     "SELECT DP_COUNT(*, epsilon := 1) FROM (UNPIVOT events ON size, kind INTO NAME k VALUE v)": "UNION ALL SELECT user_id, 'b', b FROM t",
     "SELECT DP_COUNT(*, epsilon := 1) FROM events UNPIVOT (v FOR k IN (size, kind))": "UNPIVOT is not supported in the source",
     "SELECT DP_COUNT(*, epsilon := 1) FROM users u, LATERAL (SELECT max(size) AS m FROM events e WHERE e.user_id = u.user_id) t":
@@ -120,6 +121,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp_sql.Session
 
 
 REFUSED = {  # the source, and how many rows the statement that is proposed counts; None: as DuckDB
+    "(SELECT user_id, sum(size + 0.5) AS n, max(size + 0.5) AS m FROM events GROUP BY user_id) WHERE 1.25 * n > m": None,
+    "(SELECT user_id, sum(size + 0.5) AS n FROM events GROUP BY user_id) e WHERE e.n * e.n > 1": None,
     "users WHERE is_new = 'true'": None,
     "users WHERE is_new = 1": None,
     "events WHERE make_date(year(ts), month(ts), 1) = DATE '2024-01-01'": None,

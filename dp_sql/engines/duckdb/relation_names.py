@@ -113,7 +113,7 @@ class Names:
             return table
         ((path, found),) = self._listed.answers([folded(name)])
         if scope:
-            meant = self._scoped(scope, found, path)
+            meant = self._scoped(scope, found, path, within)
         else:
             places = _places(path, within)
             meant = [r for place in places for r in found if (folded(r[0]), folded(r[1])) == place]
@@ -135,13 +135,18 @@ class Names:
             sql = self._view_sql(tuple(full), sql)
         return NamedRelation(tuple(full), sql, is_table=is_table)
 
-    def _scoped(self, scope: list[str], found: list[Any], search_path: Parts) -> list[Any]:
-        """The found relations that schema.name or database.schema.name may mean."""
+    def _scoped(
+        self, scope: list[str], found: list[Any], search_path: Parts, within: SchemaName | None
+    ) -> list[Any]:
+        """The found relations that schema.name or database.schema.name may mean.
+
+        In a view schema.name is in the view's database, whatever the search path is.
+        """
         wanted = [folded(part) for part in scope]
         if len(wanted) > 1:
             return [r for r in found if [folded(r[0]), folded(r[1])] == wanted]
-        path = _places(search_path, None)
-        databases = {database for database, _ in path}
+        path = _places(search_path, within)
+        databases = {folded(within[0])} if within else {database for database, _ in path}
 
         def is_meant(database: str, schema: str) -> bool:
             if schema == wanted[0] and database in databases:

@@ -104,8 +104,8 @@ def negated(node: Node, value: Value) -> Value:
 
 
 def rounded(node: Node, value: Value, scope: Scope) -> Value:
-    """round, floor or ceil: no number leaves its type."""
-    word = type(node).__name__.lower()
+    """round, trunc, floor or ceil: no number leaves its type."""
+    word = "trunc" if isinstance(node, exp.Anonymous) else type(node).__name__.lower()
     given = node.args.get("decimals")
     places = 0 if given is None else whole_number(given)
     if places is None or is_double(given or node) or abs(places) > MOST_DIGITS:
@@ -145,6 +145,8 @@ def _dates(node: Node, a: Value, sign: str, b: Value) -> Value:
         return Value(sql, kind, bound=None if kind == "BIGINT" else day.bound)
     if sign not in {"+", "-"} or a.type != "DATE" or b.type not in _TO_INTEGER:
         hint = "Cast the number of days, with TRY_CAST(… AS INTEGER)."
+        if b.type == "INTERVAL" or a.type != "DATE":
+            hint = "Only an interval that the statement writes out is added: day + INTERVAL 30 DAY."
         raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", hint)
     few = f"CAST({b.sql} AS INTEGER) BETWEEN -{_MOST_DAYS} AND {_MOST_DAYS}"
     days, near = _MOST_DAYS, f"CASE WHEN {few} THEN CAST({b.sql} AS INTEGER) END"

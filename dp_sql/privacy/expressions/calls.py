@@ -7,10 +7,12 @@ before 2.0.1, it moves what two TRY(…) have in common out of both.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.collations import agree
+from dp_sql.privacy.expressions.lists_and_maps import bounded_list, bounded_map, key_type
 from dp_sql.privacy.expressions.literal_arguments import element, json_path, quoted
 from dp_sql.privacy.expressions.literals import UNITS, is_double, is_literal, whole_number
 from dp_sql.privacy.expressions.scalar_functions import (
@@ -21,14 +23,13 @@ from dp_sql.privacy.expressions.scalar_functions import (
     Scalar,
 )
 from dp_sql.privacy.expressions.scope import Scope
-from dp_sql.privacy.expressions.unsupported import no_part
+from dp_sql.privacy.expressions.unsupported import no_part, not_so
 from dp_sql.privacy.expressions.value import MAX_STRING, MAX_TEXT_BYTES, Value, bounded
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of
 from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import (
-    BINARY_TYPES,
     DATED,
     EXACT_TYPES,
     FIT_BIGINT,
@@ -64,7 +65,7 @@ _PER_SECOND = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000}
 _OPTIONS: dict[type, str] = {
     exp.RegexpLike: "flag", exp.RegexpFullMatch: "options", exp.RegexpExtract: "parameters",
 }  # fmt: skip
-_COMPUTED = {"string", "text", "json", "list", "date", "same", "span", "double", *_PER_SECOND}
+_COMPUTED = {"string", "text", "json", "list", "map", "date", "same", "span", "double"}
 _NEAR_SECONDS = 3 * 10**12  # from 1970, 95,000 years
 
 
@@ -182,7 +183,7 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value
     if function.many:
         takes = takes[:-1] + takes[-1:] * (len(given) - len(takes) + 1)
     if len(given) != len(takes):
-        raise refuse(node, f"{name} takes {len(function.takes)} arguments here")
+        raise not_so(name, node)
     values: list[Value] = []
     for kind, one in zip(takes, given, strict=True):
         values.append(_argument(name, kind, one, values, scope))
@@ -226,7 +227,7 @@ def _read(node: Node) -> tuple[str, list[Node]]:
         given[1].set("this", f"(?i){given[1].this}")
         keys += f" {_OPTIONS[type(node)]}"
     if parts_of(node) - {*keys.split(), *FLAGS}:
-        raise refuse(node, f"{name} is supported here only in its basic form")
+        raise not_so(name, node)
     name, given = _as_in_table(name, given, node)
     if name.startswith("regexp_") and any(
         t.is_symbol("~", "!~") for t in tokenize(parsed_text(node))
@@ -234,7 +235,7 @@ def _read(node: Node) -> tuple[str, list[Node]]:
         hint = "DuckDB 2.0 reads it as regexp_matches, DuckDB 1.5 as regexp_full_match."
         raise refuse(node, "The operator ~ is not supported here", hint)
     if any(one is None for one in given):
-        raise refuse(node, f"{name} is supported here only in its basic form")
+        raise not_so(name, node)
     return name, given
 
 
@@ -269,10 +270,11 @@ def _by_number(node: Node, given: Sequence[Node]) -> list[Node]:
 
 def _argument(name: str, kind: str, node: Node, before: Sequence[Value], scope: Scope) -> Value:
     match kind:
-        case _ if kind in _COMPUTED:
+        case _ if kind in _COMPUTED or kind in _PER_SECOND:
             return _column(name, kind, node, scope.argument(node))
         case "element":
-            return element(name, before[-1].type[:-2], node)
+            of = before[-1].type
+            return element(name, key_type(of) or of.removesuffix("[]"), node)
         case "count" | "group" | "size":
             number = whole_number(node)
             low, high = (0, 9) if kind == "group" else (-_FARTHEST, _FARTHEST)
@@ -292,8 +294,9 @@ def _column(name: str, kind: str, node: Node, value: Value) -> Value:
     """A value that a function reads, without what is too long or too far away."""
     if kind in _PER_SECOND:
         return _since_1970(name, kind, node, value)
-    if kind == "list" or (name == "length" and value.type.endswith("[]")):
-        return bounded_list(name, value, node, compared=name != "length")
+    if kind in {"list", "map"} or (name == "length" and value.type.endswith("[]")):
+        read = bounded_map if kind == "map" else partial(bounded_list, compared=name != "length")
+        return read(name, value, node)
     if kind == "double":
         if family(value.type) not in NUMBERS:
             raise refuse(node, f"{name} takes a number, not {value.type}")
@@ -341,26 +344,6 @@ def _string(name: str, kind: str, value: Value, node: Node) -> Value:
     if value.type != "VARCHAR":
         raise refuse(node, f"{name} takes a string, not {value.type}")
     return bounded(value)
-
-
-_ELEMENTS = {
-    "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL", "STRUCT", *BINARY_TYPES, *UP_TO_64_BITS
-}  # fmt: skip
-
-
-def bounded_list(name: str, value: Value, node: Node, *, compared: bool = True) -> Value:
-    """A list as functions read it: NULL where it is too long.
-
-    compared: whether its elements are, so that equal ones must be the same.
-    """
-    kind = value.type.removesuffix("[]")
-    kinds, shown = {"VARCHAR", *UP_TO_64_BITS}, "strings or of integers"
-    if not compared:
-        kinds, shown = _ELEMENTS, "strings, numbers, dates, booleans or structs"
-    if kind == value.type or family(kind) not in kinds:
-        raise refuse(node, f"{name} takes a list of {shown} here, not {value.type}")
-    fits = f"system.main.len({value.sql}) <= {MAX_TEXT_BYTES}"
-    return value.computed(f"(CASE WHEN {fits} THEN {value.sql} END)")
 
 
 def _bound(name: str, function: Scalar, values: Sequence[Value]) -> int | None:

@@ -35,7 +35,8 @@ _FROM_TEXT = TIMES | {"TIME", "UUID", "INTERVAL"}
 _HOLD_DATES = TIMES - {"DATE", "TIMESTAMP_NS"}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _LITERALS = {
-    "VARCHAR": "Write a string in quotes: 'text'.",
+    **dict.fromkeys(("VARCHAR", "ENUM"), "Write a string in quotes: 'text'."),
+    "JSON": "Compare a string: json ->> 'key' = 'text'.",
     "DATE": "Write a date in quotes, year first: '2026-01-31'.",
     "TIMESTAMP": "Write a time without a time zone, year first: '2026-01-31 12:00:00'.",
     "BOOLEAN": "Write TRUE or FALSE.",

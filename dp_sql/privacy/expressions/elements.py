@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from dp_sql.errors import guessed
-from dp_sql.privacy.expressions.calls import applied, bounded_list
+from dp_sql.privacy.expressions.calls import applied
 from dp_sql.privacy.expressions.collations import BINARY
+from dp_sql.privacy.expressions.lists_and_maps import bounded_list, bounded_map, key_type
 from dp_sql.privacy.expressions.literals import is_double, is_literal, whole_number
 from dp_sql.privacy.expressions.scope import Scope
-from dp_sql.privacy.expressions.value import MAX_TEXT_BYTES, Value, bounded
+from dp_sql.privacy.expressions.value import Value, bounded
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.formatting import literal, shown_name
 from dp_sql.sql.sqlglot_tree import Node
@@ -27,7 +28,7 @@ def bracket(node: Node, scope: Scope) -> Value:
         hint = "For example: list[1], string[1:2] or struct['field']."
         raise refuse(node, "Brackets take one literal here", hint)
     (place,) = inside
-    if value.type.startswith("MAP(") and not value.type.endswith("]"):
+    if key_type(value.type):
         return _of_map(node, value, place, scope)
     if isinstance(place, exp.Literal) and place.is_string:
         return field(node, value, place.this, scope)
@@ -44,12 +45,11 @@ def bracket(node: Node, scope: Scope) -> Value:
 def _of_map(node: Node, value: Value, key: Node, scope: Scope) -> Value:
     """map['key'], of a map that is not too large."""
     written = key.this if isinstance(key, exp.Literal) and key.is_string else "\0"
-    if "\0" in written or not value.type.startswith("MAP(VARCHAR, "):
+    if "\0" in written or key_type(value.type) != "VARCHAR":
         raise refuse(node, "The key of a map is a string in quotes here")
-    fits = f"system.main.cardinality({value.sql}) <= {MAX_TEXT_BYTES}"
     word = f"system.main.map_extract_value({{}}, {literal(written)})"
     kind = scope.schema.type_of(word.format(value.stand_in))
-    return _own(word.format(f"(CASE WHEN {fits} THEN {value.sql} END)"), kind)
+    return _own(word.format(bounded_map("A key", value, node).sql), kind)
 
 
 def extracted(node: Node, scope: Scope) -> Value:

@@ -3,13 +3,13 @@
 expression_compiler.py reads these tables, and compiles columns without them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from sqlglot import exp
 
 from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
-from dp_sql.privacy.expressions.literals import is_literal
+from dp_sql.privacy.expressions.literals import is_literal, target
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.unsupported import no_part, only, unsupported
 from dp_sql.privacy.expressions.value import Value
@@ -50,8 +50,8 @@ def named(node: Node, scope: Scope) -> Value:
         return calls.of_string(word, node, scope.compiled(given[0]))
     if word.upper() in calls.DATE_PARTS and len(given) == 1:
         return calls.date_part(word, node, scope.compiled(given[0]))
-    if scope.as_written is None and word in elements.ELEMENTS:
-        return elements.ELEMENTS[word](node, scope)
+    if scope.as_written is None and word in _CALLS:
+        return _CALLS[word](node, scope)
     if scope.as_written is None and word == "timezone" and len(given) == 2:
         return arithmetic.in_zone(node, given[0], given[1], scope)
     if scope.as_written is None and word in {"now", "today", "get_current_timestamp"} and not given:
@@ -90,6 +90,8 @@ def _coalesce(node: Node, scope: Scope) -> Value:
 def _cast(node: Node, scope: Scope) -> Value:
     if node.args["to"].sql(dialect="duckdb").upper() not in {"TEXT", "VARCHAR"}:
         scope.only_analysts(node, "Only a cast to VARCHAR is supported here")
+    if isinstance(node.this, exp.Null) and (kind := target(node)):
+        return Value(f"CAST(NULL AS {kind})", kind)
     return choices.converted(node, scope.compiled(node.this), scope)
 
 
@@ -105,6 +107,17 @@ def _of_this(compile_one: Callable[[Node, Value], Value]) -> _Compile:
 
 def _truncated(node: Node, scope: Scope) -> Value:
     return calls.truncated(node, scope.argument(node.this))
+
+
+def _rounded(node: Node, scope: Scope) -> Value:
+    given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
+    if len(given) != 1:
+        raise unsupported(node)
+    return arithmetic.rounded(node, scope.compiled(given[0]), scope)
+
+
+# sqlglot 28 has no node for trunc.
+_CALLS: Mapping[str, _Compile] = {**elements.ELEMENTS, "trunc": _rounded}
 
 
 _SIDES, _NEGATED = "this expression", "this expression negate"
@@ -145,8 +158,8 @@ _OF_ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] =
     (exp.DateBin, arithmetic.bucketed, _SIDES),
     (exp.Date, _of_this(choices.as_date), "this"),
     (tuple(arithmetic.NEGATIONS), _of_this(arithmetic.negated), "this"),
-    (exp.Round, lambda n, s: arithmetic.rounded(n, s.compiled(n.this), s), "this decimals"),
-    ((exp.Floor, exp.Ceil), lambda n, s: arithmetic.rounded(n, s.compiled(n.this), s), "this"),
+    (exp.Round, _rounded, "this decimals"),
+    ((exp.Floor, exp.Ceil, getattr(exp, "Trunc", exp.Floor)), _rounded, "this"),
     ((exp.Case, exp.If), predicates.chosen, "this ifs default true false"),
     (exp.Nullif, choices.first, _SIDES),
     ((exp.Greatest, exp.Least), choices.first, "this expressions ignore_nulls"),

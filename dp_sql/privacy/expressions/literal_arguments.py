@@ -4,6 +4,7 @@ import re
 from math import prod
 
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
 
 from dp_sql.privacy.expressions.collations import LONGEST_EXPRESSION, LONGEST_PATTERN
 from dp_sql.privacy.expressions.literals import is_double, is_literal, whole_number
@@ -11,7 +12,7 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
-from dp_sql.sql.types import INTEGER_RANGES
+from dp_sql.sql.types import INTEGER_RANGES, UP_TO_64_BITS
 
 _MAX_STATES = 2000  # of a regular expression, as if all its repetitions were nested
 _REPEATED = re.compile(r"\{(\d*)(?:,(\d*))?\}", re.ASCII)
@@ -39,7 +40,7 @@ def element(name: str, kind: str, node: Node) -> Value:
         written = node.this if "\0" not in node.this else None
         if written is not None and len(written) <= LONGEST_PATTERN:
             return Value(literal(written), kind)
-    elif kind != "VARCHAR" and number is not None and not is_double(node):
+    elif kind in UP_TO_64_BITS and number is not None and not is_double(node):
         low, high = INTEGER_RANGES[kind]
         if low <= number <= high:
             return Value(f"CAST({number} AS {kind})", kind)
@@ -50,7 +51,9 @@ def json_path(node: Node) -> str:
     """A JSON path of keys and places, written anew."""
     if is_literal(node) and node.is_string and _KEY.fullmatch(node.this):
         return f'$."{node.this}"'
-    root, *steps = node.expressions if isinstance(node, exp.JSONPath) else [node]
+    is_path = is_literal(node) and node.is_string and node.this.startswith("$")
+    path = DuckDB().to_json_path(node.copy()) if is_path else node
+    root, *steps = path.expressions if isinstance(path, exp.JSONPath) else [node]
     found = ["$"]
     for step in steps:
         key = step.this
@@ -60,7 +63,7 @@ def json_path(node: Node) -> str:
             found.append(f"[{key}]")
         else:
             root = node
-    ambiguous = len(steps) > 1 and "'$" not in parsed_text(node)
+    ambiguous = not is_path and len(steps) > 1 and "'$" not in parsed_text(node)
     if not isinstance(root, exp.JSONPathRoot) or ambiguous:
         why = "This JSON path is not supported here"
         raise refuse(node, why, "Write a path of plain keys and places, as in '$.a.b[0]'.")

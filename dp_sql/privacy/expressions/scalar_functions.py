@@ -14,7 +14,7 @@ from sqlglot import exp
 class Scalar(NamedTuple):
     """One function.
 
-    takes: the kinds of its arguments: a value (string, text, list, json, double, date; same: a
+    takes: the kinds of its arguments: a value (string, text, list, map, json, double, date; same: a
         second date; span: a date, or an interval; seconds, milliseconds, microseconds:
         a number of them since 1970), or a literal.
         The last kind of a function that takes `many` arguments is repeated.
@@ -34,6 +34,7 @@ _PASS, _FIND = "one pass over the string", "one search for a fixed string"
 _RE2 = "RE2 is linear; the pattern is limited, and compiled before the query"
 _LONG = "the length of the result is limited"
 _LIST = "one pass over the list, of strings or of integers"
+_KEYS = "one pass over the keys, strings or integers"
 _JSON, _SECONDS = "the JSON is valid", "the difference fits, even in seconds"
 _CALENDAR = "its dates are far from the ends of the calendar"
 
@@ -78,6 +79,8 @@ FUNCTIONS: Mapping[str, Scalar] = {
     ),
     "list_count": Scalar(("list",), "BIGINT", _LIST, "system.main.list_aggregate({0}, 'count')"),
     "list_position": Scalar(("list", "element"), "INTEGER", _LIST),
+    "cardinality": Scalar(("map",), "UBIGINT", "the number of keys"),
+    "map_contains": Scalar(("map", "element"), "BOOLEAN", _KEYS),
     "regexp_replace": Scalar(
         ("string", "pattern", "characters"), "VARCHAR", "RE2 is linear, and one match is replaced"
     ),
@@ -103,6 +106,8 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "json_keys": Scalar(("json",), "VARCHAR[]", _JSON),
     "json_array_length": Scalar(("json",), "UBIGINT", _JSON),
     "json_type": Scalar(("json",), "VARCHAR", _JSON),
+    "json_exists": Scalar(("json", "path"), "BOOLEAN", _JSON),
+    "json_valid": Scalar(("string",), "BOOLEAN", _PASS),
     "strptime": Scalar(
         ("string", "format"), "TIMESTAMP",
         "other strings, infinity and epoch give NULL; the format is checked before the query",

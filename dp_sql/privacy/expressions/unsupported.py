@@ -6,7 +6,7 @@ from collections.abc import Collection
 from sqlglot import exp
 
 from dp_sql.errors import guessed
-from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS
+from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS, call_of
 from dp_sql.privacy.refusals import (
     AS_ELEMENTS,
     BY_PARAMETER,
@@ -57,6 +57,11 @@ def only(node: Node, parts: str) -> None:
         raise refuse(node, f"{shown(node)} is supported here only in its basic form")
 
 
+def not_so(name: str, node: Node) -> Refused:
+    """The refusal of a function of the table that is written in another form."""
+    return refuse(node, f"{name} is supported here only in the form {call_of(name)}")
+
+
 def no_part(node: Node, function: str, parts: Collection[str]) -> Refused:
     """The refusal of a word that the function does not take here as a part of a date."""
     refusal = refuse(node, f"{function} takes one of these parts: {', '.join(parts)}")
@@ -101,12 +106,14 @@ def unsupported(node: Node) -> Refused:
 # What has a form of its own beside the functions of FUNCTIONS.
 _FORMS = {
     "abs", "ceil", "coalesce", "floor", "greatest", "ifnull", "least",
-    "lower", "ltrim", "nullif", "round", "rtrim", "sign", "substr", "substring", "trim", "upper",
+    "lower", "ltrim", "nullif", "round", "rtrim", "sign", "substr", "substring", "trim", "trunc",
+    "upper",
 }  # fmt: skip
 # DuckDB's own functions whose names are nearly those of others.
 _OTHERS = {
-    "array_has_any", "bit_count", "bit_position", "epoch_ns", "list_concat", "list_last",
-    "make_timestamp_ns", "make_timestamptz", "map_contains", "union_extract", "variant_contains",
+    "array_has_any", "bit_count", "bit_position", "epoch_ns", "json_value", "list_concat",
+    "list_last", "make_timestamp_ns", "make_timestamptz", "map_contains_entry",
+    "map_contains_value", "union_extract", "variant_contains",
 }  # fmt: skip
 
 

@@ -93,9 +93,17 @@ class Value(NamedTuple):
         return self.origin[0][1:] if self.origin and not self.origin[1] else ()
 
     @property
+    def is_null(self) -> bool:
+        """Whether it is a column of NULLs that the statement writes out: one of any type."""
+        return self.origin == NULL.origin
+
+    @property
     def origin_name(self) -> str | None:
         """The name of the column that it is."""
         return None if self.origin is None else self.origin[1]
+
+
+NULL = Value("CAST(NULL AS INTEGER)", "INTEGER", (("VALUES",), ""))
 
 
 def bounded(value: Value, most_bytes: int = MAX_STRING) -> Value:

@@ -141,9 +141,11 @@ def _compiled(select: DpSelect, call: DpCall, tables: DeclaredTables) -> Source:
         hint = "The privacy unit is a column of a table, a file or a dataframe."
         raise select.refused(message, unit.position, hint, NotPrivate)
     if not value.is_person:
-        why = "it is an expression, or a column that a LEFT JOIN may set to NULL."
+        why = "it is an expression, a column that a LEFT JOIN may set to NULL, or in a UNION two"
+        why += " columns of one table."
         message = f"{unit.text} is not the privacy unit of a table: {why}"
         hint = "Name the column as it is in the table that holds people's rows."
+        hint += " If a row has two people, store it once for each of them (CREATE TABLE … AS …)."
         raise select.refused(message, unit.position, hint, NotPrivate)
     return source
 

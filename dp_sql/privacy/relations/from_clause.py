@@ -19,7 +19,7 @@ from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import united
+from dp_sql.sql.types import family, united
 
 JOINED = (
     "For example: FROM ratings JOIN people USING (user_id), on the privacy unit, or FROM ratings "
@@ -196,16 +196,40 @@ def in_order(rows: Rows, names: Sequence[str], node: Node) -> Rows:
     return Rows(From([part]).select(values), tuple(names), values, rows.person_type)
 
 
+def unlike(tree: Node, left: Rows, right: Rows) -> Refused | None:
+    """The refusal of a UNION whose sides have other columns, types or people; None: they do not."""
+    (a_types, b_types) = ([value.type for value in rows.values] for rows in (left, right))
+    if a_types == b_types and left.person_type == right.person_type:
+        return None
+
+    def shown(kind: str) -> str:  # the labels of an ENUM may be private
+        return family(kind) if "ENUM(" in kind else kind
+
+    how = ": only one of them lists the privacy unit" * (left.private != right.private)
+    if len(a_types) != len(b_types):
+        how = f": one lists {len(a_types)} and the other {len(b_types)} columns"
+    for name, a, b in zip(left.names, a_types, b_types, strict=False):
+        if not how and a != b:
+            column = shown_name(name) or "a column"
+            how = f": {column} is {shown(a)} on one side and {shown(b)} on the other"
+    why = f"Both sides of UNION must have the same columns and types{how}"
+    return refuse(tree, why, "Cast the columns of one side, as in CAST(price AS BIGINT).")
+
+
 def with_wider(rows: Rows, other: Rows) -> Rows:
-    """A relation whose numbers have the type of UNION with those of another, where it differs.
+    """A relation whose numbers and NULLs have the type of UNION with another's, where it differs.
 
     Privacy units stay as they are.
     """
 
     def cast(own: Value, theirs: Value) -> Value:
-        kind = united(own.type, theirs.type)
-        if own.is_person or theirs.is_person or kind == own.type:
+        is_null = own.is_null and "ENUM(" not in theirs.type  # whose labels may be private
+        kind = theirs.type if is_null else united(own.type, theirs.type)
+        if own.is_person or theirs.is_person or kind == own.type or theirs.is_null:
             return own
+        if is_null:
+            sql, bound = f"CAST(NULL AS {kind})", theirs.bound
+            return Value(sql, kind, collation=theirs.collation, bound=bound)
         return Value(f"TRY_CAST({own.sql} AS {kind})", kind)
 
     part = FromPart((), 0, rows)

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.row_values import row_wise, with_facts
 from dp_sql.privacy.expressions.scope import Scope
-from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.expressions.value import NULL, Value
 from dp_sql.privacy.refusals import ALLOWED, ALONE, FIRST_ROW, Refused, other_form, refuse
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.sql.sqlglot_tree import Node
@@ -121,6 +121,8 @@ def projections(tree: exp.Select, source: From, scope: Scope) -> tuple[list[str]
             only(inner, {"this"})
             value = list_value(inner.this, scope)._replace(is_unnested=True)
             found.append((column_name(node), value))
+        elif isinstance(inner.unnest(), exp.Null):
+            found.append((column_name(node), NULL))
         else:
             found.append((column_name(node), with_facts(inner, scope)))
     return [name for name, _ in found], [value for _, value in found]

@@ -33,7 +33,14 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, Refused, Unbound, other_form, refuse
 from dp_sql.privacy.relations.base_tables import Tables
 from dp_sql.privacy.relations.constants import constant_rows
-from dp_sql.privacy.relations.from_clause import JOINED, From, FromPart, in_order, with_wider
+from dp_sql.privacy.relations.from_clause import (
+    JOINED,
+    From,
+    FromPart,
+    in_order,
+    unlike,
+    with_wider,
+)
 from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.select_clauses import (
     conditions,
@@ -114,11 +121,9 @@ class Compiler:
         elif len(left.names) == len(right.names):  # those of SELECT 1, 'a' are the left side's
             right = self.tables.declared(right._replace(names=left.names))
         left, right = with_wider(left, right), with_wider(right, left)
-        types = [[v.type for v in rows.values] for rows in (left, right)]
-        if types[0] != types[1] or left.person_type != right.person_type:
+        if (refusal := unlike(tree, left, right)) is not None:
             self.tables.note_union(left, right)
-            why = "Both sides of UNION must have the same columns and types"
-            raise refuse(tree, why, "Cast the columns of one side, as in CAST(price AS BIGINT).")
+            raise refusal
         values = tuple(map(partial(either, tree), left.values, right.values))
         if self.tables.trusted:  # the privacy unit may be called as it is on the left
             own = zip(values, left.values, strict=True)

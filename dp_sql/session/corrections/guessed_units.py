@@ -16,7 +16,8 @@ from dp_sql.engines.duckdb.connection import columns_of
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalog
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.policy.owners_catalog import CatalogEntry
-from dp_sql.policy.proposals import Proposal, proposals, speaks_of_people
+from dp_sql.policy.people_words import speaks_of_people
+from dp_sql.policy.proposals import Proposal, proposals
 from dp_sql.privacy.relations.declared_tables import READERS
 from dp_sql.sql.clauses import alias_at
 from dp_sql.sql.formatting import shown_name
