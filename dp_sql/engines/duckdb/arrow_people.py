@@ -41,9 +41,9 @@ class ArrowPeople(Rows):
 
     def __init__(self, read: RowsRead) -> None:
         super().__init__()
-        self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
-        self.n_rows, self._found = 0, np.empty(0, np.int64)
-        self._items_of_codes: Sequence[Any] = []
+        self._read, self._keys, self._public = read, Columns(), list[Any]()
+        self.next_part()
+        self._found, self._items_of_codes = np.empty(0, np.int64), list[Any]()
         self.has_groups = read.n_keys > 0
         self.n_groups = 0 if isinstance(read.groups, GroupsFound) else read.groups
 
@@ -54,7 +54,7 @@ class ArrowPeople(Rows):
 
     def add_items(self, items: Any) -> None:
         """Add public items, an arrow array in the order of their codes; before all rows."""
-        self._items.numbers(items)
+        self._public.append(items)
 
     def add(self, piece: Any) -> None:
         """Add the rows of an arrow batch."""
@@ -109,6 +109,9 @@ class ArrowPeople(Rows):
     def next_part(self) -> None:
         """Forget the people so far: the rows to come are of others."""
         self.pieces, self._people, self.n_people, self.n_rows = [], Column(), 0, 0
+        self._items = Column()  # beside those that are public, only theirs
+        for items in self._public:
+            self._items.numbers(items)
         self.__dict__.pop("all_slots", None)
 
     def joined(self, made: Any, other: Any) -> Any:

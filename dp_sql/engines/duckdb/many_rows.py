@@ -144,11 +144,7 @@ def _n_parts(n_rows: int, read: RowsRead, engine: SqlRunner) -> int:
 
 def _most_rows(read: RowsRead, engine: SqlRunner) -> int:
     """How many rows fit into memory."""
-    return min(MOST, engine.memory_limit // _bytes(read))
-
-
-def _bytes(read: RowsRead) -> int:
-    return BYTES_OF_LISTS if read.lists else BYTES
+    return min(MOST, engine.memory_limit // (BYTES_OF_LISTS if read.lists else BYTES))
 
 
 def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTables) -> Answers:
@@ -192,10 +188,10 @@ def _made(
     other: Executor, n_parts: int,
 ) -> tuple[Any, str]:  # fmt: skip
     """What is made of all people, part by part; and the relation of the groups found, or ""."""
-    made, found = None, ""
+    made, found, before = None, "", tables.engine.state.interrupts.n
     for part in range(n_parts):
         rows.next_part()
-        _add(rows, _part_of(read.sql, part, n_parts), read, long, tables.engine, other)
+        _add(rows, _part_of(read.sql, part, n_parts), read, long, tables.engine, other, before)
         if isinstance(read.groups, GroupsFound):
             found = _found(read.groups, long, rows, tables)
         own = rows.made(n_items, other)
@@ -204,10 +200,11 @@ def _made(
 
 
 def _add(
-    rows: ArrowPeople, sql: str, read: RowsRead, long: int, engine: SqlRunner, other: Executor
-) -> None:
+    rows: ArrowPeople, sql: str, read: RowsRead, long: int, engine: SqlRunner, other: Executor,
+    before: int,
+) -> None:  # fmt: skip
     """Add the rows of a SELECT, each piece while DuckDB reads the next one."""
-    before, most = engine.state.interrupts.n, _most_rows(read, engine)
+    most = _most_rows(read, engine)
     most_bytes = engine.memory_limit // SHARE if long > SHORTER else inf
     pieces = engine.state.interrupts.ending(batches(engine.relate(sql)), before)
     with contextlib.closing(pieces):
