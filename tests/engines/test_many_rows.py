@@ -454,23 +454,27 @@ def test_duckdb_takes_over_where_there_are_more_rows_than_it_estimates(
     assert reads == [1]
 
 
+LISTS_OF_I = [call.replace("{1}", "i") for call in LISTS[2::2]]
+
+
 @pytest.mark.parametrize("estimated", [50, 2000, 1 << 40])
 @pytest.mark.parametrize(
     ("call", "groups"),
     [
         *product([CALLS[0], CALLS[9], CALLS[14]], [GROUPS[1], GROUPS[3]]),
-        (LISTS[2].replace("{1}", "day"), GROUPS[1]),
+        *product(LISTS_OF_I, [GROUPS[1]]),
     ],
 )
 def test_people_with_more_rows_than_fit_are_read_in_parts(
     call: str, groups: str, estimated: int, owner: dp_sql.Session, taken: Taken, reads: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    sizes, real = list[int](), many_rows._add
+    sizes, kept, real = list[int](), list[int](), many_rows._add
 
     def add(rows: Any, *given: Any, is_limited: bool = True) -> None:
         real(rows, *given, is_limited=is_limited)
         sizes.append(rows.n_rows)
+        kept.append(rows._items.size - rows.n_rows)
 
     monkeypatch.setattr(many_rows, "_add", add)
     monkeypatch.setattr(many_rows, "_made", MADE)
@@ -485,6 +489,8 @@ def test_people_with_more_rows_than_fit_are_read_in_parts(
         assert sizes[:half] == sizes[half:]
         del sizes[half:]
     assert reads == [1] and len(sizes) == -(-2 * sum(sizes) // 400) and max(sizes) <= 400
+    n_items = 400 if "FROM items" in call else 2000 if "TOPK" in call else 0
+    assert max(kept) <= n_items  # none of the other parts, besides those that are public
 
 
 def test_groups_found_are_those_that_were_noted(
@@ -672,16 +678,19 @@ def test_no_group_is_found_where_no_row_is_left(
 def test_an_interrupt_while_rows_are_in_memory_is_not_lost(
     owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = rows_in_memory.Rows.summed_up
+    table, summed = rows_in_memory.Rows.summed_up, list[int]()
 
     def interrupted(*given: Any) -> Any:
+        summed.append(1)
         owner.interrupt()
         return table(*given)
 
     monkeypatch.setattr(rows_in_memory.Rows, "summed_up", interrupted)
-    with pytest.raises(QueryError, match="was interrupted"):
-        owner.sql(MEDIAN).fetchall()
-    assert reads
+    for made in (in_three_parts, MADE):
+        monkeypatch.setattr(many_rows, "_made", made)
+        with pytest.raises(QueryError, match="was interrupted"):
+            owner.sql(MEDIAN).fetchall()
+    assert reads == [1, 1] == summed  # no other part is read
 
 
 @pytest.mark.one_in(2)

@@ -365,6 +365,11 @@ def test_sums_of_parts_beyond_64_bits_are_exact() -> None:
         row = {"group": np.array([0]), "total": np.array([total])}
         for n in (2, 3, 4):
             assert [*reduce(summaries.merged, [row] * n)["total"]] == [n * total]
+    for some in ([(1 << 63) + 1, 1], [(1 << 64) - 1, -1], [1 << 70, (1 << 60) + 1]):
+        row = {"group": np.array([0, 1]), "total": some}
+        assert [*summaries.merged(row, row)["total"]] == [2 * total for total in some]
+        whole = {"group": np.array([1, 2]), "total": np.array([3, 4])}
+        assert [*summaries.merged(row, whole)["total"]] == [some[0], some[1] + 3, 4]
 
 
 def check_lists() -> None:

@@ -59,7 +59,7 @@ def merged(one: Summary, other: Summary) -> Summary:
 
 def _joined(*columns: Any) -> Any:
     """One column of two; integers are objects if the sum of two may not fit 64 bits."""
-    arrays = [np.asarray(column) for column in columns]
+    arrays = [np.array(x, object) if isinstance(x, list) else x for x in columns]
     if max(abs(int(x)) for one in arrays for x in (one.min(initial=0), one.max(initial=0))) >> 62:
         arrays = [one.astype(object) for one in arrays]
     return np.concatenate(arrays)

@@ -40,11 +40,12 @@ class ArrowPeople(Rows):
 
     def __init__(self, read: RowsRead) -> None:
         super().__init__()
-        self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
-        self.n_rows, self._found = 0, np.empty(0, np.int64)
+        self._read, self._keys, self._items = read, Columns(), Column()
+        self._public = list[Any]()
         self._members, self._n_before = list[tuple[Any, Any]](), 0
         self._n_pairs = 0  # numbers of people in pairs so far
-        self._items_of_codes: Sequence[Any] = []
+        self.next_part()
+        self._found, self._items_of_codes = np.empty(0, np.int64), list[Any]()
         self.has_groups = read.n_keys > 0
         self.n_groups = 0 if isinstance(read.groups, GroupsFound) else read.groups
 
@@ -55,7 +56,7 @@ class ArrowPeople(Rows):
 
     def add_items(self, items: Any) -> None:
         """Add public items, an arrow array in the order of their codes; before all rows."""
-        self._items.numbers(items)
+        self._public.append(items)
 
     def add(self, piece: Any) -> None:
         """Add the rows of an arrow batch."""
@@ -120,6 +121,10 @@ class ArrowPeople(Rows):
         """Forget the people so far: the rows to come are of others."""
         self._n_before += self.n_people
         self.pieces, self._people, self.n_people, self.n_rows = [], Column(), 0, 0
+        if self._public:  # beside these items, only theirs; but pairs have the items of all
+            self._items = Column()
+            for items in self._public:
+                self._items.numbers(items)
         self.__dict__.pop("all_slots", None)
 
     def joined(self, made: Any, other: Any) -> Any:

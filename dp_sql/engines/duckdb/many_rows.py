@@ -146,11 +146,7 @@ def _n_parts(n_rows: int, read: RowsRead, engine: SqlRunner) -> int:
 
 def _most_rows(read: RowsRead, engine: SqlRunner) -> int:
     """How many rows fit into memory."""
-    return min(MOST, engine.memory_limit // _bytes(read))
-
-
-def _bytes(read: RowsRead) -> int:
-    return BYTES_OF_LISTS if read.lists else BYTES
+    return min(MOST, engine.memory_limit // (BYTES_OF_LISTS if read.lists else BYTES))
 
 
 def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTables) -> Answers:
@@ -192,8 +188,8 @@ def _made(
     other: Executor, n_parts: int,
 ) -> tuple[Any, str]:  # fmt: skip
     """What is made of all people, part by part; and the relation of the groups found, or ""."""
-    made, found = None, ""
-    add = partial(_add, rows, read, long, tables.engine, other)
+    made, found, engine = None, "", tables.engine
+    add = partial(_add, rows, read, long, engine, other, engine.state.interrupts.n)
     selects = [_part_of(read.sql, part, n_parts) for part in range(n_parts)]
     if isinstance(read.groups, GroupsFound):
         for select in selects:
@@ -211,15 +207,16 @@ def _made(
 
 
 def _add(
-    rows: ArrowPeople, read: RowsRead, long: int, engine: SqlRunner, other: Executor, select: str,
-    *, is_limited: bool = True,
+    rows: ArrowPeople, read: RowsRead, long: int, engine: SqlRunner, other: Executor, before: int,
+    select: str, *, is_limited: bool = True,
 ) -> None:  # fmt: skip
     """Add the rows of a SELECT, each piece while DuckDB reads the next one.
 
-    is_limited: raise _TooMany or TooLong where they take too much memory; but not once groups are
-        found, which are places among the keys that were read.
+    before: the count of interrupts, which ends this when it grows. is_limited: raise _TooMany or
+        TooLong where they take too much memory; but not once groups are found, which are places
+        among the keys that were read.
     """
-    before, most = engine.state.interrupts.n, _most_rows(read, engine)
+    most = _most_rows(read, engine)
     most_bytes = engine.memory_limit // SHARE if long > SHORTER else inf
     pieces = engine.state.interrupts.ending(batches(engine.relate(select)), before)
     with contextlib.closing(pieces):
