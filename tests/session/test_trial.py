@@ -102,8 +102,11 @@ def test_a_transaction_goes_on_though_made_up_answers_do_not_fit(session: dp_sql
     assert session.sql("SELECT count(*) FROM mine").fetchall() == [(0,)]
 
 
-def test_what_another_setting_means_is_not_tried(session: dp_sql.Session) -> None:
-    session.sql("SET SESSION default_null_order = 'nulls_first'")
+@pytest.mark.parametrize(
+    "setting", ["default_null_order = 'nulls_first'", "TimeZone = 'Asia/Tokyo'"]
+)
+def test_what_another_setting_means_is_not_refused(setting: str, session: dp_sql.Session) -> None:
+    session.sql(f"SET SESSION {setting}")
     before = session.n_receipts
     with pytest.raises(duckdb.Error):
         session.sql(NEVER[0].format(UNIT)).fetchall()

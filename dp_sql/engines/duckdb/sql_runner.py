@@ -18,6 +18,11 @@ Connection = duckdb.DuckDBPyConnection
 _MAX_KNOWN = 500  # answers that do not change: of the catalog, and about public tables
 _MAX_STATEMENTS = 100  # of some 40 kB each
 _WORD = re.compile(r"\w+")
+# What a connection may have set for itself, except where it looks for names.
+_SETTINGS = (
+    "SELECT name, value FROM system.main.duckdb_settings() "
+    "WHERE name NOT IN ('schema', 'search_path') ORDER BY name"
+)
 # What is evaluated in a frame with the caller's variables; compiled once.
 _CALL, _WITH_PARAMS, _WITH_PARAMETERS = (
     compile(f"__dp_call(__dp_sql{given})", "<string>", "eval")
@@ -104,13 +109,10 @@ class SqlRunner:
         """
         with contextlib.closing(self.connection.cursor()) as cursor:
             found = error_of(SqlRunner(cursor, self.tickets), sql)
-            if found is not None:
-                from dp_sql.engines.duckdb.macros import SETTINGS_SQL  # it imports this module
-
-                asked = f"SELECT {SETTINGS_SQL}"
-                if cursor.execute(asked).fetchall() != self.run(asked).fetchall():
-                    return None
-            return found
+            if found is None:
+                return None
+            both = cursor.execute(_SETTINGS).fetchall(), self.run(_SETTINGS).fetchall()
+            return found if both[0] == both[1] else None
 
     def relate(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyRelation | None:
         """The relation of some SQL, as if the caller had written `connection.sql(sql)`."""
