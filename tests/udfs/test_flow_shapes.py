@@ -269,6 +269,13 @@ def test_input_that_is_no_graph_is_refused(offsets: Any, people: Any, words: str
         build_graph(np.array(offsets), np.array(people))
 
 
+def test_as_many_edges_or_items_as_int32_cannot_count_are_refused() -> None:
+    many = np.broadcast_to(np.int32(0), 2**31 - 1)
+    for name, *graph in (("people", np.array([0, many.size]), many), ("offsets", many, many[:0])):
+        with pytest.raises(ValueError, match=f"{name} must have fewer than"):
+            build_graph(*graph)
+
+
 @pytest.mark.parametrize("bounds", [[0], [-1], [2**31 - 1], [1, 1], [2, 1], [1, 0, 2]])
 @pytest.mark.parametrize("ask", [flow.max_cover_counts, flow.covers])
 def test_bounds_out_of_range_are_refused_at_once(

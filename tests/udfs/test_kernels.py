@@ -168,6 +168,20 @@ def test_both_languages_know_the_same_struct() -> None:
     assert names == [name for name, _ in kernels.Flow._fields_]
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("i64 n_edges, n", "i64 more, n_edges, n"), ("i64 greedy_round", "i64 round_of")],
+)
+def test_a_library_of_another_version_is_refused(
+    right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "older.so")
+    compile_changed(changed(tmp_path, right, wrong), kernels.LIBRARY, "-O0")
+    kernels.library.cache_clear()
+    with pytest.raises(ImportError, match="older than the code"):
+        kernels.library()
+
+
 @pytest.mark.parametrize("wrong", [np.zeros(3), np.zeros(3, np.int64), np.zeros(6, np.int32)[::2]])
 def test_arrays_of_another_type_never_reach_the_kernels(wrong: np.ndarray) -> None:  # type: ignore[type-arg]
     with pytest.raises(TypeError):

@@ -259,6 +259,25 @@ def test_answers_that_are_no_pairs_are_refused(items: Any, people: Any, words: s
         partial_cover_counts(lambda n: [answer], lambda items, people: [], BOUNDS)
 
 
+def test_as_many_pairs_as_offsets_cannot_count_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial, "LIMIT", 3)
+    with pytest.raises(ValueError, match="fewer than"):
+        partial_cover_counts(lambda n: [pairs_of(3)], lambda items, people: [], [1])
+
+
+def test_a_cover_that_is_not_the_largest_proves_nothing() -> None:
+    known = partial._Known(1, None)
+    known.add([pairs_of(1)])
+    search, nothing = partial._Search(known, known.take_graph()), np.array([-1], np.int32)
+    for missing in (search.missing_items, search.missing_people):
+        with pytest.raises(RuntimeError, match="not the largest"):
+            missing(nothing, 1)
+
+
+def pairs_of(n: int) -> Answer:
+    return Answer(np.arange(n), np.zeros(n, np.int64), np.arange(0))
+
+
 def test_bounds_that_do_not_increase_are_refused() -> None:
     source = Source([[0]], [[0]], np.random.default_rng(10))
     with pytest.raises(ValueError, match="must increase"):
