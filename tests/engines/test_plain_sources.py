@@ -168,3 +168,12 @@ def test_functions_of_duckdb_are_told_without_the_list_of_all(
         con.execute("SET search_path = 'other,main'")
         with pytest.raises(duckdb.Error, match=r"lower is a macro|a function lower of its own"):
             con.execute(text.format(60, 60))
+
+
+def test_count_over_a_window_is_read_as_duckdb_prints_it() -> None:
+    """DuckDB 1.5 prints it as count() OVER (…)."""
+    rows = "SELECT u, count(*) OVER (PARTITION BY u) AS n FROM t"
+    with dp_sql.install(duckdb.connect()) as con:
+        con.execute("CREATE TABLE t AS SELECT i % 30 AS u FROM range(75) r(i)")
+        call = f"DP_COUNT(1, {SURE}, privacy_unit := u)"
+        assert con.execute(f"SELECT {call} FROM ({rows}) WHERE n > 2").fetchall() == [(45,)]

@@ -162,6 +162,7 @@ MATCHED += [
     "SELECT user_id, title FROM (SELECT DISTINCT user_id, title FROM ratings) QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY title) <= 2",
     "SELECT user_id, count(1) AS n, sum(1) AS s, count('x') FILTER (WHERE flag) AS f, sum(1) FILTER (WHERE flag) AS g FROM ratings GROUP BY user_id HAVING count(TRUE) > 1",
     "SELECT user_id, count(1) OVER (PARTITION BY user_id ORDER BY day) AS n FROM ratings",
+    "SELECT user_id, count() OVER (PARTITION BY user_id, flag) AS n FROM ratings QUALIFY count() OVER (PARTITION BY user_id) > 1",
     "SELECT user_id, count(*) OVER (PARTITION BY user_id, flag) AS n, first_value(title) OVER (PARTITION BY user_id ORDER BY title DESC) FROM ratings",
     "WITH w AS (SELECT user_id, title, row_number() OVER (PARTITION BY user_id ORDER BY title) AS n FROM (SELECT DISTINCT user_id, title FROM ratings)) "
     "SELECT a.title, b.title FROM w a JOIN w b ON a.user_id = b.user_id AND a.n = b.n",
