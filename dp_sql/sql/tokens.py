@@ -247,7 +247,7 @@ def tokenize(text: str) -> Tokens:
     return (_tokens if len(text) <= SHORT else _tokens.__wrapped__)(text)
 
 
-@lru_cache(256)  # several checks read the same part of a statement
+@lru_cache(32)  # several checks read the same part of a statement
 def _tokens(text: str) -> Tokens:
     found: list[Token] = []
     if half := re.search("[\ud800-\udfff]", text):

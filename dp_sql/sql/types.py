@@ -309,7 +309,7 @@ def sample(type_name: str, number: int) -> str:
 
     >>> print(sample("DATE[]", 1), sample("STRUCT(item VARCHAR, count BIGINT)[]", 0), sep="\n")
     ['2030-12-31', '2030-12-31']
-    [{'item': 'a', 'count': 1}]
+    [{'item': 'a', 'count': 37}]
     """
     if type_name.endswith("[]"):  # of different lengths
         return f"[{', '.join([sample(type_name[:-2], number)] * (1 + number % 3))}]"

@@ -527,6 +527,36 @@ def test_a_person_s_rows_are_in_one_part(owner: dp_sql.Session) -> None:
         )
 
 
+@pytest.mark.parametrize("most", [400, 1 << 20])
+@pytest.mark.parametrize(
+    "call", ["DP_MEDIAN(x, {0}, lower := 0, upper := 9)", LISTS[2].replace("{1}", "x")]
+)
+def test_groups_that_are_changed_meanwhile_keep_their_numbers(
+    call: str, most: int, tmp_path: Path, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, path = many_rows._add, str(tmp_path / "shop.duckdb")
+    monkeypatch.setattr(many_rows, "_made", MADE)
+    monkeypatch.setattr(many_rows, "MOST", most)
+    with duckdb.connect(path) as con, dp_sql.connect(path) as session:
+        con.execute("CREATE TABLE g AS SELECT i AS n FROM range(1, 6) AS r(i)")
+        con.execute(
+            "CREATE TABLE own AS SELECT i % 99 AS u, i % 5 + 1 AS n, n AS x FROM range(990) AS r(i)"
+        )
+
+        def add(*given: Any, **more: Any) -> None:
+            real(*given, **more)
+            con.execute("DELETE FROM g WHERE n = 1")
+
+        monkeypatch.setattr(many_rows, "_add", add)
+        asked = priced(call, 0, "groups := (SELECT n FROM g), max_groups_contributed := 5")
+        asked = asked.replace("user_id", "u").replace(", 2,", ", 1,")
+        found = session.sql(f"SELECT n, {asked} FROM own GROUP BY n").fetchall()
+    assert [(n, *(x if isinstance(x, list) else [x])) for n, x in found] == [
+        (n, n) for n in range(1, 6)
+    ]
+    assert reads == [1]
+
+
 def test_rows_of_too_few_people_are_left_to_duckdb(
     owner: dp_sql.Session, taken: Taken, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,7 +180,7 @@ def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTabl
     else:
         relation = tables.drawn(lists, rows.n_answers)
     items = f"({read.lists.shown}) AS __dp_lists" if read.lists and read.lists.shown else ""
-    return Answers(relation, found, items)
+    return Answers(relation, found or read.listed, items)
 
 
 def _made(

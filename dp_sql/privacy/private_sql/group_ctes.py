@@ -32,7 +32,7 @@ def groups_ctes(
 ) -> list[str]:
     """`__dp_groups`, numbered in the order of the keys, behind `__dp_found` if they are found.
 
-    found: the relation of those that have been found; the other arguments are those of `found_sql`.
+    found: the relation of their keys, if it is there; the other arguments are those of `found_sql`.
     """
     groups = plan.groups
     if groups is None:

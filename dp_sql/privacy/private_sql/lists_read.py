@@ -9,15 +9,19 @@ from collections.abc import Callable, Sequence
 
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
-from dp_sql.privacy.private_sql.group_ctes import UNIT, keys_of
+from dp_sql.privacy.private_sql.group_ctes import UNIT, groups_ctes, keys_of
 from dp_sql.privacy.private_sql.items import lists_items
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
-from dp_sql.privacy.private_sql.rows_read import ListsRead, RowsRead, number_of_group, read_once
-from dp_sql.sql.formatting import full_name
+from dp_sql.privacy.private_sql.rows_read import (
+    ListsRead,
+    RowsRead,
+    new_table,
+    number_of_group,
+    read_once,
+)
 from dp_sql.sql.functions.topk import listed
 from dp_sql.sql.mechanism_rows import coded
 from dp_sql.sql.types import exact, family
-from dp_sql.udfs.randomness import fair_bytes
 
 _MAY_BE_LONG = frozenset({"BLOB", "VARCHAR"})
 
@@ -43,11 +47,12 @@ def lists_read(
     types[item] = plan.parameters.item_type(plan.columns["item"].type)
     source = read = ", ".join(people.read())
     rows = "__dp_read"
-    tables, items, codes, joined, numbered = dict[str, str](), "", "", "", [UNIT, item]
+    tables, public, items, codes = dict[str, str](), "", "", ""
+    joined, numbered = "", [UNIT, item]
     if plan.domain is not None:
-        items = _new_table()
+        items = new_table()
         if lists_items(plan) and plans[0].keep_source:  # the table of items reads it, too
-            tables[kept := _new_table()] = f"WITH {read} SELECT * FROM __dp_read"
+            tables[kept := new_table()] = f"WITH {read} SELECT * FROM __dp_read"
             typed = ", ".join(f"{exact(name, kind)} AS {name}" for name, kind in types.items())
             read = f"__dp_read AS NOT MATERIALIZED (SELECT {typed} FROM {kept})"
         values = plan.domain.select or f"SELECT DISTINCT {item} AS item FROM __dp_read"
@@ -60,9 +65,11 @@ def lists_read(
             joined, numbered = f" LEFT JOIN {items} AS __dp_coded ON {typed} = {item}", [UNIT]
     columns = [sent_as(name, types[name]) for name in numbered]
     columns += ["coalesce(code, -1) AS code"] if item not in numbered else []
-    if people.grouped:
+    if plan.groups is not None:
         columns.insert(1, number_of_group(people.n_groups))
-        read, rows = ", ".join([read, *people.groups()]), people.placed_by(rows)
+        tables[public := new_table()] = plan.groups.select
+        read = ", ".join([read, *groups_ctes(plan, "", "", found=public)])
+        rows = people.placed_by(rows)
     return RowsRead(
         sql=f"WITH {read} SELECT {', '.join(columns)} FROM {rows}{joined}",
         sends=[item not in numbered],
@@ -79,6 +86,7 @@ def lists_read(
             again=_again(source, item, types[item], sent_as) if mechanism.finds_items else "",
         ),
         tables=tables,
+        listed=public,
     )
 
 
@@ -89,8 +97,3 @@ def _again(read: str, item: str, kind: str, sent_as: Callable[[str, str], str]) 
     own = f"SELECT {item} AS item, {item} AS sent FROM __dp_read"
     own = f"SELECT item, {sent_as('sent', kind)} FROM ({own}) AS r"
     return f"WITH {read} SELECT DISTINCT item, sent FROM ({own}) AS s JOIN "
-
-
-def _new_table() -> str:
-    """The full name of a temporary table."""
-    return full_name(("temp", "main", f"__dp_made_{fair_bytes(8).hex()}"))

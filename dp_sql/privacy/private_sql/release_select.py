@@ -138,7 +138,7 @@ class Answers(NamedTuple):
 
     drawn: for each group `__dp_group`, from 1, and what the UDFs return, as `answer_name`; and the
     list from which the answer takes its items, as `__dp_items`, if each group has its own. found:
-    the keys of the groups that were found, if they had to be. items: this list, if all groups have
+    the keys of the groups, if they were found or kept. items: this list, if all groups have
     the same.
     """
 

@@ -11,10 +11,12 @@ from typing import NamedTuple
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_bits import N_BITS
-from dp_sql.privacy.private_sql.group_ctes import UNIT, by_keys, keys_of
+from dp_sql.privacy.private_sql.group_ctes import UNIT, by_keys, groups_ctes, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
+from dp_sql.sql.formatting import full_name
 from dp_sql.sql.shape import Summed
 from dp_sql.sql.types import FIT_BIGINT, digits_of, family
+from dp_sql.udfs.randomness import fair_bytes
 
 
 class ItemRead(NamedTuple):
@@ -94,6 +96,8 @@ class RowsRead(NamedTuple):
     adds_up: whether rows in public groups are only added up.
     lists: what is made of the rows instead of people's values.
     tables: SELECTs of temporary tables that the others read, by name.
+    listed: the relation of the keys of public groups: one of these tables, as another connection
+        may change what they are listed by between two statements.
     """
 
     sql: str
@@ -104,6 +108,7 @@ class RowsRead(NamedTuple):
     adds_up: bool
     lists: ListsRead | None = None
     tables: Mapping[str, str] = MappingProxyType({})
+    listed: str = ""
 
 
 def rows_read(
@@ -144,14 +149,23 @@ def rows_read(
     person = sent_as(UNIT, first.columns["privacy_unit"].type)
     ctes, rows = people.read(), "__dp_read"
     groups: int | GroupsFound = 0
+    tables, public = dict[str, str](), ""
     if finds:
         groups = _groups_found(people, sent_as)
-    elif keys:
-        ctes, rows = [*ctes, *people.groups()], people.placed_by(rows)
+    elif first.groups is not None:
+        tables[public := new_table()] = first.groups.select
+        ctes = [*ctes, *groups_ctes(first, "", "", found=public)]
+        rows = people.placed_by(rows)
         keys, groups = [number_of_group(people.n_groups)], people.n_groups
     listed = ", ".join([person, *keys, *sent])
     sql = f"WITH {', '.join(ctes)} SELECT {listed} FROM {rows}"
-    return RowsRead(sql, sends, groups, len(keys), kept, not (votes or finds))
+    adds_up = not (votes or finds)
+    return RowsRead(sql, sends, groups, len(keys), kept, adds_up, None, tables, public)
+
+
+def new_table() -> str:
+    """The full name of a temporary table."""
+    return full_name(("temp", "main", f"__dp_made_{fair_bytes(8).hex()}"))
 
 
 def number_of_group(n_groups: int) -> str:
