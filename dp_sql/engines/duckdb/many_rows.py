@@ -131,12 +131,16 @@ def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
     return read.comes_in_parts or n_rows <= _most_rows(read, engine)
 
 
-def _n_parts(n_rows: int, read: RowsRead, engine: SqlRunner) -> int:
-    """In how many parts of the people so many rows are read."""
+def _n_parts(read: RowsRead, engine: SqlRunner) -> int:
+    """In how many parts of the people rows are read, of which there may be too many at once."""
+    if not read.comes_in_parts:
+        raise _TooMany
+    counted = f"SELECT system.main.count(*) FROM ({read.sql}) AS __dp_rows"
+    ((n_rows,),) = engine.run(counted).fetchall()
     most = _most_rows(read, engine)
     if n_rows <= most:
         return 1
-    n_parts = -(-2 * n_rows // max(1, most))  # twice as many: not all have equally many rows
+    n_parts = -(-2 * int(n_rows) // max(1, most))  # twice as many: not all have equally many rows
     if n_parts > MOST_PARTS:
         raise _TooMany
     return n_parts
@@ -167,11 +171,7 @@ def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTabl
                 raise _TooMany
             made, found = make(1)
         except _TooMany:
-            if not read.comes_in_parts:
-                raise
-            counted = f"SELECT system.main.count(*) FROM ({read.sql}) AS __dp_rows"
-            ((n_rows,),) = engine.run(counted).fetchall()
-            made, found = make(_n_parts(int(n_rows), read, engine))
+            made, found = make(_n_parts(read, engine))
         lists = rows.lists(plans, made)
     engine.state.interrupts.check(before)
     if read.lists and read.lists.kind:
