@@ -166,7 +166,7 @@ def reads(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> li
 
 
 def in_three_parts(*given: Any) -> tuple[Any, str]:
-    return MADE(*given[:-1], 3 if given[1].comes_in_parts else 1)
+    return MADE(*given[:-1], 3)
 
 
 def both_ways(
@@ -446,28 +446,35 @@ MEDIAN = f"SELECT DP_MEDIAN(x, {SURE}, privacy_unit := u, lower := 0, upper := 9
 def test_duckdb_takes_over_where_there_are_more_rows_than_it_estimates(
     owner: dp_sql.Session, taken: Taken, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = priced(CALLS[14], 0, GROUPS[3]).replace("user_id", "u")
+    call = LISTS[0].replace("{1}", "x").format(f"{SURE}, privacy_unit := u, {GROUPS[1]}")
     monkeypatch.setattr(many_rows, "_made", MADE)
-    monkeypatch.setattr(many_rows, "MOST", 1900)
+    monkeypatch.setattr(many_rows, "MOST", 900)
     monkeypatch.setattr(row_estimate, "n_rows", lambda *_: 50)
     statement = f"SELECT region, {call} FROM seen GROUP BY region"
     in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
-    assert in_memory == from_duckdb and in_memory and reads == [1]
+    assert [*map(_anonymous, in_memory)] == [*map(_anonymous, from_duckdb)] and in_memory
+    assert reads == [1]
 
 
 LISTS_OF_I = [call.replace("{1}", "i") for call in LISTS[2::2]]
 
 
 @pytest.mark.parametrize("estimated", [50, 2000, 1 << 40])
-@pytest.mark.parametrize("call", [CALLS[0], CALLS[9], CALLS[14], *LISTS_OF_I])
+@pytest.mark.parametrize(
+    ("call", "groups"),
+    [
+        *product([CALLS[0], CALLS[9], CALLS[14]], [GROUPS[1], GROUPS[3]]),
+        *product(LISTS_OF_I, [GROUPS[1]]),
+    ],
+)
 def test_people_with_more_rows_than_fit_are_read_in_parts(
-    call: str, estimated: int, owner: dp_sql.Session, taken: Taken, reads: list[int],
+    call: str, groups: str, estimated: int, owner: dp_sql.Session, taken: Taken, reads: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     sizes, kept, real = list[int](), list[int](), many_rows._add
 
-    def add(rows: Any, *given: Any) -> None:
-        real(rows, *given)
+    def add(rows: Any, *given: Any, is_limited: bool = True) -> None:
+        real(rows, *given, is_limited=is_limited)
         sizes.append(rows.n_rows)
         kept.append(rows._items.size - rows.n_rows)
 
@@ -475,13 +482,55 @@ def test_people_with_more_rows_than_fit_are_read_in_parts(
     monkeypatch.setattr(many_rows, "_made", MADE)
     monkeypatch.setattr(many_rows, "MOST", 400)
     monkeypatch.setattr(row_estimate, "n_rows", lambda *_: estimated)
-    asked = priced(call, 0, GROUPS[1]).replace("user_id", "u")
+    asked = priced(call, 0, groups).replace("user_id", "u")
     statement = f"SELECT region, {asked} FROM seen GROUP BY region ORDER BY region"
     in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
     assert in_memory == from_duckdb and in_memory
+    if groups == GROUPS[3]:  # groups are found before
+        half = len(sizes) // 2
+        assert sizes[:half] == sizes[half:]
+        del sizes[half:]
     assert reads == [1] and len(sizes) == -(-2 * sum(sizes) // 400) and max(sizes) <= 400
     n_items = 400 if "FROM items" in call else 2000 if "TOPK" in call else 0
     assert max(kept) <= n_items  # none of the other parts, besides those that are public
+
+
+def test_members_of_unknown_groups_that_do_not_fit_are_left_to_duckdb(
+    owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, real = list[int](), many_rows._found
+    monkeypatch.setattr(many_rows, "_found", lambda *given: (found.append(1), real(*given))[1])
+    monkeypatch.setattr(many_rows, "_made", MADE)
+    monkeypatch.setattr(many_rows, "MOST", 400)
+    call = f"DP_COUNT(*, {SURE}, privacy_unit := u, delta := 1e-6, max_groups_contributed := 5)"
+    for each in (2, 0):
+        monkeypatch.setattr(many_rows, "MEMBERS", each)
+        assert owner.sql(f"SELECT region, {call} FROM seen GROUP BY region").fetchall()
+        assert found == [1]
+    assert reads == [1, 1]
+
+
+def test_groups_found_are_those_that_were_noted(
+    owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are written between both readings change no key, and may be in no group."""
+    call = f"DP_COUNT(*, {SURE}, privacy_unit := u, delta := 1e-6, max_groups_contributed := 9)"
+    owner.execute("CREATE OR REPLACE TABLE grows AS SELECT u, region FROM seen WHERE u IS NOT NULL")
+    size = "SELECT region, count(*) FROM grows GROUP BY region ORDER BY region"
+    exact, real, added = owner.execute(size).fetchall(), many_rows._add, list[int]()
+
+    def add(*given: Any, is_limited: bool = True) -> None:
+        if not is_limited and not added:
+            added.append(1)
+            owner.connection.cursor().execute("INSERT INTO grows SELECT u, 'new' FROM grows")
+        real(*given, is_limited=is_limited)
+
+    monkeypatch.setattr(many_rows, "_add", add)
+    monkeypatch.setattr(many_rows, "_made", lambda *given: MADE(*given[:-1], 4))
+    query = f"SELECT region, {call} FROM grows GROUP BY region ORDER BY region"
+    found = owner.sql(query).fetchall()
+    assert added == [1] and reads == [1] and [key for key, _ in found] == [key for key, _ in exact]
+    assert [n for _, n in found] == pytest.approx([n for _, n in exact], abs=3)
 
 
 def test_a_person_s_rows_are_in_one_part(owner: dp_sql.Session) -> None:
@@ -511,8 +560,8 @@ def test_groups_that_are_changed_meanwhile_keep_their_numbers(
             "CREATE TABLE own AS SELECT i % 99 AS u, i % 5 + 1 AS n, n AS x FROM range(990) AS r(i)"
         )
 
-        def add(*given: Any) -> None:
-            real(*given)
+        def add(*given: Any, is_limited: bool = True) -> None:
+            real(*given, is_limited=is_limited)
             con.execute("DELETE FROM g WHERE n = 1")
 
         monkeypatch.setattr(many_rows, "_add", add)
@@ -536,17 +585,23 @@ def test_rows_of_too_few_people_are_left_to_duckdb(
     assert in_memory == from_duckdb and in_memory and reads == [1]
 
 
-def test_sources_of_another_size_are_not_read(
-    owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    added, real = list[int](), many_rows._add
+@pytest.fixture
+def added(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Notes each part that is read, as many as there are by the rows."""
+    found, real = list[int](), many_rows._add
 
-    def add(*given: Any) -> None:
-        added.append(1)
-        real(*given)
+    def add(*given: Any, **more: Any) -> None:
+        found.append(1)
+        real(*given, **more)
 
     monkeypatch.setattr(many_rows, "_made", MADE)
     monkeypatch.setattr(many_rows, "_add", add)
+    return found
+
+
+def test_sources_of_another_size_are_not_read(
+    owner: dp_sql.Session, reads: list[int], added: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in (("LEAST", 2001), ("MOST", 29), ("BYTES", 1 << 60)):
         with monkeypatch.context() as patch:
             patch.setattr(many_rows, name, value)
@@ -554,21 +609,39 @@ def test_sources_of_another_size_are_not_read(
         assert not added and reads == [1] * (name != "LEAST")
         reads.clear()
     owner.sql(MEDIAN).fetchall()
-    assert reads and added
+    assert reads == added == [1]
 
 
 def test_lists_take_more_memory_for_a_row_than_values(
-    owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
+    owner: dp_sql.Session, reads: list[int], added: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What DuckDB makes itself would take more for a row than either, and fail after the debit."""
     assert many_rows.BYTES < many_rows.BYTES_OF_LISTS <= 128
-    monkeypatch.setattr(many_rows, "_made", MADE)
-    monkeypatch.setattr(many_rows, "BYTES_OF_LISTS", 1 << 60)
-    owner.sql(f"SELECT DP_TOPK(x, 1, {SURE}, delta := 1e-6, privacy_unit := u, "
-              "mechanism := 'weighted_gaussian') FROM seen").fetchall()  # fmt: skip
-    assert not reads
+    lists = (
+        f"SELECT DP_TOPK(x, 1, {SURE}, delta := 1e-6, privacy_unit := u, "
+        "mechanism := 'weighted_gaussian') FROM seen"
+    )
+    for of_lists, n_parts in ((1 << 60, 0), (1 << 7, 1)):
+        monkeypatch.setattr(many_rows, "BYTES_OF_LISTS", of_lists)
+        owner.sql(lists).fetchall()
+        assert len(added) == n_parts
     owner.sql(MEDIAN).fetchall()
-    assert reads
+    assert len(reads) == 3 and len(added) == 2
+
+
+@pytest.mark.parametrize("call", [LISTS[0], LISTS[3]])
+def test_pairs_of_parts_are_kept_together(
+    call: str, owner: dp_sql.Session, taken: Taken, reads: list[int], added: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    asked = priced(call.replace("{1}", "x"), 0, GROUPS[1]).replace("user_id", "u")
+    statement = f"SELECT region, {asked} FROM seen GROUP BY region"
+    for most, n_parts in ((400, 6), (200, 0)):  # of which there are few
+        monkeypatch.setattr(many_rows, "MOST", most)
+        added.clear()
+        in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
+        assert [*map(_anonymous, in_memory)] == [*map(_anonymous, from_duckdb)] and in_memory
+        assert len(added) == n_parts and reads
 
 
 @pytest.mark.parametrize("call, is_read", [(CALLS[0], False), (CALLS[5], False), (CALLS[14], True)])

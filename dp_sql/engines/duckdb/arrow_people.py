@@ -30,20 +30,20 @@ class ArrowPeople(Rows):
     Its methods are called in this order:
 
     1. `add_items`, if items are public.
-    2. For each part of the people, `next_part`, `add` for each batch of rows, and `made`, which is
-       `joined` to that of the others. There is one part if groups are found, or if lists are of
-       pairs.
-    3. Before `made`, if groups are not public, they are those in the rows. `members` says who is in
-       which of them, so that a mechanism can find some; `groups` has their keys, and `number` their
-       order.
+    2. If groups are not public, they are those in the rows. For each part of the people,
+       `next_part`, `add` for each batch of rows, and `note_members`. Of the `members` a mechanism
+       finds some groups; `groups` has their keys, and `number` their order.
+    3. For each part of the people, `next_part`, `add` for each batch of rows, and `made`, which is
+       `joined` to that of the others. If there is only one part, its rows are added once.
     4. `lists`, and then `items_of` the answers if these are of pairs.
     """
 
     def __init__(self, read: RowsRead) -> None:
         super().__init__()
-        self._read, self._keys, self._public = read, Columns(), list[Any]()
-        self.next_part()
-        self._found, self._items_of_codes = np.empty(0, np.int64), list[Any]()
+        self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
+        self.n_rows, self._found = 0, np.empty(0, np.int64)
+        self._members, self._n_before = list[tuple[Any, Any]](), 0
+        self._public, self._items_of_codes = list[Any](), list[Any]()
         self.has_groups = read.n_keys > 0
         self.n_groups = 0 if isinstance(read.groups, GroupsFound) else read.groups
 
@@ -76,17 +76,29 @@ class ArrowPeople(Rows):
             return self._keys.numbers(keys)
         return whole_numbers(keys[0]).astype(np.int32) - np.int32(1)
 
-    def members(self) -> Any:
-        """Who is in which group, as an arrow table; the groups are all keys in the rows."""
+    def note_members(self) -> None:
+        """Note who is in which group, and that groups are all keys in the rows so far."""
         self.n_groups = self._keys.size
         people, groups = self.all_slots
-        columns = {"item": arrow_numbers(groups, "int32"), "person": arrow_numbers(people, "int64")}
-        return pa.table(columns)
+        self._members.append((groups, people.astype(np.int64) + self._n_before))
+
+    @property
+    def n_members(self) -> int:
+        """How many people were noted, counting them in each group."""
+        return sum(groups.size for groups, _ in self._members)
+
+    def members(self) -> tuple[Any, Any]:
+        """The groups and the people of all that was noted."""
+        groups, people = zip(*self._members, strict=True)
+        self._members = []
+        return np.concatenate(groups).astype(np.int32), np.concatenate(people)
 
     def groups(self, found: Sequence[int]) -> Any:
         """Some of these groups as an arrow table of keys; `place` is a group's place in `found`."""
         self._found = np.array(found, np.int64)
-        keys = self._keys.values(self._found) if self.n_rows else [pa.nulls(0)] * self._read.n_keys
+        keys = (
+            self._keys.values(self._found) if self.n_groups else [pa.nulls(0)] * self._read.n_keys
+        )
         columns = {f"__dp_key_{i}": values for i, values in enumerate(keys)}
         return pa.table({"place": arrow_numbers(np.arange(len(found)), "int64"), **columns})
 
@@ -103,13 +115,15 @@ class ArrowPeople(Rows):
             return self.summed_up(self._read.kept, other)
         if n_items is not None:
             return self.counts(lists.cap, n_items)
-        pairs, self._items_of_codes = self.pairs(lists.cap)
-        return pairs
+        groups, items, people = self.listed_pairs(lists.cap)
+        return groups, items, people.astype(np.int64) + self._n_before
 
     def next_part(self) -> None:
         """Forget the people so far: the rows to come are of others."""
+        self._n_before += self.n_people
         self.pieces, self._people, self.n_people, self.n_rows = [], Column(), 0, 0
-        self._items = Column()  # beside those that are public, only theirs
+        if self._public:  # only those count, and the others would add up
+            self._items = Column()
         for items in self._public:
             self._items.numbers(items)
         self.__dict__.pop("all_slots", None)
@@ -118,15 +132,20 @@ class ArrowPeople(Rows):
         """What was made of two parts of the people; the first is no longer needed."""
         if self._read.lists is None:
             return {place: merged(made[place], other[place]) for place in made}
-        made += other
-        return made
+        if self._read.lists.items:
+            made += other
+            return made
+        return [*map(np.concatenate, zip(made, other, strict=True))]
 
     def lists(self, plans: Sequence[Plan], made: Any) -> list[Lists]:
         """What the UDF of each plan takes, from what was made of all people."""
         lists = self._read.lists
         if lists is None:
             return self.lists_of(plans, made)
-        return [[[*made]]] if lists.items else [made]
+        if lists.items:
+            return [[[*made]]]
+        pairs, self._items_of_codes = self.lists_of_pairs(*made)
+        return [pairs]
 
     def items_of(self, answers: Any) -> tuple[Any, Any]:
         """The items that are in answers, as sent, and the answers with places among their own."""

@@ -49,6 +49,8 @@ ROWS_EACH = 1 << 4  # of a person in a group
 BYTES, BYTES_OF_LISTS = 1 << 6, 1 << 7
 BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 MOST_COUNTS, MOST_PARTS = 1 << 24, 1 << 7
+MOST_PARTS_OF_PAIRS = 1 << 3  # of which all are kept
+MEMBERS = 2  # of unknown groups, which are kept for all parts, for each row that fits into memory
 
 
 class _TooMany(Exception):
@@ -58,11 +60,13 @@ class _TooMany(Exception):
 class ComputedTables(NamedTuple):
     """Tables that are computed here, and can be read in DuckDB until `registered` closes.
 
-    answered: makes the answers of a plan, given its place and what its UDF takes.
+    answered: makes the answers of a plan, given its place and what its UDF takes. finds: finds
+        groups, given who is in which: groups and people, as numbers.
     """
 
     engine: SqlRunner
     answered: Answered
+    finds: Callable[[Any, Any], list[int]]
     registered: contextlib.ExitStack
 
     def add(self, table: Any) -> str:
@@ -126,22 +130,19 @@ def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
         return False
     if read.adds_up:
         n_members = row_estimate.n_members(plan, engine)
-        if ROWS_EACH * n_members < n_rows and n_members <= engine.memory_limit // BYTES:
-            return False
-    return read.comes_in_parts or n_rows <= _most_rows(read, engine)
+        return ROWS_EACH * n_members >= n_rows or n_members > engine.memory_limit // BYTES
+    return True
 
 
 def _n_parts(read: RowsRead, engine: SqlRunner) -> int:
     """In how many parts of the people rows are read, of which there may be too many at once."""
-    if not read.comes_in_parts:
-        raise _TooMany
     counted = f"SELECT system.main.count(*) FROM ({read.sql}) AS __dp_rows"
     ((n_rows,),) = engine.run(counted).fetchall()
     most = _most_rows(read, engine)
     if n_rows <= most:
         return 1
     n_parts = -(-2 * int(n_rows) // max(1, most))  # twice as many: not all have equally many rows
-    if n_parts > MOST_PARTS:
+    if n_parts > (MOST_PARTS_OF_PAIRS if read.lists and not read.lists.items else MOST_PARTS):
         raise _TooMany
     return n_parts
 
@@ -189,31 +190,44 @@ def _made(
 ) -> tuple[Any, str]:  # fmt: skip
     """What is made of all people, part by part; and the relation of the groups found, or ""."""
     made, found, before = None, "", tables.engine.state.interrupts.n
-    for part in range(n_parts):
-        rows.next_part()
-        _add(rows, _part_of(read.sql, part, n_parts), read, long, tables.engine, other, before)
-        if isinstance(read.groups, GroupsFound):
-            found = _found(read.groups, long, rows, tables)
+    add = partial(_add, rows, read, long, tables.engine, other, before)
+    selects = [_part_of(read.sql, part, n_parts) for part in range(n_parts)]
+    if isinstance(read.groups, GroupsFound):
+        for select in selects:
+            rows.next_part()
+            add(select)
+            rows.note_members()
+            if rows.n_members > MEMBERS * _most_rows(read, tables.engine):
+                raise _TooMany
+        found = _found(read.groups, long, rows, tables)
+    for select in selects:
+        if n_parts > 1 or not found:
+            rows.next_part()
+            add(select, is_limited=not found)
         own = rows.made(n_items, other)
         made = own if made is None else rows.joined(made, own)
     return made, found
 
 
 def _add(
-    rows: ArrowPeople, sql: str, read: RowsRead, long: int, engine: SqlRunner, other: Executor,
-    before: int,
+    rows: ArrowPeople, read: RowsRead, long: int, engine: SqlRunner, other: Executor, before: int,
+    select: str, *, is_limited: bool = True,
 ) -> None:  # fmt: skip
-    """Add the rows of a SELECT, each piece while DuckDB reads the next one."""
+    """Add the rows of a SELECT, each piece while DuckDB reads the next one.
+
+    is_limited: raise _TooMany or TooLong where they take too much memory; but not once groups are
+        found, which are places among the keys that were read.
+    """
     most = _most_rows(read, engine)
     most_bytes = engine.memory_limit // SHARE if long > SHORTER else inf
-    pieces = engine.state.interrupts.ending(batches(engine.relate(sql)), before)
+    pieces = engine.state.interrupts.ending(batches(engine.relate(select)), before)
     with contextlib.closing(pieces):
         last: Future[None] = other.submit(lambda: None)
         for piece in pieces:
             last.result()
-            if rows.n_rows + len(piece) > most:
+            if is_limited and rows.n_rows + len(piece) > most:
                 raise _TooMany
-            if rows.n_bytes > most_bytes:
+            if is_limited and rows.n_bytes > most_bytes:
                 raise TooLong
             last = other.submit(rows.add, piece)
         last.result()
@@ -271,9 +285,8 @@ def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:
 
 def _found(groups: GroupsFound, long: int, rows: ArrowPeople, tables: ComputedTables) -> str:
     """Find groups by who is in them; returns a relation of their keys."""
-    engine, pairs = tables.engine, tables.add(rows.members())
-    ((places,),) = engine.run(groups.places + pairs).fetchall()
-    table = rows.groups(places)
+    engine = tables.engine
+    table = rows.groups(tables.finds(*rows.members()))
     texts = [table[name] for name, kind in groups.kinds.items() if family(kind) in HASHED]
     is_hashed = any(len(key) >= long for text in texts for key in text.to_pylist())
     sent = f"__dp_sent AS (SELECT * FROM {tables.add(table)})"

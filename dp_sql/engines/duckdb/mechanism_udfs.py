@@ -216,19 +216,26 @@ def means(rows: Any, nets: Any, bounds: Any) -> Any:
     return pa.ListArray.from_arrays(arrow_numbers(places, "int32"), entries)
 
 
+def found_groups(
+    issued: Tickets, ticket: str, execution: tuple[int, int], groups: Any, people: Any
+) -> list[int]:
+    """The groups that a plan may show, from who is in which; drawn once for an execution."""
+
+    def draw() -> list[int]:
+        finding = (of := issued.plan(ticket).groups) and of.finding
+        if not finding:
+            raise InternalError("This ticket finds no groups.")
+        found: list[int] = finding.mechanism.run(groups, people, **finding.parameters)
+        return found
+
+    return issued.draw_once(ticket, execution, draw, "found")
+
+
 def find_udf(issued: Tickets) -> Callable[..., Any]:
     """The UDF that finds the groups that a plan may show, from pairs of a group and a person."""
 
     def find(ticket: str, execution: tuple[int, int], pairs: Any) -> Any:
-        def draw() -> list[int]:
-            groups = issued.plan(ticket).groups
-            if groups is None or groups.finding is None:
-                raise InternalError("This ticket finds no groups.")
-            finding = groups.finding
-            found: list[int] = finding.mechanism.run(*_value(pairs, PAIRS), **finding.parameters)
-            return found
-
-        return issued.draw_once(ticket, execution, draw, "found")
+        return found_groups(issued, ticket, execution, *_value(pairs, PAIRS))
 
     return _by_rows(find, 1, "BIGINT[]")
 

@@ -2,10 +2,11 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from dp_sql.engines.duckdb import many_rows, row_estimate
-from dp_sql.engines.duckdb.mechanism_udfs import answers_of, arrow_values
+from dp_sql.engines.duckdb.mechanism_udfs import answers_of, arrow_values, found_groups
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.release_select import EXECUTION, Answers, drawn_sql, release_of
@@ -38,14 +39,16 @@ def release_sql(
     releases = [release_of(ticket, asking) for ticket in tickets]
     plans = [_constrained(plan, engine) for plan in plans]
 
+    made_for = execution or (engine.state.number, 0)
+
     def answered(place: int, lists: Sequence[Any]) -> Any:
         shape = plans[place].parameters
-        made_for = execution or (engine.state.number, 0)
         answers = answers_of(engine.tickets, tickets[place], made_for, lists)
         return arrow_values(answers, shape.udfs[shape.udf])
 
     with contextlib.ExitStack() as registered:
-        tables = many_rows.ComputedTables(engine, answered, registered)
+        finds = partial(found_groups, engine.tickets, tickets[0], made_for)
+        tables = many_rows.ComputedTables(engine, answered, finds, registered)
         if "__dp_cover" in plans[0].parameters.takes:
             from dp_sql.engines.duckdb.in_pieces import cover_counts
 

@@ -142,11 +142,19 @@ class Rows:
 
     def pairs(self, cap: int | None) -> tuple[Lists, list[Any]]:
         """Lists of pairs of items and people; in each group, the number of each code's item."""
+        return self.lists_of_pairs(*self.listed_pairs(cap))
+
+    def listed_pairs(self, cap: int | None) -> tuple[Any, Any, Any]:
+        """The group, the item and the person of each row that is kept."""
         owners, groups, slots, items = self._listed(cap)
-        if not self.has_groups:  # slots are people, and items are numbered as they came
-            whole = items.astype(np.int32), slots.astype(np.int64)
-            return [[whole]], [np.arange(items.max(initial=-1) + 1)]
-        rows = groups[slots].astype(np.int64), items, owners[slots].astype(np.int64)
+        return groups[slots].astype(np.int32), items.astype(np.int32), owners[slots]
+
+    def lists_of_pairs(self, groups: Any, items: Any, people: Any) -> tuple[Lists, list[Any]]:
+        """The same as `pairs`, of rows that were kept."""
+        people = people.astype(np.int64)
+        if not self.has_groups:  # items are numbered as they came
+            return [[(items, people)]], [np.arange(items.max(initial=-1) + 1)]
+        rows = groups.astype(np.int64), items.astype(np.int64), people
         ends, codes, people, *of_codes = kernels.pairs_of_groups(*rows, self.n_groups)
         pairs = zip(_cut(codes, ends), _cut(people, ends), strict=True)
         return [[*pairs]], _cut(of_codes[1], of_codes[0])

@@ -11,10 +11,9 @@ from typing import NamedTuple
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_bits import N_BITS
-from dp_sql.privacy.private_sql.group_ctes import FIND_UDF, UNIT, by_keys, groups_ctes, keys_of
+from dp_sql.privacy.private_sql.group_ctes import UNIT, by_keys, groups_ctes, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.sql.formatting import full_name
-from dp_sql.sql.mechanism_rows import EMPTY_LIST, pair
 from dp_sql.sql.shape import Summed
 from dp_sql.sql.types import FIT_BIGINT, digits_of, family
 from dp_sql.udfs.randomness import fair_bytes
@@ -47,8 +46,6 @@ class Kept(NamedTuple):
 class GroupsFound(NamedTuple):
     """How groups are found by who is in them.
 
-    places: a SELECT of the list of the groups found, up to its FROM, which is to name a relation of
-        groups and people.
     keys: a SELECT of the keys and places of these groups, up to its WITH, which is to define
         `__dp_sent`: the keys as they were sent, and their places.
     again: the same, but it reads the keys from the source again; for keys that were sent as hashes.
@@ -56,7 +53,6 @@ class GroupsFound(NamedTuple):
     kinds: the types of the keys, by name.
     """
 
-    places: str
     keys: str
     again: str
     by: str
@@ -113,12 +109,6 @@ class RowsRead(NamedTuple):
     lists: ListsRead | None = None
     tables: Mapping[str, str] = MappingProxyType({})
     listed: str = ""
-
-    @property
-    def comes_in_parts(self) -> bool:
-        """Whether what is made of the rows can be made of some people, and then of others."""
-        makes_pairs = self.lists is not None and not self.lists.items
-        return not (makes_pairs or isinstance(self.groups, GroupsFound))
 
 
 def rows_read(
@@ -201,8 +191,6 @@ def _groups_found(people: PeopleRows, sent_as: Callable[[str, str], str]) -> Gro
     same = " AND ".join(f"{own} = __dp_sent.{name}" for name, own in sent.items())
     own = f"SELECT DISTINCT {listed} FROM (SELECT {both} FROM __dp_read) AS r"
     return GroupsFound(
-        places=f"SELECT {FIND_UDF}({people.releases[0]}, coalesce(system.main.list("
-        f"{pair('item', 'person')}), {EMPTY_LIST})) FROM ",
         keys=f" SELECT {typed}, place FROM __dp_sent",
         again=f", {', '.join(people.read())}, __dp_own AS ({own}) SELECT "
         f"{', '.join(f'__dp_own.{name}' for name in kinds)}, place FROM __dp_own JOIN __dp_sent "
