@@ -46,9 +46,8 @@ def lists_read(
     types |= {name: key.type for name, key in keys_of(plan).items()}
     types[item] = plan.parameters.item_type(plan.columns["item"].type)
     source = read = ", ".join(people.read())
-    rows = "__dp_read"
+    rows, joined, numbered = "__dp_read", "", [UNIT, item]
     tables, public, items, codes = dict[str, str](), "", "", ""
-    joined, numbered = "", [UNIT, item]
     if plan.domain is not None:
         items = new_table()
         if lists_items(plan) and plans[0].keep_source:  # the table of items reads it, too
