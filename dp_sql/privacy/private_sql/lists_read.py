@@ -31,9 +31,8 @@ def lists_read(
 ) -> RowsRead | None:
     """How to read the rows of a call that takes lists of items; None: as SQL.
 
-    It is over public groups, or over all rows if it finds its items in them.
-
-    sent_as: as in rows_read.
+    It is over public groups, or over all rows if it finds its items in them. sent_as: as in
+    rows_read.
     """
     if len(plans) > 1 or plans[0].parameters.person_values() or finding_of(plans[0]):
         return None
