@@ -166,12 +166,14 @@ def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTabl
     n_items = _n_items(read.lists, rows, engine) if read.lists and read.lists.items else None
     with ThreadPoolExecutor(1) as other:
         make = partial(_made, rows, read, long, n_items, tables, other)
+        # There are often fewer rows than by the estimate, which for an analyst is of whole tables.
+        fits = row_estimate.n_rows(plans[0], engine) <= _most_rows(read, engine)
+        n_parts = 1 if fits else _n_parts(read, engine)
         try:
-            # By an estimate there are often more than WHERE keeps: an analyst has that of tables.
-            if row_estimate.n_rows(plans[0], engine) > _most_rows(read, engine):
-                raise _TooMany
-            made, found = make(1)
+            made, found = make(n_parts)
         except _TooMany:
+            if n_parts > 1:
+                raise
             made, found = make(_n_parts(read, engine))
         lists = rows.lists(plans, made)
     engine.state.interrupts.check(before)
