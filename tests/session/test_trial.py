@@ -38,6 +38,7 @@ NEVER = [
     f"SELECT * FROM {PAIRS} WHERE pair.count = 'x'",
     f"SELECT title, (SELECT 1 UNION ALL SELECT 2) FROM {ITEMS}",
     f"SELECT ntile(0) OVER () FROM {GROUPS}",
+    f"SELECT repeat('x', titles::INTEGER) FROM (SELECT {LIST} AS titles FROM ratings)",
     f"SELECT * FROM {GROUPS} QUALIFY row_number() OVER (ORDER BY n) = 'x'",
     f"WITH one AS {NUMBER} SELECT n FROM one UNION ALL SELECT CAST('x' AS INTEGER)",
 ]
