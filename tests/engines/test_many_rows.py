@@ -493,6 +493,21 @@ def test_people_with_more_rows_than_fit_are_read_in_parts(
     assert max(kept) <= n_items  # none of the other parts, besides those that are public
 
 
+def test_members_of_unknown_groups_that_do_not_fit_are_left_to_duckdb(
+    owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, real = list[int](), many_rows._found
+    monkeypatch.setattr(many_rows, "_found", lambda *given: (found.append(1), real(*given))[1])
+    monkeypatch.setattr(many_rows, "_made", MADE)
+    monkeypatch.setattr(many_rows, "MOST", 400)
+    call = f"DP_COUNT(*, {SURE}, privacy_unit := u, delta := 1e-6, max_groups_contributed := 5)"
+    for each in (2, 0):
+        monkeypatch.setattr(many_rows, "MEMBERS", each)
+        assert owner.sql(f"SELECT region, {call} FROM seen GROUP BY region").fetchall()
+        assert found == [1]
+    assert reads == [1, 1]
+
+
 def test_groups_found_are_those_that_were_noted(
     owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -543,8 +558,8 @@ def test_groups_that_are_changed_meanwhile_keep_their_numbers(
             "CREATE TABLE own AS SELECT i % 99 AS u, i % 5 + 1 AS n, n AS x FROM range(990) AS r(i)"
         )
 
-        def add(*given: Any, **more: Any) -> None:
-            real(*given, **more)
+        def add(*given: Any, is_limited: bool = True) -> None:
+            real(*given, is_limited=is_limited)
             con.execute("DELETE FROM g WHERE n = 1")
 
         monkeypatch.setattr(many_rows, "_add", add)

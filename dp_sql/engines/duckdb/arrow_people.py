@@ -40,12 +40,11 @@ class ArrowPeople(Rows):
 
     def __init__(self, read: RowsRead) -> None:
         super().__init__()
-        self._read, self._keys, self._items = read, Columns(), Column()
-        self._public = list[Any]()
+        self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
+        self.n_rows, self._found = 0, np.empty(0, np.int64)
         self._members, self._n_before = list[tuple[Any, Any]](), 0
         self._n_pairs = 0  # numbers of people in pairs so far
-        self.next_part()
-        self._found, self._items_of_codes = np.empty(0, np.int64), list[Any]()
+        self._public, self._items_of_codes = list[Any](), list[Any]()
         self.has_groups = read.n_keys > 0
         self.n_groups = 0 if isinstance(read.groups, GroupsFound) else read.groups
 
@@ -84,6 +83,11 @@ class ArrowPeople(Rows):
         people, groups = self.all_slots
         self._members.append((groups, people.astype(np.int64) + self._n_before))
 
+    @property
+    def n_members(self) -> int:
+        """How many people were noted, counting them in each group."""
+        return sum(groups.size for groups, _ in self._members)
+
     def members(self) -> tuple[Any, Any]:
         """The groups and the people of all that was noted."""
         groups, people = zip(*self._members, strict=True)
@@ -121,10 +125,10 @@ class ArrowPeople(Rows):
         """Forget the people so far: the rows to come are of others."""
         self._n_before += self.n_people
         self.pieces, self._people, self.n_people, self.n_rows = [], Column(), 0, 0
-        if self._public:  # beside these items, only theirs; but pairs have the items of all
+        if self._public:  # only those count, and the others would add up
             self._items = Column()
-            for items in self._public:
-                self._items.numbers(items)
+        for items in self._public:
+            self._items.numbers(items)
         self.__dict__.pop("all_slots", None)
 
     def joined(self, made: Any, other: Any) -> Any:

@@ -50,6 +50,7 @@ BYTES, BYTES_OF_LISTS = 1 << 6, 1 << 7
 BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 MOST_COUNTS, MOST_PARTS = 1 << 24, 1 << 7
 MOST_PARTS_OF_PAIRS = 1 << 3  # of which all are kept
+MEMBERS = 2  # of unknown groups, which are kept for all parts, for each row that fits into memory
 
 
 class _TooMany(Exception):
@@ -133,12 +134,14 @@ def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
     return True
 
 
-def _n_parts(n_rows: int, read: RowsRead, engine: SqlRunner) -> int:
-    """In how many parts of the people so many rows are read."""
+def _n_parts(read: RowsRead, engine: SqlRunner) -> int:
+    """In how many parts of the people rows are read, of which there may be too many at once."""
+    counted = f"SELECT system.main.count(*) FROM ({read.sql}) AS __dp_rows"
+    ((n_rows,),) = engine.run(counted).fetchall()
     most = _most_rows(read, engine)
     if n_rows <= most:
         return 1
-    n_parts = -(-2 * n_rows // max(1, most))  # twice as many: not all have equally many rows
+    n_parts = -(-2 * int(n_rows) // max(1, most))  # twice as many: not all have equally many rows
     if n_parts > (MOST_PARTS_OF_PAIRS if read.lists and not read.lists.items else MOST_PARTS):
         raise _TooMany
     return n_parts
@@ -169,9 +172,7 @@ def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTabl
                 raise _TooMany
             made, found = make(1)
         except _TooMany:
-            counted = f"SELECT system.main.count(*) FROM ({read.sql}) AS __dp_rows"
-            ((n_rows,),) = engine.run(counted).fetchall()
-            made, found = make(_n_parts(int(n_rows), read, engine))
+            made, found = make(_n_parts(read, engine))
         lists = rows.lists(plans, made)
     engine.state.interrupts.check(before)
     if read.lists and read.lists.kind:
@@ -196,6 +197,8 @@ def _made(
             rows.next_part()
             add(select)
             rows.note_members()
+            if rows.n_members > MEMBERS * _most_rows(read, tables.engine):
+                raise _TooMany
         found = _found(read.groups, long, rows, tables)
     for select in selects:
         if n_parts > 1 or not found:

@@ -20,11 +20,11 @@ _MAX_KNOWN = 500  # answers that do not change: of the catalog, and about public
 _MAX_STATEMENTS = 100  # of some 40 kB each
 _WORD = re.compile(r"\w+")
 LONGEST_ATTEMPT = 1.0  # seconds; no interrupt of the caller's connection ends it
-# What a connection may have set for itself, except where it looks for names.
-_SETTINGS = (
-    "SELECT name, value FROM system.main.duckdb_settings() "
-    "WHERE name NOT IN ('schema', 'search_path') ORDER BY name"
-)
+# What a connection may have set for itself, except where it looks for names, and what it shows. The
+# size of the temporary directory changes with what is free on the disk.
+_SETTINGS = """SELECT name, value FROM system.main.duckdb_settings()
+    WHERE name NOT IN ('schema', 'search_path', 'max_temp_directory_size')
+        AND name NOT LIKE '%progress%' ORDER BY name"""
 # What is evaluated in a frame with the caller's variables; compiled once.
 _CALL, _WITH_PARAMS, _WITH_PARAMETERS = (
     compile(f"__dp_call(__dp_sql{given})", "<string>", "eval")

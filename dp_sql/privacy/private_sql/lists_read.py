@@ -31,9 +31,8 @@ def lists_read(
 ) -> RowsRead | None:
     """How to read the rows of a call that takes lists of items; None: as SQL.
 
-    It is over public groups, or over all rows if it finds its items in them.
-
-    sent_as: as in rows_read.
+    It is over public groups, or over all rows if it finds its items in them. sent_as: as in
+    rows_read.
     """
     if len(plans) > 1 or plans[0].parameters.person_values() or finding_of(plans[0]):
         return None
@@ -46,9 +45,8 @@ def lists_read(
     types |= {name: key.type for name, key in keys_of(plan).items()}
     types[item] = plan.parameters.item_type(plan.columns["item"].type)
     source = read = ", ".join(people.read())
-    rows = "__dp_read"
+    rows, joined, numbered = "__dp_read", "", [UNIT, item]
     tables, public, items, codes = dict[str, str](), "", "", ""
-    joined, numbered = "", [UNIT, item]
     if plan.domain is not None:
         items = new_table()
         if lists_items(plan) and plans[0].keep_source:  # the table of items reads it, too
