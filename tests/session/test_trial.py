@@ -53,6 +53,7 @@ MAY = [  # each of them runs over the true answers
     f"SELECT regexp_matches('a note', title) FROM {ITEMS}",
     f"SELECT (SELECT kind FROM {GROUPS} WHERE n > 20)",
     f"SELECT n FROM {NUMBER} WHERE n BETWEEN 100 AND 300 OR n = 'x'",
+    f"SELECT factorial(count(*)::INTEGER - 2) FROM {GROUPS}",
 ]
 
 
