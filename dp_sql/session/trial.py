@@ -5,7 +5,7 @@ which one is NULL, and refused if DuckDB says the same of all of them. What fail
 only depends on the answers, and is left to DuckDB.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 import duckdb
 
@@ -21,6 +21,7 @@ from dp_sql.sql.tokens import QUERY, Edit, Tokens
 from dp_sql.sql.types import N_SAMPLES
 
 _NEVER_CAST = "Unimplemented type for cast"  # of two types, so it is the same for all answers
+_CHOOSE = {"CASE", "IF", "OR", "COALESCE", "IFNULL"}
 _NOT_RUN = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
 # Written like calls: keywords, and functions that DuckDB does not list as scalar or aggregate.
 _ALLOWED = RESERVED | {
@@ -28,6 +29,7 @@ _ALLOWED = RESERVED | {
     "DENSE_RANK", "NTILE", "LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "NTH_VALUE", "PERCENT_RANK",
     "CUME_DIST",
 }  # fmt: skip
+_LISTS = {"RANGE", "GENERATE_SERIES", "REPEAT"}  # also functions of FROM, with rows without end
 
 
 def check_runs(
@@ -50,10 +52,15 @@ def check_runs(
 
     around = Tokens(t for t in statement.around_calls() if span[0] <= t.start < span[1])
     first = over(0)
-    reads = is_odd or has_cast(statement) or _reads_nothing(first, engine)
-    found = _found(around, over, engine) if reads and _is_pure(around, engine) else None
+    casts = has_cast(statement)
+    is_tried = (is_odd or casts or _reads_nothing(first, engine)) and _is_pure(
+        around, engine, _ALLOWED | _LISTS if casts else _ALLOWED
+    )
+    found = _found(around, over, engine) if is_tried else None
     if found is not None:
-        raise found
+        of_types = is_odd or engine.attempts_here or _NEVER_CAST in str(found)
+        if of_types or _reads_nothing(first, engine):  # tables may be others for the caller
+            raise found
     engine.state.tried[key] = None
     forget_oldest(engine.state.tried)
 
@@ -64,7 +71,7 @@ def _found(around: Tokens, over: Callable[[int], str], engine: Engine) -> duckdb
     if found is None or isinstance(found, _NOT_RUN):
         return None
     if _NEVER_CAST not in str(found):
-        if {"CASE", "IF"} & {token.upper for token in around}:
+        if not _CHOOSE.isdisjoint(token.upper for token in around):
             return None  # it may choose by the answers what it evaluates
         for number in range(1, N_SAMPLES):
             if _first_line(engine.attempt(over(number))) != _first_line(found):
@@ -72,12 +79,15 @@ def _found(around: Tokens, over: Callable[[int], str], engine: Engine) -> duckdb
     return found
 
 
-def _is_pure(around: Tokens, engine: Engine) -> bool:
-    """Whether it calls only functions of DuckDB that return the same again, and ends by itself."""
+def _is_pure(around: Tokens, engine: Engine, allowed: Set[str]) -> bool:
+    """Whether it calls only functions of DuckDB that return the same again, and ends by itself.
+
+    allowed: other words that may be written like a call.
+    """
     called = set()
     for i, token in around.calls():
         before = around.at(i - 1)
-        if token.name and token.upper not in _ALLOWED:
+        if token.name and token.upper not in allowed:
             is_call = not (before.is_symbol("::", ")") or before.upper == "AS")
             called |= {token.folded} if is_call else set()  # DECIMAL(3, 2), or an alias t(x)
     kinds = engine.builtin_kinds(frozenset(called))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import duckdb
 import pytest
 
 import dp_sql
+from dp_sql.engines.duckdb import sql_runner
 from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.errors import QueryError
 from dp_sql.sql.types import N_SAMPLES, sample
@@ -36,6 +38,7 @@ NEVER = [
     f"SELECT * FROM {PAIRS} WHERE pair.count = 'x'",
     f"SELECT title, (SELECT 1 UNION ALL SELECT 2) FROM {ITEMS}",
     f"SELECT ntile(0) OVER () FROM {GROUPS}",
+    f"SELECT repeat('x', titles::INTEGER) FROM (SELECT {LIST} AS titles FROM ratings)",
     f"SELECT * FROM {GROUPS} QUALIFY row_number() OVER (ORDER BY n) = 'x'",
     f"WITH one AS {NUMBER} SELECT n FROM one UNION ALL SELECT CAST('x' AS INTEGER)",
 ]
@@ -49,6 +52,8 @@ MAY = [  # each of them runs over the true answers
     f"SELECT title::ENUM('Dune', 'Emma', 'Ulysses') FROM {ITEMS}",
     f"SELECT regexp_matches('a note', title) FROM {ITEMS}",
     f"SELECT (SELECT kind FROM {GROUPS} WHERE n > 20)",
+    f"SELECT n FROM {NUMBER} WHERE n BETWEEN 100 AND 300 OR n = 'x'",
+    f"SELECT factorial(count(*)::INTEGER - 2) FROM {GROUPS}",
 ]
 
 
@@ -160,3 +165,48 @@ def test_made_up_answers_are_unlike_each_other(kind: str, con: duckdb.DuckDBPyCo
     ]
     assert len({*values}) == N_SAMPLES - kind.startswith("ENUM")
     assert values[-1] is None or "NULL" in values[-1]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["CREATE TEMP TABLE years AS SELECT '2000' AS year"],
+        ["CREATE SCHEMA here", "CREATE TABLE here.years AS SELECT '2000' AS year",
+         "CREATE TABLE here.ratings AS FROM ratings", "USE here"],
+        ["BEGIN", "UPDATE years SET year = '2000'"],
+    ],
+)  # fmt: skip
+def test_tables_are_those_that_the_statement_reads(
+    changes: list[str], session: dp_sql.Session
+) -> None:
+    session.execute("CREATE TABLE years AS SELECT 'none' AS year")
+    for change in changes:
+        session.execute(change)
+    text = f"SELECT n > 0, year::INTEGER FROM {NUMBER}, years".format(UNIT)
+    assert session.sql(text).fetchall() == [(True, 2000)]
+
+
+ENDLESS = f"SELECT n FROM {NUMBER}, " + ", ".join(
+    ["(SELECT unnest(string_split(rpad('', 100000, ','), ',')) AS a)"] * 3
+)
+
+
+def test_what_takes_long_is_not_tried_to_its_end(
+    session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sql_runner, "LONGEST_ATTEMPT", 0.1)
+    text = f"{ENDLESS} ORDER BY ALL LIMIT 3".format(UNIT)
+    interrupting = threading.Timer(2, session.interrupt)
+    interrupting.start()
+    with pytest.raises(duckdb.InterruptException):  # as it runs
+        session.sql(text).fetchall()
+    interrupting.join()
+    assert session.n_receipts == 1
+
+
+def test_an_interrupt_while_it_is_tried_ends_it_for_free(session: dp_sql.Session) -> None:
+    interrupting = threading.Timer(0.3, session.interrupt)
+    interrupting.start()
+    with free(session), pytest.raises(duckdb.InterruptException):
+        session.sql(f"{ENDLESS} ORDER BY ALL LIMIT 3".format(UNIT)).fetchall()
+    interrupting.join()

@@ -24,6 +24,8 @@ from dp_sql.sql.tokens import folded
 class PublicConnection(Engine):
     """Holds what analysts may see. A query beyond its memory ends with DuckDB's error."""
 
+    attempts_here = True
+
     def __init__(
         self,
         memory_limit: str | None = None,

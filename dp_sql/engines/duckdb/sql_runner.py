@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
@@ -18,6 +19,7 @@ Connection = duckdb.DuckDBPyConnection
 _MAX_KNOWN = 500  # answers that do not change: of the catalog, and about public tables
 _MAX_STATEMENTS = 100  # of some 40 kB each
 _WORD = re.compile(r"\w+")
+LONGEST_ATTEMPT = 1.0  # seconds; no interrupt of the caller's connection ends it
 # What a connection may have set for itself, except where it looks for names, and what it shows. The
 # size of the temporary directory changes with what is free on the disk.
 _SETTINGS = """SELECT name, value FROM system.main.duckdb_settings()
@@ -35,7 +37,11 @@ class SqlRunner:
 
     short_lists: public items that were read while a statement was planned, by the SQL that lists
         them. The release of the statement has them from here.
+    attempts_here: whether `attempt` sees the tables as they are here, whatever a transaction of the
+        caller has changed, and where the caller looks for names.
     """
+
+    attempts_here = False
 
     def __init__(
         self,
@@ -105,10 +111,22 @@ class SqlRunner:
     def attempt(self, sql: str) -> duckdb.Error | None:
         """What DuckDB says of SQL on another connection with the same settings.
 
-        On this one, an error would end the caller's transaction.
+        On this one, an error would end the caller's transaction. None also if it takes long.
         """
+        before = self.state.interrupts.n
         with contextlib.closing(self.connection.cursor()) as cursor:
-            found = error_of(SqlRunner(cursor, self.tickets), sql)
+            is_late = threading.Event()
+            timer = threading.Timer(LONGEST_ATTEMPT, _interrupt, [cursor, is_late])
+            timer.start()
+            try:
+                found = error_of(SqlRunner(cursor, self.tickets), sql)
+            except duckdb.InterruptException:
+                if not is_late.is_set():
+                    raise
+                found = None
+            finally:
+                timer.cancel()
+            self.state.interrupts.check(before)
             if found is None:
                 return None
             both = cursor.execute(_SETTINGS).fetchall(), self.run(_SETTINGS).fetchall()
@@ -137,6 +155,12 @@ class SqlRunner:
             call = _WITH_PARAMS if method == "sql" else _WITH_PARAMETERS
         outer = self._frame.f_globals if self._frame is not None else {}
         return eval(call, outer, names)
+
+
+def _interrupt(connection: Connection, is_late: threading.Event) -> None:
+    is_late.set()
+    with contextlib.suppress(duckdb.Error):  # it may just have been closed
+        connection.interrupt()
 
 
 def error_of(runner: SqlRunner, sql: str) -> duckdb.Error | None:

@@ -1,6 +1,7 @@
 """Arguments of functions that are literals: strings, patterns, formats, elements, JSON paths."""
 
 import re
+from collections.abc import Sequence
 from math import prod
 
 from sqlglot import exp
@@ -12,6 +13,7 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
+from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import INTEGER_RANGES, UP_TO_64_BITS
 
 _MAX_STATES = 2000  # of a regular expression, as if all its repetitions were nested
@@ -19,6 +21,8 @@ _REPEATED = re.compile(r"\{(\d*)(?:,(\d*))?\}", re.ASCII)
 # What DuckDB knows; it reads the format of a time with a zone only when there is a row.
 _FORMAT = re.compile(r"(?:%[YmdHMSjUWVGuwaAbBypIf%]|%-[mdHMSjyI]|[^%\0])*", re.ASCII)
 _KEY = re.compile(r"[^\W\d]\w*")
+_PATH = re.compile(r"""\$(\.[^\W\d]\w*|\."[^\W\d]\w*"|\[\d{1,18}\])*""")
+_STEPS = re.compile(r"\w+")
 
 
 def quoted(name: str, kind: str, node: Node) -> Value:
@@ -51,7 +55,7 @@ def json_path(node: Node) -> str:
     """A JSON path of keys and places, written anew."""
     if is_literal(node) and node.is_string and _KEY.fullmatch(node.this):
         return f'$."{node.this}"'
-    is_path = is_literal(node) and node.is_string and node.this.startswith("$")
+    is_path = is_literal(node) and node.is_string and _PATH.fullmatch(node.this)
     path = DuckDB().to_json_path(node.copy()) if is_path else node
     root, *steps = path.expressions if isinstance(path, exp.JSONPath) else [node]
     found = ["$"]
@@ -63,11 +67,26 @@ def json_path(node: Node) -> str:
             found.append(f"[{key}]")
         else:
             root = node
-    ambiguous = not is_path and len(steps) > 1 and "'$" not in parsed_text(node)
+    ambiguous = not is_path and not _is_written_so(parsed_text(node), [str(s.this) for s in steps])
     if not isinstance(root, exp.JSONPathRoot) or ambiguous:
         why = "This JSON path is not supported here"
         raise refuse(node, why, "Write a path of plain keys and places, as in '$.a.b[0]'.")
     return "".join(found)
+
+
+def _is_written_so(sql: str, steps: Sequence[str]) -> bool:
+    """Whether the strings of a statement with these words, in signs of a path, are such a path.
+
+    sqlglot reads a path in them all; to DuckDB '.a' and 'a.b' are keys, and '$a' is an error.
+    """
+    quoted = (token.text for token in tokenize(sql) if token.text[-1:] in {"'", "$"})
+    strings = (text.partition(text[-1])[2][:-1].strip("$" * (text[-1] == "$")) for text in quoted)
+    return not any(
+        _STEPS.findall(text) == steps
+        and any(c in text for c in "$.[")
+        and not _PATH.fullmatch(text)
+        for text in strings
+    )
 
 
 def _check_pattern(node: Node, pattern: str) -> None:
