@@ -53,11 +53,11 @@ class Mixed(Sequence[Any]):
         return Mixed(stop - start, self.owners[first:last] - start, columns)
 
 
-@dataclass(frozen=True)
 class Singles(Sequence[Any]):
     """The same data sets, each as a tuple of it alone."""
 
-    data: Mixed
+    def __init__(self, data: Mixed) -> None:
+        self.data = data
 
     def __len__(self) -> int:
         return self.data.n
