@@ -1,8 +1,9 @@
-"""Does the statement around its releases fail whatever they are? Then nothing is spent on it.
+"""Refuses a query that fails whatever its releases are, before anything is spent.
 
 DuckDB evaluates constants and casts only as it runs. So the query is run over made-up answers, of
-which one is NULL, and refused if DuckDB says the same of all of them. What fails over some of them
-only depends on the answers, and is left to DuckDB.
+which one is NULL, and refused if DuckDB raises the same error over all of them. Other errors depend
+on the answers, and are left to DuckDB. This must never run a release, write, or call a function of
+DuckDB that has effects.
 """
 
 from collections.abc import Callable, Sequence, Set

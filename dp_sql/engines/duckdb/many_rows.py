@@ -50,7 +50,7 @@ BYTES, BYTES_OF_LISTS = 1 << 6, 1 << 7
 BYTES_OF_COUNT = 1 << 5  # the same for each item of a list in each group
 MOST_COUNTS, MOST_PARTS = 1 << 24, 1 << 7
 MOST_PARTS_OF_PAIRS = 1 << 3  # of which all are kept
-MEMBERS = 2  # of unknown groups, which are kept for all parts, for each row that fits into memory
+MEMBERS = 2  # for each row that fits: how many members of unknown groups are kept for all parts
 
 
 class _TooMany(Exception):
@@ -120,10 +120,10 @@ def answers_from_rows(
 
 
 def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
-    """Whether rows are read, by DuckDB's estimates.
+    """Whether to read the rows, by DuckDB's estimates.
 
-    It groups them faster if there are few or, where it draws none, if people have many in each
-    group, as long as they fit into memory. Otherwise it would need as much for a row as this does.
+    DuckDB groups few rows faster by itself; and, where no row is drawn, also people's many rows in
+    a group, if their sums fit into memory.
     """
     n_rows = row_estimate.n_rows(plan, engine)
     if n_rows < LEAST:
@@ -135,7 +135,7 @@ def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
 
 
 def _n_parts(read: RowsRead, engine: SqlRunner) -> int:
-    """In how many parts of the people rows are read, of which there may be too many at once."""
+    """In how many parts to read the people, so that the rows of each part fit into memory."""
     counted = f"SELECT system.main.count(*) FROM ({read.sql}) AS __dp_rows"
     ((n_rows,),) = engine.run(counted).fetchall()
     most = _most_rows(read, engine)

@@ -224,9 +224,10 @@ def found_groups(
     """The groups that a plan may show, from who is in which; drawn once for an execution."""
 
     def draw() -> list[int]:
-        finding = (of := issued.plan(ticket).groups) and of.finding
-        if not finding:
+        of = issued.plan(ticket).groups
+        if of is None or of.finding is None:
             raise InternalError("This ticket finds no groups.")
+        finding = of.finding
         found: list[int] = finding.mechanism.run(groups, people, **finding.parameters)
         return found
 

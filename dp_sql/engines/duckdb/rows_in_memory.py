@@ -151,7 +151,7 @@ class Rows:
         return groups[slots].astype(np.int32), items.astype(np.int32), slots.astype(np.int64)
 
     def lists_of_pairs(self, groups: Any, items: Any, people: Any) -> tuple[Lists, list[Any]]:
-        """The same as `pairs`, of listed pairs."""
+        """What `pairs` returns, made of listed pairs."""
         if not self.has_groups:  # items are numbered as they came
             return [[(items, people)]], [np.arange(items.max(initial=-1) + 1)]
         rows = groups.astype(np.int64), items.astype(np.int64), people
