@@ -24,12 +24,14 @@ from dp_sql.engines.duckdb import (
     row_estimate,
     rows_in_memory,
 )
+from dp_sql.engines.duckdb.arrow_people import ArrowPeople
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import QueryError
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.sql.functions.count import RowsUnderChosenLimit
 from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.udfs.contributions import slots
+from dp_sql.udfs.exact_sampling import secret_draws
 from tests.conftest import SURE
 from tests.session.several_calls import priced, wrap_draws
 
@@ -57,7 +59,8 @@ CALLS = [
     "DP_QUANTILE(rent, 0.9, {0}, lower := 0, upper := 100)",
     "DP_AVG(rent, {0}, lower := 0, upper := 100)", "DP_AVG(huge, {0}, lower := -9, upper := 9)",
 ]  # fmt: skip
-MADE = many_rows._made
+PUT_TOGETHER = slots.put_together
+MADE, ADD = many_rows._made, ArrowPeople.add
 BESIDE = CALLS[0], CALLS[9], CALLS[14]
 GROUPS = [
     "", "groups := ['r0', 'r1', 'r3', 'none'], max_groups_contributed := 2",
@@ -74,6 +77,7 @@ def owner() -> Iterator[dp_sql.Session]:
         patch.setattr(install, "words_of_rows", lambda rows: rows.combine_chunks())
         patch.setattr(mechanism_udfs, "_kept_places", first_places)
         patch.setattr(slots, "draw_items", smallest)
+        patch.setattr(slots, "put_together", smallest_of_both)
         patch.setattr(slots, "draw_groups", first_groups)
         patch.setattr(slots, "draw_slots", first_slots)
         with dp_sql.connect() as session:
@@ -85,6 +89,17 @@ def smallest(rows: Any, items: Any, counts: Any, draws: object) -> Any:
     taken = np.full(counts.size + 1, np.iinfo(np.int64).max)
     np.minimum.at(taken, rows, items)
     return taken[:-1]
+
+
+def smallest_of_both(one: Any, other: Any, draws: object) -> Any:
+    made = PUT_TOGETHER(one, other, secret_draws())
+    if "votes" in made:
+        votes = [
+            np.where(own["counts"] > 0, own["votes"], np.iinfo(np.int64).max)
+            for own in (one, other)
+        ]
+        made["votes"] = np.minimum(*votes)
+    return made
 
 
 def in_the_first_slots(rows: Any, owners: Any, own: Any, n_people: int, n_groups: int) -> Any:
@@ -149,8 +164,11 @@ def _sorted(value: Any) -> Any:
 def reads(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> list[int]:
     """Have each source read into memory, in small pieces; notes each reading.
 
-    In half of the tests people are read in three parts where they can be.
+    In half of the tests people are read in three parts where they can be, and in half of both
+    the rows of a person in a group are put together after each piece.
     """
+    if len(request.node.name) % 4 > 1:
+        monkeypatch.setattr(ArrowPeople, "add", add_and_thin_out)
     if len(request.node.name) % 2:
         monkeypatch.setattr(many_rows, "_made", in_three_parts)
     found: list[int] = []
@@ -161,6 +179,11 @@ def reads(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> li
     monkeypatch.setattr(arrow_rows, "ROWS", 300)
     monkeypatch.setattr(many_rows, "_read", lambda *given: (found.append(1), real(*given))[1])
     return found
+
+
+def add_and_thin_out(rows: ArrowPeople, piece: Any) -> None:
+    ADD(rows, piece)
+    rows.thin_out()
 
 
 def in_three_parts(*given: Any) -> tuple[Any, str]:
@@ -469,16 +492,18 @@ def test_people_with_more_rows_than_fit_are_read_in_parts(
     call: str, groups: str, estimated: int, owner: dp_sql.Session, taken: Taken, reads: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    sizes, kept, real = list[int](), list[int](), many_rows._add
+    sizes, kept, real = list[tuple[int, int]](), list[int](), many_rows._add
+    most = 400 if call in LISTS_OF_I else 100
 
     def add(rows: Any, *given: Any, is_limited: bool = True) -> None:
         real(rows, *given, is_limited=is_limited)
-        sizes.append(rows.n_rows)
+        sizes.append((rows.n_read, rows.n_rows))
         kept.append(rows._items.size - rows.n_rows)
 
     monkeypatch.setattr(many_rows, "_add", add)
     monkeypatch.setattr(many_rows, "_made", MADE)
-    monkeypatch.setattr(many_rows, "MOST", 400)
+    monkeypatch.setattr(many_rows, "MOST", most)
+    monkeypatch.setattr(arrow_rows, "ROWS", 30)
     monkeypatch.setattr(row_estimate, "n_rows", lambda *_: estimated)
     asked = priced(call, 0, groups).replace("user_id", "u")
     statement = f"SELECT region, {asked} FROM seen GROUP BY region ORDER BY region"
@@ -488,7 +513,9 @@ def test_people_with_more_rows_than_fit_are_read_in_parts(
         half = len(sizes) // 2
         assert sizes[:half] == sizes[half:]
         del sizes[half:]
-    assert reads == [1] and len(sizes) == -(-2 * sum(sizes) // 400) and max(sizes) <= 400
+    n_read, n_kept = zip(*sizes, strict=True)
+    assert reads == [1] and len(sizes) > sum(n_kept) // most and max(n_kept) <= most
+    assert (sum(n_read) > 2 * sum(n_kept)) == (most == 100)  # a person's rows are put together
     n_items = 400 if "FROM items" in call else 2000 if "TOPK" in call else 0
     assert max(kept) <= n_items  # none of the other parts, besides those that are public
 
@@ -552,6 +579,7 @@ def test_groups_that_are_changed_meanwhile_keep_their_numbers(
     real, path = many_rows._add, str(tmp_path / "shop.duckdb")
     monkeypatch.setattr(many_rows, "_made", MADE)
     monkeypatch.setattr(many_rows, "MOST", most)
+    monkeypatch.setattr(arrow_rows, "ROWS", 30)
     with duckdb.connect(path) as con, dp_sql.connect(path) as session:
         con.execute("CREATE TABLE g AS SELECT i AS n FROM range(1, 6) AS r(i)")
         con.execute(
@@ -600,9 +628,10 @@ def added(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_sources_of_another_size_are_not_read(
     owner: dp_sql.Session, reads: list[int], added: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LEAST", 2001), ("MOST", 29), ("BYTES", 1 << 60)):
+    for name, value in (("LEAST", 2001), ("MOST", 1), ("BYTES", 1 << 60)):
         with monkeypatch.context() as patch:
             patch.setattr(many_rows, name, value)
+            patch.setattr(many_rows, "MOST_PARTS", 9)
             owner.sql(MEDIAN).fetchall()
         assert not added and reads == [1] * (name != "LEAST")
         reads.clear()

@@ -3,7 +3,7 @@
 from collections import Counter
 from fractions import Fraction
 from functools import reduce
-from itertools import permutations, product
+from itertools import combinations_with_replacement, permutations, product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -151,6 +151,72 @@ def check_votes() -> None:
 
 def test_each_person_draws_one_of_their_rows_whatever_others_have() -> None:
     check_votes()
+
+
+def votes_of_parts(parts: list[tuple[int, ...]], n_slots: int) -> dict[tuple[int, ...], Fraction]:
+    """The distribution of the shipped draws from rows that come in parts."""
+
+    def run(path: Any) -> tuple[int, ...]:
+        made, n_before = list[Any](), 0
+        for slots in parts:
+            rows, items = int32s(*slots), np.arange(1, len(slots) + 1) + n_before
+            counts, n_before = shipped.count_rows(rows, n_slots), n_before + len(slots)
+            votes = shipped.draw_items(rows, items, counts, path)
+            made.append({"counts": counts, "votes": votes})
+        together = reduce(lambda one, other: shipped.put_together(one, other, path), made)
+        assert together["counts"].tolist() == [
+            sum(part.count(slot) for part in parts) for slot in range(n_slots)
+        ]
+        return tuple(together["votes"].tolist())
+
+    return distribution_of(run, {})[0]
+
+
+def check_votes_of_parts() -> None:
+    """For all rows of up to two people in up to three parts: as drawn from all rows at once."""
+    for n_rows in range(5):
+        for slots in product(range(3), repeat=n_rows):  # 2: rows that do not count
+            whole = votes_of(slots, 2)
+            for i, j in combinations_with_replacement(range(n_rows + 1), 2):
+                assert votes_of_parts([slots[:i], slots[i:j], slots[j:]], 2) == whole
+
+
+def test_rows_in_parts_have_the_votes_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_votes_of_parts()
+    real = shipped.put_together
+
+    def fair_coin(one: Any, other: Any, draws: Any) -> Any:
+        """A mutant: each part's vote is as likely, if both have rows."""
+        made = real(one, other, draws)
+        both = {"counts": np.minimum(one["counts"], 1) + np.minimum(other["counts"], 1)}
+        is_first = draws.places(both["counts"].astype(np.int64)) < np.minimum(one["counts"], 1)
+        return made | {"votes": np.where(is_first, one["votes"], other["votes"])}
+
+    monkeypatch.setattr(shipped, "put_together", fair_coin)
+    with pytest.raises(AssertionError):
+        check_votes_of_parts()
+
+
+def test_sums_of_rows_in_parts_are_exact() -> None:
+    some = [0, 1, -1, LARGE, -LARGE - 1, 5 - LARGE]
+    for items in product(some, repeat=4):
+        slots, values = int32s(0, 1, 0, 0), np.array(items, np.int64)
+        none = {"counts": int32s(0, 0)}
+        for end in range(5):
+            parts = [
+                none | {"sums": shipped.add_items(slots[part], values[part], 2)}
+                for part in (slice(end), slice(end, 4))
+            ]
+            sums = shipped.put_together(*parts, secret_draws())["sums"]
+            assert sums.tolist() == shipped.add_items(slots, values, 2).tolist()
+
+
+def test_equal_items_of_a_slot_are_left_out() -> None:
+    for rows in product(product(range(2), (-1, 0, 2)), repeat=4):
+        slots, items = zip(*rows, strict=True)
+        found = shipped.different_items(int32s(*slots), np.array(items, np.int64))
+        assert sorted(zip(*map(list, found), strict=True)) == sorted({*rows})
+    assert [one.size for one in shipped.different_items(int32s(), np.array([], np.int64))] == [0, 0]
 
 
 # --- sums and means ---

@@ -3,7 +3,8 @@
 A slot stands for a person in a group. The slot after all others takes the rows that do not count.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,3 +181,29 @@ def draw_items(slots: Int32s, items: Int64s, counts: Int32s, draws: Draws) -> In
     taken = np.zeros(counts.size + 1, np.int64)
     library().take_items(slots, items, slots.size, places, taken)
     return taken[:-1]
+
+
+def put_together(one: Mapping[str, Any], other: Mapping[str, Any], draws: Draws) -> dict[str, Any]:
+    """What rows in two parts come to in each slot: counts, sums and votes, as summaries.Values.
+
+    Columns that the second lacks are left out. Privacy: the vote of one part is kept with the
+    probability of its share of the rows, so that it is drawn as by draw_items from all of them.
+    """
+    made = {"counts": one["counts"] + other["counts"]}
+    if "sums" in other:
+        made["sums"] = one["sums"] + other["sums"]
+        is_carried = made["sums"][:, 0].view(np.uint64) < other["sums"][:, 0].view(np.uint64)
+        made["sums"][:, 1] += is_carried
+    if "votes" in other:
+        is_first = draws.places(made["counts"].astype(np.int64)) < one["counts"]
+        made["votes"] = np.where(is_first, one["votes"], other["votes"])
+    return made
+
+
+def different_items(slots: Int32s, items: Int64s) -> tuple[Int32s, Int64s]:
+    """Leave out rows whose slot has the same item in another row; items are below 2^31 in size."""
+    least, pairs = int(items.min(initial=0)), Numbers()
+    n_items = int(items.max(initial=0)) - least + 1
+    pairs.of(slots.astype(np.int64) * n_items + (items - least))
+    own, places = np.divmod(pairs.codes, n_items)
+    return own.astype(np.int32), places + least

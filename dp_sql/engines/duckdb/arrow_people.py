@@ -41,7 +41,8 @@ class ArrowPeople(Rows):
     def __init__(self, read: RowsRead) -> None:
         super().__init__()
         self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
-        self.n_rows, self._found = 0, np.empty(0, np.int64)
+        self.n_rows = self.n_loose = self.n_read = 0
+        self._found = np.empty(0, np.int64)
         self._members, self._n_before = list[tuple[Any, Any]](), 0
         self._n_pairs = 0  # numbers of people in pairs so far
         self._public, self._items_of_codes = list[Any](), list[Any]()
@@ -59,7 +60,8 @@ class ArrowPeople(Rows):
 
     def add(self, piece: Any) -> None:
         """Add the rows of an arrow batch."""
-        self.n_rows += len(piece)
+        self.n_rows, self.n_loose = self.n_rows + len(piece), self.n_loose + len(piece)
+        self.n_read += len(piece)
         n_keys, (person, *columns) = self._read.n_keys, piece.columns
         groups = self._numbered(columns[:n_keys]) if n_keys else None
         items = columns[n_keys:]
@@ -76,6 +78,13 @@ class ArrowPeople(Rows):
         if isinstance(self._read.groups, GroupsFound):
             return self._keys.numbers(keys)
         return whole_numbers(keys[0]).astype(np.int32) - np.int32(1)
+
+    def thin_out(self) -> None:
+        """Put together the rows so far, so that a person with many rows needs little memory."""
+        if isinstance(self._read.groups, GroupsFound) and self.order is None:
+            self.n_groups = self._keys.size
+        self.put_together(() if self._read.lists else self._read.kept)
+        self.n_rows, self.n_loose = sum(piece.owners.size for piece in self.pieces), 0
 
     def note_members(self) -> None:
         """Note who is in which group, and that groups are all keys in the rows so far."""
@@ -124,7 +133,8 @@ class ArrowPeople(Rows):
     def next_part(self) -> None:
         """Forget the people so far: the rows to come are of others."""
         self._n_before += self.n_people
-        self.pieces, self._people, self.n_people, self.n_rows = [], Column(), 0, 0
+        self.pieces, self._people = [], Column()
+        self.n_people = self.n_rows = self.n_loose = self.n_read = 0
         if self._public:  # only those count, and the others would add up
             self._items = Column()
         for items in self._public:

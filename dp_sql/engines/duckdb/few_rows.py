@@ -151,16 +151,19 @@ def _read(few: FewRows, engine: SqlRunner) -> list[Any]:
     return columns
 
 
-def _added_up(few: FewRows, columns: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """For each item: what its rows add up to, if a plan takes it; None; and how many there are."""
-    counts, sums, left = list[Any](), list[Any](), deque(columns)
-    takes_sums = {i for kept in few.kept for i, item in kept.items.items() if item.sums}
+def _added_up(few: FewRows, columns: Sequence[Any], n_rows: int) -> dict[int, dict[str, Any]]:
+    """For each item: how many rows there are, and what they add up to, if a plan takes it."""
+    items = [one for kept in few.kept for one in kept.items.items()]
+    takes_sums = {i for i, item in items if item.sums}
+    made, left = dict[int, dict[str, Any]](), deque(columns)
     while left:
-        counts.append(left.popleft())
-        if counts[-1].max(initial=0) > _MOST_COUNTED:
+        counts, i = left.popleft(), len(made)
+        if counts.max(initial=0) > _MOST_COUNTED:
             raise _OnlySql
-        sums.append(left.popleft() if len(sums) in takes_sums else None)
-    return sums, [None] * len(counts), counts
+        made[i] = {"counts": counts.astype(np.int32)}
+        if i in takes_sums:
+            made[i]["sums"] = left.popleft()
+    return made or {i: {"counts": np.zeros(n_rows, np.int32)} for i, _ in items}
 
 
 def _fetched(select: str, engine: SqlRunner, *, are_plain: bool) -> list[Any]:
@@ -210,16 +213,16 @@ def _rows(few: FewRows, public: _Public, columns: Sequence[Any]) -> tuple[Rows, 
             values = [np.concatenate([public.domain, *values])]
         numbers, items = _numbered(values[0])
         values = [numbers[n_listed:]]
-    rows, read = Rows(), tuple[list[Any], ...]()
+    rows = Rows()
+    rows.has_groups, rows.n_people, rows.n_groups = bool(keys), len(people), len(public.shown)
+    groups = _groups(few, public, keys) if keys else None
     if few.are_added_up:
-        read = _added_up(few, values)
+        rows.pieces = [Piece(owners, groups, computed=_added_up(few, values, len(owners)))]
     else:
         nulls = [np.ma.getmask(one) for one in values]
         there = [None if mask is np.ma.nomask else ~mask for mask in nulls]
-        read = [*map(np.ma.getdata, values)] or [None], there or [None]
-    rows.has_groups, rows.n_people, rows.n_groups = bool(keys), len(people), len(public.shown)
-    groups = _groups(few, public, keys) if keys else None
-    rows.pieces.append(Piece(owners, groups, *read))
+        read: list[Any] = [*map(np.ma.getdata, values)]
+        rows.pieces = [Piece(owners, groups, read or [None], there or [None])]
     return rows, items
 
 

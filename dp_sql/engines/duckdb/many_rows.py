@@ -135,21 +135,28 @@ def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
 
 
 def _n_parts(read: RowsRead, engine: SqlRunner) -> int:
-    """In how many parts to read the people, so that the rows of each part fit into memory."""
+    """In how many parts to read the people, so that the rows of each part fit into memory.
+
+    A part may have more rows than fit if enough of them can be put together.
+    """
     counted = f"SELECT system.main.count(*) FROM ({read.sql}) AS __dp_rows"
     ((n_rows,),) = engine.run(counted).fetchall()
     most = _most_rows(read, engine)
     if n_rows <= most:
         return 1
-    n_parts = -(-2 * int(n_rows) // max(1, most))  # twice as many: not all have equally many rows
+    names = [f"__dp_{i}" for i in range(1 + read.n_keys + bool(read.lists))]
+    rows = f"({read.sql}) AS __dp_rows({', '.join(names)})"
+    different = f"system.main.approx_count_distinct(system.main.hash({', '.join(names)}))"
+    ((n_different,),) = engine.run(f"SELECT {different} FROM {rows}").fetchall()
+    n_parts = -(-2 * min(n_rows, n_different) // most)  # twice: parts are not of one size
     if n_parts > (MOST_PARTS_OF_PAIRS if read.lists and not read.lists.items else MOST_PARTS):
         raise _TooMany
-    return n_parts
+    return max(1, int(n_parts))
 
 
 def _most_rows(read: RowsRead, engine: SqlRunner) -> int:
     """How many rows fit into memory."""
-    return min(MOST, engine.memory_limit // (BYTES_OF_LISTS if read.lists else BYTES))
+    return max(1, min(MOST, engine.memory_limit // (BYTES_OF_LISTS if read.lists else BYTES)))
 
 
 def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTables) -> Answers:
@@ -174,7 +181,7 @@ def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTabl
         except _TooMany:
             if n_parts > 1:
                 raise
-            made, found = make(_n_parts(read, engine))
+            made, found = make(max(2, _n_parts(read, engine)))
         lists = rows.lists(plans, made)
     engine.state.interrupts.check(before)
     if read.lists and read.lists.kind:
@@ -228,7 +235,9 @@ def _add(
         last: Future[None] = other.submit(lambda: None)
         for piece in pieces:
             last.result()
-            if is_limited and rows.n_rows + len(piece) > most:
+            if rows.n_rows + len(piece) > most and rows.n_loose > most // 4:
+                rows.thin_out()
+            if (is_limited and rows.n_rows + len(piece) > most) or rows.n_read >> 31:
                 raise _TooMany
             if is_limited and rows.n_bytes > most_bytes:
                 raise TooLong

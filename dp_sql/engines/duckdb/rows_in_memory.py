@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import pairwise
+from functools import cached_property, partial, reduce
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.rows_read import Kept
+from dp_sql.privacy.private_sql.rows_read import ItemRead, Kept
 from dp_sql.udfs.contributions import slots as kernels
 from dp_sql.udfs.contributions import summaries
 from dp_sql.udfs.exact_sampling import secret_draws
@@ -31,41 +31,50 @@ Lists = list[Any]
 """What the UDF of a call takes."""
 
 
+Computed = Mapping[int, Mapping[str, Any]]
+"""Of each item: how many rows have it, what they add up to, and one vote, as summaries.Values."""
+
+
 @dataclass(frozen=True)
 class Piece:
     """Rows: the numbers of people and of groups, and what they have of each item.
 
     groups: None if there are none; numbers from `n_groups` on do not count. values: of each item,
-    or None if none are needed. there: which rows have it; None: all. counts: None, or of each item
-    how many rows were added up to one, in the only piece; values are then sums, of two halves, and
-    no person has two rows in a group.
+    or None if none are needed. there: which rows have it; None: all. computed: in place of both,
+    what is computed of rows that are put together; then no person has two rows in a group.
     """
 
     owners: Any
     groups: Any
-    values: Sequence[Any]
-    there: Sequence[Any]
-    counts: Sequence[Any] | None = None
+    values: Sequence[Any] = ()
+    there: Sequence[Any] = ()
+    computed: Computed | None = None
 
     def at(self, rows: Any, slots: Any) -> Piece:
         """Some of the rows, with their slots in place of people."""
+        if self.computed is not None:
+            made = {
+                i: {name: x[rows] for name, x in own.items()} for i, own in self.computed.items()
+            }
+            return Piece(slots, None, computed=made)
         values, there = (
             [None if one is None else one[rows] for one in each]
             for each in (self.values, self.there)
         )
-        counts = None if self.counts is None else [one[rows] for one in self.counts]
-        return Piece(slots, None, values, there, counts)
+        return Piece(slots, None, values, there)
 
-    def added_up(self, kept: Kept, n_slots: int) -> dict[int, dict[str, Any]]:
-        """What rows that were added up come to, as `_computed` has it."""
-        made = dict[int, dict[str, Any]]()
-        for i, item in kept.items.items():
-            made[i] = {"counts": np.zeros(n_slots, np.int32)}
-            made[i]["counts"][self.owners] = self.counts[i] if self.counts else 0
-            if item.sums:
-                made[i]["sums"] = np.zeros((n_slots, 2), np.int64)
-                made[i]["sums"][self.owners] = self.values[i]
-        return made
+    def by_slot(self, n_slots: int) -> Computed:
+        """What is computed of these rows, for each slot; owners are slots."""
+        return {
+            i: {name: _put(column, self.owners, n_slots) for name, column in own.items()}
+            for i, own in (self.computed or {}).items()
+        }
+
+
+def _put(column: Any, places: Any, n: int) -> Any:
+    made = np.zeros((n, *column.shape[1:]), column.dtype)
+    made[places] = column
+    return made
 
 
 class Rows:
@@ -102,9 +111,28 @@ class Rows:
             drawn = kernels.draw_slots(owners, self.n_people, cap, secret_draws())
             kept = np.flatnonzero(drawn)  # faster than a mask
             owners, own = owners[kept], own[kept]
+        return owners, numbers[own], self._in_slots(owners, own)
+
+    def _in_slots(self, owners: Any, own: Any) -> list[Piece]:
         places = kernels.place_rows(self._rows, owners, own, self.n_people, self.n_groups)
-        placed = [piece.at(*some) for piece, some in zip(self.pieces, places, strict=True)]
-        return owners, numbers[own], placed
+        return [piece.at(*some) for piece, some in zip(self.pieces, places, strict=True)]
+
+    def put_together(self, kept: Sequence[Kept]) -> None:
+        """Put all rows of a person in a group together, or, without `kept`, those with one item.
+
+        What mechanisms take has the same distribution as without it (recursive.md, "A drawn vote").
+        """
+        owners, groups, pieces = np.arange(self.n_people, dtype=np.int32), None, self.pieces
+        if self.has_groups:
+            owners, groups = kernels.own_groups(self._rows, self.n_people, self.n_groups)
+            pieces = self._in_slots(owners, groups)
+        if kept:
+            made = _computed(_items_of_all(kept), pieces, owners.size)
+            self.pieces = [Piece(owners, groups, computed=made)]
+            return
+        slots, items = kernels.different_items(*_rows_with_items(pieces))
+        own = None if groups is None else groups[slots]
+        self.pieces = [Piece(owners[slots], own, [items], [None])]
 
     @property
     def n_answers(self) -> int:
@@ -124,7 +152,7 @@ class Rows:
         found, n_groups = dict[int, summaries.Summary](), self.n_answers
         for each in kept:
             people, groups, pieces = self._placed(each.cap)
-            computed = _computed(each, pieces, len(people), other)
+            computed = _computed(each.items, pieces, len(people), other)
             for place, (i, by) in each.summed.items():
                 values = summaries.Values(people, groups, n_groups, **computed[i])
                 found[place] = getattr(summaries, by.function)(values, *by.more)
@@ -168,19 +196,47 @@ class Rows:
     def _listed(self, cap: int | None) -> tuple[Any, Any, Any, Any]:
         """The person and the group of each slot; the slot and the item of each row."""
         owners, groups, pieces = self._placed(cap)
-        slots = _joined([piece.owners for piece in pieces], np.int32)
-        return owners, groups, slots, _joined([piece.values[0] for piece in pieces], np.int64)
+        return owners, groups, *_rows_with_items(pieces)
+
+
+def _rows_with_items(pieces: Sequence[Piece]) -> tuple[Any, Any]:
+    """The slot and the item of each row."""
+    slots = _joined([piece.owners for piece in pieces], np.int32)
+    return slots, _joined([piece.values[0] for piece in pieces], np.int64)
+
+
+def _items_of_all(kept: Sequence[Kept]) -> dict[int, ItemRead]:
+    """What is computed of each item for any of the plans."""
+    all_items = dict[int, ItemRead]()
+    for i, item in chain.from_iterable(each.items.items() for each in kept):
+        same = all_items.get(i, item)
+        all_items[i] = ItemRead(same.sums or item.sums, same.votes or item.votes)
+    return all_items
 
 
 def _computed(
-    kept: Kept, pieces: Sequence[Piece], n_slots: int, other: Executor | None
-) -> dict[int, dict[str, Any]]:
-    """What is computed of each item, as summaries.Values has it; sums by the other thread."""
-    if pieces and pieces[0].counts is not None:
-        return pieces[0].added_up(kept, n_slots)
+    items: Mapping[int, ItemRead], pieces: Sequence[Piece], n_slots: int,
+    other: Executor | None = None,
+) -> Computed:  # fmt: skip
+    """What is computed of each item, for each slot; sums by the other thread."""
+    made = [piece.by_slot(n_slots) for piece in pieces if piece.computed is not None]
+    rows = [piece for piece in pieces if piece.computed is None]
+    if rows or not made:
+        made.append(_of_rows(items, rows, n_slots, other))
+    return reduce(_together, made)
+
+
+def _together(one: Computed, other: Computed) -> Computed:
+    """What is computed of rows in two parts; of the items that are in both."""
+    return {i: kernels.put_together(one[i], own, secret_draws()) for i, own in other.items()}
+
+
+def _of_rows(
+    items: Mapping[int, ItemRead], pieces: Sequence[Piece], n_slots: int, other: Executor | None
+) -> Computed:
     slots, computed = _joined([piece.owners for piece in pieces], np.int32), {}
     counts, sums = kernels.count_rows(slots, n_slots), dict[int, Callable[[], Any]]()
-    for i, item in kept.items.items():
+    for i, item in items.items():
         own, made = slots, dict[str, Any](counts=counts)
         if any(piece.there[i] is not None for piece in pieces):
             there = [
