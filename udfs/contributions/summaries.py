@@ -43,8 +43,8 @@ def merged(one: Summary, other: Summary) -> Summary:
     Each is a function of a multiset of people: votes, or rows that add up by their keys.
     """
     if "votes" in one:
-        order = np.argsort(np.concatenate([one["group"], other["group"]]), kind="stable")
-        return {name: np.concatenate([one[name], other[name]])[order] for name in one}
+        places = np.searchsorted(one["group"], other["group"], side="right")
+        return {name: np.insert(one[name], places, other[name]) for name in one}
     columns = {name: _joined(one[name], other[name]) for name in one}
     keys = [columns[name] for name in one if name not in _ADDED]
     order = np.lexsort(keys[::-1])
@@ -82,7 +82,7 @@ def votes_by_group(values: Values) -> Summary:
     """List what quantiles take: the votes of people with a row that counts, group by group."""
     there = values.counts > 0
     ends, order = by_group(values.groups[there], values.n_groups)
-    groups = np.repeat(np.arange(values.n_groups), np.diff(ends))
+    groups = np.repeat(np.arange(values.n_groups, dtype=np.int32), np.diff(ends))
     return {"group": groups, "votes": values.votes[there][order]}
 
 
