@@ -35,14 +35,7 @@ from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of
 from dp_sql.sql.tokens import tokenize
-from dp_sql.sql.types import (
-    DATED,
-    FIT_BIGINT,
-    NUMBERS,
-    UP_TO_64_BITS,
-    ZONED,
-    family,
-)
+from dp_sql.sql.types import DATED, FIT_BIGINT, NUMBERS, UP_TO_64_BITS, ZONED, family
 
 _LENGTHS, _LENGTH_ENDS = {"length", "strlen", "strpos"}, (0, MAX_STRING)
 _ARROWS = (exp.JSONExtract, exp.JSONExtractScalar)
