@@ -12,14 +12,10 @@ from dp_sql.budget.ledger import Ledger
 from dp_sql.session.analyst import AnalystSession
 
 POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-[tables.visits]
-privacy_unit = "user_id"
-[public]
-tables = ["catalog"]
-[domains]
-"ratings.title" = "catalog.title"
+tables.ratings.privacy_unit = "user_id"
+tables.visits.privacy_unit = "user_id"
+public.tables = ["catalog"]
+domains."ratings.title" = "catalog.title"
 [limits]
 max_delta_per_query = 1e-6
 [budget]
