@@ -33,9 +33,8 @@ CREATE TABLE visits AS FROM ratings
 
 
 COUNT = "SELECT DP_COUNT_DISTINCT(title, epsilon := {}) AS n FROM ratings"
-
-
 TOP = "SELECT DP_TOPK(title, 2, epsilon := {}) AS best FROM ratings"
+SLOW = "SELECT count(*) FROM range(1000000000) AS a, range(1000) AS b WHERE a.range + b.range < 0"
 
 
 Opened = Callable[..., AnalystSession]
