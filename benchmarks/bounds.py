@@ -276,12 +276,12 @@ _CAUSES = (
     "- Parts of the five public sets: `gem` has the lower median but the longer tail, so in most of these rows the "
     "default has the lower RMSE and 95th percentile.",
     "- 2,000 people with 15 items: a bound of 9 covers all items, and the powers of 2 next to it are 8 and 16. `gem` "
-    "mostly chooses 9 to 13 and the default 16, which means up to 16/9 of the noise. On no data do the powers of 2 "
-    "cost a factor of 2.",
+    "mostly chooses 9 to 13 and the default 16, which means up to 16/9 of the noise. The next power of 2 is "
+    "always less than twice as large.",
     "- Few people for their items and ε (60 with 400, 12 with 80, 500 with 200 at ε = 0.1): a small bound loses many "
-    "items here, but in the choice each person counts for a factor of at most e^(ε/4), and larger bounds have smaller"
-    " public weights: 2⁻¹⁷ for 256 ([difference.md](../udfs/count_distinct/difference.md)). With fewer than about "
-    "48/ε people, the default stays at a bound of 1. `gem` considers no bound above 100. Privacy does not require "
+    "items here, but one person can change the odds of a bound by a factor of at most e^(ε/4), and a larger bound starts "
+    "with a smaller public weight: 2⁻¹⁷ for 256 ([difference.md](../udfs/count_distinct/difference.md)). With fewer than "
+    "about 48/ε people, the default stays at a bound of 1. `gem` considers no bound above 100. Privacy does not require "
     "this error: it is the price of the weights, which keep large bounds, and so large noise, from small tables.",
 )
 
@@ -334,25 +334,25 @@ def main() -> None:
 _HEAD = """\
 # How well the contribution bound is chosen
 
-A distinct count needs a bound on what each person contributes: too low, it loses items; too high, it adds noise. dp_sql
-chooses it privately, and this page, which `python -m benchmarks.bounds` writes, shows how well. It compares the default of
-DP_COUNT_DISTINCT, `bound_selection := 'difference'` without `max_contributions`, with
+A distinct count needs a bound on how many items each person contributes. A bound that is too low loses items; one that is
+too high adds noise. dp_sql chooses it privately, and this page, which `python -m benchmarks.bounds` writes, shows how well.
+It compares the default of DP_COUNT_DISTINCT, `bound_selection := 'difference'` without `max_contributions`, with
 
 - `gem` with bounds up to 100, the earlier default
-- the sparse vector technique on the same bounds
+- the sparse vector technique on the bounds of the default
 - `r2t` and `shifted_inverse` with bounds up to 100
 - the best fixed bound of each data set, which is not known in advance
 
 The data sets are parts of five public ones, and synthetic families. The constants of the default were chosen on other
-parts and other families. β = 0.05. The default and `gem` both cost ρ = 5ε²/32 with a range of 3ε/2, so the accountant
-`zcdp` lets through as many queries with one as with the other.
+parts and other families. β = 0.05. The default and `gem` both cost ρ = 5ε²/32, so under the accountant
+[`zcdp`](budget.md#how-losses-add-up) a budget pays for as many queries with one as with the other.
 
 ## Errors compared with those of gem
 
 Each cell gives the RMSE / median / 95th percentile of the absolute error, divided by that of `gem` with bounds up to
-100 at the ε of the column, as a geometric mean over all data sets. Below 1 is better than `gem`. At equal ρ, each other way
-gets the ε at which it costs the ρ of the default. With probability β, `shifted_inverse` may be far too high, which
-shows in its RMSE.
+100 at the ε of the column, as a geometric mean over all data sets. Values below 1 are better than `gem`. At equal ρ, each
+method has the ε at which it costs as much ρ as the default does at the ε of the column. `shifted_inverse` may be far too
+high with probability β, which shows in its RMSE.
 
 """.splitlines()
 

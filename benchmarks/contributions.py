@@ -220,13 +220,17 @@ _HEAD = """\
 ## Rows and sums
 
 `python -m benchmarks.contributions` writes this part. DP_COUNT and DP_SUM choose their bound from 1, 2, 4, … by how many
-people contribute more. The tables compare this with three other ways to choose and with fixed bounds, on rows per person
-and per item of three public data sets, on synthetic families, and on synthetic amounts of money in units from 10 to 10¹¹.
+people contribute more ("people above" in the tables). This is compared with three other methods and with fixed bounds, on
+rows per person and per item of three public data sets, on synthetic families, and on synthetic amounts of money of about
+10 units, where a unit is from 1 to 10¹⁰.
+
 The constants were chosen on two other public data sets and other draws of the families, with one exception: the limit
-of ten doublings was 16 until these sets had been seen. On 120 other draws of the sums at ε = 1 the change moved the errors
-from 3.18 / 3.28 / 2.53 to 3.06 / 2.68 / 2.71; at the other ε they stayed the same. Each cell gives the RMSE / median /
-95th percentile of the absolute error as a geometric mean over all sets. It is divided by that of the set's best fixed bound,
-which is not known in advance, with all of ε spent on its noise. Bounds chosen with a probability below 10⁻⁶ are left out.
+of ten [doublings](../udfs/contributions/bound.md) was 16 until these sets had been seen. On 120 other draws of the sums at
+ε = 1 the change moved the errors from 3.18 / 3.28 / 2.53 to 3.06 / 2.68 / 2.71; at the other ε they stayed the same.
+
+Each cell gives the RMSE / median / 95th percentile of the absolute error, divided by that of the set's best fixed bound, as
+a geometric mean over all sets. The best fixed bound is not known in advance, and all of ε is spent on its noise. Bounds
+chosen with a probability below 10⁻⁶ are left out.
 
 """.splitlines()
 

@@ -7,28 +7,23 @@ import dp_sql
 from benchmarks.measure import file_of, present
 
 ROUNDS = 5
-_TABLES = {  # columns: the person, a group, an item
+
+
+def _made(person: str = "hash(i) % 200000", n_groups: int = 12, n_items: int = 50_000) -> str:
+    """A million rows of a person in a group with an item."""
+    return (
+        f"SELECT {person} AS user_id, 'group ' || hash(i * 7) % {n_groups} AS g, "
+        f"CAST(hash(i * 31) % {n_items} AS INTEGER) AS item FROM range(1000000) r(i)"
+    )
+
+
+_TABLES = {
     "gowalla": "SELECT user_id, 'group ' || hash(item) % 12 AS g, item FROM '{}'",
-    "200,000 people": (
-        "SELECT hash(i) % 200000 AS user_id, 'group ' || hash(i * 7) % 12 AS g, "
-        "CAST(hash(i * 31) % 50000 AS INTEGER) AS item FROM range(1000000) r(i)"
-    ),
-    "200,000 people as text": (
-        "SELECT 'person ' || hash(i) % 200000 AS user_id, 'group ' || hash(i * 7) % 12 AS g, "
-        "CAST(hash(i * 31) % 50000 AS INTEGER) AS item FROM range(1000000) r(i)"
-    ),
-    "200 people": (
-        "SELECT hash(i) % 200 AS user_id, 'group ' || hash(i * 7) % 12 AS g, "
-        "CAST(hash(i * 31) % 50000 AS INTEGER) AS item FROM range(1000000) r(i)"
-    ),
-    "120 groups": (
-        "SELECT hash(i) % 200000 AS user_id, 'group ' || hash(i * 7) % 120 AS g, "
-        "CAST(hash(i * 31) % 50000 AS INTEGER) AS item FROM range(1000000) r(i)"
-    ),
-    "10,000 groups": (
-        "SELECT hash(i) % 200000 AS user_id, 'group ' || hash(i * 7) % 10000 AS g, "
-        "CAST(hash(i * 31) % 20 AS INTEGER) AS item FROM range(1000000) r(i)"
-    ),
+    "200,000 people": _made(),
+    "200,000 people as text": _made("'person ' || hash(i) % 200000"),
+    "200 people": _made("hash(i) % 200"),
+    "120 groups": _made(n_groups=120),
+    "10,000 groups": _made(n_groups=10_000, n_items=20),
 }
 _N_GROUPS = {"120 groups": 120, "10,000 groups": 10_000}  # else 12
 _GIVEN = "epsilon := 1, privacy_unit := user_id{}"

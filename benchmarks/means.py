@@ -49,7 +49,7 @@ def sets(seed: int = 2028) -> Iterator[Values]:
     found = {}
     for source in filter(present, SOURCES):
         query = f"SELECT count(*)::DOUBLE c FROM '{file_of(source)}'"
-        query += f" WHERE hash(user_id) % {SOURCES[source]} = 0 GROUP BY user_id"
+        query += f" WHERE hash(user_id) % {SOURCES[source]} = 0 GROUP BY user_id ORDER BY c"
         found[source] = duckdb.execute(query).fetchnumpy()["c"]
     found["2,000 people with a row"] = np.ones(2_000)
     found["300 people"] = draws.geometric(0.1, 300).astype(float)
@@ -181,12 +181,12 @@ _HEAD = f"""\
 public data sets and three synthetic ones, each with six models of the values. In two of these the values depend on how many
 rows a person has. The fixed bounds are those of libraries that ask the analyst for the rows per person and the range of the
 values: half of ε pays for Laplace noise on the sum, half for noise on the count. The range here is the 99th percentile of
-people's means, which is not known in advance. With a range (`lower` and `upper`), values beyond it count as the nearer end.
+people's means, which is not known in advance. With a range (`lower` and `upper`), values are clipped to it.
 
 """.splitlines()
 _FEW = f"""\
 {" / ".join(MEASURES)} of the error of DP_AVG at ε = 1, in percent of the mean. The values are minutes, 64 on average and
-at most 300. There is no range, the right one, or one that is ten times too wide: with 100 people or more, that is worse
-than none.
+at most 300. There is no range, the right one, or one that is ten times too wide. With 100 people or more, the last is
+worse than none.
 
 """.splitlines()

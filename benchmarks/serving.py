@@ -25,12 +25,9 @@ N_ROWS = 100_000
 N_ANALYSTS = 20
 N_QUESTIONS = 5
 _POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-[public]
-tables = ["catalog"]
-[domains]
-"ratings.title" = "catalog.title"
+tables.ratings.privacy_unit = "user_id"
+public.tables = ["catalog"]
+domains."ratings.title" = "catalog.title"
 [budget]
 dataset = "bench"
 epsilon = 1000000

@@ -26,12 +26,9 @@ CREATE TABLE catalog AS SELECT 'book ' || i AS title FROM range(10) AS r(i);
 CREATE TABLE ratings AS SELECT i % 10 AS user_id, 'book ' || i % 7 AS title FROM range(20) AS r(i);
 """
 _POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-[public]
-tables = ["catalog"]
-[domains]
-"ratings.title" = "catalog.title"
+tables.ratings.privacy_unit = "user_id"
+public.tables = ["catalog"]
+domains."ratings.title" = "catalog.title"
 """
 _BUDGET = "[budget]\ndataset = '{0}'\nepsilon = 1000000\n"
 _DECLARED = "epsilon := 0.1, privacy_unit := user_id, domain := catalog.title"

@@ -31,15 +31,11 @@ def main(n_workers: int, n_rows: int, folder: Path) -> None:
     spark = SparkSession.builder.master(place).config("spark.ui.enabled", "false").getOrCreate()
     spark.read.parquet(str(zipf(folder, n_rows))).createOrReplaceTempView("pairs")
     with dp_sql.connect(spark) as session, _timed() as in_jobs:
-        session.sql(
-            _QUERY.replace("pairs", "(SELECT * FROM pairs WHERE user_id < 1000)")
-        )  # starts workers
-        before, in_jobs[:], started, cpu = (
-            _executors(),
-            [],
-            time.perf_counter(),
-            time.process_time(),
-        )
+        few = "(SELECT * FROM pairs WHERE user_id < 1000)"
+        session.sql(_QUERY.replace("pairs", few))  # starts workers
+        before = _executors()
+        in_jobs.clear()
+        started, cpu = time.perf_counter(), time.process_time()
         session.sql(_QUERY)
         wall, cpu, after = time.perf_counter() - started, time.process_time() - cpu, _executors()
     of_executors = [round(after[one] - before.get(one, 0), 1) for one in after]

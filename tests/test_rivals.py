@@ -72,7 +72,7 @@ def test_the_page_says_where_another_library_is_better_and_by_how_much() -> None
 def test_worse_guesses_are_shown_beside_dp_sql_which_needs_none() -> None:
     assert guesses(canned())[2:] == [
         "| first | OpenDP | 9 rows a person | 50 % | 10 % | 7.0 % |",
-        "| first | dp_sql | nothing | 1.0 % | 1.0 % | 1.0 % |",
+        "| first | dp_sql | none | 1.0 % | 1.0 % | 1.0 % |",
     ]
 
 

@@ -59,7 +59,8 @@ def _answered(results: Results, key: str) -> dict[str, dict[str, Any]]:
 def _error_cell(results: Results, library: str, key: str) -> str:
     one = answer_of(results, library, key)
     if one.get("status") != "answered":
-        return {"refused": "no such question", "failed": "fails"}.get(one.get("status", ""), "–")
+        status = one.get("status", "")
+        return {"refused": "no such question", "failed": "fails"}.get(status, "no answer")
     if one.get("wrong"):
         return f"wrong: {percent(one['error'])}"
     best = min(other["error"] for other in _answered(results, key).values())
@@ -137,7 +138,7 @@ def guesses(results: Results) -> list[str]:
         ours = _answered(results, key).get(OURS)
         if ours and rows and rows[-1][0] == title:
             same = percent(ours["error"])
-            rows.append([title, NAMES[OURS], "nothing", same, same, same])
+            rows.append([title, NAMES[OURS], "none", same, same, same])
     head = ["question", "library", "bound", "a fifth of it", "the bound", "five times it"]
     return table(head, rows)
 
@@ -180,7 +181,8 @@ def times(results: Results) -> list[str]:
         one = answer_of(results, library, key)
         if one.get("status") != "answered":
             return "–"
-        return f"{1000 * one['seconds']:.0f} ms ({one['ratio']:.0f} ×)"
+        milliseconds = 1000 * one["seconds"]
+        return f"{milliseconds:.{int(milliseconds < 1)}f} ms ({one['ratio']:.0f} ×)"
 
     return table(
         ["question", *(NAMES[name] for name in libraries)],
@@ -198,7 +200,7 @@ def needs(results: Results) -> list[str]:
     def cell(library: str, key: str) -> str:
         one = answer_of(results, library, key)
         said = [one.get("needs", ""), one.get("wrong") or one.get("note", "")]
-        return "; ".join(filter(None, said)).replace("|", "\\|") or "nothing"
+        return "; ".join(filter(None, said)).replace("|", "\\|") or "none"
 
     return table(
         ["question", *(NAMES[name] for name in libraries)],
@@ -277,7 +279,7 @@ def page(results: Results) -> str:
         "",
         "The median time of an answer, and its ratio to plain DuckDB on the same question; the two take turns. Loading the",
         "data is not included. Plain DuckDB takes a few milliseconds for most of these questions, so the ratios are large,",
-        "and such small tables put libraries that are made for clusters at a disadvantage.",
+        "and such small tables put libraries that are made for clusters at a disadvantage. A dash means no answer.",
         "",
         *times(results),
         "",

@@ -18,14 +18,15 @@ INTRODUCTION = (
     "*person*, all of whose rows may be added or removed, with ε = 1; where a library needs δ, it is 10⁻⁶.",
     "",
     "The table shows the median relative error over the runs, and in brackets the error that 95 % of the runs stay",
-    "within (with fewer than 20 runs, the largest). For several groups the error is the sum of the groups' errors over",
-    "the sum of their true values; for the top 10 items it is the share of them that is missed. The smallest median is",
-    "bold, with all that are within 5 %, or 0.01 percentage points, of it; a dash marks a question that was not reached within",
-    "ten minutes. **dp_sql was given no bounds on what a person contributes, except in one line, which says so, and in TPC-H Q1,",
+    "within (with fewer than 20 runs, the largest). For several groups, the sum of the groups' errors is divided by",
+    "the sum of their true values; for the top 10 items, the error is the share of them that is missed. The smallest median is",
+    "bold, and so is any within 5 % or 0.01 percentage points of it.",
+    "",
+    "**dp_sql was given no bounds on what a person contributes, with two exceptions: one line, which says so, and TPC-H Q1,",
     "where its cap on groups per person is the number of groups, which is public. The others were given bounds on each person's",
     "rows, groups or sums: the 95 % quantiles of the data itself. They are private, and most users would have to guess them.**",
     "Without a bound, dp_sql's sums need about 90 people at ε = 1: the sum over 49 people is lost. If a bound is public, state it",
-    "with `contribution_bound` (for an average, a range of the values with `lower` and `upper`): then few people suffice.",
+    "with `contribution_bound` (for an average, state a range of the values with `lower` and `upper`): then few people suffice.",
 )
 
 FOUND = (

@@ -38,11 +38,7 @@ from dp_sql.policy.validation import misfits
 from dp_sql.privacy.plans.analyst import analyst_plans
 from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.bundles import bundles
-from dp_sql.privacy.private_sql.release_select import (
-    answer_columns,
-    each_of,
-    release_columns,
-)
+from dp_sql.privacy.private_sql.release_select import answer_columns, each_of, release_columns
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.releases import Release
 from dp_sql.session.analyst_statement import analyst_statement, one_statement

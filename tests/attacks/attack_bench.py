@@ -62,21 +62,14 @@ INSERT INTO order_items VALUES (987654321, 'canary-product');
 # An ENUM made from people's values has a label more with one person more.
 _LABELS = "'merry', 'canary-mood'"
 _POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-[tables.order_items]
-privacy_unit = { link = "order_id", to = "orders.order_id" }
-[tables.orders]
-privacy_unit = "user_id"
-[tables."main.twice"]
-privacy_unit = "user_id"
-[public]
-tables = ["catalog"]
-[views]
-tables = ["recent"]
-[domains]
-"ratings.title" = "catalog.title"
-"ratings.region" = ["north", "south", "east"]
+tables.ratings.privacy_unit = "user_id"
+tables.order_items.privacy_unit = { link = "order_id", to = "orders.order_id" }
+tables.orders.privacy_unit = "user_id"
+tables."main.twice".privacy_unit = "user_id"
+public.tables = ["catalog"]
+views.tables = ["recent"]
+domains."ratings.title" = "catalog.title"
+domains."ratings.region" = ["north", "south", "east"]
 [limits]
 max_epsilon_per_query = 10
 max_k = 100

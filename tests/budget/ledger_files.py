@@ -4,10 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from dp_sql.budget.ledger import Ledger
-from tests.budget.ledger_checks import (
-    TENTH,
-    admit_all,
-)
+from tests.budget.ledger_checks import TENTH, admit_all
 
 
 def ask(ledger: Ledger, outcome: str = "answered") -> None:

@@ -4,10 +4,7 @@ from datetime import datetime
 
 from dp_sql.budget.amounts import Amount
 from dp_sql.budget.ledger import Ledger
-from tests.budget.ledger_checks import (
-    TENTH,
-    admit_all,
-)
+from tests.budget.ledger_checks import TENTH, admit_all
 
 
 class Clock:

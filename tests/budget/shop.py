@@ -12,14 +12,10 @@ from dp_sql.budget.ledger import Ledger
 from dp_sql.session.analyst import AnalystSession
 
 POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-[tables.visits]
-privacy_unit = "user_id"
-[public]
-tables = ["catalog"]
-[domains]
-"ratings.title" = "catalog.title"
+tables.ratings.privacy_unit = "user_id"
+tables.visits.privacy_unit = "user_id"
+public.tables = ["catalog"]
+domains."ratings.title" = "catalog.title"
 [limits]
 max_delta_per_query = 1e-6
 [budget]
@@ -37,9 +33,8 @@ CREATE TABLE visits AS FROM ratings
 
 
 COUNT = "SELECT DP_COUNT_DISTINCT(title, epsilon := {}) AS n FROM ratings"
-
-
 TOP = "SELECT DP_TOPK(title, 2, epsilon := {}) AS best FROM ratings"
+SLOW = "SELECT count(*) FROM range(1000000000) AS a, range(1000) AS b WHERE a.range + b.range < 0"
 
 
 Opened = Callable[..., AnalystSession]

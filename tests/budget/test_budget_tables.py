@@ -14,12 +14,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.errors import (
-    ArgumentError,
-    LedgerError,
-    NotPrivate,
-    NotSupported,
-)
+from dp_sql.errors import ArgumentError, LedgerError, NotPrivate, NotSupported
 from dp_sql.privacy.expressions.scalar_functions import FUNCTION_ALIASES, FUNCTIONS
 from dp_sql.sql.functions import FUNCTIONS as DP_FUNCTIONS
 from tests.budget.shop import COUNT, POLICY, TOP, Opened, kinds, left

@@ -13,11 +13,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.errors import (
-    BudgetExceeded,
-    InternalError,
-    LedgerError,
-)
+from dp_sql.errors import BudgetExceeded, InternalError, LedgerError
 from dp_sql.session import release_store
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.udfs.count_distinct import kernels

@@ -13,10 +13,7 @@ from dp_sql.budget.integrity import adopt, verify
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.schema import plain_errors
 from dp_sql.errors import LedgerError
-from tests.budget.ledger_checks import (
-    change_by_force,
-    paths,
-)
+from tests.budget.ledger_checks import change_by_force, paths
 from tests.budget.ledger_files import ask, by_hand
 
 

@@ -11,11 +11,7 @@ from dp_sql.budget.amounts import Amount, Spent
 from dp_sql.budget.integrity import verify
 from dp_sql.budget.ledger import Ledger
 from dp_sql.errors import LedgerError
-from tests.budget.ledger_checks import (
-    TENTH,
-    admit_all,
-    paths,
-)
+from tests.budget.ledger_checks import TENTH, admit_all, paths
 from tests.budget.ledger_use import kinds, reserve_one
 
 

@@ -15,11 +15,7 @@ from dp_sql.budget.events import Totals
 from dp_sql.budget.integrity import verify
 from dp_sql.budget.ledger import Ledger
 from dp_sql.udfs.mechanism import PrivacyLoss
-from tests.budget.ledger_checks import (
-    TENTH,
-    admit_all,
-    paths,
-)
+from tests.budget.ledger_checks import TENTH, admit_all, paths
 from tests.budget.ledger_use import Clock, reserve_one, settle
 
 

@@ -10,11 +10,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import frozen
-from dp_sql.errors import (
-    ArgumentError,
-    LedgerError,
-    PolicyError,
-)
+from dp_sql.errors import ArgumentError, LedgerError, PolicyError
 from tests.budget.shop import COUNT, POLICY, Opened, events
 
 

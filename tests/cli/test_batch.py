@@ -29,12 +29,9 @@ TOP = (
 )
 ASKED = "SELECT DP_TOPK(title, 2, epsilon := 0.5) AS best FROM ratings"
 POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-[public]
-tables = ["catalog"]
-[domains]
-"ratings.title" = "catalog.title"
+tables.ratings.privacy_unit = "user_id"
+public.tables = ["catalog"]
+domains."ratings.title" = "catalog.title"
 [budget]
 dataset = "shop"
 epsilon = 3

@@ -32,13 +32,10 @@ INSERT INTO ratings VALUES (1, 'Dune', 'north', 2), (2, 'Dune', 'north', 3), (2,
     (3, 'Emma', 'south', 9), (4, 'Dune', 'south', -4), (5, 'Ulysses', 'south', 1);
 """
 POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-[public]
-tables = ["catalog"]
-[domains]
-"ratings.title" = "catalog.title"
-"ratings.region" = ["north", "south", "east"]
+tables.ratings.privacy_unit = "user_id"
+public.tables = ["catalog"]
+domains."ratings.title" = "catalog.title"
+domains."ratings.region" = ["north", "south", "east"]
 [limits]
 max_delta_per_query = 1e-3
 {deadline}

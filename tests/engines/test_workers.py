@@ -1,13 +1,12 @@
 """What Spark's workers run counts the same without Spark, however people are split."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.many_machines import spent_on
+from benchmarks.many_machines import counted
 from dp_sql.engines.protocol import PART
 from dp_sql.engines.spark.jobs import MERGED_HERE
 from dp_sql.engines.spark.parts import PER_CODE, Task
@@ -20,22 +19,18 @@ from dp_sql.udfs.count_distinct.graph import build_graph
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("n_parts", [1, 3, MERGED_HERE + 2])
-def test_workers_send_what_the_counts_need(
-    n_parts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_send_what_the_counts_need(n_parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partial, "PEOPLE_PER_ITEM", 1)
     draws = np.random.default_rng(1)
     people = (40 * draws.random(600) ** 2).astype(np.int64)
     items = (300 * draws.random(600) ** 3).astype(np.int64)
-    spent = spent_on(pa.table({"user_id": people, "item": items}), n_parts, tmp_path)
-    assert spent.counts == counts_of(people, items)
-    assert spent.counts[0] < spent.counts[-1] and len(spent.edges) > 1  # there was more to ask for
+    counts, rounds, _ = counted(pa.table({"user_id": people, "item": items}), n_parts)
+    assert counts == counts_of(people, items)
+    assert counts[0] < counts[-1] and len(rounds) > 1  # there was more to ask for
 
 
 @pytest.mark.thorough
-def test_two_people_of_one_code_are_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_people_of_one_code_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted fault: parts that number their people from the same number."""
     right = BoundQuestion.work
 
@@ -45,8 +40,8 @@ def test_two_people_of_one_code_are_noticed(
 
     monkeypatch.setattr(BoundQuestion, "work", alike)
     people, items = np.arange(60) // 2, np.arange(60)
-    spent = spent_on(pa.table({"user_id": people, "item": items}), 3, tmp_path)
-    assert spent.counts != counts_of(people, items)
+    found = counted(pa.table({"user_id": people, "item": items}), 3)
+    assert found.counts != counts_of(people, items)
 
 
 def counts_of(people: np.ndarray, items: np.ndarray) -> list[int]:

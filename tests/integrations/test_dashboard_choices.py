@@ -15,14 +15,7 @@ from dp_sql.sql.functions import FUNCTIONS
 pytest.importorskip("streamlit", reason="the dashboard's extra is not installed")
 
 
-from tests.integrations.dashboard import (
-    Opened,
-    ask,
-    choose,
-    kinds,
-    pictures,
-    spoken,
-)
+from tests.integrations.dashboard import Opened, ask, choose, kinds, pictures, spoken
 
 # --- what may be chosen ---------------------------------------------------------------------------
 

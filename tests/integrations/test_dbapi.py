@@ -16,14 +16,10 @@ from tests.conftest import SURE
 from tests.databases import write_database
 
 POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-[public]
-tables = ["catalog"]
-[views]
-tables = ["recent"]
-[domains]
-"ratings.title" = "catalog.title"
+tables.ratings.privacy_unit = "user_id"
+public.tables = ["catalog"]
+views.tables = ["recent"]
+domains."ratings.title" = "catalog.title"
 [limits]
 max_epsilon_per_query = 10000
 [budget]

@@ -19,14 +19,11 @@ CREATE TABLE ratings AS SELECT p AS user_id, ['north', 'south'][1 + p % 2] AS re
     FROM range(60) a(p), range(3) c(b);
 """
 POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-unique_per_person = ["region"]
-[public]
-tables = ["calendar"]
-[domains]
-"ratings.day" = "calendar.day"
-"ratings.region" = ["north", "south", "west"]
+tables.ratings.privacy_unit = "user_id"
+tables.ratings.unique_per_person = ["region"]
+public.tables = ["calendar"]
+domains."ratings.day" = "calendar.day"
+domains."ratings.region" = ["north", "south", "west"]
 """
 PEOPLE = f"DP_COUNT_DISTINCT(user_id, {SURE}, contribution_bound := 1)"
 

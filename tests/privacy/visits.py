@@ -29,18 +29,13 @@ CREATE VIEW moods AS SELECT person, mood, tags FROM visits;
 
 
 POLICY = """
-[tables.visits]
-privacy_unit = "person"
-[tables.other]
-privacy_unit = "person"
-[public]
-tables = ["products", "sizes"]
-[views]
-tables = ["moods"]
-[domains]
-"visits.title" = "products.title"
-"visits.word" = "observed"
-"visits.page" = [0, 1, 2]
+tables.visits.privacy_unit = "person"
+tables.other.privacy_unit = "person"
+public.tables = ["products", "sizes"]
+views.tables = ["moods"]
+domains."visits.title" = "products.title"
+domains."visits.word" = "observed"
+domains."visits.page" = [0, 1, 2]
 [limits]
 max_epsilon_per_query = 10000
 [budget]
@@ -49,7 +44,7 @@ epsilon = 1000000
 """
 
 
-WITH_LABELS = POLICY.replace("[limits]", '"visits.mood" = "enum"\n[limits]')
+WITH_LABELS = POLICY.replace("[limits]", 'domains."visits.mood" = "enum"\n[limits]')
 
 
 def written(folder: Path, policy: str = POLICY) -> tuple[str, str]:

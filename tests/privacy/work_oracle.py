@@ -54,24 +54,15 @@ INSERT INTO lines SELECT i % 40, i, 'p' || i, i % 7 FROM range(80) AS r(i);
 CREATE VIEW liked AS SELECT user_id AS reader, title, four FROM ratings WHERE score > 3;
 """
 _POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-[tables.orders]
-privacy_unit = "buyer"
-[tables.posts]
-privacy_unit = "user_id"
-[tables.items]
-privacy_unit = { link = "order_id", to = "orders.order_id" }
-[tables.people]
-privacy_unit = "user_id"
-[tables.carts]
-privacy_unit = "user_id"
-[tables.lines]
-privacy_unit = { link = "cart_id", to = "carts.cart_id" }
-[public]
-tables = ["catalog", "four", "years"]
-[views]
-tables = ["liked"]
+tables.ratings.privacy_unit = "user_id"
+tables.orders.privacy_unit = "buyer"
+tables.posts.privacy_unit = "user_id"
+tables.items.privacy_unit = { link = "order_id", to = "orders.order_id" }
+tables.people.privacy_unit = "user_id"
+tables.carts.privacy_unit = "user_id"
+tables.lines.privacy_unit = { link = "cart_id", to = "carts.cart_id" }
+public.tables = ["catalog", "four", "years"]
+views.tables = ["liked"]
 """
 ROW = """
 INSERT INTO ratings VALUES (999, 't1', 'G1', 5, 1, 0, 1, 'calm');

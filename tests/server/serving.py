@@ -30,14 +30,10 @@ from tests.conftest import READING_LOG, SURE
 from tests.databases import write_database
 
 POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-[tables.notes]
-privacy_unit = "user_id"
-[public]
-tables = ["catalog"]
-[domains]
-"ratings.title" = "catalog.title"
+tables.ratings.privacy_unit = "user_id"
+tables.notes.privacy_unit = "user_id"
+public.tables = ["catalog"]
+domains."ratings.title" = "catalog.title"
 [limits]
 max_epsilon_per_query = 10000
 {limits}

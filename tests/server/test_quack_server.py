@@ -7,13 +7,7 @@ import duckdb
 import pytest
 
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
-from dp_sql.engines.duckdb.quack_server import (
-    QuackServer,
-    address,
-    check_free,
-    fetched,
-    load_quack,
-)
+from dp_sql.engines.duckdb.quack_server import QuackServer, address, check_free, fetched, load_quack
 from dp_sql.errors import NotSupported
 
 

@@ -8,21 +8,15 @@ from tests.conftest import READING_LOG
 from tests.databases import write_database
 
 POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-unique_per_person = ["kind"]
-[tables.loans]
-privacy_unit = "reader"
-[tables.loan_items]
-privacy_unit = { link = "loan", to = "loans.id" }
-[public]
-tables = ["catalog", "regions"]
-[views]
-tables = ["recent"]
-[domains]
-"ratings.title" = "catalog.title"
-"ratings.region" = "regions.name"
-"ratings.kind" = "enum"
+tables.ratings.privacy_unit = "user_id"
+tables.ratings.unique_per_person = ["kind"]
+tables.loans.privacy_unit = "reader"
+tables.loan_items.privacy_unit = { link = "loan", to = "loans.id" }
+public.tables = ["catalog", "regions"]
+views.tables = ["recent"]
+domains."ratings.title" = "catalog.title"
+domains."ratings.region" = "regions.name"
+domains."ratings.kind" = "enum"
 [limits]
 max_epsilon_per_query = 10000
 max_k = 50

@@ -22,8 +22,7 @@ from dp_sql.server.access_tokens import add_token
 from tests.databases import write_database
 
 POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
+tables.ratings.privacy_unit = "user_id"
 [limits]
 max_epsilon_per_query = 10
 [budget]

@@ -224,8 +224,8 @@ def test_what_cannot_be_found_is_refused(towns: dp_sql.Session, words: str) -> N
         towns.sql(error.value.suggestion).fetchall()
 
 
-UNDER_ZCDP = POLICY.replace("visits", "towns").replace('tables = ["regions"]', "").replace(
-    '[domains]\n"towns.region" = "regions.name"', "[limits]\nmax_delta_per_query = 1e-5"
+UNDER_ZCDP = POLICY.replace("visits", "towns").replace('public.tables = ["regions"]', "").replace(
+    'domains."towns.region" = "regions.name"', "limits.max_delta_per_query = 1e-5"
 )  # fmt: skip
 
 

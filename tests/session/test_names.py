@@ -30,8 +30,7 @@ ZOE = "Zo\u00eb"
 SPELLINGS = ["Zo\u00eb", "Zoe\u0308", " Zo\u00eb", "Zoe\u0308 ", "\u00a0Zo\u00eb\u2003"]
 HALF = amount_of(PrivacyLoss(Fraction(1, 2)))
 POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
+tables.ratings.privacy_unit = "user_id"
 [budget]
 dataset = "shop"
 epsilon = 10
@@ -107,7 +106,7 @@ def test_a_url_and_the_shell_write_the_same_name(shop: tuple[str, str]) -> None:
 
 def test_two_sections_of_one_analyst_are_refused() -> None:
     twice = f'{POLICY}[budget.analysts."{ZOE}"]\nepsilon = 1\n'
-    with pytest.raises(PolicyError, match=f"line 10: {ZOE} appears twice"):
+    with pytest.raises(PolicyError, match=f"line 9: {ZOE} appears twice"):
         parse_policy(twice)
 
 

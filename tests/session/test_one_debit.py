@@ -15,13 +15,10 @@ from tests.databases import write_database
 from tests.session.several_calls import ROWS, priced, wrap_draws
 
 POLICY = """
-[tables.views]
-privacy_unit = "user_id"
-[public]
-tables = ["regions"]
-[domains]
-"views.title" = ["t0", "t1", "t2"]
-"views.region" = "regions.name"
+tables.views.privacy_unit = "user_id"
+public.tables = ["regions"]
+domains."views.title" = ["t0", "t1", "t2"]
+domains."views.region" = "regions.name"
 [budget]
 ledger = "ledger.sqlite"
 dataset = "shop"

@@ -19,7 +19,7 @@ from dp_sql.session import system_tables
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.one_outcome import OneOutcome
 from tests.attacks.attack_bench import Side, _chain, attacks, both_sides, families, ledger_of
-from tests.budget.shop import POLICY, TOP, events
+from tests.budget.shop import POLICY, SHOP, SLOW, TOP, events
 from tests.databases import write_database
 from tests.privacy.test_fuzz_plans import SEEDS
 
@@ -123,18 +123,12 @@ def _kinds_after(side: Side) -> list[object]:
 # --- interrupts in this process -------------------------------------------------------------------
 
 DEADLINE = 1.5
-SLOW = "SELECT count(*) FROM range(1000000000) AS a, range(1000) AS b WHERE a.range + b.range < 0"
 QUESTION = TOP.format("0.1")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_database(
-        tmp_path / "shop.duckdb",
-        "CREATE TABLE catalog AS SELECT 'book ' || i AS title FROM range(8) AS t(i);"
-        "CREATE TABLE ratings AS SELECT i % 90 AS user_id, 'book ' || (i % 7) AS title FROM "
-        "range(400) AS t(i); CREATE TABLE visits AS FROM ratings",
-    )
+    write_database(tmp_path / "shop.duckdb", SHOP)
     return tmp_path
 
 

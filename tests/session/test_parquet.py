@@ -22,16 +22,11 @@ from tests.conftest import SURE
 from tests.server.serving import Shelf
 
 POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-[tables.orders]
-privacy_unit = "user_id"
-[public]
-tables = ["catalog"]
-[views]
-tables = [{views}]
-[domains]
-"ratings.title" = "catalog.title"
+tables.ratings.privacy_unit = "user_id"
+tables.orders.privacy_unit = "user_id"
+public.tables = ["catalog"]
+views.tables = [{views}]
+domains."ratings.title" = "catalog.title"
 [budget]
 dataset = "shop"
 epsilon = 1000000

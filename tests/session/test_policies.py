@@ -62,11 +62,9 @@ def test_a_source_reads_the_ctes_in_whose_scope_it_is(tmp_path: Path) -> None:
 
 
 OBSERVED = """
-[tables.diary]
-privacy_unit = "who"
-[domains]
-"diary.word" = "observed"
-"diary.place" = "observed"
+tables.diary.privacy_unit = "who"
+domains."diary.word" = "observed"
+domains."diary.place" = "observed"
 """
 
 
@@ -172,9 +170,7 @@ def test_a_list_without_a_domain_under_a_policy(tmp_path: Path) -> None:
     """The cap on items is the policy's limit; the ledger has epsilon and delta, and no rho."""
     policy = POLICY.replace("max_k", "max_delta_per_query = 1e-6\nmax_k")
     more = "CREATE TABLE tags AS SELECT p % 2000 AS user_id, 'tag ' || p % 40 AS tag FROM range(8000) t(p);"
-    policy = policy.replace(
-        "[tables.loans]", '[tables.tags]\nprivacy_unit = "user_id"\n[tables.loans]'
-    )
+    policy = policy.replace("tables.loans.", 'tables.tags.privacy_unit = "user_id"\ntables.loans.')
     database, file = write(tmp_path, policy, MORE + more)
     with dp_sql.connect(database, policy=file, analyst="reporting") as session:
         call = "DP_TOPK(tag, 40, epsilon := 10, delta := 1e-6{})"

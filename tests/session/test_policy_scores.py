@@ -24,8 +24,7 @@ CREATE TABLE unlisted AS FROM scores;
 CREATE VIEW seen AS FROM scores;
 """
 POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
+tables.ratings.privacy_unit = "user_id"
 [scores.scores]
 candidate = "model"
 score = "accuracy"

@@ -15,11 +15,10 @@ import pytest
 
 import dp_sql
 from dp_sql.session.one_outcome import OneOutcome
-from tests.budget.shop import POLICY, TOP, events
+from tests.budget.shop import POLICY, SHOP, SLOW, TOP, events
 from tests.databases import write_database
 
 QUESTION = TOP.format("0.1")
-SLOW = "SELECT count(*) FROM range(1000000000) AS a, range(1000) AS b WHERE a.range + b.range < 0"
 
 
 class TooLongError(Exception):
@@ -76,12 +75,7 @@ def timed_out(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_database(
-        tmp_path / "shop.duckdb",
-        "CREATE TABLE catalog AS SELECT 'book ' || i AS title FROM range(8) AS t(i);"
-        "CREATE TABLE ratings AS SELECT i % 90 AS user_id, 'book ' || (i % 7) AS title FROM "
-        "range(400) AS t(i); CREATE TABLE visits AS FROM ratings",
-    )
+    write_database(tmp_path / "shop.duckdb", SHOP)
     return tmp_path
 
 

@@ -8,13 +8,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.spark import spark_catalog
-from dp_sql.errors import (
-    BudgetExceeded,
-    NotPrivate,
-    NotSupported,
-    PolicyError,
-    QueryError,
-)
+from dp_sql.errors import BudgetExceeded, NotPrivate, NotSupported, PolicyError, QueryError
 from dp_sql.session.analyst import AnalystSession
 from tests.conftest import SURE
 from tests.engines.spark.fake import FakeSpark

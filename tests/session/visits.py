@@ -16,12 +16,9 @@ TRUE = {"north": 3, "south": 2, "west": 1, "east": 0}
 
 
 POLICY = """
-[tables.visits]
-privacy_unit = "user_id"
-[public]
-tables = ["regions"]
-[domains]
-"visits.region" = "regions.name"
+tables.visits.privacy_unit = "user_id"
+public.tables = ["regions"]
+domains."visits.region" = "regions.name"
 [budget]
 dataset = "visits"
 epsilon = 20

@@ -22,13 +22,7 @@ from tests.udfs.conformance import (
     times_two,
     within,
 )
-from tests.udfs.distributions import (
-    data_sets,
-    distribution_of,
-    draws_fit,
-    normalized,
-    one_more,
-)
+from tests.udfs.distributions import data_sets, distribution_of, draws_fit, normalized, one_more
 
 ENDS = (0, 3)
 # By the range of values; with the parts of epsilon that make its draws powers of 1/2.

@@ -19,13 +19,7 @@ from tests.udfs.conformance import (
     times_two,
     within,
 )
-from tests.udfs.distributions import (
-    accepted,
-    added_people,
-    distribution_of,
-    draws_fit,
-    normalized,
-)
+from tests.udfs.distributions import accepted, added_people, distribution_of, draws_fit, normalized
 
 EPSILON = Fraction(1)
 LOSS = Fraction(4)

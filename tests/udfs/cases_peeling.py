@@ -23,13 +23,7 @@ from tests.udfs.conformance import (
     within,
     within_range,
 )
-from tests.udfs.distributions import (
-    accepted,
-    added_people,
-    distribution_of,
-    draws_fit,
-    normalized,
-)
+from tests.udfs.distributions import accepted, added_people, distribution_of, draws_fit, normalized
 from tests.udfs.test_permute_and_flip import drawn_from, permute_and_flip
 
 EPSILON = Fraction(1)

@@ -11,21 +11,8 @@ from dp_sql.udfs.exact_sampling import Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.topk import joint, lists, ranking, subset
 from tests.udfs.cases_joint import LOSS, Q_OF_RATE, people_of, small_histograms
-from tests.udfs.conformance import (
-    Case,
-    Domain,
-    Mutant,
-    check_distribution,
-    times_two,
-    within,
-)
-from tests.udfs.distributions import (
-    accepted,
-    added_people,
-    distribution_of,
-    draws_fit,
-    normalized,
-)
+from tests.udfs.conformance import Case, Domain, Mutant, check_distribution, times_two, within
+from tests.udfs.distributions import accepted, added_people, distribution_of, draws_fit, normalized
 
 EPSILON = Fraction(1)
 """In exact distributions exp(epsilon) is the rational 4, so q is 1/2 for sets, as in cases_joint."""

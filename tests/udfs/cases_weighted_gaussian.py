@@ -20,13 +20,7 @@ from dp_sql.udfs.topk import weighted_gaussian
 from dp_sql.udfs.topk.weighted_gaussian import Constants
 from tests.udfs.cases_limited_domain import check, exact_take, q_of
 from tests.udfs.conformance import Case, Domain, Mutant, changed, check_distribution
-from tests.udfs.distributions import (
-    CHANCE_BITS,
-    data_sets,
-    distribution_of,
-    draws_fit,
-    one_more,
-)
+from tests.udfs.distributions import CHANCE_BITS, data_sets, distribution_of, draws_fit, one_more
 
 EPSILON = Fraction(1)
 DELTA = Fraction(3, 20)

@@ -9,9 +9,7 @@ import pytest
 
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism
-from tests.udfs import (
-    distributions,
-)
+from tests.udfs import distributions
 from tests.udfs.conformance import check_distribution, check_privacy, passes
 from tests.udfs.distributions import NotPrivateError
 from tests.udfs.registered import (

@@ -13,12 +13,9 @@ import numpy as np
 import pytest
 
 from dp_sql.udfs.count_distinct import flow, kernels
-from dp_sql.udfs.count_distinct.kernels_build import SOURCES
-from tests.udfs.compiling import compile_changed
+from tests.udfs.compiling import FOLDER, changed, changed_kernels, compile_changed
 from tests.udfs.covers import READS, Runs, check_every_bound, graph_of, reading
 from tests.udfs.test_flow_shapes import chain, grouped, pairs, power_law, uniform
-
-FOLDER = SOURCES[0].parent
 
 MUTANTS = {
     "a search from an item is clean where it ran into others": (
@@ -71,25 +68,6 @@ def shuffled(runs: Runs, rng: np.random.Generator) -> Runs:
     return [codes[rng.permutation(runs[k])].tolist() for k in rng.permutation(len(runs))]
 
 
-def changed(folder: Path, right: str, wrong: str) -> list[Path]:
-    """Copy the C files, with one passage changed."""
-    texts = {path.name: path.read_text() for path in FOLDER.glob("*.[ch]")}
-    assert not right or sum(text.count(right) for text in texts.values()) == 1
-    for name, text in texts.items():
-        (folder / name).write_text(text.replace(right, wrong) if right else text)
-    return [folder / source.name for source in SOURCES]
-
-
-@pytest.fixture
-def mutated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
-    right, wrong = MUTANTS[request.param]
-    monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "mutant.so")
-    compile_changed(changed(tmp_path, right, wrong), kernels.LIBRARY, "-O0")
-    kernels.library.cache_clear()
-    yield
-    kernels.library.cache_clear()
-
-
 @pytest.mark.thorough
 def test_the_kernels_pass_what_mutants_have_to_fail() -> None:
     check_hard_graphs()
@@ -97,10 +75,10 @@ def test_the_kernels_pass_what_mutants_have_to_fail() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.pure
-@pytest.mark.parametrize("mutated", MUTANTS, indirect=True)
-@pytest.mark.usefixtures("mutated")
-def test_mutants_are_rejected() -> None:
-    with pytest.raises((AssertionError, IndexError)):
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_mutants_are_rejected(mutant: str, tmp_path: Path) -> None:
+    wrong = changed_kernels(tmp_path, *MUTANTS[mutant])
+    with wrong, pytest.raises((AssertionError, IndexError)):
         check_hard_graphs()
 
 
@@ -172,13 +150,9 @@ def test_both_languages_know_the_same_struct() -> None:
     ("right", "wrong"),
     [("i64 n_edges, n", "i64 more, n_edges, n"), ("i64 greedy_round", "i64 round_of")],
 )
-def test_a_library_of_another_version_is_refused(
-    right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "older.so")
-    compile_changed(changed(tmp_path, right, wrong), kernels.LIBRARY, "-O0")
-    kernels.library.cache_clear()
-    with pytest.raises(ImportError, match="older than the code"):
+def test_a_library_of_another_version_is_refused(right: str, wrong: str, tmp_path: Path) -> None:
+    older = changed_kernels(tmp_path, right, wrong)
+    with older, pytest.raises(ImportError, match="older than the code"):
         kernels.library()
 
 

@@ -11,10 +11,7 @@ import numpy as np
 import pytest
 
 from dp_sql.udfs import exact_sampling as exact
-from dp_sql.udfs.exact_sampling import (
-    Draws,
-    secret_draws,
-)
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from tests.udfs.distributions import distribution_of, fits
 from tests.udfs.test_exact_sampling import ROOT
 

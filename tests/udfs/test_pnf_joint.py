@@ -14,9 +14,7 @@ from tests.udfs.cases_pnf_joint import (
     histograms,
     pnf_distribution,
 )
-from tests.udfs.distributions import (
-    normalized,
-)
+from tests.udfs.distributions import normalized
 from tests.udfs.test_permute_and_flip import permute_and_flip
 
 # The distribution.

@@ -1,9 +1,8 @@
-"""How is a call of a function written? Its arguments are checked here.
+"""How is a call of a function in scalar_functions.py written? Its arguments are checked here.
 
-First come functions of strings and dates that are the same for an owner, then those of the table
-(scalar_functions.py). Values are bounded before they are read: a longer string, invalid JSON and a
-date beyond NEAR are NULL. So the function itself never fails, wherever DuckDB's optimizer moves it:
-before 2.0.1, it moves what two TRY(…) have in common out of both.
+Values are bounded before they are read: a longer string, invalid JSON and a date beyond NEAR are
+NULL. So the function itself never fails, wherever DuckDB's optimizer moves it: before 2.0.1, it
+moves what two TRY(…) have in common out of both.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,13 @@ from sqlglot import exp
 from dp_sql.privacy.expressions.collations import agree
 from dp_sql.privacy.expressions.lists_and_maps import bounded_list, bounded_map, key_type
 from dp_sql.privacy.expressions.literal_arguments import element, json_path, quoted
-from dp_sql.privacy.expressions.literals import UNITS, is_double, is_literal, whole_number
+from dp_sql.privacy.expressions.literals import (
+    FARTHEST,
+    UNITS,
+    is_literal,
+    near_number,
+    whole_number,
+)
 from dp_sql.privacy.expressions.scalar_functions import (
     FLAGS,
     FUNCTION_ALIASES,
@@ -23,38 +28,16 @@ from dp_sql.privacy.expressions.scalar_functions import (
     Scalar,
 )
 from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.strings_and_dates import LONG_TEXT, as_string, text
 from dp_sql.privacy.expressions.unsupported import no_part, not_so
 from dp_sql.privacy.expressions.value import MAX_STRING, MAX_TEXT_BYTES, Value, bounded
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of
 from dp_sql.sql.tokens import tokenize
-from dp_sql.sql.types import (
-    DATED,
-    EXACT_TYPES,
-    FIT_BIGINT,
-    INTEGER_RANGES,
-    NUMBERS,
-    TIMES,
-    UNSHOWN,
-    UP_TO_64_BITS,
-    ZONED,
-    family,
-    writable,
-)
+from dp_sql.sql.types import DATED, FIT_BIGINT, NUMBERS, UP_TO_64_BITS, ZONED, family
 
-DATE_PARTS = frozenset(
-    {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOW", "ISODOW", "DOY",
-     "DAYOFWEEK", "DAYOFYEAR", "WEEKDAY", "WEEKOFYEAR", "YEARWEEK", "ISOYEAR", "DECADE", "CENTURY"}
-)  # fmt: skip
-_OF_YEARS = {"YEAR", "ISOYEAR", "YEARWEEK", "DECADE", "CENTURY"}
-# The last year is 5881580, so that of its last week is 588158052.
-_YEAR_ENDS, _DAYS_OF_YEAR = (-600_000_000, 600_000_000), (0, 366)
-_PART_ENDS = (0, 60)  # of all others
 _LENGTHS, _LENGTH_ENDS = {"length", "strlen", "strpos"}, (0, MAX_STRING)
-_OF_INTERVALS = {"YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
-_FARTHEST = 10**6
-_LONG_TEXT = 100  # no number, date, time, UUID or boolean is longer as a string
 _ARROWS = (exp.JSONExtract, exp.JSONExtractScalar)
 # DuckDB 1 reads ('1' = json) ->> 'a', and sqlglot '1' = (json ->> 'a').
 _ARROW_FIRST = (
@@ -67,95 +50,6 @@ _OPTIONS: dict[type, str] = {
 }  # fmt: skip
 _COMPUTED = {"string", "text", "json", "list", "map", "date", "same", "span", "double"}
 _NEAR_SECONDS = 3 * 10**12  # from 1970, 95,000 years
-
-
-def text(node: Node, value: Value) -> Value:
-    """A value as a string; no such cast fails."""
-    kind = family(value.type)
-    if kind in {"VARCHAR", "NULL"}:
-        return value
-    if kind not in EXACT_TYPES - UNSHOWN | {"FLOAT", "DOUBLE", "JSON"}:
-        raise refuse(node, f"A cast of {value.type} to VARCHAR is not supported here")
-    bound = None if kind in {"BLOB", "ENUM", "JSON"} else _LONG_TEXT
-    sql = writable(value.sql, kind) if value.bound is None else value.sql
-    return Value(f"CAST({sql} AS VARCHAR)", "VARCHAR", bound=bound)
-
-
-def as_string(node: Node, value: Value) -> Value:
-    """A string, which DuckDB also reads an ENUM as; other values as they are."""
-    return text(node, value) if family(value.type) == "ENUM" else value
-
-
-def of_string(word: str, node: Node, value: Value, *more: str) -> Value:
-    """A function of a string; what it returns keeps the collation."""
-    value = as_string(node, value)
-    if family(value.type) != "VARCHAR":
-        raise refuse(node, f"This function takes a string, not {value.type}")
-    read = bounded(value)
-    sql = f"system.main.{word}({', '.join([read.sql, *more])})"
-    bound = min(3 * (read.bound or 0), MAX_STRING)  # a code point has at most 3 times its bytes
-    return Value(sql, "VARCHAR", collation=value.collation, bound=bound)
-
-
-def trimmed(node: Node, value: Value) -> Value:
-    """trim, ltrim or rtrim of spaces, or of the characters of a literal."""
-    words = {"": "trim", "LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim"}
-    word = words.get(str(node.args.get("position") or "").upper())
-    if word is None:
-        raise refuse(node, "This form of trim is not supported here")
-    given = node.args.get("expression")
-    more = [] if given is None else [quoted(word, "characters", given).sql]
-    return of_string(word, node, value, *more)
-
-
-def substring(node: Node, value: Value) -> Value:
-    """A part of a string, from and to literal places."""
-    start, length = node.args.get("start"), node.args.get("length")
-    bounds = []
-    for bound in (start,) if length is None else (start, length):
-        number = whole_number(bound)
-        if bound is None or number is None or is_double(bound) or abs(number) > _FARTHEST:
-            raise refuse(node, "substr is supported only with literal bounds of up to a million")
-        bounds.append(str(number))
-    return of_string("substr", node, value, *bounds)
-
-
-def without_query(value: Value, node: Node) -> Value:
-    """A value in a place where DuckDB takes no subquery: in TRY(…), or a string in min or max."""
-    if node.find(exp.Query) is not None and " IN (SELECT " in value.sql:
-        why = "IN (SELECT …) is not supported in this place"
-        raise refuse(node, why, "Compute it in a subquery: FROM (SELECT …, … AS name FROM …).")
-    return value
-
-
-def date_part(word: str, node: Node, value: Value) -> Value:
-    """A number of a date or a time: its year, hour and the like."""
-    value = without_query(value, node)
-    of_time = value.type == "TIME" and word in {"hour", "minute", "second"}
-    of_interval = value.type == "INTERVAL" and word.upper() in _OF_INTERVALS
-    if family(value.type) not in TIMES and not of_time and not of_interval:
-        raise refuse(node, f"{word} takes a date, not {value.type}")
-    sql, ends = f"TRY(system.main.date_part({literal(word)}, {value.sql}))", _PART_ENDS
-    if word.upper() in _OF_YEARS:
-        ends = _YEAR_ENDS
-    elif word.upper() in {"DOY", "DAYOFYEAR"}:
-        ends = _DAYS_OF_YEAR
-    elif of_interval:  # its days are an INTEGER, and its hours may be more
-        ends = INTEGER_RANGES["BIGINT" if word.upper() == "HOUR" else "INTEGER"]
-    return Value(sql, "BIGINT", ends=ends, facts_of=sql)
-
-
-def truncated(node: Node, value: Value) -> Value:
-    """The beginning of the month, the hour and the like, as a timestamp."""
-    unit, value = str(node.args["unit"].name).lower(), without_query(value, node)
-    if unit not in UNITS:
-        raise no_part(node.args["unit"], "date_trunc", UNITS)
-    if family(value.type) not in TIMES:
-        raise refuse(node, "date_trunc needs a part such as 'month', and a date")
-    kind = ZONED if value.type.endswith("ZONE") else "TIMESTAMP"
-    # TRY: at the ends of the calendar there is no beginning of the week.
-    begin = f"TRY(system.main.date_trunc({literal(unit)}, {value.sql}))"
-    return Value(f"TRY(CAST({begin} AS {kind}))", kind)
 
 
 def is_call(node: Node) -> bool:
@@ -276,9 +170,9 @@ def _argument(name: str, kind: str, node: Node, before: Sequence[Value], scope: 
             of = before[-1].type
             return element(name, key_type(of) or of.removesuffix("[]"), node)
         case "count" | "group" | "size":
-            number = whole_number(node)
-            low, high = (0, 9) if kind == "group" else (-_FARTHEST, _FARTHEST)
-            if number is None or is_double(node) or not low <= number <= high:
+            number = near_number(node)
+            low, high = (0, 9) if kind == "group" else (-FARTHEST, FARTHEST)
+            if number is None or not low <= number <= high:
                 raise refuse(node, f"{name} takes a whole number from {low} to {high} here")
             return Value(str(number), "INTEGER")
         case "path":
@@ -355,9 +249,9 @@ def _bound(name: str, function: Scalar, values: Sequence[Value]) -> int | None:
     most = bounds[0]
     match name:
         case "strftime" | "dayname" | "monthname":
-            most = 20 * sum(bounds[1:]) + _LONG_TEXT
+            most = 20 * sum(bounds[1:]) + LONG_TEXT
         case "md5":
-            most = _LONG_TEXT
+            most = LONG_TEXT
         case "left" | "right" if count >= 0:
             most = min(most, 4 * count)
         case "lpad" | "rpad":

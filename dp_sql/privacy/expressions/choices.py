@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.calls import text
 from dp_sql.privacy.expressions.collations import agree, under
 from dp_sql.privacy.expressions.comparisons import beside
 from dp_sql.privacy.expressions.literals import is_literal, target
 from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.strings_and_dates import text
 from dp_sql.privacy.expressions.value import Value, bounded
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.sqlglot_tree import Node

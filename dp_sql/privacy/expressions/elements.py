@@ -8,7 +8,7 @@ from dp_sql.errors import guessed
 from dp_sql.privacy.expressions.calls import applied
 from dp_sql.privacy.expressions.collations import BINARY
 from dp_sql.privacy.expressions.lists_and_maps import bounded_list, bounded_map, key_type
-from dp_sql.privacy.expressions.literals import is_double, is_literal, whole_number
+from dp_sql.privacy.expressions.literals import is_literal, near_number
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value, bounded
 from dp_sql.privacy.refusals import Refused, refuse
@@ -17,7 +17,6 @@ from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded, tokenize
 from dp_sql.sql.types import same_bits
 
-_FARTHEST = 10**6
 _OF_LITERALS = "list_has_any and list_has_all take a list and a list of literals here"
 
 
@@ -68,8 +67,8 @@ def extracted(node: Node, scope: Scope) -> Value:
 def _place(node: Node | None, missing: int) -> int:
     if node is None:
         return missing
-    number = whole_number(node)
-    if number is None or is_double(node) or abs(number) > _FARTHEST:
+    number = near_number(node)
+    if number is None:
         raise refuse(node, "A position is a literal whole number of up to a million here")
     return number
 

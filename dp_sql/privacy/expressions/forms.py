@@ -8,7 +8,14 @@ from functools import partial
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions import arithmetic, calls, choices, elements, predicates
+from dp_sql.privacy.expressions import (
+    arithmetic,
+    calls,
+    choices,
+    elements,
+    predicates,
+    strings_and_dates,
+)
 from dp_sql.privacy.expressions.literals import is_literal, target
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.unsupported import no_part, only, unsupported
@@ -47,9 +54,9 @@ def named(node: Node, scope: Scope) -> Value:
     if word in {"date_part", "datepart"} and len(given) == 2 and given[0].is_string:
         return _part(node, given[0], given[1], scope)
     if word in {"lower", "upper", "trim", "ltrim", "rtrim"} and len(given) == 1:
-        return calls.of_string(word, node, scope.compiled(given[0]))
-    if word.upper() in calls.DATE_PARTS and len(given) == 1:
-        return calls.date_part(word, node, scope.compiled(given[0]))
+        return strings_and_dates.of_string(word, node, scope.compiled(given[0]))
+    if word.upper() in strings_and_dates.DATE_PARTS and len(given) == 1:
+        return strings_and_dates.date_part(word, node, scope.compiled(given[0]))
     if scope.as_written is None and word in _CALLS:
         return _CALLS[word](node, scope)
     if scope.as_written is None and word == "timezone" and len(given) == 2:
@@ -75,9 +82,9 @@ def _dotted(node: Node, scope: Scope) -> Value:
 def _part(node: Node, part: Node, of: Node, scope: Scope) -> Value:
     if part.name.lower() == "epoch" and scope.as_written is None:
         return calls.applied("epoch", [of], node, scope)
-    if part.name.upper() not in calls.DATE_PARTS:
-        raise no_part(part, "date_part", sorted(map(str.lower, calls.DATE_PARTS)))
-    return calls.date_part(part.name.lower(), node, scope.compiled(of))
+    if part.name.upper() not in strings_and_dates.DATE_PARTS:
+        raise no_part(part, "date_part", sorted(map(str.lower, strings_and_dates.DATE_PARTS)))
+    return strings_and_dates.date_part(part.name.lower(), node, scope.compiled(of))
 
 
 def _coalesce(node: Node, scope: Scope) -> Value:
@@ -98,7 +105,7 @@ def _cast(node: Node, scope: Scope) -> Value:
 def _trim(node: Node, scope: Scope) -> Value:
     if node.args.get("expression") is not None:
         scope.only_analysts(node, "trim is supported here only in its basic form")
-    return calls.trimmed(node, scope.compiled(node.this))
+    return strings_and_dates.trimmed(node, scope.compiled(node.this))
 
 
 def _of_this(compile_one: Callable[[Node, Value], Value]) -> _Compile:
@@ -106,7 +113,7 @@ def _of_this(compile_one: Callable[[Node, Value], Value]) -> _Compile:
 
 
 def _truncated(node: Node, scope: Scope) -> Value:
-    return calls.truncated(node, scope.argument(node.this))
+    return strings_and_dates.truncated(node, scope.argument(node.this))
 
 
 def _rounded(node: Node, scope: Scope) -> Value:
@@ -133,12 +140,12 @@ OF_OWNERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Exists, _exists, "this"),
     ((exp.Like, exp.ILike, exp.Glob), predicates.like_pattern, _NEGATED),
     (exp.Boolean, lambda node, _: Value("TRUE" if node.this else "FALSE", "BOOLEAN"), None),
-    (exp.Lower, _of_this(partial(calls.of_string, "lower")), "this"),
-    (exp.Upper, _of_this(partial(calls.of_string, "upper")), "this"),
+    (exp.Lower, _of_this(partial(strings_and_dates.of_string, "lower")), "this"),
+    (exp.Upper, _of_this(partial(strings_and_dates.of_string, "upper")), "this"),
     (exp.Trim, _trim, "this position expression"),
-    (exp.Substring, _of_this(calls.substring), "this start length"),
+    (exp.Substring, _of_this(strings_and_dates.substring), "this start length"),
     *(
-        (kind, _of_this(partial(calls.date_part, part)), "this")
+        (kind, _of_this(partial(strings_and_dates.date_part, part)), "this")
         for kind, part in PART_NODES.items()
     ),
     (exp.Extract, lambda n, s: _part(n, n.this, n.expression, s), _SIDES),

@@ -18,6 +18,7 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parts_of
 from dp_sql.sql.types import DATED, MOST_DIGITS, NUMBERS, TYPE_ALIASES
 
+FARTHEST = 10**6  # of a position, a length or a count in a literal
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _TARGETS = NUMBERS | DATED | {"VARCHAR", "BOOLEAN", "TIME", "UUID"}
 _DECIMAL = re.compile(r"DECIMAL\((\d\d?),\s*(\d\d?)\)", re.ASCII)
@@ -52,6 +53,12 @@ def whole_number(node: Node | None) -> int | None:
     """The integer that a literal is; None for everything else."""
     number = number_of(node) if node is not None and is_literal(node) else None
     return int(number) if number is not None and number.denominator == 1 else None
+
+
+def near_number(node: Node | None) -> int | None:
+    """The integer that a literal is, from -FARTHEST to FARTHEST; None for everything else."""
+    number = None if node is None or is_double(node) else whole_number(node)
+    return None if number is None or abs(number) > FARTHEST else number
 
 
 def constant(node: Node, schema: Schema) -> Value:

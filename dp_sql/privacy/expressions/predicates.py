@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.calls import applied, as_string
+from dp_sql.privacy.expressions.calls import applied
 from dp_sql.privacy.expressions.choices import one_type
 from dp_sql.privacy.expressions.collations import BINARY, PLAIN, agree, escaped, like, under
 from dp_sql.privacy.expressions.comparisons import beside
 from dp_sql.privacy.expressions.literals import constant, is_double, is_literal, of_literals
 from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.strings_and_dates import as_string
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from dp_sql.errors import ArgumentError, NotPrivate, NotSupported, QueryError, SourceError, guessed
 from dp_sql.privacy.catalog import OwnersEngine, Parts
 from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.plans.ctes import cte_bodies
 from dp_sql.privacy.plans.domains import (
     OBSERVED,
     Domain,
@@ -24,7 +25,7 @@ from dp_sql.privacy.plans.domains import (
 from dp_sql.privacy.plans.groups import PublicSets
 from dp_sql.privacy.plans.plan import Groups, Plan
 from dp_sql.privacy.plans.scores import scores_plan
-from dp_sql.privacy.plans.sources import CallRows, Source, compiled_source, cte_bodies, value_of
+from dp_sql.privacy.plans.sources import CallRows, Source, compiled_source, value_of
 from dp_sql.privacy.relations.as_written import check_sql
 from dp_sql.privacy.relations.base_tables import as_noted
 from dp_sql.privacy.relations.declared_tables import (

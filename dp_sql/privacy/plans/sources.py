@@ -4,8 +4,6 @@ What is public about a call, its domain and its groups, is decided in owner.py a
 Reads no private row.
 """
 
-import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,15 +22,16 @@ from dp_sql.errors import (
 from dp_sql.privacy.expressions.row_values import with_facts
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.plans.ctes import cte_bodies
 from dp_sql.privacy.plans.domains import Values
 from dp_sql.privacy.plans.other_names import (
     BEFORE_CONDITION,
     BEFORE_SOURCE,
-    not_a_column,
     refuse_answers,
     without_aliases,
 )  # fmt: skip
 from dp_sql.privacy.plans.plan import Column, Shared
+from dp_sql.privacy.plans.refused_sources import place_of, placed, unreadable
 from dp_sql.privacy.refusals import Refused, Unbound, exact_cast, inexact, is_time, no_amount
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.privacy.relations.source_compiler import Compiler
@@ -46,7 +45,7 @@ from dp_sql.sql.grid import in_seconds
 from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, tree_of
-from dp_sql.sql.tokens import Edit, edited, folded, tokenize
+from dp_sql.sql.tokens import Edit, edited
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 _OF_PEOPLE = "This query reads people's rows; groups and domains are public."
@@ -164,7 +163,7 @@ class Source(NamedTuple):
         except (Refused, Unbound) as refusal:
             if self._reads_people(tree_of(given.sql)):
                 raise select.refused(_OF_PEOPLE, given.position, _PUBLIC, NotPrivate) from None
-            raise _placed(refusal, select, given.position) from None
+            raise placed(refusal, select, given.position) from None
         except (ArgumentError, NotSupported, SourceError) as refusal:
             raise refusal.at(select.text, given.position) from None
         return found.sql, [
@@ -191,27 +190,6 @@ class Source(NamedTuple):
             hint = "Select the values that may be answered: (SELECT name FROM regions)."
             raise self.select.refused("This query must select one column.", given.position, hint)
         return columns[0]
-
-
-def cte_bodies(select: DpSelect) -> dict[str, str]:
-    """The SQL of the CTEs that a SELECT may name, by folded name, in their order."""
-    return {name: _body(select.text[a:b]) for (a, b), name in _spans(select)}
-
-
-def _spans(select: DpSelect) -> list[tuple[tuple[int, int], str]]:
-    """Where the CTEs that a SELECT may name are written, and their names, in their order."""
-    spans = sorted((span, name) for name, span in select.ctes.items() if span is not None)
-    return [(span, name) for span, name in spans if span[1] <= select.source[0]]
-
-
-def _body(text: str) -> str:
-    """The query of a CTE, whose text may begin with its column list: (a, b) AS (SELECT …."""
-    tokens = tokenize(text)
-    columns = tokens.matching(0) + 1 if tokens.at(0).is_symbol("(") else len(tokens)
-    if tokens.at(columns).upper != "AS":
-        return text
-    start = next(token.end for token in tokens[columns:] if token.is_symbol("("))
-    return f"SELECT * FROM ({text[start:]}\n) AS cte{text[: tokens[columns - 1].end]}"
 
 
 def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None = None) -> Source:
@@ -248,9 +226,9 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
         scope = compiler.scope_of_rows(rows)
         compiler.where(tree, rows)
     except Unreadable:
-        raise _unreadable(select) from None
+        raise unreadable(select) from None
     except (Refused, Unbound) as refusal:
-        raise _placed(refusal, select, _place(select, refusal, condition)) from None
+        raise placed(refusal, select, place_of(select, refusal, condition)) from None
     except (NotPrivate, NotSupported, SourceError) as refusal:
         raise refusal.at(select.text, select.source[0]) from None
     keys = select.keys if rows.person_type is not None else ()
@@ -267,9 +245,9 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     try:
         return with_facts(tree, scope)
     except Unreadable:
-        raise _unreadable(select) from None
+        raise unreadable(select) from None
     except (Refused, Unbound) as refusal:
-        raise _placed(refusal, select, reference.position) from None
+        raise placed(refusal, select, reference.position) from None
 
 
 def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:
@@ -318,83 +296,3 @@ def _written_as(select: DpSelect, key: Reference, cast: str) -> set[Edit]:
             named = cast if name else f"{cast} AS {shown_name(key.parts[-1])}"
             found.add((*tokens.span, named))
     return found
-
-
-def _unreadable(select: DpSelect) -> QueryError:
-    """The refusal of a source that sqlglot cannot read."""
-    message = "dp_sql cannot read this part, so it cannot prove that it is private."
-    hint = "Put it into a column of a table, and select from that table."
-    text = re.sub(r"\bEXISTS\s*\(\s*FROM\b", "EXISTS (SELECT 1 FROM", select.text, flags=re.I)
-    instead = [Restated(text)] if text != select.text else []  # which sqlglot 28 cannot read
-    return select.refused(message, select.source[0], hint, ParseError, instead)
-
-
-def _place(select: DpSelect, refusal: Refused | Unbound, condition: str | None) -> int:
-    """Where the refused node is; the beginning of the source where that is not known."""
-    begin, end = select.source
-    starts = [node.meta["start"] for node in refusal.node.walk() if "start" in node.meta]
-    if isinstance(refusal, Refused) and refusal.offset is not None:
-        starts = [refusal.offset]
-    if starts and (cte := _cte_of(select, refusal)) is not None:
-        return cte + int(min(starts))
-    if not starts:  # a column in USING has no place
-        name = folded(refusal.node.name) if isinstance(refusal.node, exp.Column) else None
-        same = (t.start for t in select.tokens if t.folded == name)
-        return next((start for start in same if start > begin), begin)
-    place = begin + int(min(starts)) - len(BEFORE_SOURCE)
-    if place > end and select.condition is not None:
-        if condition is not None:  # other places than in the text
-            return select.condition[0]
-        place += select.condition[0] - end - len(BEFORE_CONDITION)
-    if not begin <= place <= len(select.text):
-        return begin
-    if isinstance(refusal.node, _CLAUSES):  # its words have no place
-        at = bisect_left(select.tokens, place, key=lambda token: token.start)
-        while at and select.tokens[at - 1].upper in _WORDS:
-            at -= 1
-        place = select.tokens[at].start
-    return place
-
-
-def _cte_of(select: DpSelect, refusal: Refused | Unbound) -> int | None:
-    """If the refused node is in a CTE of the statement: where what was parsed would begin."""
-    parsed = refusal.node.root().meta.get("sql", "")
-    for (a, b), _ in _spans(select):
-        if (text := select.text[a:b]) == parsed or _body(text) == parsed:
-            inner = parsed.rpartition("\n) AS cte")[0].removeprefix("SELECT * FROM (")
-            return a + (0 if text == parsed else text.index(inner) - len("SELECT * FROM ("))
-    return None
-
-
-_CLAUSES = (exp.Join, exp.TableSample, exp.Limit, exp.Offset)
-_WORDS = {
-    "ASOF", "CROSS", "FULL", "INNER", "JOIN", "LEFT", "LIMIT", "NATURAL", "OFFSET", "OUTER",
-    "POSITIONAL", "RESERVOIR", "RIGHT", "SAMPLE", "TABLESAMPLE", "USING",
-}  # fmt: skip
-
-
-def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> QueryError:
-    """A refusal in the class that users see, with its place."""
-    from dp_sql.sql import other_forms, spellings
-
-    kind = SourceError if isinstance(refusal, Unbound) else NotPrivate
-    message, hint, text = refusal.message, refusal.hint or "", select.text
-    is_here = _cte_of(select, refusal) is None
-    if is_here and (beside := not_a_column(refusal, select, position)) is not None:
-        message, hint, instead = beside
-    elif isinstance(refusal, Refused) and refusal.n_parts:
-        instead = [*filter(None, [other_forms.field_of_json(text, position, refusal.n_parts)])]
-    elif isinstance(refusal, Refused) and refusal.join:
-        end = select.source[1]
-        instead = [f"{text[:end]} {refusal.join}{text[end:]}"]
-    else:
-        instead = select.renamed(refusal.node.name, position, refusal.names)
-        shared = refusal.names if isinstance(refusal.node, exp.Join) else ()
-        forms = [*other_forms.other_forms(text, position, shared)]
-        if isinstance(refusal, Refused) and refusal.equal:
-            instead += [*forms, *spellings.joined_on(select.tokens, position, refusal.equal)]
-        instead += spellings.respelled(refusal.node, select.tokens, position)
-        instead += forms
-    error = select.refused(message, position, hint, kind, instead)
-    error.unknown = refusal.unknown if not is_here or beside is None else ""
-    return error

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.calls import without_query
 from dp_sql.privacy.expressions.expression_compiler import settled
 from dp_sql.privacy.expressions.literals import is_literal
 from dp_sql.privacy.expressions.predicates import boolean
 from dp_sql.privacy.expressions.row_values import row_wise, with_known_values
 from dp_sql.privacy.expressions.scope import Scope
+from dp_sql.privacy.expressions.strings_and_dates import without_query
 from dp_sql.privacy.expressions.unsupported import is_aggregate
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, FIRST_ROW, Refused, refuse

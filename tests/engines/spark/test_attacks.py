@@ -25,9 +25,7 @@ from tests.attacks.attack_bench import (
 from tests.engines.spark.conftest import KIND
 from tests.engines.spark.tables import store
 
-POLICY = _POLICY.replace('[views]\ntables = ["recent"]\n', "").replace(
-    "[public]", '[tables.recent]\nprivacy_unit = "user_id"\n[public]'
-)
+POLICY = _POLICY.replace('views.tables = ["recent"]', 'tables.recent.privacy_unit = "user_id"')
 REFUSED = [family for family in families() if family != "released"]
 
 

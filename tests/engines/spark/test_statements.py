@@ -40,18 +40,12 @@ INSERT INTO catalog VALUES ('Dune', 1965), ('Emma', 1815), ('x', NULL), (NULL, 1
 CREATE TABLE pages AS SELECT 'page ' || i AS page, 'Emma' AS section FROM range(7) AS r(i);
 """
 POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-[tables.visits]
-privacy_unit = "visitor"
-[tables.orders]
-privacy_unit = "buyer"
-[tables.items]
-privacy_unit = { link = "order_id", to = "orders.order_id" }
-[public]
-tables = ["catalog", "pages"]
-[domains]
-"ratings.region" = ["north", "south", "east"]
+tables.ratings.privacy_unit = "user_id"
+tables.visits.privacy_unit = "visitor"
+tables.orders.privacy_unit = "buyer"
+tables.items.privacy_unit = { link = "order_id", to = "orders.order_id" }
+public.tables = ["catalog", "pages"]
+domains."ratings.region" = ["north", "south", "east"]
 [limits]
 max_delta_per_query = 1e-3
 max_contributions = 1000
