@@ -96,7 +96,7 @@ test-clients:  ## Streamlit, a browser, notebooks, Ibis, polars …, in an envir
 
 serve-test:  ## the real duckdb shell through a Quack server, in an environment of its own
 	@test -x .venv-serve/bin/python || $(PYTHON) -m venv .venv-serve
-	@.venv-serve/bin/python $(PIP) --editable ".[test,serve]" duckdb-cli==1.5.5
+	@.venv-serve/bin/python $(PIP) --editable ".[test,serve]" duckdb-cli==1.5.5 adbc-driver-quack==0.1.0a11
 	.venv-serve/bin/python -m pytest tests/server -n 0 -m "slow or not slow"
 
 spark:  ## Apache Spark, for real, in an environment of its own (needs Java 17; minutes; SLOW=1 for all of it)

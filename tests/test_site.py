@@ -31,6 +31,7 @@ RUN_BY = {
         for language in ("python", "sql", "toml")
     },
     "tests/integrations/test_clients.py": {("integrations.md", "python")},
+    "tests/server/test_serve_clients.py": {("serve.md", "python")},
     "tests/engines/spark/test_page.py": {("spark.md", "python")},
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
@@ -54,7 +55,10 @@ Date, Time, Timestamp, Binary = datetime.date, datetime.time, datetime.datetime,
 Parameters = Sequence[object] | Mapping[str, object]
 Row = tuple[Any, ...]
 # Name and type code; DuckDB leaves the five other fields of PEP 249 empty.
-ColumnDescription = tuple[str, str, None, None, None, None, None]
+ColumnDescription = tuple[str, Any, None, None, None, None, None]
+# Types whose codes are names. Others are DuckDB's own types, which equal their names: programs such
+# as polars take the name STRUCT(…) for a string, and DECIMAL(…)[] for a number.
+_NAMED = re.compile(r"[A-Z_ ]+(\(\d+,\d+\)|\[\])?")
 # What DuckDB returns for a statement without rows: the number of changed rows, or nothing.
 _STATUS = ([("Count", "BIGINT")], [("Success", "BOOLEAN")])
 _P = ParamSpec("_P")
@@ -67,13 +71,13 @@ class InterfaceError(Error):
 
 
 class _Types:
-    """Equal to each type code of its kind: a type code is the name of DuckDB's type."""
+    """Equal to each type code of its kind."""
 
     def __init__(self, *names: str) -> None:
         self._names = frozenset(names)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, str) and other.split("(")[0] in self._names)
+        return self is other or str(other).split("(")[0] in self._names
 
     __hash__ = object.__hash__
 
@@ -243,7 +247,7 @@ class Connection:
             parameters = list(parameters)
         return self.session.execute(operation, parameters or None)
 
-    def _has_no_rows(self, operation: str, columns: list[tuple[str, str]]) -> bool:
+    def _has_no_rows(self, operation: str, columns: list[tuple[str, Any]]) -> bool:
         """Whether DuckDB's result only says that the last statement ran."""
         if columns not in _STATUS or self.session.connection is None:
             return False
@@ -287,7 +291,10 @@ class Cursor:
         if result is None or result.description is None:
             return self
         rows = result.fetchall()
-        columns = [(str(name), str(code)) for name, code, *_ in result.description]
+        columns = [
+            (str(name), str(code) if _NAMED.fullmatch(str(code)) else code)
+            for name, code, *_ in result.description
+        ]
         if self.connection._has_no_rows(operation, columns):
             self.rowcount = int(rows[0][0]) if rows else -1
         else:

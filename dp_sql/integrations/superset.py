@@ -27,6 +27,11 @@ class DpSqlEngineSpec(BaseEngineSpec):  # type: ignore[misc]  # Any, without Sup
     _time_grain_expressions = getattr(DuckDBEngineSpec, "_time_grain_expressions", {})
 
     @classmethod
+    def get_datatype(cls, type_code: Any) -> str | None:
+        """The name of a type; not all type codes are strings."""
+        return str(type_code).upper() or None
+
+    @classmethod
     def convert_dttm(
         cls, target_type: str, dttm: datetime, db_extra: dict[str, Any] | None = None
     ) -> str | None:

@@ -9,28 +9,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, Result, fetched, refusal
 from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError, with_type
 from dp_sql.policy.model import read_policy
 from dp_sql.server.access_tokens import digest_of, owner_of, read_tokens
+from dp_sql.server.sent_by_drivers import NO_ROWS, attached_catalog, is_of_transaction
 from dp_sql.session.base import Session
 from dp_sql.session.connect import connect
-from dp_sql.session.describe import values_sql
-from dp_sql.sql.formatting import quote
 from dp_sql.sql.statement_limits import check_bytes
-from dp_sql.sql.tokens import name_parts
 
-# What ATTACH of DuckDB 1.5 asks: the schemas, then the tables as the statements that make them.
-SCHEMATA = (
-    "SELECT catalog_name, schema_name FROM information_schema.schemata "
-    "WHERE catalog_name NOT IN ('system', 'temp') ORDER BY ALL"
-)
-TABLES = (
-    "SELECT schema_name, sql, 'table' FROM duckdb_tables() "
-    "UNION ALL SELECT schema_name, view_name, 'view' FROM duckdb_views()"
-)
 _MAX_ANSWERS = 16  # of one analyst, to be read again
 _MAX_HELD = 512 * 10**6  # bytes of one analyst's answers as stored: the memory is for all
 _WAITING_PER_ANALYST = 4  # each holds a thread of the server
@@ -166,6 +154,8 @@ class Gateway:
         """
         client, name = self._client(connection)
         check_bytes(text)
+        if is_of_transaction(text):
+            return NO_ROWS
         analyst = self._analyst(name)
         if (known := self._held(analyst, text)) is not None:
             return known
@@ -238,7 +228,7 @@ class Gateway:
         n_before = session.n_receipts
         try:
             with _report_to_owner():
-                catalog = _catalog(session, text)
+                catalog = attached_catalog(session, text)
                 relation = session.sql(text) if catalog is None else catalog
                 result = fetched(relation)
                 is_paid = session.n_receipts > n_before
@@ -369,29 +359,3 @@ def _report_to_owner() -> Iterator[None]:
     except (PolicyError, LedgerError, OSError) as error:
         print(with_type(error), file=sys.stderr, flush=True)
         raise NotSupported("The server cannot answer now. Its owner can read why.") from error
-
-
-def _catalog(session: Session, text: str) -> Any:
-    """What ATTACH asks, answered from SHOW TABLES and DESCRIBE; None for another text."""
-    words = " ".join(text.split())
-    if words not in (SCHEMATA, TABLES):
-        return None
-    names = session.sql("SHOW TABLES").project("name").fetchall()
-    tables = [made for (name,) in names if (made := _table(session, name)) is not None]
-    if words == SCHEMATA:
-        rows = sorted({("dp_sql", schema) for schema, *_ in [("main",), *tables]})
-        return session.sql(values_sql(("catalog_name", "schema_name"), rows))
-    return session.sql(values_sql(("schema_name", "sql", "kind"), tables))
-
-
-def _table(session: Session, name: str) -> tuple[str, str, str] | None:
-    """The schema of a table, and the statement that would make one of its shape."""
-    parts = name_parts(name) or (name,)
-    quoted = [quote(part) for part in parts]
-    try:
-        columns = session.sql(f"DESCRIBE {'.'.join(quoted)}").fetchall()
-    except DpSqlError:  # a view whose columns are not shown
-        return None
-    schema = parts[-2] if len(parts) > 1 else "main"
-    listed = ", ".join(f"{quote(column)} {kind}" for column, kind in columns)
-    return schema, f"CREATE TABLE {quote(schema)}.{quoted[-1]}({listed});", "table"

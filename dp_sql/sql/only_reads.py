@@ -1,19 +1,20 @@
 """What may an analyst's statement read besides its DP calls? Only public tables, and itself."""
 
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+
 from dp_sql.errors import NotSupported
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.select_list import Functions
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Tokens
+from dp_sql.sql.tokens import Token, Tokens
 
 # Table functions and pragmas that an analyst may call: they read their arguments alone.
 _ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat", "version"})
 _STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
 _SYSTEM_SCHEMAS = {"information_schema"}
-# Relations of DuckDB's catalog, which list the public side alone.
-_SYSTEM_TABLES = {"pg_tables", "pg_views", "pg_class"}
 _COUNT_BY_GROUPS = (
     "Count by groups: SELECT x, DP_COUNT(*, …) AS n FROM … GROUP BY x, or count(*) for public rows."
 )
@@ -21,8 +22,12 @@ _WHAT_IS_PUBLIC = "SHOW TABLES lists the tables, and DESCRIBE shows the columns 
 _CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "ALTER", "TRUNCATE"}
 
 
-def only_reads(statement: Statement, functions: Functions) -> None:
-    """Under a policy: refuse table functions, which read the engine, and CTEs that make changes."""
+def only_reads(statement: Statement, functions: Functions, views: Collection[str]) -> None:
+    """Under a policy: refuse table functions, which read the engine, and CTEs that make changes.
+
+    `views` are those of DuckDB's catalog that it names: they list the engine's settings, and
+    tables of the public side alone.
+    """
     tokens = statement.tokens
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         inside = before.is_symbol("(") and not after.is_symbol(")", ",", ".")
@@ -31,12 +36,9 @@ def only_reads(statement: Statement, functions: Functions) -> None:
         if inside and token.upper == "SHOW" and after.upper in {"TABLES", "ALL"}:
             message = "SHOW lists tables as a statement of its own, and not in a query."
             raise token.error(NotSupported, message, None, [Restated("SHOW TABLES")])
-    for before, token, after in zip(tokens, tokens[1:], (*tokens[2:], None), strict=False):
-        is_schema = token.folded in _SYSTEM_SCHEMAS and after is not None and after.is_symbol(".")
-        is_read = before.upper in {"FROM", "JOIN"} or before.is_symbol(".")
-        if is_schema or (is_read and token.folded in _SYSTEM_TABLES):
-            message = f"{token.text} is not available under a policy: it does not show your tables."
-            raise token.error(NotSupported, message, _WHAT_IS_PUBLIC, _instead_of_catalog(tokens))
+    for what, token in _of_catalog(tokens, views):
+        message = f"{what} is not available under a policy: it does not show your tables."
+        raise token.error(NotSupported, message, _WHAT_IS_PUBLIC, _instead_of_catalog(tokens))
     names = tokens.called()
     kinds = functions.function_kinds(frozenset(names))
     for name, token in names.items():
@@ -48,6 +50,16 @@ def only_reads(statement: Statement, functions: Functions) -> None:
             message = f"{name} is not available under a policy: {why}."
             instead = _instead_of_catalog if name.startswith("duckdb_") else _by_groups
             raise token.error(NotSupported, message, hint, instead(tokens))
+
+
+def _of_catalog(tokens: Tokens, views: Collection[str]) -> Iterator[tuple[str, Token]]:
+    """What a statement names of DuckDB's catalog, and where."""
+    for token, after in pairwise(tokens):
+        if token.folded in _SYSTEM_SCHEMAS and after.is_symbol("."):
+            yield token.text, token
+    for view in sorted(views):
+        named = next((token for token in tokens if token.folded == view), None)
+        yield (view, tokens[0]) if named is None else (named.text, named)  # a string may name it
 
 
 def _instead_of_catalog(tokens: Tokens) -> list[str]:

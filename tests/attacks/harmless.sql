@@ -13,8 +13,6 @@ SHOW order_items
 DESCRIBE main.ratings
 DESCRIBE recent
 DESCRIBE catalog
-FROM sqlite_master
-FROM pragma_database_list
 FROM (DESCRIBE catalog)
 
 -- NotSupported: SHOW lists tables as a statement of its own, and not in a query.
@@ -45,8 +43,6 @@ SELECT txid_current() IS NOT NULL
 SHOW ratings
 EXPLAIN SELECT DP_TOPK(mood, 1, epsilon := 1, domain := ['nobody']) FROM ratings
 EXPLAIN SELECT DP_TOPK(mood, 1, epsilon := 1, domain := ['calm']) FROM ratings WHERE mood = 'calm'
-SELECT * FROM pg_catalog.pg_enum
-SELECT * FROM pg_enum
 DESCRIBE SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 DESCRIBE SELECT * FROM ratings
 SELECT * FROM ratings LIMIT 0

@@ -255,3 +255,35 @@ SELECT * FROM pg_catalog.pg_tables
 
 -- NotSupported: pg_class is not available under a policy: it does not show your tables.
 SELECT relname FROM pg_catalog.pg_class
+
+-- NotSupported: pg_settings is not available under a policy: it does not show your tables.
+FROM pg_settings
+FROM 'pg_settings'
+SELECT (SELECT max(setting) FROM system.pg_catalog.pg_settings)
+SELECT * FROM catalog, pg_settings
+SELECT * FROM catalog POSITIONAL JOIN 'pg_settings'
+FROM (SUMMARIZE pg_settings)
+FROM (DESCRIBE 'pg_settings')
+FROM (PIVOT pg_settings ON name IN ('secret_directory') USING max(setting))
+FROM (UNPIVOT 'pg_settings' ON setting)
+WITH s AS MATERIALIZED (FROM pg_settings) SELECT 1 LIMIT (SELECT count(*) FROM s)
+SELECT DP_COUNT(*, epsilon := 1) + (SELECT count(*) FROM pg_settings) FROM ratings
+
+-- NotSupported: sqlite_master is not available under a policy
+FROM sqlite_master
+
+-- NotSupported: pragma_database_list is not available under a policy
+FROM pragma_database_list
+
+-- NotSupported: pg_enum is not available under a policy
+SELECT * FROM pg_catalog.pg_enum
+SELECT * FROM pg_enum
+
+-- NotSupported: duckdb_tables is not available under a policy
+SELECT estimated_size FROM duckdb_tables
+SELECT pg_class.* FROM main.duckdb_tables AS pg_class
+
+-- NotSupported|ParseError|CatalogException
+FROM e'pg\x5fsettings'
+FROM $$pg_settings$$
+FROM pg_catalog.'pg_settings'

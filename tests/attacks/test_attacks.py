@@ -246,6 +246,16 @@ def test_the_public_side_holds_public_tables_and_releases_only(sides: tuple[Side
         assert {path for (path,) in paths} == {None}
 
 
+def test_no_view_of_duckdbs_catalog_is_read(sides: tuple[Side, Side]) -> None:
+    """They list settings with paths, and numbers that grow with each statement."""
+    listed = "SELECT schema_name, view_name FROM duckdb_views() WHERE internal"
+    with duckdb.connect() as con:
+        views = con.execute(listed).fetchall()
+    for schema, view in views:
+        for name in (f"{schema}.{view}", f'system.{schema}."{view.upper()}"'):
+            assert sides[0].ask(f"SELECT count(*) FROM {name}").kind == "NotSupported"
+
+
 def test_a_table_of_one_person_and_an_empty_one_are_answered_alike(tmp_path: Path) -> None:
     shapes = []
     for n in (0, 1):

@@ -89,6 +89,26 @@ def test_polars_reads_an_answer(through: str, shop: Path, request: Any) -> None:
     assert debits(shop) == 1
 
 
+@pytest.mark.parametrize("through", ["engine", "connection"])
+def test_polars_reads_structs_lists_and_labels(through: str, shop: Path, request: Any) -> None:
+    """Reports and counts are structs; polars reads their types from the rows."""
+    polars = pytest.importorskip("polars")
+    client = request.getfixturevalue(through)
+    counted = TOP.replace("10000)", "10000, counts := true)")
+    assert polars.read_database(counted, client)["title"].to_list() == [
+        {"item": "Dune", "count": 60}, {"item": "Emma", "count": 20},
+    ]  # fmt: skip
+    assert debits(shop) == 1
+    text = (
+        "SELECT [{'item': 1.5}] AS s, [2.5::DECIMAL(3, 1)] AS m, [1, 2]::INTEGER[2] AS a, "
+        "'double'::ENUM('single', 'double') AS e"
+    )
+    ((first, second, third, fourth),) = polars.read_database(text, client).rows()
+    assert (first, list(map(float, second)), third, fourth) == (
+        [{"item": 1.5}], [2.5], [1, 2], "double",
+    )  # fmt: skip
+
+
 def test_polars_knows_duckdbs_types_from_the_type_codes(connection: dbapi.Connection) -> None:
     polars = pytest.importorskip("polars")
     text = "SELECT DATE '2026-11-21' AS d, 1.5::DECIMAL(3, 1) AS m, NULL::BIGINT AS n, [1] AS l"

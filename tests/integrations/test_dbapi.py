@@ -109,11 +109,14 @@ def test_values_come_as_python_knows_them_and_type_codes_name_duckdbs_types(
     cursor = owner.execute(
         "SELECT 1::HUGEINT AS n, 'x' AS s, DATE '2026-11-21' AS d, 1.5::DECIMAL(3, 1) AS m, "
         "[1, 2] AS l, {'a': 1} AS r, 'x'::BLOB AS b, "
-        "'00000000-0000-0000-0000-000000000001'::UUID AS u, NULL::TIMESTAMP AS t"
+        "'00000000-0000-0000-0000-000000000001'::UUID AS u, NULL::TIMESTAMP AS t, "
+        "'x'::ENUM('x', 'double') AS e"
     )
     assert cursor.description is not None
     codes = {name: code for name, code, *_ in cursor.description}
-    assert codes["l"] == "INTEGER[]"
+    assert (codes["l"], codes["r"]) == ("INTEGER[]", "STRUCT(a INTEGER)")
+    assert {name for name, code in codes.items() if not isinstance(code, str)} == {"r", "e"}
+    assert codes["e"] == dbapi.STRING != codes["r"]
     assert codes["n"] == dbapi.NUMBER == codes["m"]
     assert codes["s"] == dbapi.STRING
     assert codes["s"] != dbapi.NUMBER
@@ -122,7 +125,7 @@ def test_values_come_as_python_knows_them_and_type_codes_name_duckdbs_types(
     assert codes["b"] == dbapi.BINARY
     assert cursor.fetchone() == (
         1, "x", datetime.date(2026, 11, 21), decimal.Decimal("1.5"), [1, 2], {"a": 1}, b"x",
-        uuid.UUID(int=1), None,
+        uuid.UUID(int=1), None, "x",
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from dp_sql.integrations.superset import DpSqlEngineSpec
 from tests.conftest import SURE
 
 sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
@@ -73,3 +74,12 @@ def test_a_private_table_is_no_chart_without_a_metric(connection: Any) -> None:
     counted = "SELECT region AS region, COUNT(*) AS count \nFROM main.ratings GROUP BY region"
     with pytest.raises(sqlalchemy.exc.DBAPIError, match="only through DP functions"):
         connection.execute(sqlalchemy.text(counted))
+
+
+def test_superset_reads_the_name_of_each_type(connection: Any) -> None:
+    read = connection.exec_driver_sql("SELECT 1 AS n, {'a': 1} AS s WHERE false")
+    codes = [code for _, code, *_ in read.cursor.description]
+    assert [DpSqlEngineSpec.get_datatype(code) for code in codes] == [
+        "INTEGER",
+        "STRUCT(A INTEGER)",
+    ]

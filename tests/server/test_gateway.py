@@ -11,7 +11,7 @@ import dp_sql
 import dp_sql.server.gateway
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
 from dp_sql.engines.duckdb.quack_server import QuackServer, Result
-from dp_sql.errors import BudgetExceeded, NotPrivate, NotSupported
+from dp_sql.errors import BudgetExceeded, NotPrivate, NotSupported, QueryError
 from dp_sql.server.access_tokens import remove_token
 from dp_sql.server.gateway import Gateway
 from dp_sql.sql.statement_limits import MAX_BYTES
@@ -98,6 +98,24 @@ def test_a_gateway_repeats_what_has_cost_and_nothing_else(gateway: tuple[Gateway
     with pytest.raises(BudgetExceeded):
         it.answer("other", COUNT)
     assert served.spent("reporting") == 10_000
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_done"),
+    [("BEGIN", True), (" start  transaction;\n", True), ("COMMIT WORK", True), ("rollback", True),
+     ("BEGIN; SELECT 1", False), ("ROLLBACK AND CHAIN", False)],
+)  # fmt: skip
+def test_transactions_begin_and_end_without_effect(
+    statement: str, is_done: bool, gateway: tuple[Gateway, Served]
+) -> None:
+    """Drivers send these by themselves."""
+    it, served = gateway
+    assert it.admit("one", served.token("reporting"))
+    if is_done:
+        assert duckdb.sql(it.answer("one", statement)).fetchall() == []
+    else:
+        with pytest.raises(QueryError):
+            it.answer("one", statement)
 
 
 def test_the_answers_read_least_recently_go_first(
@@ -216,7 +234,9 @@ def test_a_statement_that_is_too_long_is_refused_unread(
     it, served = gateway
     assert it.admit("one", served.token("reporting"))
     read: list[str] = []
-    monkeypatch.setattr(dp_sql.server.gateway, "_catalog", lambda _, text: read.append(text))
+    monkeypatch.setattr(
+        dp_sql.server.gateway, "attached_catalog", lambda _, text: read.append(text)
+    )
     with pytest.raises(NotSupported, match="200,000 bytes"):
         it.answer("one", "SELECT " + "x," * MAX_BYTES)
     assert not read

@@ -7,7 +7,7 @@ import pytest
 
 from dp_sql.engines.duckdb.quack_server import load_quack
 from dp_sql.server.access_tokens import remove_token
-from dp_sql.server.gateway import SCHEMATA, TABLES
+from dp_sql.server.sent_by_drivers import SCHEMATA, TABLES
 from tests.attacks.attack_bench import CANARIES
 from tests.server.serving import COUNT, TOPK, Served, asked, plain, real
 
@@ -27,7 +27,7 @@ REFUSALS = {
     "PREPARE p AS SELECT 1": "Under a policy you can run SELECT",
     "EXECUTE p": "Under a policy you can run SELECT",
     "CREATE TABLE x AS SELECT 1": "Under a policy you can run SELECT",
-    "BEGIN TRANSACTION": "Under a policy you can run SELECT",
+    "BEGIN; SELECT 1": "can run one statement at a time",
     "INSERT INTO catalog VALUES ('x')": "Authorization failed",
     "SELECT 1; SELECT 2": "can run one statement at a time",
     f"{COUNT}; FROM ratings": "can run one statement at a time",

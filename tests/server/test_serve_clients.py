@@ -1,12 +1,14 @@
 """Many clients of one Quack server at once, clients that are killed, and a server that stops."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from dp_sql.engines.duckdb.quack_server import QuackServer, address, load_quack
 from dp_sql.errors import NotSupported
 from dp_sql.server.access_tokens import add_token
 from dp_sql.server.gateway import Gateway
+from dp_sql.server.sent_by_drivers import is_of_transaction
 from tests.attacks.attack_bench import CANARIES, Side, attacks, families
 from tests.conftest import SURE
 from tests.server.serving import COUNT, PROGRAM, Served, asked, free_port, in_parallel, plain, real
@@ -41,6 +44,22 @@ def test_fifty_clients_at_once_are_answered(served: Served) -> None:
         in_parallel(ask, len(clients))
     assert answers == [[(4,)]] * 50
     assert served.spent("crowd 0") == 50_000
+
+
+@real
+def test_a_client_without_duckdb_is_answered_over_adbc(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As docs/serve.md shows it; its driver begins a transaction before the first statement."""
+    pytest.importorskip("adbc_driver_quack")
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text("utf-8")
+    (shown,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    private = "    con.rollback()\n    con.cursor().execute('SELECT user_id FROM ratings')"
+    program = shown.replace("9494", str(served.where.port)) + private
+    with pytest.raises(Exception, match="ratings is private"):
+        exec(program, {"token": served.token("adbc")})
+    assert re.fullmatch(r"\[\(-?\d+,\)\]\n", capsys.readouterr().out)
+    assert served.spent("adbc") == Fraction("0.5")
 
 
 @real
@@ -252,7 +271,8 @@ def test_the_corpus_of_attacks_gets_no_further_through_the_gateway(
             except (duckdb.Error, UnicodeEncodeError) as error:  # half a character is no text
                 got, said = "refused", str(error)
             inserts = attack.statement.lstrip()[:6].upper() == "INSERT"
-            expected = "answered" if want.kind == "answered" and not inserts else "refused"
+            is_answered = want.kind == "answered" or is_of_transaction(attack.statement)
+            expected = "answered" if is_answered and not inserts else "refused"
             assert got == expected, (attack.statement[:300], said[:300])
             assert not any(canary in said.replace(attack.statement, "") for canary in CANARIES)
     finally:

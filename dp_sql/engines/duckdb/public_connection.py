@@ -3,7 +3,8 @@
 The analyst's query runs here, where no private row is. The instance is in memory and locked.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -19,6 +20,12 @@ from dp_sql.privacy.catalog import SchemaName
 from dp_sql.privacy.refusals import OF_PIVOT
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
+
+# What SQL contains that names a view of the catalog: a part of each one's name, or a string.
+_MAY_NAME_VIEW = re.compile(r"['$]|(?:duckdb|pg|pragma|sqlite)_", re.IGNORECASE)
+_RELATION = re.compile(r'"table_name":"(\w+)"')  # in a query that DuckDB has written as JSON
+_VIEWS = """SELECT view_name FROM system.main.duckdb_views()
+    WHERE internal AND schema_name <> 'information_schema'"""
 
 
 class PublicConnection(Engine):
@@ -46,6 +53,7 @@ class PublicConnection(Engine):
         self.loaded: set[tuple[str, ...]] = set()  # public tables, by their full names
         self.frozen = FrozenAnswers(self.connection.execute)
         self._stored: dict[str, str] = {}
+        self._views: set[str] = set()  # of DuckDB's own catalog
         self.bound: dict[str, None] = {}  # SQL without parameters that DuckDB can bind here
 
     def interrupt(self) -> None:
@@ -71,6 +79,17 @@ class PublicConnection(Engine):
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """What each name may be as a function; no one can create functions here."""
         return self.builtin_kinds(names)
+
+    def catalog_views_in(self, select: str) -> Collection[str]:
+        """The views of DuckDB's own catalog that a SELECT names."""
+        if not _MAY_NAME_VIEW.search(select):
+            return ()
+        ((tree,),) = self._fetch("SELECT system.main.json_serialize_sql($1)", [select])
+        if '"error":true' in tree[:20]:
+            raise NotSupported("Under a policy you can run one SELECT at a time.")
+        if not self._views:
+            self._views.update(name for (name,) in self._fetch(_VIEWS))
+        return self._views & {*map(folded, _RELATION.findall(tree))}
 
     def load(
         self,
