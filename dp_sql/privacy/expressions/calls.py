@@ -54,7 +54,7 @@ _PART_ENDS = (0, 60)  # of all others
 _LENGTHS, _LENGTH_ENDS = {"length", "strlen", "strpos"}, (0, MAX_STRING)
 _OF_INTERVALS = {"YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
 _FARTHEST = 10**6
-_LONG_TEXT = 100  # no number, date, time, UUID or boolean is longer as a string
+_LONG_TEXT = 100  # no number, date, time, interval, UUID or boolean is longer as a string
 _ARROWS = (exp.JSONExtract, exp.JSONExtractScalar)
 # DuckDB 1 reads ('1' = json) ->> 'a', and sqlglot '1' = (json ->> 'a').
 _ARROW_FIRST = (
@@ -74,7 +74,7 @@ def text(node: Node, value: Value) -> Value:
     kind = family(value.type)
     if kind in {"VARCHAR", "NULL"}:
         return value
-    if kind not in EXACT_TYPES - UNSHOWN | {"FLOAT", "DOUBLE", "JSON"}:
+    if kind not in EXACT_TYPES - UNSHOWN | {"FLOAT", "DOUBLE", "JSON", "INTERVAL"}:
         raise refuse(node, f"A cast of {value.type} to VARCHAR is not supported here")
     bound = None if kind in {"BLOB", "ENUM", "JSON"} else _LONG_TEXT
     sql = writable(value.sql, kind) if value.bound is None else value.sql
@@ -256,6 +256,10 @@ def _as_in_table(name: str, given: list[Node], node: Node) -> tuple[str, list[No
             given = [*given, exp.Literal.number(0)]
         case "strftime", [exp.Literal(is_string=True), _]:
             given = given[::-1]
+        case "json_type", [json, None]:
+            given = [json]
+        case "json_type" | "json_array_length", [json, path]:
+            given = [exp.JSONExtract(this=json, expression=path)]
     return name, given
 
 
@@ -294,7 +298,7 @@ def _column(name: str, kind: str, node: Node, value: Value) -> Value:
     """A value that a function reads, without what is too long or too far away."""
     if kind in _PER_SECOND:
         return _since_1970(name, kind, node, value)
-    if kind in {"list", "map"} or (name == "length" and value.type.endswith("[]")):
+    if kind in {"list", "map"} or (name == "length" and value.type.endswith("]")):
         read = bounded_map if kind == "map" else partial(bounded_list, compared=name != "length")
         return read(name, value, node)
     if kind == "double":
