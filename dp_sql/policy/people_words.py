@@ -10,12 +10,14 @@ PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", "
           "student", "pupil", "patron", "borrower", "participant", "respondent", "passenger",
           "rider", "visitor", "athlete", "player", "applicant", "seeker", "tenant", "citizen",
           "guest", "reviewer", "rater", "author", "household", "account", "profile", "employee",
-          "teacher", "driver", "worker", "resident", "donor", "voter", "device")  # fmt: skip
+          "emp", "staff", "teacher", "driver", "worker", "resident", "donor", "voter",
+          "device")  # fmt: skip
 _ROLES = {"caller", "callee", "sender", "receiver", "recipient", "buyer", "seller", "payer",
           "payee", "guardian", "requester", "assignee"}  # fmt: skip
 # Columns of tables of people, but not of companies or articles.
 _OF_PEOPLE = {"born", "birthdate", "birthday", "birthyear", "dateofbirth", "dob", "yearofbirth",
               "sex", "gender", "firstname", "lastname", "surname", "nationality"}  # fmt: skip
+_OF_ONE = {"iban", "ssn", "msisdn"}  # what a person, but no thing, has
 _NEW_WORD = re.compile("(?<=[a-z])(?=[A-Z])")
 IDS = ("id", "key", "no", "nr", "number", "uuid", "guid")
 
@@ -62,6 +64,11 @@ def is_role(name: str, kind: str) -> bool:
 def is_of_people(name: str) -> bool:
     """Whether a column is one that people have, and not companies or articles: first_name."""
     return _plain(name) in _OF_PEOPLE
+
+
+def is_of_one(name: str) -> bool:
+    """Whether a column is what a person has, but no thing: iban, SSN."""
+    return _plain(name) in _OF_ONE
 
 
 def stem_of(name: str) -> str:

@@ -11,6 +11,7 @@ from dp_sql.policy.owners_catalog import CatalogEntry
 from dp_sql.policy.people_words import (
     IDS,
     PEOPLE,
+    is_of_one,
     is_of_people,
     is_role,
     speaks_of_people,
@@ -18,7 +19,7 @@ from dp_sql.policy.people_words import (
     word_rank,
 )
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import EXACT_TYPES, family
+from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
 
 _GUESSED = "check this: does it identify the person?"
 
@@ -161,10 +162,14 @@ def _by_role(table: CatalogEntry) -> Iterator[Way]:
 
 
 def _by_bare_name(table: CatalogEntry) -> Iterator[Way]:
-    """Strings that are called customer and the like: names, perhaps, which may not identify."""
+    """Strings that are called customer and the like: names, perhaps, which may not identify.
+
+    Columns called iban and the like identify what a person has.
+    """
     words = {*PEOPLE} - {"author", "account", "profile", "device"}  # which things have
     for name, kind in table.columns:
-        if folded(name) in words and family(kind) == "VARCHAR":
+        is_name = folded(name) in words and family(kind) == "VARCHAR"
+        if is_name or (is_of_one(name) and family(kind) in EXACT_TYPES):
             yield Way(name, None, _GUESSED)
 
 
@@ -182,10 +187,13 @@ def _same_keys(table: CatalogEntry, known: Mapping[CatalogEntry, Proposal]) -> I
     """Columns that are called like the primary key of a table of people's rows: imsi and imsi."""
     for other, proposal in known.items():
         key = folded(key_of(other) or "")
-        kinds = [kind for name, kind in table.columns if folded(name) == key]
-        if key not in {"", "code", "name", *IDS} and other.type_of(key) in kinds:
-            is_person = proposal.ways[:1] == (Way(key_of(other) or "", None, _GUESSED),)
-            to = None if is_person and not proposal.asks else (other, key)
+        kinds = {kind for name, kind in table.columns if folded(name) == key}
+        is_person = proposal.ways[:1] == (Way(key_of(other) or "", None, _GUESSED),)
+        to = None if is_person and not proposal.asks else (other, key)
+        same = {other.type_of(key)} | (
+            INTEGERS if to is None and other.type_of(key) in INTEGERS else set()
+        )
+        if key not in {"", "code", "name", *IDS} and kinds & same:
             yield Way(key, to, _GUESSED if to is None else f"is the key of {_called(other)}")
 
 

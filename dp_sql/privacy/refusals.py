@@ -156,6 +156,8 @@ def inexact(what: str, name: str, kind: str) -> ArgumentError:
         way = f"Cast it first, for example CAST({name} AS VARCHAR)."
         if kind.endswith("]"):
             way = AS_ELEMENTS.format(name)
+        elif kind.startswith(("STRUCT(", "MAP(")):
+            way = f"Name one of its values, such as {name}['key']."
         return ArgumentError(
             f"The {what} {name} has type {kind}, which is not supported here.",
             hint="Supported are integers, decimals, strings, dates, times, booleans, UUIDs, blobs "

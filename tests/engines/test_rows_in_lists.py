@@ -113,6 +113,15 @@ def test_groups_of_an_empty_source_are_answered(
     assert handed == [0]
 
 
+def test_more_strings_than_are_sent_as_places_are_groups_in_dp(
+    con: duckdb.DuckDBPyConnection,
+) -> None:
+    con.execute("CREATE TABLE names AS SELECT 'n' || i AS name FROM range(65) AS r(i)")
+    asked = ASKED.replace("['b', 'a']", "names.name").replace("SELECT g", "SELECT 'n' || u AS g")
+    answer = con.execute(asked).fetchall()
+    assert len(answer) == 65 and ("n8", 10) in answer and ("n64", 0) in answer
+
+
 def test_a_name_hidden_by_a_temporary_table_is_refused_and_not_counted(
     con: duckdb.DuckDBPyConnection, handed: list[int]
 ) -> None:

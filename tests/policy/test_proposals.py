@@ -217,6 +217,15 @@ def test_a_column_called_like_the_key_of_a_table_of_people_is_for_the_owner_to_j
     assert '"other"' in hidden and '"things"' in hidden and "messages" not in hidden
 
 
+def test_a_key_of_another_width_and_a_column_called_iban_are_for_the_owner_to_judge() -> None:
+    text = drafted("CREATE TABLE wanderers (badge SMALLINT PRIMARY KEY, born DATE);"
+                   "CREATE TABLE walks (badge INTEGER, path TEXT); CREATE TABLE firms (badge TEXT);"
+                   "CREATE TABLE bookings (IBAN VARCHAR, amount DECIMAL(18, 2))")  # fmt: skip
+    assert '# privacy_unit = "badge"  # check this' in text.split("[tables.walks]")[1]
+    assert '[tables.bookings]\nprivacy_unit = "?"' in text and '# privacy_unit = "IBAN"' in text
+    assert '# tables = ["firms"]' in text
+
+
 def test_no_example_shows_what_identifies_people() -> None:
     text = drafted("CREATE TABLE users (id INTEGER PRIMARY KEY, email TEXT, last_name TEXT)")
     assert '# "ratings.title" = ["value 1", "value 2"]' in text

@@ -28,6 +28,10 @@ PAIRS = {
     "STRUCT(a DOUBLE)[]": ("[{'a': 0.0}]", "[{'a': '-0.0'::DOUBLE}]", "[{'a': 9}]", "v[1].a", "-0.0"),
     "DOUBLE[]": ("[0.0]", "['-0.0'::DOUBLE]", "[9]", "v[1]", "-0.0"),
     "MAP(VARCHAR, DOUBLE)": ("MAP {'a': 0.0}", "MAP {'a': '-0.0'::DOUBLE}", "MAP {'a': 9}", "v", "{a=-0.0}"),
+    "DOUBLE[1]": ("[0.0]", "['-0.0'::DOUBLE]", "[9]", "v[1]", "-0.0"),
+    "DOUBLE[][]": ("[[0.0]]", "[['-0.0'::DOUBLE]]", "[[9]]", "v[1][1]", "-0.0"),
+    "MAP(INTEGER, DOUBLE)": ("MAP {1: 0.0}", "MAP {1: '-0.0'::DOUBLE}", "MAP {1: 9}", "map_values(v)[1]", "-0.0"),
+    "MAP(DOUBLE, VARCHAR)": ("MAP {0.0: 'a'}", "MAP {'-0.0'::DOUBLE: 'a'}", "MAP {9.0: 'a'}", "map_keys(v)[1]", "-0.0"),
     "INTERVAL": ("INTERVAL 1 MONTH", "INTERVAL 30 DAY", "INTERVAL 9 DAY", "v", "30 days"),
     "VARCHAR[]": ("['Dune' COLLATE NOCASE]", "['dune' COLLATE NOCASE]", "['Emma']", "v[1]", "dune"),
     "INTEGER[]": ("[1, 2]", "[1, 3]", "[9, 9]", "v[2]", "3"),
@@ -121,6 +125,8 @@ FLOATS = {
     "DOUBLE": ("'{}'", "v", "v"), "FLOAT": ("'{}'", "v", "v"),
     "DOUBLE[]": ("['{}'::DOUBLE]", "unnest(v)", "unnest(v)"), "STRUCT(a FLOAT)": ("{{'a': '{}'::FLOAT}}", "v.a", None),
     "MAP(VARCHAR, DOUBLE)": ("MAP {{'a': '{}'::DOUBLE}}", "v['a']", None),
+    "DOUBLE[1]": ("['{}'::DOUBLE]", "v[1]", "unnest(v)"), "DOUBLE[][]": ("[['{}'::DOUBLE]]", "v[1][1]", None),
+    "MAP(INTEGER, DOUBLE)": ("MAP {{1: '{}'::DOUBLE}}", "map_values(v)[1]", None),
 }  # fmt: skip
 
 

@@ -87,6 +87,8 @@ FORMS = [
     "{int} = ANY([1, 7])", "{text} = $$Dune$$",
     "{number} BETWEEN {number} AND 5", "regexp_extract({text}, 'a')", "regexp_extract({text}, '(D|é)(.)', 2, 'i')",
     "regexp_matches({text}, '^dUNE|É', 'i')", "regexp_full_match({text}, 'd.*|ß', 'i')", "{text} -> 'a' ->> 'b'",
+    "make_date(year({time}), month({time}), 1)", "make_date({int}, {int}, 2)", "{time} < make_date(2024, 2, 29)", "{interval}::VARCHAR",
+    "json_type({text}, '$.a')", "json_type({text}, 'a')", "json_array_length({text}, '$.a.b') = 2",
     "json_array_length({text} -> 'a') = 2", "json_type({text} -> 'a')", "length({text} -> 'a' ->> 'b')", "coalesce('x', {text} -> 'a' ->> 'b')",
 ]  # fmt: skip
 
@@ -163,6 +165,12 @@ LISTS = {
     "map_contains(m, 1)": "a literal of type VARCHAR", "map_contains(m, t)": "a literal", "cardinality(s)": "takes a map", "map_contains(k, 'a')": "a literal of type DOUBLE",
     "m['a']": None, "m['b']": None, "m['é']": None, "m['a'] > 1": None, "n['a']": None, "m[1]": "a string in quotes", "m[t]": "position|quotes",
     "t = []": "no common type|compared|empty list", "s[len(t)]": "whole number", "f[1]": None, "f[-1]": None, "i['a']": "no field",
+    "x[1]": None, "x[-1] = 2": None, "x[9]": None, "len(x)": None, "list_contains(x, 2)": None, "2 IN x": None, "x[2:]": None,
+    "y[1]": None, "y[1][1]": None, "y[2][-1]": None, "len(y)": None, "len(y[2])": None, "list_contains(y[1], 2)": None,
+    "list_contains(y, 1)": "a list of strings", "y[1:2]": "a list of strings", "z[1]": None, "len(z[1])": None, "z[1][2]": None,
+    "map_keys(m)": None, "map_keys(n)[1]": None, "map_values(m)": None, "list_contains(map_values(n), 'é')": None, "map_keys(k)": None,
+    "map_keys(s)": "takes a map", "map_values(m, n)": "one map", "map_extract(m, 'a')": None, "element_at(n, 'a')[1]": None,
+    "map_extract_value(m, 'a')": None, "map_extract(m, t)": "quotes", "map_extract(m)": "a map and a key",
     "t = ANY(s)": "a literal", "list_has_any(s, s)": "a list of literals", "i[1, 2]": "one literal",
     "a.x": None, "a['x']": None, "a.b.y": None, "struct_extract(a, 'x')": None, "a.z": "no field", "m.a": None, "n.nope": None, "t.x": "t.x",
 }  # fmt: skip
@@ -173,7 +181,7 @@ LISTS = {
 def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
     types = {"s": "VARCHAR[]", "i": "INTEGER[]", "f": "DOUBLE[]", "t": "VARCHAR",
              "a": "STRUCT(x INTEGER, b STRUCT(y VARCHAR))", "m": "MAP(VARCHAR, INTEGER)", "n": "MAP(VARCHAR, VARCHAR)", "k": "MAP(DOUBLE, VARCHAR)"}  # fmt: skip
-    types["l"] = f"{types['a']}[]"
+    types |= {"l": f"{types['a']}[]", "x": "INTEGER[3]", "y": "INTEGER[][]", "z": "INTEGER[3][]"}
 
     def column(found: exp.Column) -> Value:
         if found.table:
@@ -192,7 +200,9 @@ def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
     structs = f"{{'x': len(i), 'b': {{'y': s[1]}}}}::{types['a']} AS a"
     maps = "MAP {'a': len(i)::INTEGER, s[1]: 3} AS m, CASE WHEN s IS NOT NULL THEN MAP {'a': s[1]} END AS n"
     maps = maps.replace("s[1]: 3", "'b ' || coalesce(s[1], ''): 3")
-    lists = f"(SELECT s::VARCHAR[] AS s, i::INTEGER[] AS i, i::DOUBLE[] AS f, {maps}, {structs}, [a, a] AS l FROM {rows} AS v(s, i))"
+    maps += ", MAP {coalesce(len(i), 0)::DOUBLE: s[1]} AS k"
+    fixed = "CAST(CASE WHEN i IS NOT NULL THEN [len(i), 2, NULL] END AS INTEGER[3]) AS x, [i, NULL, [7]]::INTEGER[][] AS y, [x, NULL] AS z"
+    lists = f"(SELECT s::VARCHAR[] AS s, i::INTEGER[] AS i, i::DOUBLE[] AS f, {maps}, {structs}, [a, a] AS l, {fixed} FROM {rows} AS v(s, i))"
     value = compiled(node, scope)
     asked = wide.connection.execute(f"SELECT {value.sql}, {written} FROM {lists}").fetchall()
     assert len(asked) == 6
@@ -214,6 +224,13 @@ def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
             "[] =",
             "= []",
             "> []",
+            "x[",
+            "(x",
+            "IN x",
+            "y[",
+            "(y",
+            "z[",
+            "(k",
         )
     ):
         return
@@ -268,7 +285,16 @@ def test_a_person_stays_a_person_of_its_type(kind: str, wide: Wide) -> None:
             compiled(node, scope)
 
 
-@pytest.mark.parametrize("written", ["m['1']", "map_contains(m, '1')", "cardinality(m) > 0"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "m['1']",
+        "map_contains(m, '1')",
+        "cardinality(m) > 0",
+        "map_values(m)[2]",
+        "map_extract(m, '1')[1]",
+    ],
+)
 def test_a_map_with_too_many_keys_is_read_as_null(written: str, wide: Wide) -> None:
     node = projection(written)
     assert node is not None

@@ -178,6 +178,9 @@ MATCHED += [
     "SELECT *, lag(c.year) OVER (PARTITION BY r.user_id ORDER BY c.year, r.title) AS y FROM (SELECT DISTINCT user_id, title FROM ratings) r LEFT JOIN "
     "(SELECT DISTINCT title, year FROM catalog) c USING (title)",
     "SELECT o.person, x, count(*) OVER (PARTITION BY o.person, x) AS n FROM odd o, unnest(o.l) AS t(x)",
+    "SELECT user_id, score, lag(score, 1, 0) OVER (PARTITION BY user_id ORDER BY score) AS b, lead(score, 2, NULL) OVER (PARTITION BY user_id ORDER BY score) AS c "
+    "FROM (SELECT DISTINCT user_id, score FROM ratings)",
+    "SELECT user_id, lag(title, 1, 'c9 and longer') OVER (PARTITION BY user_id ORDER BY title) AS t FROM (SELECT DISTINCT user_id, title FROM ratings)",
     "SELECT user_id, sum(score) OVER (w ORDER BY score) AS s, count(title) OVER (v ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS n, max(title) OVER w AS m "
     "FROM (SELECT DISTINCT user_id, score, title FROM ratings) WINDOW w AS (PARTITION BY user_id), v AS (PARTITION BY user_id ORDER BY score, title)",
     "SELECT name, lag(title) OVER (PARTITION BY name ORDER BY title) AS t, min(title) OVER (PARTITION BY name) AS m FROM accounts",

@@ -150,6 +150,10 @@ def _as_in_table(name: str, given: list[Node], node: Node) -> tuple[str, list[No
             given = [*given, exp.Literal.number(0)]
         case "strftime", [exp.Literal(is_string=True), _]:
             given = given[::-1]
+        case "json_type", [json, None]:
+            given = [json]
+        case "json_type" | "json_array_length", [json, path]:
+            given = [exp.JSONExtract(this=json, expression=path)]
     return name, given
 
 
@@ -188,7 +192,7 @@ def _column(name: str, kind: str, node: Node, value: Value) -> Value:
     """A value that a function reads, without what is too long or too far away."""
     if kind in _PER_SECOND:
         return _since_1970(name, kind, node, value)
-    if kind in {"list", "map"} or (name == "length" and value.type.endswith("[]")):
+    if kind in {"list", "map"} or (name == "length" and value.type.endswith("]")):
         read = bounded_map if kind == "map" else partial(bounded_list, compared=name != "length")
         return read(name, value, node)
     if kind == "double":

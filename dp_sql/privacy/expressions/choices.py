@@ -11,7 +11,7 @@ from dp_sql.privacy.expressions.collations import agree, under
 from dp_sql.privacy.expressions.comparisons import beside
 from dp_sql.privacy.expressions.literals import is_literal, target
 from dp_sql.privacy.expressions.scope import Scope
-from dp_sql.privacy.expressions.strings_and_dates import text
+from dp_sql.privacy.expressions.strings_and_dates import text, without_query
 from dp_sql.privacy.expressions.value import Value, bounded
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.sqlglot_tree import Node
@@ -23,10 +23,13 @@ from dp_sql.sql.types import (
     INTEGERS,
     NUMBERS,
     TIMES,
+    UP_TO_64_BITS,
     ZONED,
     digits_of,
     family,
 )
+
+_ALSO_DATED = {("TIMESTAMP", "TIME"), ("TIMESTAMP_NS", "DATE"), ("TIMESTAMP_NS", "TIMESTAMP")}
 
 
 def now(node: Node, scope: Scope) -> Value:
@@ -129,7 +132,7 @@ def converted(node: Node, value: Value, scope: Scope) -> Value:
         raise refuse(node, why, f"Write TRY_CAST(… AS {kind}), which makes them NULL.")
     numeric = NUMBERS | {"BOOLEAN"}
     from_number = _mixed_kind(value.type) in {"number", "BOOLEAN"} and family(kind) in numeric
-    from_date = {value.type, kind} <= DATED or (value.type, kind) == ("TIMESTAMP", "TIME")
+    from_date = {value.type, kind} <= DATED or (value.type, kind) in _ALSO_DATED
     zoned = kind == ZONED and value.type == "VARCHAR"
     if zoned or (value.type not in {"VARCHAR", "NULL", kind} and not (from_number or from_date)):
         raise refuse(node, f"A cast of {value.type} to {kind} is not supported here")
@@ -160,8 +163,21 @@ def _holds_every(value: Value, kind: str) -> bool:
         return kind in {*NUMBERS, source}
     if kind in BINARY_TYPES and _mixed_kind(source) == "number":
         return kind == "DOUBLE" or source == "FLOAT"
-    same = source == kind or (source, kind) == ("TIMESTAMP", "TIME")
-    return same or (source in DATED and kind in DATED)
+    return (source, kind) in {(kind, kind), *_ALSO_DATED} or (source in DATED and kind in DATED)
+
+
+def made_date(node: Node, scope: Scope) -> Value:
+    """make_date(year, month, day); NULL where there is no such date."""
+    given = [node.args.get(part) for part in ("year", "month", "day")]
+    parts = [scope.argument(part) for part in given if part is not None]
+    if len(parts) != len(given):
+        raise refuse(node, "make_date takes a year, a month and a day here")
+    for part in parts:
+        if part.type not in UP_TO_64_BITS:
+            raise refuse(node, f"make_date takes integers here, not {part.type}")
+        without_query(part, node)
+    listed = ", ".join(f"TRY_CAST({part.sql} AS BIGINT)" for part in parts)
+    return Value(f"TRY(system.main.make_date({listed}))", "DATE")
 
 
 def as_date(node: Node, value: Value) -> Value:

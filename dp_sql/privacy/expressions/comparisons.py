@@ -31,8 +31,9 @@ from dp_sql.sql.types import (
     family,
 )
 
-_FROM_TEXT = TIMES | {"TIME", "UUID", "INTERVAL"}
+_FROM_TEXT = TIMES | {"TIME", "UUID", "INTERVAL", "BLOB"}
 _HOLD_DATES = TIMES - {"DATE", "TIMESTAMP_NS"}
+_ALSO_FROM = {ZONED: {"TIMESTAMP"}, "TIMESTAMP_NS": {"DATE", "TIMESTAMP"}}  # if a value fits
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _LITERALS = {
     **dict.fromkeys(("VARCHAR", "ENUM"), "Write a string in quotes: 'text'."),
@@ -41,6 +42,7 @@ _LITERALS = {
     "TIMESTAMP": "Write a time without a time zone, year first: '2026-01-31 12:00:00'.",
     "BOOLEAN": "Write TRUE or FALSE.",
     "INTERVAL": "Write an interval: INTERVAL 30 DAY.",
+    "BLOB": "Write bytes as a string: 'text', '\\xFF'.",
     **dict.fromkeys(NUMBERS, "Write a number without quotes."),
 }
 
@@ -80,9 +82,9 @@ def _cast_beside(value: Value, constant: Node, schema: Schema) -> tuple[str, str
     fits = kind == "DATE" and value.type in _HOLD_DATES and _DATE.fullmatch(string)
     if fits and schema.readable(string, "DATE"):
         return value.sql, f"CAST(CAST({literal(string)} AS DATE) AS {value.type})"
-    local = f"CAST(CAST({literal(string)} AS TIMESTAMP) AS {ZONED})"
-    if kind == "TIMESTAMP" and value.type == ZONED and schema.runs(f"{local} IS NULL"):
-        return value.sql, local
+    read = f"CAST(CAST({literal(string)} AS {kind}) AS {value.type})"
+    if kind in _ALSO_FROM.get(value.type, ()) and schema.runs(f"{read} IS NULL"):
+        return value.sql, read
     return None
 
 

@@ -46,9 +46,35 @@ def _of_map(node: Node, value: Value, key: Node, scope: Scope) -> Value:
     written = key.this if isinstance(key, exp.Literal) and key.is_string else "\0"
     if "\0" in written or key_type(value.type) != "VARCHAR":
         raise refuse(node, "The key of a map is a string in quotes here")
-    word = f"system.main.map_extract_value({{}}, {literal(written)})"
-    kind = scope.schema.type_of(word.format(value.stand_in))
-    return _own(word.format(bounded_map("A key", value, node).sql), kind)
+    return _part_of_map("map_extract_value", node, value, scope, literal(written))
+
+
+def _part_of_map(name: str, node: Node, value: Value, scope: Scope, *more: str) -> Value:
+    """What a function makes of a map that is not too large."""
+    read, rest = bounded_map(name, value, node), "".join(f", {one}" for one in more)
+    kind = scope.schema.type_of(f"system.main.{name}({value.stand_in}{rest})")
+    return _own(f"system.main.{name}({read.sql}{rest})", kind)
+
+
+def keys_or_values(node: Node, scope: Scope) -> Value:
+    """map_keys or map_values of a map."""
+    name, given = "map_keys", [node.this]
+    if isinstance(node, exp.Anonymous):
+        name, given = node.name.lower(), node.expressions
+    if len(given) != 1:
+        raise refuse(node, f"{name} takes one map here")
+    return _part_of_map(name, node, scope.argument(given[0]), scope)
+
+
+def of_key(node: Node, scope: Scope) -> Value:
+    """map_extract(map, 'key'), which makes a list, or map_extract_value."""
+    if len(node.expressions) != 2:
+        raise refuse(node, f"{node.name} takes a map and a key here")
+    value, key = scope.argument(node.expressions[0]), node.expressions[1]
+    found = _of_map(node, value, key, scope)
+    if node.name.lower() == "map_extract_value":
+        return found
+    return _part_of_map("map_extract", node, value, scope, literal(key.this))
 
 
 def extracted(node: Node, scope: Scope) -> Value:
@@ -79,7 +105,7 @@ def _element(node: Node, value: Value, place: int) -> Value:
         read = bounded(value)
         return read.computed(f"{word}({read.sql}, {place})")
     read = bounded_list("An element", value, node, compared=False)
-    return _own(f"{word}({read.sql}, {place})", value.type.removesuffix("[]"))
+    return _own(f"{word}({read.sql}, {place})", read.type.removesuffix("[]"))
 
 
 def field(node: Node, value: Value, name: str, scope: Scope) -> Value:
@@ -153,8 +179,11 @@ def has_elements(node: Node, scope: Scope) -> Value:
     return Value(f"({word.join(terms)})", "BOOLEAN")
 
 
+MAP_KEYS = [exp.MapKeys] if hasattr(exp, "MapKeys") else []  # not in sqlglot 28
 # Calls for which sqlglot has no node of their own.
 ELEMENTS: Mapping[str, Callable[[Node, Scope], Value]] = {
     **dict.fromkeys(("list_extract", "array_extract", "list_element"), extracted),
     "list_has_all": has_elements,
+    **dict.fromkeys(("map_keys", "map_values"), keys_or_values),
+    **dict.fromkeys(("map_extract", "element_at", "map_extract_value"), of_key),
 }

@@ -163,6 +163,8 @@ _OF_ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] =
     ((exp.ArrayOverlaps, exp.ArrayContainsAll), elements.has_elements, _SIDES),
     (exp.AtTimeZone, lambda n, s: arithmetic.in_zone(n, n.args["zone"], n.this, s), "this zone"),
     (exp.DateBin, arithmetic.bucketed, _SIDES),
+    (exp.DateFromParts, choices.made_date, "year month day"),
+    *((kind, elements.keys_or_values, "this") for kind in elements.MAP_KEYS),
     (exp.Date, _of_this(choices.as_date), "this"),
     (tuple(arithmetic.NEGATIONS), _of_this(arithmetic.negated), "this"),
     (exp.Round, _rounded, "this decimals"),

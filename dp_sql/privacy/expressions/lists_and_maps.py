@@ -1,5 +1,7 @@
 """Lists and maps as functions read them: NULL where they are too large, and of known types only."""
 
+import re
+
 from dp_sql.privacy.expressions.value import MAX_TEXT_BYTES, Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.sqlglot_tree import Node
@@ -10,16 +12,23 @@ _ELEMENTS = {
 }  # fmt: skip
 
 
+ARRAY = re.compile(r"(.*)\[\d+\]", re.ASCII)  # of a fixed length; it is read as a list
+_OF_LISTS = re.compile(r"(\[\d*\])+\Z", re.ASCII)
+
+
 def bounded_list(name: str, value: Value, node: Node, *, compared: bool = True) -> Value:
     """A list as functions read it: NULL where it is too long.
 
     compared: whether its elements are, so that equal ones must be the same.
     """
+    if found := ARRAY.fullmatch(value.type):
+        value = value.computed(f"CAST({value.sql} AS {found[1]}[])")._replace(type=f"{found[1]}[]")
     kind = value.type.removesuffix("[]")
     kinds, shown = {"VARCHAR", *UP_TO_64_BITS}, "strings or of integers"
     if not compared:
         kinds, shown = _ELEMENTS, "strings, numbers, dates, booleans or structs"
-    if kind == value.type or family(kind) not in kinds:
+    inner = kind if compared else _OF_LISTS.sub("", kind)
+    if kind == value.type or family(inner) not in kinds:
         raise refuse(node, f"{name} takes a list of {shown} here, not {value.type}")
     fits = f"system.main.len({value.sql}) <= {MAX_TEXT_BYTES}"
     return value.computed(f"(CASE WHEN {fits} THEN {value.sql} END)")

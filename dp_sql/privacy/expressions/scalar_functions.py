@@ -161,7 +161,7 @@ _OF_ONE: Mapping[type, str] = {
     exp.Length: "length", exp.ArraySize: "length", exp.MD5: "md5", exp.Ascii: "ascii",
     exp.Unicode: "unicode", exp.Reverse: "reverse", exp.Sqrt: "sqrt", exp.Cbrt: "cbrt",
     exp.Ln: "ln", exp.Exp: "exp", exp.IsNan: "isnan", exp.IsInf: "isinf", exp.TimeToUnix: "epoch",
-    exp.LastDay: "last_day", exp.JSONType: "json_type",
+    exp.LastDay: "last_day",
 }  # fmt: skip
 _OF_TWO: Mapping[type, str] = {
     exp.Left: "left", exp.Right: "right", exp.StartsWith: "starts_with", exp.EndsWith: "ends_with",
@@ -169,6 +169,7 @@ _OF_TWO: Mapping[type, str] = {
     exp.RegexpLike: "regexp_matches", exp.RegexpFullMatch: "regexp_full_match",
     exp.SimilarTo: "regexp_full_match", exp.ArrayContains: "list_contains",
     exp.JSONExtractScalar: "->>", exp.JSONExtract: "->", exp.Log: "log10",
+    exp.JSONType: "json_type",
 }  # fmt: skip
 _OF_SOME_VERSIONS = {
     "Dayname": ("dayname", "this"), "Monthname": ("monthname", "this"),

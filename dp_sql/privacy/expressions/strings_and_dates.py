@@ -23,7 +23,7 @@ _OF_YEARS = {"YEAR", "ISOYEAR", "YEARWEEK", "DECADE", "CENTURY"}
 _YEAR_ENDS, _DAYS_OF_YEAR = (-600_000_000, 600_000_000), (0, 366)
 _PART_ENDS = (0, 60)  # of all others
 _OF_INTERVALS = {"YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
-LONG_TEXT = 100  # no number, date, time, UUID or boolean is longer as a string
+LONG_TEXT = 100  # no number, date, time, interval, UUID or boolean is longer as a string
 
 
 def text(node: Node, value: Value) -> Value:
@@ -31,7 +31,7 @@ def text(node: Node, value: Value) -> Value:
     kind = family(value.type)
     if kind in {"VARCHAR", "NULL"}:
         return value
-    if kind not in EXACT_TYPES - UNSHOWN | {"FLOAT", "DOUBLE", "JSON"}:
+    if kind not in EXACT_TYPES - UNSHOWN | {"FLOAT", "DOUBLE", "JSON", "INTERVAL"}:
         raise refuse(node, f"A cast of {value.type} to VARCHAR is not supported here")
     bound = None if kind in {"BLOB", "ENUM", "JSON"} else LONG_TEXT
     sql = writable(value.sql, kind) if value.bound is None else value.sql

@@ -228,6 +228,8 @@ def rows_in_lists(plan: Plan, few: FewRows, ticket: str, execution: str) -> str 
     lists, shape, release = few.lists, plan.parameters, release_of(ticket, execution)
     if few.are_added_up or not (few.kept and lists and prod(map(len, lists)) <= _MOST_GROUPS):
         return None
+    if not few.has_places and any(isinstance(one[0], str) for one in lists):  # sent as they are
+        return None
     sent = [range(1, len(one) + 1) if few.has_places else one for one in lists]
     keys = f"CAST(system.main.list_value({', '.join(map(_list, sent))}) AS BIGINT[][])"
     rows = f"coalesce(system.main.list(__dp_sent), {EMPTY_LIST})"

@@ -248,7 +248,7 @@ def join_list(join: Node, source: From, scope_of: ScopeOf) -> bool:
     if not plain or join.args.get("side") or len(lists) != 1 or len(names) > 1:
         raise refuse(join, "This form of unnest is not supported in a source", UNNEST)
     only(join, {"this", "kind", "on"})
-    numbers = relations_in(*(source.column(c).sql for c in lists[0].find_all(exp.Column)))
+    numbers = relations_in(*(source.found(c)[0].sql for c in lists[0].find_all(exp.Column)))
     if len(numbers) != 1 or any(left.number in numbers for left in source.left_joins):
         raise refuse(join, "unnest in FROM takes a list of one table before it", UNNEST)
     (number,) = numbers

@@ -9,8 +9,9 @@ from functools import partial
 
 from sqlglot import exp
 
+from dp_sql.privacy.expressions.comparisons import beside
 from dp_sql.privacy.expressions.expression_compiler import settled
-from dp_sql.privacy.expressions.literals import whole_number
+from dp_sql.privacy.expressions.literals import is_literal, whole_number
 from dp_sql.privacy.expressions.predicates import COMPARABLE
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
@@ -323,7 +324,7 @@ def _is_whole(spec: Node) -> bool:
 def _argument(called: Node, name: str, scope: Scope) -> tuple[Value, str]:
     """What a window function reads, and its further arguments as SQL."""
     may_look_away = name in {"lag", "lead"}
-    only(called, {"this", "offset"} if may_look_away else {"this", "big_int"})
+    only(called, {"this", "offset", "default"} if may_look_away else {"this", "big_int"})
     value, more = scope.compiled(called.this), ""
     if name in {"min", "max"}:
         value = settled(value, called)  # one value for all that are equal
@@ -336,4 +337,9 @@ def _argument(called: Node, name: str, scope: Scope) -> tuple[Value, str]:
             why = f"{name} takes a literal from 0 to {_FARTHEST} as its second argument"
             raise refuse(called, why, _EXAMPLE)
         more = f", {offset}"
+    if (default := called.args.get("default")) is not None:
+        sql, other = beside(value, default, scope.schema) if is_literal(default) else ("", "")
+        if sql != value.sql:
+            raise refuse(default, f"{name} takes a literal of the type {value.type} here", _EXAMPLE)
+        value, more = value._replace(bound=None, literal=""), f"{more}, {other}"
     return value, more
