@@ -21,6 +21,7 @@ from tests.integrations.test_sqlalchemy import analysts, debits, engine_for
 
 BEST = ["Dune", "Emma"]
 INTEGRATIONS = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text("utf-8")
+BLOCKS = re.findall(r"```python\n(.+?)```", INTEGRATIONS.partition("\n## dbt\n")[0], re.DOTALL)
 
 
 @pytest.fixture
@@ -189,6 +190,8 @@ def test_jupysql_asks_in_a_notebook(notebook: Any, shop: Path) -> None:
     shown = notebook.run_line_magic("sqlcmd", "tables")
     assert "ratings" in str(shown)
     assert "secret" not in str(shown)
+    shown = notebook.run_line_magic("sqlcmd", "columns -t ratings")
+    assert "user_id" in str(shown)
     told = notebook.run_cell_magic("sql", "", "DESCRIBE ratings")
     assert ("user_id", "BIGINT") in [tuple(row) for row in told]
     assert debits(shop) == 1
@@ -209,7 +212,7 @@ def test_ibis_reads_an_owners_answer_through_the_macro(shop: Path) -> None:
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.+?)```", INTEGRATIONS, re.DOTALL))
+@pytest.mark.parametrize("block", BLOCKS)
 def test_a_block_of_the_integrations_page_runs(
     block: str, shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
