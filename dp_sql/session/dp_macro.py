@@ -188,14 +188,15 @@ def _one_query(text: str) -> Statement:
     if len(found) == 1 and found[0].keyword == "EXPLAIN":
         found = [found[0].without_explain()]
     if len(found) != 1 or not found[0].may_be_query:
-        around = "CREATE TABLE … AS, INSERT or COPY", "CREATE TABLE best AS FROM dp($$ SELECT … $$)"
-        if found and found[0].keyword in {"PIVOT", "UNPIVOT"}:
-            around = "PIVOT", "PIVOT (FROM dp($$ SELECT … $$)) ON …"
-        raise NotSupported(
-            "dp takes exactly one query.",
-            text=text, position=found[1].span[0] if len(found) > 1 else 0,
-            hint=f"Write {around[0]} around it: {around[1]}",
-        )  # fmt: skip
+        message, hint = "dp takes exactly one query.", "For example: FROM dp($$ SELECT … $$)"
+        if len(found) == 1:
+            message = f"dp takes a query, not {found[0].keyword}."
+            kept = "CREATE TABLE best AS FROM dp($$ SELECT … $$)"
+            hint = f"Write CREATE TABLE … AS, INSERT or COPY around it: {kept}"
+            if found[0].keyword in {"PIVOT", "UNPIVOT"}:
+                hint = "Write PIVOT around it: PIVOT (FROM dp($$ SELECT … $$)) ON …"
+        position = found[1].span[0] if len(found) > 1 else 0
+        raise NotSupported(message, text=text, position=position, hint=hint)
     return found[0]
 
 

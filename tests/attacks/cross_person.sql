@@ -121,7 +121,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 -- NotPrivate: GROUPING SETS is not supported
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY GROUPING SETS ((user_id, title), ()))
 
--- NotPrivate: A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum and avg of integers up to 64 bits and of decimals up to 18 digits.
+-- NotPrivate: A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum, avg, median and quantile_disc of integers up to 64 bits and of decimals up to 18 digits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first(title) AS title FROM ratings GROUP BY user_id)
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) AS title FROM ratings GROUP BY user_id)
 

@@ -175,9 +175,15 @@ def test_refusals_come_while_duckdb_binds(con: Con) -> None:
         con.execute(f"CREATE VIEW v AS FROM dp($$ {TOP} TABLESAMPLE 10% $$)")
     with pytest.raises(duckdb.Error, match="dp takes exactly one query"):
         con.sql(f"FROM dp($$ {TOP}; DROP TABLE ratings $$)")
-    with pytest.raises(duckdb.Error, match="dp takes exactly one query"):
+    with pytest.raises(
+        duckdb.Error, match=r"dp takes a query, not CREATE(.|\n)*Write CREATE TABLE"
+    ):
         con.sql(f"FROM dp($$ CREATE TABLE t AS {TOP} $$)")
-    with pytest.raises(duckdb.Error, match=r"Write PIVOT around it: PIVOT \(FROM dp\("):
+    with pytest.raises(duckdb.Error, match=r"dp takes exactly one query.\n(.|\n)*SELECT … \$\$\)$"):
+        con.sql("FROM dp($$ $$)")
+    with pytest.raises(
+        duckdb.Error, match=r"not PIVOT(.|\n)*Write PIVOT around it: PIVOT \(FROM dp\("
+    ):
         con.sql(f"FROM dp($$ PIVOT ({TOP}) ON title $$)")
     assert releases(con) == 0
 

@@ -386,6 +386,7 @@ MISTAKES = [
     f"SELECT title, {COUNT}) AS n FROM ratings GROUP BY title",
     "SELECT DP_COUNT_DISTINCT(title, epsilon := 0, privacy_unit := user_id) AS n FROM ratings",
     f"SELECT {COUNT}), count(*) FROM ratings",
+    "SELECT DP_COUNT(COLUMNS(*), epsilon := 1, privacy_unit := user_id) AS n FROM ratings",
     f"SELECT avg(year::INTEGER) AS a, {COUNT}) AS n FROM ratings WHERE title > 'A'",
     f"SELECT {COUNT}) AS n FROM ratings UNION ALL SELECT {COUNT}) AS n FROM ratings",
 ]

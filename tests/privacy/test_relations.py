@@ -68,6 +68,8 @@ MATCHED = [
     "WITH b(u, n) AS (SELECT user_id, count(*) FROM ratings GROUP BY user_id) SELECT u, n FROM b WHERE n > 1",
     "SELECT a, c FROM ratings AS r(a, b, c) WHERE r.b <> 'Dune' AND flag",
     "SELECT buyer, sum(cost) AS s, avg(cost) FILTER (WHERE order_id > 1) AS m FROM orders GROUP BY buyer",
+    "SELECT buyer, median(cost) AS m, quantile_disc(cost, 0.25) FILTER (WHERE order_id > 1) AS q FROM orders GROUP BY buyer",
+    "SELECT user_id, flag, median(score) AS m, quantile_disc(score, 1) AS q FROM ratings GROUP BY user_id, flag HAVING m > 0",
     "SELECT person, unnest(l) AS x FROM odd WHERE uh > 0",
     "SELECT * FROM odd o CROSS JOIN unnest(o.l) AS t(x) WHERE x > 1",
     "SELECT o.*, t.x FROM odd o, LATERAL unnest(o.l) AS t(x) JOIN ratings r ON r.user_id = o.person",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.expression_compiler import settled
-from dp_sql.privacy.expressions.literals import is_literal
+from dp_sql.privacy.expressions.literals import is_literal, number_of
 from dp_sql.privacy.expressions.predicates import boolean
 from dp_sql.privacy.expressions.row_values import row_wise, with_known_values
 from dp_sql.privacy.expressions.scope import Scope
@@ -34,7 +34,8 @@ _OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue)
 _WORDS: Mapping[type, str] = {
     exp.Min: "min", exp.Max: "max", exp.ArgMin: "arg_min", exp.ArgMax: "arg_max", exp.Sum: "sum",
     exp.Avg: "avg", exp.CountIf: "count_if", exp.LogicalOr: "bool_or", exp.LogicalAnd: "bool_and",
-    exp.Count: "count", exp.Anonymous: "count",
+    exp.Count: "count", exp.Anonymous: "count", exp.Median: "median",
+    exp.PercentileDisc: "quantile_disc",
 }  # fmt: skip
 
 
@@ -269,6 +270,14 @@ def _whole(node: Node, scope: Scope) -> Value:
             if kind := total_type(value.type):
                 kind = "DOUBLE" if word == "avg" else kind
                 return Value(f"system.main.{word}({value.sql})", kind)
+        case "median" | "quantile_disc" if inner is not None:
+            only(node, {"this", "expression"} if word == "quantile_disc" else {"this"})
+            value = scope.compiled(inner)
+            if total_type(value.type):
+                is_mean = word == "median" and family(value.type) != "DECIMAL"
+                more = f", {_part(node)}" if word == "quantile_disc" else ""
+                kind = "DOUBLE" if is_mean else value.type
+                return Value(f"system.main.{word}({value.sql}{more})", kind)
         case "count_if" | "bool_or" | "bool_and":
             only(node, {"this"})
             kind = "HUGEINT" if word == "count_if" else "BOOLEAN"
@@ -276,13 +285,22 @@ def _whole(node: Node, scope: Scope) -> Value:
         case "count":
             return _count(node, scope)
     why = (
-        "A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum and "
-        "avg of integers up to 64 bits and of decimals up to 18 digits"
+        "A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum, avg, "
+        "median and quantile_disc of integers up to 64 bits and of decimals up to 18 digits"
     )
     hint = FIRST_ROW if isinstance(node, _OF_ONE_ROW) else ""
     if hint and isinstance(inner, exp.Order):
         hint = "For first(x ORDER BY t) write arg_min(x, t), and for last arg_max(x, t)."
     raise refuse(node, why, hint)
+
+
+def _part(node: Node) -> str:
+    """The second argument of quantile_disc, a literal from 0 to 1."""
+    part = node.args.get("expression")
+    number = number_of(part) if part is not None and is_literal(part) else None
+    if number is None or not 0 <= number <= 1:
+        raise refuse(node, "quantile_disc takes a literal from 0 to 1 here")
+    return f"CAST({float(number)!r} AS DOUBLE)"
 
 
 def _count(node: Node, scope: Scope) -> Value:
