@@ -118,8 +118,8 @@ def test_no_refusal_reveals_a_label(visitor: AnalystSession, text: str) -> None:
 
 def test_the_public_side_knows_no_type_of_the_private_one(visitor: AnalystSession) -> None:
     visitor.sql(top("mood", "['x']")).fetchall()
-    text = "SELECT * FROM pg_catalog.pg_attribute"
-    assert "canary" not in repr(visitor.sql(text).fetchall())
+    known = visitor._public.connection.execute("FROM pg_catalog.pg_attribute").fetchall()
+    assert known and "canary" not in repr(known)
 
 
 def test_a_parameter_is_no_way_to_the_labels(visitor: AnalystSession) -> None:
