@@ -179,6 +179,12 @@ def grid_of(call: str, item: Argument, kind: str, given: GridArguments) -> Grid:
         if name == "VARCHAR":
             cast = f"TRY_CAST({item.text} AS BIGINT)"
             raise item.refuse(message, f"If it holds numbers, write {cast}.", [item.put(cast)])
+        if name == "UHUGEINT":
+            cast = f"TRY_CAST({item.text} AS HUGEINT)"
+            raise item.refuse(message, f"Write {cast}.", [item.put(cast)])
+        if name == "TIME":
+            minutes = f"hour({item.text}) * 60 + minute({item.text})"
+            raise item.refuse(message, f"Write its minutes: {minutes}.")
         if name == "INTERVAL":
             number = in_seconds(item.text)
             instead: list[str] = []

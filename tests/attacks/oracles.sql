@@ -17,8 +17,14 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score::UTINYINT > 3
 -- NotPrivate: The function factorial is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE factorial(user_id) > 0
 
--- NotPrivate: The function make_date is not supported here: dp_sql cannot prove that it
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE make_date(user_id, 1, 1) IS NULL
+-- NotPrivate: make_date takes integers here, not VARCHAR.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE make_date(title, 1, 1) IS NULL
+
+-- NotPrivate: lag takes a literal of the type BIGINT here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title, lag(score, 1, error('x')) OVER (PARTITION BY user_id ORDER BY day) AS b FROM ratings) WHERE b > 1
+
+-- NotPrivate: quantile_disc takes a literal from 0 to 1 here.
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, quantile_disc(score, 1.5) AS q FROM ratings GROUP BY user_id) WHERE q > 1
 
 -- NotPrivate: DATE + BIGINT is not supported here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day + user_id > '2024-01-01'

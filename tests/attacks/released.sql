@@ -55,3 +55,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE try_strptime(title, '%
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE hour(day::TIMESTAMP AT TIME ZONE 'Europe/Berlin') < 12
 SELECT DP_TOPK(w, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (SELECT user_id, unnest(string_split(title, ' ')) AS w FROM ratings)
 SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings WHERE list_count(json_keys(title)) = 0 OR round(score, -1) % 7 > 1
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE make_date(user_id, 13, 45) IS NULL
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title, lag(score, 1, 0) OVER (PARTITION BY user_id ORDER BY day) AS b FROM ratings) WHERE b < 1
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, median(score) AS m, quantile_disc(score, 0.5) AS q FROM ratings GROUP BY user_id) WHERE m > q - 9

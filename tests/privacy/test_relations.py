@@ -3,13 +3,18 @@
 import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+import dp_sql
 from dp_sql.errors import NotPrivate, NotSupported
 from dp_sql.sql.sqlglot_tree import Unreadable
+from tests.conftest import SURE
+from tests.databases import write_database
 from tests.people import Data, Database
 from tests.privacy.oracle import DISTINCT, EVERY_ROW, as_sql, check, compiled, some_data
 from tests.privacy.source_texts import databases, sources
@@ -466,3 +471,26 @@ def test_a_view_is_read_as_duckdb_has_stored_it(body: str, database: Database) -
         assert all(check("FROM recent", data, True, database) for data in some_data())
     finally:
         database.define(before)
+
+
+UNNESTED = {
+    "posts AS p, unnest(p.meta.tags) AS t(tag) WHERE tag = 'b'": 200,
+    "posts CROSS JOIN unnest(meta.tags) AS t(tag)": 600,
+    "posts AS p, LATERAL (SELECT unnest(p.meta.tags) AS tag) WHERE tag = 'a'": 400,
+    "posts, unnest(pair) AS t(x) WHERE x = 7": 400,
+    "(SELECT user_id, unnest(pair) AS x FROM posts) WHERE x < 2": 267,
+}
+
+
+def test_fields_of_structs_and_arrays_are_unnested(tmp_path: Path) -> None:
+    rows = "{'tags': ['a', 'b'][1:1 + i % 2]} AS meta, [i % 3, 7]::INTEGER[2] AS pair"
+    made = f"CREATE TABLE posts AS SELECT i % 40 AS user_id, {rows} FROM range(400) AS r(i)"
+    path = write_database(tmp_path / "posts.duckdb", made)
+    policy = tmp_path / "policy.toml"
+    policy.write_text("tables.posts.privacy_unit = 'user_id'\nlimits.max_epsilon_per_query = 10000")
+    analyst: dict[str, Any] = {"policy": policy, "analyst": "ann"}
+    for unit, of in ((", privacy_unit := user_id", dict[str, Any]()), ("", analyst)):
+        with dp_sql.connect(path, **of) as session:
+            for source, n in UNNESTED.items():
+                call = f"DP_COUNT(*, {SURE}{unit}, contribution_bound := 20)"
+                assert session.sql(f"SELECT {call} FROM {source}").fetchall() == [(n,)]

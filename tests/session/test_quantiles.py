@@ -340,6 +340,18 @@ def test_bounds_of_intervals_become_seconds(owner: dp_sql.Session) -> None:
     assert raised.value.suggestion == ""
 
 
+def test_columns_of_other_types_are_named_with_what_to_write(owner: dp_sql.Session) -> None:
+    source = "FROM (SELECT user_id, 5::UHUGEINT AS large, TIME '08:30:00' AS at FROM visits)"
+    asked = "SELECT DP_MEDIAN({}, epsilon := 1, privacy_unit := user_id, lower := 0, upper := 900) "
+    with pytest.raises(QueryError, match="large is UHUGEINT") as raised:
+        owner.sql(asked.format("large") + source)
+    assert owner.sql(raised.value.suggestion) is not None
+    with pytest.raises(QueryError, match="at is TIME") as raised:
+        owner.sql(asked.format("at") + source)
+    minutes = str(raised.value.hint).partition("its minutes: ")[2].rstrip(".")
+    assert owner.sql(asked.format(minutes) + source) is not None
+
+
 def test_all_that_is_missing_is_said_at_once(owner: dp_sql.Session) -> None:
     with pytest.raises(QueryError) as raised:
         owner.sql("SELECT DP_MEDIAN(minutes) FROM visits")
