@@ -6,7 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -326,7 +326,9 @@ class Gateway:
     def _session(self, analyst: _Analyst) -> Session:
         if not self._is_open:
             raise NotSupported("The server is stopping.")
-        policy = Path(self._policy).read_bytes()
+        policy = b""
+        with suppress(OSError):  # connect says what is wrong
+            policy = Path(self._policy).read_bytes()
         is_old = analyst.session is not None and not analyst.session.is_current
         if analyst.session is not None and (is_old or analyst.policy != policy):
             analyst.session.close()
