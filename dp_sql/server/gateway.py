@@ -6,7 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class _Analyst:
     lock: threading.Lock = field(default_factory=threading.Lock)
     asking: int = 0
     session: Session | None = None
+    policy: bytes = b""  # the file, as the session read it
     answers: OrderedDict[str, tuple[str | None, str]] = field(default_factory=OrderedDict)
     held: dict[str, int] = field(default_factory=dict)
     dropped: int = 0
@@ -84,7 +85,8 @@ class _Client:
 class Gateway:
     """Admits analysts by their tokens, and passes each question to its analyst's own session.
 
-    The file of the tokens is read again at each question. The server holds the answers.
+    The files of the tokens and the policy are read again at each question. The server holds the
+    answers.
     """
 
     def __init__(self, database: str, policy: str, tokens: Path, server: QuackServer) -> None:
@@ -324,12 +326,17 @@ class Gateway:
     def _session(self, analyst: _Analyst) -> Session:
         if not self._is_open:
             raise NotSupported("The server is stopping.")
-        if analyst.session is not None and not analyst.session.is_current:
+        policy = b""
+        with suppress(OSError):  # connect says what is wrong
+            policy = Path(self._policy).read_bytes()
+        is_old = analyst.session is not None and not analyst.session.is_current
+        if analyst.session is not None and (is_old or analyst.policy != policy):
             analyst.session.close()
             analyst.session = None
         if analyst.session is None:
             try:
                 name = analyst.name
+                analyst.policy = policy
                 analyst.session = connect(self._database, policy=self._policy, analyst=name)
             except DpSqlError:
                 raise

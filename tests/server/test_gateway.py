@@ -65,6 +65,27 @@ def test_the_owner_reads_who_has_a_token_and_no_cap(
         assert capsys.readouterr().err == ""
 
 
+def test_a_changed_policy_holds_from_the_next_question_on(
+    gateway: tuple[Gateway, Served], capsys: pytest.CaptureFixture[str]
+) -> None:
+    it, served = gateway
+    assert it.admit("one", served.token("reporting"))
+    answered, text = it.answer("one", COUNT), served.policy.read_text("utf-8")
+    without = text.replace('[tables.notes]\nprivacy_unit = "user_id"\n', "")
+    for changed, told in (
+        (text + "\n[budget.analysts.reporting]\nepsilon = 10000\n", BudgetExceeded),
+        ("nonsense", NotSupported),
+        (without, NotSupported),
+    ):
+        served.policy.write_text(changed, "utf-8")
+        assert it.answer("one", COUNT) == answered
+        with pytest.raises(told):
+            it.answer("one", "DESCRIBE notes" if changed == without else COUNT + " ")
+    assert "PolicyError" in capsys.readouterr().err
+    assert it.answer("one", COUNT + " ") != answered
+    assert served.spent("reporting") == 20_000
+
+
 def test_a_missing_database_is_reported_to_the_owner(
     gateway: tuple[Gateway, Served], capsys: pytest.CaptureFixture[str]
 ) -> None:
