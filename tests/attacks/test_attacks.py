@@ -254,6 +254,9 @@ def test_no_view_of_duckdbs_catalog_is_read(sides: tuple[Side, Side]) -> None:
     for schema, view in views:
         for name in (f"{schema}.{view}", f'system.{schema}."{view.upper()}"'):
             assert sides[0].ask(f"SELECT count(*) FROM {name}").kind == "NotSupported"
+    for string in (r"e'\x70g_settings'", "'pg'\n'_settings'", "'pg' -- one\r'_settings'"):
+        asked = sides[0].ask(f"FROM {string} AS s")
+        assert asked.kind in {"NotSupported", "ParseError", "CatalogException"}
 
 
 def test_a_table_of_one_person_and_an_empty_one_are_answered_alike(tmp_path: Path) -> None:

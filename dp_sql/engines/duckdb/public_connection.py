@@ -21,8 +21,11 @@ from dp_sql.privacy.refusals import OF_PIVOT
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
 
-# What SQL contains that names a view of the catalog: a part of each one's name, or a string.
-_MAY_NAME_VIEW = re.compile(r"['$]|(?:duckdb|pg|pragma|sqlite)_", re.IGNORECASE)
+# What SQL contains that names a view of the catalog: a part of each one's name; in a string there
+# may be escapes instead, or it may go on in the next line.
+_MAY_NAME_VIEW = re.compile(
+    r"(?:duckdb|pg|pragma|sqlite)_|\be'|'[^\S\r\n]*(?:--[^\r\n]*)?[\r\n]", re.IGNORECASE
+)
 _RELATION = re.compile(r'"table_name":"(\w+)"')  # in a query that DuckDB has written as JSON
 _VIEWS = """SELECT view_name FROM system.main.duckdb_views()
     WHERE internal AND schema_name <> 'information_schema'"""
