@@ -43,7 +43,6 @@ class _Analyst:
     lock: threading.Lock = field(default_factory=threading.Lock)
     asking: int = 0
     session: Session | None = None
-    policy: bytes = b""  # the file, as the session read it
     answers: OrderedDict[str, tuple[str | None, str]] = field(default_factory=OrderedDict)
     held: dict[str, int] = field(default_factory=dict)
     dropped: int = 0
@@ -85,13 +84,13 @@ class _Client:
 class Gateway:
     """Admits analysts by their tokens, and passes each question to its analyst's own session.
 
-    The files of the tokens and the policy are read again at each question. The server holds the
-    answers.
+    The file of the tokens is read again at each question. Once the policy's has changed, nothing
+    new is answered. The server holds the answers.
     """
 
     def __init__(self, database: str, policy: str, tokens: Path, server: QuackServer) -> None:
         self._database, self._policy, self._tokens = database, policy, tokens
-        self._server = server
+        self._server, self._text_at_start = server, self._policy_text()
         self._lock = threading.Lock()
         self._analysts: dict[str, _Analyst] = {}
         self._clients: dict[str, _Client] = {}
@@ -326,23 +325,25 @@ class Gateway:
     def _session(self, analyst: _Analyst) -> Session:
         if not self._is_open:
             raise NotSupported("The server is stopping.")
-        policy = b""
-        with suppress(OSError):  # connect says what is wrong
-            policy = Path(self._policy).read_bytes()
-        is_old = analyst.session is not None and not analyst.session.is_current
-        if analyst.session is not None and (is_old or analyst.policy != policy):
+        if self._policy_text() != self._text_at_start:  # or half of it is written
+            raise PolicyError("The policy has changed since the server started; start it again.")
+        if analyst.session is not None and not analyst.session.is_current:
             analyst.session.close()
             analyst.session = None
         if analyst.session is None:
             try:
                 name = analyst.name
-                analyst.policy = policy
                 analyst.session = connect(self._database, policy=self._policy, analyst=name)
             except DpSqlError:
                 raise
             except Exception as error:  # of DuckDB: it would show the path of the file
                 raise OSError(str(error)) from error
         return analyst.session
+
+    def _policy_text(self) -> bytes:
+        with suppress(OSError):  # connect says what is wrong
+            return Path(self._policy).read_bytes()
+        return b""
 
     def _forget_closed(self) -> None:
         """Drop what connections held that are closed."""

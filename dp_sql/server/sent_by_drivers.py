@@ -3,7 +3,6 @@
 An analyst changes nothing, so transactions have no effect here; ROLLBACK refunds nothing.
 """
 
-import re
 from typing import Any
 
 from dp_sql.errors import DpSqlError
@@ -22,14 +21,15 @@ TABLES = (
     "UNION ALL SELECT schema_name, view_name, 'view' FROM duckdb_views()"
 )
 NO_ROWS = 'SELECT true AS "Success" WHERE false'  # as DuckDB answers BEGIN
-_BOUND = re.compile(
-    r"\s*(ABORT|BEGIN|COMMIT|END|ROLLBACK|START)(\s+(TRANSACTION|WORK))?\s*;?\s*", re.IGNORECASE
-)
+_BOUNDS = frozenset({"ABORT", "BEGIN", "COMMIT", "END", "ROLLBACK", "START"})
+_LONGEST = 100  # characters
 
 
 def is_of_transaction(text: str) -> bool:
     """Whether a statement begins or ends a transaction and does nothing else."""
-    return _BOUND.fullmatch(text) is not None
+    first, *rest = text[:_LONGEST].upper().strip().removesuffix(";").split() or [""]
+    known = first in _BOUNDS and rest in ([], ["TRANSACTION"], ["WORK"])
+    return known and len(text) <= _LONGEST
 
 
 def attached_catalog(session: Session, text: str) -> Any:

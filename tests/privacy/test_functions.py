@@ -89,7 +89,7 @@ FORMS = [
     "regexp_matches({text}, '^dUNE|É', 'i')", "regexp_full_match({text}, 'd.*|ß', 'i')", "{text} -> 'a' ->> 'b'",
     "make_date(year({time}), month({time}), 1)", "make_date({int}, {int}, 2)", "{time} < make_date(2024, 2, 29)", "{interval}::VARCHAR",
     "json_type({text}, '$.a')", "json_type({text}, 'a')", "json_array_length({text}, '$.a.b') = 2",
-    "json_array_length({text} -> 'a') = 2", "json_type({text} -> 'a')", "length({text} -> 'a' ->> 'b')", "coalesce('x', {text} -> 'a' ->> 'b')",
+    "json_array_length({text} -> 'a') = 2", "json_type({text} -> 'a')", "json_type({text} -> 'a', 'b')", "length({text} -> 'a' ->> 'b')", "coalesce('x', {text} -> 'a' ->> 'b')",
 ]  # fmt: skip
 
 

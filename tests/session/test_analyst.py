@@ -11,7 +11,7 @@ import dp_sql
 from dp_sql import errors
 from dp_sql.cli.shell.names import analyst_names
 from dp_sql.engines.duckdb import private_connection as duckdb_private
-from dp_sql.server import gateway
+from dp_sql.server.sent_by_drivers import TABLES, attached_catalog
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.corrections import duckdb_errors
 from dp_sql.sql.statement_limits import MAX_BYTES
@@ -169,7 +169,7 @@ def test_a_table_whose_name_holds_a_dot_is_shown_wherever_tables_are(tmp_path: P
         (table,) = analyst_names(session).tables
         assert (table.path, table.columns) == (("a.b", "my.table"), (("x", "INTEGER"),))
         made = 'CREATE TABLE "a.b"."my.table"("x" INTEGER);'
-        assert gateway._catalog(session, gateway.TABLES).fetchall() == [("a.b", made, "table")]
+        assert attached_catalog(session, TABLES).fetchall() == [("a.b", made, "table")]
 
 
 def test_show_tables_quotes_a_name_that_is_a_keyword(tmp_path: Path) -> None:

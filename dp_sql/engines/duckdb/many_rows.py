@@ -237,8 +237,8 @@ def _add(
             last.result()
             if rows.n_rows + len(piece) > most and rows.n_loose > most // 4:
                 rows.thin_out()
-            if (is_limited and rows.n_rows + len(piece) > most) or rows.n_read >> 31:
-                raise _TooMany
+            if (is_limited and rows.n_rows + len(piece) > most) or rows.n_read + len(piece) >> 31:
+                raise _TooMany  # counts have 32 bits
             if is_limited and rows.n_bytes > most_bytes:
                 raise TooLong
             last = other.submit(rows.add, piece)

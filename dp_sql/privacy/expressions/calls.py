@@ -154,6 +154,7 @@ def _as_in_table(name: str, given: list[Node], node: Node) -> tuple[str, list[No
             given = [json]
         case "json_type" | "json_array_length", [json, path]:
             given = [exp.JSONExtract(this=json, expression=path)]
+            given[0].parent = node  # whose statement a refusal shows
     return name, given
 
 
