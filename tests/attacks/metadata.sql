@@ -76,11 +76,11 @@ SELECT alias(title) FROM ratings
 -- NotSupported: information_schema is not available under a policy
 SELECT count(*) FROM shop.information_schema.tables
 
--- SourceError: There is no table
-FROM shop.main.duckdb_tables
+-- NotSupported: sqlite_master is not available under a policy
 FROM shop.sqlite_master
 
 -- NotSupported: duckdb_tables is not available under a policy
+FROM shop.main.duckdb_tables
 SELECT estimated_size / 0 + error('x') FROM duckdb_tables() WHERE table_name = 'ratings' UNION ALL SELECT error('nothing')
 
 -- NotSupported: duckdb_columns is not available under a policy

@@ -125,7 +125,6 @@ REFUSED = {  # the source, and how many rows the statement that is proposed coun
     "(SELECT user_id, sum(size + 0.5) AS n FROM events GROUP BY user_id) e WHERE e.n * e.n > 1": None,
     "users WHERE is_new = 'true'": None,
     "users WHERE is_new = 1": None,
-    "events WHERE make_date(year(ts), month(ts), 1) = DATE '2024-01-01'": None,
     "events WHERE len(list_filter(tags, lambda x: x = 'blue')) > 0": None,
     "events WHERE list_filter(tags, lambda t: t = 'blue') <> []": None,
     "events TABLESAMPLE 10%": 1200,

@@ -186,7 +186,6 @@ ANALYSTS = [
             "CAST(title AS DATE) IS NULL",
             "lenght(title) > 3",
             "title = 3 AND score > '3'",
-            "day > make_date(2023, 5, 31)",
             "strptime('2023-05-31', '%Y-%m-%d') < day::TIMESTAMP",
             "ratings.region = 'north' AND upper(ratings.title) > 'A'",
             "region ~ 'n.*'",
