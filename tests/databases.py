@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import duckdb
+import pytest
 
 import dp_sql
 
@@ -40,3 +42,19 @@ def asking_under(policy: str, sql: str, folder: Path) -> Iterator[dp_sql.Session
     database = str(folder / "shop.duckdb")
     with dp_sql.connect(database, policy=folder / "policy.toml", analyst="ann") as session:
         yield session
+
+
+def fixtures_of(sql: str, policy: str) -> tuple[Any, Any]:
+    """The fixtures `shop` and `owner`: a folder with a database and a policy, and a session."""
+
+    @pytest.fixture(scope="module")
+    def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+        return write_with_policy(tmp_path_factory.mktemp("shop"), "shop", sql, policy)
+
+    @pytest.fixture(scope="module")
+    def owner() -> Iterator[dp_sql.Session]:
+        with dp_sql.connect() as session:
+            session.execute(sql)
+            yield session
+
+    return shop, owner

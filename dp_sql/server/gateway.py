@@ -84,8 +84,8 @@ class _Client:
 class Gateway:
     """Admits analysts by their tokens, and passes each question to its analyst's own session.
 
-    The file of the tokens is read again at each question. Once the policy's has changed, nothing
-    new is answered. The server holds the answers.
+    The file of the tokens is read again at each question. Once the file of the policy has
+    changed, nothing new is answered. The server holds the answers.
     """
 
     def __init__(self, database: str, policy: str, tokens: Path, server: QuackServer) -> None:
@@ -325,8 +325,10 @@ class Gateway:
     def _session(self, analyst: _Analyst) -> Session:
         if not self._is_open:
             raise NotSupported("The server is stopping.")
-        if self._policy_text() != self._text_at_start:  # or half of it is written
-            raise PolicyError("The policy has changed since the server started; start it again.")
+        if self._policy_text() != self._text_at_start:  # half written, it may lack its budget
+            raise PolicyError(
+                "The policy has changed since the server started. Restart the server."
+            )
         if analyst.session is not None and not analyst.session.is_current:
             analyst.session.close()
             analyst.session = None

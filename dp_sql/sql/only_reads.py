@@ -25,8 +25,8 @@ _CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "AL
 def only_reads(statement: Statement, functions: Functions, views: Collection[str]) -> None:
     """Under a policy: refuse table functions, which read the engine, and CTEs that make changes.
 
-    `views` are those of DuckDB's catalog that it names: they list the engine's settings, and
-    tables of the public side alone.
+    `views` are the views of DuckDB's catalog that it names. They show the server's folders and
+    settings, and the tables of the public side instead of the policy's.
     """
     tokens = statement.tokens
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):

@@ -59,7 +59,7 @@ CALLS = [
     "DP_QUANTILE(rent, 0.9, {0}, lower := 0, upper := 100)",
     "DP_AVG(rent, {0}, lower := 0, upper := 100)", "DP_AVG(huge, {0}, lower := -9, upper := 9)",
 ]  # fmt: skip
-PUT_TOGETHER = slots.put_together
+COMBINED = slots.combined
 MADE, ADD = many_rows._made, ArrowPeople.add
 BESIDE = CALLS[0], CALLS[9], CALLS[14]
 GROUPS = [
@@ -77,7 +77,7 @@ def owner() -> Iterator[dp_sql.Session]:
         patch.setattr(install, "words_of_rows", lambda rows: rows.combine_chunks())
         patch.setattr(mechanism_udfs, "_kept_places", first_places)
         patch.setattr(slots, "draw_items", smallest)
-        patch.setattr(slots, "put_together", smallest_of_both)
+        patch.setattr(slots, "combined", smallest_of_both)
         patch.setattr(slots, "draw_groups", first_groups)
         patch.setattr(slots, "draw_slots", first_slots)
         with dp_sql.connect() as session:
@@ -92,7 +92,7 @@ def smallest(rows: Any, items: Any, counts: Any, draws: object) -> Any:
 
 
 def smallest_of_both(one: Any, other: Any, draws: object) -> Any:
-    made = PUT_TOGETHER(one, other, secret_draws())
+    made = COMBINED(one, other, secret_draws())
     if "votes" in made:
         votes = [
             np.where(own["counts"] > 0, own["votes"], np.iinfo(np.int64).max)
@@ -165,10 +165,10 @@ def reads(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> li
     """Have each source read into memory, in small pieces; notes each reading.
 
     In half of the tests people are read in three parts where they can be, and in half of both
-    the rows of a person in a group are put together after each piece.
+    the rows of a person in a group are combined after each piece.
     """
     if len(request.node.name) % 4 > 1:
-        monkeypatch.setattr(ArrowPeople, "add", add_and_thin_out)
+        monkeypatch.setattr(ArrowPeople, "add", add_and_make_room)
     if len(request.node.name) % 2:
         monkeypatch.setattr(many_rows, "_made", in_three_parts)
     found: list[int] = []
@@ -181,9 +181,9 @@ def reads(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> li
     return found
 
 
-def add_and_thin_out(rows: ArrowPeople, piece: Any) -> None:
+def add_and_make_room(rows: ArrowPeople, piece: Any) -> None:
     ADD(rows, piece)
-    rows.thin_out()
+    rows.make_room()
 
 
 def in_three_parts(*given: Any) -> tuple[Any, str]:
@@ -515,7 +515,7 @@ def test_people_with_more_rows_than_fit_are_read_in_parts(
         del sizes[half:]
     n_read, n_kept = zip(*sizes, strict=True)
     assert reads == [1] and len(sizes) > sum(n_kept) // most and max(n_kept) <= most
-    assert (sum(n_read) > 2 * sum(n_kept)) == (most == 100)  # a person's rows are put together
+    assert (sum(n_read) > 2 * sum(n_kept)) == (most == 100)  # a person's rows are combined
     n_items = 400 if "FROM items" in call else 2000 if "TOPK" in call else 0
     assert max(kept) <= n_items  # none of the other parts, besides those that are public
 
@@ -637,6 +637,30 @@ def test_sources_of_another_size_are_not_read(
         reads.clear()
     owner.sql(MEDIAN).fetchall()
     assert reads == added == [1]
+
+
+@pytest.mark.parametrize(
+    ("n_before", "is_read"), [((1 << 31) - 10_000, True), ((1 << 31) - 9, False)]
+)
+def test_counts_of_a_part_stay_within_32_bits(
+    n_before: int, is_read: bool, owner: dp_sql.Session, reads: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A piece that would pass them is not added; DuckDB counts in 64 bits."""
+    added, real = list[int](), ArrowPeople.next_part
+
+    def next_part(rows: ArrowPeople) -> None:
+        real(rows)
+        rows.n_read = n_before
+
+    def add(rows: ArrowPeople, piece: Any) -> None:
+        added.append(len(piece))
+        ADD(rows, piece)
+
+    monkeypatch.setattr(ArrowPeople, "next_part", next_part)
+    monkeypatch.setattr(ArrowPeople, "add", add)
+    assert owner.sql(MEDIAN).fetchall()
+    assert reads == [1] and bool(added) == is_read
 
 
 def test_lists_take_more_memory_for_a_row_than_values(

@@ -161,7 +161,7 @@ def votes_of_parts(parts: list[tuple[int, ...]], n_slots: int) -> dict[tuple[int
             counts, n_before = shipped.count_rows(rows, n_slots), n_before + len(slots)
             votes = shipped.draw_items(rows, items, counts, path)
             made.append({"counts": counts, "votes": votes})
-        together = reduce(lambda one, other: shipped.put_together(one, other, path), made)
+        together = reduce(lambda one, other: shipped.combined(one, other, path), made)
         assert together["counts"].tolist() == [
             sum(part.count(slot) for part in parts) for slot in range(n_slots)
         ]
@@ -181,7 +181,7 @@ def check_votes_of_parts() -> None:
 
 def test_rows_in_parts_have_the_votes_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     check_votes_of_parts()
-    real = shipped.put_together
+    real = shipped.combined
 
     def fair_coin(one: Any, other: Any, draws: Any) -> Any:
         """A mutant: each part's vote is as likely, if both have rows."""
@@ -190,7 +190,7 @@ def test_rows_in_parts_have_the_votes_of_all(monkeypatch: pytest.MonkeyPatch) ->
         is_first = draws.places(both["counts"].astype(np.int64)) < np.minimum(one["counts"], 1)
         return made | {"votes": np.where(is_first, one["votes"], other["votes"])}
 
-    monkeypatch.setattr(shipped, "put_together", fair_coin)
+    monkeypatch.setattr(shipped, "combined", fair_coin)
     with pytest.raises(AssertionError):
         check_votes_of_parts()
 
@@ -205,7 +205,7 @@ def test_sums_of_rows_in_parts_are_exact() -> None:
                 none | {"sums": shipped.add_items(slots[part], values[part], 2)}
                 for part in (slice(end), slice(end, 4))
             ]
-            sums = shipped.put_together(*parts, secret_draws())["sums"]
+            sums = shipped.combined(*parts, secret_draws())["sums"]
             assert sums.tolist() == shipped.add_items(slots, values, 2).tolist()
 
 

@@ -183,8 +183,8 @@ def draw_items(slots: Int32s, items: Int64s, counts: Int32s, draws: Draws) -> In
     return taken[:-1]
 
 
-def put_together(one: Mapping[str, Any], other: Mapping[str, Any], draws: Draws) -> dict[str, Any]:
-    """What rows in two parts come to in each slot: counts, sums and votes, as summaries.Values.
+def combined(one: Mapping[str, Any], other: Mapping[str, Any], draws: Draws) -> dict[str, Any]:
+    """Combine what rows in two parts come to in each slot: counts, sums, votes (summaries.Values).
 
     Columns that the second lacks are left out. Privacy: the vote of one part is kept with the
     probability of its share of the rows, so that it is drawn as by draw_items from all of them.

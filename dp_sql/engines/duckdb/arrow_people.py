@@ -36,6 +36,8 @@ class ArrowPeople(Rows):
     3. For each part of the people, `next_part`, `add` for each batch of rows, and `made`, which is
        `joined` to that of the others. If there is only one part, its rows are added once.
     4. `lists`, and then `items_of` the answers if these are of pairs.
+
+    `make_room` may be called after any `add`.
     """
 
     def __init__(self, read: RowsRead) -> None:
@@ -79,11 +81,11 @@ class ArrowPeople(Rows):
             return self._keys.numbers(keys)
         return whole_numbers(keys[0]).astype(np.int32) - np.int32(1)
 
-    def thin_out(self) -> None:
-        """Put together the rows so far, so that a person with many rows needs little memory."""
+    def make_room(self) -> None:
+        """Combine the rows so far, so that a person with many rows needs little memory."""
         if isinstance(self._read.groups, GroupsFound) and self.order is None:
             self.n_groups = self._keys.size
-        self.put_together(() if self._read.lists else self._read.kept)
+        self.combine_rows(() if self._read.lists else self._read.kept)
         self.n_rows, self.n_loose = sum(piece.owners.size for piece in self.pieces), 0
 
     def note_members(self) -> None:

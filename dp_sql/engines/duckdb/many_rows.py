@@ -137,7 +137,7 @@ def _is_for_memory(plan: Plan, read: RowsRead, engine: SqlRunner) -> bool:
 def _n_parts(read: RowsRead, engine: SqlRunner) -> int:
     """In how many parts to read the people, so that the rows of each part fit into memory.
 
-    A part may have more rows than fit if enough of them can be put together.
+    A part may have more rows than fit if enough of them can be combined.
     """
     counted = f"SELECT system.main.count(*) FROM ({read.sql}) AS __dp_rows"
     ((n_rows,),) = engine.run(counted).fetchall()
@@ -236,7 +236,7 @@ def _add(
         for piece in pieces:
             last.result()
             if rows.n_rows + len(piece) > most and rows.n_loose > most // 4:
-                rows.thin_out()
+                rows.make_room()
             if (is_limited and rows.n_rows + len(piece) > most) or rows.n_read + len(piece) >> 31:
                 raise _TooMany  # counts have 32 bits
             if is_limited and rows.n_bytes > most_bytes:

@@ -41,7 +41,7 @@ class Piece:
 
     groups: None if there are none; numbers from `n_groups` on do not count. values: of each item,
     or None if none are needed. there: which rows have it; None: all. computed: in place of both,
-    what is computed of rows that are put together; then no person has two rows in a group.
+    what is computed of rows that are combined; then no person has two rows in a group.
     """
 
     owners: Any
@@ -117,8 +117,8 @@ class Rows:
         places = kernels.place_rows(self._rows, owners, own, self.n_people, self.n_groups)
         return [piece.at(*some) for piece, some in zip(self.pieces, places, strict=True)]
 
-    def put_together(self, kept: Sequence[Kept]) -> None:
-        """Put all rows of a person in a group together, or, without `kept`, those with one item.
+    def combine_rows(self, kept: Sequence[Kept]) -> None:
+        """Combine all rows of a person in a group, or, without `kept`, those with the same item.
 
         What mechanisms take has the same distribution as without it (recursive.md, "A drawn vote").
         """
@@ -223,12 +223,12 @@ def _computed(
     rows = [piece for piece in pieces if piece.computed is None]
     if rows or not made:
         made.append(_of_rows(items, rows, n_slots, other))
-    return reduce(_together, made)
+    return reduce(_combined, made)
 
 
-def _together(one: Computed, other: Computed) -> Computed:
+def _combined(one: Computed, other: Computed) -> Computed:
     """What is computed of rows in two parts; of the items that are in both."""
-    return {i: kernels.put_together(one[i], own, secret_draws()) for i, own in other.items()}
+    return {i: kernels.combined(one[i], own, secret_draws()) for i, own in other.items()}
 
 
 def _of_rows(

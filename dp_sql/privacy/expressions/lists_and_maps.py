@@ -12,8 +12,16 @@ _ELEMENTS = {
 }  # fmt: skip
 
 
-ARRAY = re.compile(r"(.*)\[\d+\]", re.ASCII)  # of a fixed length; it is read as a list
+_ARRAY = re.compile(r"(.*)\[\d+\]", re.ASCII)  # of a fixed length
 _OF_LISTS = re.compile(r"(\[\d*\])+\Z", re.ASCII)
+
+
+def as_list(value: Value) -> Value:
+    """An array as a list; other values as they are."""
+    if found := _ARRAY.fullmatch(value.type):
+        listed = f"{found[1]}[]"
+        return value.computed(f"CAST({value.sql} AS {listed})")._replace(type=listed)
+    return value
 
 
 def bounded_list(name: str, value: Value, node: Node, *, compared: bool = True) -> Value:
@@ -21,8 +29,7 @@ def bounded_list(name: str, value: Value, node: Node, *, compared: bool = True) 
 
     compared: whether its elements are, so that equal ones must be the same.
     """
-    if found := ARRAY.fullmatch(value.type):
-        value = value.computed(f"CAST({value.sql} AS {found[1]}[])")._replace(type=f"{found[1]}[]")
+    value = as_list(value)
     kind = value.type.removesuffix("[]")
     kinds, shown = {"VARCHAR", *UP_TO_64_BITS}, "strings or of integers"
     if not compared:

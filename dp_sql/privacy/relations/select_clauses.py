@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.lists_and_maps import ARRAY
+from dp_sql.privacy.expressions.lists_and_maps import as_list
 from dp_sql.privacy.expressions.row_values import row_wise, with_facts
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import NULL, Value
@@ -68,10 +68,7 @@ def ordering(node: Node) -> str:
 
 def list_value(node: Node, scope: Scope) -> Value:
     """Compile a list that unnest makes rows of, or take it as the owner wrote it."""
-    value = row_wise(node, scope)
-    if found := ARRAY.fullmatch(value.type):
-        listed = f"{found[1]}[]"
-        value = value.computed(f"CAST({value.sql} AS {listed})")._replace(type=listed)
+    value = as_list(row_wise(node, scope))
     if not value.type.endswith("[]"):
         hint = "Name its fields, as in address.city." if value.type[:7] == "STRUCT(" else UNNEST
         raise refuse(node, f"unnest takes a list, not {value.type}", hint)

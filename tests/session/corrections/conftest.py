@@ -1,26 +1,14 @@
 """The shop with orders: as a database with a policy, in an owner's session, and in plain DuckDB."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import duckdb
 import pytest
 
-import dp_sql
-from tests.databases import write_with_policy
+from tests.databases import fixtures_of
 from tests.session.corrections.orders_shop import POLICY, TABLES
 
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_with_policy(tmp_path_factory.mktemp("shop"), "shop", TABLES, POLICY)
-
-
-@pytest.fixture(scope="module")
-def owner() -> Iterator[dp_sql.Session]:
-    with dp_sql.connect() as session:
-        session.execute(TABLES)
-        yield session
+shop, owner = fixtures_of(TABLES, POLICY)
 
 
 @pytest.fixture(scope="module")
