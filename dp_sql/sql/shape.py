@@ -277,8 +277,8 @@ class Shape(ABC):
         """Whether a call may need no cap on groups; if it does, that is refused when planned."""
         return False
 
-    def vector(self) -> Vector | None:
-        """The call over groups without a cap; None: each person needs one."""
+    def vector(self, n_groups: int | None = 0) -> Vector | None:
+        """The call over so many groups, if they are known, without a cap; None: it needs one."""
         return None
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
@@ -336,7 +336,7 @@ class Function(NamedTuple):
     purpose: str  # what it answers, in a few words
     example: str  # a call that works, for messages
     table: str  # that the example reads
-    vector: type[Vector] | None = None  # what `shape.vector` makes
+    vectors: tuple[type[Vector], ...] = ()  # what `shape.vector` makes
     distinct: str | None = None  # the function that answers `name(DISTINCT …)`
     aggregates: tuple[str, ...] = ()  # DuckDB's, which it is proposed to replace
 
@@ -357,10 +357,8 @@ class Function(NamedTuple):
 
     @property
     def shapes(self) -> tuple[type[Shape], ...]:
-        """Its shape, those derived from it for mechanisms that take other lists, and its vector."""
-        vector = self.vector
-        vectors = () if vector is None else (vector, *vector.__subclasses__())
-        return (self.shape, *self.shape.__subclasses__(), *vectors)
+        """Its shape, those derived from it for mechanisms that take other lists, and vectors."""
+        return (self.shape, *self.shape.__subclasses__(), *self.vectors)
 
     @property
     def mechanisms(self) -> Mapping[str, Mechanism]:

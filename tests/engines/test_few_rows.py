@@ -28,7 +28,8 @@ CALLS = [
     ["DP_TOPK(x, 1, {0}, domain := [-5, 77, 9])"],
 ]  # fmt: skip
 VECTORS = "DP_COUNT(", "DP_COUNT_DISTINCT(user_id"
-SUMMED_UP = "Avg", "Count", "RowsUnderChosenLimit"
+LIMITED = "RowsUnderChosenLimit", "PeopleUnderChosenLimit"
+SUMMED_UP = "Avg", "Count", *LIMITED
 NO_CAP = "groups := ['r3', 'none', 'r0']"
 
 
@@ -62,7 +63,7 @@ def same(taken: Taken) -> tuple[list[Any], Counter[Any]]:
     for epsilon, shape, *lists in taken:
         if shape in SUMMED_UP:  # totals are numbers, or strings of them
             lists[0][:] = [(*row[:-1], int(row[-1])) for row in lists[0]]
-        if shape == "RowsUnderChosenLimit":
+        if shape in LIMITED:
             for side, bucket, people, total in lists[0]:
                 if side in {1, 3}:
                     anywhere[epsilon, side, bucket, "people"] += people

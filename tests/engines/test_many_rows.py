@@ -28,7 +28,7 @@ from dp_sql.engines.duckdb.arrow_people import ArrowPeople
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import QueryError
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.sql.functions.count import RowsUnderChosenLimit
+from dp_sql.sql.functions.chosen_limit import RowsUnderChosenLimit
 from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.udfs.contributions import slots
 from dp_sql.udfs.exact_sampling import secret_draws

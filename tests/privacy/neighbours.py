@@ -129,7 +129,7 @@ _CHECKS: Mapping[str, Callable[[Plan, Sequence[Any], Sequence[Any]], None]] = {
 }  # fmt: skip
 
 
-def _limit(groups: Sequence[Sequence[Any]], others: Sequence[Sequence[Any]]) -> None:
+def _limit(groups: Sequence[Sequence[Any]], others: Sequence[Sequence[Any]], bound: int) -> None:
     """One person in each of their groups, and in one for all; see RowsUnderChosenLimit."""
     both = [
         [((s, g if s in {0, 2} else 0, b), n, t) for g, one in enumerate(x)
@@ -145,6 +145,7 @@ def _limit(groups: Sequence[Sequence[Any]], others: Sequence[Sequence[Any]]) -> 
         assert not any(sides)
         return
     whole, most = sum(rows.values()), max(rows.values())
+    assert not bound or most <= bound
     assert sides[0] == {g: ((n - 1).bit_length(), 1, n) for g, n in rows.items()}
     assert sides[2] == {g: ((whole - 1).bit_length(), 1, n) for g, n in rows.items()}
     assert [*sides[1].values()] == [((most - 1).bit_length(), 1, most)]
@@ -170,8 +171,8 @@ def check(plan: Plan, is_grouped: bool, some: Sequence[Any], others: Sequence[An
         return
     groups, theirs = ([*zip(*lists, strict=True)] for lists in (some, others))
     assert len(groups) == len(theirs)
-    if name == "RowsUnderChosenLimit":
-        _limit(groups, theirs)
+    if name in {"RowsUnderChosenLimit", "PeopleUnderChosenLimit"}:
+        _limit(groups, theirs, plan.parameters.fixed_bound)
         return
     differ = [(a, b) for a, b in zip(groups, theirs, strict=True) if _shown(a) != _shown(b)]
     cap = None if plan.groups is None else plan.groups.cap

@@ -133,8 +133,9 @@ def test_observed_groups_need_no_cap_either(owner: dp_sql.Session) -> None:
     text = asked(SURE).replace("regions.name", "observed")
     assert dict(rows(owner, text)) == {"mars": 1, "north": 3, "south": 2, "west": 1}
     (call,) = owner.explain(text).calls
-    assert call.groups == "a person counts in all of their groups"
+    assert call.groups == "what a person adds to all counts is limited, and that limit is chosen"
     assert "after the release" in call.accuracy
+    assert "a person adds at most 1 to each count (epsilon" in owner.receipts[-1].accuracy
 
 
 def test_an_empty_set_of_groups_is_refused(owner: dp_sql.Session) -> None:
@@ -227,11 +228,11 @@ def test_a_person_moves_all_rows_in_one_direction_and_each_group_by_at_most_the_
 def test_one_limit_on_rows_is_chosen_for_all_groups(owner: dp_sql.Session) -> None:
     (call,) = owner.explain(counted("epsilon := 1")).calls
     assert (call.mechanism, call.loss.rho) == ("chosen_norm", Fraction(109, 512))
-    assert "if at most 1 row of a person counts in each group, or within ±" in call.accuracy
+    assert "if a person adds at most 1 to each count, or within ±" in call.accuracy
     found = rows(owner, counted(f"{SURE}, report := true"))
     (bound,) = {report["contribution_bound"] for _, report in found}
-    assert f"at most {bound} row" in owner.receipts[-1].accuracy
-    if bound > 2 or (bound == 2 and "each group" in owner.receipts[-1].accuracy):
+    assert f"adds at most {bound} to" in owner.receipts[-1].accuracy
+    if bound > 2 or (bound == 2 and "each count" in owner.receipts[-1].accuracy):
         assert {region: report["estimate"] for region, report in found} == TRUE | {"north": 4}
     (capped,) = owner.explain(counted("epsilon := 1, max_groups_contributed := 2")).calls
     assert capped.mechanism == "bounded_count", "a cap that is written stays"
@@ -241,8 +242,9 @@ def test_one_limit_on_rows_is_chosen_for_all_groups(owner: dp_sql.Session) -> No
 def test_a_part_of_a_row_that_is_rounded_is_within_the_bound(epsilon: str, groups: int) -> None:
     loss, beta = Fraction(epsilon), Fraction(1, 20)
     limit = chosen_norm.Limit(0, is_of_all=True, weight=3)
-    parts = limit.within(groups, loss, beta) * 1024 - 511  # of 1/1024: noise that may go beyond
-    q = math.exp(-chosen_norm.noise_share(loss) / 1024)
+    share = chosen_norm.noise_share(loss)
+    parts = limit.within(groups, share, beta) * 1024 - 511  # of 1/1024: noise that may go beyond
+    q = math.exp(-share / 1024)
     assert 2 * q**parts / (1 + q) * groups <= beta
 
 
@@ -257,7 +259,28 @@ def test_many_groups_of_which_each_person_is_in_few_have_little_noise() -> None:
             "report := true) AS n FROM seen GROUP BY day"
         )
         assert len(rows(session, text)) == 400
-        assert "of a person count in all groups together" in session.receipts[-1].accuracy
+        assert "to all counts together" in session.receipts[-1].accuracy
+
+
+@pytest.mark.parametrize("groups", ["groups := range(400)", "groups := observed"])
+def test_many_groups_of_which_each_person_is_in_few_have_little_noise_for_people(
+    groups: str,
+) -> None:
+    with dp_sql.connect() as session:
+        session.execute(
+            "CREATE TABLE seen AS SELECT i % 3000 AS user_id, i * 7 % 400 AS day "
+            "FROM range(9000) AS r(i)"
+        )
+        call = f"DP_COUNT_DISTINCT(user_id, epsilon := 9, privacy_unit := user_id, {groups})"
+        text = f"SELECT day, {call} AS n FROM seen GROUP BY day"
+        assert len(found := rows(session, text)) == 400
+        assert "a person adds at most 2 to all counts" in session.receipts[-1].accuracy
+        true = dict(
+            session.execute("SELECT day, count(DISTINCT user_id) FROM seen GROUP BY day").fetchall()
+        )
+        assert max(abs(n - true[day]) for day, n in found) < 20
+        report = text.replace(groups, f"{groups}, report := true")
+        assert {r["contribution_bound"] for _, r in rows(session, report)} <= {1, 2, 4, 8}
 
 
 def test_people_are_listed_by_their_rows_in_a_group_and_in_all(

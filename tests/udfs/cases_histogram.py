@@ -177,7 +177,7 @@ def handed_over(data, largest=largest_number, whole=whole_number, part=sum):
     return of_each, most, of_totals, totals
 
 
-def chosen(data, **wrong):
+def chosen(data, few_groups=0, **wrong):
     """The distribution of (answers, limit); the noise is put on at the rate that the code asks for."""
     given = handed_over(data, **wrong)
     rates = {}
@@ -192,7 +192,7 @@ def chosen(data, **wrong):
     def run(draws):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(chosen_norm, "secret_draws", lambda: draws)
-            found = chosen_norm.CHOSEN_NORM.run(*given, EPSILON, 2)
+            found = chosen_norm.CHOSEN_NORM.run(*given, EPSILON, 2, few_groups)
         return tuple(found.counts), (found.limit.is_of_all, found.limit.place), rates["last"]
 
     q_of = PowersOf(HALF, EPSILON / 64)
@@ -217,8 +217,17 @@ def chosen(data, **wrong):
     return found
 
 
-def defined_choosing(data):
+def noise_alone(data, q, i):
+    """Of answers with 2**i rows in each group and noise for two groups, and no choice."""
+    for y in ANSWERS:
+        z = [n - sum(min(2**i, p[g]) for p in data) for g, n in enumerate(y)]
+        yield y, probability(q, z)
+
+
+def defined_choosing(data, few_groups=0):
     """The same, written down from the proof notes."""
+    if few_groups >= 2:
+        return {(y, (False, 1)): p for y, p in noise_alone(data, HALF**32, 1)}
     beyond = [sum((sum if of_all else max)(p) > 2**i for p in data) for _, of_all, i in LIMITS]
     weights = {}
     for i, (weight, *limit) in enumerate(LIMITS):
@@ -232,29 +241,29 @@ def defined_choosing(data):
     distribution = {}
     for (of_all, i), p in normalized(weights).items():
         q = HALF ** (40 >> i + of_all)
-        for y in ANSWERS:
-            if of_all:
-                drop = [max(0, (sum(person) - 1).bit_length() - i) for person in data]
-                kept = [
-                    sum(Fraction(2 * p[g], 2**d) for p, d in zip(data, drop, strict=True) if d < 2)
-                    for g in range(2)
-                ]
-                distribution[y, (of_all, i)] = p * in_halves(q, map(int, kept), y)
-            else:
-                z = [n - sum(min(2**i, p[g]) for p in data) for g, n in enumerate(y)]
-                distribution[y, (of_all, i)] = p * probability(q, z)
+        for y in ANSWERS if of_all else ():
+            drop = [max(0, (sum(person) - 1).bit_length() - i) for person in data]
+            kept = [
+                sum(Fraction(2 * p[g], 2**d) for p, d in zip(data, drop, strict=True) if d < 2)
+                for g in range(2)
+            ]
+            distribution[y, (of_all, i)] = p * in_halves(q, map(int, kept), y)
+        if not of_all:
+            alone = noise_alone(data, q, i)
+            distribution.update({(y, (of_all, i)): p * each for y, each in alone})
     return distribution
 
 
 EPSILON_DP = within(HALF**-64)
 
 
-def choosing(check=EPSILON_DP, distribution=chosen):
+def choosing(check=EPSILON_DP, distribution=chosen, few_groups=0):
     def pairs():
         return [*added(PEOPLE, 3), *added(PEOPLE, 2, several=5)]
 
     return Domain(
-        distribution, pairs, check, defined=defined_choosing,
+        partial(distribution, few_groups=few_groups), pairs, check,
+        defined=partial(defined_choosing, few_groups=few_groups),
         inputs=lambda: dict.fromkeys(chain.from_iterable(pairs())),
     )  # fmt: skip
 
@@ -263,7 +272,7 @@ def fit_chosen(tenths, patch):
     def run():
         table = [([0], [7], [7]), ([0], [5], [5])]
         alone = [0], [9], [9]
-        return chosen_norm.CHOSEN_NORM.run(table, alone, table, alone, EPSILON * 8 / 5, 1).counts
+        return chosen_norm.CHOSEN_NORM.run(table, alone, table, alone, EPSILON * 8 / 5, 1, 0).counts
 
     patch.setattr(chosen_norm, "choose_among", lambda above, *public: 1)  # one row in each group
     return fit(tenths, patch, run)
@@ -280,6 +289,8 @@ CHOSEN_NORM = Case(
     domains={
         "rows of 2 groups, five limits": choosing(),
         "the range of their losses": choosing(within_range(HALF**-104)),
+        "fewer groups than need a limit": choosing(few_groups=1),
+        "few groups without a choice": choosing(few_groups=2),
     },
     mutants={
         "people counted in each of their groups": Mutant(
@@ -308,14 +319,26 @@ CHOSEN_NORM = Case(
             AFRESH, changed(chosen_norm, "noise_share", lambda epsilon: epsilon * 5 / 16),
             check=check_distribution,
         ),
+        "all of epsilon for the noise, and a choice": Mutant(
+            choosing(few_groups=1), changed(chosen_norm, "noise_share", lambda epsilon: epsilon),
+            check=check_distribution,
+        ),
+        "a smaller limit for few groups": Mutant(
+            choosing(few_groups=2), changed(
+                chosen_norm, "limits", lambda n, most: [chosen_norm.Limit(0, False, n + 2)]
+            ), check=check_distribution,
+        ),
+        "few groups at twice the rate": Mutant(
+            choosing(few_groups=2), times_two(k_norm, "_rate")
+        ),
         "a limit with less support": Mutant(
             AFRESH, changed(chosen_norm, "support_of", lambda epsilon: 5), check=check_distribution
         ),
     },
     loss=PrivacyLoss(EPSILON, rho=EPSILON**2 * Fraction(109, 512), bounded_range=EPSILON * 13 / 8),
-    says="with probability 95 %, all 1000 counts are within ± 1568 of those without noise if at most 1 row of a person "
-    "counts in each group, or within ± 255 if at most 16 rows of a person count in all groups together; one such limit, "
-    "with a bound from 1, 2, 4, …, is chosen for all people, and rows beyond it are not counted (epsilon = 1)",
+    says="with probability 95 %, all 1000 counts are within ± 1568 of those without noise if a person adds at most "
+    "1 to each count, or within ± 255 if a person adds at most 16 to all counts together; one such limit, with a bound "
+    "from 1, 2, 4, …, is chosen for all people, and what is beyond it does not count (epsilon = 1)",
     fits=fit_chosen,
     tight={"less than is used here": choosing(within(HALF**-51))},
 )  # fmt: skip

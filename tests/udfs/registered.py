@@ -27,6 +27,7 @@ PUBLIC = {
     "delta": Fraction(1, 10**6),
     "beta": Fraction(1, 20),
     "max_contributions": 100,
+    "few_groups": 0,
     "bound": "gem",
     "one_sided": False,
     "unit": 1,

@@ -348,17 +348,19 @@ def check_summaries() -> None:
     owners, counts = int32s(*(p for p, _, _ in slots)), int32s(*(n for _, _, n in slots))
     groups = np.array([g for _, g, _ in slots])
     values = summaries.Values(owners, groups, 6, counts)
-    wanted = Counter[Any](), Counter[Any]()
-    for own in people:
-        whole, most = sum(own.values()), max(own.values(), default=0)
-        first = min((g for g, n in own.items() if n == most), default=0, key=[*own].index)
-        sides = [(g, 0, n, n) for g, n in own.items()] + [(g, 2, whole, n) for g, n in own.items()]
-        for g, side, by, n in [*sides, (first, 1, most, most), (first, 3, whole, whole)]:
-            if n:
-                wanted[0][g, side, bucket(by)] += 1
-                wanted[1][g, side, bucket(by)] += n
-    found = summed_up(summaries.rows_under_limit(values), 3)
-    assert found == {key: [wanted[0][key], wanted[1][key]] for key in wanted[0]}
+    for bound in (0, 1, 2):
+        wanted = Counter[Any](), Counter[Any]()
+        for each in people:
+            own = {g: min(n, bound or n) for g, n in each.items()}
+            whole, most = sum(own.values()), max(own.values(), default=0)
+            first = min((g for g, n in own.items() if n == most), default=0, key=[*own].index)
+            sides = [(g, i, by or n, n) for i, by in ((0, 0), (2, whole)) for g, n in own.items()]
+            for g, side, by, n in [*sides, (first, 1, most, most), (first, 3, whole, whole)]:
+                if n:
+                    wanted[0][g, side, bucket(by)] += 1
+                    wanted[1][g, side, bucket(by)] += n
+        found = summed_up(summaries.rows_under_limit(values, bound), 3)
+        assert found == {key: [wanted[0][key], wanted[1][key]] for key in wanted[0]}
     bounded = Counter((g, bucket(min(n, 3))) for _, g, n in slots if n)
     found = summed_up(summaries.rows_by_size(values, 3), 2)
     assert {key: n for key, (n, _) in found.items()} == bounded
@@ -401,7 +403,7 @@ def check_parts() -> None:
             return summaries.Values(*(x[which] if np.ndim(x) else x for x in every))
 
         for make in (
-            summaries.rows_under_limit,
+            lambda v: summaries.rows_under_limit(v, 0),
             summaries.votes_by_group,
             lambda v: summaries.rows_in_all(v, 3),
             lambda v: summaries.rows_by_size(v, 5),

@@ -86,9 +86,14 @@ def votes_by_group(values: Values) -> Summary:
     return {"group": groups, "votes": values.votes[there][order]}
 
 
-def rows_under_limit(values: Values) -> dict[str, Int64s]:
-    """Sum up what chosen_norm takes: a row for each group, side and bucket of rows."""
+def rows_under_limit(values: Values, bound: int) -> dict[str, Int64s]:
+    """Sum up what chosen_norm takes: a row for each group, side and bucket of rows.
+
+    bound: on a person's rows in a group, or 0.
+    """
     owners, groups, n_groups, counts = values[:4]
+    if bound:
+        counts = np.minimum(counts, bound, dtype=np.int32)
     own = owners.astype(np.int32), groups.astype(np.int32), counts, counts.size
     n_sizes = int(counts.sum(dtype=np.int64)).bit_length() + 1
     parts, at_once = [np.empty((5, 0), np.int64)], max(1, _CELLS // (8 * n_sizes))

@@ -11,7 +11,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
+from dp_sql.udfs.checks import check_epsilon, check_int, check_positive_int, check_probability
 from dp_sql.udfs.contributions.bound import choose_among, support_of
 from dp_sql.udfs.contributions.histogram import Histograms, above_each, fits, read_histograms
 from dp_sql.udfs.discrete_laplace import discrete_laplaces, laplace_quantile, noise_rate
@@ -48,12 +48,15 @@ class Limit:
         """The most rows that count."""
         return 1 << self.place
 
-    def within(self, n_groups: int, epsilon: Fraction, beta: Fraction) -> int:
-        """Bound how far all counts are from what is counted, except with probability beta."""
+    def within(self, n_groups: int, share: Fraction, beta: Fraction) -> int:
+        """Bound how far all counts are from what is counted, except with probability beta.
+
+        share: of epsilon, that the noise has.
+        """
         if not self.is_of_all:
-            return k_norm.within(n_groups, noise_share(epsilon), self.bound, beta)
+            return k_norm.within(n_groups, share, self.bound, beta)
         of_each = beta * Fraction(1, 2 * max(1, n_groups))
-        noise = laplace_quantile(_rate(noise_share(epsilon), self.place), of_each) - 1
+        noise = laplace_quantile(_rate(share, self.place), of_each) - 1
         return noise + (1 << _FINE_BITS) + _HALF - 1 >> _FINE_BITS  # rounding moves a count by half
 
 
@@ -67,10 +70,15 @@ def limits(n_groups: int, max_contributions: int) -> list[Limit]:
 
 @dataclass(frozen=True)
 class GroupRows:
-    """What is released of a number of groups."""
+    """What is released of a number of groups; share: of epsilon, that the noise has."""
 
     counts: list[int]
     limit: Limit
+    share: Fraction
+
+    def within(self, beta: Fraction) -> int:
+        """Bound how far all counts are from what is counted, except with probability beta."""
+        return self.limit.within(len(self.counts), self.share, beta)
 
 
 def chosen_norm(
@@ -80,6 +88,7 @@ def chosen_norm(
     totals: Columns,
     epsilon: Fraction,
     max_contributions: int,
+    few_groups: int,
 ) -> GroupRows:
     """Choose a limit on each person's rows, and count the rows of all groups under it.
 
@@ -91,6 +100,8 @@ def chosen_norm(
         totals: all people by their rows in all groups.
         epsilon: privacy loss of all counts together, positive: 3/8 for the limit.
         max_contributions: the largest bound on a person's rows in a group, >= 1.
+        few_groups: >= 0. For so many groups or fewer the limit is the largest one in each group,
+            and all of epsilon is for the noise.
 
     Returns:
         The noisy counts and the limit.
@@ -101,10 +112,13 @@ def chosen_norm(
     Privacy: epsilon-DP under adding or removing one person with any rows, in any groups.
     Source: k_norm.py, and the Laplace mechanism (Dwork et al. 2006); the choice, see bound.md.
     """
-    check_positive_int("max_contributions", max_contributions)
+    _check(max_contributions, few_groups)
     share, draws = noise_share(epsilon), secret_draws()
     each, parts = read_histograms(groups), read_histograms(groups_by_total, in_part=True)
     candidates = limits(each.n, max_contributions)
+    if each.n <= few_groups:
+        limit = [one for one in candidates if not one.is_of_all][-1]
+        return _in_each(each, limit, epsilon)
     n_places = max(one.place for one in candidates) + 1
     people = above_each(read_histograms([most, totals]), n_places).tolist()
     limit = candidates[
@@ -117,9 +131,14 @@ def chosen_norm(
         )
     ]
     if limit.is_of_all:
-        return GroupRows([*_laplace(parts, limit.place, share, draws)], limit)
+        return GroupRows([*_laplace(parts, limit.place, share, draws)], limit, share)
+    return _in_each(each, limit, share)
+
+
+def _in_each(each: Histograms, limit: Limit, share: Fraction) -> GroupRows:
+    """Count the rows under a limit in each group, with a share of epsilon for the noise."""
     counts = each.clipped(np.full(each.n, limit.place)).tolist()
-    return GroupRows(k_norm.k_norm(counts, share, limit.bound), limit)
+    return GroupRows(k_norm.k_norm(counts, share, limit.bound), limit, share)
 
 
 def _laplace(parts: Histograms, place: int, share: Fraction, draws: Draws) -> Iterator[int]:
@@ -148,9 +167,11 @@ def noise_share(epsilon: Fraction) -> Fraction:
     return epsilon * (1 - _CHOICE)
 
 
-def loss(epsilon: Fraction, max_contributions: int) -> PrivacyLoss:
+def loss(epsilon: Fraction, max_contributions: int, few_groups: int) -> PrivacyLoss:
     """Return a run's loss, for any number of groups: a choice, then noise that does not see it."""
-    check_positive_int("max_contributions", max_contributions)
+    _check(max_contributions, few_groups)
+    if few_groups:  # noise alone, of all of epsilon, has the larger loss
+        return k_norm.loss(epsilon, max_contributions)
     noise = PrivacyLoss(noise_share(epsilon))
     choice = exponential_loss(epsilon - noise.epsilon)
     rho, both = choice.rho, choice.bounded_range + noise.bounded_range
@@ -159,36 +180,47 @@ def loss(epsilon: Fraction, max_contributions: int) -> PrivacyLoss:
     return PrivacyLoss(epsilon, rho=rho + noise.rho, bounded_range=both)
 
 
-def accuracy(size: int, epsilon: Fraction, max_contributions: int, beta: Fraction) -> str:
+def accuracy(
+    size: int, epsilon: Fraction, max_contributions: int, few_groups: int, beta: Fraction
+) -> str:
     """State how far the counts are off under some of the limits; `size` counts the groups."""
     check_probability("beta", beta)
-    check_positive_int("max_contributions", max_contributions)
+    _check(max_contributions, few_groups)
+    if size <= few_groups:
+        bound = 1 << max_contributions.bit_length() - 1
+        return k_norm.accuracy(size, epsilon, bound, beta)
     some = [one for one in limits(size, max_contributions) if one.bound == _EXAMPLES[one.is_of_all]]
     shown = ", or within ± ".join(
-        f"{one.within(size, epsilon, beta)} if {_in_words(one)}"
+        f"{one.within(size, noise_share(epsilon), beta)} if {_in_words(one)}"
         for one in sorted(some, key=attrgetter("is_of_all"))
     ).replace(" if", " of those without noise if", 1)
     return (
         f"{with_probability(1 - beta)} all {size} counts are within ± {shown}; one such limit, "
-        f"with a bound from 1, 2, 4, …, is chosen for all people, and rows beyond it are not "
-        f"counted (epsilon = {in_words(epsilon)})"
+        f"with a bound from 1, 2, 4, …, is chosen for all people, and what is beyond it does "
+        f"not count (epsilon = {in_words(epsilon)})"
     )
 
 
-def accuracy_of(limit: Limit, size: int, epsilon: Fraction, beta: Fraction) -> str:
-    """State the same for the limit that was chosen."""
+def accuracy_of(found: GroupRows, epsilon: Fraction, beta: Fraction) -> str:
+    """State the same for what was released."""
+    chosen = ": this limit was chosen for all people" if found.share < epsilon else ""
     return (
-        f"{with_probability(1 - beta)} all {size} counts are within ± "
-        f"{limit.within(size, epsilon, beta)} of those without noise; {_in_words(limit)}: this "
-        f"limit was chosen for all people (epsilon = {in_words(epsilon)})"
+        f"{with_probability(1 - beta)} all {len(found.counts)} counts are within ± "
+        f"{found.within(beta)} of those without noise; {_in_words(found.limit)}{chosen} "
+        f"(epsilon = {in_words(epsilon)})"
     )
+
+
+def _check(max_contributions: int, few_groups: int) -> None:
+    check_positive_int("max_contributions", max_contributions)
+    check_int("few_groups", few_groups)
+    if few_groups < 0:
+        raise ValueError("few_groups must not be negative")
 
 
 def _in_words(limit: Limit) -> str:
-    rows = (
-        "1 row of a person counts" if limit.bound == 1 else f"{limit.bound} rows of a person count"
-    )
-    return f"at most {rows} in {'all groups together' if limit.is_of_all else 'each group'}"
+    counts = "all counts together" if limit.is_of_all else "each count"
+    return f"a person adds at most {limit.bound} to {counts}"
 
 
 CHOSEN_NORM = Mechanism(

@@ -40,6 +40,7 @@ _MOST_KEPT = 12  # groups of which a proposed sum counts each person in all
 _UNLIKE = (
     "If you divide the answers: {} counts a person in one group, the other calls in all of theirs."
 )
+_LIMITED = "what a person adds to all counts is limited, and that limit is chosen"
 FINDING_SHARE = Fraction(1, 2)  # of epsilon; the rest is for the answers of the groups found
 
 
@@ -314,7 +315,8 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
     Public numbers alone decide. The cap stays where the number of groups is not known, under the
     accountant "zcdp", whose rho is lower with a cap, and where the call names its mechanism.
     """
-    vector, cap, n = call.parameters.vector(), groups.cap, groups.size
+    cap, n = groups.cap, groups.size
+    vector = call.parameters.vector() if cap else call.parameters.vector(n)
     if vector is None:
         return call, groups
     free = None if n is None else vector.error_bound(n)
@@ -327,7 +329,7 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
             why += f": the noise in all {n} counts is within ± {capped}"
             why += f"; without it, within ± {free}"
         return call, groups._replace(why=why)
-    why, unused = "a person counts in all of their groups", ""
+    why, unused = _LIMITED if free is None else "a person counts in all of their groups", ""
     if capped is not None:
         unused = f"max_groups_contributed = {cap} is not used: without it, the noise in all {n} "
         unused += f"counts is within ± {free}; with it, within ± {capped}"
@@ -353,9 +355,9 @@ def _answered(call: DpCall, finding: Finding, is_single: bool) -> tuple[DpCall, 
     """A call over the groups found."""
     shape, cap = call.parameters, call.max_groups_contributed
     why = f"unknown: {finding.accuracy(shape.beta)}"
-    vector = None if is_single or cap else shape.vector()
+    vector = None if is_single or cap else shape.vector(None)
     if vector is not None:
-        why += "; a person counts in all groups found"
+        why += f"; {_LIMITED}"
         call = _together(call, vector)
     elif not is_single:
         cap = cap or 1

@@ -62,3 +62,20 @@ def bucket(sql: str) -> str:
     # bin writes a number without leading zeros.
     digits = f'system.main.bin(system.main."-"({sql}, 1))'
     return f"(CASE WHEN {sql} = 1 THEN 0 ELSE system.main.length({digits}) END)"
+
+
+def by_bucket(keys: str, relation: str, own: str, n: str) -> str:
+    """The people in each bucket of their `own` number, by keys, and the total of their `n`.
+
+    People with equal numbers are counted first, because a bucket is slow to compute.
+    """
+    sizes = (
+        f"SELECT {keys}{own} AS own, system.main.count(*) AS people, system.main.sum({n}) AS total "
+        f"FROM {relation} GROUP BY {keys}{own}"
+    )
+    return (
+        f"SELECT {keys}{bucket('own')} AS bucket, "
+        "CAST(system.main.sum(people) AS BIGINT) AS people, "
+        f"CAST(system.main.sum(total) AS HUGEINT) AS total FROM ({sizes}) AS sizes "
+        f"GROUP BY {keys}bucket"
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from dp_sql.errors import InternalError
 from dp_sql.sql import readers
 from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded, People
+from dp_sql.sql.functions.chosen_limit import PeopleUnderChosenLimit, may_pay
 from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows
@@ -152,7 +153,9 @@ class CountPeople(People, CountDistinct):
                 )
         return self
 
-    def vector(self) -> PeopleOfGroups:
+    def vector(self, n_groups: int | None = 0) -> PeopleOfGroups:
+        if may_pay(n_groups):
+            return PeopleUnderChosenLimit(**vars(self) | {"max_contributions": 1})
         return PeopleOfGroups(**vars(self))
 
     def all_within(self, mechanism: Mechanism, n_items: int | None) -> int | None:
@@ -171,5 +174,5 @@ DP_COUNT_DISTINCT = Function(
            "bound_selection", "contribution_bound", "sample_items", "report", "groups",
            "max_groups_contributed"),
     example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)", table="reviews",
-    vector=PeopleOfGroups, aggregates=("APPROX_COUNT_DISTINCT",),
+    vectors=(PeopleOfGroups, PeopleUnderChosenLimit), aggregates=("APPROX_COUNT_DISTINCT",),
 )  # fmt: skip

@@ -1,0 +1,109 @@
+"""Counts of many groups: a limit on what a person adds to all of them is chosen, then noise."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from dp_sql.sql.functions.amount_sql import by_bucket
+from dp_sql.sql.functions.bounded import REPORT_TYPE, WITH_NOISE, Bounded, integers
+from dp_sql.sql.functions.vectors import PeopleOfGroups, RowsOfGroups
+from dp_sql.sql.mechanism_rows import MechanismRows
+from dp_sql.sql.shape import EachGroup, Summed
+from dp_sql.udfs import REGISTRY
+from dp_sql.udfs.mechanism import Mechanism
+from dp_sql.udfs.mixed import Mixed, mixed
+
+_FEW = 32  # groups; see udfs/histogram/chosen_norm.md, "Few groups"
+
+
+def may_pay(n_groups: int | None) -> bool:
+    """Whether a limit may mean less noise than one vector; None: the groups are not known."""
+    return n_groups is None or n_groups > _FEW
+
+
+class RowsUnderChosenLimit(RowsOfGroups):
+    """Takes people by their rows in each group and by their rows in all groups; chooses a limit.
+
+    `side` says by what a row's bucket is: 0, the rows of people in the group; 1, their largest
+    number of rows in a group; 2 and 3, their rows in all groups. Of 0 and 2 each person is in each
+    of their groups, of 1 and 3 in one of them. Of a person's rows in a group `fixed_bound` count,
+    if there is one.
+    """
+
+    keys = ("side", "bucket")
+    sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
+    takes: ClassVar = {"__dp_sides": "BIGINT[]", "__dp_buckets": "BIGINT[]",
+                       "__dp_numbers": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
+    mixes_groups = True
+    udfs: ClassVar = {"__dp_sql_rows_limit": "BIGINT", "__dp_sql_rows_limit_report": WITH_NOISE}
+    few_groups: ClassVar[int] = 0  # for which no limit is chosen
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return REGISTRY["group_rows"]["chosen_norm"]
+
+    def summary(self, rows: MechanismRows) -> str:
+        """A row for each side and bucket of contributions: 1, 2, 3 and 4, 5 to 8, …."""
+        n, person, relation = "__dp_contribution", "__dp_privacy_unit", rows.relation
+        if self.fixed_bound:
+            least = f"system.main.least({n}, {self.fixed_bound})"
+            relation = f"(SELECT __dp_group, {person}, {least} AS {n} FROM {relation})"
+        people = (
+            f"SELECT {person}, system.main.arg_max(__dp_group, {n}) AS __dp_group, "
+            f"system.main.max({n}) AS most, CAST(system.main.sum({n}) AS BIGINT) AS whole "
+            f"FROM {relation} AS __dp_rows GROUP BY {person}"
+        )
+        each = (
+            f"SELECT __dp_rows.__dp_group, {n}, whole FROM {relation} AS __dp_rows "
+            f"JOIN __dp_whole USING ({person})"
+        )
+        sides = " UNION ALL ".join(
+            f"SELECT __dp_group, {side} AS side, {by} AS own, {rows_of} AS n FROM {table}"
+            for side, (by, rows_of, table) in enumerate(
+                [(n, n, "__dp_each"), ("most", "most", "__dp_whole"), ("whole", n, "__dp_each"),
+                 ("whole", "whole", "__dp_whole")]
+            )
+        )  # fmt: skip
+        return (
+            f"WITH __dp_whole AS MATERIALIZED ({people}), __dp_each AS MATERIALIZED ({each}) "
+            + by_bucket("__dp_group, side, ", f"({sides}) AS sides", "own", "n")
+        )
+
+    lists = Bounded.lists
+
+    def summed(self) -> Summed:
+        return Summed("rows_under_limit", (self.fixed_bound,), pays=True)
+
+    def release_key(self, mechanism: Mechanism) -> dict[str, Any]:
+        numbers = self.mechanism_arguments(mechanism)
+        return {name: x for name, x in numbers.items() if name != "few_groups" or x}
+
+    def noisy(self, mechanism: Mechanism, groups: EachGroup) -> tuple[Sequence[int], int, int, str]:
+        from dp_sql.udfs.histogram.chosen_norm import accuracy_of
+
+        of = mixed(groups, *self.takes)
+        sides, buckets, people, totals = of.columns
+        rows = Mixed(of.n, of.owners, (buckets, people, integers(totals)))
+        each, most, each_by_total, whole = (rows.where(sides == side) for side in range(4))
+        found = mechanism.run(
+            each, most.columns, each_by_total, whole.columns, **self.mechanism_arguments(mechanism)
+        )
+        says = accuracy_of(found, self.epsilon, self.beta)
+        return found.counts, found.limit.bound, found.within(self.beta), says
+
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
+        return PeopleOfGroups.public_accuracy(self, mechanism, n_items)
+
+    def error_bound(self, n_groups: int) -> None:
+        return None
+
+    def capped_error_bound(self, n_groups: int, cap: int) -> None:
+        return None
+
+
+class PeopleUnderChosenLimit(RowsUnderChosenLimit):
+    """The same of people, each of whom has one row in each of their groups: `bound` is 1."""
+
+    counts_rows, counts_people = False, True
+    few_groups = _FEW
+    udfs: ClassVar = {"__dp_sql_people_limit": "BIGINT",
+                      "__dp_sql_people_limit_report": REPORT_TYPE}  # fmt: skip
