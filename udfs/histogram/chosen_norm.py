@@ -32,7 +32,7 @@ Columns = tuple[Sequence[int], Sequence[int], Sequence[int]]
 _CHOICE = Fraction(3, 8)  # of epsilon
 _FINE_BITS = 10  # a person with over 2**10 times the rows that may count is left out
 _HALF = 1 << _FINE_BITS - 1  # of a row
-_EXAMPLES = (1, 16)  # bounds in a group and in all, for the sentence on accuracy
+_EXAMPLES = (1, 4)  # bounds in a group and in all, for the sentence on accuracy
 
 
 @dataclass(frozen=True)
