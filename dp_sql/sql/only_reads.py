@@ -49,7 +49,7 @@ def only_reads(statement: Statement, functions: Functions, read: Read) -> None:
     for what, token in _of_catalog(tokens, read.views):
         message = f"{what} is not available under a policy: it does not show your tables."
         raise token.error(NotSupported, message, _WHAT_IS_PUBLIC, _instead_of_catalog(tokens))
-    names = {name: tokens[0] for name in sorted(read.functions)} | tokens.called()
+    names = dict.fromkeys(sorted(read.functions), tokens[0]) | tokens.called()
     kinds = functions.function_kinds(frozenset(names))
     for name, token in names.items():
         looks = {"table", "table_macro", "pragma"} & kinds.get(name, frozenset())
