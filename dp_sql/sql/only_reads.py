@@ -14,7 +14,10 @@ from dp_sql.sql.tokens import Token, Tokens
 
 # Table functions and pragmas that an analyst may call: they read their arguments alone.
 _ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat", "version"})
-_STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
+# json_serialize_plan binds another query, and computes its constants.
+_STATE = frozenset(
+    {"current_setting", "getvariable", "nextval", "currval", "write_log", "json_serialize_plan"}
+)
 _SYSTEM_SCHEMAS = {"information_schema"}
 _COUNT_BY_GROUPS = (
     "Count by groups: SELECT x, DP_COUNT(*, …) AS n FROM … GROUP BY x, or count(*) for public rows."

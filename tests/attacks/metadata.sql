@@ -297,3 +297,8 @@ FROM (SUMMARIZE SHOW secret_directory)
 WITH a AS (SHOW home_directory) FROM a
 FROM (SHOW databases)
 FROM (SHOW ratings)
+
+-- NotSupported: json_serialize_plan is not available under a policy
+SELECT json_serialize_plan('SELECT current_setting(''secret_directory'')', optimize := true)
+SELECT json_serialize_plan('FROM (SHOW secret_directory)', optimize := true)
+SELECT 'FROM duckdb_settings()'.json_serialize_plan()
