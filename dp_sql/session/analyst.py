@@ -280,7 +280,7 @@ class AnalystSession(Session):
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
         if empty not in self._public.bound:
             self._public.only_select(empty)
-            only_reads(statement, self._public, self._public.catalog_views_in(empty))
+            only_reads(statement, self._public, self._public.read_by(empty))
             self._public.bind(empty, params)
 
     def _release(

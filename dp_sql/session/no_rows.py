@@ -51,7 +51,7 @@ def columns_without_rows(
                 make_table(connection.connection, full, described(name, policy, side))
             text = statement.text[slice(*statement.span)]
             connection.only_select(text)
-            only_reads(statement, connection, connection.catalog_views_in(text))
+            only_reads(statement, connection, connection.read_by(text))
             return columns_of(connection.relate(text, params))
         except (QueryError, duckdb.Error):
             return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from dp_sql.errors import NotSupported
 from dp_sql.sql.clauses import enclosing_select
@@ -13,7 +14,10 @@ from dp_sql.sql.tokens import Token, Tokens
 
 # Table functions and pragmas that an analyst may call: they read their arguments alone.
 _ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat", "version"})
-_STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
+# json_serialize_plan binds another query, and computes its constants.
+_STATE = frozenset(
+    {"current_setting", "getvariable", "nextval", "currval", "write_log", "json_serialize_plan"}
+)
 _SYSTEM_SCHEMAS = {"information_schema"}
 _COUNT_BY_GROUPS = (
     "Count by groups: SELECT x, DP_COUNT(*, …) AS n FROM … GROUP BY x, or count(*) for public rows."
@@ -22,24 +26,33 @@ _WHAT_IS_PUBLIC = "SHOW TABLES lists the tables, and DESCRIBE shows the columns 
 _CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "ALTER", "TRUNCATE"}
 
 
-def only_reads(statement: Statement, functions: Functions, views: Collection[str]) -> None:
-    """Under a policy: refuse table functions, which read the engine, and CTEs that make changes.
+class Read(NamedTuple):
+    """What DuckDB finds in a query whose tokens may not show it all.
 
-    `views` are the views of DuckDB's catalog that it names. They show the server's folders and
-    settings, and the tables of the public side instead of the policy's.
+    views: of DuckDB's catalog. They show the server's folders and settings, and the tables of the
+        public side instead of the policy's.
+    functions: all that it calls. others: the keywords of statements in it that are no SELECT.
     """
+
+    views: Collection[str] = ()
+    functions: Collection[str] = ()
+    others: Collection[str] = ()
+
+
+def only_reads(statement: Statement, functions: Functions, read: Read) -> None:
+    """Under a policy: refuse table functions, which read the engine, and CTEs that make changes."""
     tokens = statement.tokens
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         inside = before.is_symbol("(") and not after.is_symbol(")", ",", ".")
         if inside and token.kind == "word" and token.upper in _CHANGES:
-            raise token.error(NotSupported, f"A query reads; it does not {token.upper}.")
-        if inside and token.upper == "SHOW" and after.upper in {"TABLES", "ALL"}:
-            message = "SHOW lists tables as a statement of its own, and not in a query."
-            raise token.error(NotSupported, message, None, [Restated("SHOW TABLES")])
-    for what, token in _of_catalog(tokens, views):
+            raise _not_a_query(token.upper, token)
+    for word in sorted(read.others):
+        token = next((token for token in tokens if token.upper == word), tokens[0])
+        raise _not_a_query(word, token)
+    for what, token in _of_catalog(tokens, read.views):
         message = f"{what} is not available under a policy: it does not show your tables."
         raise token.error(NotSupported, message, _WHAT_IS_PUBLIC, _instead_of_catalog(tokens))
-    names = tokens.called()
+    names = dict.fromkeys(sorted(read.functions), tokens[0]) | tokens.called()
     kinds = functions.function_kinds(frozenset(names))
     for name, token in names.items():
         looks = {"table", "table_macro", "pragma"} & kinds.get(name, frozenset())
@@ -50,6 +63,13 @@ def only_reads(statement: Statement, functions: Functions, views: Collection[str
             message = f"{name} is not available under a policy: {why}."
             instead = _instead_of_catalog if name.startswith("duckdb_") else _by_groups
             raise token.error(NotSupported, message, hint, instead(tokens))
+
+
+def _not_a_query(word: str, token: Token) -> NotSupported:
+    if word == "SHOW":
+        message = "SHOW is a statement of its own, and not part of a query."
+        return token.error(NotSupported, message, _WHAT_IS_PUBLIC, [Restated("SHOW TABLES")])
+    return token.error(NotSupported, f"A query reads; it does not {word}.")
 
 
 def _of_catalog(tokens: Tokens, views: Collection[str]) -> Iterator[tuple[str, Token]]:

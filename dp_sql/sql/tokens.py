@@ -25,21 +25,29 @@ QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})  # the keywords that beg
 # Reserved words that may be before a bracket: names of functions only in quotes.
 SYNTAX = {"AND", "AS", "CASE", "CAST", "COALESCE", "ELSE", "FROM", "HAVING", "IN", "NOT", "ON",
           "OR", "SELECT", "THEN", "WHEN", "WHERE"}  # fmt: skip
-_UNCLOSED = re.compile(r"""'|"|\$(?:[^\W\d]\w*)?\$""")
+# DuckDB takes these as spaces, and all other characters beyond ASCII as letters; in the tag of a
+# dollar quote they are letters, too.
+_SPACES = "\u00a0\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff"
+_LETTER = (
+    "A-Za-z_\x80-\x9f\xa1-\u1fff\u200c-\u202e\u2030-\u205e\u2061-\u2fff\u3001-\ufefe"
+    "\uff00-\U0010ffff"
+)
+_TAG = r"\$(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)?\$"
+_UNCLOSED = re.compile(rf"""'|"|{_TAG}""")
 SHORT = 4000  # characters; what was read of such texts is remembered
 _MAX_COMMENTS = 100  # DuckDB 1.5 reads all levels again for each level: 5,000 take a second
 _TOKEN = re.compile(
-    r"""
-    (?P<space>\s+)
+    rf"""
+    (?P<space>[\ \t\n\v\f\r{_SPACES}]+)
   | (?P<comment>--[^\n\r]*)
   | (?P<block>/\*)
   | (?P<string>[eE]'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'|[xXbB]?'[^']*(?:''[^']*)*')
-  | (?P<dollar>(?P<tag>\$(?:[^\W\d]\w*)?\$).*?(?P=tag))
+  | (?P<dollar>(?P<tag>{_TAG}).*?(?P=tag))
   | (?P<quoted>"[^"]*(?:""[^"]*)*")
   | (?P<number>(?:[0-9]+(?:_[0-9]+)*(?:\.(?!\.)(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)
         (?:[eE][+-]?[0-9]+)?)
-  | (?P<word>[^\W\d][\w$]*)
-  | (?P<symbol>:=|=>|::|->>|->|<=|>=|<>|!=|==|\*\*|//|\|\||.)
+  | (?P<word>[{_LETTER}][0-9${_LETTER}]*)
+  | (?P<symbol>:=|=>|::|->>|->|<=|>=|<>|!=|==|\*\*|//|\|\||[!-~])
     """,
     re.VERBOSE | re.DOTALL,
 )

@@ -15,7 +15,7 @@ DESCRIBE recent
 DESCRIBE catalog
 FROM (DESCRIBE catalog)
 
--- NotSupported: SHOW lists tables as a statement of its own, and not in a query.
+-- NotSupported: SHOW is a statement of its own, and not part of a query.
 FROM (SHOW TABLES)
 FROM (SHOW ALL TABLES)
 

@@ -287,3 +287,18 @@ SELECT pg_class.* FROM main.duckdb_tables AS pg_class
 FROM e'pg\x5fsettings'
 FROM $$pg_settings$$
 FROM pg_catalog.'pg_settings'
+
+-- NotSupported: SHOW is a statement of its own, and not part of a query.
+FROM (SHOW secret_directory)
+SELECT (SHOW memory_limit)
+SELECT 1 UNION ALL SHOW memory_limit
+SELECT ARRAY(SHOW temp_directory)
+FROM (SUMMARIZE SHOW secret_directory)
+WITH a AS (SHOW home_directory) FROM a
+FROM (SHOW databases)
+FROM (SHOW ratings)
+
+-- NotSupported: json_serialize_plan is not available under a policy
+SELECT json_serialize_plan('SELECT current_setting(''secret_directory'')', optimize := true)
+SELECT json_serialize_plan('FROM (SHOW secret_directory)', optimize := true)
+SELECT 'FROM duckdb_settings()'.json_serialize_plan()

@@ -133,7 +133,6 @@ SHOW ratings_of_nobody
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM (SUMMARIZE ratings)
 FROM (DESCRIBE ratings)
-FROM (SHOW ratings)
 
 -- SourceError: There is no table secret.
 SELECT * FROM secret LIMIT 0
@@ -164,3 +163,9 @@ SELECT * FROM ratings LIMIT 0 OFFSET (SELECT max(user_id) FROM ratings)
 
 -- NotSupported: getvariable is not available under a policy
 SELECT getvariable('x') FROM ratings LIMIT 0
+
+-- NotSupported: A query reads; it does not DELETE.
+WITH a AS (WITH b AS (SELECT 1) DELETE FROM catalog RETURNING *) FROM a
+
+-- NotSupported: A query reads; it does not INSERT.
+WITH a AS (WITH b AS (SELECT 1) INSERT INTO catalog SELECT 'x', 'y' FROM b RETURNING *) FROM a

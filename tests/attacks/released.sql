@@ -58,3 +58,10 @@ SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings WHERE list_count(json_keys(t
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE make_date(user_id, 13, 45) IS NULL
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title, lag(score, 1, 0) OVER (PARTITION BY user_id ORDER BY day) AS b FROM ratings) WHERE b < 1
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, median(score) AS m, quantile_disc(score, 0.5) AS q FROM ratings GROUP BY user_id) WHERE m > q - 9
+
+-- released
+SELECT DP_TOPK<U+200B>(title, 2, epsilon := 1) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon<U+200B> := 1) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon := 1<U+200B>) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+FEFF>
+<U+FEFF>SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings

@@ -9,15 +9,6 @@ SELECT * FROM rat<U+200B>ings
 -- ParseError: Syntax error at
 SELECT DP_TO<U+200B>PK(title, 2, epsilon := 1) FROM ratings
 
--- NotPrivate: ratings is private: it can be read only through DP functions.
-SELECT DP_TOPK<U+200B>(title, 2, epsilon := 1) FROM ratings
-
--- ArgumentError: DP_TOPK takes only its item and k without a name; name the others, as in epsilon := 1.
-SELECT DP_TOPK(title, 2, epsilon<U+200B> := 1) FROM ratings
-
--- ArgumentError: epsilon must be a number written in the statement, not a column,
-SELECT DP_TOPK(title, 2, epsilon := 1<U+200B>) FROM ratings
-
 -- NotPrivate: tit
 SELECT DP_TOPK(tit<U+200B>le, 2, epsilon := 1) FROM ratings
 
@@ -26,13 +17,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM rat<U+200B>ings
 
 -- NotPrivate: There is no table r
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM r<U+0430>tings
-
--- NotPrivate: There is no table ratings
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+FEFF>
-
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
-<U+FEFF>SELECT * FROM ratings
-<U+FEFF>SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
 -- SourceError: There is no table rаtings.
 SELECT * FROM r<U+0430>tings
@@ -45,17 +29,14 @@ SELECT DP_T<U+041E>PK(title, 2, epsilon := 1) FROM ratings
 
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT<U+00A0>*<U+00A0>FROM<U+00A0>ratings
+<U+FEFF>SELECT * FROM ratings
 
 -- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+00A0>LIMIT<U+00A0>5
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2003>LIMIT 5
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+3000>LIMIT 5
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+0085>LIMIT 5
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2028>LIMIT 5
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+000B>LIMIT 5
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+000C>LIMIT 5
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+001C>LIMIT 5
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+180E>LIMIT 5
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+200B>LIMIT 5
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2060>LIMIT 5
 
@@ -90,9 +71,6 @@ SELECT DP_TOPK(title, <U+FF12>, epsilon := 1) FROM ratings
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := <U+FF11>) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon := <U+00B2>) FROM ratings
-
--- ArgumentError: DP_TOPK takes only its item and k without a name; name the others, as in epsilon := 1.
-SELECT DP_TOPK(title, 2, epsilon <U+2254> 1) FROM ratings
 
 -- ArgumentError: DP_TOPK has no argument epsi
 SELECT DP_TOPK(title, 2, eps<U+0130>lon := 1) FROM ratings
@@ -146,18 +124,9 @@ SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := 'joint<U+0000>') FROM rating
 SELECT DP_TOPK("title<U+0000>", 2, epsilon := 1) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := catalog."title<U+0000>") FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings
-SELECT * FROM ratings<U+FFFE>
-
--- CatalogException: Catalog Error: Table with name
-SELECT * FROM <U+1F600>
-
 -- NotPrivate: There is no table
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM <U+1F600>
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM "<U+1F600>"
-
--- CatalogException: Catalog Error: Table with name r
-SELECT * FROM r<U+0301>atings
 
 -- NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE <U+1F600>
@@ -171,8 +140,39 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = '<U+D800>'
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings --<U+000D> LIMIT 5<U+000A>LIMIT 5
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings --<U+2028><U+000A>LIMIT 5
 
--- ParseError: Syntax error at
-<U+001A>SELECT * FROM ratings
+-- NotPrivate: The source of a DP call is FROM and WHERE.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+0085>LIMIT 5
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2028>LIMIT 5
 
--- CatalogException|ParserException
+-- ParseError: Syntax error at
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+180E>LIMIT 5
+
+-- ArgumentError: A named argument is written with := or =>.
+SELECT DP_TOPK(title, 2, epsilon <U+2254> 1) FROM ratings
+
+-- SourceError: There is no table
+SELECT * FROM ratings<U+FFFE>
+SELECT * FROM <U+1F600>
+SELECT * FROM r<U+0301>atings
+
+-- ParseError: This character cannot be read.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+001C>LIMIT 5
+<U+001A>SELECT * FROM ratings
 SELECT * FROM ratings<U+0008><U+0008>
+
+-- NotSupported: query is not available under a policy: it can read more than
+FROM query<U+200B>('FROM pg_settings')
+FROM query<U+FEFF>('SELECT 1')
+FROM query<U+2060>('SELECT 1')
+
+-- NotSupported: duckdb_settings is not available under a policy: it can read
+FROM duckdb_settings<U+200B>()
+SELECT $<U+20AC>$ ' $<U+20AC>$, (SELECT count(*) FROM duckdb_settings()), $<U+20AC>$ ' $<U+20AC>$
+SELECT 1 AS a<U+20AC>$b$, (SELECT count(*) FROM duckdb_settings()) --$b$
+SELECT e'\'', 1 AS a<U+00A0>$b$, (SELECT count(*) FROM duckdb_settings()) --$b$
+
+-- NotSupported: current_setting is not available under a policy: it can read
+SELECT current_setting<U+200B>('secret_directory')
+
+-- NotSupported: SHOW is a statement of its own, and not part of a query.
+FROM (SHOW<U+200B>TABLES)

@@ -4,7 +4,7 @@ The analyst's query runs here, where no private row is. The instance is in memor
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -19,14 +19,20 @@ from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import SchemaName
 from dp_sql.privacy.refusals import OF_PIVOT
 from dp_sql.sql.formatting import quote
+from dp_sql.sql.only_reads import Read
 from dp_sql.sql.tokens import folded
 
-# What SQL contains that names a view of the catalog: a part of each one's name; in a string there
-# may be escapes instead, or it may go on in the next line.
-_MAY_NAME_VIEW = re.compile(
-    r"(?:duckdb|pg|pragma|sqlite)_|\be'|'[^\S\r\n]*(?:--[^\r\n]*)?[\r\n]", re.IGNORECASE
+# DuckDB is asked what such SQL reads: words that begin the name of a view of the catalog or another
+# statement, characters with which other tokens may begin or end, and strings of several lines.
+_MAY_READ_MORE = re.compile(
+    r"(?:duckdb|pg|pragma|sqlite)_|\b(?:show|insert|update|delete|merge|copy)\b"
+    r"|[^\t\n\r -#%-\[\]-~]|'[^\S\r\n]*(?:--[^\r\n]*)?[\r\n]",
+    re.IGNORECASE,
 )
-_RELATION = re.compile(r'"table_name":"(\w+)"')  # in a query that DuckDB has written as JSON
+# In a query that DuckDB has written as JSON.
+_RELATION = re.compile(r'"table_name":"(\w+)"')
+_FUNCTION = re.compile(r'"function_name":"(\w+)"')
+_OTHER = re.compile(r'"type":"([A-Z]+)(?:_INTO)?_QUERY_NODE"|"show_type":"(SHOW)\w*"')
 _VIEWS = """SELECT view_name FROM system.main.duckdb_views()
     WHERE internal AND schema_name <> 'information_schema'"""
 
@@ -83,16 +89,20 @@ class PublicConnection(Engine):
         """What each name may be as a function; no one can create functions here."""
         return self.builtin_kinds(names)
 
-    def catalog_views_in(self, select: str) -> Collection[str]:
-        """The views of DuckDB's own catalog that a SELECT names."""
-        if not _MAY_NAME_VIEW.search(select):
-            return ()
+    def read_by(self, select: str) -> Read:
+        """What DuckDB itself finds in a SELECT that may read more than it seems to."""
+        if not _MAY_READ_MORE.search(select):
+            return Read()
         ((tree,),) = self._fetch("SELECT system.main.json_serialize_sql($1)", [select])
         if '"error":true' in tree[:20]:
             raise NotSupported("Under a policy you can run one SELECT at a time.")
         if not self._views:
             self._views.update(name for (name,) in self._fetch(_VIEWS))
-        return self._views & {*map(folded, _RELATION.findall(tree))}
+        return Read(
+            self._views & {*map(folded, _RELATION.findall(tree))},
+            {*map(folded, _FUNCTION.findall(tree))},
+            {query or show for query, show in _OTHER.findall(tree)},
+        )
 
     def load(
         self,
