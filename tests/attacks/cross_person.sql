@@ -334,3 +334,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT u, min(title) AS title FROM 
 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT lag(user_id) OVER (PARTITION BY user_id ORDER BY score) AS u FROM ratings) AS a JOIN ratings AS b ON a.u = b.user_id
+
+-- NotPrivate: A window function beside GROUP BY is not supported in a source.
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, title, rank() OVER (ORDER BY count(*)) AS r FROM ratings GROUP BY user_id, title) WHERE r = 1

@@ -120,7 +120,7 @@ def test_the_place_of_a_row_decides_nothing(
     assert one == other
     if kind in {"DOUBLE", "VARCHAR COLLATE NOCASE"}:
         assert None not in one
-    if kind == "STRUCT(a INTEGER, b STRUCT(c DATE))":
+    if kind == "STRUCT(a INTEGER, b STRUCT(c DATE))" and most:
         assert one.count(None) == len(CALLS)  # DISTINCT
 
 

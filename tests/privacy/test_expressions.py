@@ -190,7 +190,7 @@ REFUSED = {
     "uh > -1": "This literal cannot be compared with UHUGEINT",
     "w = 0.12345678901": "This literal cannot be compared with DECIMAL(38,10)",
     "i = 1e400": "This literal cannot be compared with INTEGER",
-    "list = list": "have no common type",
+    "list = list": "Values of type INTEGER[] are not compared",
     "1 = 1e0": "These two constants are not compared here",
     "1 = '1'": "These two constants are not compared here",
     "DATE '2024-01-01' < DATE '2024-01-02'": "These two constants are not compared here",

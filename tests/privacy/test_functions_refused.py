@@ -57,7 +57,7 @@ LARGE = {
     **dict.fromkeys((f"regexp_replace(s, '{one}', '', 'g')" for one in ("a*", "a.*b|a", "(ab)+", "a+b", "a{2}", "^a", "a$", "a?", "a++", "a|", "[a", "\\bx", "")),
                     "replaced everywhere"),
     "i = 300::TINYINT": "This cast of a number", "i::VARCHAR = 5::VARCHAR": "This cast of a number", "[] IS NULL": "An empty list",
-    "[i, s]": "no common type", "[day - day, INTERVAL 1 DAY]": "no common type", "len([[i]])": "no common type", "regexp_matches(s, 'a', 'l')": r"regexp_matches\(string, pattern\)", "levenshtein(s, 'a')": "The function levenshtein",
+    "[i, s]": "no common type", "[day - day, INTERVAL 1 DAY]": "no common type", "len([[i]])": "are not compared or combined", "regexp_matches(s, 'a', 'l')": r"regexp_matches\(string, pattern\)", "levenshtein(s, 'a')": "The function levenshtein",
     "round(i, i)": "whole number of places", "round(i, -39)": "whole number of places",
     "round(m, -7)": "has only 7 digits before the point", "round(n, -1)": "not supported for DECIMAL",
     "m // 10": "DuckDB does not round DECIMAL", "h // 10.5": "Cast wide numbers first",

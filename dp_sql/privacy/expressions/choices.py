@@ -51,6 +51,8 @@ def one_type(node: Node, values: Sequence[Value], scope: Scope) -> tuple[Value, 
     if len(kinds) != 1 or "" in kinds:
         shown = " and ".join(sorted({value.type for value in typed})) or "NULL"
         hint = "Write a date as DATE '2020-01-31', and cast numbers beside strings to VARCHAR."
+        if len({value.type for value in typed}) < 2:
+            raise refuse(node, f"Values of type {shown} are not compared or combined here")
         raise refuse(node, f"{shown} have no common type here", hint)
     kind, collation = typed[0].type, agree(node, *typed)
     if len({value.type for value in typed}) > 1:

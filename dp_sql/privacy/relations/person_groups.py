@@ -56,6 +56,11 @@ def grouped(
         why = "A source with groups must GROUP BY the privacy unit, without DISTINCT or QUALIFY"
         raise refuse(tree, why, ALLOWED)
     only(group, {"expressions", "all"})
+    windows = (node for item in tree.expressions for node in item.find_all(exp.Window))
+    if window := next((node for node in windows if node.find_ancestor(exp.Select) is tree), None):
+        why = "A window function beside GROUP BY is not supported in a source"
+        hint = "Group in a subquery: SELECT *, rank() OVER (…) AS r FROM (SELECT … GROUP BY …)."
+        raise refuse(window, why, hint)
     scope = scope.over_groups()
     keys = [(node, scope.compiled(node)) for node in _keys(tree, source)]
     by = {key.sql: settled(key, node) for node, key in keys}
