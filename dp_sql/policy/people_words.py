@@ -11,6 +11,7 @@ PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", "
           "rider", "visitor", "athlete", "player", "applicant", "seeker", "tenant", "citizen",
           "guest", "reviewer", "rater", "author", "household", "account", "profile", "employee",
           "emp", "staff", "teacher", "driver", "worker", "resident", "donor", "voter",
+          "defendant", "plaintiff", "claimant", "policyholder", "cardholder", "learner",
           "device")  # fmt: skip
 _ROLES = {"caller", "callee", "sender", "receiver", "recipient", "buyer", "seller", "payer",
           "payee", "guardian", "requester", "assignee"}  # fmt: skip

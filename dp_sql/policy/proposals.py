@@ -51,13 +51,17 @@ def proposals(tables: Sequence[CatalogEntry]) -> dict[CatalogEntry, Proposal]:
     _follow_links(tables, found)
     found |= {t: named for t in tables if t not in found and (named := _by_name(t, found))}
     _follow_links(tables, found)
-    asked: dict[CatalogEntry, Proposal] = {}
-    for table in (table for table in tables if table not in found):
-        same = (*_same_ids(table, found), *_same_keys(table, found | asked))
-        ways = same[:1] or (*_by_role(table), *_by_bare_name(table))
-        if ways or any(word_rank(name) is not None for name, _ in table.columns):
-            asked[table] = Proposal(ways, asks=True)
-    return found | asked
+    while new := {t: one for t in tables if t not in found and (one := _asked(t, found))}:
+        found |= new
+    return found
+
+
+def _asked(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Proposal | None:
+    """A proposal for the owner to judge; None: nothing in the table speaks of people."""
+    same = (*_same_ids(table, found), *_same_keys(table, found))
+    ways = same[:1] or (*_by_role(table), *_by_bare_name(table))
+    named = any(word_rank(name) is not None for name, _ in table.columns)
+    return Proposal(ways, asks=True) if ways or named else None
 
 
 def _follow_links(tables: Sequence[CatalogEntry], found: dict[CatalogEntry, Proposal]) -> None:
@@ -166,7 +170,7 @@ def _by_bare_name(table: CatalogEntry) -> Iterator[Way]:
 
     Columns called iban and the like identify what a person has.
     """
-    words = {*PEOPLE} - {"author", "account", "profile", "device"}  # which things have
+    words = {*PEOPLE, "caller", "callee"} - {"author", "account", "profile", "device"}  # of things
     for name, kind in table.columns:
         is_name = folded(name) in words and family(kind) == "VARCHAR"
         if is_name or (is_of_one(name) and family(kind) in EXACT_TYPES):

@@ -50,8 +50,6 @@ _FORMS = {
     "UNPIVOT": "Write SELECT user_id, 'a' AS name, a AS value FROM t WHERE a IS NOT NULL UNION ALL "
     "SELECT user_id, 'b', b FROM t WHERE b IS NOT NULL.",
     "PIVOT": "Write SELECT user_id, count(*) FILTER (kind = 'a') AS a FROM t GROUP BY user_id.",
-    "INTERSECT": "Write SELECT DISTINCT … WHERE user_id IN (SELECT user_id FROM …).",
-    "EXCEPT": "Write SELECT DISTINCT … WHERE user_id NOT IN (SELECT user_id FROM …).",
     "LATERAL": "Join a table instead, or one row for each person: JOIN (SELECT user_id, max(x) AS "
     "x FROM t GROUP BY user_id) AS m USING (user_id).",
 }
@@ -96,8 +94,8 @@ def other_form(node: Node) -> Refused | None:
     match node:
         case exp.Pivot():
             name = "UNPIVOT" if node.args.get("unpivot") else "PIVOT"
-        case exp.Lateral() | exp.Intersect() | exp.Except():
-            name = node.key.upper()
+        case exp.Lateral():
+            name = "LATERAL"
         case exp.Join() if node.args.get("method") == "ASOF":
             name = "ASOF JOIN"
         case _:

@@ -86,6 +86,10 @@ _LONG = 2000  # characters; patterns take the square of a run of spaces: 0.1 s f
 _SAME = re.compile(r"\bON\s+\w+\.(\w+)\s*=\s*\w+\.\1\b(?!\s+(?:AND|OR)\b)", re.IGNORECASE)
 _FIELDS = re.compile(r"(\w+(?:\.\w+)*)((?:\['[\w ]*'\])*)")
 _QUOTED = re.compile(r"""^(\s*(?:==?|<>|!=)\s*)'"([^"'\\]*)"'""")
+_COMPARED = re.compile(
+    r"\s*(?:[<>=!]+|BETWEEN\b)\s*(?:(?P<truth>TRUE|FALSE)\b|(?P<number>-?\d+\.\d)|(?P<int>-?\d+))",
+    re.IGNORECASE,
+)
 _AROUND = re.compile(r"\b(?:AND|OR|WHERE|WHEN|THEN|GROUP)\b", re.IGNORECASE)
 _JOIN = (
     r"\s*\b(?:CROSS|NATURAL|ASOF(?:\s+LEFT)?|POSITIONAL|)\s*JOIN\s+(\w+(?:\s+(?:AS\s+)?(?!(?:ON|USING|WHERE)\b)\w+)?)"
@@ -136,6 +140,8 @@ def field_of_json(text: str, position: int, n_parts: int) -> str:
     SELECT props->>'os' FROM e
     >>> print(field_of_json("FROM e WHERE props.os = '\"ios\"'", 13, 1))
     FROM e WHERE props->>'os' = 'ios'
+    >>> print(field_of_json("FROM e WHERE props.age > 18", 13, 1))
+    FROM e WHERE TRY_CAST(props->>'age' AS BIGINT) > 18
     """
     found = _FIELDS.match(text, position)
     names = found[1].split(".") if found else []
@@ -147,6 +153,9 @@ def field_of_json(text: str, position: int, n_parts: int) -> str:
     if (cast := re.match(rf"\s*::\s*({_TYPE})", behind)) is not None:
         read = f"TRY_CAST({column}->>'{key}' AS {cast[1]})"
         return Restated(f"{text[:position]}{read}{behind[cast.end() :]}")
+    if (compared := _COMPARED.match(behind)) is not None:
+        kind = {"int": "BIGINT", "number": "DOUBLE", "truth": "BOOLEAN"}[compared.lastgroup or ""]
+        return Restated(f"{text[:position]}TRY_CAST({column}->>'{key}' AS {kind}){behind}")
     behind = _QUOTED.sub(r"\1'\2'", behind)  # a JSON has quotes around a string, and ->> has none
     beside = _AROUND.split(text[:position])[-1] + _AROUND.split(behind)[0]
     return "" if "'\"" in beside else Restated(f"{text[:position]}{column}->>'{key}'{behind}")

@@ -75,10 +75,15 @@ def _join_at(tokens: Tokens, position: int) -> tuple[int, int]:
 
 
 def _other_literal(tokens: Tokens, i: int, node: Node) -> Iterator[str]:
-    """'3' for 3, or 3 for '3'."""
+    """'3' for 3, or 3 for '3'; strings are not in the order of their numbers."""
     quoted = f"'{node.this}'"
     own, other = (quoted, node.this) if node.is_string else (node.this, quoted)
-    if tokens[i].text == own and node.this.replace(".", "", 1).isdecimal():
+    if tokens[i].text != own or not node.this.replace(".", "", 1).isdecimal():
+        return
+    if not node.is_string and tokens.at(i - 1).is_symbol("<", "<=", ">", ">="):
+        first, kind = _operand(tokens, i - 1), "DOUBLE" if "." in own else "BIGINT"
+        yield tokens[first : i - 1].put(f"TRY_CAST({tokens[first : i - 1].text} AS {kind})")
+    else:
         yield tokens[i].put(other)
 
 

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from dp_sql.sql.tokens import tokenize
+
 _ENDS = {"TIME": ("00:00:00", "24:00:00")}  # beyond which files may hold values
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
 INTEGER_RANGES: Mapping[str, tuple[int, int]] = {
@@ -110,10 +112,18 @@ def as_bytes(expression: str, type_name: str) -> str:
 def can_have_same_bits(type_name: str) -> bool:
     """Whether `same_bits` knows a type: not 1 month and 30 days, nor [0.0] and [-0.0].
 
-    Strings in lists may have a collation that their type does not show.
+    Strings in lists and structs may have a collation that their type does not show.
+
+    >>> can_have_same_bits("STRUCT(a INTEGER, b STRUCT(c DATE))"), can_have_same_bits("DOUBLE[]")
+    (True, False)
     """
     if type_name.endswith("[]"):
         return family(type_name[:-2]) in EXACT_TYPES - {"VARCHAR"}
+    if type_name.startswith("STRUCT("):
+        parts = tokenize(type_name)
+        fields = [parts[a + 1 : b].text for a, b in parts.split(2, len(parts) - 1)]
+        odd = BINARY_TYPES | {"VARCHAR", "JSON"}
+        return all(family(one) not in odd and can_have_same_bits(one) for one in fields)
     return family(type_name) in EXACT_TYPES | BINARY_TYPES | {"JSON"}
 
 

@@ -121,7 +121,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 -- NotPrivate: GROUPING SETS is not supported
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY GROUPING SETS ((user_id, title), ()))
 
--- NotPrivate: A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum, avg, median and quantile_disc of integers up to 64 bits and of decimals up to 18 digits.
+-- NotPrivate: A source may only use count, min, max, arg_min, arg_max, any_value, mode, bool_or, bool_and, and sum, avg, median, quantile_cont and quantile_disc of integers up to 64 bits and of decimals up to 18 digits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first(title) AS title FROM ratings GROUP BY user_id)
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) AS title FROM ratings GROUP BY user_id)
 
@@ -221,12 +221,20 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN orders b ON coalesce(
 -- NotPrivate: UNION must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title FROM ratings UNION SELECT title FROM ratings)
 
--- NotPrivate: EXCEPT is not supported in the source of a DP call.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT SELECT user_id, title FROM ratings)
+-- NotPrivate: EXCEPT ALL is not supported in a source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT ALL SELECT user_id, title FROM recent)
 
--- NotPrivate: INTERSECT is not supported in the source of a DP call.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT SELECT user_id, title FROM recent)
+-- NotPrivate: INTERSECT ALL is not supported in a source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT ALL SELECT user_id, title FROM recent)
+
+-- NotPrivate: EXCEPT must list the privacy unit.
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT title FROM ratings EXCEPT SELECT title FROM ratings WHERE user_id = 7)
+
+-- NotPrivate: INTERSECT must list the privacy unit.
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT title FROM ratings INTERSECT SELECT title FROM ratings WHERE user_id = 7)
+
+-- NotPrivate: Both sides of EXCEPT must have the same columns and types
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, score FROM ratings EXCEPT SELECT 7, 7)
 
 -- NotPrivate: Both sides of UNION must have the same columns and types
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT 7, 'x')
@@ -312,10 +320,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (PA
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (PARTITION BY u ORDER BY score) AS title FROM (SELECT user_id, user_id // 10 AS u, title, score FROM ratings))
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first_value(title) OVER (PARTITION BY score ORDER BY title ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS title FROM ratings)
 
--- NotPrivate: Frames are ROWS BETWEEN rows, up to 1000 away, of aggregates, first_value and last_value.
+-- NotPrivate: Frames are ROWS BETWEEN rows, up to 1000 away, of aggregates, first_value, last_value and nth_value.
 SELECT DP_COUNT(n, epsilon := 1) FROM (SELECT user_id, sum(score) OVER (PARTITION BY user_id ORDER BY score RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) AS n FROM ratings)
 
--- NotPrivate: The supported window functions are row_number, rank, dense_rank, lag, lead, first_value
+-- NotPrivate: The supported window functions are row_number, rank, dense_rank, percent_rank, cume_dist, ntile, lag, lead, first_value
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) OVER (PARTITION BY user_id ORDER BY score) AS title FROM ratings)
 
 -- NotPrivate: Window functions are not supported over public tables here.
@@ -326,3 +334,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT u, min(title) AS title FROM 
 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT lag(user_id) OVER (PARTITION BY user_id ORDER BY score) AS u FROM ratings) AS a JOIN ratings AS b ON a.u = b.user_id
+
+-- NotPrivate: A window function beside GROUP BY is not supported in a source.
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, title, rank() OVER (ORDER BY count(*)) AS r FROM ratings GROUP BY user_id, title) WHERE r = 1

@@ -138,7 +138,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE enum_code(mood)
 -- NotPrivate: This cast fails on some values of type VARCHAR.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE CAST(mood AS INTEGER) = 1
 
--- NotPrivate: A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum, avg, median and quantile_disc of integers up to 64 bits and of decimals up to 18 digits.
+-- NotPrivate: A source may only use count, min, max, arg_min, arg_max, any_value, mode, bool_or, bool_and, and sum, avg, median, quantile_cont and quantile_disc of integers up to 64 bits and of decimals up to 18 digits.
 SELECT DP_COUNT_DISTINCT(m, epsilon := 1) FROM (SELECT user_id, sum(mood) AS m FROM ratings GROUP BY user_id)
 
 -- NotPrivate: Both sides of UNION must have the same columns and types

@@ -165,7 +165,7 @@ _WORDS = {
     "first_value", "last_value", "ROWS", "UNBOUNDED", "PRECEDING", "CURRENT", "FOLLOWING",
     "INTERVAL", "VALUES", "arg_min", "arg_max", "row", "lag", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
     "json_extract", "json_extract_string", "list_slice", "avg", "count_if", "array_extract", "array_slice",
-    "struct_extract", "list_value", "list_position", "list_aggregate", "time_bucket", "timezone", "sha256", "lpad", "try_strptime", "cardinality", "map_extract_value", "map_extract", "map_keys", "map_values", "make_date", "median", "quantile_disc", "round", "floor", *FUNCTIONS,
+    "struct_extract", "list_value", "list_position", "list_aggregate", "time_bucket", "timezone", "sha256", "lpad", "try_strptime", "cardinality", "map_extract_value", "map_extract", "map_keys", "map_values", "make_date", "median", "quantile_disc", "quantile_cont", "mode", "ntile", "nth_value", "percent_rank", "cume_dist", "round", "floor", *FUNCTIONS,
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {

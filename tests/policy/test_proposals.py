@@ -226,6 +226,18 @@ def test_a_key_of_another_width_and_a_column_called_iban_are_for_the_owner_to_ju
     assert '# tables = ["firms"]' in text
 
 
+def test_tables_behind_others_that_the_owner_must_judge_are_for_the_owner_to_judge() -> None:
+    text = drafted("CREATE TABLE claims (policy_no VARCHAR, amount INTEGER);"
+                   "CREATE TABLE policies (policy_no VARCHAR PRIMARY KEY, holder_id BIGINT);"
+                   "CREATE TABLE holders (holder_id BIGINT PRIMARY KEY, sex VARCHAR);"
+                   "CREATE TABLE hearings (case_id BIGINT, minutes INTEGER);"
+                   "CREATE TABLE cases (case_id BIGINT PRIMARY KEY, defendant_id INTEGER);"
+                   "CREATE TABLE calls (caller VARCHAR, callee VARCHAR)")  # fmt: skip
+    assert 'link = "policy_no", to = "policies.policy_no" }  # is the key of policies' in text
+    assert 'link = "case_id", to = "cases.case_id" }' in text
+    assert '# privacy_unit = "caller"' in text and "No key or name connects" not in text
+
+
 def test_no_example_shows_what_identifies_people() -> None:
     text = drafted("CREATE TABLE users (id INTEGER PRIMARY KEY, email TEXT, last_name TEXT)")
     assert '# "ratings.title" = ["value 1", "value 2"]' in text

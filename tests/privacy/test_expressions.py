@@ -19,7 +19,7 @@ TYPES = {
     "i": "INTEGER", "t": "TINYINT", "l": "BIGINT", "h": "HUGEINT", "uh": "UHUGEINT", "f": "FLOAT",
     "d": "DOUBLE", "m": "DECIMAL(9,2)", "w": "DECIMAL(38,10)", "s": "VARCHAR", "g": "ENUM('a', 'b')",
     "dt": "DATE", "ts": "TIMESTAMP", "tz": "TIMESTAMP WITH TIME ZONE", "ns": "TIMESTAMP_NS",
-    "b": "BOOLEAN", "bl": "BLOB", "list": "INTEGER[]", "u": "UUID", "tm": "TIME",
+    "b": "BOOLEAN", "bl": "BLOB", "list": "INTEGER[]", "u": "UUID", "tm": "TIME", "bit": "BIT",
 }  # fmt: skip
 
 
@@ -107,6 +107,9 @@ KNOWN = {
     "coalesce(t, 1)": ("coalesce(t, CAST('1' AS TINYINT))", "TINYINT"),
     "coalesce(s, '')": ("coalesce(s, '')", "VARCHAR"),
     "i::VARCHAR": ("CAST(i AS VARCHAR)", "VARCHAR"),
+    "bit::VARCHAR": ("CAST(bit AS VARCHAR)", "VARCHAR"),
+    "17::SMALLINT": ("CAST(17 AS SMALLINT)", "SMALLINT"),
+    "[s, 'a']": ("system.main.list_value(s, 'a')", "VARCHAR[]"),
     "TRUE": ("TRUE", "BOOLEAN"),
     "t + 1": ("TRY_CAST((CAST(t AS HUGEINT) + CAST(1 AS HUGEINT)) AS TINYINT)", "TINYINT"),
     "i // 10": ("TRY_CAST((CAST(i AS HUGEINT) // system.main.nullif(CAST(10 AS HUGEINT), 0)) AS INTEGER)", "INTEGER"),
@@ -187,7 +190,7 @@ REFUSED = {
     "uh > -1": "This literal cannot be compared with UHUGEINT",
     "w = 0.12345678901": "This literal cannot be compared with DECIMAL(38,10)",
     "i = 1e400": "This literal cannot be compared with INTEGER",
-    "list = list": "have no common type",
+    "list = list": "Values of type INTEGER[] are not compared",
     "1 = 1e0": "These two constants are not compared here",
     "1 = '1'": "These two constants are not compared here",
     "DATE '2024-01-01' < DATE '2024-01-02'": "These two constants are not compared here",

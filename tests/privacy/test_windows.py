@@ -16,6 +16,9 @@ WINDOWS = [
     f"SELECT user_id, title, lag(price) {OVER} AS p FROM ratings",
     f"SELECT user_id, lead(title) {OVER} AS t, day FROM ratings",
     f"SELECT user_id, first_value(title) {OVER} AS t FROM ratings",
+    f"SELECT user_id, title, ntile(2) {OVER} AS n FROM ratings",
+    f"SELECT user_id, kind, lead(title, 1, kind) {OVER} AS t FROM ratings",
+    f"SELECT user_id, nth_value(title, 2) {OVER[:-1]} ROWS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING) AS t FROM ratings",
     f"SELECT user_id, title FROM ratings QUALIFY row_number() {OVER} = 1",
     f"SELECT user_id, kind FROM ratings QUALIFY row_number() {OVER} = 1",
     "SELECT DISTINCT ON (user_id) user_id, title FROM ratings ORDER BY user_id, score DESC",
@@ -58,8 +61,11 @@ def run(sql: str, database: Database) -> list[list[tuple[str | None, ...]]]:
     return found
 
 
+MODE = "SELECT user_id, mode(title) AS t, mode(price) FILTER (WHERE price > 0) AS p, any_value(kind) AS k FROM ratings GROUP BY user_id"
+
+
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("text", [*WINDOWS, ARG_MIN])
+@pytest.mark.parametrize("text", [*WINDOWS, ARG_MIN, MODE])
 def test_rows_with_equal_keys_are_ordered_by_their_values(text: str, database: Database) -> None:
     found = answers(text, database)
     assert found[0] and all(one == found[0] for one in found)
@@ -113,12 +119,39 @@ def test_a_column_is_not_taken_for_a_window_function(database: Database) -> None
         ("ROWS BETWEEN UNBOUNDED FOLLOWING AND UNBOUNDED FOLLOWING", "ends before"),
         ("ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED PRECEDING", "ends before"),
         ("RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "equal keys"),
+        ("", "reads up to its row only"),
     ],
 )
-def test_a_frame_has_rows_that_its_order_tells(frame: str, why: str, database: Database) -> None:
+@pytest.mark.parametrize("call", ["last_value(title)", "nth_value(title, 2)"])
+def test_a_frame_has_rows_that_its_order_tells(
+    call: str, frame: str, why: str, database: Database
+) -> None:
     over = f"OVER (PARTITION BY user_id ORDER BY score {frame})"
     with pytest.raises(NotPrivate, match=why):
-        compiled(f"SELECT user_id, last_value(title) {over} AS t FROM ratings", database)
+        compiled(f"SELECT user_id, {call} {over} AS t FROM ratings", database)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ntile(0)",
+        "ntile(score)",
+        "nth_value(title, 0)",
+        "nth_value(title, score)",
+        "lag(title, 1, score)",
+    ],
+)
+def test_an_argument_that_duckdb_would_refuse_in_a_row_is_refused(
+    call: str, database: Database
+) -> None:
+    over = OVER[:-1] + " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)"
+    with pytest.raises(NotPrivate, match=call.partition("(")[0]):
+        compiled(f"SELECT user_id, {call} {over} AS t FROM ratings", database)
+
+
+def test_of_values_that_occur_as_often_the_least_is_the_mode(database: Database) -> None:
+    rows = {row for one in answers(MODE, database) for row in one}
+    assert rows == {("1", "1", "", "1.5000000000", "essay")}
 
 
 def test_values_of_one_row_do_not_depend_on_other_people(database: Database) -> None:

@@ -12,7 +12,12 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.collations import agree
 from dp_sql.privacy.expressions.lists_and_maps import bounded_list, bounded_map, key_type
-from dp_sql.privacy.expressions.literal_arguments import element, json_path, quoted
+from dp_sql.privacy.expressions.literal_arguments import (
+    check_replaced_pattern,
+    element,
+    json_path,
+    quoted,
+)
 from dp_sql.privacy.expressions.literals import (
     FARTHEST,
     UNITS,
@@ -47,6 +52,7 @@ _OF_UNIX = {None: "to_timestamp", 3: "epoch_ms", 6: "make_timestamp"}  # the nam
 _PER_SECOND = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000}
 _OPTIONS: dict[type, str] = {
     exp.RegexpLike: "flag", exp.RegexpFullMatch: "options", exp.RegexpExtract: "parameters",
+    exp.RegexpReplace: "modifiers",
 }  # fmt: skip
 _COMPUTED = {"string", "text", "json", "list", "map", "date", "same", "span", "double"}
 _NEAR_SECONDS = 3 * 10**12  # from 1970, 95,000 years
@@ -116,10 +122,15 @@ def _read(node: Node) -> tuple[str, list[Node]]:
         parts = [node.args.get(key) for key in keys.split()]
         given = [one for part in parts for one in (part if isinstance(part, list) else [part])]
     option = node.args.get(_OPTIONS.get(type(node), ""))
-    if option is not None and option.name == "i" and given[1].is_string:
-        given[1] = given[1].copy()  # RE2 reads (?i) as the option
-        given[1].set("this", f"(?i){given[1].this}")
+    options = {*option.name} if option is not None and given[1].is_string else set()
+    if options and options <= ({"i", "g"} if name == "regexp_replace" else {"i"}):
         keys += f" {_OPTIONS[type(node)]}"
+        if "g" in options:
+            check_replaced_pattern(given[1], given[1].this)
+            name = "regexp_replace all"
+        if "i" in options:
+            given[1] = given[1].copy()  # RE2 reads (?i) as the option
+            given[1].set("this", f"(?i){given[1].this}")
     if parts_of(node) - {*keys.split(), *FLAGS}:
         raise not_so(name, node)
     name, given = _as_in_table(name, given, node)
@@ -269,6 +280,8 @@ def _bound(name: str, function: Scalar, values: Sequence[Value]) -> int | None:
             most *= 4
         case "regexp_replace":  # each \1 may be the whole match
             most = most * (1 + values[2].sql.count("\\")) + bounds[2]
+        case "regexp_replace all":  # and there may be a match for each byte
+            most *= 1 + values[2].sql.count("\\") + bounds[2]
         case "concat" | "||" | "concat_ws":
             most = sum(bounds) + (bounds[0] * len(values) if name == "concat_ws" else 0)
     return most

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.expressions.collations import agree, under
 from dp_sql.privacy.expressions.comparisons import beside
-from dp_sql.privacy.expressions.literals import is_literal, target
+from dp_sql.privacy.expressions.literals import constant, is_literal, target
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.strings_and_dates import text, without_query
 from dp_sql.privacy.expressions.value import Value, bounded
@@ -51,6 +51,8 @@ def one_type(node: Node, values: Sequence[Value], scope: Scope) -> tuple[Value, 
     if len(kinds) != 1 or "" in kinds:
         shown = " and ".join(sorted({value.type for value in typed})) or "NULL"
         hint = "Write a date as DATE '2020-01-31', and cast numbers beside strings to VARCHAR."
+        if len({value.type for value in typed}) < 2:
+            raise refuse(node, f"Values of type {shown} are not compared or combined here")
         raise refuse(node, f"{shown} have no common type here", hint)
     kind, collation = typed[0].type, agree(node, *typed)
     if len({value.type for value in typed}) > 1:
@@ -137,6 +139,28 @@ def converted(node: Node, value: Value, scope: Scope) -> Value:
     if zoned or (value.type not in {"VARCHAR", "NULL", kind} and not (from_number or from_date)):
         raise refuse(node, f"A cast of {value.type} to {kind} is not supported here")
     return cast(value, kind)
+
+
+def converted_number(node: Node, scope: Scope) -> Value:
+    """A number in the statement that says its type: 17::SMALLINT."""
+    kind = target(node)
+    sql = f"CAST({constant(node.this, scope.schema).sql} AS {kind})"
+    if family(kind) not in NUMBERS or not scope.schema.runs(sql):
+        raise refuse(node, "This cast of a number is not supported here")
+    return Value(sql, kind)
+
+
+def listed(node: Node, scope: Scope) -> Value:
+    """[a, b]: a list of values in one type. Its strings are compared byte by byte."""
+    given = [scope.argument(one) for one in node.expressions]
+    if not given:
+        raise refuse(node, "An empty list is not supported here")
+    made, values = one_type(node, given, scope)
+    if made.type == "INTERVAL":
+        raise refuse(node, "A list of intervals is not supported here")
+    return Value(
+        f"system.main.list_value({', '.join(one.sql for one in values)})", f"{made.type}[]"
+    )
 
 
 def _whole_ends(kind: str) -> tuple[int, int]:

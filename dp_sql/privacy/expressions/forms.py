@@ -16,7 +16,7 @@ from dp_sql.privacy.expressions import (
     predicates,
     strings_and_dates,
 )
-from dp_sql.privacy.expressions.literals import is_literal, target
+from dp_sql.privacy.expressions.literals import is_literal, number_of, target
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.unsupported import no_part, only, unsupported
 from dp_sql.privacy.expressions.value import Value
@@ -99,6 +99,8 @@ def _cast(node: Node, scope: Scope) -> Value:
         scope.only_analysts(node, "Only a cast to VARCHAR is supported here")
     if isinstance(node.this, exp.Null) and (kind := target(node)):
         return Value(f"CAST(NULL AS {kind})", kind)
+    if is_literal(node.this) and number_of(node.this) is not None and scope.as_written is None:
+        return choices.converted_number(node, scope)
     return choices.converted(node, scope.compiled(node.this), scope)
 
 
@@ -159,6 +161,7 @@ _OF_ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] =
     (tuple(arithmetic.OPERATORS), arithmetic.operation, "this expression typed safe"),
     (exp.Escape, predicates.like_escaped, _SIDES),
     (exp.Bracket, elements.bracket, "this expressions offset"),
+    (exp.Array, choices.listed, "expressions"),
     (exp.StructExtract, elements.extracted, _SIDES),
     ((exp.ArrayOverlaps, exp.ArrayContainsAll), elements.has_elements, _SIDES),
     (exp.AtTimeZone, lambda n, s: arithmetic.in_zone(n, n.args["zone"], n.this, s), "this zone"),

@@ -20,6 +20,12 @@ _MAX_STATES = 2000  # of a regular expression, as if all its repetitions were ne
 _REPEATED = re.compile(r"\{(\d*)(?:,(\d*))?\}", re.ASCII)
 # What DuckDB knows; it reads the format of a time with a zone only when there is a row.
 _FORMAT = re.compile(r"(?:%[YmdHMSjUWVGuwaAbBypIf%]|%-[mdHMSjyI]|[^%\0])*", re.ASCII)
+# A character, an escaped one, or a class; of several, the last may be repeated; and | between.
+_CHARACTER = (
+    r"(?:[^\\\[\](){}|*+?^$\0]|\\[dswDSW.*+?()\[\]{}|^$/\\-]"
+    r"|\[\^?(?:[^\\\[\]^]|\\[dswDSW.\[\]^\\-])+\])"
+)
+_FEW_CHARACTERS = re.compile(rf"{_CHARACTER}+\+?(?:\|{_CHARACTER}+\+?)*")
 _KEY = re.compile(r"[^\W\d]\w*")
 _PATH = re.compile(r"""\$(\.[^\W\d]\w*|\."[^\W\d]\w*"|\[\d{1,18}\])*""")
 _STEPS = re.compile(r"\w+")
@@ -87,6 +93,18 @@ def _is_written_so(sql: str, steps: Sequence[str]) -> bool:
         and not _PATH.fullmatch(text)
         for text in strings
     )
+
+
+def check_replaced_pattern(node: Node, pattern: str) -> None:
+    """Refuse a regular expression all of whose matches may not be found in linear time.
+
+    Each search goes on from the last match. It reads no more than the length of the pattern beyond
+    the next one, if a match is a few characters, of which the last may be repeated.
+    """
+    if not _FEW_CHARACTERS.fullmatch(pattern):
+        why = "This regular expression cannot be replaced everywhere here"
+        hint = "With 'g', write characters and classes, and + after the last alone: '[^0-9]+'."
+        raise refuse(node, why, hint)
 
 
 def _check_pattern(node: Node, pattern: str) -> None:

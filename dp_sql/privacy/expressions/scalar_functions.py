@@ -84,6 +84,11 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "regexp_replace": Scalar(
         ("string", "pattern", "characters"), "VARCHAR", "RE2 is linear, and one match is replaced"
     ),
+    "regexp_replace all": Scalar(
+        ("string", "pattern", "characters"), "VARCHAR",
+        "as before; a match is a few characters, of which the last may be repeated",
+        "system.main.regexp_replace({0}, {1}, {2}, 'g')",
+    ),
     "translate": Scalar(("string", "characters", "characters"), "VARCHAR", _PASS),
     "lpad": Scalar(("string", "size", "padding"), "VARCHAR", _LONG),
     "rpad": Scalar(("string", "size", "padding"), "VARCHAR", _LONG),
@@ -142,6 +147,12 @@ FUNCTION_ALIASES: Mapping[str, str] = {
 }  # fmt: skip
 
 
+_WRITTEN = {
+    "= ANY": "element = ANY (list)",
+    "regexp_replace all": "regexp_replace(string, pattern, characters, 'g')",
+}
+
+
 def call_of(name: str) -> str:
     """How a function is called, with the kinds of its arguments.
 
@@ -149,8 +160,8 @@ def call_of(name: str) -> str:
     ('lpad(string, size, padding)', 'json ->> path', 'concat(text, …)')
     """
     kinds = [kind.replace("same", "date") for kind in FUNCTIONS[name].takes]
-    if name == "= ANY":
-        return "element = ANY (list)"
+    if name in _WRITTEN:
+        return _WRITTEN[name]
     if not name.isidentifier():
         return f" {name} ".join(kinds)
     return f"{name}({', '.join(kinds)}{', …' * FUNCTIONS[name].many})"

@@ -31,9 +31,9 @@ def text(node: Node, value: Value) -> Value:
     kind = family(value.type)
     if kind in {"VARCHAR", "NULL"}:
         return value
-    if kind not in EXACT_TYPES - UNSHOWN | {"FLOAT", "DOUBLE", "JSON", "INTERVAL"}:
+    if kind not in EXACT_TYPES - UNSHOWN | {"FLOAT", "DOUBLE", "JSON", "INTERVAL", "BIT"}:
         raise refuse(node, f"A cast of {value.type} to VARCHAR is not supported here")
-    bound = None if kind in {"BLOB", "ENUM", "JSON"} else LONG_TEXT
+    bound = None if kind in {"BLOB", "ENUM", "JSON", "BIT"} else LONG_TEXT
     sql = writable(value.sql, kind) if value.bound is None else value.sql
     return Value(f"CAST({sql} AS VARCHAR)", "VARCHAR", bound=bound)
 

@@ -124,7 +124,15 @@ def _mistyped(name: str) -> str:
 
 
 def is_aggregate(node: Node) -> bool:
-    """Whether a node is a call of an aggregate; count(*) has another name in stored views."""
-    named = isinstance(node, exp.Anonymous) and node.name.lower() == "count_star"
-    of_rows = isinstance(node, exp.Filter) and isinstance(node.this, exp.AggFunc)
-    return named or of_rows or isinstance(node, exp.AggFunc)
+    """Whether a node is a call of an aggregate.
+
+    Count(*) has another name in stored views, sqlglot 28 no node for mode, and any_value one more.
+    """
+    match node:
+        case exp.Anonymous():
+            return node.name.lower() in {"count_star", "mode"}
+        case exp.IgnoreNulls():
+            return isinstance(node.this, exp.AnyValue)
+        case exp.Filter():
+            return is_aggregate(node.this)
+    return isinstance(node, exp.AggFunc)

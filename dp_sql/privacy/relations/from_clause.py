@@ -197,7 +197,7 @@ def in_order(rows: Rows, names: Sequence[str], node: Node) -> Rows:
 
 
 def unlike(tree: Node, left: Rows, right: Rows) -> Refused | None:
-    """The refusal of a UNION whose sides have other columns, types or people; None: they do not."""
+    """The refusal of a UNION or the like whose sides have other columns, types or people."""
     (a_types, b_types) = ([value.type for value in rows.values] for rows in (left, right))
     if a_types == b_types and left.person_type == right.person_type:
         return None
@@ -212,7 +212,7 @@ def unlike(tree: Node, left: Rows, right: Rows) -> Refused | None:
         if not how and a != b:
             column = shown_name(name) or "a column"
             how = f": {column} is {shown(a)} on one side and {shown(b)} on the other"
-    why = f"Both sides of UNION must have the same columns and types{how}"
+    why = f"Both sides of {tree.key.upper()} must have the same columns and types{how}"
     return refuse(tree, why, "Cast the columns of one side, as in CAST(price AS BIGINT).")
 
 

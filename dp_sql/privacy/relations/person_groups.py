@@ -26,16 +26,18 @@ from dp_sql.privacy.relations.tree import Group, LinkedTable, Table, relations_i
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import UP_TO_64_BITS, can_have_same_bits, digits_of, family
+from dp_sql.sql.types import BINARY_TYPES, UP_TO_64_BITS, can_have_same_bits, digits_of, family
 
 _MOST_DIGITS = 18  # of a DECIMAL: 10^20 rows of them fit DECIMAL(38), which no table has
 EVERY_ROW = (exp.Star, exp.Literal, exp.Boolean)  # what count reads that no row lacks
-_OF_ONE_ROW = (exp.First, exp.Last, exp.AnyValue)
+_OF_ONE_ROW = (exp.First, exp.Last)
 _WORDS: Mapping[type, str] = {
     exp.Min: "min", exp.Max: "max", exp.ArgMin: "arg_min", exp.ArgMax: "arg_max", exp.Sum: "sum",
     exp.Avg: "avg", exp.CountIf: "count_if", exp.LogicalOr: "bool_or", exp.LogicalAnd: "bool_and",
-    exp.Count: "count", exp.Anonymous: "count", exp.Median: "median",
-    exp.PercentileDisc: "quantile_disc",
+    exp.Count: "count", exp.Median: "median",
+    exp.PercentileDisc: "quantile_disc", exp.PercentileCont: "quantile_cont",
+    exp.AnyValue: "any_value",
+    **({exp.Mode: "mode"} if hasattr(exp, "Mode") else {}),  # not in sqlglot 28
 }  # fmt: skip
 
 
@@ -54,6 +56,11 @@ def grouped(
         why = "A source with groups must GROUP BY the privacy unit, without DISTINCT or QUALIFY"
         raise refuse(tree, why, ALLOWED)
     only(group, {"expressions", "all"})
+    windows = (node for item in tree.expressions for node in item.find_all(exp.Window))
+    if window := next((node for node in windows if node.find_ancestor(exp.Select) is tree), None):
+        why = "A window function beside GROUP BY is not supported in a source"
+        hint = "Group in a subquery: SELECT *, rank() OVER (…) AS r FROM (SELECT … GROUP BY …)."
+        raise refuse(window, why, hint)
     scope = scope.over_groups()
     keys = [(node, scope.compiled(node)) for node in _keys(tree, source)]
     by = {key.sql: settled(key, node) for node, key in keys}
@@ -133,10 +140,10 @@ def _keys(tree: exp.Select, source: From) -> list[Node]:
 def distinct_values(
     node: Node, source: From, values: Sequence[Value], tables: Tables
 ) -> list[Value]:
-    """The values of SELECT DISTINCT or UNION, of which equal ones are the same."""
+    """The values of SELECT DISTINCT, UNION and the like, of which equal ones are the same."""
     is_own = are_of_one_person(values, source, tables.is_of_one_person)
     if source.private is not None and not is_own:
-        word = "SELECT DISTINCT" if isinstance(node, exp.Distinct) else "UNION"
+        word = "SELECT DISTINCT" if isinstance(node, exp.Distinct) else node.key.upper()
         hint = "For example: SELECT DISTINCT user_id, title."
         raise refuse(node, f"{word} must list the privacy unit", hint)
     found = []
@@ -218,9 +225,12 @@ class _Groups:
 def _counts_rows(node: Node) -> bool:
     """Whether a node is an aggregate that uses how often a row occurs."""
     node = node.this if isinstance(node, exp.Filter) else node
+    node = node.this if isinstance(node, exp.IgnoreNulls) else node
     if isinstance(node, exp.Count):
         return not isinstance(node.this, exp.Distinct)
-    return is_aggregate(node) and not isinstance(node, exp.Min | exp.Max | exp.ArgMin | exp.ArgMax)
+    return is_aggregate(node) and not isinstance(
+        node, exp.Min | exp.Max | exp.ArgMin | exp.ArgMax | exp.AnyValue
+    )
 
 
 def _aggregate(node: Node, scope: Scope) -> Value:
@@ -250,13 +260,22 @@ def total_type(kind: str) -> str:
 
 
 def _whole(node: Node, scope: Scope) -> Value:
+    if isinstance(node, exp.IgnoreNulls):  # sqlglot reads any_value(x) so
+        node = node.this
     inner, word = node.this, _WORDS.get(type(node), "")
+    if isinstance(node, exp.Anonymous):  # count_star() of a stored view; mode(x) to sqlglot 28
+        word = "mode" if node.name.lower() == "mode" else "count"
+        inner = node.expressions[0] if word == "mode" and len(node.expressions) == 1 else None
     match word:
-        case "min" | "max" if inner is not None:
-            only(node, {"this"})
+        case "min" | "max" | "any_value" | "mode" if inner is not None:
+            only(node, {"this", "expressions"} if word == "mode" else {"this"})
             value = settled(scope.compiled(inner), node)
             value = without_query(value, node) if family(value.type) == "VARCHAR" else value
-            return Value(f"system.main.{word}({value.sql})", value.type)
+            # Any value is the least. Of values that occur as often, the least is the mode.
+            if word != "mode" or family(value.type) not in BINARY_TYPES:
+                word = "min" if word == "any_value" else word
+                by = f" ORDER BY {value.sql}" if word == "mode" else ""
+                return Value(f"system.main.{word}({value.sql}{by})", value.type)
         case "arg_min" | "arg_max" if inner is not None:
             only(node, {"this", "expression"})
             value, key = (settled(scope.compiled(one), node) for one in (inner, node.expression))
@@ -270,12 +289,12 @@ def _whole(node: Node, scope: Scope) -> Value:
             if kind := total_type(value.type):
                 kind = "DOUBLE" if word == "avg" else kind
                 return Value(f"system.main.{word}({value.sql})", kind)
-        case "median" | "quantile_disc" if inner is not None:
-            only(node, {"this", "expression"} if word == "quantile_disc" else {"this"})
+        case "median" | "quantile_disc" | "quantile_cont" if inner is not None:
+            only(node, {"this"} if word == "median" else {"this", "expression"})
             value = scope.compiled(inner)
             if total_type(value.type):
-                is_mean = word == "median" and family(value.type) != "DECIMAL"
-                more = f", {_part(node)}" if word == "quantile_disc" else ""
+                is_mean = word != "quantile_disc" and family(value.type) != "DECIMAL"
+                more = "" if word == "median" else f", {_part(node, word)}"
                 kind = "DOUBLE" if is_mean else value.type
                 return Value(f"system.main.{word}({value.sql}{more})", kind)
         case "count_if" | "bool_or" | "bool_and":
@@ -285,8 +304,9 @@ def _whole(node: Node, scope: Scope) -> Value:
         case "count":
             return _count(node, scope)
     why = (
-        "A source may only use count, min, max, arg_min, arg_max, bool_or, bool_and, and sum, avg, "
-        "median and quantile_disc of integers up to 64 bits and of decimals up to 18 digits"
+        "A source may only use count, min, max, arg_min, arg_max, any_value, mode, bool_or, "
+        "bool_and, and sum, avg, median, quantile_cont and quantile_disc of integers up to 64 bits "
+        "and of decimals up to 18 digits"
     )
     hint = FIRST_ROW if isinstance(node, _OF_ONE_ROW) else ""
     if hint and isinstance(inner, exp.Order):
@@ -294,12 +314,12 @@ def _whole(node: Node, scope: Scope) -> Value:
     raise refuse(node, why, hint)
 
 
-def _part(node: Node) -> str:
-    """The second argument of quantile_disc, a literal from 0 to 1."""
+def _part(node: Node, word: str) -> str:
+    """The second argument of quantile_disc or quantile_cont, a literal from 0 to 1."""
     part = node.args.get("expression")
     number = number_of(part) if part is not None and is_literal(part) else None
     if number is None or not 0 <= number <= 1:
-        raise refuse(node, "quantile_disc takes a literal from 0 to 1 here")
+        raise refuse(node, f"{word} takes a literal from 0 to 1 here")
     return f"CAST({float(number)!r} AS DOUBLE)"
 
 

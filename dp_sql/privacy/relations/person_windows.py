@@ -27,15 +27,17 @@ from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import family
 
 _EXAMPLE = "For example: lag(ts) OVER (PARTITION BY user_id ORDER BY ts)."
-_COUNTERS = ("row_number", "rank", "dense_rank")
-_OF_A_ROW = ("lag", "lead", "first_value", "last_value")
+_COUNTERS = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile")
+_OF_TIES = {"rank", "dense_rank", "percent_rank", "cume_dist"}  # rows with equal keys have one
+_OF_A_ROW = ("lag", "lead", "first_value", "last_value", "nth_value")
 _AGGREGATES = ("count", "min", "max", "sum", "avg")
 _FRAME = "For example: ORDER BY ts ROWS BETWEEN 6 PRECEDING AND CURRENT ROW."
+_WHOLE = "Add ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING."
 _SIDES = ("UNBOUNDED PRECEDING", "PRECEDING", "CURRENT ROW", "FOLLOWING", "UNBOUNDED FOLLOWING")
 _CURRENT = _SIDES.index("CURRENT ROW")
 _MARK = "__dp_window_"
 _Keys = Callable[[Sequence[Value]], bool]  # whether rows with equal keys are one person's
-_FARTHEST = 1_000  # rows that lag and lead look away
+_FARTHEST = 1_000  # rows that lag and lead look away; the place of nth_value, the parts of ntile
 
 
 def has_windows(tree: exp.Select, source: From) -> bool:
@@ -228,7 +230,7 @@ def _function(
     value, arguments = _read(node, name, bool(order), scope, columns)
     frame = _frame(node, name)
     # RANGE is the default.
-    has_ties = name in {"rank", "dense_rank", *_AGGREGATES} and not frame.startswith(" ROWS")
+    has_ties = name in {*_OF_TIES, *_AGGREGATES} and not frame.startswith(" ROWS")
     return value, WindowFunction(name, arguments, partition, tuple(order), has_ties, frame)
 
 
@@ -267,13 +269,16 @@ def _read(
         if called.this is not None:  # DuckDB 1.5 prints count(*) OVER as count() OVER
             only(called.this, set() if isinstance(called.this, exp.Star) else {"this", "is_string"})
         return count, "*"
+    if name == "ntile" and is_ordered:
+        only(called, {"this"})
+        return count, _literal(called, name, called.this, 1)
     if name in _COUNTERS and is_ordered and not called.args.get("expressions"):
         only(called, {"this", "expressions"} if isinstance(called, exp.Anonymous) else set())
-        return count, ""
+        return Value("", "DOUBLE") if name in {"percent_rank", "cume_dist"} else count, ""
     if name not in _AGGREGATES and not (name in _OF_A_ROW and is_ordered):
         known = f"{', '.join((*_COUNTERS, *_OF_A_ROW))} with ORDER BY, and {', '.join(_AGGREGATES)}"
         raise refuse(node, f"The supported window functions are {known}", _EXAMPLE)
-    value, more = _argument(called, name, scope)
+    value, more = _argument(called, name, scope, columns)
     arguments = f"c{_place(columns, value, called)}{more}"
     if name == "count":
         return count, arguments
@@ -286,9 +291,10 @@ def _read(
 def _frame(node: exp.Window, name: str) -> str:
     """The rows that a window function reads, as SQL: ROWS BETWEEN …; "" for the default."""
     spec = node.args.get("spec")
-    if spec is None and name == "last_value":
-        why = "Without ROWS BETWEEN … AND UNBOUNDED FOLLOWING, last_value reads up to its row only"
-        raise refuse(node, why, "Write first_value with ORDER BY … DESC for the last value.")
+    if spec is None and name in {"last_value", "nth_value"}:
+        why = f"Without ROWS BETWEEN … AND UNBOUNDED FOLLOWING, {name} reads up to its row only"
+        hint = "Write first_value with ORDER BY … DESC for the last value."
+        raise refuse(node, why, hint if name == "last_value" else _WHOLE)
     if spec is None:
         return ""
     only(spec, {"kind", "start", "start_side", "end", "end_side"})
@@ -299,17 +305,17 @@ def _frame(node: exp.Window, name: str) -> str:
         bound, side = spec.args.get(end) or "CURRENT ROW", spec.args.get(f"{end}_side") or ""
         number = whole_number(bound) if isinstance(bound, exp.Expression) else None
         is_number = number is not None and 0 <= number <= _FARTHEST and spec.text("kind") == "ROWS"
-        if name not in {*_AGGREGATES, "first_value", "last_value"} or not (
+        if name not in {*_AGGREGATES, *_OF_A_ROW} - {"lag", "lead"} or not (
             is_number or bound in {"UNBOUNDED", "CURRENT ROW"}
         ):
             why = f"Frames are ROWS BETWEEN rows, up to {_FARTHEST} away, of aggregates, "
-            raise refuse(node, f"{why}first_value and last_value", _FRAME)
+            raise refuse(node, f"{why}first_value, last_value and nth_value", _FRAME)
         ends.append(f"{bound if number is None else number} {side}".strip())
         sides.append(_SIDES.index(side if number is not None else ends[-1]))
     if sides[0] > sides[1] or sides[0] == len(_SIDES) - 1 or sides[1] == 0:
         raise refuse(node, "This frame ends before it starts", _FRAME)
-    decides = sides[0 if name == "first_value" else 1]
-    if spec.text("kind") != "ROWS" and name in _OF_A_ROW and decides == _CURRENT:
+    decide = {"first_value": sides[:1], "last_value": sides[1:]}.get(name, sides)
+    if spec.text("kind") != "ROWS" and name in _OF_A_ROW and _CURRENT in decide:
         why = f"{name} reads any of the rows with equal keys here"
         raise refuse(node, why, "Write ROWS, which orders these by their values.")
     return f" {spec.text('kind')} BETWEEN {ends[0]} AND {ends[1]}"
@@ -321,9 +327,9 @@ def _is_whole(spec: Node) -> bool:
     return parts == ["UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING"]
 
 
-def _argument(called: Node, name: str, scope: Scope) -> tuple[Value, str]:
+def _argument(called: Node, name: str, scope: Scope, columns: list[Value]) -> tuple[Value, str]:
     """What a window function reads, and its further arguments as SQL."""
-    may_look_away = name in {"lag", "lead"}
+    may_look_away = name in {"lag", "lead", "nth_value"}
     only(called, {"this", "offset", "default"} if may_look_away else {"this", "big_int"})
     value, more = scope.compiled(called.this), ""
     if name in {"min", "max"}:
@@ -331,15 +337,32 @@ def _argument(called: Node, name: str, scope: Scope) -> tuple[Value, str]:
     if name in {"sum", "avg"} and not total_type(value.type):
         why = f"{name} takes integers up to 64 bits and decimals up to 18 digits here"
         raise refuse(called, why, _EXAMPLE)
-    if called.args.get("offset") is not None:
-        offset = whole_number(called.args["offset"])
-        if offset is None or not 0 <= offset <= _FARTHEST:
-            why = f"{name} takes a literal from 0 to {_FARTHEST} as its second argument"
-            raise refuse(called, why, _EXAMPLE)
-        more = f", {offset}"
+    if (offset := called.args.get("offset")) is not None or name == "nth_value":
+        more = f", {_literal(called, name, offset, int(name == 'nth_value'))}"
     if (default := called.args.get("default")) is not None:
-        sql, other = beside(value, default, scope.schema) if is_literal(default) else ("", "")
-        if sql != value.sql:
-            raise refuse(default, f"{name} takes a literal of the type {value.type} here", _EXAMPLE)
+        other = _default(default, name, value, scope, columns)
         value, more = value._replace(bound=None, literal=""), f"{more}, {other}"
     return value, more
+
+
+def _literal(called: Node, name: str, given: Node | None, least: int) -> str:
+    """A number in the statement: how far away a row is, or how many parts ntile makes."""
+    number = None if given is None else whole_number(given)
+    if number is None or not least <= number <= _FARTHEST:
+        argument = "argument" if name == "ntile" else "second argument"
+        why = f"{name} takes a literal from {least} to {_FARTHEST} as its {argument}"
+        raise refuse(called, why, _EXAMPLE)
+    return str(number)
+
+
+def _default(node: Node, name: str, value: Value, scope: Scope, columns: list[Value]) -> str:
+    """What lag and lead return where there is no such row: a literal, or a column of this row."""
+    if is_literal(node):
+        sql, other = beside(value, node, scope.schema)
+        if sql == value.sql:
+            return other
+    else:
+        own = scope.compiled(node)
+        if (own.type, own.collation) == (value.type, value.collation):
+            return f"c{_place(columns, own, node)}"
+    raise refuse(node, f"{name} takes a default of the type {value.type} here", _EXAMPLE)

@@ -7,7 +7,8 @@ private tables alone, whatever they are called. All other grammar is refused.
 Every relation built here is a union over people of a function of that person's rows and of public
 rows: base tables are; filtering, projecting and DISTINCT look at one row, or at one person's; a
 join of two private relations keeps pairs of the same person; a join with a public one multiplies
-each row by public rows; groups are formed within one person; UNION ALL adds.
+each row by public rows; groups are formed within one person; UNION ALL adds, and INTERSECT and
+EXCEPT are groups of what it adds.
 
 There are two degrees of trust. Under a policy, nothing of an analyst's text reaches the private
 tables. An owner declares tables, files and dataframes in the statement itself, and an expression
@@ -26,21 +27,13 @@ from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.privacy.catalog import Parts
-from dp_sql.privacy.expressions.collations import either
 from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import ALLOWED, Refused, Unbound, other_form, refuse
 from dp_sql.privacy.relations.base_tables import Tables
 from dp_sql.privacy.relations.constants import constant_rows
-from dp_sql.privacy.relations.from_clause import (
-    JOINED,
-    From,
-    FromPart,
-    in_order,
-    unlike,
-    with_wider,
-)
+from dp_sql.privacy.relations.from_clause import JOINED, From, FromPart
 from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.select_clauses import (
     conditions,
@@ -51,7 +44,7 @@ from dp_sql.privacy.relations.select_clauses import (
     projections,
     where_terms,
 )
-from dp_sql.privacy.relations.tree import LeftJoin, LinkedTable, Relation, Table, UnionAll, is_plain
+from dp_sql.privacy.relations.tree import LeftJoin, LinkedTable, Relation, Table, is_plain
 from dp_sql.privacy.relations.tree_sql import Written, written
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
@@ -91,7 +84,7 @@ class Compiler:
         return replace(self, ctes={**self.ctes, **dict.fromkeys(names, refused)})
 
     def query(self, tree: Node) -> Rows:
-        """A SELECT, VALUES, or a UNION of these."""
+        """A SELECT, VALUES, or a UNION, INTERSECT or EXCEPT of these."""
         if (constants := constant_rows(tree, self.tables)) is not None:
             return self.tables.declared(constants)
         try:
@@ -99,8 +92,11 @@ class Compiler:
                 case exp.Subquery() if not tree.args.get("alias"):
                     only(tree, {"this"})
                     return self.query(tree.this)
-                case exp.Union():
-                    return self._union(tree)
+                case exp.Union() | exp.Intersect() | exp.Except():
+                    from dp_sql.privacy.relations import set_operations
+
+                    compiler = self.with_ctes(ctes_of(tree))
+                    return set_operations.combined(tree, compiler.query, self.tables)
                 case exp.Select() if tree.args.get("limit") or tree.args.get("offset"):
                     from dp_sql.privacy.relations.first_rows import first_rows
 
@@ -111,34 +107,6 @@ class Compiler:
             raise refuse(tree, "This is nested too deeply", ALLOWED) from None
         why = "A source must be a SELECT, or a UNION of SELECTs"
         raise other_form(tree) or refuse(tree, why, ALLOWED)
-
-    def _union(self, tree: exp.Union) -> Rows:
-        only(tree, {"this", "expression", "distinct", "with_", "by_name", "order"})
-        compiler = self.with_ctes(ctes_of(tree))
-        left, right = compiler.query(tree.this), compiler.query(tree.expression)
-        if tree.args.get("by_name"):
-            right = in_order(right, left.names, tree)
-        elif len(left.names) == len(right.names):  # those of SELECT 1, 'a' are the left side's
-            right = self.tables.declared(right._replace(names=left.names))
-        left, right = with_wider(left, right), with_wider(right, left)
-        if (refusal := unlike(tree, left, right)) is not None:
-            self.tables.note_union(left, right)
-            raise refusal
-        values = tuple(map(partial(either, tree), left.values, right.values))
-        if self.tables.trusted:  # the privacy unit may be called as it is on the left
-            own = zip(values, left.values, strict=True)
-            values = tuple(value._replace(origin=one.origin) for value, one in own)
-        rows = left._replace(relation=UnionAll(left.relation, right.relation), values=values)
-        return self._distinct(tree, rows) if tree.args.get("distinct") else rows
-
-    def _distinct(self, tree: exp.Union, rows: Rows) -> Rows:
-        """The rows of a UNION: those of SELECT DISTINCT over UNION ALL."""
-        from dp_sql.privacy.relations.person_groups import distinct_values
-
-        source = From([FromPart((), 0, rows)])
-        columns = [source.value((0, i)) for i in range(len(rows.values))]
-        values = distinct_values(tree, source, columns, self.tables)
-        return rows._replace(relation=source.select(values, distinct=True), values=tuple(values))
 
     def _select(self, tree: exp.Select) -> Rows:
         # These and joins are imported where they are needed: FROM one table needs none of them.

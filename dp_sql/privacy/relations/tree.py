@@ -121,10 +121,10 @@ class Unnest(NamedTuple):
 class WindowFunction(NamedTuple):
     """A window function over one person's rows, whose columns are places of its relation.
 
-    arguments: as SQL; the first may be a column c0, c1, …. partition: columns, besides the person.
-    order: columns and their ways, such as DESC NULLS LAST. has_ties: whether rows with equal keys
-    have the same value, as with rank(); else the values of the other columns order these. frame:
-    which rows are read, as SQL; "" for the default.
+    arguments: as SQL; the first and the third may be columns c0, c1, …. partition: columns, besides
+    the person. order: columns and their ways, such as DESC NULLS LAST. has_ties: whether rows with
+    equal keys have the same value, as with rank(); else the values of the other columns order
+    these. frame: which rows are read, as SQL; "" for the default.
     """
 
     name: str
@@ -137,8 +137,8 @@ class WindowFunction(NamedTuple):
     @property
     def reads(self) -> set[int]:
         """The columns that it reads."""
-        named = re.match(r"c(\d+)\b", self.arguments)
-        read = {int(named[1])} if named else set[int]()
+        named = re.match(r"c(\d+)(?:, \d+, c(\d+)\Z)?", self.arguments)
+        read = {int(place) for place in named.groups() if place} if named else set[int]()
         return {*self.partition, *(place for place, _ in self.order)} | read
 
 

@@ -183,6 +183,8 @@ ANALYSTS = [
         f"SELECT {COUNT.format('')} FROM ratings AS r WHERE {condition}"
         for condition in (
             "(extra->>'a')::INT = 1",
+            "extra.a > 0 AND r.extra.b BETWEEN 1.5 AND 2 AND extra.c = TRUE",
+            "title >= 5 AND 3 < r.user_id",
             "CAST(title AS DATE) IS NULL",
             "lenght(title) > 3",
             "title = 3 AND score > '3'",
