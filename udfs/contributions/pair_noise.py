@@ -46,9 +46,12 @@ def pair_reach(rate: Fraction, beta: Fraction) -> int:
     return -(-_scales(beta, Fraction(1, 2)) // rate) + 1
 
 
-def scales_of(beta: Fraction) -> Fraction:
-    """Find how many 1/rate neither entry exceeds in size, with probability at least 1 - beta."""
-    return _scales(beta, Fraction(1))
+def scales_of(beta: Fraction, most: Fraction) -> Fraction:
+    """Find how many 1/rate neither entry exceeds in size, with probability at least 1 - beta.
+
+    most: the rate is at most this.
+    """
+    return _scales(beta, Fraction(1)) + most
 
 
 @lru_cache(maxsize=64)
