@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Engine, close
+from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.macros import (
     ANSWER_TYPES,
     ANSWER_UDF,
@@ -38,6 +38,7 @@ from dp_sql.engines.duckdb.mechanism_udfs import (
     with_parameters,
     words_of_rows,
 )
+from dp_sql.engines.duckdb.opening import close
 from dp_sql.engines.duckdb.rows_in_lists import udfs_of_lists
 from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.sql_runner import Connection, parsed_once

@@ -20,7 +20,7 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import open_database, restrict
+from dp_sql.engines.duckdb.opening import open_database, restrict
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import DpSqlError, NotSupported, QueryError, with_type
 from dp_sql.installation import install_command
