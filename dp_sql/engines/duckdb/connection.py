@@ -190,7 +190,7 @@ class Engine(SqlRunner):
         return self.reads_only(source, tables, functions)
 
     def reads_only(
-        self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
+        self, source: str, tables: Collection[Parts], functions: Collection[str]
     ) -> bool:
         """Whether DuckDB reads a source that it can bind as reading exactly these base tables."""
         # Extracting names binds no types, without which DuckDB refuses a collation.
