@@ -214,7 +214,7 @@ class Session(Correcting):
         return outer
 
     def _check(self, text: str, params: object, engine: Engine) -> None:
-        found, left = self._with_parameters(self._parse(text, params) or [], params, engine)
+        found, left = self._statements(text, params, engine)
         for statement in found:
             if self._sql_without_release(statement, engine, left) is not None:
                 continue
@@ -223,6 +223,11 @@ class Session(Correcting):
                 raise BudgetExceeded("This costs more than is left.")
             if not statement.is_explain:
                 self._outer(statement, plans, left, engine)
+
+    def _statements(
+        self, text: str, params: object, engine: Engine
+    ) -> tuple[list[Statement], object]:
+        return self._with_parameters(self._parse(text, params) or [], params, engine)
 
     def _with_parameters(
         self, parsed: list[Statement], params: object, engine: Engine
@@ -255,9 +260,7 @@ class Session(Correcting):
             plans, text = [], ""
             try:
                 for text in texts:
-                    parsed, left = self._with_parameters(
-                        self._parse(text, params) or [], params, engine
-                    )
+                    parsed, left = self._statements(text, params, engine)
                     for one in parsed:
                         found = self._plan(one, engine)
                         if (
