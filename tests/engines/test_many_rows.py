@@ -495,8 +495,9 @@ def test_people_with_more_rows_than_fit_are_read_in_parts(
     sizes, kept, real = list[tuple[int, int]](), list[int](), many_rows._add
     most = 400 if call in LISTS_OF_I else 100
 
-    def add(rows: Any, *given: Any, is_limited: bool = True) -> None:
-        real(rows, *given, is_limited=is_limited)
+    def add(reading: Any, *given: Any, is_limited: bool = True) -> None:
+        real(reading, *given, is_limited=is_limited)
+        rows = reading.rows
         sizes.append((rows.n_read, rows.n_rows))
         kept.append(rows._items.size - rows.n_rows)
 
