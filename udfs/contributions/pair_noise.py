@@ -8,10 +8,11 @@ from fractions import Fraction
 from functools import lru_cache, partial
 
 from dp_sql.udfs.discrete_laplace import by_rate
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.geometric import geometrics
 from dp_sql.udfs.intervals import exp_enclosure
 from dp_sql.udfs.mixed import exact
+from dp_sql.udfs.odds import Odds
 
 _STEPS = 1024
 
