@@ -17,7 +17,7 @@ from benchmarks import means
 from benchmarks.bounds import EPSILONS, MEASURES, OTHER_FUNCTIONS, Errors, of_draws, of_mixture
 from benchmarks.measure import file_of, present
 from dp_sql.udfs.count_distinct import difference
-from dp_sql.udfs.exact_sampling import Odds
+from dp_sql.udfs.odds import Odds
 
 SOURCES = ("imdb_words", "amazon_book_kgat", "retail_baskets")
 PLACES = 60

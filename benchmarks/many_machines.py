@@ -229,7 +229,7 @@ _BREAKS = """\
   memory earlier. Without a sample, 10¹⁰ items exceed the limit in any case, because each item sends at least one edge.
 - **Parts.** People are split into at most 10,000 parts, and items into as many. So a part has 10⁷ rows here, and its
   worker may have to write some of them to disk. Up to 10⁸ pieces go from the parts of people to the parts of items.
-- **Requests.** In each round every task gets one bit per item and person: up to about 1 GB for 10¹⁰ items.
+- **Requests.** In each round every task gets one bit per item and one per person: up to 2.5 GB for 10¹⁰ of each.
 - **The shuffle** by person is Spark's own and moves all N rows once: 16 bytes each take 13 s at 10 Gbit/s. All rows of
   one person meet in one task.
 

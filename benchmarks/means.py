@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.bounds import EPSILONS, MEASURES
 from benchmarks.measure import file_of, present
 from dp_sql.udfs.contributions import bound, bounded_mean
-from dp_sql.udfs.exact_sampling import Odds
+from dp_sql.udfs.odds import Odds
 
 N_DRAWS = 3_000
 PEOPLE = (24, 49, 100, 1_000, 100_000)

@@ -18,7 +18,7 @@ from pathlib import Path
 import duckdb
 
 from dp_sql.cli.serve import PASTE
-from dp_sql.engines.duckdb.quack_server import load_quack
+from dp_sql.engines.duckdb.quack_extension import load_quack
 from dp_sql.server.access_tokens import add_token
 
 N_ROWS = 100_000
@@ -51,7 +51,7 @@ _QUESTIONS = {
 _OURS = "import sys; from dp_sql.cli.main import main; sys.exit(main(['serve', *sys.argv[1:]]))"
 _THEIRS = """
 import sys, duckdb
-from dp_sql.engines.duckdb.quack_server import load_quack
+from dp_sql.engines.duckdb.quack_extension import load_quack
 con = duckdb.connect(sys.argv[1], read_only=True)
 load_quack(con)
 con.execute(f"CALL quack_serve('{sys.argv[2]}', token := 'without')").fetchall()

@@ -10,9 +10,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TypeVar
 
-from dp_sql.udfs.exact_sampling import Coins, Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.geometric import geometrics
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
+from dp_sql.udfs.odds import Coins, Odds
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Drawn = TypeVar("_Drawn")

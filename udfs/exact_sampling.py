@@ -5,24 +5,17 @@ cannot make two processes repeat each other. The argument for every step is in e
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from itertools import accumulate
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.udfs.intervals import ONE, powers_of, times
+from dp_sql.udfs.odds import WORD_BITS, Coins, Odds
 from dp_sql.udfs.powers import enclosed, running_sums
 from dp_sql.udfs.randomness import fair_bits
-
-Weight = tuple[tuple[int, int], ...]
-"""The sum of N * q**a over its terms (N, a), with q = exp(-rate), N any integer, a >= 0. Terms may
-be negative, their sum may not."""
 
 Chances = Callable[[int], tuple[Sequence[int], Sequence[int]]]
 """chances(bits): lows[j] <= 2**bits * p_j <= highs[j], where 0 < p_j < 1 and the gaps, divided by
@@ -33,80 +26,9 @@ _Numbers = NDArray[Any]  # of int64, or of objects, which are Python's integers 
 _Words = NDArray[np.uint64]
 _Booleans = NDArray[np.bool_]
 
-_GUARD_BITS = 32
-_WORD_BITS = 64
 _HALF_BITS = 32
 _SPACE = 1 << _HALF_BITS
 _ONCE = np.ones((1, 1), np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class Odds:
-    """What one choice is made from: outcome j has weight `weights[j]` at q = exp(-rate), rate > 0.
-
-    Every weight is >= 0 as a whole, and at least one is > 0.
-    """
-
-    weights: Sequence[Weight]
-    rate: Fraction
-    _sums: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict, repr=False)
-
-    def decide(self, prefix: int, width: int) -> int | None:
-        """Find the outcome that all random tapes beginning with these bits have in common.
-
-        `prefix` is the tape's first `width` bits; None while they still straddle a boundary.
-        """
-        sums = self._sums.get(width)
-        if sums is None:
-            sums = self._sums[width] = _cumulative_sums(self, width + _GUARD_BITS)
-        lows, highs = sums
-        # The tape times the total weight lies in [at_least, at_most].
-        at_least = prefix * lows[-1] >> width
-        at_most = ((prefix + 1) * highs[-1] >> width) + 1
-        last = len(lows) - 1
-        outcome = bisect_right(highs, at_least, 0, last)
-        return outcome if outcome == last or at_most <= lows[outcome] else None
-
-    @cached_property
-    def edges(self) -> tuple[_Words, _Words]:
-        """Part the first words of tapes, for each outcome but the last.
-
-        Those below the first number lead to it or one before, those above the second beyond it.
-        """
-        powers = (a for weight in self.weights for _, a in weight)
-        # Coins of one rate share the powers of few precisions.
-        n_words = 2 + max(powers, default=0).bit_length() // _WORD_BITS
-        lows, highs = _cumulative_sums(self, _WORD_BITS * n_words + _GUARD_BITS)
-        starts = [(low << _WORD_BITS) // highs[-1] for low in lows[:-1]]
-        ends = [-((-high << _WORD_BITS) // max(lows[-1], 1)) for high in highs[:-1]]
-        last = (1 << _WORD_BITS) - 1
-        lasts = [min(max(end - 1, 0), last) for end in ends]
-        return np.array([min(n, last) for n in starts], np.uint64), np.array(lasts, np.uint64)
-
-    def distribution(self, bits: int) -> list[tuple[Fraction, Fraction]]:
-        """Enclose the probability of every outcome: (at least, at most), to about `bits` bits."""
-        lows, highs = _cumulative_sums(self, bits + _GUARD_BITS)
-        before = zip([0, *lows[:-1]], [0, *highs[:-1]], strict=True)
-        return [
-            (
-                Fraction(max(low - high_before, 0), highs[-1]),
-                min(Fraction(high - low_before, lows[-1]), Fraction(1)),
-            )
-            for low, high, (low_before, high_before) in zip(lows, highs, before, strict=True)
-        ]
-
-
-@dataclass(frozen=True, eq=False)
-class Coins:
-    """Coins that are flipped often: of the two outcomes of each of these odds, 1 is heads."""
-
-    odds: Sequence[Odds]
-
-    @cached_property
-    def edges(self) -> tuple[_Words, _Words]:
-        """Part the first words of tapes: tails below the first number, heads above the second."""
-        starts, lasts = zip(*(one.edges for one in self.odds), strict=True)
-        return np.concatenate(starts), np.concatenate(lasts)
 
 
 class Draws:
@@ -131,13 +53,13 @@ class Draws:
 
     def choose(self, odds: Odds) -> int:
         """Draw outcome j with probability proportional to its weight, exactly."""
-        return self._chosen(odds, self._bits(_WORD_BITS))
+        return self._chosen(odds, self._bits(WORD_BITS))
 
     def choose_each(self, odds: Odds, n: int) -> _Int64s:
         """Draw n outcomes in this way, all independently."""
         (starts, lasts), words = odds.edges, self._words(n)
         chosen = np.searchsorted(lasts, words).astype(np.int64, copy=False)
-        ends = np.append(starts, np.uint64(2**_WORD_BITS - 1))[chosen]
+        ends = np.append(starts, np.uint64(2**WORD_BITS - 1))[chosen]
         for i in np.flatnonzero((words >= ends) & (chosen < starts.size)).tolist():
             chosen[i] = self._chosen(odds, int(words[i]))
         return chosen
@@ -188,7 +110,7 @@ class Draws:
             heads[i] = self._chosen(odds(int(exponents[i])), int(words[i]), _HALF_BITS) == 0
         return heads
 
-    def flip_each(self, coins: "Coins", n: int) -> _Booleans:
+    def flip_each(self, coins: Coins, n: int) -> _Booleans:
         """Flip each coin n times, all independently. Returns which show heads, shape (n, coins)."""
         starts, lasts = coins.edges
         words = self._words(n * starts.size).reshape(n, starts.size)
@@ -197,7 +119,7 @@ class Draws:
             heads[i, j] = self._chosen(coins.odds[j], int(words[i, j])) == 1
         return heads
 
-    def _chosen(self, odds: Odds, prefix: int, width: int = _WORD_BITS) -> int:
+    def _chosen(self, odds: Odds, prefix: int, width: int = WORD_BITS) -> int:
         """Find the outcome of a tape that begins with these bits."""
         while (outcome := odds.decide(prefix, width)) is None:
             prefix = prefix << width | self._bits(width)
@@ -267,7 +189,7 @@ class Draws:
 
     def _is_below(self, prefix: int, j: int, chances: Chances) -> bool:
         """Decide whether the random number that begins with a word is below p_j."""
-        width = _WORD_BITS
+        width = WORD_BITS
         while True:
             prefix = prefix << width | self._bits(width)
             width *= 2
@@ -280,7 +202,7 @@ class Draws:
 
     def _words(self, n: int) -> _Words:
         """Draw n words of fair bits."""
-        drawn = self._bits(_WORD_BITS * n).to_bytes(_WORD_BITS // 8 * n, "little")
+        drawn = self._bits(WORD_BITS * n).to_bytes(WORD_BITS // 8 * n, "little")
         return np.frombuffer(drawn, dtype="<u8").astype(np.uint64, copy=False)
 
     def _half_words(self, n: int) -> _Int64s:
@@ -296,7 +218,7 @@ def secret_draws() -> Draws:
 @lru_cache(maxsize=8)
 def _edges(chances: Chances) -> tuple[_Words, _Words]:
     """Part the first words of tapes: a hit below the first number, none above the second."""
-    lows, highs = chances(_WORD_BITS)
+    lows, highs = chances(WORD_BITS)
     return np.array(lows, np.uint64), np.array([high - 1 for high in highs], np.uint64)
 
 
@@ -315,7 +237,7 @@ def _orders(sizes: _Int64s, words: Callable[[int], _Words]) -> _Int64s:
     number of the group.
     """
     group_bits = np.uint64(sizes.size.bit_length())
-    numbers = np.arange(sizes.size, dtype=np.uint64) << np.uint64(_WORD_BITS) - group_bits
+    numbers = np.arange(sizes.size, dtype=np.uint64) << np.uint64(WORD_BITS) - group_bits
     keys = words(int(sizes.sum())) >> group_bits
     keys |= np.repeat(numbers, sizes)
     order = np.argsort(keys).astype(np.int64, copy=False)
@@ -349,39 +271,3 @@ def _subsets(sizes: _Int64s, wanted: _Int64s, words: Callable[[int], _Int64s]) -
         owner[members[new]] = draw[new]
         groups = groups[~new | (owner[members] != draw)]
     return owner > 0
-
-
-def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:
-    """Enclose the running sums of the weights, on one common binary scale."""
-    powers, weights = powers_of(odds.rate, bits), odds.weights
-    terms = sorted([(a, n, j) for j, weight in enumerate(weights) for n, a in weight if n])
-    if not any(n > 0 for _, n, _ in terms):
-        raise ValueError("a choice needs a positive weight")
-    found = []
-    at, power, gap, step = 0, ONE, 0, ONE
-    for a, n, j in terms:
-        if a != at:
-            if a - at != gap:  # blocks have equal gaps
-                gap, step = a - at, powers.of(a - at)
-            power, at = times(power, step, bits), a
-        low, high, e = power
-        if n != 1:
-            size, excess = abs(n), n.bit_length() - bits
-            if excess > 0:
-                low, high, e = low * (size >> excess), high * -(-size >> excess), e + excess
-            else:
-                low, high = low * size, high * size
-            low, high = (low, high) if n > 0 else (-high, -low)
-        found.append((low, high, e, j))
-    scale = max([high.bit_length() + e for _, high, e, _ in found]) - bits
-    lows, highs = [0] * len(weights), [0] * len(weights)
-    for low, high, e, j in found:
-        if e < scale:
-            lows[j] += low >> scale - e
-            highs[j] -= -high >> scale - e
-        else:
-            lows[j] += low << e - scale
-            highs[j] += high << e - scale
-    if min(highs) < 0:
-        raise ValueError("a choice needs weights that are not negative")
-    return [*accumulate([max(low, 0) for low in lows])], [*accumulate(highs)]

@@ -6,8 +6,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.udfs.exact_sampling import Coins, Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mixed import Numbers
+from dp_sql.udfs.odds import Coins, Odds
 
 _INT_BITS = 62
 

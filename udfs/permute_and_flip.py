@@ -12,7 +12,8 @@ from fractions import Fraction
 from functools import partial
 from typing import Protocol, TypeVar
 
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.odds import Odds
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 

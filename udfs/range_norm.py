@@ -15,10 +15,11 @@ import numpy as np
 
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.discrete_laplace import by_key
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.geometric import geometrics
 from dp_sql.udfs.intervals import exp_enclosure, power, powers_of, times
 from dp_sql.udfs.mixed import exact
+from dp_sql.udfs.odds import Odds
 
 # These decide the speed, never the distribution.
 _STEPS = 8

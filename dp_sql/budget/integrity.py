@@ -12,14 +12,13 @@ from dp_sql.budget.checkpoint import ADOPT, Checkpoint, CheckpointFile
 from dp_sql.budget.events import (
     Event,
     EventKind,
-    Totals,
     event_of,
-    month_of,
     new_event,
     next_event,
     origin,
     wrong_event,
 )
+from dp_sql.budget.totals import Totals, month_of
 from dp_sql.errors import LedgerError
 
 

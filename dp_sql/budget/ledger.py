@@ -16,15 +16,8 @@ from typing import Literal, Self
 from dp_sql.budget import integrity, schema, store
 from dp_sql.budget.amounts import Amount, Spent
 from dp_sql.budget.checkpoint import Checkpoint, CheckpointFile, LockedCheckpoint
-from dp_sql.budget.events import (
-    Event,
-    EventKind,
-    Totals,
-    check_amount,
-    check_text,
-    month_of,
-    origin,
-)
+from dp_sql.budget.events import Event, EventKind, check_amount, check_text, origin
+from dp_sql.budget.totals import Totals, month_of
 from dp_sql.errors import LedgerError
 
 

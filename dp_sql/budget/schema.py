@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dp_sql.budget.amounts import Spent
-from dp_sql.budget.events import Event, Subtotal, Totals, check_text, event_of, new_event, origin
+from dp_sql.budget.events import Event, check_text, event_of, new_event, origin
+from dp_sql.budget.totals import Subtotal, Totals
 from dp_sql.errors import LedgerError
 
 VERSION = 1

@@ -141,8 +141,8 @@ def _unusable(
     """The listed views that are not provably person-level, and why."""
     if not policy.views:
         return
-    with contextlib.closing(PrivateConnection(database)) as side:
-        tables = PolicyTables(side, policy)
+    with contextlib.closing(PrivateConnection(database)) as schema:
+        tables = PolicyTables(schema, policy)
         for name in sorted(policy.views):
             try:
                 inside, body = Compiler(tables.inside(name)), tree_of(tables.view(name) or "")

@@ -13,13 +13,8 @@ from pathlib import Path
 import click
 
 from dp_sql.budget.model import name_of
-from dp_sql.engines.duckdb.quack_server import (
-    Address,
-    QuackServer,
-    address,
-    check_readable,
-    extension_files,
-)
+from dp_sql.engines.duckdb.quack_extension import check_readable, extension_files
+from dp_sql.engines.duckdb.quack_server import Address, QuackServer, address
 from dp_sql.engines.duckdb.spill import remove_spill_folders
 from dp_sql.errors import NotSupported, PolicyError
 from dp_sql.files import open_private

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
-from dp_sql.sql.grid import in_seconds
+from dp_sql.sql.grid_arguments import in_seconds
 from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.types import BINARY_TYPES, family
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, Result, fetched, refusal
+from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, refusal
+from dp_sql.engines.duckdb.results import Result, fetched
 from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError, with_type
 from dp_sql.policy.model import read_policy
 from dp_sql.server.access_tokens import digest_of, owner_of, read_tokens

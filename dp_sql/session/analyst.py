@@ -38,11 +38,16 @@ from dp_sql.policy.validation import misfits
 from dp_sql.privacy.plans.analyst import analyst_plans
 from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.bundles import bundles
-from dp_sql.privacy.private_sql.release_select import answer_columns, each_of, release_columns
+from dp_sql.privacy.private_sql.release_select import (
+    answer_columns,
+    each_of,
+    empty_releases,
+    release_columns,
+)
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.releases import Release
 from dp_sql.session.analyst_statement import analyst_statement, one_statement
-from dp_sql.session.base import Session, empty_releases
+from dp_sql.session.base import Session
 from dp_sql.session.corrections.corrector import refuse_unknown, rescaled
 from dp_sql.session.describe import describe_sql, listed_sql
 from dp_sql.session.explain import Explanation, explanation

@@ -19,7 +19,7 @@ import duckdb
 from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, QueryError
 from dp_sql.privacy.outer_sql import outer_sql
 from dp_sql.privacy.plans.plan import Plan, Released
-from dp_sql.privacy.private_sql.release_select import stand_ins
+from dp_sql.privacy.private_sql.release_select import empty_releases
 from dp_sql.session.corrections.corrector import Correcting
 from dp_sql.session.trial import check_runs
 from dp_sql.sql.parameters import bind, parameters
@@ -36,11 +36,6 @@ if TYPE_CHECKING:  # imported where they are needed: a first answer waits for al
     from dp_sql.releases import Receipt, Release
     from dp_sql.session.explain import Cost, Explanation
     from dp_sql.session.system_tables import SystemTable
-
-
-def empty_releases(plans: Sequence[Plan]) -> list[Released]:
-    """What stands in for the releases of plans: their columns, all NULL."""
-    return [Released(f"(SELECT {stand_ins(plan)})") for plan in plans]
 
 
 class Session(Correcting):
@@ -183,7 +178,7 @@ class Session(Correcting):
                 return run(self._unparsed_text(text), params)
             with self._asking():
                 self._check_open()  # another thread may have closed it
-                parsed, params = self._bound(parsed, params, engine)
+                parsed, params = self._with_parameters(parsed, params, engine)
                 text = parsed[-1].text if parsed else text
                 for statement in parsed[:-1]:
                     engine.finish(*self._released(statement, engine, None))
@@ -219,7 +214,7 @@ class Session(Correcting):
         return outer
 
     def _check(self, text: str, params: object, engine: Engine) -> None:
-        found, left = self._bound(self._parse(text, params) or [], params, engine)
+        found, left = self._statements(text, params, engine)
         for statement in found:
             if self._sql_without_release(statement, engine, left) is not None:
                 continue
@@ -229,10 +224,18 @@ class Session(Correcting):
             if not statement.is_explain:
                 self._outer(statement, plans, left, engine)
 
-    def _bound(
+    def _statements(
+        self, text: str, params: object, engine: Engine
+    ) -> tuple[list[Statement], object]:
+        return self._with_parameters(self._parse(text, params) or [], params, engine)
+
+    def _with_parameters(
         self, parsed: list[Statement], params: object, engine: Engine
     ) -> tuple[list[Statement], object]:
-        """The statements and what is left to bind: nothing where the last one has DP calls."""
+        """The statements with literals for parameters, and what is left for DuckDB to bind.
+
+        Nothing is left where the last one has DP calls.
+        """
         for statement in parsed[:-1]:
             for one in parameters(statement.tokens)[:1]:
                 message = "Parameters are supported only in the last statement."
@@ -257,7 +260,7 @@ class Session(Correcting):
             plans, text = [], ""
             try:
                 for text in texts:
-                    parsed, left = self._bound(self._parse(text, params) or [], params, engine)
+                    parsed, left = self._statements(text, params, engine)
                     for one in parsed:
                         found = self._plan(one, engine)
                         if (

@@ -6,9 +6,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from dp_sql.engines.duckdb.connection import open_database
 from dp_sql.engines.duckdb.install import instance_of, register
 from dp_sql.engines.duckdb.macros import create_macros
+from dp_sql.engines.duckdb.opening import open_database
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import PolicyError
 from dp_sql.releases import Receipt

@@ -20,7 +20,12 @@ from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.few_rows import rows_in_lists
-from dp_sql.privacy.private_sql.release_select import EXECUTION, each_of, private_sql, stand_ins
+from dp_sql.privacy.private_sql.release_select import (
+    EXECUTION,
+    each_of,
+    empty_releases,
+    private_sql,
+)
 from dp_sql.session.owner_plans import Planned, n_runs, planned_again, plans_of_all
 from dp_sql.session.trial import check_runs
 from dp_sql.sql.dp_select import DpSelect
@@ -43,7 +48,7 @@ SHARING = "with dp_sql.connect(…).sql(…), where the calls of a SELECT share 
 def query_of(text: str, params: str, engine: Engine) -> str:
     """The query that `dp(text, params)` means; QueryError if it is not one query, or is refused."""
     try:
-        bound = _with_functions(_bound(text, params, engine))
+        bound = _with_functions(_with_parameters(text, params, engine))
         tokens = (found := _one_query(bound)).tokens
         if found.is_explain:
             return _price(found, engine)
@@ -65,7 +70,7 @@ def _price(statement: Statement, engine: Engine) -> str:
     return cost_sql(cost, with_sql=statement.shows_sql)
 
 
-def _bound(text: str, params: str, engine: Engine) -> str:
+def _with_parameters(text: str, params: str, engine: Engine) -> str:
     """The text with literals for its parameters: the values of a row, struct or list as JSON."""
     given = json.loads(params, object_pairs_hook=_fields)
     if given is None:
@@ -124,8 +129,7 @@ def suggest(
             found = _one_query(text)
             check_depth(found)
             plans = plans_of_all(found.selects, found.tokens, engine)
-            empty = [Released(f"(SELECT {stand_ins(plan)})") for plan in plans]
-            outer = outer_sql(text, found.span, found.selects, empty)
+            outer = outer_sql(text, found.span, found.selects, empty_releases(plans))
             engine.bind(outer, keyword=found.keyword)
         except (QueryError, duckdb.Error) as wrong:
             return wrong

@@ -12,10 +12,11 @@ from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from dp_sql.engines.duckdb.connection import Engine, close
+from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.install import Owner, number_of, register
 from dp_sql.engines.duckdb.macros import MacroCall, create_macros
+from dp_sql.engines.duckdb.opening import close
 from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
 from dp_sql.engines.duckdb.tickets import Tickets

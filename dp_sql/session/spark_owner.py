@@ -34,16 +34,16 @@ class SparkOwnerSession(OwnerSession):
         with contextlib.ExitStack() as closing:
             if ledger is not None:
                 closing.callback(ledger.close)
-            self._side = SparkEngine(spark)
-            closing.callback(self._side.close)
+            self._spark = SparkEngine(spark)
+            closing.callback(self._spark.close)
             self._public = PublicConnection()
             closing.callback(self._public.close)
-            self._begin(self._public.connection, self._side.tickets, self._side.number, ledger)
+            self._begin(self._public.connection, self._spark.tickets, self._spark.number, ledger)
             self._closing = closing.pop_all()
 
     def interrupt(self) -> None:
         """Stop what is running, in Spark and on the driver."""
-        self._side.interrupt()
+        self._spark.interrupt()
         super().interrupt()
 
     # --- how statements differ from those on DuckDB ---
@@ -76,15 +76,15 @@ class SparkOwnerSession(OwnerSession):
         return None
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
-        use_schema(self._connection, self._side.begin())
+        use_schema(self._connection, self._spark.begin())
         refuse_unknown(statement, engine)
-        plans = plans_of_all(statement.selects, statement.tokens, self._side)
-        self._side.releases.check(plans)
+        plans = plans_of_all(statement.selects, statement.tokens, self._spark)
+        self._spark.releases.check(plans)
         self._private = {one.table for plan in plans for one in plan.people}
         return plans
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
-        return super()._explained(plan, self._side)
+        return super()._explained(plan, self._spark)
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
         unread = self._load(statement, empty, params, engine)
@@ -114,7 +114,7 @@ class SparkOwnerSession(OwnerSession):
         return unread
 
     def _load_one(self, name: Sequence[str]) -> None:
-        found = self._side.table(name)
+        found = self._spark.table(name)
         if found is None:
             return
         if found.parts in self._private:
@@ -124,10 +124,10 @@ class SparkOwnerSession(OwnerSession):
                 "spark.sql(…)",
             )
         self._public.load(
-            found.parts, found.columns, self._side.rows(found), is_bare=len(name) == 1
+            found.parts, found.columns, self._spark.rows(found), is_bare=len(name) == 1
         )
 
     def _release(
         self, statement: Statement, plans: Sequence[Plan], engine: Engine
     ) -> list[Released]:
-        return super()._release(statement, plans, self._side)
+        return super()._release(statement, plans, self._spark)

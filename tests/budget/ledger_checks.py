@@ -15,10 +15,11 @@ from unittest.mock import patch
 
 from dp_sql.budget.amounts import Amount, Spent, amount_of
 from dp_sql.budget.checkpoint import Checkpoint, LockedCheckpoint
-from dp_sql.budget.events import Event, Totals
+from dp_sql.budget.events import Event
 from dp_sql.budget.integrity import added_up, verify
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.store import LedgerFile
+from dp_sql.budget.totals import Totals
 from dp_sql.errors import BudgetExceeded, LedgerError
 from dp_sql.udfs.mechanism import PrivacyLoss
 

@@ -9,9 +9,10 @@ import pytest
 
 from dp_sql.budget import schema
 from dp_sql.budget.amounts import Amount
-from dp_sql.budget.events import Event, EventKind, Totals, new_event, next_event, origin
+from dp_sql.budget.events import Event, EventKind, new_event, next_event, origin
 from dp_sql.budget.integrity import Reservations, verify
 from dp_sql.budget.ledger import Ledger
+from dp_sql.budget.totals import Totals
 from dp_sql.errors import LedgerError
 from tests.budget.ledger_checks import TENTH, change_by_force, folder_in_memory, paths
 from tests.budget.ledger_files import ask, by_hand

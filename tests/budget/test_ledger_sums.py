@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from dp_sql.budget import schema
 from dp_sql.budget.amounts import Amount, Spent, amount_of, amounts_of
-from dp_sql.budget.events import Totals
 from dp_sql.budget.integrity import verify
 from dp_sql.budget.ledger import Ledger
+from dp_sql.budget.totals import Totals
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.budget.ledger_checks import TENTH, admit_all, paths
 from tests.budget.ledger_use import Clock, reserve_one, settle

@@ -117,14 +117,14 @@ def test_no_value_makes_a_piece_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Arrow's pieces have less than 2^31 bytes, and one person's rows must not decide that."""
-    sizes, right = set(), arrow_rows.Column.numbers
+    sizes, right = set(), arrow_rows.ValueNumbers.numbers
 
-    def numbers(self: arrow_rows.Column, values: Any) -> Any:
+    def numbers(self: arrow_rows.ValueNumbers, values: Any) -> Any:
         sizes.update(len(one) for one in values.cast("binary").to_pylist())
         return right(self, values)
 
     in_pieces()
-    monkeypatch.setattr(arrow_rows.Column, "numbers", numbers)
+    monkeypatch.setattr(arrow_rows.ValueNumbers, "numbers", numbers)
     owner.sql(f"SELECT {CALL.format('word', column)} FROM seen").fetchall()
     owner.sql(f"SELECT {CALL.format(column, 'word')} FROM seen").fetchall()
     assert max(sizes) == arrow_rows.LONG and arrow_rows.LONG - 1 in sizes
@@ -323,7 +323,7 @@ def test_an_analyst_s_source_is_as_large_as_its_tables(
 
 STEPS = {
     "the rows": (reading, "batches", duckdb.IOException("no file")),
-    "their numbers": (arrow_rows.Column, "numbers", ValueError("too many")),
+    "their numbers": (arrow_rows.ValueNumbers, "numbers", ValueError("too many")),
     "the store": (StoredPairs, "add", OSError("no space")),
     "what comes first": (StoredPairs, "thin", MemoryError()),
     "what is asked for": (StoredPairs, "complete", RuntimeError("lost")),
@@ -456,13 +456,13 @@ def test_an_interrupt_while_rows_are_read_ends_the_work(
     owner: dp_sql.Session, in_pieces: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_pieces()
-    right, n_read = arrow_rows.Column.numbers, []
+    right, n_read = arrow_rows.ValueNumbers.numbers, []
 
     def interrupted(*given: Any) -> Any:
         n_read.append(owner.interrupt())  # type: ignore[func-returns-value]
         return right(*given)
 
-    monkeypatch.setattr(arrow_rows.Column, "numbers", interrupted)
+    monkeypatch.setattr(arrow_rows.ValueNumbers, "numbers", interrupted)
     with pytest.raises(SourceError, match="The query was interrupted"):
         owner.sql(f"SELECT {CALL.format('x', 'u')} FROM seen")
     assert len(n_read) in {2, 4}  # both columns of one piece, or of two: of six or more

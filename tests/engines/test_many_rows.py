@@ -382,15 +382,15 @@ def test_items_found_have_their_own_counts(
 def test_strings_that_take_too_much_memory_are_read_as_hashes(
     item: str, groups: str, owner: dp_sql.Session, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes, right = set[int](), arrow_rows.Column.numbers
+    sizes, right = set[int](), arrow_rows.ValueNumbers.numbers
 
-    def numbers(self: arrow_rows.Column, values: Any) -> Any:
+    def numbers(self: arrow_rows.ValueNumbers, values: Any) -> Any:
         if len(reads) == 2:
             sizes.update(map(len, values.cast("binary").to_pylist()))
         return right(self, values)
 
     monkeypatch.setattr(many_rows, "SHARE", 1 << 60)
-    monkeypatch.setattr(arrow_rows.Column, "numbers", numbers)
+    monkeypatch.setattr(arrow_rows.ValueNumbers, "numbers", numbers)
     rows = f"(SELECT {item} AS item, name, region FROM seen)"
     call = f"DP_TOPK(item, 5, {SURE}, privacy_unit := name, delta := 1e-6, counts := true, max_contributions := 99{groups and ', '}{groups})"
     key, by = ("region", "GROUP BY region ORDER BY 1") if groups else ("1", "")
@@ -495,8 +495,9 @@ def test_people_with_more_rows_than_fit_are_read_in_parts(
     sizes, kept, real = list[tuple[int, int]](), list[int](), many_rows._add
     most = 400 if call in LISTS_OF_I else 100
 
-    def add(rows: Any, *given: Any, is_limited: bool = True) -> None:
-        real(rows, *given, is_limited=is_limited)
+    def add(reading: Any, *given: Any, is_limited: bool = True) -> None:
+        real(reading, *given, is_limited=is_limited)
+        rows = reading.rows
         sizes.append((rows.n_read, rows.n_rows))
         kept.append(rows._items.size - rows.n_rows)
 
@@ -833,7 +834,7 @@ def test_people_are_grouped_in_arrays_while_a_release_runs(
 
 
 def test_numbers_take_no_memory_for_strings() -> None:
-    numbers, strings = arrow_rows.Column(), arrow_rows.Column()
+    numbers, strings = arrow_rows.ValueNumbers(), arrow_rows.ValueNumbers()
     numbers.numbers(pa.array([1, 2]))
     strings.numbers(pa.array(["a", "b"]))
     assert numbers.n_bytes == 0 < strings.n_bytes

@@ -23,7 +23,9 @@ import dp_sql
 import dp_sql.server.gateway
 from dp_sql.cli import serve
 from dp_sql.engines.duckdb import quack_server
-from dp_sql.engines.duckdb.quack_server import QuackServer, Result, address, load_quack
+from dp_sql.engines.duckdb.quack_extension import load_quack
+from dp_sql.engines.duckdb.quack_server import QuackServer, address
+from dp_sql.engines.duckdb.results import Result
 from dp_sql.server.access_tokens import add_token
 from dp_sql.server.gateway import Gateway
 from tests.conftest import READING_LOG, SURE

@@ -10,7 +10,8 @@ import pytest
 import dp_sql
 import dp_sql.server.gateway
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
-from dp_sql.engines.duckdb.quack_server import QuackServer, Result
+from dp_sql.engines.duckdb.quack_server import QuackServer
+from dp_sql.engines.duckdb.results import Result
 from dp_sql.errors import BudgetExceeded, DpSqlError, NotPrivate, NotSupported, QueryError
 from dp_sql.server.access_tokens import remove_token
 from dp_sql.server.gateway import Gateway

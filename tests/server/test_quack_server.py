@@ -6,8 +6,11 @@ from typing import Any
 import duckdb
 import pytest
 
+from dp_sql.engines.duckdb import quack_extension
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
-from dp_sql.engines.duckdb.quack_server import QuackServer, address, check_free, fetched, load_quack
+from dp_sql.engines.duckdb.quack_extension import load_quack
+from dp_sql.engines.duckdb.quack_server import QuackServer, address, check_free
+from dp_sql.engines.duckdb.results import fetched
 from dp_sql.errors import NotSupported
 
 
@@ -115,7 +118,7 @@ def test_a_type_that_sql_cannot_write_is_fetched_as_a_string() -> None:
 def test_without_the_extension_serving_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(duckdb_quack, "_EXTENSIONS", ("no_such_extension",))
+    monkeypatch.setattr(quack_extension, "_EXTENSIONS", ("no_such_extension",))
     off: dict[str, Any] = {"autoinstall_known_extensions": "false"}
     with (
         duckdb.connect(config=off) as con,

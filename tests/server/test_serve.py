@@ -5,7 +5,7 @@ from fractions import Fraction
 import duckdb
 import pytest
 
-from dp_sql.engines.duckdb.quack_server import load_quack
+from dp_sql.engines.duckdb.quack_extension import load_quack
 from dp_sql.server.access_tokens import remove_token
 from dp_sql.server.sent_by_drivers import SCHEMATA, TABLES
 from tests.attacks.attack_bench import CANARIES

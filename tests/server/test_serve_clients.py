@@ -17,7 +17,8 @@ import pytest
 
 from dp_sql.cli import serve
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
-from dp_sql.engines.duckdb.quack_server import QuackServer, address, load_quack
+from dp_sql.engines.duckdb.quack_extension import load_quack
+from dp_sql.engines.duckdb.quack_server import QuackServer, address
 from dp_sql.errors import NotSupported
 from dp_sql.server.access_tokens import add_token
 from dp_sql.server.gateway import Gateway

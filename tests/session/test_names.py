@@ -213,6 +213,6 @@ def test_releases_stored_under_an_old_name_are_still_the_analysts(
 def test_a_mutant_that_looks_for_one_spelling_is_rejected(
     old: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dp_sql.budget.events.normal_name", lambda name: name)
+    monkeypatch.setattr("dp_sql.budget.totals.normal_name", lambda name: name)
     with Ledger(*paths(tmp_path), read_only=True) as ledger:
         assert ledger.spent(ZOE).n == 1  # what the tests above would see

@@ -9,8 +9,8 @@ from itertools import chain, product
 import pytest
 
 from dp_sql.udfs.contributions import bound, bounded_mean, histogram, pair_noise, release
-from dp_sql.udfs.exact_sampling import Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.odds import Odds
 from tests.udfs.cases_bound import BETA, EPSILON, HALF
 from tests.udfs.choices import PowersOf
 from tests.udfs.conformance import (

@@ -7,8 +7,8 @@ from itertools import combinations_with_replacement, permutations, product
 
 import numpy as np
 
-from dp_sql.udfs.exact_sampling import Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.topk import joint, lists, ranking
 from tests.udfs.conformance import (
     Case,

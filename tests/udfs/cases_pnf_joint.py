@@ -9,8 +9,8 @@ from itertools import combinations_with_replacement, permutations, product
 import numpy as np
 
 from dp_sql.udfs import permute_and_flip as flip
-from dp_sql.udfs.exact_sampling import Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.permute_and_flip import Rejection
 from dp_sql.udfs.topk import joint, lists
 from tests.udfs.cases_joint import (

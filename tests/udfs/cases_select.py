@@ -7,8 +7,9 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 
-from dp_sql.udfs.exact_sampling import Odds, secret_draws
+from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.select import exponential
 from dp_sql.udfs.select import k_randomised_response as response
 from tests.udfs.choices import (

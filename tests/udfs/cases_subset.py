@@ -7,8 +7,8 @@ from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 
-from dp_sql.udfs.exact_sampling import Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.topk import joint, lists, ranking, subset
 from tests.udfs.cases_joint import LOSS, Q_OF_RATE, people_of, small_histograms
 from tests.udfs.conformance import Case, Domain, Mutant, check_distribution, times_two, within

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dp_sql.udfs.exact_sampling import Coins, Odds, Weight
+from dp_sql.udfs.odds import Coins, Odds, Weight
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Distribution = dict[Any, Fraction]

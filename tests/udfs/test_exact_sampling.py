@@ -13,9 +13,11 @@ import pytest
 from dp_sql.udfs import exact_sampling as exact
 from dp_sql.udfs import geometric as geometric_numbers
 from dp_sql.udfs import intervals, powers
-from dp_sql.udfs.exact_sampling import Draws, Odds, secret_draws
+from dp_sql.udfs import odds as odds_module
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.geometric import geometric, geometrics
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
+from dp_sql.udfs.odds import Coins, Odds
 from tests.udfs.distributions import distribution_of
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +52,7 @@ def boundaries(odds: Odds) -> list[Fraction]:
 
 
 def sums_are_enclosed(odds: Odds, bits: int) -> bool:
-    lows, highs = exact._cumulative_sums(odds, bits)
+    lows, highs = odds_module._cumulative_sums(odds, bits)
     ends = [*boundaries(odds), Fraction(1)]
     if not lows[-1]:
         return all(low == 0 for low in lows)
@@ -101,7 +103,7 @@ def test_a_product_rounded_the_wrong_way_would_be_noticed(monkeypatch, fresh_pow
         excess = max(0, high.bit_length() - bits)
         return low >> excess, high >> excess, e + excess
 
-    for module in (exact, intervals):
+    for module in (odds_module, intervals):
         monkeypatch.setattr(module, "times", rounded_down)
     assert not all(sums_are_enclosed(odds, bits) for odds in ODDS for bits in range(8, 40))
 
@@ -384,7 +386,7 @@ def heads_follow_the_tape():
     for odds in TOSSES:
         (edge,) = boundaries(odds)
         for draws, place in tapes_near([edge]):
-            if draws.flip_each(exact.Coins([odds]), 1)[0, 0] != (edge <= place):
+            if draws.flip_each(Coins([odds]), 1)[0, 0] != (edge <= place):
                 return False
     return True
 
@@ -396,14 +398,14 @@ def test_a_flip_is_a_function_of_the_tape():
 @pytest.mark.pure
 @pytest.mark.parametrize("side", [0, 1])
 def test_edges_on_the_wrong_side_would_be_noticed(side, monkeypatch):
-    right = exact.Coins.edges.func
+    right = Coins.edges.func
 
     def wrong(coins):
         edges = [*right(coins)]
         edges[side] = edges[1] + np.uint64(1) if side == 0 else edges[0] - np.uint64(1)
         return edges
 
-    monkeypatch.setattr(exact.Coins, "edges", property(wrong))
+    monkeypatch.setattr(Coins, "edges", property(wrong))
     assert not heads_follow_the_tape()
 
 
@@ -453,7 +455,7 @@ def test_a_last_outcome_without_weight_is_not_drawn():
 
 
 def test_flips_have_words_of_their_own():
-    coins = exact.Coins([ODDS[0], ODDS[0]])
+    coins = Coins([ODDS[0], ODDS[0]])
     words = sum(word << 64 * i for i, word in enumerate([0, 2**64 - 1, 2**64 - 1, 0]))
     heads = Draws(lambda _: words).flip_each(coins, 2)
     assert heads.tolist() == [[False, True], [True, False]]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dp_sql.udfs import REGISTRY, range_norm
-from dp_sql.udfs.contributions.pair_noise import pair_reach
+from dp_sql.udfs.contributions.pair_noise import pair_reach, scales_of
 from dp_sql.udfs.discrete_laplace import laplace_quantile
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.intervals import exp_enclosure
@@ -389,7 +389,7 @@ def test_a_quantile_out_of_the_sums_reach_is_refused():
         range_norm.range_norm_quantile(1, Fraction(1), Fraction(1, 1 << 41))
 
 
-@pytest.mark.parametrize("rate", [Fraction(1, 8), Fraction(1, 2), Fraction(3)])
+@pytest.mark.parametrize("rate", [Fraction(1, 8), Fraction(1, 2), Fraction(1), Fraction(3)])
 @pytest.mark.parametrize("beta", [Fraction(1, 2), Fraction(1, 20), Fraction(1, 1000)])
 def test_the_square_around_a_quotient_is_hardly_larger_than_it_must_be(rate, beta):
     reach, most = pair_reach(rate, beta), int(40 / rate)
@@ -400,5 +400,6 @@ def test_the_square_around_a_quotient_is_hardly_larger_than_it_must_be(rate, bet
     def beyond(times, side):
         return masses[abs(z[:, None] - times * z) > side * (1 + abs(times)) + 1e-9].sum()
 
+    assert masses[np.maximum(abs(z)[:, None], abs(z)) > scales_of(beta, rate) / rate].sum() <= beta
     assert all(beyond(times, reach) <= beta for times in (0, 0.01, -0.3, 0.5, 1, -1, 1.5, 20))
     assert reach < 3 or beyond(0, reach - 3) > beta

@@ -7,7 +7,8 @@ from itertools import product
 
 import pytest
 
-from dp_sql.udfs.exact_sampling import Odds, secret_draws
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.select import rnm_laplace
 from tests.udfs.cases_rnm_laplace import BETA, EPSILON, Q, distribution_of_starts, noise_is
 from tests.udfs.distributions import PathTooLongError, distribution_of

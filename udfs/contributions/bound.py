@@ -13,8 +13,9 @@ from operator import sub
 import numpy as np
 
 from dp_sql.udfs.contributions.histogram import Histograms, above_each
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mixed import Ints
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.slices import in_rectangles
 
 # Privacy holds for any values of these.

@@ -237,7 +237,9 @@ def accuracy(
     """State how far the mean, or its parts, may lie from what is kept, from public numbers only."""
     check_public(epsilon, beta, max_contributions, bound, unit, ends)
     _, of_sums, of_noise = _shares(epsilon, bound, ends)
-    scales, price = scales_of(beta) * Fraction(1, of_noise), f"(epsilon = {in_words(epsilon)})"
+    most = of_noise * Fraction(1, 1 << FRACTION_BITS)  # one person moves a number by 2**16 or more
+    scales = scales_of(beta, most) * Fraction(1, of_noise)
+    price = f"(epsilon = {in_words(epsilon)})"
     likely, weighed = with_probability(1 - beta), "counts as that many rows"
     if ends is not None:
         low, high = (Fraction(end, unit) for end in ends)

@@ -8,10 +8,11 @@ from fractions import Fraction
 from functools import lru_cache, partial
 
 from dp_sql.udfs.discrete_laplace import by_rate
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.geometric import geometrics
 from dp_sql.udfs.intervals import exp_enclosure
 from dp_sql.udfs.mixed import exact
+from dp_sql.udfs.odds import Odds
 
 _STEPS = 1024
 
@@ -46,9 +47,12 @@ def pair_reach(rate: Fraction, beta: Fraction) -> int:
     return -(-_scales(beta, Fraction(1, 2)) // rate) + 1
 
 
-def scales_of(beta: Fraction) -> Fraction:
-    """Find how many 1/rate neither entry exceeds in size, with probability at least 1 - beta."""
-    return _scales(beta, Fraction(1))
+def scales_of(beta: Fraction, most: Fraction) -> Fraction:
+    """Find how many 1/rate neither entry exceeds in size, with probability at least 1 - beta.
+
+    most: the rate is at most this.
+    """
+    return _scales(beta, Fraction(1)) + most
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.select.normalized import grid_of
 
 Numbers = NDArray[Any]

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from dp_sql.udfs.count_distinct import bounded, matching
 from dp_sql.udfs.count_distinct.bounded import CountRelease
 from dp_sql.udfs.count_distinct.template import from_below
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import ln_enclosure
 from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss, in_words, with_probability
+from dp_sql.udfs.odds import Odds
 
 _Ints = npt.NDArray[np.int64]
 

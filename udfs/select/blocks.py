@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.permute_and_flip import Rejection, block_width, is_discarded, with_rejections
 
 _N_BLOCKS = 64

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip
 from dp_sql.udfs.select.blocks import Blocks
 from dp_sql.udfs.select.normalized import HIGH, LOW, blocks_of, shift_on_grid

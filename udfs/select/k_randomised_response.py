@@ -2,8 +2,9 @@
 
 from fractions import Fraction
 
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import exp_enclosure
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.select.selection import Numbers, selection, sentence
 
 

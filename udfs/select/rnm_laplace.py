@@ -8,8 +8,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dp_sql.udfs.discrete_laplace import laplace_quantile
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.geometric import geometric
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.select.normalized import grid_of
 from dp_sql.udfs.select.selection import Numbers, in_units, rounded_up, selection, sentence
 

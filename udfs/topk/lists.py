@@ -6,8 +6,9 @@ from fractions import Fraction
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.geometric import geometric
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.permute_and_flip import Rejection, with_rejections
 from dp_sql.udfs.topk.ranking import Ints, Ranking, rank
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.udfs.exact_sampling import Coins, Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.odds import Coins, Odds
 from dp_sql.udfs.slices import in_rectangles
 from dp_sql.udfs.topk.ranking import Ints
 

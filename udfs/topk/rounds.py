@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.permute_and_flip import Rejection, block_width, is_discarded, with_rejections
 from dp_sql.udfs.topk.ranking import Ints
 

@@ -13,8 +13,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.geometric import geometric
+from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.topk import joint
 from dp_sql.udfs.topk.lists import Staircase, fit_staircase, sequence
 from dp_sql.udfs.topk.lists_at_once import draw_each

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from dp_sql.engines.duckdb.arrow_rows import (
-    Column,
-    Columns,
+    RowNumbers,
+    ValueNumbers,
     arrow_numbers,
     lengths,
     not_null,
@@ -42,7 +42,12 @@ class ArrowPeople(Rows):
 
     def __init__(self, read: RowsRead) -> None:
         super().__init__()
-        self._read, self._people, self._keys, self._items = read, Column(), Columns(), Column()
+        self._read, self._people, self._keys, self._items = (
+            read,
+            ValueNumbers(),
+            RowNumbers(),
+            ValueNumbers(),
+        )
         self.n_rows = self.n_loose = self.n_read = 0
         self._found = np.empty(0, np.int64)
         self._members, self._n_before = list[tuple[Any, Any]](), 0
@@ -135,10 +140,10 @@ class ArrowPeople(Rows):
     def next_part(self) -> None:
         """Forget the people so far: the rows to come are of others."""
         self._n_before += self.n_people
-        self.pieces, self._people = [], Column()
+        self.pieces, self._people = [], ValueNumbers()
         self.n_people = self.n_rows = self.n_loose = self.n_read = 0
         if self._public:  # only those count, and the others would add up
-            self._items = Column()
+            self._items = ValueNumbers()
         for items in self._public:
             self._items.numbers(items)
         self.__dict__.pop("all_slots", None)

@@ -70,7 +70,7 @@ def batches(relation: Any) -> Iterator[Any]:
         reader.close()
 
 
-class Column:
+class ValueNumbers:
     """Numbers for the values of a column, which arrow has as numbers or as strings."""
 
     def __init__(self) -> None:
@@ -137,13 +137,13 @@ class Column:
         return every.take(arrow_numbers(numbers, "int64"))
 
 
-class Columns:
+class RowNumbers:
     """Numbers for rows of several columns: two rows have the same if and only if they are equal."""
 
     def __init__(self) -> None:
         from dp_sql.udfs.count_distinct.dense_numbers import Numbers
 
-        self._columns = defaultdict[int, Column](Column)
+        self._columns = defaultdict[int, ValueNumbers](ValueNumbers)
         self._pairs = defaultdict[int, Numbers](Numbers)
 
     @property

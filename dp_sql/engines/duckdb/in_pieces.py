@@ -21,8 +21,8 @@ from dp_sql.engines.duckdb.arrow_rows import (
     LONG,
     SHARE,
     SHORTER,
-    Column,
     TooLong,
+    ValueNumbers,
     batches,
     comparable_in_arrow,
 )
@@ -84,7 +84,7 @@ def _stored(rows: Iterable[Any], pairs: StoredPairs, most_bytes: float) -> tuple
     """
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    people, items = Column(), Column()
+    people, items = ValueNumbers(), ValueNumbers()
     with ThreadPoolExecutor(3) as others:
 
         def numbered(batch: Any) -> Block:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Engine, close
+from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.macros import (
     ANSWER_TYPES,
     ANSWER_UDF,
@@ -38,6 +38,7 @@ from dp_sql.engines.duckdb.mechanism_udfs import (
     with_parameters,
     words_of_rows,
 )
+from dp_sql.engines.duckdb.opening import close
 from dp_sql.engines.duckdb.rows_in_lists import udfs_of_lists
 from dp_sql.engines.duckdb.session_state import SessionState
 from dp_sql.engines.duckdb.sql_runner import Connection, parsed_once
@@ -142,18 +143,18 @@ def _type(name: str, connection: Connection) -> Any:
 
 def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
     """Each function: name, callable, types of its parameters and answer, and options."""
-    issued = instance.tickets
+    tickets = instance.tickets
     arrow: dict[str, Any] = {"type": "arrow", "null_handling": "special", "side_effects": True}
-    keep = (KEEP_UDF, keep_udf(issued), ["BIGINT[]", "BIGINT"], "BIGINT[][]")
-    find = (FIND_UDF, find_udf(issued), [PAIRS], "BIGINT[]")
-    sampled: Udf = (KEY_UDF, key_udf(issued), [], "VARCHAR")
+    keep = (KEEP_UDF, keep_udf(tickets), ["BIGINT[]", "BIGINT"], "BIGINT[][]")
+    find = (FIND_UDF, find_udf(tickets), [PAIRS], "BIGINT[]")
+    sampled: Udf = (KEY_UDF, key_udf(tickets), [], "VARCHAR")
     return [
         *(
             (name, function, ["VARCHAR", "UBIGINT", "UBIGINT", *takes], answer, arrow)
-            for name, function, takes, answer in [*mechanism_udfs(issued), keep, find, sampled]
+            for name, function, takes, answer in [*mechanism_udfs(tickets), keep, find, sampled]
         ),
         # Rows may have any type, so no parameter has one.
-        *((name, udf, None, answer, arrow) for name, udf, answer in udfs_of_lists(issued)),
+        *((name, udf, None, answer, arrow) for name, udf, answer in udfs_of_lists(tickets)),
         (KEEP_BITS_UDF, keep_bits, ["BIGINT", "BIGINT"], "BIGINT", arrow),
         (KEEP_BYTES_UDF, keep_bytes, ["BLOB", "BIGINT"], "BLOB", arrow),
         (DENSE_UDF, dense, [PAIRS, "BIGINT"], "BIGINT[]", {"type": "arrow"}),

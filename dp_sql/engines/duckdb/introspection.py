@@ -10,7 +10,7 @@ from itertools import groupby
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import open_database
+from dp_sql.engines.duckdb.opening import open_database
 from dp_sql.engines.duckdb.parquet_files import PinnedFiles, files_of
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import SourceError

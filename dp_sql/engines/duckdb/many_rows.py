@@ -89,6 +89,26 @@ class ComputedTables(NamedTuple):
         return self.numbered(found, n_answers)
 
 
+class _Reading(NamedTuple):
+    """One reading of rows into memory: what is read, and into what.
+
+    long: values of so many bytes or more are sent as hashes. other: another thread, for what can be
+        done while DuckDB reads. before: the count of interrupts; the reading ends when it grows.
+    """
+
+    rows: ArrowPeople
+    read: RowsRead
+    long: int
+    tables: ComputedTables
+    other: Executor
+    before: int
+
+    @property
+    def engine(self) -> SqlRunner:
+        """The connection that reads."""
+        return self.tables.engine
+
+
 def _forget(name: str, engine: SqlRunner) -> None:
     with contextlib.suppress(Exception):  # a transaction that failed has removed it
         engine.connection.unregister(name)
@@ -172,67 +192,60 @@ def _read(read: RowsRead, long: int, plans: Sequence[Plan], tables: ComputedTabl
         engine.run(f"CREATE TEMP TABLE {name} AS {select}")
     n_items = _n_items(read.lists, rows, engine) if read.lists and read.lists.items else None
     with ThreadPoolExecutor(1) as other:
-        make = partial(_made, rows, read, long, n_items, tables, other)
+        reading = _Reading(rows, read, long, tables, other, before)
         # There are often fewer rows than by the estimate, which for an analyst is of whole tables.
         fits = row_estimate.n_rows(plans[0], engine) <= _most_rows(read, engine)
         n_parts = 1 if fits else _n_parts(read, engine)
         try:
-            made, found = make(n_parts)
+            made, found = _made(reading, n_items, n_parts)
         except _TooMany:
             if n_parts > 1:
                 raise
-            made, found = make(max(2, _n_parts(read, engine)))
+            made, found = _made(reading, n_items, max(2, _n_parts(read, engine)))
         lists = rows.lists(plans, made)
     engine.state.interrupts.check(before)
     if read.lists and read.lists.kind:
-        answers = tables.answered(0, *lists)
-        relation = _with_items(read.lists, answers, long, rows, tables)
+        relation = _with_items(read.lists, tables.answered(0, *lists), reading)
     else:
         relation = tables.drawn(lists, rows.n_answers)
     items = f"({read.lists.shown}) AS __dp_lists" if read.lists and read.lists.shown else ""
     return Answers(relation, found or read.listed, items)
 
 
-def _made(
-    rows: ArrowPeople, read: RowsRead, long: int, n_items: int | None, tables: ComputedTables,
-    other: Executor, n_parts: int,
-) -> tuple[Any, str]:  # fmt: skip
+def _made(reading: _Reading, n_items: int | None, n_parts: int) -> tuple[Any, str]:
     """What is made of all people, part by part; and the relation of the groups found, or ""."""
-    made, found, engine = None, "", tables.engine
-    add = partial(_add, rows, read, long, engine, other, engine.state.interrupts.n)
+    rows, read, engine = reading.rows, reading.read, reading.engine
+    made, found = None, ""
     selects = [_part_of(read.sql, part, n_parts) for part in range(n_parts)]
     if isinstance(read.groups, GroupsFound):
         for select in selects:
             rows.next_part()
-            add(select)
+            _add(reading, select)
             rows.note_members()
-            if rows.n_members > MEMBERS * _most_rows(read, tables.engine):
+            if rows.n_members > MEMBERS * _most_rows(read, engine):
                 raise _TooMany
-        found = _found(read.groups, long, rows, tables)
+        found = _found(read.groups, reading)
     for select in selects:
         if n_parts > 1 or not found:
             rows.next_part()
-            add(select, is_limited=not found)
-        own = rows.made(n_items, other)
+            _add(reading, select, is_limited=not found)
+        own = rows.made(n_items, reading.other)
         made = own if made is None else rows.joined(made, own)
     return made, found
 
 
-def _add(
-    rows: ArrowPeople, read: RowsRead, long: int, engine: SqlRunner, other: Executor, before: int,
-    select: str, *, is_limited: bool = True,
-) -> None:  # fmt: skip
+def _add(reading: _Reading, select: str, *, is_limited: bool = True) -> None:
     """Add the rows of a SELECT, each piece while DuckDB reads the next one.
 
-    before: the count of interrupts, which ends this when it grows. is_limited: raise _TooMany or
-        TooLong where they take too much memory; but not once groups are found, which are places
-        among the keys that were read.
+    is_limited: raise _TooMany or TooLong where they take too much memory; but not once groups are
+        found, which are places among the keys that were read.
     """
-    most = _most_rows(read, engine)
-    most_bytes = engine.memory_limit // SHARE if long > SHORTER else inf
-    pieces = engine.state.interrupts.ending(batches(engine.relate(select)), before)
+    rows, engine = reading.rows, reading.engine
+    most = _most_rows(reading.read, engine)
+    most_bytes = engine.memory_limit // SHARE if reading.long > SHORTER else inf
+    pieces = engine.state.interrupts.ending(batches(engine.relate(select)), reading.before)
     with contextlib.closing(pieces):
-        last: Future[None] = other.submit(lambda: None)
+        last: Future[None] = reading.other.submit(lambda: None)
         for piece in pieces:
             last.result()
             if rows.n_rows + len(piece) > most and rows.n_loose > most // 4:
@@ -241,7 +254,7 @@ def _add(
                 raise _TooMany  # counts have 32 bits
             if is_limited and rows.n_bytes > most_bytes:
                 raise TooLong
-            last = other.submit(rows.add, piece)
+            last = reading.other.submit(rows.add, piece)
         last.result()
 
 
@@ -258,9 +271,7 @@ def _part_of(sql: str, part: int, n_parts: int) -> str:
     return f"SELECT * FROM ({sql}) AS __dp_part WHERE system.main.hash({UNIT}) BETWEEN {within}"
 
 
-def _with_items(
-    lists: ListsRead, answers: Any, long: int, rows: ArrowPeople, tables: ComputedTables
-) -> str:
+def _with_items(lists: ListsRead, answers: Any, reading: _Reading) -> str:
     """A relation of answers and, for each of them, a list of its items.
 
     Items that were sent as hashes are looked up by these. One that another connection has removed
@@ -268,7 +279,8 @@ def _with_items(
     """
     import pyarrow as pa
 
-    items, answers = rows.items_of(answers)
+    tables, long = reading.tables, reading.long
+    items, answers = reading.rows.items_of(answers)
     if lists.again:
         values = items.to_pylist()
         if hashes := [*{value for value in values if len(value) >= long}]:
@@ -295,14 +307,14 @@ def _n_items(lists: ListsRead, rows: ArrowPeople, engine: SqlRunner) -> int:
     return int(n_items)
 
 
-def _found(groups: GroupsFound, long: int, rows: ArrowPeople, tables: ComputedTables) -> str:
+def _found(groups: GroupsFound, reading: _Reading) -> str:
     """Find groups by who is in them; returns a relation of their keys."""
-    engine = tables.engine
+    rows, tables = reading.rows, reading.tables
     table = rows.groups(tables.finds(*rows.members()))
     texts = [table[name] for name, kind in groups.kinds.items() if family(kind) in HASHED]
-    is_hashed = any(len(key) >= long for text in texts for key in text.to_pylist())
+    is_hashed = any(len(key) >= reading.long for text in texts for key in text.to_pylist())
     sent = f"__dp_sent AS (SELECT * FROM {tables.add(table)})"
     found = f"(WITH {sent}{groups.again if is_hashed else groups.keys}) AS __dp_found"
-    order = engine.run(f"SELECT place FROM {found} ORDER BY {groups.by}").fetchall()
+    order = tables.engine.run(f"SELECT place FROM {found} ORDER BY {groups.by}").fetchall()
     rows.number([place for (place,) in order])
     return found

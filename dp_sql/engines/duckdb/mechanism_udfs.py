@@ -26,24 +26,24 @@ from dp_sql.udfs.randomness import fair_bytes
 Udf = tuple[str, Callable[..., Any], list[str], str]
 
 
-def mechanism_udfs(issued: Tickets) -> list[Udf]:
+def mechanism_udfs(tickets: Tickets) -> list[Udf]:
     """For each kind of answer a UDF for one group, and one for a list of groups."""
     found: list[Udf] = []
     shapes = dict.fromkeys(shape for f in FUNCTIONS.values() for shape in f.shapes)
     for shape in shapes:
         takes = list(shape.takes.values())
         for name, answer in shape.udfs.items():
-            found.append((name, _udf(issued, _draw, takes, answer), takes, answer))
+            found.append((name, _udf(tickets, _draw, takes, answer), takes, answer))
             lists, answers = [f"{kind}[]" for kind in takes], f"{answer}[]"
             draw: Callable[..., Drawn[Any]] = _draw_groups
             if shape.mixes_groups:
                 lists, draw = ["BIGINT", "BIGINT[]", *takes], _draw_mixed
-            found.append((name + GROUPS, _udf(issued, draw, lists, answers), lists, answers))
+            found.append((name + GROUPS, _udf(tickets, draw, lists, answers), lists, answers))
     return found
 
 
 def _udf(
-    issued: Tickets, draw: Callable[..., Drawn[Any]], takes: Sequence[str], answer: str
+    tickets: Tickets, draw: Callable[..., Drawn[Any]], takes: Sequence[str], answer: str
 ) -> Callable[..., Any]:
     """The UDF of a draw: one row per release."""
 
@@ -51,20 +51,20 @@ def _udf(
         def run(plan: Plan) -> Drawn[Any]:
             return draw(plan, *(_value(x, kind) for x, kind in zip(lists, takes, strict=True)))
 
-        return issued.redeem(ticket, execution, run)
+        return tickets.redeem(ticket, execution, run)
 
     return _by_rows(one, len(takes), answer)
 
 
 def answers_of(
-    issued: Tickets, ticket: str, execution: tuple[int, int], lists: Sequence[Any]
+    tickets: Tickets, ticket: str, execution: tuple[int, int], lists: Sequence[Any]
 ) -> Sequence[Any]:
     """Redeem a ticket with what the UDF takes of all groups: an answer for each of them."""
-    return answers_from(issued, ticket, execution, lambda _: lists)
+    return answers_from(tickets, ticket, execution, lambda _: lists)
 
 
 def answers_from(
-    issued: Tickets,
+    tickets: Tickets,
     ticket: str,
     execution: tuple[int, int],
     make: Callable[[Plan], Sequence[Any]],
@@ -78,7 +78,7 @@ def answers_from(
         drawn = _draw(plan, *(lists[2:] if mixes else (one[0] for one in lists)))
         return Drawn([drawn.value], drawn.accuracy, drawn.n_runs)
 
-    return issued.redeem(ticket, execution, run)
+    return tickets.redeem(ticket, execution, run)
 
 
 def _by_rows(one: Callable[..., Any], n_columns: int, answer: str) -> Callable[..., Any]:
@@ -158,12 +158,12 @@ def _draw_mixed(plan: Plan, n_groups: int, group_of_each: Any, *lists: Any) -> D
     return _draw_each(plan, Mixed(n_groups, owners, columns))
 
 
-def keep_udf(issued: Tickets) -> Callable[..., Any]:
+def keep_udf(tickets: Tickets) -> Callable[..., Any]:
     """Some of each person's groups, by chance alone: sizes → the places kept, from 1."""
 
     def keep(ticket: str, execution: tuple[int, int], sizes: Any, cap: Any) -> Any:
         each = _value(sizes, "BIGINT[]")
-        return issued.draw_once(ticket, execution, lambda: _kept_places(each, cap.as_py()))
+        return tickets.draw_once(ticket, execution, lambda: _kept_places(each, cap.as_py()))
 
     return _by_rows(keep, 2, "BIGINT[][]")
 
@@ -219,31 +219,31 @@ def means(rows: Any, nets: Any, bounds: Any) -> Any:
 
 
 def found_groups(
-    issued: Tickets, ticket: str, execution: tuple[int, int], groups: Any, people: Any
+    tickets: Tickets, ticket: str, execution: tuple[int, int], groups: Any, people: Any
 ) -> list[int]:
     """The groups that a plan may show, from who is in which; drawn once for an execution."""
 
     def draw() -> list[int]:
-        of = issued.plan(ticket).groups
+        of = tickets.plan(ticket).groups
         if of is None or of.finding is None:
             raise InternalError("This ticket finds no groups.")
         finding = of.finding
         found: list[int] = finding.mechanism.run(groups, people, **finding.parameters)
         return found
 
-    return issued.draw_once(ticket, execution, draw, "found")
+    return tickets.draw_once(ticket, execution, draw, "found")
 
 
-def find_udf(issued: Tickets) -> Callable[..., Any]:
+def find_udf(tickets: Tickets) -> Callable[..., Any]:
     """The UDF that finds the groups that a plan may show, from pairs of a group and a person."""
 
     def find(ticket: str, execution: tuple[int, int], pairs: Any) -> Any:
-        return found_groups(issued, ticket, execution, *_value(pairs, PAIRS))
+        return found_groups(tickets, ticket, execution, *_value(pairs, PAIRS))
 
     return _by_rows(find, 1, "BIGINT[]")
 
 
-def key_udf(issued: Tickets) -> Callable[..., Any]:
+def key_udf(tickets: Tickets) -> Callable[..., Any]:
     """The key of a plan's sample of items, in hexadecimal digits."""
 
     def key(ticket: str, execution: tuple[int, int]) -> Any:
@@ -252,7 +252,7 @@ def key_udf(issued: Tickets) -> Callable[..., Any]:
 
             return f"{secret_draws().below(1 << 8 * KEY_BYTES):0{2 * KEY_BYTES}x}"
 
-        return issued.draw_once(ticket, execution, draw, "key")
+        return tickets.draw_once(ticket, execution, draw, "key")
 
     return _by_rows(key, 0, "VARCHAR")
 

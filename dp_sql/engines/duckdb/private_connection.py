@@ -16,18 +16,12 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import (
-    SHORT,
-    Engine,
-    close,
-    columns_of,
-    open_database,
-    restrict,
-)
+from dp_sql.engines.duckdb.connection import SHORT, Engine, columns_of
 from dp_sql.engines.duckdb.few_rows import answered, public_of, read_shortly, rows_sql
 from dp_sql.engines.duckdb.frozen import Records, exactly
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalog, TableNames
+from dp_sql.engines.duckdb.opening import close, open_database, restrict
 from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.source_errors import source_error
 from dp_sql.engines.duckdb.spill import check_spill, limit_private

@@ -9,9 +9,10 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Engine, restrict
+from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.frozen import FrozenAnswers, Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
+from dp_sql.engines.duckdb.opening import restrict
 from dp_sql.engines.duckdb.sql_runner import error_of, forget_oldest, parsed_once
 from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
 from dp_sql.engines.duckdb.tickets import Tickets

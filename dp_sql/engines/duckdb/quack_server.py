@@ -7,7 +7,6 @@ here. The instance holds answers, no private row, and is locked.
 """
 
 import errno
-import importlib.util
 import itertools
 import os
 import re
@@ -15,47 +14,25 @@ import socket
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import open_database, restrict
+from dp_sql.engines.duckdb.opening import restrict
+from dp_sql.engines.duckdb.quack_extension import NEWEST, load_quack
+from dp_sql.engines.duckdb.results import Result
 from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import DpSqlError, NotSupported, QueryError, with_type
-from dp_sql.installation import install_command
 from dp_sql.sql.formatting import in_macro, literal, quote
-from dp_sql.sql.types import for_arrow
 
 EngineError = duckdb.Error  # for modules that do not import DuckDB
 
 Admit = Callable[[str, str], bool]  # (connection, token): whether this new connection may ask
 Answer = Callable[[str, str], str]  # (connection, text): SQL over held tables, or an error to show
 
-NEWEST = "1.5.5"  # the newest DuckDB with a package of Quack, which the extra `serve` installs
-_EXTENSIONS = ("httpfs", "quack")
 _LISTEN = re.compile(r"(?:quack:)?(?P<host>[^\s:/\[\]']+|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?")
-_MAX_ANSWER = 256 * 10**6  # bytes of one answer as it is read
-_MAX_STORED = 512 * 10**6  # and as it is stored
 _MEMORY = 2 * 10**9  # bytes of all stored answers together; they are not written to disk
 _ROOM = 64 * 10**6  # bytes that must be free before a question is asked: answers cost something
-# DuckDB stores a column of so many rows, its NULLs and its long strings in blocks of their own; a
-# short column takes less.
-_BLOCK, _ROWS_OF_BLOCKS, _SHORT_ROWS, _SHORT_BYTES = 1 << 18, 122_880, 2048, 40_000
-_LONG_STRING = 4096
-
-
-@dataclass(frozen=True)
-class Result:
-    """A result, copied out of the instance that computed it."""
-
-    columns: tuple[tuple[str, str], ...]  # names, which may repeat, and types that SQL can write
-    table: Any  # an arrow table with the columns c0, c1, …
-
-    @property
-    def stored_bytes(self) -> int:
-        """How many bytes DuckDB takes at most to store it: up to 300 times what arrow takes."""
-        return _BLOCK + sum(map(_stored_bytes, self.table.columns))
 
 
 @dataclass(frozen=True)
@@ -109,76 +86,6 @@ def _is_answered(family: int, place: Any) -> bool:
         return probe.connect_ex(place) != errno.ECONNREFUSED
 
 
-def fetched(relation: Any) -> Result:
-    """Run a relation and copy its rows, if they do not take more memory than one answer may.
-
-    A column whose type SQL cannot write comes as a string: 1.5 cannot write that of `row(1, 2)`.
-    """
-    places, columns, listed = [], [], []
-    for n, (name, kind) in enumerate(zip(relation.columns, map(str, relation.types), strict=True)):
-        place, has_name = f"c{n}", _has_name(relation, kind)
-        sent = for_arrow(kind) if has_name else "VARCHAR"
-        places.append(place)
-        columns.append((name, kind if has_name else "VARCHAR"))
-        listed.append(place if sent == kind else f"CAST({place} AS {sent}) AS {place}")
-    if listed != places:
-        sql = f"SELECT {', '.join(listed)} FROM __dp_answer AS t({', '.join(places)})"
-        relation = relation.query("__dp_answer", sql)
-    result = Result(tuple(columns), _table(relation).rename_columns(places))
-    if result.stored_bytes > _MAX_STORED:
-        raise _too_large(_MAX_STORED)
-    return result
-
-
-def _table(relation: Any) -> Any:
-    """The rows as an arrow table, in pieces: a question may ask for 10^12 public rows."""
-    import pyarrow as pa
-
-    n_bytes, pieces = 0, []
-    reader = relation.to_arrow_reader()
-    for piece in reader:
-        n_bytes += piece.nbytes
-        pieces.append(piece)
-        if n_bytes > _MAX_ANSWER:
-            reader.close()
-            raise _too_large(_MAX_ANSWER)
-    return pa.Table.from_batches(pieces, reader.schema)
-
-
-def _too_large(most: int) -> NotSupported:
-    message = f"An answer of a served database holds at most {most // 10**6} MB."
-    return NotSupported(message, hint="Add LIMIT, or aggregate.")
-
-
-def _stored_bytes(column: Any) -> int:
-    """How many bytes DuckDB takes at most for an arrow column."""
-    import pyarrow as pa
-
-    kind, n_rows, n_bytes = column.type, len(column), int(column.nbytes)
-    is_plain = pa.types.is_primitive(kind) and not pa.types.is_boolean(kind)
-    # Arrow packs booleans, and the places of lists; two long strings may not fit a block.
-    packed = 1 if is_plain else 8 if "bool" in str(kind) else 2
-    is_short = n_rows <= _SHORT_ROWS and not kind.num_fields
-    if is_short and (is_plain or n_bytes < _LONG_STRING):
-        return packed * n_bytes + _SHORT_BYTES
-    n_blocks = 3 * _n_columns(kind) * (1 + n_rows // _ROWS_OF_BLOCKS)
-    return packed * n_bytes + n_blocks * _BLOCK
-
-
-def _n_columns(kind: Any) -> int:
-    """How many columns a type has in it, itself among them, as a list of structs has."""
-    return 1 + sum(_n_columns(kind.field(i).type) for i in range(kind.num_fields))
-
-
-def _has_name(relation: Any, kind: str) -> bool:
-    """Whether DuckDB can read back the name of a type; so far only structs may have none."""
-    with suppress(duckdb.Error):
-        if "STRUCT(" in kind:
-            relation.query("__dp_answer", f"SELECT NULL::{kind} AS it")
-        return True
-    return False
-
-
 def refusal(error: Exception) -> str:
     """SQL that shows an error to a client; for an unexpected one, a constant sentence.
 
@@ -194,55 +101,6 @@ def refusal(error: Exception) -> str:
         case _:
             sentence = "The server failed, not your query. Its cost may be spent."
     return f"SELECT error({literal(sentence.replace(chr(0), ''))}) AS refused"
-
-
-def load_quack(connection: Connection) -> None:
-    """Load the extensions for Quack, from installed wheels or from DuckDB's own folder."""
-    for name in _EXTENSIONS:
-        try:
-            path = _wheel(name)
-            connection.execute(f"LOAD {literal(path)}" if path else f"LOAD {name}")
-        except duckdb.Error as error:
-            raise NotSupported(
-                f"Serving needs DuckDB's extension {name}, which DuckDB {duckdb.__version__} "
-                "cannot load.",
-                hint=f"The newest DuckDB with a package of Quack is {NEWEST}: "
-                f"{install_command('serve')} in an environment of its own. Or, where DuckDB finds "
-                f"its extensions: INSTALL {name}.",
-            ) from error
-
-
-def extension_files() -> list[str]:
-    """The files of the extensions for Quack that are installed as packages."""
-    return [path for name in _EXTENSIONS if (path := _wheel(name))]
-
-
-def check_readable(database: str) -> None:
-    """Refuse a file that a newer DuckDB has written: it cannot be served with this one."""
-    try:
-        open_database(database, read_only=True).close()
-    except duckdb.Error as error:
-        if "version number" not in str(error):
-            raise
-        copy = str(Path(database).with_suffix(".v1.duckdb"))
-        raise NotSupported(
-            f"{database} was written by a newer DuckDB than {duckdb.__version__}, and the newest "
-            f"DuckDB that can serve is {NEWEST}.",
-            hint="Serve a copy that it can read. In the newer DuckDB:\n"
-            f"ATTACH {literal(database)} AS newer;\n"
-            f"ATTACH {literal(copy)} AS older (STORAGE_VERSION 'v1.5.0');\n"
-            "COPY FROM DATABASE newer TO older;",
-        ) from None
-
-
-def _wheel(name: str) -> str | None:
-    """The path of an extension that is installed as a Python package, for this DuckDB."""
-    found = importlib.util.find_spec(f"duckdb_extension_{name}")
-    if found is None or found.origin is None:
-        return None
-    folder = Path(found.origin).parent / "extensions" / f"v{duckdb.__version__}"
-    path = folder / f"{name}.duckdb_extension"
-    return str(path) if path.exists() else None
 
 
 class QuackServer:

@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dp_sql.engines.duckdb.arrow_rows import Column, comparable_in_arrow, not_null, whole_numbers
+from dp_sql.engines.duckdb.arrow_rows import (
+    ValueNumbers,
+    comparable_in_arrow,
+    not_null,
+    whole_numbers,
+)
 from dp_sql.engines.duckdb.frozen import exact_value
 from dp_sql.engines.duckdb.mechanism_udfs import answers_from, arrow_values
 from dp_sql.engines.duckdb.tickets import Tickets
@@ -17,7 +22,7 @@ from dp_sql.privacy.private_sql.few_rows import IN_LISTS, few_rows
 from dp_sql.sql.functions import FUNCTIONS
 
 
-def udfs_of_lists(issued: Tickets) -> list[tuple[str, Callable[..., Any], str]]:
+def udfs_of_lists(tickets: Tickets) -> list[tuple[str, Callable[..., Any], str]]:
     """One for each kind of answer that is computed from people's values: name, callable, answer."""
     shapes = [shape for function in FUNCTIONS.values() for shape in function.shapes]
     answers = {
@@ -26,16 +31,18 @@ def udfs_of_lists(issued: Tickets) -> list[tuple[str, Callable[..., Any], str]]:
         if shape.in_memory == "values"
         for name, answer in shape.udfs.items()
     }
-    return [(f"{name}{IN_LISTS}", _udf(issued, answer), answer) for name, answer in answers.items()]
+    return [
+        (f"{name}{IN_LISTS}", _udf(tickets, answer), answer) for name, answer in answers.items()
+    ]
 
 
-def _udf(issued: Tickets, answer: str) -> Callable[..., Any]:
+def _udf(tickets: Tickets, answer: str) -> Callable[..., Any]:
     def udf(*columns: Any) -> Any:
         answers = []
         for ticket, connection, query, keys, rows in zip(*columns, strict=True):
             make = partial(_lists, keys=keys.as_py(), sent=rows.values)
             asked = ticket.as_py(), (connection.as_py(), query.as_py())
-            answers.append(answers_from(issued, *asked, make))
+            answers.append(answers_from(tickets, *asked, make))
         return arrow_values(answers, answer)
 
     return udf
@@ -48,7 +55,7 @@ def _lists(plan: Plan, keys: Sequence[Sequence[int]], sent: Any) -> list[Any]:
     few = few_rows([plan], comparable_in_arrow, exact_value, {})
     if few is None:
         raise InternalError("Such rows are not counted in memory.")
-    (people, *others), persons, rows = sent.flatten(), Column(), Rows()
+    (people, *others), persons, rows = sent.flatten(), ValueNumbers(), Rows()
     number, there = np.zeros(len(sent), np.int64), np.ones(len(sent), bool)
     for values, column in zip(map(np.array, keys), others, strict=False):
         own = whole_numbers(column)

@@ -4,10 +4,11 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Any
 
-from dp_sql.engines.duckdb.connection import Engine, restrict
+from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.frozen import FrozenAnswers, Records
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
+from dp_sql.engines.duckdb.opening import restrict
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
 from dp_sql.engines.spark.release import Releases, open_memory, shut, told

@@ -48,7 +48,7 @@ _UNREADABLE = "The policy's domain of this item cannot be read."
 
 
 def analyst_plans(
-    select: DpSelect, policy: Policy, side: Schema, asked_at: Callable[[], datetime]
+    select: DpSelect, policy: Policy, schema: Schema, asked_at: Callable[[], datetime]
 ) -> list[Plan]:
     """The plans of the calls of one SELECT.
 
@@ -61,8 +61,8 @@ def analyst_plans(
         for call in select.calls:
             refuse_no_epsilon(select, call, policy)
             _limited(call, policy)
-        return [policy_scores_plan(select, call, policy, side) for call in select.calls]
-    compiler = Compiler(PolicyTables(side, policy, asked_at), policy.limits.work)
+        return [policy_scores_plan(select, call, policy, schema) for call in select.calls]
+    compiler = Compiler(PolicyTables(schema, policy, asked_at), policy.limits.work)
     source = as_noted(lambda: compiled_source(select, compiler), compiler.tables)
     if source.person_type is None:
         message = "This source is public: it contains no private rows."
@@ -70,15 +70,15 @@ def analyst_plans(
         raise select.refused(message, select.source[0], hint, NotPrivate)
     reads = [source.read_by(call) for call in [_limited(call, policy) for call in select.calls]]
     sources, shares = source.shared(reads)
-    if not all(side.agrees(one.sql, one.tables) for one in sources):
+    if not all(schema.agrees(one.sql, one.tables) for one in sources):
         raise InternalError("The compiled SQL reads other tables than it should.")
     single = {
-        (side.table(table.name), column)
+        (schema.table(table.name), column)
         for table in policy.tables.values()
         for column in table.unique_per_person
     }
     sets = _PolicySets(
-        source=source, schema=side, policy=policy,
+        source=source, schema=schema, policy=policy,
         is_single=all(
             key.origin in single or (key.has_facts and key.is_of_one) for key in source.values
         ),
@@ -213,28 +213,28 @@ class _PolicySets(PublicSets):
     def named(self, wanted: Wanted, given: Reference) -> Values:
         """The values of a domain written by name: a public column, or the item's own ENUM."""
         (*table, column), item = given.parts, wanted.item
-        side, policy = self.schema, self.policy
+        schema, policy = self.schema, self.policy
         # Where its labels are not public, the item was compiled as a string.
         if not table and family(item.type) == "ENUM" and folded(given.text) == item.origin_name:
             return label_values(item.type, str(item.origin_name))
-        full = side.table(table) if table else None
-        if full is None or full not in {side.table(name) for name in policy.public}:
+        full = schema.table(table) if table else None
+        if full is None or full not in {schema.table(name) for name in policy.public}:
             hint = f"SHOW TABLES lists what is public. Or list values: {wanted.what} := ['a', 'b']."
-            others = _same_columns(Reference((column,), column, 0), policy, side)
-            others += _same_columns(wanted.call.item, policy, side)
+            others = _same_columns(Reference((column,), column, 0), policy, schema)
+            others += _same_columns(wanted.call.item, policy, schema)
             why = f"{given.text} is not a column of a public table."
             raise _or_declared(wanted.refused(why, hint, others), wanted)
         try:
-            return _column(full, column, side)
+            return _column(full, column, schema)
         except ArgumentError as error:
-            names = [shown_name(n) for n, _ in side.columns(f"SELECT * FROM {full_name(full)}")]
+            names = [shown_name(n) for n, _ in schema.columns(f"SELECT * FROM {full_name(full)}")]
             others = [f"{given.text.rpartition('.')[0]}.{name}" for name in names]
             hint = f"Its columns are {', '.join(names)}."
             raise wanted.refused(error.message, hint, others) from None
 
     def _declared_values(self, item: Value) -> Values:
         """The values that the policy declares, or those that are computed from them."""
-        declared, side = self.declared(item), self.schema
+        declared, schema = self.declared(item), self.schema
         if isinstance(declared, OwnValues) and declared.literals == item.own_values:
             return declared.values()
         if item.image is not None:
@@ -244,11 +244,11 @@ class _PolicySets(PublicSets):
         match declared:
             case "observed" if item.origin is not None:
                 # The owner calls the values of the whole column public, not those that WHERE keeps.
-                return _column(*item.origin, side)
+                return _column(*item.origin, schema)
             case "enum":
                 return label_values(item.type, str(item.origin_name))
             case (tuple() as name, column):
-                return _column(side.table(name), str(column), side)
+                return _column(schema.table(name), str(column), schema)
             case tuple() if all(isinstance(value, str | int | Fraction) for value in declared):
                 return list_values([literal(value) for value in declared], "the policy's list")
         raise ArgumentError(_UNREADABLE)
@@ -312,22 +312,22 @@ def _read(key: Value) -> tuple[Value, str]:
     return key.image or (key, "item")
 
 
-def _column(full: Parts | None, column: str, side: Schema) -> Values:
+def _column(full: Parts | None, column: str, schema: Schema) -> Values:
     if full is None:
         raise ArgumentError("The table that the policy names as this item's domain does not exist.")
-    columns = side.columns(f"SELECT * FROM {full_name(full)}")
+    columns = schema.columns(f"SELECT * FROM {full_name(full)}")
     name = next((name for name, _ in columns if folded(name) == folded(column)), None)
     if name is None:
         raise ArgumentError(f"{full[-1]} has no column {column}.")
     return column_values(full, name, f"the column {full[-1]}.{column}")
 
 
-def _same_columns(item: Reference, policy: Policy, side: Schema) -> list[str]:
+def _same_columns(item: Reference, policy: Policy, schema: Schema) -> list[str]:
     """The columns of public tables that are called as an item is, or nearly."""
     found = []
     for name in policy.public:
-        if item.parts and (full := side.table(name)) is not None:
-            columns = [folded(n) for n, _ in side.columns(f"SELECT * FROM {full_name(full)}")]
+        if item.parts and (full := schema.table(name)) is not None:
+            columns = [folded(n) for n, _ in schema.columns(f"SELECT * FROM {full_name(full)}")]
             if near := guessed(folded(item.parts[-1]), columns):
                 found.append(f"{'.'.join(map(shown_name, name))}.{shown_name(near)}")
     return found

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import date, timedelta
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -16,17 +15,17 @@ from sqlglot import exp
 from dp_sql.errors import QueryError, SourceError
 from dp_sql.privacy.catalog import Parts, Schema
 from dp_sql.privacy.expressions.value import Value
+from dp_sql.privacy.plans.example_values import EXAMPLE_OF
 from dp_sql.privacy.relations.constants import literal_sql
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import full_name, literal, quote, shown_name
+from dp_sql.sql.formatting import full_name, quote, shown_name
 from dp_sql.sql.given import PublicSet
 from dp_sql.sql.sqlglot_tree import projection
 from dp_sql.sql.tokens import folded, tokenize
 from dp_sql.sql.types import (
     INTEGER_RANGES,
     INTEGERS,
-    UP_TO_64_BITS,
     can_be,
     can_be_written,
     exact,
@@ -38,10 +37,6 @@ from dp_sql.sql.types import (
 
 _STRING, _INTEGER = re.compile(r"'(?:[^'\0]|'')*'"), re.compile(r"-?[0-9]{1,39}", re.ASCII)
 _NO_TYPE = '"NULL"'  # DuckDB's name for the type of a list that is empty or holds only NULL
-_EXAMPLES = {
-    "VARCHAR": "['a', 'b']", "ENUM": "['a', 'b']", "BOOLEAN": "[TRUE, FALSE]",
-    "DATE": "['2024-01-31']", "TIME": "['12:00:00']", "TIMESTAMP": "['2024-01-31 12:00:00']",
-}  # fmt: skip
 
 
 class Domain(NamedTuple):
@@ -216,7 +211,7 @@ class Wanted(NamedTuple):
         shown = shown_type(item_type)
         if not (can_be_written(item_type) if kind is None else can_be(kind, item_type)):
             spoken = "strings" if kind is None else f"values of type {shown_type(kind)}"
-            example = _EXAMPLES.get(family(item_type), "[1, 2]" if kind is None else "")
+            example = EXAMPLE_OF.get(family(item_type), "[1, 2]" if kind is None else "")
             example = example and f"Write a list of such values, as in {example}."
             its = f"its {self.what}, {values.described}, {self.holds}"
             message = f"{name} has type {shown}, and {its} {spoken}."
@@ -267,38 +262,6 @@ class Wanted(NamedTuple):
 def shown_type(type_name: str) -> str:
     """A type as messages show it: an ENUM without its labels."""
     return "ENUM" if family(type_name) == "ENUM" else type_name
-
-
-def example_list(item_type: str, size: int) -> str:
-    """A list of so many values of a type, as an example."""
-    kind = family(item_type)
-    if kind == "DATE" or kind.startswith("TIMESTAMP"):
-        days = (date(2024, 1, 1) + timedelta(day) for day in range(size))
-        return f"[{', '.join(f'{literal(str(day))}' for day in days)}]"
-    if kind in {"BOOLEAN", *_EXAMPLES} and kind not in {"VARCHAR", "ENUM"}:
-        return _EXAMPLES[kind]
-    shown = "'value {}'" if kind in {"VARCHAR", "ENUM"} else "{}"
-    return f"[{', '.join(shown.format(i) for i in range(1, size + 1))}]"
-
-
-_BINS = re.compile(  # floor(x / 50) * 50, round(x, -2), and what Metabase writes: … * 50.0) + 0.0
-    r"(?:\*\s*([1-9]\d{0,8})(?:\.0+)?|,\s*-\s*([1-9])\s*\))(?:\s*\)\s*\+\s*0(?:\.0+)?)?"
-    r"(?:\s+AS\s+\w+(?:\(\d+,\s*\d+\))?\s*\))?$",
-    re.I,
-)
-
-
-def example_bins(key: str, item_type: str) -> str:
-    """Values of a key that is a whole number, as an example; of bins, the first ten.
-
-    >>> example_bins("floor(x / 50) * 50", "BIGINT")
-    'range(0, 500, 50)'
-    """
-    found = _BINS.search(key)
-    width = int(found[1] or 10 ** int(found[2])) if found else 0
-    if family(item_type) not in UP_TO_64_BITS and not (width and family(item_type) == "DECIMAL"):
-        return ""
-    return f"range(0, {10 * width}, {width})" if width else "range(11)"
 
 
 class OwnValues(NamedTuple):

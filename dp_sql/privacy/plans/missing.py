@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from dp_sql.errors import ArgumentError
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.plans.domains import OwnValues, example_bins, example_list
+from dp_sql.privacy.plans.domains import OwnValues
+from dp_sql.privacy.plans.example_values import example_bins, example_list
 from dp_sql.privacy.relations.tree import Select, Table, place_of, relations_in
 from dp_sql.sql.argument_errors import CAP, EPSILON, FINDS_ITEMS, missing, positional_needed
 from dp_sql.sql.arguments import DpCall

@@ -66,7 +66,7 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
     )  # fmt: skip
 
 
-def policy_scores_plan(select: DpSelect, call: DpCall, policy: Policy, side: Schema) -> Plan:
+def policy_scores_plan(select: DpSelect, call: DpCall, policy: Policy, schema: Schema) -> Plan:
     """The plan of an analyst's call: exactly a table of the policy, and what it declares of it.
 
     Nothing in the plan is the analyst's but epsilon and the mechanism. A condition, a join or a
@@ -75,8 +75,8 @@ def policy_scores_plan(select: DpSelect, call: DpCall, policy: Policy, side: Sch
     """
     parts, full = only_name(select), None
     if call.function.table == "scores" and parts:
-        full = side.table(parts)
-    table = next((t for t in policy.scores.values() if full and side.table(t.name) == full), None)
+        full = schema.table(parts)
+    table = next((t for t in policy.scores.values() if full and schema.table(t.name) == full), None)
     if table is None or full is None:
         message = f"{call.function.name} is not available under a policy"
         why = "for this source: it reads a table of scores that the policy lists."
@@ -91,7 +91,7 @@ def policy_scores_plan(select: DpSelect, call: DpCall, policy: Policy, side: Sch
         )
         raise select.refused(message, at, f"Write SELECT {call_of(table)} FROM {_name(table)}")
     declared = [_declared(select, call, what, table, full) for what in call.columns]
-    found = _typed(side, full_name(full), declared)
+    found = _typed(schema, full_name(full), declared)
     found = [  # the other labels of an ENUM may be secret
         Column(f"CAST({one.sql} AS VARCHAR)", "VARCHAR") if family(one.type) == "ENUM" else one
         for one in found

@@ -41,7 +41,7 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.given import PublicQuery, Reference
-from dp_sql.sql.grid import in_seconds
+from dp_sql.sql.grid_arguments import in_seconds
 from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, tree_of

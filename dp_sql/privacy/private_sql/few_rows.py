@@ -168,6 +168,7 @@ def _added_up(
 
 
 def _groups(plan: Plan, n_groups: int, sent_as: _SENT, shown_as: _SENT) -> str:
+    """The SELECT of the public groups by their keys, each as it is sent and as people read it."""
     listed = [sent_as(name, key.type) for name, key in keys_of(plan).items()]
     listed += [f"{shown_as(name, key.type)} AS {name}_" for name, key in keys_of(plan).items()]
     public = plan.groups.select if plan.groups else ""
@@ -176,6 +177,7 @@ def _groups(plan: Plan, n_groups: int, sent_as: _SENT, shown_as: _SENT) -> str:
 
 
 def _lists(plan: Plan, known: Mapping[str, Sequence[Any]]) -> list[list[Any]]:
+    """The values of each key whose combinations are the groups; none if some are not known."""
     factors, size = (plan.groups.factors, plan.groups.size) if plan.groups else ((), None)
     lists = [sorted(known[factor]) for factor in factors if factor in known]
     are_all = len(lists) == len(plan.keys) and prod(map(len, lists)) == size
@@ -189,6 +191,7 @@ def _place(name: str, values: Sequence[Any]) -> str:
 
 
 def _domain(plan: Plan) -> str:
+    """The SELECT of the public items; empty if they are not public."""
     return (plan.domain and plan.domain.select) or ""
 
 

@@ -60,9 +60,10 @@ def answer_columns(plan: Plan, keys: Sequence[str]) -> list[tuple[str, str]]:
     return list(zip(names.values(), types, strict=True))
 
 
-def stand_ins(plan: Plan) -> str:
-    """The list of a SELECT that has the columns of the release, all NULL."""
-    return ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in release_columns(plan))
+def empty_releases(plans: Sequence[Plan]) -> list[Released]:
+    """What stands in for the releases of plans: their columns, all NULL."""
+    listed = ([f"CAST(NULL AS {kind}) AS {n}" for n, kind in release_columns(p)] for p in plans)
+    return [Released(f"(SELECT {', '.join(columns)})") for columns in listed]
 
 
 def made_up(plan: Plan, number: int) -> str:

@@ -17,7 +17,6 @@ of one row that is not compiled is taken as written (declared_tables.py).
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -30,23 +29,21 @@ from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
-from dp_sql.privacy.refusals import ALLOWED, Refused, Unbound, other_form, refuse
+from dp_sql.privacy.refusals import ALLOWED, Unbound, other_form, refuse
 from dp_sql.privacy.relations.base_tables import Tables
 from dp_sql.privacy.relations.constants import constant_rows
-from dp_sql.privacy.relations.from_clause import JOINED, From, FromPart
+from dp_sql.privacy.relations.from_clause import From, FromPart
 from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.select_clauses import (
     conditions,
-    conjuncts,
     ctes_of,
     flattened,
     only,
     projections,
     where_terms,
 )
-from dp_sql.privacy.relations.tree import LeftJoin, LinkedTable, Relation, Table, is_plain
+from dp_sql.privacy.relations.tree import LinkedTable, Relation, Table, is_plain
 from dp_sql.privacy.relations.tree_sql import Written, written
-from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
 from dp_sql.sql.tokens import folded
 
@@ -144,14 +141,16 @@ class Compiler:
             raise refuse(tree, "A source needs a FROM clause", ALLOWED)
         first, inner = flattened(clause.this)
         source = From()
-        source.parts.append(self._part(first, source))
+        source.parts.append(self.part(first, source))
         for join in [*inner, *(tree.args.get("joins") or [])]:
             if join.this.args.get("joins"):
                 raise refuse(join.this, "Joins in brackets are not supported in a source", ALLOWED)
-            self._join(join, source, where_terms(tree))
+            from dp_sql.privacy.relations.join_clauses import add_join
+
+            add_join(self, join, source, where_terms(tree))
         return source
 
-    def _part(self, node: Node, source: From) -> FromPart:
+    def part(self, node: Node, source: From) -> FromPart:
         """One relation of FROM; what is joined to it is read by from_clause."""
         alias = node.args.get("alias")
         path: Parts = ()
@@ -228,77 +227,6 @@ class Compiler:
         self.tables.note_view(parts, rows)
         # Its expressions are the owner's: an analyst is not told of their literals.
         return rows._replace(values=tuple(value._replace(facts_of="") for value in rows.values))
-
-    def _join(self, join: Node, source: From, where: Sequence[Node]) -> None:
-        from dp_sql.privacy.relations import joins
-
-        before = From(list(source.parts))
-        try:
-            self._add_join(join, source, where)
-        except Refused as refusal:
-            if refusal.node is join:
-                with contextlib.suppress(QueryError):
-                    part, method = self._part(join.this, before), join.args.get("method")
-                    if method != "ASOF" and join.args.get("side") not in {"RIGHT", "FULL"}:
-                        refusal.equal = [*joins.of_one_person(before, part, self.tables)]
-                    known = {name for one in before.parts for name in one.rows.names}
-                    if method != "NATURAL":  # which compares these already
-                        refusal.names = [shown_name(n) for n in part.rows.names if n in known]
-            raise
-
-    def _add_join(self, join: Node, source: From, where: Sequence[Node]) -> None:
-        from dp_sql.privacy.relations import joins
-
-        natural = join.args.get("method") == "NATURAL"
-        only(join, {"this", "side", "kind", *(["method"] if natural else ["on", "using"])})
-        if joins.join_list(join, source, self.scope):
-            return
-        side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
-        on, using = join.args.get("on"), join.args.get("using") or []
-        if kind in {"SEMI", "ANTI"} and side in {"", "LEFT"}:
-            return self._keep_matches(join, source, anti=kind == "ANTI")
-        listed = (side, on, using, natural) == ("", None, [], False) and kind in {"", "CROSS"}
-        known = side in {"", "LEFT"} and kind in {"", "INNER", "OUTER"} and (on or using or natural)
-        if not (known or listed):
-            why = "A source may only use inner, left, cross, semi and anti joins"
-            raise refuse(join, why, JOINED)
-        part = self._part(join.this, source)
-        of_people = source.private is not None or part.rows.private
-        if listed and self.tables.trusted and of_people:
-            joins.check_cross(join, part, where)
-        left = From(list(source.parts), set(source.hidden))
-        if side == "LEFT" and left.private is None and part.rows.private:
-            why = "Put the private table first: this LEFT JOIN keeps rows that belong to no one"
-            raise refuse(join, why, ALLOWED)
-        using = joins.shared(join, source, part) if natural else using
-        source.parts.append(part)
-        equal, terms = joins.on_terms(on, source, part, self.scope)
-        if listed:
-            equal += joins.listed_pairs(where, source, part.number, self.scope)
-        equal += joins.using_pairs(using, left, part, source)
-        joins.check_keys(join, left.private, part, equal, self.tables)
-        joins.note_own(source, equal, is_left=side == "LEFT")
-        if side == "LEFT":
-            source.left_joins.append(LeftJoin(part.number, joins.compared(equal), tuple(terms)))
-            # The privacy unit may be NULL there, beside a person.
-            part = source.parts[-1]
-            source.parts[-1] = part._replace(rows=part.rows.without_unit(part.rows.names))
-        else:
-            source.equal += joins.compared(equal)
-            source.where += terms
-
-    def _keep_matches(self, join: Node, source: From, *, anti: bool) -> None:
-        """A SEMI or ANTI join: only the rows that have a match, or have none."""
-        from dp_sql.privacy.relations import joins, matches
-
-        inner = From([self._part(join.this, source)._replace(number=0)])
-        terms = conjuncts(join.args.get("on"))
-        match = matches.correlated(terms, source, inner, self.scope, self.scope, beside=True)
-        for name in join.args.get("using") or []:
-            column = exp.column(name.name)
-            match.equal.append(joins.alike(source.column(column), inner.column(column), source))
-        found = matches.has_match(join, source, inner, match, self.tables).sql
-        source.where.append(f"(NOT {found})" if anti else found)
 
     def where(self, tree: Node, source: From) -> None:
         """Add the WHERE clause of a SELECT, in which EXISTS and IN may read private tables."""

@@ -28,7 +28,7 @@ _OF_ENDS = {"0.01", "0.99"}  # these quantiles are what was asked, nearly
 _CLOSE = "An extreme value may belong to one person, so it is not released; a quantile is close."
 
 
-def examples(before: str, after: str, known: Sequence[str] = ()) -> str:
+def examples(before: str, after: str, known: Sequence[str]) -> str:
     """What to say of values that a statement has and the one before it has not; maybe nothing.
 
     known: what the policy or its tables give, which is no example.

@@ -99,7 +99,7 @@ def _conditions(wrong: QueryError) -> list[str]:
     return [line for line in lines if line.startswith(("If ", "groups := observed declares"))]
 
 
-def propose(error: QueryError, before: str, attempt: Attempt, expand: Expand | None = None) -> bool:
+def propose(error: QueryError, before: str, attempt: Attempt, expand: Expand | None) -> bool:
     """Add to an error the statement that works instead, if one is known; returns whether it is."""
     reasons: list[str] = []
     each_person: set[str] = set()  # candidates that would answer about each person

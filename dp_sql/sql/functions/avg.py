@@ -15,7 +15,8 @@ from dp_sql.sql.functions.amount_sql import (
 )
 from dp_sql.sql.functions.bounded import Bounded, integers
 from dp_sql.sql.given import Argument, Given
-from dp_sql.sql.grid import Grid, check_written, grid_of
+from dp_sql.sql.grid import Grid
+from dp_sql.sql.grid_arguments import check_written, grid_of
 from dp_sql.sql.mechanism_rows import EMPTY_LIST, MechanismRows
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
 from dp_sql.sql.shape import EachGroup, Function, Summed

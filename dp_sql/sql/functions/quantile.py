@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self
 from dp_sql.errors import InternalError
 from dp_sql.sql import readers
 from dp_sql.sql.given import Argument, Given
-from dp_sql.sql.grid import Grid, check_written, grid_of
+from dp_sql.sql.grid import Grid
+from dp_sql.sql.grid_arguments import check_written, grid_of
 from dp_sql.sql.mechanism_rows import GROUP_OF_EACH, MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA, MAX_QUANTILES
 from dp_sql.sql.shape import EachGroup, Function, Shape, Summed
