@@ -45,6 +45,8 @@ GROUPED = [
     f"DP_COUNT_DISTINCT(user_id, {E}, groups := ['north', 'south', 'east'])",
     f"DP_COUNT(1, {E}, groups := ['north', 'south', 'east'])",
     f"DP_COUNT(1, {E}, delta := 1e-6)",
+    f"DP_COUNT_DISTINCT(user_id, {E}, delta := 1e-6)",
+    f"DP_COUNT_DISTINCT(user_id, {E}, groups := observed)",
     f"DP_COUNT(1, {E}, {GROUPS}, contribution_bound := 10)",
     f"DP_COUNT_DISTINCT(title, {E}, {GROUPS})",
     f"DP_TOPK(title, 1, {E}, domain := ['Dune', 'Emma'], {GROUPS}), DP_SUM(year::INT, {E}, {GROUPS}, "

@@ -91,6 +91,7 @@ GROUPED = [
     "SELECT region, DP_COUNT(*, epsilon := 1, contribution_bound := 2) AS n FROM ratings GROUP BY region",
     "SELECT region, DP_COUNT(*, epsilon := 1) AS n FROM ratings GROUP BY region",
     f"SELECT title, DP_COUNT(*, epsilon := 1, delta := 1e-6, {CAP} GROUP BY title",
+    "SELECT title, DP_COUNT_DISTINCT(user_id, epsilon := 1, delta := 1e-6) AS n FROM ratings GROUP BY title",
 ]
 
 
