@@ -217,7 +217,7 @@ class AnalystSession(Session):
 
     def _syntax_error(self, text: str) -> ParseError | None:
         try:
-            one_statement(text)
+            text = one_statement(text).text
         except QueryError:  # too large for a parser, or more than one
             return None
         from dp_sql.session.corrections.duckdb_errors import syntax_error

@@ -13,7 +13,7 @@ from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import Restated
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
-from dp_sql.sql.tokens import QUERY, SHORT, Tokens
+from dp_sql.sql.tokens import QUERY, SHORT, Tokens, with_plain_spaces
 from dp_sql.udfs.mechanism import in_words
 
 _HINTS = {
@@ -79,6 +79,7 @@ def _one_statement(text: str) -> Statement:
         raise NotSupported(
             "A query cannot contain a NUL character.", text=text, position=text.index("\0")
         )
+    text = with_plain_spaces(text)
     found = parse(text, under_policy=True)
     if not found:
         raise NotSupported("There is no statement to run.")

@@ -9,7 +9,7 @@ SELECT * FROM rat<U+200B>ings
 -- ParseError: Syntax error at
 SELECT DP_TO<U+200B>PK(title, 2, epsilon := 1) FROM ratings
 
--- NotPrivate: tit
+-- ParseError: Syntax error at
 SELECT DP_TOPK(tit<U+200B>le, 2, epsilon := 1) FROM ratings
 
 -- NotPrivate: There is no table rat
@@ -146,6 +146,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2028>LIMIT 5
 
 -- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+180E>LIMIT 5
+SELECT e'\'', 1 AS a<U+00A0>$b$, (SELECT count(*) FROM duckdb_settings()) --$b$
 
 -- ArgumentError: A named argument is written with := or =>.
 SELECT DP_TOPK(title, 2, epsilon <U+2254> 1) FROM ratings
@@ -169,7 +170,6 @@ FROM query<U+2060>('SELECT 1')
 FROM duckdb_settings<U+200B>()
 SELECT $<U+20AC>$ ' $<U+20AC>$, (SELECT count(*) FROM duckdb_settings()), $<U+20AC>$ ' $<U+20AC>$
 SELECT 1 AS a<U+20AC>$b$, (SELECT count(*) FROM duckdb_settings()) --$b$
-SELECT e'\'', 1 AS a<U+00A0>$b$, (SELECT count(*) FROM duckdb_settings()) --$b$
 
 -- NotSupported: current_setting is not available under a policy: it can read
 SELECT current_setting<U+200B>('secret_directory')
