@@ -10,7 +10,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.collations import agree
+from dp_sql.privacy.expressions.collations import BINARY, agree
 from dp_sql.privacy.expressions.lists_and_maps import bounded_list, bounded_map, key_type
 from dp_sql.privacy.expressions.literal_arguments import (
     check_replaced_pattern,
@@ -183,8 +183,7 @@ def _argument(name: str, kind: str, node: Node, before: Sequence[Value], scope: 
         case _ if kind in _COMPUTED or kind in _PER_SECOND:
             return _column(name, kind, node, scope.argument(node))
         case "element":
-            of = before[-1].type
-            return element(name, key_type(of) or of.removesuffix("[]"), node)
+            return _one_of(name, before[-1].type, node, scope)
         case "count" | "group" | "size":
             number = near_number(node)
             low, high = (0, 9) if kind == "group" else (-FARTHEST, FARTHEST)
@@ -198,6 +197,16 @@ def _argument(name: str, kind: str, node: Node, before: Sequence[Value], scope: 
                 raise no_part(node, name, UNITS)
             return Value(literal(node.name.lower()), "part")
     return quoted(name, kind, node)
+
+
+def _one_of(name: str, of: str, node: Node, scope: Scope) -> Value:
+    """What an element of a list or a key of a map may equal: a literal, or a value of its type."""
+    kind = key_type(of) or of.removesuffix("[]")
+    if name in {"list_contains", "list_position"} and not is_literal(node):
+        own = as_string(node, scope.compiled(node))
+        if own.type == kind and own.collation in {"", BINARY}:
+            return bounded(own)
+    return element(name, kind, node)
 
 
 def _column(name: str, kind: str, node: Node, value: Value) -> Value:
