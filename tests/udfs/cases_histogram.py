@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import chain, product
 
 import pytest
@@ -144,18 +144,24 @@ LIMITS = [(3, True, 0), (4, False, 0), (6, True, 1), (8, False, 1), (12, True, 2
 """Weights of the limits 1 in all, 1 in each, 2 in all, 2 in each, 4 in all groups."""
 
 
+@cache
+def of_norm(q, size):
+    """Of one noise of that norm for two groups: 6 r points have the norm r >= 1, and one has 0."""
+    return q**size / (1 + 6 * q / (1 - q) ** 2)
+
+
 def probability(q, z):
-    """Of noise z for two groups: 6 r points have the norm r >= 1, and one has 0."""
-    return q ** norm(z) / (1 + 6 * q / (1 - q) ** 2)
+    return of_norm(q, norm(z))
+
+
+@cache
+def in_half(q, own, n):
+    return (1 - q) / (1 + q) * sum(q ** abs(fine - own) for fine in (2 * n - 1, 2 * n))
 
 
 def in_halves(q, kept, y):
     """Of counts that are kept in halves, with noise in halves, and rounded up to whole numbers."""
-    of_one = (1 - q) / (1 + q)
-    return math.prod(
-        of_one * sum(q ** abs(fine - own) for fine in (2 * n - 1, 2 * n))
-        for own, n in zip(kept, y, strict=True)
-    )
+    return math.prod(in_half(q, own, n) for own, n in zip(kept, y, strict=True))
 
 
 def largest_number(person):
@@ -249,12 +255,15 @@ def defined_choosing(data):
 EPSILON_DP = within(HALF**-64)
 
 
-def choosing(check=EPSILON_DP, distribution=chosen):
+chosen_once, defined_once = cache(chosen), cache(defined_choosing)
+
+
+def choosing(check=EPSILON_DP):
     def pairs():
         return [*added(PEOPLE, 3), *added(PEOPLE, 2, several=5)]
 
     return Domain(
-        distribution, pairs, check, defined=defined_choosing,
+        chosen_once, pairs, check, defined=defined_once,
         inputs=lambda: dict.fromkeys(chain.from_iterable(pairs())),
     )  # fmt: skip
 
@@ -273,7 +282,6 @@ AT_MOST = within(HALF**-53)
 """The choice and the noise are never both at their worst here: 52 of the 64 are used."""
 
 TWO_GROUPS = choosing(AT_MOST)
-AFRESH = choosing(AT_MOST, partial(chosen))
 
 CHOSEN_NORM = Case(
     mechanism=chosen_norm.CHOSEN_NORM,
@@ -292,24 +300,26 @@ CHOSEN_NORM = Case(
             TWO_GROUPS, distribution=partial(chosen, part=max)
         ),
         "the rate of a bound of one": Mutant(
-            AFRESH, changed(k_norm, "_rate", lambda epsilon, bound: epsilon)
+            TWO_GROUPS, changed(k_norm, "_rate", lambda epsilon, bound: epsilon), chosen
         ),
         "noise for half of the rows in all groups": Mutant(
-            AFRESH, times_two(chosen_norm, "noise_rate")
+            TWO_GROUPS, times_two(chosen_norm, "noise_rate"), chosen
         ),
-        "a limit at twice its rate": Mutant(AFRESH, times_two(bound, "_rate")),
+        "a limit at twice its rate": Mutant(TWO_GROUPS, times_two(bound, "_rate"), chosen),
         "a limit by rows instead of people": Mutant(
-            AFRESH, changed(chosen_norm, "above_each", summed_above)
+            TWO_GROUPS, changed(chosen_norm, "above_each", summed_above), chosen
         ),
         "rows beyond the limit": Mutant(
-            AFRESH, changed(histogram.Histograms, "clipped", lambda these, i: these.totals())
+            TWO_GROUPS,
+            changed(histogram.Histograms, "clipped", lambda these, i: these.totals()), chosen,
         ),
         "noise at another share": Mutant(
-            AFRESH, changed(chosen_norm, "noise_share", lambda epsilon: epsilon * 5 / 16),
-            check=check_distribution,
+            TWO_GROUPS, changed(chosen_norm, "noise_share", lambda epsilon: epsilon * 5 / 16),
+            chosen, check=check_distribution,
         ),
         "a limit with less support": Mutant(
-            AFRESH, changed(chosen_norm, "support_of", lambda epsilon: 5), check=check_distribution
+            TWO_GROUPS, changed(chosen_norm, "support_of", lambda epsilon: 5), chosen,
+            check=check_distribution,
         ),
     },
     loss=PrivacyLoss(EPSILON, rho=EPSILON**2 * Fraction(109, 512), bounded_range=EPSILON * 13 / 8),
