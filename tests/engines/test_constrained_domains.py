@@ -1,6 +1,6 @@
 """A large public column is read without DISTINCT only if a constraint makes it unique."""
 
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -55,25 +55,33 @@ def fill(con: Any, declared: str, values: list[Any], table: str = "listed") -> N
         con.execute(f"INSERT INTO {table} (x) VALUES ({'NULL' if value is None else value})")
 
 
-@pytest.mark.parametrize(("declared", "kind", "values", "constrained"), CASES)
-def test_each_item_is_listed_once(
-    declared: str, kind: str, values: list[Any], constrained: bool, read: list[bool], tmp_path: Path
-) -> None:
-    file, policy = tmp_path / "shop.duckdb", tmp_path / "policy.toml"
-    with dp_sql.connect(str(file)) as owner:
-        owner.execute(ROWS.format(kind))
-        fill(owner, declared, values)
-        ((answer,),) = owner.sql(OWNERS.format("listed.x")).fetchall()
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dp_sql.Session]]:
+    """An owner and an analyst of a database with the tables of all cases."""
+    folder = tmp_path_factory.mktemp("shop")
+    file, policy = str(folder / "shop.duckdb"), ""
+    with duckdb.connect(file) as con:
+        for n, (declared, kind, values, _) in enumerate(CASES):
+            con.execute(ROWS.format(kind).replace("seen", f"seen{n}"))
+            fill(con, declared, values, f"listed{n}")
+            policy += f'tables.seen{n}.privacy_unit = "u"\ndomains."seen{n}.x" = "listed{n}.x"\n'
+    listed = [f"listed{n}" for n in range(len(CASES))]
+    (folder / "policy.toml").write_text(f"public.tables = {listed}\n{policy}", "utf-8")
+    with (
+        dp_sql.connect(file, read_only=True) as owner,
+        dp_sql.connect(file, policy=folder / "policy.toml") as analyst,
+    ):
+        yield [owner, analyst]
+
+
+@pytest.mark.parametrize("n", range(len(CASES)), ids=[case[0] for case in CASES])
+def test_each_item_is_listed_once(n: int, read: list[bool], both: list[dp_sql.Session]) -> None:
+    for session, asked in zip(
+        both, (OWNERS.format(f"listed{n}.x"), QUESTION.format("")), strict=True
+    ):
+        ((answer,),) = session.sql(asked.replace("seen", f"seen{n}")).fetchall()
         assert sorted(map(int, answer)) == ONCE
-    policy.write_text(
-        'public.tables = ["listed"]\ntables.seen.privacy_unit = "u"\n'
-        'domains."seen.x" = "listed.x"\n',
-        "utf-8",
-    )
-    with dp_sql.connect(str(file), policy=policy) as analyst:
-        ((answer,),) = analyst.sql(QUESTION.format("")).fetchall()
-        assert sorted(map(int, answer)) == ONCE
-    assert read == [constrained] * 2
+    assert read == [CASES[n][-1]] * 2
 
 
 def test_constraints_of_another_table_of_the_same_name_do_not_count(read: list[bool]) -> None:

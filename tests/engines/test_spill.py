@@ -22,8 +22,10 @@ from dp_sql.policy.limits import Limits
 from dp_sql.policy.model import parse_policy
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.sql.sizes import size_in_bytes
+from tests.databases import write_database
 
 BASE = '[tables.seen]\nprivacy_unit = "u"\n[limits]\n'
+SEEN = "CREATE TABLE seen AS SELECT i AS u, i AS t FROM range(2000000) r(i)"
 SETTINGS = ("temp_directory", "max_temp_directory_size", "memory_limit", "threads")
 BIG = "SELECT max(x) FROM (SELECT * FROM range(20000000) t(x) ORDER BY hash(x))"
 
@@ -31,8 +33,7 @@ BIG = "SELECT max(x) FROM (SELECT * FROM range(20000000) t(x) ORDER BY hash(x))"
 def opened(folder: Path, limits: str = "", policy: str = "policy.toml") -> AnalystSession:
     database = folder / "shop.duckdb"
     if not database.exists():
-        with duckdb.connect(str(database)) as owner:
-            owner.execute("CREATE TABLE seen AS SELECT i AS u, i AS t FROM range(2000000) r(i)")
+        write_database(database, SEEN)
     (folder / policy).write_text(BASE + limits, encoding="utf-8")
     found = dp_sql.connect(str(database), policy=folder / policy, analyst="reporting")
     assert isinstance(found, AnalystSession)

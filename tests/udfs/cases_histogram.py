@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import chain, product
 
 import pytest
@@ -144,18 +144,24 @@ LIMITS = [(3, True, 0), (4, False, 0), (6, True, 1), (8, False, 1), (12, True, 2
 """Weights of the limits 1 in all, 1 in each, 2 in all, 2 in each, 4 in all groups."""
 
 
+@cache
+def of_norm(q, size):
+    """Of one noise of that norm for two groups: 6 r points have the norm r >= 1, and one has 0."""
+    return q**size / (1 + 6 * q / (1 - q) ** 2)
+
+
 def probability(q, z):
-    """Of noise z for two groups: 6 r points have the norm r >= 1, and one has 0."""
-    return q ** norm(z) / (1 + 6 * q / (1 - q) ** 2)
+    return of_norm(q, norm(z))
+
+
+@cache
+def in_half(q, own, n):
+    return (1 - q) / (1 + q) * sum(q ** abs(fine - own) for fine in (2 * n - 1, 2 * n))
 
 
 def in_halves(q, kept, y):
     """Of counts that are kept in halves, with noise in halves, and rounded up to whole numbers."""
-    of_one = (1 - q) / (1 + q)
-    return math.prod(
-        of_one * sum(q ** abs(fine - own) for fine in (2 * n - 1, 2 * n))
-        for own, n in zip(kept, y, strict=True)
-    )
+    return math.prod(in_half(q, own, n) for own, n in zip(kept, y, strict=True))
 
 
 def largest_number(person):
@@ -257,13 +263,16 @@ def defined_choosing(data, few_groups=0):
 EPSILON_DP = within(HALF**-64)
 
 
-def choosing(check=EPSILON_DP, distribution=chosen, few_groups=0):
+chosen_once, defined_once = cache(chosen), cache(defined_choosing)
+
+
+def choosing(check=EPSILON_DP, few_groups=0, most=3):
     def pairs():
-        return [*added(PEOPLE, 3), *added(PEOPLE, 2, several=5)]
+        return [*added(PEOPLE, most), *added(PEOPLE, 2, several=5 if most > 2 else 1)]
 
     return Domain(
-        partial(distribution, few_groups=few_groups), pairs, check,
-        defined=partial(defined_choosing, few_groups=few_groups),
+        partial(chosen_once, few_groups=few_groups), pairs, check,
+        defined=partial(defined_once, few_groups=few_groups),
         inputs=lambda: dict.fromkeys(chain.from_iterable(pairs())),
     )  # fmt: skip
 
@@ -282,15 +291,15 @@ AT_MOST = within(HALF**-53)
 """The choice and the noise are never both at their worst here: 52 of the 64 are used."""
 
 TWO_GROUPS = choosing(AT_MOST)
-AFRESH = choosing(AT_MOST, partial(chosen))
+FEW, ONE_TOO_MANY = choosing(few_groups=2), choosing(few_groups=1, most=2)
 
 CHOSEN_NORM = Case(
     mechanism=chosen_norm.CHOSEN_NORM,
     domains={
         "rows of 2 groups, five limits": choosing(),
         "the range of their losses": choosing(within_range(HALF**-104)),
-        "fewer groups than need a limit": choosing(few_groups=1),
-        "few groups without a choice": choosing(few_groups=2),
+        "one group more than few": ONE_TOO_MANY,
+        "few groups without a choice": FEW,
     },
     mutants={
         "people counted in each of their groups": Mutant(
@@ -303,36 +312,38 @@ CHOSEN_NORM = Case(
             TWO_GROUPS, distribution=partial(chosen, part=max)
         ),
         "the rate of a bound of one": Mutant(
-            AFRESH, changed(k_norm, "_rate", lambda epsilon, bound: epsilon)
+            TWO_GROUPS, changed(k_norm, "_rate", lambda epsilon, bound: epsilon), chosen
         ),
         "noise for half of the rows in all groups": Mutant(
-            AFRESH, times_two(chosen_norm, "noise_rate")
+            TWO_GROUPS, times_two(chosen_norm, "noise_rate"), chosen
         ),
-        "a limit at twice its rate": Mutant(AFRESH, times_two(bound, "_rate")),
+        "a limit at twice its rate": Mutant(TWO_GROUPS, times_two(bound, "_rate"), chosen),
         "a limit by rows instead of people": Mutant(
-            AFRESH, changed(chosen_norm, "above_each", summed_above)
+            TWO_GROUPS, changed(chosen_norm, "above_each", summed_above), chosen
         ),
         "rows beyond the limit": Mutant(
-            AFRESH, changed(histogram.Histograms, "clipped", lambda these, i: these.totals())
+            TWO_GROUPS,
+            changed(histogram.Histograms, "clipped", lambda these, i: these.totals()), chosen,
         ),
         "noise at another share": Mutant(
-            AFRESH, changed(chosen_norm, "noise_share", lambda epsilon: epsilon * 5 / 16),
-            check=check_distribution,
+            TWO_GROUPS, changed(chosen_norm, "noise_share", lambda epsilon: epsilon * 5 / 16),
+            chosen, check=check_distribution,
         ),
-        "all of epsilon for the noise, and a choice": Mutant(
-            choosing(few_groups=1), changed(chosen_norm, "noise_share", lambda epsilon: epsilon),
-            check=check_distribution,
+        "nearly all of epsilon for the noise, and a choice": Mutant(
+            ONE_TOO_MANY, changed(chosen_norm, "noise_share", lambda epsilon: epsilon * 15 / 16),
+            partial(chosen, few_groups=1), check=check_distribution,
         ),
         "a smaller limit for few groups": Mutant(
-            choosing(few_groups=2), changed(
+            FEW, changed(
                 chosen_norm, "limits", lambda n, most: [chosen_norm.Limit(0, False, n + 2)]
-            ), check=check_distribution,
+            ), partial(chosen, few_groups=2), check=check_distribution,
         ),
         "few groups at twice the rate": Mutant(
-            choosing(few_groups=2), times_two(k_norm, "_rate")
+            FEW, times_two(k_norm, "_rate"), partial(chosen, few_groups=2)
         ),
         "a limit with less support": Mutant(
-            AFRESH, changed(chosen_norm, "support_of", lambda epsilon: 5), check=check_distribution
+            TWO_GROUPS, changed(chosen_norm, "support_of", lambda epsilon: 5), chosen,
+            check=check_distribution,
         ),
     },
     loss=PrivacyLoss(EPSILON, rho=EPSILON**2 * Fraction(109, 512), bounded_range=EPSILON * 13 / 8),

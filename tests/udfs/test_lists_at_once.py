@@ -33,20 +33,34 @@ def as_matrix(*rows):
     return np.array(rows, dtype=np.int64)
 
 
-def exact_layers(choices, last, rate, path):
+def given_accepted(attempt, known, columns, path):
+    """For each row a value from the distribution of `attempt`, given that it accepts one.
+
+    known: the distributions of rows that have come on other paths.
+    """
+    found = []
+    for i in range(len(columns[0])):
+        row = tuple(column[i : i + 1] for column in columns)
+        key = tuple(one.tobytes() for one in row)
+        if key not in known:
+            distribution, unfinished = distribution_of(
+                partial(attempt, *row), cases_joint.Q_OF_RATE
+            )
+            assert unfinished == 0
+            known[key] = [*zip(*accepted(distribution).items(), strict=True)]
+        values, probabilities = known[key]
+        found.append(values[path._step(probabilities)])
+    return np.array(found), np.ones(len(found), bool)
+
+
+def exact_layers(known, choices, last, rate, path):
     """`propose_layers`, drawn from its distribution given that the layer is accepted."""
 
-    def attempt(draws, i):
-        drawn, fair = propose(choices[i : i + 1], last[i : i + 1], rate, draws)
+    def attempt(choices, last, draws):
+        drawn, fair = propose(choices, last, rate, draws)
         return int(drawn[0]) if fair[0] else None
 
-    found = []
-    for i in range(len(last)):
-        distribution, unfinished = distribution_of(partial(attempt, i=i), cases_joint.Q_OF_RATE)
-        assert unfinished == 0
-        layers, probabilities = zip(*accepted(distribution).items(), strict=True)
-        found.append(layers[path._step(list(probabilities))])
-    return np.array(found), np.ones(len(found), bool)
+    return given_accepted(attempt, known, (choices, last), path)
 
 
 propose = lists_at_once.propose_layers
@@ -65,7 +79,7 @@ def drawn(each, kind, rows, k, cut):
 
 def lists_drawn(rows, k, cut):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lists_at_once, "propose_layers", exact_layers)
+        patch.setattr(lists_at_once, "propose_layers", partial(exact_layers, {}))
         patch.setattr(joint, "joint", None)
         return drawn(joint.joint_each, tuple, rows, k, cut)
 
@@ -174,26 +188,19 @@ def test_rows_that_are_drawn_alone_have_lists_as_well():
 propose_sets = sets_at_once.propose_sets
 
 
-def exact_sets(d, free, last, lead, rate, path):
+def exact_sets(known, d, free, last, lead, rate, path):
     """`propose_sets`, drawn from its distribution given that the set is accepted."""
 
-    def attempt(draws, i):
-        own = free[i : i + 1], last[i : i + 1], lead[i : i + 1]
-        ranks, fair = propose_sets(d, *own, rate, draws)
+    def attempt(free, last, lead, draws):
+        ranks, fair = propose_sets(d, free, last, lead, rate, draws)
         return tuple(ranks[0].tolist()) if fair[0] else None
 
-    found = []
-    for i in range(len(last)):
-        distribution, unfinished = distribution_of(partial(attempt, i=i), cases_joint.Q_OF_RATE)
-        assert unfinished == 0
-        sets, probabilities = zip(*accepted(distribution).items(), strict=True)
-        found.append(sets[path._step(list(probabilities))])
-    return np.array(found), np.ones(len(found), bool)
+    return given_accepted(attempt, known, (free, last, lead), path)
 
 
 def sets_drawn(rows, k, cut):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sets_at_once, "propose_sets", exact_sets)
+        patch.setattr(sets_at_once, "propose_sets", partial(exact_sets, {}))
         return drawn(subset.subset_each, frozenset, rows, k, cut)
 
 
@@ -230,8 +237,8 @@ def test_sets_of_several_rows_are_independent(k):
     assert sets_drawn(rows, k, 9) == sets_defined(rows, k, 9)
 
 
-def without_the_lead(d, free, last, lead, *more, right=exact_sets):
-    return right(d, free, last, 0 * lead, *more)
+def without_the_lead(known, d, free, last, lead, *more, right=exact_sets):
+    return right(known, d, free, last, 0 * lead, *more)
 
 
 def families_too_large(d, free, right=sets_at_once._n_sets):
