@@ -42,8 +42,8 @@ dashboard: $(RUNTIME)  ## a page with a budget, at http://localhost:8501
 	@$(BIN)/python $(PIP) --editable ".[dashboard]"
 	@$(BIN)/streamlit run examples/dashboard/app.py
 
-test: $(TEST)  ## the tests on small cases, without optional packages: about five minutes
-	$(BIN)/python -m pytest $(PARALLEL)
+test: $(TEST)  ## the tests on small cases, without optional packages: five minutes (THOROUGH=1: all of them)
+	$(BIN)/python -m pytest $(PARALLEL) $(if $(THOROUGH),-m "not slow")
 
 test-thorough: $(TEST)  ## the larger inputs and further cases that `make test` leaves out: ten minutes more
 	$(BIN)/python -m pytest $(PARALLEL) -m "thorough and not slow"
@@ -140,7 +140,7 @@ package:  ## the archives for PyPI in dist/, checked; the source archive tests i
 	rm -rf dist build/source && mkdir -p build/source
 	.venv-package/bin/python -m build && .venv-package/bin/twine check --strict dist/*
 	tar -xzf dist/*.tar.gz -C build/source --strip-components 1
-	$(MAKE) -C build/source test test-thorough PYTHON="$$PWD/.venv-package/bin/python"
+	$(MAKE) -C build/source test THOROUGH=1 PYTHON="$$PWD/.venv-package/bin/python"
 
 clean:  ## remove the environments and what they made
 	rm -rf .venv .venv-* .cache build dist *.egg-info

@@ -101,6 +101,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish() -> None:
+    gc.freeze()  # nor is it looked through again
     gc.enable()
 
 

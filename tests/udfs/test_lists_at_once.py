@@ -150,6 +150,7 @@ def every_proposal_counts(patch):
     patch.setitem(globals(), "propose", wrong)
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     "tamper",
     [every_proposal_counts, changed(lists_at_once, "n_choices", further), fewer],
@@ -251,6 +252,7 @@ def ends_too_heavy(patch):
     patch.setattr(sets_at_once, "are_kept", lambda ends, *more: right(ends & False, *more))
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     "tamper",
     [
@@ -323,6 +325,7 @@ def stopped_late(scores, n_picks, *more):
     return np.where(picks == 0, 1, picks)
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     "wrong",
     [
