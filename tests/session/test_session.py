@@ -153,7 +153,7 @@ def test_views_schemas_and_simple_subqueries_are_sources(
         "SELECT title, row_number() OVER () AS user_id FROM ratings",
         "SELECT a.user_id, b.title FROM ratings a JOIN ratings b ON a.title = b.title",
         "SELECT a.user_id, b.title FROM (FROM ratings) a JOIN ratings b ON a.title = b.title",
-        "SELECT * FROM ratings USING SAMPLE 10", "FROM ratings EXCEPT FROM ratings",
+        "SELECT * FROM ratings USING SAMPLE 10", "SELECT user_id, title FROM ratings EXCEPT SELECT 7, title FROM catalog",
         "SELECT DISTINCT ON (title) * FROM ratings",
         "SELECT * FROM ratings WHERE title IN (SELECT max(title) FROM ratings)",
         "SELECT r.* FROM ratings r JOIN catalog c ON r.title = (SELECT max(title) FROM ratings)",
