@@ -20,7 +20,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE factorial(user_id) > 0
 -- NotPrivate: make_date takes integers here, not VARCHAR.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE make_date(title, 1, 1) IS NULL
 
--- NotPrivate: lag takes a literal of the type BIGINT here.
+-- NotPrivate: The function error is not supported here: dp_sql cannot prove that it depends on one row alone and never fails.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title, lag(score, 1, error('x')) OVER (PARTITION BY user_id ORDER BY day) AS b FROM ratings) WHERE b > 1
 
 -- NotPrivate: quantile_disc takes a literal from 0 to 1 here.
@@ -145,10 +145,8 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE format(title, 1) = 'x'
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE printf(title, 1) = 'x'
 
 -- NotPrivate: A position is a literal whole number of up to a million here.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE array_extract(title, user_id) = 'x'
-
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends on one row alone and never fails.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_extract([1], user_id) = 1
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE array_extract(title, user_id) = 'x'
 
 -- NotPrivate: The function list_slice is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_slice([1], 0, user_id) = [1]

@@ -164,7 +164,7 @@ LISTS = {
     "list_contains(i, 2)": None, "array_has(i, -2147483648)": None, "len(s)": None, "length(i)": None,
     "list_position(s, 'é')": None, "list_indexof(i, 2)": None, "array_position(s, '')": None,
     "list_contains(i, 2147483648)": "a literal of type INTEGER", "list_contains(i, '2')": "a literal",
-    "list_contains(s, 1)": "a literal", "list_contains(s, t)": "a literal",
+    "list_contains(s, 1)": "a literal", "list_contains(s, s[1])": None, "list_contains(i, t)": "a literal",
     "list_contains(i, 1.5)": "a literal", "list_contains(i, 1e0)": "a literal",
     "list_contains(f, 1)": "a list of strings", "list_contains(t, 'a')": "a list of strings",
     "len(f)": None, "len(l) = 2": None, "len(m)": "takes a string",

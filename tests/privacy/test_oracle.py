@@ -16,6 +16,7 @@ from dp_sql.privacy.relations import (
     joins,
     matches,
     person_groups,
+    set_operations,
     source_compiler,
     tree_sql,
 )
@@ -131,8 +132,8 @@ def any_match(patch: pytest.MonkeyPatch) -> None:
 def united(patch: pytest.MonkeyPatch) -> None:
     """UNION, and one person for each row that is left."""
 
-    def compile_both(self: Compiler, tree: Any) -> Rows:
-        left, right = self.query(tree.this), self.query(tree.expression)
+    def compile_both(tree: Any, query: Any, _: object) -> Rows:
+        left, right = query(tree.this), query(tree.expression)
         return left._replace(relation=UnionAll(left.relation, right.relation))
 
     def write(self: Any, union: Any, need: Any, every_row: bool) -> Any:
@@ -141,7 +142,7 @@ def united(patch: pytest.MonkeyPatch) -> None:
         sql = f"SELECT min(__dp_person) AS __dp_person, c0 FROM ({both}) GROUP BY c0"
         return sides[0]._replace(sql=sql)
 
-    patch.setattr(Compiler, "_union", compile_both)
+    patch.setattr(set_operations, "combined", compile_both)
     patch.setattr(tree_sql.Writer, "_union", write)
 
 

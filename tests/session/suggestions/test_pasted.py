@@ -171,11 +171,6 @@ ANALYSTS = [
     f"SELECT {COUNT.format('')} FROM catalog c LEFT JOIN ratings r USING (title)",
     f"SELECT {COUNT.format('')} FROM catalog c RIGHT OUTER JOIN ratings r ON c.title = r.title",
     f"SELECT {COUNT.format('')} FROM catalog c FULL JOIN ratings r USING (title)",
-    *(
-        f"SELECT {COUNT.format('')} FROM (SELECT user_id FROM ratings {word} SELECT user_id FROM plays) "
-        "JOIN ratings USING (user_id)"
-        for word in ("INTERSECT", "EXCEPT")
-    ),
     f"EXPLAIN ANALYZE SELECT {TOP.format('')} FROM ratings",
     f"EXPLAIN (FORMAT json) SELECT {TOP.format('')} FROM ratings",
     f"SELECT {TOP.format(', domain := catalog.titles')} FROM ratings",
