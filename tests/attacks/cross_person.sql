@@ -227,6 +227,9 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 -- NotPrivate: INTERSECT ALL is not supported in a source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT ALL SELECT user_id, title FROM recent)
 
+-- NotPrivate: BY NAME is not supported in the source of a DP call
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT BY NAME SELECT title, user_id FROM recent)
+
 -- NotPrivate: EXCEPT must list the privacy unit.
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT title FROM ratings EXCEPT SELECT title FROM ratings WHERE user_id = 7)
 

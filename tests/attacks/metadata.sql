@@ -289,6 +289,11 @@ FROM $$pg_settings$$
 FROM pg_catalog.'pg_settings'
 
 -- NotSupported: SHOW is a statement of its own, and not part of a query.
+FROM (DESCRIBE)
+FROM (/* */ DESC TABLES) AS t
+SELECT * FROM (SUMMARIZE databases)
+FROM (DESCRIBE TABLES FROM main)
+SELECT 1 WHERE 1 IN (SELECT 1 UNION ALL BY NAME DESC TABLES)
 FROM (SHOW secret_directory)
 SELECT (SHOW memory_limit)
 SELECT 1 UNION ALL SHOW memory_limit

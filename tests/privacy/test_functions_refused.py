@@ -54,6 +54,7 @@ LARGE = {
     "repeat(s, 1000)": "could have over", "lpad(s, 9, '')": "a string in quotes",
     "regexp_replace(s, 'a', 'b', 's')": r"in the form regexp_replace\(string, pattern, characters\)",
     "regexp_replace(s, 'a', '" + "b" * 20 + "', 'g')": "over 200000 bytes",
+    "regexp_replace(s, '" + "a" * 3000 + "', '', 'g')": "regexp_replace takes a string in quotes",
     **dict.fromkeys((f"regexp_replace(s, '{one}', '', 'g')" for one in ("a*", "a.*b|a", "(ab)+", "a+b", "a{2}", "^a", "a$", "a?", "a++", "a|", "[a", "\\bx", "")),
                     "replaced everywhere"),
     "i = 300::TINYINT": "This cast of a number", "i::VARCHAR = 5::VARCHAR": "This cast of a number", "[] IS NULL": "An empty list",

@@ -27,6 +27,7 @@ PLAIN = "OVER (PARTITION BY user_id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
 WINDOWS += [
     f"SELECT user_id, title, count(price) {PLAIN} AS n, max(price) {PLAIN} AS p FROM ratings",
     "SELECT user_id, title, count(*) OVER (PARTITION BY user_id ROWS UNBOUNDED PRECEDING) AS n FROM ratings",
+    "SELECT user_id, title, count(*) OVER (PARTITION BY user_id rows between unbounded preceding and current row) AS n FROM ratings",
 ]
 ARG_MIN = "SELECT user_id, arg_min(title, score) AS t, arg_max(price, score) AS p FROM ratings GROUP BY user_id"
 ROWS = [  # of person 1, with one score; and a row of another person among them

@@ -26,7 +26,8 @@ from dp_sql.sql.tokens import folded
 # DuckDB is asked what such SQL reads: words that begin the name of a view of the catalog or another
 # statement, characters with which other tokens may begin or end, and strings of several lines.
 _MAY_READ_MORE = re.compile(
-    r"(?:duckdb|pg|pragma|sqlite)_|\b(?:show|insert|update|delete|merge|copy)\b"
+    r"(?:duckdb|pg|pragma|sqlite)_|\b(?:show|describe|summarize|insert|update|delete|merge|copy)\b"
+    r"|(?:[(/\r\n]|\b(?:all|distinct|except|intersect|name|union))\s*desc\b"  # not ORDER BY x DESC
     r"|[^\t\n\r -#%-\[\]-~]|'[^\S\r\n]*(?:--[^\r\n]*)?[\r\n]",
     re.IGNORECASE,
 )

@@ -86,7 +86,7 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value
         raise not_so(name, node)
     values: list[Value] = []
     for kind, one in zip(takes, given, strict=True):
-        values.append(_argument(name, kind, one, values, scope))
+        values.append(_argument(name.removesuffix(" all"), kind, one, values, scope))
     if "pattern" in takes or name == "string_split":
         values[0] = bounded(values[0], MAX_TEXT_BYTES)  # RE2's time grows with both lengths
     if "same" in takes:

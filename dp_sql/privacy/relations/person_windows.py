@@ -298,6 +298,8 @@ def _frame(node: exp.Window, name: str) -> str:
     if spec is None:
         return ""
     only(spec, {"kind", "start", "start_side", "end", "end_side"})
+    for word in ("kind", "start_side", "end_side"):  # sqlglot keeps them as they are written
+        spec.set(word, spec.text(word).upper())
     if name in {*_COUNTERS, "lag", "lead"} and _is_whole(spec):
         return ""  # these read the partition
     ends, sides = [], []

@@ -10,7 +10,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from dp_sql.privacy.expressions.collations import either
+from dp_sql.privacy.expressions.collations import BINARY, PLAIN, either
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.privacy.relations.base_tables import Tables
@@ -28,7 +28,11 @@ def combined(tree: exp.SetOperation, query: Callable[[Node], Rows], tables: Tabl
     if not is_union and not distinct:
         word = tree.key.upper()
         raise refuse(tree, f"{word} ALL is not supported in a source", f"Write {word}.")
-    only(tree, {"this", "expression", "distinct", "with_", "by_name", "order"})
+    by_name = {"by_name"} if is_union else set[str]()
+    only(tree, {"this", "expression", "distinct", "with_", "order"} | by_name)
+    if isinstance(tree, exp.Intersect) and isinstance(tree.this, exp.Union | exp.Except):
+        why = "INTERSECT beside UNION or EXCEPT is not supported without brackets"  # sqlglot 28
+        raise refuse(tree, why, "INTERSECT comes first: SELECT … EXCEPT (SELECT … INTERSECT …).")
     left, right = query(tree.this), query(tree.expression)
     if tree.args.get("by_name"):
         right = in_order(right, left.names, tree)
@@ -63,6 +67,9 @@ def _compared(tree: Node, left: Rows, right: Rows, values: Sequence[Value], tabl
             f"{tree.key.upper()} is not supported here: rows that are not declared may be people's"
         )
         raise refuse(tree, why, "If they are public, store the result first: CREATE TABLE … AS ….")
+    if any(value.collation not in {PLAIN, BINARY} for value in values):
+        why = f"{tree.key.upper()} is not supported for strings with a collation"
+        raise refuse(tree, why)
     marks = Value("1", "INTEGER"), Value("2", "INTEGER")
     sides = [_marked(rows, mark) for rows, mark in zip((left, right), marks, strict=True)]
     marked = left._replace(relation=UnionAll(*sides), values=(*values, marks[0]))
