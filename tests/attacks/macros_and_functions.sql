@@ -192,6 +192,3 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT lower
 
 -- NotPrivate: Values of type VARCHAR[] are not compared or combined here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE [title] = ['x']
-
--- released
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_contains([title], 'x')

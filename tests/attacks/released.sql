@@ -58,6 +58,7 @@ SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings WHERE list_count(json_keys(t
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE make_date(user_id, 13, 45) IS NULL
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title, lag(score, 1, 0) OVER (PARTITION BY user_id ORDER BY day) AS b FROM ratings) WHERE b < 1
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, median(score) AS m, quantile_disc(score, 0.5) AS q FROM ratings GROUP BY user_id) WHERE m > q - 9
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_contains([title], 'x')
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT SELECT user_id, title FROM ratings WHERE user_id = 7)
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT SELECT user_id, title FROM recent)
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, mode(title) AS t, any_value(score) AS s, quantile_cont(score, 0.9) AS q FROM ratings GROUP BY user_id) WHERE t > 'a' AND q < 9
