@@ -64,7 +64,9 @@ def test_groups_of_enough_people_are_found_in_the_order_of_their_keys(
     assert call.groups.startswith(
         "unknown: with probability 95 %, a group is found if it has 64 people"
     )
-    assert call.groups.endswith("adds to all counts is limited, and that limit is chosen")
+    assert call.groups.endswith(
+        "a limit on what a person adds to the counts takes the place of a cap"
+    )
     (price,) = re.findall(r"cost +(.+)", str(towns.explain(unknown())))
     assert price == "epsilon = 1, delta = 1e-6 (0.5 for all groups together)"
 

@@ -133,7 +133,7 @@ def test_observed_groups_need_no_cap_either(owner: dp_sql.Session) -> None:
     text = asked(SURE).replace("regions.name", "observed")
     assert dict(rows(owner, text)) == {"mars": 1, "north": 3, "south": 2, "west": 1}
     (call,) = owner.explain(text).calls
-    assert call.groups == "what a person adds to all counts is limited, and that limit is chosen"
+    assert call.groups == "a limit on what a person adds to the counts takes the place of a cap"
     assert "after the release" in call.accuracy
     assert "a person adds at most 1 to each count (epsilon" in owner.receipts[-1].accuracy
 

@@ -268,7 +268,7 @@ def test_nothing_is_filled_in_that_holds_people(spark: FakeSpark) -> None:
     """The owner's compiler reads rows of public tables alone."""
     with dp_sql.connect(spark) as session:
         asked(session, f"SELECT {COUNT} FROM ratings JOIN regions ON region = name")
-        side: SparkEngine = session._spark  # type: ignore[attr-defined]
+        engine: SparkEngine = session._spark  # type: ignore[attr-defined]
         count = "SELECT count(*) FROM spark_catalog.default."
-        assert side.run(f"{count}ratings").fetchall() == [(0,)]
-        assert side.run(f"{count}regions").fetchall() == [(3,)]
+        assert engine.run(f"{count}ratings").fetchall() == [(0,)]
+        assert engine.run(f"{count}regions").fetchall() == [(3,)]

@@ -68,6 +68,10 @@ def limits(n_groups: int, max_contributions: int) -> list[Limit]:
     return sorted(chain(of_each, of_all), key=attrgetter("weight"))
 
 
+def _largest_in_each(candidates: Sequence[Limit]) -> Limit:
+    return [one for one in candidates if not one.is_of_all][-1]
+
+
 @dataclass(frozen=True)
 class GroupRows:
     """What is released of a number of groups; share: of epsilon, that the noise has."""
@@ -117,8 +121,7 @@ def chosen_norm(
     each, parts = read_histograms(groups), read_histograms(groups_by_total, in_part=True)
     candidates = limits(each.n, max_contributions)
     if each.n <= few_groups:
-        limit = [one for one in candidates if not one.is_of_all][-1]
-        return _in_each(each, limit, epsilon)
+        return _in_each(each, _largest_in_each(candidates), epsilon)
     n_places = max(one.place for one in candidates) + 1
     people = above_each(read_histograms([most, totals]), n_places).tolist()
     limit = candidates[
@@ -187,8 +190,8 @@ def accuracy(
     check_probability("beta", beta)
     _check(max_contributions, few_groups)
     if size <= few_groups:
-        bound = 1 << max_contributions.bit_length() - 1
-        return k_norm.accuracy(size, epsilon, bound, beta)
+        limit = _largest_in_each(limits(size, max_contributions))
+        return k_norm.accuracy(size, epsilon, limit.bound, beta)
     some = [one for one in limits(size, max_contributions) if one.bound == _EXAMPLES[one.is_of_all]]
     shown = ", or within ± ".join(
         f"{one.within(size, noise_share(epsilon), beta)} if {_in_words(one)}"

@@ -24,11 +24,13 @@ from dp_sql.sql.only_reads import Read
 from dp_sql.sql.tokens import folded
 
 # DuckDB is asked what such SQL reads: words that begin the name of a view of the catalog or another
-# statement, characters with which other tokens may begin or end, and strings of several lines.
+# statement, characters with which other tokens may begin or end, and strings that may go on in the
+# next line, perhaps behind a comment. ORDER BY x DESC is not such. No part looks
+# further than a run of blanks.
 _MAY_READ_MORE = re.compile(
     r"(?:duckdb|pg|pragma|sqlite)_|\b(?:show|describe|summarize|insert|update|delete|merge|copy)\b"
-    r"|(?:[(/\r\n]|\b(?:all|distinct|except|intersect|name|union))\s*desc\b"  # not ORDER BY x DESC
-    r"|[^\t\n\r -#%-\[\]-~]|'[^\S\r\n]*(?:--[^\r\n]*)?[\r\n]",
+    r"|(?:[(/\r\n]|\b(?:all|distinct|except|intersect|name|union))[^\S\r\n]*desc\b"
+    r"|[^\t\n\r -#%-\[\]-~]|'[^\S\r\n]*(?:--|[\r\n])",
     re.IGNORECASE,
 )
 # In a query that DuckDB has written as JSON.

@@ -40,7 +40,7 @@ _MOST_KEPT = 12  # groups of which a proposed sum counts each person in all
 _UNLIKE = (
     "If you divide the answers: {} counts a person in one group, the other calls in all of theirs."
 )
-_LIMITED = "what a person adds to all counts is limited, and that limit is chosen"
+_LIMITED = "a limit on what a person adds to the counts takes the place of a cap"
 FINDING_SHARE = Fraction(1, 2)  # of epsilon; the rest is for the answers of the groups found
 
 

@@ -61,7 +61,7 @@ def answer_columns(plan: Plan, keys: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def empty_releases(plans: Sequence[Plan]) -> list[Released]:
-    """What stands in for the releases of plans: their columns, all NULL."""
+    """One row of NULLs for each plan, in the columns of its release."""
     listed = ([f"CAST(NULL AS {kind}) AS {n}" for n, kind in release_columns(p)] for p in plans)
     return [Released(f"(SELECT {', '.join(columns)})") for columns in listed]
 

@@ -1,4 +1,4 @@
-"""Counts of many groups: a limit on what a person adds to all of them is chosen, then noise."""
+"""Counts of rows, or of people in many groups, under a limit that is chosen first."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -74,6 +74,7 @@ class RowsUnderChosenLimit(RowsOfGroups):
         return Summed("rows_under_limit", (self.fixed_bound,), pays=True)
 
     def release_key(self, mechanism: Mechanism) -> dict[str, Any]:
+        # Without what is 0 for rows: it is not in the keys of answers that are already stored.
         numbers = self.mechanism_arguments(mechanism)
         return {name: x for name, x in numbers.items() if name != "few_groups" or x}
 
