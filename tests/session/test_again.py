@@ -11,8 +11,10 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import few_rows, private_connection
+from dp_sql.engines.duckdb.called_functions import functions_in
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.sql_runner import SqlRunner
+from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.session import analyst as analysts
 from dp_sql.session import dp_macro, plain_call
 from dp_sql.session.analyst import AnalystSession
@@ -100,6 +102,50 @@ def test_kept_private_sql_sees_what_another_connection_changes(change: str, answ
         with session.connection.cursor() as other:
             other.execute(change)
         assert [session.sql(count).fetchall() for _ in range(2)] == [[(answer,)]] * 2
+
+
+def test_a_source_is_compared_again_where_its_columns_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared, real = list[str](), Engine.reads_only
+
+    def reads_only(engine: Engine, source: str, *given: Any) -> bool:
+        compared.append(source)
+        return real(engine, source, *given)
+
+    monkeypatch.setattr(Engine, "reads_only", reads_only)
+    count = "SELECT DP_COUNT_DISTINCT(item, epsilon := 10000, privacy_unit := u) FROM seen WHERE {}"
+    steps = (
+        ("item = 2", 1),  # what the name means was not known before
+        ("item < 2", 2), ("item < 2", 2), ("item < 1", 2), ("item < 1.5", 3), ("item < 2.5", 3),
+        ("item <> 2", 4), ("item <> 1", 4),
+    )  # fmt: skip
+    with dp_sql.connect() as session:
+        session.execute("CREATE TABLE seen AS SELECT i AS u, i % 3 AS item FROM range(9) t(i)")
+        for condition, n in steps:
+            session.sql(count.format(condition)).fetchall()
+            assert len(compared) == n, condition
+        session.execute("ALTER TABLE seen ADD COLUMN day DATE")
+        session.sql(count.format("item <> 1")).fetchall()
+        assert len(compared) == n + 1
+
+
+def test_functions_are_known_for_other_numbers_and_not_for_other_names() -> None:
+    with dp_sql.connect() as session:
+        assert session.connection is not None
+        engine = Engine(session.connection, Tickets())
+        for text in (
+            "abs(1)",
+            "abs(2)",
+            '"f 1"(3)',
+            '"f 2"(3)',
+            "'1' || f2(2)",
+            "1",
+            "-1",
+            "a2(1)",
+        ):
+            sql = f"SELECT {text}"
+            assert engine.functions_in(sql) == functions_in(sql, session.connection), text
 
 
 @pytest.mark.parametrize(

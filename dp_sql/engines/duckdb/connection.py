@@ -1,6 +1,7 @@
 """A DuckDB connection: says what names mean, and makes releases. Decides nothing."""
 
 import contextlib
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -31,8 +32,10 @@ from dp_sql.privacy.private_sql.bundles import bundled
 from dp_sql.privacy.private_sql.few_rows import PLAIN_ITEMS
 from dp_sql.privacy.private_sql.release_select import each_of, private_sql, release_columns
 from dp_sql.sql.formatting import full_name, quote
+from dp_sql.sql.tokens import edited, tokenize
 
 T = TypeVar("T")
+_NUMBER = re.compile(r"CAST\('-?\d+(?:\.\d+)?' AS (?!VARCHAR)")
 # What functions may be: the names that were asked for, their kinds, and those that users replace.
 _Kinds = tuple[frozenset[str] | None, Mapping[str, frozenset[str]], frozenset[str]]
 _NOT_ASKED: _Kinds = (None, {}, frozenset())
@@ -110,9 +113,12 @@ class Engine(SqlRunner):
 
     def functions_in(self, query: str) -> frozenset[str] | None:
         """The functions that DuckDB looks up for a SELECT; None where that is not known."""
+        numbers = [one for one in tokenize(query) if one.kind == "number" and one.text.isdigit()]
+        asked = edited(query, [(one.start, one.end, "0") for one in numbers])  # which are no calls
         known = self.state.functions
-        if (found := known.get(query)) is None and (found := functions_in(query, self.connection)):
-            known[query] = found
+        found = known.get(asked)
+        if found is None and (found := functions_in(query, self.connection)) is not None:
+            known[asked] = found
             forget_oldest(known)
         return found
 
@@ -170,7 +176,7 @@ class Engine(SqlRunner):
 
     def keep_list(self, items: str, kind: str, values: Sequence[Any]) -> None:
         """Keep a short list of plain items for releases, unless rows have a hash of one."""
-        long = any(isinstance(x, str) and (len(x.encode()) >= LONG or "\0" in x) for x in values)
+        long = kind == "VARCHAR" and any(len(x.encode()) >= LONG or "\0" in x for x in values)
         if kind in PLAIN_ITEMS and len(values) <= SHORT and not long:
             self.short_lists[items] = [*values]
             forget_oldest(self.short_lists, _MOST_LISTS)
@@ -182,12 +188,24 @@ class Engine(SqlRunner):
     def agrees(
         self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
     ) -> bool:
-        """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
+        """Whether DuckDB can bind a source, and reads it as reading exactly these base tables.
+
+        A yes stays true while the tables have the same columns, also with other numbers.
+        """
+        columns = [self._names.columns.get(f"SELECT * FROM {full_name(t)}") for t in sorted(tables)]
+        asked = without_numbers(source), repr(columns)
+        is_known = not functions and None not in columns
+        if is_known and asked in self.state.agreed:
+            return True
         try:
             self.relate(f"SELECT * FROM {source}")  # binds it
         except duckdb.Error:
             return False
-        return self.reads_only(source, tables, functions)
+        agrees = self.reads_only(source, tables, functions)
+        if is_known and agrees:
+            self.state.agreed[asked] = None
+            forget_oldest(self.state.agreed)
+        return agrees
 
     def reads_only(
         self, source: str, tables: Collection[Parts], functions: Collection[str]
@@ -332,3 +350,8 @@ def columns_of(relation: duckdb.DuckDBPyRelation | None) -> list[tuple[str, str]
     if relation is None:
         raise InternalError("A SELECT without columns.")
     return [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
+
+
+def without_numbers(sql: str) -> str:
+    """SQL of dp_sql's own with zero for each number; what it reads and its types are the same."""
+    return _NUMBER.sub("CAST('0' AS ", sql)

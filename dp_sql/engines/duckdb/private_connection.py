@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from operator import is_
@@ -16,7 +15,7 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import SHORT, Engine, columns_of
+from dp_sql.engines.duckdb.connection import SHORT, Engine, columns_of, without_numbers
 from dp_sql.engines.duckdb.few_rows import answered, public_of, read_shortly, rows_sql
 from dp_sql.engines.duckdb.frozen import Records, exactly
 from dp_sql.engines.duckdb.install import number_of, register
@@ -43,7 +42,6 @@ from dp_sql.sql.types import for_arrow
 FAILED = "The answer could not be computed. Its cost is spent."
 
 # A number, as dp_sql writes it. No string: it could name a file or, in an argument, a table.
-_NUMBER = re.compile(r"CAST\('-?\d+(?:\.\d+)?' AS (?!VARCHAR)")
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
 
 
@@ -244,7 +242,7 @@ class PrivateConnection(Schema):
         DuckDB names no table that is made of files, so the names in the SQL are compared. A yes
         stays true, also with other numbers, which name no table; a no may come from an interrupt.
         """
-        asked = _NUMBER.sub("CAST('0' AS ", source), tables
+        asked = without_numbers(source), tables
         if asked in self._agreed:
             return True
         if agrees := self._agrees(source, tables):

@@ -51,6 +51,7 @@ class SessionState:
     statements: SQL that comes again, parsed. meant: the tables that bare names meant.
     functions: those that DuckDB looks up for some SQL, which follow from the text alone.
     named, called: relations and functions that statements of one kind asked for.
+    agreed: sources that DuckDB reads as dp_sql does, with the columns of their tables.
     conditions: those that DuckDB could last bind over a table, by its full name.
     n_rows: of sources, when DuckDB was asked for their rows, and its estimates.
     number: of the session's connection.
@@ -66,6 +67,7 @@ class SessionState:
     functions: dict[str, frozenset[str]] = field(default_factory=dict)
     named: dict[Any, tuple[str, ...]] = field(default_factory=dict)
     called: dict[Any, tuple[Parts, ...]] = field(default_factory=dict)
+    agreed: dict[tuple[str, str], None] = field(default_factory=dict)
     conditions: dict[str, str] = field(default_factory=dict)
     n_rows: dict[str, tuple[float, Sequence[int]]] = field(default_factory=dict)
     number: int = 0
