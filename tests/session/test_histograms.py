@@ -242,10 +242,27 @@ def test_one_limit_on_rows_is_chosen_for_all_groups(owner: dp_sql.Session) -> No
 def test_a_part_of_a_row_that_is_rounded_is_within_the_bound(epsilon: str, groups: int) -> None:
     loss, beta = Fraction(epsilon), Fraction(1, 20)
     limit = chosen_norm.Limit(0, is_of_all=True, weight=3)
-    share = chosen_norm.noise_share(loss)
+    share = chosen_norm.noise_share(loss, 1, 0, Fraction(3, 8))
     parts = limit.within(groups, share, beta) * 1024 - 511  # of 1/1024: noise that may go beyond
     q = math.exp(-share / 1024)
     assert 2 * q**parts / (1 + q) * groups <= beta
+
+
+@pytest.mark.parametrize(
+    ("call", "groups", "rho"),
+    [
+        ("DP_COUNT(*", "range(20)", Fraction(109, 512)), ("DP_COUNT(*", "range(48)", Fraction(13, 40)),
+        ("DP_COUNT_DISTINCT(user_id", "range(48)", Fraction(13, 40)),
+        ("DP_COUNT(*", "observed", Fraction(37, 128)),
+        ("DP_COUNT_DISTINCT(user_id", "observed", Fraction(1, 2)),
+    ],
+)  # fmt: skip
+def test_less_of_epsilon_chooses_the_limit_where_groups_are_many(
+    owner: dp_sql.Session, call: str, groups: str, rho: Fraction
+) -> None:
+    text = f"{call}, epsilon := 1, privacy_unit := user_id, groups := {groups})"
+    (one,) = owner.explain(f"SELECT user_id % 60, {text} FROM visits GROUP BY 1").calls
+    assert (one.mechanism, one.loss.rho) == ("chosen_norm", rho)
 
 
 def test_many_groups_of_which_each_person_is_in_few_have_little_noise() -> None:

@@ -140,8 +140,9 @@ K_NORM = Case(
 
 PEOPLE = [person for person in product(range(3), repeat=2) if any(person)]
 ANSWERS = [*product(range(-1, 4), repeat=2)]
-LIMITS = [(3, True, 0), (4, False, 0), (6, True, 1), (8, False, 1), (12, True, 2)]
-"""Weights of the limits 1 in all, 1 in each, 2 in all, 2 in each, 4 in all groups."""
+LIMITS = [(3, True, 0), (4, False, 0), (6, True, 1), (8, False, 1)]
+"""Weights of the limits 1 in all, 1 in each, 2 in all, 2 in each of two groups."""
+CHOICE = Fraction(3, 8)
 
 
 @cache
@@ -183,7 +184,7 @@ def handed_over(data, largest=largest_number, whole=whole_number, part=sum):
     return of_each, most, of_totals, totals
 
 
-def chosen(data, few_groups=0, **wrong):
+def chosen(data, few_groups=0, choice=CHOICE, **wrong):
     """The distribution of (answers, limit); the noise is put on at the rate that the code asks for."""
     given = handed_over(data, **wrong)
     rates = {}
@@ -198,7 +199,7 @@ def chosen(data, few_groups=0, **wrong):
     def run(draws):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(chosen_norm, "secret_draws", lambda: draws)
-            found = chosen_norm.CHOSEN_NORM.run(*given, EPSILON, 2, few_groups)
+            found = chosen_norm.CHOSEN_NORM.run(*given, EPSILON, 2, few_groups, choice)
         return tuple(found.counts), (found.limit.is_of_all, found.limit.place), rates["last"]
 
     q_of = PowersOf(HALF, EPSILON / 64)
@@ -230,23 +231,24 @@ def noise_alone(data, q, i):
         yield y, probability(q, z)
 
 
-def defined_choosing(data, few_groups=0):
+def defined_choosing(data, few_groups=0, choice=CHOICE):
     """The same, written down from the proof notes."""
     if few_groups >= 2:
         return {(y, (False, 1)): p for y, p in noise_alone(data, HALF**32, 1)}
+    support = max(math.ceil(HALF / choice), math.ceil(2 / (1 - choice)))
     beyond = [sum((sum if of_all else max)(p) > 2**i for p in data) for _, of_all, i in LIMITS]
     weights = {}
     for i, (weight, *limit) in enumerate(LIMITS):
         behind = [0]
         if i < len(LIMITS) - 1:
-            behind.append(beyond[i] - 4)  # ceil(2 / (5/8))
+            behind.append(beyond[i] - support)
         for j in range(i):
             halves = math.floor(2 * math.log2(weight / LIMITS[j][0]))
-            behind.append(4 * halves // 2 - beyond[j])
-        weights[tuple(limit)] = HALF ** (12 * max(behind))
+            behind.append(support * halves // 2 - beyond[j])
+        weights[tuple(limit)] = HALF ** (choice * 32 * max(behind))
     distribution = {}
     for (of_all, i), p in normalized(weights).items():
-        q = HALF ** (40 >> i + of_all)
+        q = HALF ** ((1 - choice) * 64 / 2 ** (i + of_all))
         for y in ANSWERS if of_all else ():
             drop = [max(0, (sum(person) - 1).bit_length() - i) for person in data]
             kept = [
@@ -266,13 +268,12 @@ EPSILON_DP = within(HALF**-64)
 chosen_once, defined_once = cache(chosen), cache(defined_choosing)
 
 
-def choosing(check=EPSILON_DP, few_groups=0, most=3):
+def choosing(check=EPSILON_DP, most=3, **public):
     def pairs():
         return [*added(PEOPLE, most), *added(PEOPLE, 2, several=5 if most > 2 else 1)]
 
     return Domain(
-        partial(chosen_once, few_groups=few_groups), pairs, check,
-        defined=partial(defined_once, few_groups=few_groups),
+        partial(chosen_once, **public), pairs, check, defined=partial(defined_once, **public),
         inputs=lambda: dict.fromkeys(chain.from_iterable(pairs())),
     )  # fmt: skip
 
@@ -281,7 +282,9 @@ def fit_chosen(tenths, patch):
     def run():
         table = [([0], [7], [7]), ([0], [5], [5])]
         alone = [0], [9], [9]
-        return chosen_norm.CHOSEN_NORM.run(table, alone, table, alone, EPSILON * 8 / 5, 1, 0).counts
+        return chosen_norm.CHOSEN_NORM.run(
+            table, alone, table, alone, EPSILON * 8 / 5, 1, 0, CHOICE
+        ).counts
 
     patch.setattr(chosen_norm, "choose_among", lambda above, *public: 1)  # one row in each group
     return fit(tenths, patch, run)
@@ -296,7 +299,8 @@ FEW, ONE_TOO_MANY = choosing(few_groups=2), choosing(few_groups=1, most=2)
 CHOSEN_NORM = Case(
     mechanism=chosen_norm.CHOSEN_NORM,
     domains={
-        "rows of 2 groups, five limits": choosing(),
+        "rows of 2 groups, four limits": choosing(),
+        "a quarter of epsilon for the choice": choosing(most=2, choice=Fraction(1, 4)),
         "the range of their losses": choosing(within_range(HALF**-104)),
         "one group more than few": ONE_TOO_MANY,
         "few groups without a choice": FEW,
@@ -326,11 +330,11 @@ CHOSEN_NORM = Case(
             changed(histogram.Histograms, "clipped", lambda these, i: these.totals()), chosen,
         ),
         "noise at another share": Mutant(
-            TWO_GROUPS, changed(chosen_norm, "noise_share", lambda epsilon: epsilon * 5 / 16),
+            TWO_GROUPS, changed(chosen_norm, "noise_share", lambda epsilon, *_: epsilon * 5 / 16),
             chosen, check=check_distribution,
         ),
         "nearly all of epsilon for the noise, and a choice": Mutant(
-            ONE_TOO_MANY, changed(chosen_norm, "noise_share", lambda epsilon: epsilon * 15 / 16),
+            ONE_TOO_MANY, changed(chosen_norm, "noise_share", lambda epsilon, *_: epsilon * 15 / 16),
             partial(chosen, few_groups=1), check=check_distribution,
         ),
         "a smaller limit for few groups": Mutant(

@@ -28,6 +28,7 @@ PUBLIC = {
     "beta": Fraction(1, 20),
     "max_contributions": 100,
     "few_groups": 0,
+    "choice": Fraction(3, 8),
     "bound": "gem",
     "one_sided": False,
     "unit": 1,

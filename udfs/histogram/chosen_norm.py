@@ -29,7 +29,6 @@ Columns = tuple[Sequence[int], Sequence[int], Sequence[int]]
 """Buckets, people and sums, as contributions/histogram.py reads them."""
 
 # Privacy holds for any values of these.
-_CHOICE = Fraction(3, 8)  # of epsilon
 _FINE_BITS = 10  # a person with over 2**10 times the rows that may count is left out
 _HALF = 1 << _FINE_BITS - 1  # of a row
 _EXAMPLES = (1, 4)  # bounds in a group and in all, for the sentence on accuracy
@@ -62,14 +61,10 @@ class Limit:
 
 def limits(n_groups: int, max_contributions: int) -> list[Limit]:
     """List the limits that may be chosen, those with less noise first."""
-    n_of_all = (max_contributions * max(1, n_groups)).bit_length()
-    of_each = (Limit(i, False, n_groups + 2 << i) for i in range(max_contributions.bit_length()))
-    of_all = (Limit(i, True, 3 << i) for i in range(n_of_all))
+    of_each = [Limit(i, False, n_groups + 2 << i) for i in range(max_contributions.bit_length())]
+    n_of_all = (of_each[-1].weight - 1) // 3  # a larger bound has no less noise than the last
+    of_all = (Limit(i, True, 3 << i) for i in range(n_of_all.bit_length()))
     return sorted(chain(of_each, of_all), key=attrgetter("weight"))
-
-
-def _largest_in_each(candidates: Sequence[Limit]) -> Limit:
-    return [one for one in candidates if not one.is_of_all][-1]
 
 
 @dataclass(frozen=True)
@@ -93,6 +88,7 @@ def chosen_norm(
     epsilon: Fraction,
     max_contributions: int,
     few_groups: int,
+    choice: Fraction,
 ) -> GroupRows:
     """Choose a limit on each person's rows, and count the rows of all groups under it.
 
@@ -102,10 +98,11 @@ def chosen_norm(
         groups_by_total: for each group, the people in it by their rows in all groups, and their
             rows there: buckets are those of `totals`.
         totals: all people by their rows in all groups.
-        epsilon: privacy loss of all counts together, positive: 3/8 for the limit.
+        epsilon: privacy loss of all counts together, positive.
         max_contributions: the largest bound on a person's rows in a group, >= 1.
         few_groups: >= 0. For so many groups or fewer the limit is the largest one in each group,
             and all of epsilon is for the noise.
+        choice: the part of epsilon that goes to the choice of a limit, between 0 and 1.
 
     Returns:
         The noisy counts and the limit.
@@ -116,12 +113,11 @@ def chosen_norm(
     Privacy: epsilon-DP under adding or removing one person with any rows, in any groups.
     Source: k_norm.py, and the Laplace mechanism (Dwork et al. 2006); the choice, see bound.md.
     """
-    _check(max_contributions, few_groups)
-    share, draws = noise_share(epsilon), secret_draws()
+    share, draws = noise_share(epsilon, max_contributions, few_groups, choice), secret_draws()
     each, parts = read_histograms(groups), read_histograms(groups_by_total, in_part=True)
     candidates = limits(each.n, max_contributions)
     if each.n <= few_groups:
-        return _in_each(each, _largest_in_each(candidates), epsilon)
+        return _in_each(each, candidates[-1], epsilon)
     n_places = max(one.place for one in candidates) + 1
     people = above_each(read_histograms([most, totals]), n_places).tolist()
     limit = candidates[
@@ -164,37 +160,50 @@ def _rate(share: Fraction, place: int) -> Fraction:
     return noise_rate(share, 1 << place + _FINE_BITS)
 
 
-def noise_share(epsilon: Fraction) -> Fraction:
-    """Return the part of epsilon that goes to the noise."""
+def noise_share(
+    epsilon: Fraction, max_contributions: int, few_groups: int, choice: Fraction
+) -> Fraction:
+    """Return the part of epsilon that goes to the noise where a limit is chosen."""
     check_epsilon(epsilon)
-    return epsilon * (1 - _CHOICE)
+    check_positive_int("max_contributions", max_contributions)
+    check_int("few_groups", few_groups)
+    if few_groups < 0:
+        raise ValueError("few_groups must not be negative")
+    check_probability("choice", choice)
+    return epsilon * (1 - choice)
 
 
-def loss(epsilon: Fraction, max_contributions: int, few_groups: int) -> PrivacyLoss:
+def loss(
+    epsilon: Fraction, max_contributions: int, few_groups: int, choice: Fraction
+) -> PrivacyLoss:
     """Return a run's loss, for any number of groups: a choice, then noise that does not see it."""
-    _check(max_contributions, few_groups)
+    noise = PrivacyLoss(noise_share(epsilon, max_contributions, few_groups, choice))
     if few_groups:  # noise alone, of all of epsilon, has the larger loss
         return k_norm.loss(epsilon, max_contributions)
-    noise = PrivacyLoss(noise_share(epsilon))
-    choice = exponential_loss(epsilon - noise.epsilon)
-    rho, both = choice.rho, choice.bounded_range + noise.bounded_range
+    chosen = exponential_loss(epsilon - noise.epsilon)
+    rho, both = chosen.rho, chosen.bounded_range + noise.bounded_range
     assert rho is not None
     assert noise.rho is not None
     return PrivacyLoss(epsilon, rho=rho + noise.rho, bounded_range=both)
 
 
 def accuracy(
-    size: int, epsilon: Fraction, max_contributions: int, few_groups: int, beta: Fraction
+    size: int,
+    epsilon: Fraction,
+    max_contributions: int,
+    few_groups: int,
+    choice: Fraction,
+    beta: Fraction,
 ) -> str:
     """State how far the counts are off under some of the limits; `size` counts the groups."""
     check_probability("beta", beta)
-    _check(max_contributions, few_groups)
+    share = noise_share(epsilon, max_contributions, few_groups, choice)
+    candidates = limits(size, max_contributions)
     if size <= few_groups:
-        limit = _largest_in_each(limits(size, max_contributions))
-        return k_norm.accuracy(size, epsilon, limit.bound, beta)
-    some = [one for one in limits(size, max_contributions) if one.bound == _EXAMPLES[one.is_of_all]]
+        return k_norm.accuracy(size, epsilon, candidates[-1].bound, beta)
+    some = [one for one in candidates if one.bound == _EXAMPLES[one.is_of_all]]
     shown = ", or within ± ".join(
-        f"{one.within(size, noise_share(epsilon), beta)} if {_in_words(one)}"
+        f"{one.within(size, share, beta)} if {_in_words(one)}"
         for one in sorted(some, key=attrgetter("is_of_all"))
     ).replace(" if", " of those without noise if", 1)
     return (
@@ -212,13 +221,6 @@ def accuracy_of(found: GroupRows, epsilon: Fraction, beta: Fraction) -> str:
         f"{found.within(beta)} of those without noise; {_in_words(found.limit)}{chosen} "
         f"(epsilon = {in_words(epsilon)})"
     )
-
-
-def _check(max_contributions: int, few_groups: int) -> None:
-    check_positive_int("max_contributions", max_contributions)
-    check_int("few_groups", few_groups)
-    if few_groups < 0:
-        raise ValueError("few_groups must not be negative")
 
 
 def _in_words(limit: Limit) -> str:

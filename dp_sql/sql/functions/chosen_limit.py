@@ -1,6 +1,8 @@
 """Counts of rows, or of people in many groups, under a limit that is chosen first."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from dp_sql.sql.functions.amount_sql import by_bucket
@@ -12,14 +14,17 @@ from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism
 from dp_sql.udfs.mixed import Mixed, mixed
 
-_FEW = 32  # groups; see udfs/histogram/chosen_norm.md, "Few groups"
+# See udfs/histogram/chosen_norm.md, "Few groups" and "Constants".
+FEW_GROUPS = 32
+_MOST, _UNKNOWN, _DOUBLING = Fraction(3, 8), Fraction(1, 4), 12
 
 
-def may_pay(n_groups: int | None) -> bool:
-    """Whether a limit may mean less noise than one vector; None: the groups are not known."""
-    return n_groups is None or n_groups > _FEW
+def choice_for(n_groups: int | None) -> Fraction:
+    """The part of epsilon that goes to the choice of a limit; None: the groups are not known."""
+    return _UNKNOWN if n_groups is None else min(_MOST, Fraction(_DOUBLING, n_groups + _DOUBLING))
 
 
+@dataclass(frozen=True, kw_only=True)
 class RowsUnderChosenLimit(RowsOfGroups):
     """Takes people by their rows in each group and by their rows in all groups; chooses a limit.
 
@@ -35,7 +40,9 @@ class RowsUnderChosenLimit(RowsOfGroups):
                        "__dp_numbers": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
     mixes_groups = True
     udfs: ClassVar = {"__dp_sql_rows_limit": "BIGINT", "__dp_sql_rows_limit_report": WITH_NOISE}
-    few_groups: ClassVar[int] = 0  # for which no limit is chosen
+
+    choice: Fraction  # the part of epsilon that goes to the choice
+    few_groups: int = 0  # for which no limit is chosen
 
     @property
     def mechanism(self) -> Mechanism:
@@ -74,9 +81,10 @@ class RowsUnderChosenLimit(RowsOfGroups):
         return Summed("rows_under_limit", (self.fixed_bound,), pays=True)
 
     def release_key(self, mechanism: Mechanism) -> dict[str, Any]:
-        # Without what is 0 for rows: it is not in the keys of answers that are already stored.
+        # Without what is not in the keys of answers that are already stored.
+        before = {"few_groups": 0, "choice": Fraction(3, 8)}
         numbers = self.mechanism_arguments(mechanism)
-        return {name: x for name, x in numbers.items() if name != "few_groups" or x}
+        return {name: x for name, x in numbers.items() if before.get(name) != x}
 
     def noisy(self, mechanism: Mechanism, groups: EachGroup) -> tuple[Sequence[int], int, int, str]:
         from dp_sql.udfs.histogram.chosen_norm import accuracy_of
@@ -105,6 +113,5 @@ class PeopleUnderChosenLimit(RowsUnderChosenLimit):
     """The same of people, each of whom has one row in each of their groups: `bound` is 1."""
 
     counts_rows, counts_people = False, True
-    few_groups = _FEW
     udfs: ClassVar = {"__dp_sql_people_limit": "BIGINT",
                       "__dp_sql_people_limit_report": REPORT_TYPE}  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from dp_sql.sql import readers
 from dp_sql.sql.functions.amount_sql import by_bucket
 from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded, integers
-from dp_sql.sql.functions.chosen_limit import RowsUnderChosenLimit
+from dp_sql.sql.functions.chosen_limit import RowsUnderChosenLimit, choice_for
 from dp_sql.sql.functions.vectors import RowsOfGroups
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import MechanismRows
@@ -37,8 +37,9 @@ class Count(Bounded):
         return True
 
     def vector(self, n_groups: int | None = 0) -> RowsOfGroups:
-        shape = RowsOfGroups if self.fixed_bound else RowsUnderChosenLimit
-        return shape(**vars(self))
+        if self.fixed_bound:
+            return RowsOfGroups(**vars(self))
+        return RowsUnderChosenLimit(**vars(self), choice=choice_for(n_groups))
 
     def summary(self, rows: MechanismRows) -> str:
         """A row for each bucket of contributions: 1, 2, 3 and 4, 5 to 8, …."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from dp_sql.errors import InternalError
 from dp_sql.sql import readers
 from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded, People
-from dp_sql.sql.functions.chosen_limit import PeopleUnderChosenLimit, may_pay
+from dp_sql.sql.functions.chosen_limit import FEW_GROUPS, PeopleUnderChosenLimit, choice_for
 from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows
@@ -154,9 +154,11 @@ class CountPeople(People, CountDistinct):
         return self
 
     def vector(self, n_groups: int | None = 0) -> PeopleOfGroups:
-        if may_pay(n_groups):
-            return PeopleUnderChosenLimit(**vars(self) | {"max_contributions": 1})
-        return PeopleOfGroups(**vars(self))
+        if n_groups is not None and n_groups <= FEW_GROUPS:
+            return PeopleOfGroups(**vars(self))
+        few, choice = 0 if n_groups else FEW_GROUPS, choice_for(n_groups)
+        limited = {"max_contributions": 1, "few_groups": few, "choice": choice}
+        return PeopleUnderChosenLimit(**vars(self) | limited)
 
     def all_within(self, mechanism: Mechanism, n_items: int | None) -> int | None:
         from dp_sql.udfs.contributions import laplace
