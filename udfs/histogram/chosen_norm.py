@@ -199,8 +199,8 @@ def accuracy(
     ).replace(" if", " of those without noise if", 1)
     return (
         f"{with_probability(1 - beta)} all {size} counts are within ± {shown}; one such limit, "
-        f"with a bound from 1, 2, 4, …, is chosen for all people, and what is beyond it does "
-        f"not count (epsilon = {in_words(epsilon)})"
+        f"with a bound from 1, 2, 4, …, is chosen for all people, and a person who would add "
+        f"more counts in part or not at all (epsilon = {in_words(epsilon)})"
     )
 
 
