@@ -207,9 +207,9 @@ def accuracy(
 def accuracy_of(found: GroupRows, epsilon: Fraction, beta: Fraction) -> str:
     """State the same for what was released."""
     chosen = ": this limit was chosen for all people" if found.share < epsilon else ""
+    counts = k_norm.counts_within(len(found.counts), found.within(beta))
     return (
-        f"{with_probability(1 - beta)} all {len(found.counts)} counts are within ± "
-        f"{found.within(beta)} of those without noise; {_in_words(found.limit)}{chosen} "
+        f"{with_probability(1 - beta)} {counts} without noise; {_in_words(found.limit)}{chosen} "
         f"(epsilon = {in_words(epsilon)})"
     )
 
