@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import dp_sql
 
-DATA = Path(os.environ.get("DP_SQL_DATA") or Path(__file__).parents[2] / "shared" / "data")
+DATA = Path(os.environ.get("DP_SQL_DATA", ""))  # docs/data.md
 ROUNDS = 7
 TOP_ITEMS = "SELECT item, count(DISTINCT user_id) n FROM {} GROUP BY item ORDER BY n DESC LIMIT {}"
 
@@ -37,7 +37,7 @@ def present(name: str) -> bool:
 def missing(names: Iterable[str]) -> list[str]:
     """A line on the data sets that are absent, if any are."""
     absent = [name for name in names if not present(name)]
-    return [f"Skipped: no {', '.join(absent)} in {DATA.name}/ (set DP_SQL_DATA)."] if absent else []
+    return [f"Skipped: no {', '.join(absent)} (set DP_SQL_DATA to their folder)."] if absent else []
 
 
 def load(session: dp_sql.Session, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Parquet files of (person, item) rows in the numbers that a table has which outgrows memory."""
+"""Parquet files of made-up (person, item) rows, written in chunks: they may outgrow memory."""
 
 import os
 from collections.abc import Callable

@@ -23,7 +23,7 @@ def discrete_laplace(rate: Fraction, draws: Draws) -> int:
     """Draw the noise, at a positive rate.
 
     Privacy: added to an integer of sensitivity L, a draw at rate epsilon / L is epsilon-DP.
-    Source: Ghosh, Roughgarden and Sundararajan 2009; without rejection, see exact_sampling.md.
+    Source: Ghosh, Roughgarden and Sundararajan 2012; without rejection, see exact_sampling.md.
     """
     return discrete_laplaces([rate], draws)[0]
 

@@ -276,7 +276,7 @@ def history(shared: Shared) -> None:
     with st.container(height=ROOM if len(releases) > AT_ONCE else "content"):
         st.table([line(release) for release in releases.values()], border="horizontal")
     name = st.selectbox(
-        "Read one again, for nothing", releases, index=None, key="again",
+        "Read one again, for free", releases, index=None, key="again",
         format_func=lambda name: " · ".join(line(releases[name]).values()),
         placeholder="Choose an answer",
     )  # fmt: skip

@@ -329,7 +329,7 @@ SELECT DP_COUNT_DISTINCT(user_id, epsilon := 1, sample_items := 0.5) FROM rating
 -- ArgumentError: contribution_bound must be a whole number from 1 to 10000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 0) FROM ratings
 
--- ArgumentError: max_contributions is more than the policy allows: at most 1000.
+-- ArgumentError: contribution_bound is more than the policy allows: at most 1000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 1001) FROM ratings
 
 -- ArgumentError: contribution_bound must be a number written in the statement, no

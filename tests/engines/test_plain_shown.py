@@ -143,6 +143,7 @@ def test_items_of_every_type_come_back_as_they_are(con: Con) -> None:
         "DP_AVG(price, report := true, contribution_bound := 4{})", "DP_COUNT_DISTINCT(n{})",
         "DP_COUNT_DISTINCT(n, report := true, max_contributions := 1{})", "DP_TOPK(n, 2, domain := [3, 1, 2, 0]{})",
         "DP_TOPK(name, 2, domain := observed, counts := true{})",
+        "DP_COUNT_DISTINCT(user_id, report := true{})",
     ],
 )  # fmt: skip
 def test_few_rows_get_the_same_answers_in_python_as_in_duckdb(

@@ -255,7 +255,7 @@ def test_an_aggregate_of_nothing_is_refused(asking: AnalystSession, aggregate: s
         ("SELECT DP_TOPK(title, 51, epsilon := 1, domain := ['a']) FROM ratings", "ArgumentError", "k is more than the policy allows: at most 50"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1, delta := 1e-9) FROM ratings", "ArgumentError", "The policy allows no delta"),
         ("SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 201) FROM ratings", "ArgumentError", "max_contributions is more than"),
-        ("SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 201) FROM ratings", "ArgumentError", "max_contributions is more than"),
+        ("SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 201) FROM ratings", "ArgumentError", "contribution_bound is more than"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1, domain := observed) FROM ratings", "ArgumentError", "domain := observed is allowed only if the policy"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1, domain := ratings.title) FROM ratings", "ArgumentError", "is not a column of a public table"),
         ("SELECT DP_TOPK(year, 1, epsilon := 1) FROM ratings", "ArgumentError", "the policy declares none for year"),

@@ -211,14 +211,18 @@ def test_nothing_is_raised_by_noise_beyond_the_type(analyst: dp_sql.Session) -> 
 
 def test_a_plain_connection_answers_in_the_type_of_a_sum() -> None:
     con = dp_sql.install(duckdb.connect())
-    for kind in ("INTEGER", "DECIMAL(18,3)"):
+    largest = "'340282366920938463463374607431768211455'"
+    kinds = {"INTEGER": "i", "DECIMAL(18,3)": "i", "DECIMAL(38,38)": "0.5", "UHUGEINT": largest}
+    for kind, item in kinds.items():
         con.execute(
-            f"CREATE OR REPLACE TABLE t AS SELECT i AS user_id, i::{kind} AS x FROM range(9) r(i)"
+            f"CREATE OR REPLACE TABLE t AS SELECT i AS user_id, {item}::{kind} AS x "
+            "FROM range(9) r(i)"
         )
         call = "DP_SUM(x, epsilon := 9000, privacy_unit := user_id, report := {})"
         answer = f"SELECT s, typeof(s) FROM (SELECT {call.format('false')} AS s FROM t)"
         ((value, kind_of),) = con.sql(answer).fetchall()
-        assert kind_of == con.sql("SELECT typeof(sum(x)) FROM t").fetchall()[0][0]
+        of_duckdb = con.sql("SELECT typeof(sum(x)) FROM t").fetchall()[0][0]
+        assert kind_of == ("HUGEINT" if kind == "UHUGEINT" else of_duckdb)
         ((report,),) = con.sql(f"SELECT {call.format('true')} AS s FROM t").fetchall()
         assert type(report["noise"]) is type(value)
-        assert report["lower_bound"] is None
+        assert (report["lower_bound"] is None) == (kind != "UHUGEINT")

@@ -45,7 +45,7 @@ def accuracy(epsilon: Fraction, beta: Fraction) -> str:
 
 
 def within(epsilon: Fraction, beta: Fraction) -> int:
-    """How far an estimate is from the number of people, with probability 1 - beta."""
+    """Bound how far an estimate is from the number of people, except with probability beta."""
     return laplace_quantile(epsilon, beta * Fraction(1, 2)) - 1
 
 

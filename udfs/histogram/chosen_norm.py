@@ -208,17 +208,17 @@ def accuracy(
     ).replace(" if", " of those without noise if", 1)
     return (
         f"{with_probability(1 - beta)} all {size} counts are within ± {shown}; one such limit, "
-        f"with a bound from 1, 2, 4, …, is chosen for all people, and what is beyond it does "
-        f"not count (epsilon = {in_words(epsilon)})"
+        f"with a bound from 1, 2, 4, …, is chosen for all people, and a person who would add "
+        f"more counts in part or not at all (epsilon = {in_words(epsilon)})"
     )
 
 
 def accuracy_of(found: GroupRows, epsilon: Fraction, beta: Fraction) -> str:
     """State the same for what was released."""
     chosen = ": this limit was chosen for all people" if found.share < epsilon else ""
+    counts = k_norm.counts_within(len(found.counts), found.within(beta))
     return (
-        f"{with_probability(1 - beta)} all {len(found.counts)} counts are within ± "
-        f"{found.within(beta)} of those without noise; {_in_words(found.limit)}{chosen} "
+        f"{with_probability(1 - beta)} {counts} without noise; {_in_words(found.limit)}{chosen} "
         f"(epsilon = {in_words(epsilon)})"
     )
 

@@ -50,9 +50,20 @@ def accuracy(size: int, epsilon: Fraction, bound: int, beta: Fraction) -> str:
     check_probability("beta", beta)
     most = within(size, epsilon, bound, beta)
     return (
-        f"{with_probability(1 - beta)} all {size} counts are within ± {most} of those without "
-        f"noise (epsilon = {in_words(epsilon)})"
+        f"{with_probability(1 - beta)} {counts_within(size, most)} without noise "
+        f"(epsilon = {in_words(epsilon)})"
     )
+
+
+def counts_within(size: int, most: int) -> str:
+    """Say how far the counts of all groups are from others.
+
+    >>> counts_within(1, 3), counts_within(2, 4)
+    ('the count is within ± 3 of that', 'all 2 counts are within ± 4 of those')
+    """
+    if size == 1:
+        return f"the count is within ± {most} of that"
+    return f"all {size} counts are within ± {most} of those"
 
 
 def _rate(epsilon: Fraction, bound: int) -> Fraction:

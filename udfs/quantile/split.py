@@ -26,12 +26,8 @@ Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any]
 """Of 64 bits, or objects."""
 
-_FITS = 1 << 62
-"""Points and twice the largest error are at most as large, or else objects."""
-
-
-_FEW = 8
-"""Where more than one in so many votes is asked for, all are counted at once."""
+_FITS = 1 << 62  # points and twice the largest error are at most as large, or else objects
+_FEW = 8  # where more than one in so many votes is asked for, all are counted at once
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def sentence(
     """State the error bound; a beta below 2**-40 is read as 2**-40, for the cut's sake."""
     beta = max(beta, TAIL)
     bound = error_bound(n_outcomes, rate, beta)
-    given = f"(domain of {d} items, k = {k}, {price})"
+    given = f"(domain of {d} item{'s' * (d > 1)}, k = {k}, {price})"
     return f"{with_probability(1 - beta)} {no_item_short_by(bound, is_set=is_set)} {given}"
 
 

@@ -42,12 +42,8 @@ class ArrowPeople(Rows):
 
     def __init__(self, read: RowsRead) -> None:
         super().__init__()
-        self._read, self._people, self._keys, self._items = (
-            read,
-            ValueNumbers(),
-            RowNumbers(),
-            ValueNumbers(),
-        )
+        self._read, self._keys = read, RowNumbers()
+        self._people, self._items = ValueNumbers(), ValueNumbers()
         self.n_rows = self.n_loose = self.n_read = 0
         self._found = np.empty(0, np.int64)
         self._members, self._n_before = list[tuple[Any, Any]](), 0

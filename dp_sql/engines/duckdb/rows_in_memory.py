@@ -30,7 +30,6 @@ from dp_sql.udfs.mixed import Mixed
 Lists = list[Any]
 """What the UDF of a call takes."""
 
-
 Computed = Mapping[int, Mapping[str, Any]]
 """Of each item: how many rows have it, what they add up to, and one vote, as summaries.Values."""
 

@@ -134,9 +134,9 @@ class SparkCatalog:
 
         The warehouse, and the application if one of them ends with it.
         """
-        ends = self._conf("spark.sql.catalogImplementation") != "hive"
+        own_ends = self._conf("spark.sql.catalogImplementation") != "hive"  # of Spark's own catalog
         ends = any(
-            len(one.called) < 3 or (ends and one.called[0] == "spark_catalog") for one in tables
+            len(one.called) < 3 or (own_ends and one.called[0] == "spark_catalog") for one in tables
         )
         names = {f"spark.sql.catalog.{one.called[0]}" for one in tables if len(one.called) == 3}
         keys = [f"{name}{end}" for name in sorted(names) for end in ("", ".uri", ".warehouse")]

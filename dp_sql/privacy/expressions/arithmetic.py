@@ -31,6 +31,7 @@ OPERATORS: Mapping[type, str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%",
     exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.DateAdd: "+",
 }  # fmt: skip
+NEGATIONS: Mapping[type, str] = {exp.Neg: "-", exp.Abs: "abs", exp.Sign: "sign"}
 # sqlglot 28.0 reads x - y % 10 as (x - y) % 10, and x % 10 * 2 as x % (10 * 2).
 _SUMS, _PRODUCTS = (exp.Add, exp.Sub), (exp.Mul, exp.Div, exp.IntDiv)
 # How many of each unit are at least a year.
@@ -42,6 +43,9 @@ _MOST_DAYS = 10**7
 _MOST_BUCKET_YEARS = 1000
 _TO_INTEGER = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"}
 _ZONE = re.compile(r"[A-Za-z0-9_+/-]{1,50}")
+_SPINE = "For a series of dates write generate_series(first, last, INTERVAL 7 DAY)."
+_NARROW = "Cast wide numbers first, with TRY_CAST(… AS BIGINT) or TRY_CAST(… AS DECIMAL(18, 2))."
+_BINS = "For bins of 10, write TRY_CAST(floor(x / 10) AS BIGINT) * 10, or x - (x % 10)."
 
 
 def operation(node: Node, scope: Scope) -> Value:
@@ -74,14 +78,6 @@ def operation(node: Node, scope: Scope) -> Value:
     raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", hint)
 
 
-_SPINE = "For a series of dates write generate_series(first, last, INTERVAL 7 DAY)."
-_NARROW = "Cast wide numbers first, with TRY_CAST(… AS BIGINT) or TRY_CAST(… AS DECIMAL(18, 2))."
-_BINS = "For bins of 10, write TRY_CAST(floor(x / 10) AS BIGINT) * 10, or x - (x % 10)."
-
-
-NEGATIONS: Mapping[type, str] = {exp.Neg: "-", exp.Abs: "abs", exp.Sign: "sign"}
-
-
 def negated(node: Node, value: Value) -> Value:
     """-x, abs(x) or sign(x) of a number."""
     kind, word = family(value.type), NEGATIONS[type(node)]
@@ -94,12 +90,10 @@ def negated(node: Node, value: Value) -> Value:
         least = literal(str(INTEGER_RANGES[kind][0]))
         other = f"system.main.nullif({value.sql}, CAST({least} AS HUGEINT))"
         return Value(f"({called}({other}))", kind)
-    if kind in UP_TO_64_BITS and (
-        word == "abs" or kind[0] != "U"
-    ):  # -x of an unsigned x wraps on 1.5
-        return Value(
-            f"TRY_CAST({called}(CAST({value.sql} AS HUGEINT)) AS {value.type})", value.type
-        )
+    wraps = word == "-" and kind.startswith("U")  # on DuckDB 1.5
+    if kind in UP_TO_64_BITS and not wraps:
+        wide = f"CAST({value.sql} AS HUGEINT)"
+        return Value(f"TRY_CAST({called}({wide}) AS {value.type})", value.type)
     raise refuse(node, f"This is not supported for {value.type}", _NARROW)
 
 

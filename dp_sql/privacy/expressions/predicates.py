@@ -68,10 +68,8 @@ def compare(node: Node, scope: Scope) -> Value:
     if isinstance(right, exp.Any) and sign == "=" and right.find(exp.Query) is None:
         scope.only_analysts(node, "= ANY(list) is not supported here")
         return _any(node, right.this.unnest(), scope)
-    if isinstance(right, exp.Any) and sign == "=":
-        return _among(
-            node, scope.operand(left), right.this, scope
-        )  # IN (SELECT …), as stored views have it
+    if isinstance(right, exp.Any) and sign == "=":  # IN (SELECT …), as stored views have it
+        return _among(node, scope.operand(left), right.this, scope)
     return compared(node, scope.operand(left), sign, right, scope)
 
 

@@ -104,9 +104,9 @@ def _limited(call: DpCall, policy: Policy) -> DpCall:
         value = None if name in call.missing else asked.get(name)
         if value is not None and limit is not None and value > limit:
             most = in_words(Fraction(limit))
-            message = f"{name} is more than the policy allows: at most {most}."
-            given = call.given.get(name) or call.given["contribution_bound"]
-            raise given.refuse(message, instead=[given.put(most)])
+            written = name if name in call.given else "contribution_bound"
+            message = f"{written} is more than the policy allows: at most {most}."
+            raise call.given[written].refuse(message, instead=[call.given[written].put(most)])
     return replace(call, parameters=call.parameters.with_policy_limit(limits.max_contributions))
 
 

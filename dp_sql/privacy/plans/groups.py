@@ -334,7 +334,7 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
         unused = f"max_groups_contributed = {cap} is not used: without it, the noise in all {n} "
         unused += f"counts is within ± {free}; with it, within ± {capped}"
         why += f"; {unused}"
-    elif free is not None:
+    elif free is not None and n != 1:
         why += f": all {n} counts are within ± {free}"
     groups = groups._replace(cap=None, why=why, unused=unused)
     return _together(call, vector), groups

@@ -151,13 +151,12 @@ class DeclaredTables(Tables):
     def view(self, parts: Sequence[str]) -> str | None:
         body = self.schema.view(parts)
         if body is None:
-            why = "its definition is not known, or renames its columns."
-            message = f"The view {parts[-1]} is not provably person-level: {why}"
-            name = parts[-1]
-            query = (
-                f"For a Python relation, write its query: FROM ({{{name}.sql_query()}}) AS {name}."
+            name, why = parts[-1], "its definition is not known, or renames its columns."
+            query = f"FROM ({{{name}.sql_query()}}) AS {name}"
+            raise NotPrivate(
+                f"The view {name} is not provably person-level: {why}",
+                hint=f"For a Python relation, write its query: {query}. {STORE_IT}",
             )
-            raise NotPrivate(message, hint=f"{query} {STORE_IT}")
         return body
 
     def check(self, sql: str) -> None:

@@ -30,6 +30,8 @@ from dp_sql.sql.restated import OtherQuestion
 from dp_sql.sql.select_list import Functions
 from dp_sql.sql.tokens import Edit, Tokens, edited, relation_token, tokenize
 
+_MOST = 100  # aggregates that are replaced: the time grows with their square
+
 
 def read_directly(
     name: str, tokens: Tokens, private: Collection[str], functions: Functions, epsilon: str
@@ -84,9 +86,6 @@ def propose_beside(error: QueryError, text: str, functions: Functions) -> bool:
     found = [*_beside_calls(tokenize(text), functions)]
     error.instead = (*found, *error.instead)
     return bool(found)
-
-
-_MOST = 100  # aggregates that are replaced: the time grows with their square
 
 
 def _beside_calls(tokens: Tokens, functions: Functions) -> Iterator[str]:

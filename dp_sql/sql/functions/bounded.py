@@ -112,7 +112,10 @@ class Bounded(Shape):
         """What the UDF returns for a release of the mechanism."""
         if not self.detailed:
             return self.number(found.estimate)
-        numbers = {n: x if x is None else self.number(x) for n, x in vars(found).items()}
+        fields = self.udfs[self.udf]  # a report on people has no noise
+        numbers = {
+            n: x if x is None else self.number(x) for n, x in vars(found).items() if n in fields
+        }
         return numbers | {"confidence": float(1 - self.beta), "epsilon": float(loss.epsilon)}
 
     def number(self, x: int) -> Any:

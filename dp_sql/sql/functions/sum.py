@@ -27,7 +27,8 @@ _NEAR = 10**18  # units: so many times 10^19 rows fit a DECIMAL of 38 digits
 _HALF = f"CAST('{1 << 64}' AS HUGEINT)"
 _TEXTS = "estimate VARCHAR, lower_bound VARCHAR, confidence DOUBLE, contribution_bound VARCHAR"
 _REPORT = f"STRUCT({_TEXTS}, epsilon DOUBLE, noise VARCHAR)"
-_NUMBER = "system.main.list_sum([{0}])"  # has the type of an answer, for an item
+# Has the type of an answer, for an item: DuckDB's sum of UHUGEINT alone would be a DOUBLE.
+_NUMBER = "system.main.list_sum([CASE WHEN false THEN {0} END, 0::BIGINT])"
 
 
 @dataclass(frozen=True, kw_only=True)
