@@ -4,35 +4,40 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+# What is installed, and with which extras; the later ones hold the earlier ones.
 RUNTIME := $(VENV)/.runtime
 TEST := $(VENV)/.test
+LINT := $(VENV)/.lint
 CHECK := $(VENV)/.check
+CLIENTS := .venv-clients/.made
 # The tests of a file share what it opens and computes. A worker that has crashed is not replaced:
 # with loadfile, pytest-xdist may then wait for ever.
 PARALLEL := -n auto --dist loadfile --max-worker-restart 0
-PIP := -m pip install --quiet --disable-pip-version-check
+# Python compiles what is imported, a small part of what is installed.
+PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 # Tests start processes, each of which would compile dp_sql anew.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard test test-thorough lint check slow docs bench rivals papers test-clients serve-test \
-	spark superset package test-oldest test-newest test-matrix clean
+.PHONY: help demo dashboard test test-thorough lint check slow docs bench rivals papers test-clients test-integrations \
+	test-dialect serve-test spark superset package test-oldest test-newest test-matrix clean
 
 help:  ## list the targets
 	@awk -F ':.*## +' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(RUNTIME): pyproject.toml $(wildcard udfs/count_distinct/*.[ch])
+DECLARED := pyproject.toml $(wildcard udfs/count_distinct/*.[ch])
+$(TEST): EXTRAS := [test]
+$(LINT): EXTRAS := [test,check]
+$(CHECK): EXTRAS := [test-all,check]
+$(RUNTIME) $(TEST) $(LINT) $(CHECK): $(DECLARED)
 	@test -n "$(PYTHON)" || { echo "dp_sql needs Python 3.11 or newer" >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "making the environment $(VENV) …"; $(PYTHON) -m venv $(VENV); }
-	@$(BIN)/python $(PIP) --editable .
-	@touch $@
+	@$(BIN)/python $(PIP) --editable ".$(EXTRAS)"
+	@touch $(RUNTIME) $(if $(EXTRAS),$(TEST)) $(if $(findstring check,$(EXTRAS)),$(LINT)) $@
 
-$(TEST): $(RUNTIME)
-	@$(BIN)/python $(PIP) --editable ".[test]"
-	@touch $@
-
-$(CHECK): $(TEST)
-	@$(BIN)/python $(PIP) --editable ".[test-all,check]"
+$(CLIENTS): $(DECLARED)
+	@test -x .venv-clients/bin/python || $(PYTHON) -m venv .venv-clients
+	@.venv-clients/bin/python $(PIP) --editable ".[test-clients]"
 	@touch $@
 
 demo: $(RUNTIME)  ## an owner's policy; an analyst's cost, answer, refusal and budget
@@ -48,7 +53,7 @@ test: $(TEST)  ## the tests on small cases, without optional packages: five minu
 test-thorough: $(TEST)  ## the larger inputs and further cases that `make test` leaves out: ten minutes more
 	$(BIN)/python -m pytest $(PARALLEL) -m "thorough and not slow"
 
-lint: $(CHECK)  ## format, lint, types and the floors' imports, nothing changed
+lint: $(LINT)  ## format, lint, types and the floors' imports, nothing changed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -88,10 +93,12 @@ papers:  ## the papers' tables and figures: QUICK=1, DATA=folder, FILES="name=fi
 	@.venv-papers/bin/python -m examples.papers $(if $(QUICK),--quick) $(if $(DATA),--data "$(DATA)") \
 		$(if $(OUT),--out "$(OUT)") $(FILES)
 
-test-clients:  ## Streamlit, a browser, notebooks, Ibis, polars …, in an environment of its own
-	@test -x .venv-clients/bin/python || $(PYTHON) -m venv .venv-clients
-	@.venv-clients/bin/python $(PIP) --editable ".[test-clients]"
+test-clients: test-integrations test-dialect  ## Streamlit, a browser, notebooks, Ibis, polars …, in an environment of its own
+
+test-integrations: $(CLIENTS)
 	.venv-clients/bin/python -m pytest -n auto --max-worker-restart 0 -m "not slow" tests/integrations
+
+test-dialect: $(CLIENTS)
 	cd tests/integrations/suites && ../../../.venv-clients/bin/python -m pytest
 
 serve-test:  ## the real duckdb shell through a Quack server, in an environment of its own

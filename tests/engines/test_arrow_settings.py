@@ -14,6 +14,7 @@ from dp_sql.udfs.contributions import slots
 from tests.conftest import SURE
 from tests.engines.test_few_rows import same
 from tests.engines.test_many_rows import GROUPS, Taken, _run, owner, taken
+from tests.pairs import in_pairs
 from tests.session.several_calls import priced
 
 __all__ = ["owner", "taken"]  # fixtures
@@ -61,9 +62,9 @@ def known() -> dict[tuple[str, str], Any]:
     return {}
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one[1][0])
+@pytest.mark.parametrize(
+    ("question", "other", "way"), in_pairs(QUESTIONS, SETTINGS, [*WAYS]), indirect=["other"]
+)
 def test_mechanisms_take_the_same_however_duckdb_writes_arrow(
     question: tuple[str, list[str], str], way: str, other: dict[str, str], owner: dp_sql.Session,
     taken: Taken, known: dict[tuple[str, str], Any], monkeypatch: pytest.MonkeyPatch,
@@ -82,8 +83,11 @@ def test_mechanisms_take_the_same_however_duckdb_writes_arrow(
     assert same(_run(owner, text, taken)) == known[way, text] and known[way, text][0]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("item", ["price", "wide", "long", "bytes", "day", "id", "mood"])
+@pytest.mark.parametrize(
+    ("item", "other", "way"),
+    in_pairs(["price", "wide", "long", "bytes", "day", "id", "mood"], SETTINGS, [*WAYS]),
+    indirect=["other"],
+)
 def test_items_are_found_however_duckdb_writes_arrow(
     item: str, way: str, other: dict[str, str], owner: dp_sql.Session,
     known: dict[tuple[str, str], Any], monkeypatch: pytest.MonkeyPatch,

@@ -11,6 +11,7 @@ import dp_sql
 from dp_sql.engines.duckdb import few_rows, many_rows, private_connection, row_estimate
 from dp_sql.errors import QueryError
 from tests.engines.test_many_rows import GROUPS, Taken, _anonymous, _run, owner, taken
+from tests.pairs import in_pairs
 from tests.session.several_calls import priced
 
 __all__ = ["owner", "taken"]  # fixtures
@@ -32,6 +33,8 @@ LIMITED = "RowsUnderChosenLimit", "PeopleUnderChosenLimit"
 SUMMED_UP = "Avg", "Count", *LIMITED
 NO_CAP = "groups := ['r3', 'none', 'r0']"
 MANY = "groups := (SELECT 'r' || i FROM range(50) AS t(i))"  # so that a limit is chosen for people
+FEW_OR_MANY = [*GROUPS[:3], NO_CAP, MANY]
+UNITS = ["u", "name", "id", "huge", "half"]
 
 
 @pytest.fixture
@@ -92,18 +95,14 @@ def test_a_mean_is_as_of_duckdb(owner: dp_sql.Session, monkeypatch: pytest.Monke
         assert means[0] == pytest.approx(means[1], abs=0.1)
 
 
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize("unit", ["u", "name", "id", "huge", "half"])
-@pytest.mark.parametrize("groups", [*GROUPS[:3], NO_CAP])
-@pytest.mark.parametrize("calls", CALLS)
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("calls", "unit", "groups"), in_pairs(CALLS, UNITS, FEW_OR_MANY))
 def test_mechanisms_take_what_duckdb_makes(
     calls: list[str], groups: str, unit: str, owner: dp_sql.Session, taken: Taken,
     short: list[int], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    if groups == NO_CAP:
-        groups = MANY if unit in {"name", "half"} else NO_CAP
-        if not all(one.startswith(VECTORS) for one in calls):
-            groups += ", max_groups_contributed := 1"
+    if groups in {NO_CAP, MANY} and not all(one.startswith(VECTORS) for one in calls):
+        groups += ", max_groups_contributed := 1"
     asked = [priced(one, n, groups).replace("user_id", unit) for n, one in enumerate(calls)]
     by = "WHERE n <> 1 GROUP BY region" if groups else "WHERE n <> 1"
     statement = f"SELECT {'region, ' if groups else ''}{', '.join(asked)} FROM seen {by}"
@@ -123,10 +122,8 @@ def added_up(short: list[int], monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize("unit", ["u", "name", "id", "huge", "half"])
-@pytest.mark.parametrize("groups", [*GROUPS[:3], NO_CAP])
-@pytest.mark.parametrize("calls", CALLS[:7])
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("calls", "unit", "groups"), in_pairs(CALLS[:7], UNITS, FEW_OR_MANY))
 def test_mechanisms_take_the_same_of_rows_that_are_added_up(
     calls: list[str], groups: str, unit: str, owner: dp_sql.Session, taken: Taken,
     short: list[int], added_up: list[int], monkeypatch: pytest.MonkeyPatch,

@@ -33,6 +33,7 @@ from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.udfs.contributions import slots
 from dp_sql.udfs.exact_sampling import secret_draws
 from tests.conftest import SURE
+from tests.pairs import in_pairs
 from tests.session.several_calls import priced, wrap_draws
 
 ROWS = """
@@ -207,10 +208,10 @@ def _run(session: dp_sql.Session, statement: str, taken: Taken) -> Taken:
     return sorted(taken, key=itemgetter(0, 1))
 
 
-@pytest.mark.one_in(9)
-@pytest.mark.parametrize("unit", ["u", "name", "id", "huge", "half"])
-@pytest.mark.parametrize("groups", GROUPS)
-@pytest.mark.parametrize("calls", TOGETHER, ids=range(len(TOGETHER)))
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(
+    ("calls", "unit", "groups"), in_pairs(TOGETHER, ["u", "name", "id", "huge", "half"], GROUPS)
+)
 def test_mechanisms_take_what_duckdb_computes(
     calls: list[str], groups: str, unit: str, owner: dp_sql.Session, taken: Taken,
     reads: list[int], monkeypatch: pytest.MonkeyPatch,
@@ -300,16 +301,16 @@ ITEMS = ["x", "day", "long", "bytes", "mood", "price", "rent", "i", "small"]
 WHERE = [*product(GROUPS[1:3], ["seen", "seen JOIN (SELECT 1 AS one) ON one = 1"])]
 
 
-@pytest.mark.one_in(5)
-@pytest.mark.parametrize(("nth_unit", "unit"), [*enumerate(["u", "name", "id", "huge"])])
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("nth_item", "item"), [*enumerate(ITEMS)])
 @pytest.mark.parametrize(("nth_call", "call"), [*enumerate(LISTS)])
 def test_lists_are_those_that_duckdb_makes(
-    nth_call: int, call: str, nth_item: int, item: str, nth_unit: int, unit: str,
+    nth_call: int, call: str, nth_item: int, item: str,
     owner: dp_sql.Session, taken: Taken, reads: list[int], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Any two of call, item and unit come with all groups and sources."""
-    groups, source = WHERE[(nth_call + nth_item + nth_unit) % len(WHERE)]
+    """Any two of the calls, items, units, and groups with a source meet."""
+    unit = ["u", "name", "id", "huge"][(nth_call + nth_item) % 4]
+    groups, source = WHERE[(nth_call + 2 * nth_item + nth_item // 4) % 4]
     asked = priced(call.replace("{1}", item), 0, groups).replace("user_id", unit)
     statement = f"SELECT region, {asked} FROM {source} GROUP BY region ORDER BY region"
     in_memory, from_duckdb = both_ways(owner, statement, taken, monkeypatch)
@@ -343,20 +344,21 @@ def test_items_have_their_own_counts(item: str, owner: dp_sql.Session, reads: li
     assert reads
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("groups", [GROUPS[0], GROUPS[2]])
-@pytest.mark.parametrize("way", ["few", "many", "in DuckDB"])
+FOUND = [
+    *product(["x", "day", "region", "long", "bytes", "mood", "price", "wide"], ["i", "name"]),
+    *product(["id", "huge", "half", "name", "n"], ["i"]),
+]
+
+
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
-    ("item", "unit"),
-    [
-        *product(["x", "day", "region", "long", "bytes", "mood", "price", "wide"], ["i", "name"]),
-        *product(["id", "huge", "half", "name", "n"], ["i"]),
-    ],
+    ("found", "way", "groups"), in_pairs(FOUND, ["few", "many", "in DuckDB"], GROUPS[:3:2])
 )
 def test_items_found_have_their_own_counts(
-    item: str, unit: str, way: str, groups: str, owner: dp_sql.Session, reads: list[int],
+    found: tuple[str, str], way: str, groups: str, owner: dp_sql.Session, reads: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
+    item, unit = found
     if way == "few":
         monkeypatch.setattr(few_rows, "FEW", 1 << 60)
     if way != "many":
@@ -368,13 +370,13 @@ def test_items_found_have_their_own_counts(
         exact[region, key] += 1
     by = "GROUP BY region ORDER BY region" if groups else ""
     rows = owner.sql(f"SELECT {'region' if groups else 1}, {call} FROM seen WHERE i >= 0 {by}")
-    for region, found in rows.fetchall():
+    for region, listed in rows.fetchall():
         right = sorted(
             (n for (own, _), n in exact.items() if own == region and n > 2), reverse=True
         )
-        counts = [one["count"] for one in found]
-        assert counts == [exact[region, one["item"]] for one in found] == right[:9]
-        assert len({one["item"] for one in found}) == len(found) > 0
+        counts = [one["count"] for one in listed]
+        assert counts == [exact[region, one["item"]] for one in listed] == right[:9]
+        assert len({one["item"] for one in listed}) == len(listed) > 0
     assert len(reads) == (way == "many")
 
 
@@ -481,6 +483,7 @@ def test_duckdb_takes_over_where_there_are_more_rows_than_it_estimates(
 LISTS_OF_I = [call.replace("{1}", "i") for call in LISTS[2::2]]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("estimated", [50, 2000, 1 << 40])
 @pytest.mark.parametrize(
     ("call", "groups"),

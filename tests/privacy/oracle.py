@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
+import pytest
 
 from dp_sql.errors import NotPrivate
 from dp_sql.policy.limits import WorkLimits
@@ -214,3 +215,7 @@ def some_data() -> list[Data]:
         }
         for step, times, shift in ((1, 3, 1), (3, 6, 0))
     ]
+
+
+# Below other parameters: then the tables are filled once for all tests with the same data.
+WITH_SOME_DATA = pytest.mark.parametrize("data", some_data(), ids=["few rows", "many rows"])

@@ -4,7 +4,6 @@ DISTINCT keeps the one that DuckDB reads first, and other people's rows move wha
 """
 
 from contextlib import suppress
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -111,17 +110,20 @@ def taken(
 
 
 @pytest.mark.one_in(10)
-@pytest.mark.parametrize("most", [None, 1, 100])
-@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize(("nth_most", "most"), [*enumerate([None, 1, 100])])
+@pytest.mark.parametrize(("nth_kind", "kind"), [*enumerate(PAIRS)])
 def test_the_place_of_a_row_decides_nothing(
-    kind: str, most: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, other = taken(tmp_path, kind, most, [*product(SOURCES, CALLS)], monkeypatch)
+    nth_kind: int, kind: str, nth_most: int, most: int | None, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """For each kind, source and limit; either call comes with any two of them."""
+    asked = [(one, CALLS[(n + nth_kind + nth_most) % 2]) for n, one in enumerate(SOURCES)]
+    one, other = taken(tmp_path, kind, most, asked, monkeypatch)
     assert one == other
     if kind in {"DOUBLE", "VARCHAR COLLATE NOCASE"}:
         assert None not in one
     if kind == "STRUCT(a INTEGER, b STRUCT(c DATE))" and most:
-        assert one.count(None) == len(CALLS)  # DISTINCT
+        assert one.count(None) == 1  # DISTINCT
 
 
 # A type: a value, its float, and the float of an owner, whose expressions are taken as written.

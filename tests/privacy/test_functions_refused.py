@@ -106,9 +106,10 @@ def test_the_parts_of_a_format_are_those_that_duckdb_knows(wide: Wide) -> None:
     """It reads a format for times with a zone only when there is a row."""
     flags = [flag + chr(code) for flag in ("%", "%-") for code in range(33, 127)]
     taken = [f for f in flags if literal_arguments._FORMAT.fullmatch(f) and "'" not in f]
-    for kind in BY_KIND["time"]:
-        assert all(wide.check(f"strftime({kind}, '{one}')") for one in taken)
     assert len(taken) > 25
+    first, *others = BY_KIND["time"]
+    assert all(wide.check(f"strftime({first}, '{one}')") for one in taken)
+    assert all(wide.check(f"strftime({kind}, '{' '.join(taken)}')") for kind in others)
     texts = [NAMES["VARCHAR"], f"{NAMES['DATE']}::VARCHAR", f"{NAMES['BIGINT']}::VARCHAR"]
     parsed = [
         wide.check(f"strptime({text}, '{one}')") for text in texts for one in [*taken, "%Y-%m-%d"]

@@ -148,6 +148,7 @@ def plain() -> Iterator[duckdb.DuckDBPyConnection]:
         yield con
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("kind", "n_rows"), [*SIZES, *LONG_ONES.items()])
 def test_an_answer_takes_no_more_memory_than_is_counted(
     kind: str, n_rows: int, plain: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch

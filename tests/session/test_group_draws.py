@@ -22,6 +22,7 @@ from dp_sql.privacy.plans import groups as planned_groups
 from dp_sql.sql.functions import topk
 from dp_sql.udfs.contributions import slots
 from tests.conftest import SURE
+from tests.pairs import in_pairs
 from tests.udfs.distributions import distribution_of
 
 Row = tuple[Any, ...]  # person, two keys, item, number
@@ -154,10 +155,10 @@ def read(way: str, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(many_rows, "LEAST", 0 if way == "in memory" else 1 << 60)
 
 
-@pytest.mark.one_in(12)
-@pytest.mark.parametrize("way", ["few", "by DuckDB"])
-@pytest.mark.parametrize("names", SELECTS, ids=" ".join)
-@pytest.mark.parametrize("cap", [1, 2, 3])
+@pytest.mark.one_in(7)
+@pytest.mark.parametrize(
+    ("names", "cap", "way"), in_pairs(SELECTS, [1, 2, 3], ["few", "by DuckDB"])
+)
 def test_answers_are_those_of_each_draw(
     owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, names: list[str], cap: int, way: str
 ) -> None:
@@ -186,10 +187,10 @@ MORE = [
 ]
 
 
-@pytest.mark.one_in(8)
-@pytest.mark.parametrize("way", ["few", "by DuckDB", "in memory"])
-@pytest.mark.parametrize("names", MORE, ids=" ".join)
-@pytest.mark.parametrize("cap", [1, 2])
+@pytest.mark.one_in(5)
+@pytest.mark.parametrize(
+    ("names", "way", "cap"), in_pairs(MORE, ["few", "by DuckDB", "in memory"], [1, 2])
+)
 def test_more_groups_than_a_number_has_bits(
     owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, cap: int, names: list[str],
     way: str,

@@ -12,6 +12,7 @@ from dp_sql.udfs.count_distinct import stored_pairs
 from dp_sql.udfs.count_distinct.flow import max_cover_counts
 from dp_sql.udfs.count_distinct.partial import partial_cover_counts
 from dp_sql.udfs.count_distinct.stored_pairs import Chosen, StoredPairs
+from tests.pairs import in_pairs
 from tests.udfs.covers import graph_of
 
 BOUNDS = (1, 2, 3, 5, 16)
@@ -50,12 +51,14 @@ def _sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_pairs, "WHOLE", 0)
 
 
-@pytest.fixture(params=["in memory", "in a file", "in both"])
+KEPT = {"in memory": 10**6, "in a file": 0, "in both": 100}
+
+
+@pytest.fixture(params=KEPT)
 def folder(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Path | None:
-    kept = {"in memory": 10**6, "in a file": 0, "in both": 100}[request.param]
-    monkeypatch.setattr(stored_pairs, "IN_MEMORY", kept)
+    monkeypatch.setattr(stored_pairs, "IN_MEMORY", KEPT[request.param])
     return tmp_path
 
 
@@ -104,18 +107,21 @@ def test_counts_are_exact(folder: Path) -> None:
         check_counts(folder, np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("whole", [0, 100, 10**6])
+SPECIAL = [
+    [(0, 0)],
+    [(0, 0)] * 500,
+    [(i, 0) for i in range(300)],  # one person
+    [(0, p) for p in range(300)],  # one item
+    [(i, 0) for i in range(300)] + [(i % 40, 1 + i % 7) for i in range(300)],  # a busy person
+    [(0, p) for p in range(300)] + [(1 + p // 2, p) for p in range(300)],  # a popular item
+    [(i, p) for i in range(300) for p in (i, i + 1)],  # a chain
+]
+
+
 @pytest.mark.parametrize(
-    "rows",
-    [
-        [(0, 0)],
-        [(0, 0)] * 500,
-        [(i, 0) for i in range(300)],  # one person
-        [(0, p) for p in range(300)],  # one item
-        [(i, 0) for i in range(300)] + [(i % 40, 1 + i % 7) for i in range(300)],  # a busy person
-        [(0, p) for p in range(300)] + [(1 + p // 2, p) for p in range(300)],  # a popular item
-        [(i, p) for i in range(300) for p in (i, i + 1)],  # a chain
-    ],
+    ("rows", "whole", "folder"),
+    in_pairs(SPECIAL, [0, 100, 10**6], [*KEPT]),
+    indirect=["folder"],
 )
 def test_counts_of_special_graphs_are_exact(
     rows: list[tuple[int, int]], whole: int, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -131,7 +137,7 @@ def test_few_pairs_all_come_as_they_are(
 ) -> None:
     rng = np.random.default_rng(3)
     monkeypatch.setattr(stored_pairs, "WHOLE", whole)
-    for _ in range(100):
+    for _ in range(30):
         check_counts(folder, rng)
     rows = random_pairs(rng)
     pairs = stored(rows, folder, 9)
