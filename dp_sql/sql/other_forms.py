@@ -45,6 +45,8 @@ _FORMS: tuple[tuple[str, _Instead], ...] = (  # compiled with the first error
     (rf"\blast\({_ONE}\s+ORDER\s+BY\s+(\w+)(?:\s+ASC)?\s*\)", r"arg_max(\1, \2)"),
     (rf"\bfirst\({_ONE}\s+ORDER\s+BY\s+(\w+)\s+DESC\s*\)", r"arg_max(\1, \2)"),
     (rf"\blast\({_ONE}\s+ORDER\s+BY\s+(\w+)\s+DESC\s*\)", r"arg_min(\1, \2)"),
+    # A value within bounds.
+    (rf"\bclamp\({_ONE},\s*{_ONE},\s*{_ONE}\)", r"least(greatest(\1, \2), \3)"),
     # Any value is the least; a float is added up with four decimals.
     (rf"\bany_value\({_ONE}\)", r"min(\1)"),
     (rf"\b(sum|avg)\((?!TRY_CAST){_ONE}\)", r"\1(TRY_CAST(\2 AS DECIMAL(18, 4)))"),

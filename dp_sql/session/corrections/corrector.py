@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 _OWN_NAME = re.compile(r'\nDid you mean "__dp_[^\n]*')  # a table of dp_sql that holds an answer
+# How Google's SQL asks for differential privacy.
+_ELSEWHERE = re.compile(r"\bSELECT\s+WITH\b|\bCLAMPED\s+BETWEEN\b", re.IGNORECASE)
 
 
 class Correcting(ABC):
@@ -111,7 +113,7 @@ class Correcting(ABC):
         if not isinstance(text, str):
             return error
         if isinstance(error, duckdb.ParserException):
-            is_ours = self._analyst is not None or "__dp" in str(error)
+            is_ours = self._analyst is not None or "__dp" in str(error) or _ELSEWHERE.search(text)
             return (self._syntax_error(text) if is_ours else None) or error
         try:
             return self._explained_error(error, self._one_statement(text)) or error

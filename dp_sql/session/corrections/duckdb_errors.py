@@ -12,6 +12,8 @@ import duckdb
 from dp_sql.errors import NotSupported, ParseError, QueryError, SourceError, guessed
 from dp_sql.privacy.refusals import ALLOWED, WAY_OUT
 from dp_sql.session.corrections.aggregate_calls import ENDS, OF_SPREADS, SPREADS
+from dp_sql.session.corrections.examples import values_given
+from dp_sql.session.corrections.other_systems import of_other_systems
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
@@ -55,7 +57,9 @@ def without_lists(hint: str | None) -> str:
     return (hint or "").partition("For example: ")[0].strip()
 
 
-def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None:
+def syntax_error(
+    text: str, parse: Callable[[str], object], under_policy: bool
+) -> ParseError | None:
     """What DuckDB's parser says of a statement, with a caret; None if it can read it."""
     try:
         parse(text)
@@ -70,7 +74,9 @@ def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None
     position = _place(message, text, near[1]) if near else len(text.rstrip())
     at = next((i for i, token in enumerate(tokens) if token.end > position), len(tokens))
     first = message.split("\n", 1)[0].partition(": ")[2] or message
-    instead: list[str] = [
+    instead: list[str] = [*of_other_systems(tokens, under_policy)] if tokens else []
+    theirs = [value for one in instead for value in values_given(one)]  # no examples
+    instead += [
         Restated(token.put(word))
         for token in reversed(tokens[max(0, at - 2) : at + 1])
         if token.kind == "word"
@@ -79,9 +85,11 @@ def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None
     ]
     if near and near[1] in {")", ":"}:  # a parameter is written $name
         instead.append(Restated(tokens[at].put("$" if near[1] == ":" else "")))
-    return ParseError(
+    found = ParseError(
         f"{first[:1].upper()}{first[1:]}.", text=text, position=position, instead=instead
     )
+    found.public = theirs
+    return found
 
 
 def _place(message: str, text: str, near: str) -> int:
