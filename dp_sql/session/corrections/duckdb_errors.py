@@ -45,6 +45,10 @@ _ALSO_CALLED = {
     **dict.fromkeys(("dp_min", "dp_max", *(f"dp_{one.lower()}" for one in SPREADS)), "-"),
 }  # fmt: skip
 _COUNTED_IF = {"dp_count_if", "dp_countif"}
+_OF_REPORTS = (
+    "With report := true, a count, sum or mean n is a struct that says how accurate it is, with "
+    "n.estimate, n.lower_bound and, of rows, sums and means, n.noise."
+)
 _NOT_RELEASED = "Such a value belongs to one person, so it is not released."
 _each = [f"{function.name} ({function.purpose})" for function in FUNCTIONS.values()]
 THE_FUNCTIONS = f"The functions are {', '.join(_each[:-1])} and {_each[-1]}."
@@ -136,6 +140,8 @@ def unknown_function(tokens: Tokens, name: str) -> QueryError | None:
         for first, stop in tokens.split(start + 2, tokens.matching(start + 1))[:1]:
             quantile = f"DP_QUANTILE({tokens[first:stop].text}, {q}"
             instead = [OtherQuestion(tokens[start:stop].put(quantile))]
+    if found.upper in {"DP_INTERVAL_LOW", "DP_INTERVAL_HIGH"}:  # of Snowflake
+        hint = _OF_REPORTS
     if found.upper.removeprefix("DP_") in SPREADS:
         hint = OF_SPREADS
     return found.error(NotSupported, message, hint, instead)

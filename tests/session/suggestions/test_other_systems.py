@@ -32,6 +32,19 @@ _PRIVATE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-5, 
      "SELECT DP_COUNT_DISTINCT(title, epsilon := 1), DP_QUANTILE(score, 0.9, epsilon := 1, lower := 0, upper := 100) FROM ratings"),
     ("SELECT SUM(CLAMP(score, 0, 3)) FROM ratings",
      "SELECT DP_SUM(least(greatest(score, 0), 3), epsilon := 1) FROM ratings"),
+    *((f"SELECT DP_COUNT(*, epsilon := 1) FROM ratings WHERE {theirs} > {value}",
+       f"SELECT DP_COUNT(*, epsilon := 1) FROM ratings WHERE {ours} > {value}")
+      for theirs, ours, value in (
+          ("DATE_TRUNC(day, MONTH)", "date_trunc('MONTH', day)", "DATE '2023-01-01'"),
+          ("FORMAT_DATE('%Y', day)", "strftime(day, '%Y')", "'2023'"),
+          ("DATE_PART(YEAR, day)", "date_part('YEAR', day)", "2023"),
+          ("DATE_DIFF(DATE '2024-03-01', day, DAY)", "date_diff('DAY', day, DATE '2024-03-01')", "3"),
+          ("DATEADD(day, 7, day)", "(day + INTERVAL '7 day')", "DATE '2023-01-01'"),
+          ("ZEROIFNULL(score)", "coalesce(score, 0)", "1"),
+          ("SAFE_DIVIDE(score, price)", "(score) / (price)", "1"),
+      )),
+    ("SELECT IFF(score > 2, 'high', 'low') AS s, COUNT(*) FROM ratings WHERE REGEXP_CONTAINS(title, 'u') GROUP BY s",
+     "SELECT if(score > 2, 'high', 'low') AS s, DP_COUNT(*, epsilon := 1) FROM ratings WHERE regexp_matches(title, 'u') GROUP BY s"),
     ("SELECT TOP 2 title, COUNT(*) AS n FROM ratings GROUP BY title ORDER BY n DESC;",
      "SELECT title, DP_COUNT(*, epsilon := 1) AS n FROM ratings GROUP BY title ORDER BY n DESC LIMIT 2;"),
     ("SELECT DP_SUM(score, epsilon := 1, lower := 0, upper := 3) FROM ratings",
@@ -54,6 +67,11 @@ def test_only_an_epsilon_that_was_not_written_is_an_example(
 ) -> None:
     error = told(analyst, f"{asked} COUNT(*) FROM ratings")
     assert ("Example values" in (error.hint or "")) is is_example
+
+
+def test_an_interval_is_asked_with_the_answer(analyst: dp_sql.Session) -> None:
+    query = "SELECT DP_INTERVAL_LOW(n) FROM (SELECT DP_COUNT(*, epsilon := 1) AS n FROM ratings)"
+    assert "report := true" in (told(analyst, query).hint or "")
 
 
 def test_an_owners_statement_keeps_its_privacy_unit(owner: dp_sql.Session) -> None:
