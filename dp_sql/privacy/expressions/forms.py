@@ -120,7 +120,7 @@ def _truncated(node: Node, scope: Scope) -> Value:
 
 def _rounded(node: Node, scope: Scope) -> Value:
     given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
-    if len(given) != 1 or given[0] is None:
+    if len(given) != 1:
         raise unsupported(node)
     return arithmetic.rounded(node, scope.compiled(given[0]), scope)
 

@@ -18,6 +18,7 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.select_list import Functions
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement, parse
 from dp_sql.sql.statement_limits import MAX_BYTES
+from dp_sql.sql.surplus_arguments import refuse_surplus
 from dp_sql.sql.tokens import folded, statements
 from dp_sql.udfs.mechanism import in_words
 
@@ -152,7 +153,9 @@ class Correcting(ABC):
 
 
 def refuse_unknown(statement: Statement, engine: Functions) -> None:
-    """Refuse (NotSupported) a call of a function dp_… that there is not."""
+    """Refuse (NotSupported) a function dp_… that there is not, and a call that is misread."""
+    if statement.selects:
+        refuse_surplus(statement.tokens)
     names = {name for name in statement.tokens.called() if name.startswith("dp_")}
     names -= {*map(folded, FUNCTIONS), *SYSTEM_TABLES}
     known = engine.function_kinds(frozenset(names)) if names else {}
