@@ -321,5 +321,7 @@ def constant_at(tokens: Tokens, position: int) -> Tokens:
     before = tokens[first - 1] if first > 0 else None
     if before is None or not tokens[min(opening, len(tokens) - 1)].is_symbol("("):
         return Tokens()
+    close = tokens.matching(opening)
     is_value = before.is_symbol(*_BESIDE_VALUES) or before.upper in {"BETWEEN", "AND", "OR"}
-    return tokens[first : tokens.matching(opening) + 1] if is_value else Tokens()
+    is_value |= tokens.at(close + 1).is_symbol(*_BESIDE_VALUES[:7])  # and compared
+    return tokens[first : close + 1] if is_value else Tokens()

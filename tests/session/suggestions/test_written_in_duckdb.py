@@ -74,6 +74,8 @@ def pivoting(tmp_path: Path, shop: Path) -> Iterator[dp_sql.Session]:
      "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_trunc('month', day) > '2024-01-01'"),
     ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_trunc('month', day, 'UTC') > DATE '2023-01-01'",
      "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_trunc('month', day) > DATE '2023-01-01'"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE (SELECT max(title) FROM catalog) = title",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE 'Walden' = title"),
     ("SELECT user_id, DP_COUNT(*, epsilon := 0.5) FROM ratings GROUP BY ALL",
      "SELECT DP_AVG(n, epsilon := 0.5) AS n FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)"),
 ])  # fmt: skip
