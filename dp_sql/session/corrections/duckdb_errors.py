@@ -323,5 +323,6 @@ def constant_at(tokens: Tokens, position: int) -> Tokens:
         return Tokens()
     close = tokens.matching(opening)
     is_value = before.is_symbol(*_BESIDE_VALUES) or before.upper in {"BETWEEN", "AND", "OR"}
-    is_value |= tokens.at(close + 1).is_symbol(*_BESIDE_VALUES[:7])  # and compared
+    is_compared = tokens.at(close + 1).is_symbol(*_BESIDE_VALUES[:7])
+    is_value |= is_compared and first == opening  # a subquery, which is not another call's bracket
     return tokens[first : close + 1] if is_value else Tokens()
