@@ -222,7 +222,7 @@ class AnalystSession(Session):
             return None
         from dp_sql.session.corrections.duckdb_errors import syntax_error
 
-        return syntax_error(text, self._public.connection.extract_statements)
+        return syntax_error(text, self._public.connection.extract_statements, True)
 
     def _reworded(self, error: QueryError, text: str, engine: Engine) -> QueryError:
         if error.hint:  # the policy names the privacy unit

@@ -26,6 +26,7 @@ from dp_sql.privacy.private_sql.release_select import (
     empty_releases,
     private_sql,
 )
+from dp_sql.session.corrections.corrector import refuse_unknown
 from dp_sql.session.owner_plans import Planned, n_runs, planned_again, plans_of_all
 from dp_sql.session.trial import check_runs
 from dp_sql.sql.dp_select import DpSelect
@@ -52,12 +53,22 @@ def query_of(text: str, params: str, engine: Engine) -> str:
         tokens = (found := _one_query(bound)).tokens
         if found.is_explain:
             return _price(found, engine)
+        if not found.selects:
+            _refuse_unread(bound, engine)
         return with_ctes(bound, tokens, found.selects, engine, is_elsewhere=True)
     except QueryError as error:
         suggest(error, text, engine, lambda *_: False)
         if error.message.startswith("Table with name"):  # dp() does not see the connection's own
             error.hint = " ".join(filter(None, [error.hint, _NOT_SEEN]))
         raise
+
+
+def _refuse_unread(text: str, engine: Engine) -> None:
+    """Refuse (ParseError) a query that DuckDB cannot read, such as one for another system."""
+    from dp_sql.session.corrections.duckdb_errors import syntax_error
+
+    if (wrong := syntax_error(text, engine.connection.extract_statements, False)) is not None:
+        raise wrong
 
 
 def _price(statement: Statement, engine: Engine) -> str:
@@ -223,7 +234,8 @@ def with_ctes(
             raise select.refused(why, select.calls[1].start, f"Or ask {SHARING}", NotSupported)
 
     def make(recording: Engine) -> Planned:
-        return Planned(Statement(text, tokens), plans_of_all(selects, tokens, recording))
+        refuse_unknown(statement := Statement(text, tokens), recording)
+        return Planned(statement, plans_of_all(selects, tokens, recording))
 
     key = ("dp", text, tokens.span)
     planned = planned_again(key, engine, make)

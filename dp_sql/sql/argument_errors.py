@@ -16,6 +16,7 @@ CAP = "max_groups_contributed := <number> (in how many groups one person may cou
 _UNIT = "privacy_unit := <column> (the column that identifies the person each row belongs to)"
 _DOMAIN = "a domain (the public set of items that the answer may contain)"
 _OTHER_NAMES = {"min": "lower", "max": "upper", "unit": "privacy_unit"}  # of arguments
+BOUND_EACH = "greatest and least bound each value, and contribution_bound each person's sum."
 FINDS_ITEMS = "delta finds items here, not groups"
 
 
@@ -241,6 +242,11 @@ def unknown(tokens: Tokens, at: tuple[int, int], function: Function) -> Argument
     first = tokens[at[0]]
     name = (first.name or "").lower()
     elsewhere = any(name in other.named for other in FUNCTIONS.values())
+    if name == "upper" and "lower" in function.named:  # a sum: each value is bounded instead
+        return first.error(
+            ArgumentError, f"{function.name} has no argument upper.",
+            BOUND_EACH, [Restated(_with_bounded_item(tokens, at))],
+        )  # fmt: skip
     near = "" if elsewhere else guessed(_OTHER_NAMES.get(name, name), function.named)
     also = f" Did you mean {near}?" if near else ""
     instead = [first.put(near)] if near else []
@@ -250,6 +256,21 @@ def unknown(tokens: Tokens, at: tuple[int, int], function: Function) -> Argument
         f"Known arguments: {', '.join(function.named)}.",
         [*instead, tokens.left_out(*at)],
     )
+
+
+def _with_bounded_item(tokens: Tokens, at: tuple[int, int]) -> str:
+    """The text with least(greatest(x, 0), 9) in place of x, lower := 0, upper := 9."""
+    opening, depth = at[0] - 1, 0
+    while depth or not tokens[opening].opens:
+        depth += tokens[opening].closes - tokens[opening].opens
+        opening -= 1
+    close = tokens.matching(opening)
+    item, *others = (tokens[a:b] for a, b in tokens.split(opening + 1, close))
+    ends = {part[0].folded: part[2:].text for part in others if part.at(1).is_symbol(":=", "=>")}
+    bounded = f"greatest({item.text}, {ends['lower']})" if "lower" in ends else item.text
+    bounded = f"least({bounded}, {ends['upper']})"
+    kept = [part.text for part in others if part[:1].names not in {("lower",), ("upper",)}]
+    return tokens[opening + 1 : close].put(", ".join([bounded, *kept]))
 
 
 def refuse_modifiers(tokens: Tokens, function: Function, before: Tokens) -> None:

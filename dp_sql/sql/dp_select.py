@@ -201,8 +201,9 @@ def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
         grouped.setdefault(begin, (select, [], []))[1].append(index)
     found = tuple(_read_select(tokens, *parts, under_policy) for parts in grouped.values())
     # A release inside the source of another call would be drawn again at each reading.
+    sources = [span for one in found for span in (one.source, one.condition) if span is not None]
     for index in places:
-        if any(a <= tokens[index].start < b for a, b in (select.source for select in found)):
+        if any(a <= tokens[index].start < b for a, b in sources):
             message = "A DP call is not allowed in the source of another DP call."
             hint = "Answer the inner call first, in a query of its own."
             if not under_policy:

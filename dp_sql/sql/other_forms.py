@@ -15,6 +15,7 @@ _ONE = r"((?:[^(),]|\([^()]*\))+?)"  # one argument, with calls in it
 _IS = r"\s*,\s*(?:lambda\s+)?(\w+)\s*(?:->|:)\s*\2\s*=\s*('[^']*'|\d+)\s*\)"
 _NAME = r'((?!AS\b)\w+\b|"[^"]+")'
 _TELLS_NULL = r"(?s:.*)(?:\bNOT\b(?!\s+(?:NULL|IN|I?LIKE|BETWEEN)\b)|\)\s*IS\b)"
+_PART = "YEAR|QUARTER|MONTH|DAY|HOUR|MINUTE|SECOND"  # weeks begin on other days elsewhere
 _DAY = r"\d{4}-\d\d-\d\d"
 _TYPE = r"\w+(?:\([\d, ]+\))?"
 
@@ -45,6 +46,20 @@ _FORMS: tuple[tuple[str, _Instead], ...] = (  # compiled with the first error
     (rf"\blast\({_ONE}\s+ORDER\s+BY\s+(\w+)(?:\s+ASC)?\s*\)", r"arg_max(\1, \2)"),
     (rf"\bfirst\({_ONE}\s+ORDER\s+BY\s+(\w+)\s+DESC\s*\)", r"arg_max(\1, \2)"),
     (rf"\blast\({_ONE}\s+ORDER\s+BY\s+(\w+)\s+DESC\s*\)", r"arg_min(\1, \2)"),
+    # Functions of BigQuery, Snowflake and SQL Server.
+    (rf"\b(?:date|datetime|timestamp)_trunc\({_ONE},\s*({_PART})\s*\)", r"date_trunc('\2', \1)"),
+    (rf"\bdate_part\(\s*({_PART})\s*,", r"date_part('\1',"),
+    (rf"\bdate_?diff\(\s*({_PART})\s*,", r"date_diff('\1',"),
+    (rf"\bdate_diff\({_ONE},\s*{_ONE},\s*({_PART})\s*\)", r"date_diff('\3', \2, \1)"),
+    (rf"\bdateadd\(\s*'?({_PART})'?\s*,\s*(-?\d+)\s*,\s*{_ONE}\)", r"(\3 + INTERVAL '\2 \1')"),
+    (rf"\bformat_(?:date|datetime|timestamp)\(\s*('[^']*')\s*,\s*{_ONE}\)", r"strftime(\2, \1)"),
+    (r"\biff\(", "if("),
+    (rf"\bzeroifnull\({_ONE}\)", r"coalesce(\1, 0)"),
+    (rf"\bisnull\({_ONE},\s*{_ONE}\)", r"coalesce(\1, \2)"),
+    (rf"\bsafe_divide\({_ONE},\s*{_ONE}\)", r"(\1) / (\2)"),
+    (r"\bregexp_contains\(", "regexp_matches("),
+    # A value within bounds.
+    (rf"\bclamp\({_ONE},\s*{_ONE},\s*{_ONE}\)", r"least(greatest(\1, \2), \3)"),
     # Any value is the least; a float is added up with four decimals.
     (rf"\bany_value\({_ONE}\)", r"min(\1)"),
     (rf"\b(sum|avg)\((?!TRY_CAST){_ONE}\)", r"\1(TRY_CAST(\2 AS DECIMAL(18, 4)))"),

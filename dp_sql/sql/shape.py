@@ -338,7 +338,7 @@ class Function(NamedTuple):
     table: str  # that the example reads
     vectors: tuple[type[Vector], ...] = ()  # what `shape.vector` makes
     distinct: str | None = None  # the function that answers `name(DISTINCT …)`
-    aggregates: tuple[str, ...] = ()  # DuckDB's, which it is proposed to replace
+    aggregates: tuple[str, ...] = ()  # DuckDB's and others', which it is proposed to replace
 
     @property
     def required(self) -> tuple[str, ...]:

@@ -314,7 +314,7 @@ SELECT DP_TOPK(title, DP_COUNT_DISTINCT(title, epsilon := 1), epsilon := 1) FROM
 -- NotSupported: A DP call is not allowed in the source of another DP call.
 SELECT DP_COUNT_DISTINCT(x, epsilon := 1) FROM (SELECT unnest(DP_TOPK(title, 2, epsilon := 1)) AS x FROM ratings)
 
--- NotPrivate: The function dp_topk is not supported here: dp_sql cannot prove that it
+-- NotSupported: A DP call is not allowed in the source of another DP call.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT unnest(DP_TOPK(title, 2, epsilon := 1)) FROM ratings)
 
 -- NotPrivate: A window function in a source must have the privacy unit in PARTITION BY.

@@ -185,6 +185,14 @@ def test_refusals_come_while_duckdb_binds(con: Con) -> None:
         duckdb.Error, match=r"not PIVOT(.|\n)*Write PIVOT around it: PIVOT \(FROM dp\("
     ):
         con.sql(f"FROM dp($$ PIVOT ({TOP}) ON title $$)")
+    with pytest.raises(duckdb.Error, match=r"NotSupported: There is no function DP_STDDEV\."):
+        con.sql("FROM dp($$ SELECT DP_STDDEV(user_id, epsilon := 1) FROM ratings $$)")
+    with pytest.raises(
+        duckdb.Error,
+        match=r"ParseError: (.|\n)*\nFROM dp\(\$\$ SELECT DP_COUNT\(\*, epsilon := 1, privacy_unit",
+    ):
+        con.sql("""FROM dp($$ SELECT WITH DIFFERENTIAL_PRIVACY
+            OPTIONS(epsilon = 1, privacy_unit_column = user_id) COUNT(*) FROM ratings $$)""")
     assert releases(con) == 0
 
 

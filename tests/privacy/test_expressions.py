@@ -151,6 +151,8 @@ REFUSED = {
     "list::VARCHAR": "to VARCHAR is not supported here",
     "error('x')": "The function error is not supported",
     "random()": "is not supported here: dp_sql cannot prove",
+    "ceil()": "is not supported here: dp_sql cannot prove",
+    "date()": "is not supported here: dp_sql cannot prove",
     "nextval('s')": "is not supported here: dp_sql cannot prove",
     "(SELECT 1)": "A subquery is not supported",
     "EXISTS (SELECT 1)": "EXISTS is supported in WHERE, items and keys, and in the list of a subquery",

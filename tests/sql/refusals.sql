@@ -634,6 +634,14 @@ SELECT user_id, DP_SELECT(title, year, 1, epsilon := 1) FROM ratings
 -- ^ DP_COUNT_DISTINCT
 SELECT DP_SELECT(c, n, 1, epsilon := 1) FROM (SELECT 'a' AS c, DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) AS n FROM ratings)
 
+-- NotSupported: A DP call is not allowed in the source of another DP call
+-- ^ DP_COUNT_DISTINCT
+SELECT DP_COUNT(*, epsilon := 1, privacy_unit := user_id) FROM ratings WHERE kind IN (SELECT kind FROM (SELECT kind, DP_COUNT_DISTINCT(user_id, epsilon := 1, privacy_unit := user_id, groups := observed) AS n FROM ratings GROUP BY kind) WHERE n > 9)
+
+-- SourceError: log10 takes at most 1 argument
+-- ^ log10
+SELECT DP_COUNT(*, epsilon := 1, privacy_unit := user_id) FROM ratings WHERE log10(year, 2) > 1
+
 -- SourceError: Referenced column "nope" not found
 -- ^ nope
 SELECT DP_SELECT(title, nope, 1, epsilon := 1) FROM ratings

@@ -32,6 +32,12 @@ def compiled(node: Node, scope: Scope) -> Value:
         return _compound(node, scope)
     except RecursionError:
         raise refuse(node, "This is nested too deeply") from None
+    except Refused as why:
+        if why.node is not None:
+            raise
+        from dp_sql.privacy.expressions.unsupported import unsupported
+
+        raise unsupported(node) from None  # it lacks an argument, as date() does
 
 
 def _compound(node: Node, scope: Scope) -> Value:

@@ -155,7 +155,7 @@ def _dp_call(
     """The DP call for an aggregate, with {} for its epsilon; None: there is none."""
     function, item, more = _OURS.get(name), parts[0] if parts else "*", [*parts[1:]]
     match name:
-        case "COUNT" if is_distinct:
+        case "COUNT" | "ANON_COUNT" if is_distinct:
             function, item, more = "DP_COUNT_DISTINCT", _as_one([item, *more]), []
         case _ if is_distinct:
             return None

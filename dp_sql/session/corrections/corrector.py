@@ -18,6 +18,7 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.select_list import Functions
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement, parse
 from dp_sql.sql.statement_limits import MAX_BYTES
+from dp_sql.sql.surplus_arguments import refuse_surplus
 from dp_sql.sql.tokens import folded, statements
 from dp_sql.udfs.mechanism import in_words
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 
 _OWN_NAME = re.compile(r'\nDid you mean "__dp_[^\n]*')  # a table of dp_sql that holds an answer
+# How Google's SQL asks for differential privacy.
+_ELSEWHERE = re.compile(r"\bSELECT\s+WITH\b|\bCLAMPED\s+BETWEEN\b", re.IGNORECASE)
 
 
 class Correcting(ABC):
@@ -111,7 +114,7 @@ class Correcting(ABC):
         if not isinstance(text, str):
             return error
         if isinstance(error, duckdb.ParserException):
-            is_ours = self._analyst is not None or "__dp" in str(error)
+            is_ours = self._analyst is not None or "__dp" in str(error) or _ELSEWHERE.search(text)
             return (self._syntax_error(text) if is_ours else None) or error
         try:
             return self._explained_error(error, self._one_statement(text)) or error
@@ -150,7 +153,9 @@ class Correcting(ABC):
 
 
 def refuse_unknown(statement: Statement, engine: Functions) -> None:
-    """Refuse (NotSupported) a call of a function dp_… that there is not."""
+    """Refuse (NotSupported) a function dp_… that there is not, and a call that is misread."""
+    if statement.selects:
+        refuse_surplus(statement.tokens)
     names = {name for name in statement.tokens.called() if name.startswith("dp_")}
     names -= {*map(folded, FUNCTIONS), *SYSTEM_TABLES}
     known = engine.function_kinds(frozenset(names)) if names else {}

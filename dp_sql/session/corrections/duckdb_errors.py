@@ -12,6 +12,8 @@ import duckdb
 from dp_sql.errors import NotSupported, ParseError, QueryError, SourceError, guessed
 from dp_sql.privacy.refusals import ALLOWED, WAY_OUT
 from dp_sql.session.corrections.aggregate_calls import ENDS, OF_SPREADS, SPREADS
+from dp_sql.session.corrections.examples import values_given
+from dp_sql.session.corrections.other_systems import of_other_systems
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
@@ -43,6 +45,10 @@ _ALSO_CALLED = {
     **dict.fromkeys(("dp_min", "dp_max", *(f"dp_{one.lower()}" for one in SPREADS)), "-"),
 }  # fmt: skip
 _COUNTED_IF = {"dp_count_if", "dp_countif"}
+_OF_REPORTS = (
+    "With report := true, a count, sum or mean n is a struct that says how accurate it is, with "
+    "n.estimate, n.lower_bound and, of rows, sums and means, n.noise."
+)
 _NOT_RELEASED = "Such a value belongs to one person, so it is not released."
 _each = [f"{function.name} ({function.purpose})" for function in FUNCTIONS.values()]
 THE_FUNCTIONS = f"The functions are {', '.join(_each[:-1])} and {_each[-1]}."
@@ -55,7 +61,9 @@ def without_lists(hint: str | None) -> str:
     return (hint or "").partition("For example: ")[0].strip()
 
 
-def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None:
+def syntax_error(
+    text: str, parse: Callable[[str], object], under_policy: bool
+) -> ParseError | None:
     """What DuckDB's parser says of a statement, with a caret; None if it can read it."""
     try:
         parse(text)
@@ -70,7 +78,9 @@ def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None
     position = _place(message, text, near[1]) if near else len(text.rstrip())
     at = next((i for i, token in enumerate(tokens) if token.end > position), len(tokens))
     first = message.split("\n", 1)[0].partition(": ")[2] or message
-    instead: list[str] = [
+    instead: list[str] = [*of_other_systems(tokens, under_policy)] if tokens else []
+    theirs = [value for one in instead for value in values_given(one)]  # no examples
+    instead += [
         Restated(token.put(word))
         for token in reversed(tokens[max(0, at - 2) : at + 1])
         if token.kind == "word"
@@ -79,9 +89,11 @@ def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None
     ]
     if near and near[1] in {")", ":"}:  # a parameter is written $name
         instead.append(Restated(tokens[at].put("$" if near[1] == ":" else "")))
-    return ParseError(
+    found = ParseError(
         f"{first[:1].upper()}{first[1:]}.", text=text, position=position, instead=instead
     )
+    found.public = theirs
+    return found
 
 
 def _place(message: str, text: str, near: str) -> int:
@@ -128,6 +140,8 @@ def unknown_function(tokens: Tokens, name: str) -> QueryError | None:
         for first, stop in tokens.split(start + 2, tokens.matching(start + 1))[:1]:
             quantile = f"DP_QUANTILE({tokens[first:stop].text}, {q}"
             instead = [OtherQuestion(tokens[start:stop].put(quantile))]
+    if found.upper in {"DP_INTERVAL_LOW", "DP_INTERVAL_HIGH"}:  # of Snowflake
+        hint = _OF_REPORTS
     if found.upper.removeprefix("DP_") in SPREADS:
         hint = OF_SPREADS
     return found.error(NotSupported, message, hint, instead)
@@ -307,5 +321,8 @@ def constant_at(tokens: Tokens, position: int) -> Tokens:
     before = tokens[first - 1] if first > 0 else None
     if before is None or not tokens[min(opening, len(tokens) - 1)].is_symbol("("):
         return Tokens()
+    close = tokens.matching(opening)
     is_value = before.is_symbol(*_BESIDE_VALUES) or before.upper in {"BETWEEN", "AND", "OR"}
-    return tokens[first : tokens.matching(opening) + 1] if is_value else Tokens()
+    is_compared = tokens.at(close + 1).is_symbol(*_BESIDE_VALUES[:7])
+    is_value |= is_compared and first == opening  # a subquery, which is not another call's bracket
+    return tokens[first : close + 1] if is_value else Tokens()

@@ -109,6 +109,11 @@ def _add(given: Given, part: Tokens, position: str, known: Collection[str]) -> N
         given[_UNKNOWN + part.text] = part[-1:].text
 
 
+def values_given(text: str) -> list[str]:
+    """The values of the arguments of a statement's DP calls."""
+    return [value for call in _calls(text) for value in call.values()]
+
+
 def left_out(before: str, after: str) -> list[str]:
     """The named arguments that a correction drops, in the order in which they are written."""
     try:

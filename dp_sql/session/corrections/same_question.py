@@ -51,7 +51,10 @@ _ASKS = {
     name.lower(): function.shape.registry
     for function in FUNCTIONS.values()
     for name in (function.name, *function.aggregates, *map("DP_{}".format, function.aggregates))
-} | {"dp_percentile": "quantile", "mode": "most_rows", "approx_top_k": "most_rows"}
+} | {
+    "dp_percentile": "quantile",
+    **dict.fromkeys(("mode", "approx_top_k", "approx_top_count"), "most_rows"),
+}
 _ALIKE = 0.75  # two names of which one is surely the other mistyped, as wrad is ward
 _NEAR = {"max", "min", "dp_max", "dp_min"}  # a quantile is close to these
 _NAMED = frozenset(name for function in FUNCTIONS.values() for name in function.named)

@@ -16,6 +16,7 @@ from dp_sql.privacy.refusals import PER_PERSON
 from dp_sql.session.corrections.duckdb_errors import THE_FUNCTIONS, without_lists
 from dp_sql.session.corrections.examples import OF_GROUPS, examples, left_out
 from dp_sql.session.corrections.same_question import Kept, aggregates_answers, kept
+from dp_sql.sql.argument_errors import BOUND_EACH
 
 Attempt = Callable[[str], Exception | None]  # what is wrong with a statement, if anything is
 Expand = Callable[[str], Sequence[str]]  # a candidate, or others in its place
@@ -132,8 +133,7 @@ def propose(error: QueryError, before: str, attempt: Attempt, expand: Expand | N
     if _PUBLIC in said:  # it says so, too
         own = " ".join(one for one in re.split(r"(?<=\.) ", own) if not one.endswith(f"{_PUBLIC}."))
     notes = [own, *found.notes, said]
-    if dropped:
-        bounds = "greatest and least bound each value, and contribution_bound each person's sum"
-        notes.append(f"The statement below has no {dropped}: {bounds}.")
+    if dropped and BOUND_EACH not in (own or ""):
+        notes.append(f"The statement below has no {dropped}. {BOUND_EACH}")
     error.hint = " ".join(dict.fromkeys(filter(None, notes)))
     return True

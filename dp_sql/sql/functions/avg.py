@@ -199,5 +199,5 @@ DP_AVG = Function(
     named=("epsilon", "delta", "privacy_unit", "beta", "lower", "upper", "max_contributions",
            "mechanism", "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_AVG(stars, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
-    aggregates=("AVG", "MEAN"),
+    aggregates=("AVG", "MEAN", "ANON_AVG"),
 )  # fmt: skip

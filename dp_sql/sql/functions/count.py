@@ -63,5 +63,5 @@ DP_COUNT = Function(
            "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_COUNT(*, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
     vectors=(RowsOfGroups, RowsUnderChosenLimit), distinct="DP_COUNT_DISTINCT",
-    aggregates=("COUNT", "COUNT_STAR", "COUNT_IF", "COUNTIF"),
+    aggregates=("COUNT", "COUNT_STAR", "COUNT_IF", "COUNTIF", "COUNT_BIG", "ANON_COUNT"),
 )  # fmt: skip

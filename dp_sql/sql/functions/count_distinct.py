@@ -176,5 +176,6 @@ DP_COUNT_DISTINCT = Function(
            "bound_selection", "contribution_bound", "sample_items", "report", "groups",
            "max_groups_contributed"),
     example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)", table="reviews",
-    vectors=(PeopleOfGroups, PeopleUnderChosenLimit), aggregates=("APPROX_COUNT_DISTINCT",),
+    vectors=(PeopleOfGroups, PeopleUnderChosenLimit),
+    aggregates=("APPROX_COUNT_DISTINCT", "APPROX_DISTINCT", "NDV", "COUNTD", "UNIQ"),
 )  # fmt: skip

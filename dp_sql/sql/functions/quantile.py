@@ -190,7 +190,8 @@ DP_QUANTILE = Function(
     example="DP_QUANTILE(minutes, [0.25, 0.5, 0.75], epsilon := 1.0, privacy_unit := user_id, "
             "lower := 0, upper := 600)",
     aggregates=("QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE", "PERCENTILE_CONT",
-                "PERCENTILE_DISC"),
+                "PERCENTILE_DISC", "PERCENTILE", "APPROX_PERCENTILE", "PERCENTILE_APPROX",
+                "ANON_PERCENTILE_CONT"),
 )  # fmt: skip
 
 DP_MEDIAN = Function(

@@ -176,5 +176,5 @@ DP_SUM = Function(
     named=("epsilon", "delta", "privacy_unit", "beta", "lower", "mechanism",
            "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_SUM(minutes, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
-    aggregates=("SUM",),
+    aggregates=("SUM", "ANON_SUM"),
 )  # fmt: skip

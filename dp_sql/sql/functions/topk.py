@@ -316,5 +316,5 @@ DP_TOPK = Function(
     named=("epsilon", "delta", "privacy_unit", "domain", "counts", "max_contributions", "mechanism",
            "beta", "groups", "max_groups_contributed"),
     example="DP_TOPK(title, 10, epsilon := 1.0, privacy_unit := user_id, domain := catalog.title)",
-    table="ratings", aggregates=("MODE", "APPROX_TOP_K"),
+    table="ratings", aggregates=("MODE", "APPROX_TOP_K", "APPROX_TOP_COUNT"),
 )  # fmt: skip

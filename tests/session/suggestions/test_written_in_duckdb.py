@@ -72,6 +72,10 @@ def pivoting(tmp_path: Path, shop: Path) -> Iterator[dp_sql.Session]:
      "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_diff('month', day, DATE '2024-05-01') > 3"),
     ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_trunc('MNTH', day) > '2024-01-01'",
      "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_trunc('month', day) > '2024-01-01'"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_trunc('month', day, 'UTC') > DATE '2023-01-01'",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_trunc('month', day) > DATE '2023-01-01'"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE (SELECT max(title) FROM catalog) = title",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE 'Walden' = title"),
     ("SELECT user_id, DP_COUNT(*, epsilon := 0.5) FROM ratings GROUP BY ALL",
      "SELECT DP_AVG(n, epsilon := 0.5) AS n FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)"),
 ])  # fmt: skip
@@ -88,6 +92,7 @@ def test_what_people_write_in_duckdb_is_proposed_in_a_form_that_works(
             "SELECT r.user_id,",
             "SELECT user_id, DP",
             "MAX",
+            "'UTC'",
             "notes",
             "FROM plays",
         )

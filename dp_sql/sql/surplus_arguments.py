@@ -1,0 +1,61 @@
+"""Calls with more arguments than DuckDB takes, some of which sqlglot leaves out silently."""
+
+from dp_sql.errors import SourceError
+from dp_sql.sql.restated import OtherQuestion
+from dp_sql.sql.tokens import Tokens
+
+_MOST = {
+    name: most
+    for most, names in enumerate((
+        "any_value array_agg array_distinct ceil ceiling encode epoch_ms floor hex "
+        "list_distinct log10 log2 sha256 to_hex",
+        "array_append array_prepend date_trunc datetrunc get_bit json_extract_path_text "
+        "json_extract_string json_keys list_prepend list_reverse_sort ltrim mod position "
+        "quantile quantile_cont quantile_disc rtrim strftime strptime xor",
+        "arg_max arg_min argmax argmin date_diff datediff generate_series lpad max_by min_by range "
+        "rpad",
+        "array_slice regexp_extract regexp_extract_all regexp_replace",
+    ), 1)
+    for name in names.split()
+}  # fmt: skip
+
+
+def refuse_surplus(tokens: Tokens) -> None:
+    """Refuse (SourceError) date_trunc('month', day, 'UTC') and the like, as DuckDB does.
+
+    >>> from dp_sql.sql.tokens import tokenize
+    >>> refuse_surplus(tokenize("SELECT log10(x), log10(x, 2)"))
+    Traceback (most recent call last):
+    ...
+    dp_sql.errors.SourceError: log10 takes at most 1 argument.
+    <BLANKLINE>
+    LINE 1: SELECT log10(x), log10(x, 2)
+                             ^
+    """
+    opened: list[list[int]] = []  # of each open bracket: its place, and the commas in it
+    for i, token in enumerate(tokens):
+        if token.opens:
+            opened.append([i, 0])
+        elif token.is_symbol(",") and opened:
+            opened[-1][1] += 1
+        elif token.closes and opened:
+            opening, n_commas = opened.pop()
+            n_commas -= tokens[i - 1].is_symbol(",")  # DuckDB 2.0 takes (a, b,)
+            most = _MOST.get(tokens.at(opening - 1).folded) if n_commas else None
+            if most is not None and n_commas >= most and not _is_alias(tokens, opening, i):
+                raise _surplus(tokens, opening, i, most)
+
+
+def _is_alias(tokens: Tokens, opening: int, close: int) -> bool:
+    """Whether a name before a bracket is that of a relation with columns, or of another schema."""
+    before, after = tokens.at(opening - 2), tokens[close + 1 : close + 3]
+    is_cte = [token.text.upper() for token in after] == ["AS", "("]
+    return before.upper == "AS" or before.is_symbol(")", ".") or is_cte
+
+
+def _surplus(tokens: Tokens, opening: int, close: int, most: int) -> SourceError:
+    parts = tokens.split(opening + 1, close)
+    kept = ", ".join(tokens[slice(*part)].text for part in parts[:most])
+    name, fewer = tokens[opening - 1], tokens[opening + 1 : close].put(kept)
+    message = f"{name.text} takes at most {most} argument{'s' * (most != 1)}."
+    return name.error(SourceError, message, None, [OtherQuestion(fewer)])

@@ -1,0 +1,27 @@
+"""Calls with more arguments than DuckDB takes are refused, and names of relations are none."""
+
+import duckdb
+import pytest
+
+from dp_sql.errors import SourceError
+from dp_sql.sql.surplus_arguments import _MOST, refuse_surplus
+from dp_sql.sql.tokens import tokenize
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT mod(x, 2,), lpad(s, 2, '0'), x.mod(1, 2, 3), date_trunc('month', (a, b, c)[1])",
+    "FROM (SELECT 1, 2, 3) AS mod(a, b, c)",
+    "FROM (SELECT 1, 2, 3) mod(a, b, c)",
+    "WITH mod(a, b, c) AS (SELECT 1, 2, 3) FROM mod",
+])  # fmt: skip
+def test_what_duckdb_takes_is_not_refused(text: str) -> None:
+    refuse_surplus(tokenize(text))
+
+
+@pytest.mark.parametrize("name", _MOST)
+def test_duckdb_takes_no_more_either(name: str) -> None:
+    given = ", ".join(["NULL"] * (_MOST[name] + 1))
+    with pytest.raises(SourceError, match="takes at most"):
+        refuse_surplus(tokenize(f"SELECT {name}({given})"))
+    with duckdb.connect() as con, pytest.raises(duckdb.Error):
+        con.sql(f"SELECT {name}({given})").fetchall()
