@@ -12,6 +12,7 @@ from dp_sql.sql.formatting import combination
 from dp_sql.sql.restated import OtherQuestion, Restated
 
 _ONE = r"((?:[^(),]|\([^()]*\))+?)"  # one argument, with calls in it
+_NEXT = rf",\s*(?=\S){_ONE}"  # a run of spaces can be read in one way only
 _IS = r"\s*,\s*(?:lambda\s+)?(\w+)\s*(?:->|:)\s*\2\s*=\s*('[^']*'|\d+)\s*\)"
 _NAME = r'((?!AS\b)\w+\b|"[^"]+")'
 _TELLS_NULL = r"(?s:.*)(?:\bNOT\b(?!\s+(?:NULL|IN|I?LIKE|BETWEEN)\b)|\)\s*IS\b)"
@@ -50,16 +51,16 @@ _FORMS: tuple[tuple[str, _Instead], ...] = (  # compiled with the first error
     (rf"\b(?:date|datetime|timestamp)_trunc\({_ONE},\s*({_PART})\s*\)", r"date_trunc('\2', \1)"),
     (rf"\bdate_part\(\s*({_PART})\s*,", r"date_part('\1',"),
     (rf"\bdate_?diff\(\s*({_PART})\s*,", r"date_diff('\1',"),
-    (rf"\bdate_diff\({_ONE},\s*{_ONE},\s*({_PART})\s*\)", r"date_diff('\3', \2, \1)"),
-    (rf"\bdateadd\(\s*'?({_PART})'?\s*,\s*(-?\d+)\s*,\s*{_ONE}\)", r"(\3 + INTERVAL '\2 \1')"),
-    (rf"\bformat_(?:date|datetime|timestamp)\(\s*('[^']*')\s*,\s*{_ONE}\)", r"strftime(\2, \1)"),
+    (rf"\bdate_diff\({_ONE}{_NEXT},\s*({_PART})\s*\)", r"date_diff('\3', \2, \1)"),
+    (rf"\bdateadd\(\s*'?({_PART})'?\s*,\s*(-?\d+)\s*{_NEXT}\)", r"(\3 + INTERVAL '\2 \1')"),
+    (rf"\bformat_(?:date|datetime|timestamp)\(\s*('[^']*')\s*{_NEXT}\)", r"strftime(\2, \1)"),
     (r"\biff\(", "if("),
     (rf"\bzeroifnull\({_ONE}\)", r"coalesce(\1, 0)"),
-    (rf"\bisnull\({_ONE},\s*{_ONE}\)", r"coalesce(\1, \2)"),
-    (rf"\bsafe_divide\({_ONE},\s*{_ONE}\)", r"(\1) / (\2)"),
+    (rf"\bisnull\({_ONE}{_NEXT}\)", r"coalesce(\1, \2)"),
+    (rf"\bsafe_divide\({_ONE}{_NEXT}\)", r"(\1) / (\2)"),
     (r"\bregexp_contains\(", "regexp_matches("),
     # A value within bounds.
-    (rf"\bclamp\({_ONE},\s*{_ONE},\s*{_ONE}\)", r"least(greatest(\1, \2), \3)"),
+    (rf"\bclamp\({_ONE}{_NEXT}{_NEXT}\)", r"least(greatest(\1, \2), \3)"),
     # Any value is the least; a float is added up with four decimals.
     (rf"\bany_value\({_ONE}\)", r"min(\1)"),
     (rf"\b(sum|avg)\((?!TRY_CAST){_ONE}\)", r"\1(TRY_CAST(\2 AS DECIMAL(18, 4)))"),
