@@ -57,8 +57,8 @@ def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
     except OSError as error:
         raise PolicyError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        message = f"{path} is not a file of tokens; `dp-sql token add` makes one."
-        raise PolicyError(message) from None
+        makes = "Move it away; `dp-sql token add` then makes a new one."
+        raise PolicyError(f"{path} is not a file of tokens. {makes}") from None
     twice = [name for name, n in Counter(token.analyst for token in found).items() if n > 1]
     if twice:
         raise PolicyError(
@@ -112,8 +112,9 @@ def remove_token(path: Path, analyst: str) -> None:
 def _changing(path: Path) -> Iterator[dict[str, TokenEntry]]:
     """The tokens of a file by name, to be changed; then it is replaced at once.
 
-    The draft of the new file locks out other writers from the reading on.
+    The draft of the new file locks out other writers from the reading on. A link to the file stays.
     """
+    path = Path(os.path.realpath(path))
     draft = path.with_name(path.name + ".new")
     try:
         handle = open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)

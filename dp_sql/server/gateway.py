@@ -10,14 +10,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dp_sql.budget.model import name_of
 from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, refusal
 from dp_sql.engines.duckdb.results import Result, fetched
 from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError, with_type
 from dp_sql.policy.model import read_policy
 from dp_sql.server.access_tokens import digest_of, owner_of, read_tokens
 from dp_sql.server.sent_by_drivers import NO_ROWS, attached_catalog, is_of_transaction
-from dp_sql.session.base import Session
-from dp_sql.session.connect import connect
+from dp_sql.session.analyst import AnalystSession
 from dp_sql.sql.statement_limits import check_bytes
 
 _MAX_ANSWERS = 16  # of one analyst, to be read again
@@ -26,6 +26,7 @@ _WAITING_PER_ANALYST = 4  # each holds a thread of the server
 _ASKED_AT_ONCE = 96  # by all analysts; Quack has some 130 threads, and needs some for new clients
 _WAITING_AT_ONCE = 72  # beyond this an analyst may ask only one at a time
 _GRACE_SECONDS = 60.0
+_STOPPING = "The server is stopping."
 # Quack 1.5.5 writes past a buffer when it lists more than 2,048 connections.
 _MAX_CONNECTIONS = 1500
 
@@ -43,7 +44,7 @@ class _Analyst:
     name: str
     lock: threading.Lock = field(default_factory=threading.Lock)
     asking: int = 0
-    session: Session | None = None
+    session: AnalystSession | None = None
     answers: OrderedDict[str, tuple[str | None, str]] = field(default_factory=OrderedDict)
     held: dict[str, int] = field(default_factory=dict)
     dropped: int = 0
@@ -92,6 +93,8 @@ class Gateway:
     def __init__(self, database: str, policy: str, tokens: Path, server: QuackServer) -> None:
         self._database, self._policy, self._tokens = database, policy, tokens
         self._server, self._text_at_start = server, self._policy_text()
+        # Read once: a file that is being written may lack its budget.
+        self._read = read_policy(policy)
         self._lock = threading.Lock()
         self._analysts: dict[str, _Analyst] = {}
         self._clients: dict[str, _Client] = {}
@@ -100,7 +103,7 @@ class Gateway:
 
     def open_session(self, name: str) -> None:
         """Open an analyst's session, which checks that the policy fits the database."""
-        analyst = self._analyst(name)
+        analyst = self._analyst(name_of(name) or name)
         with analyst.lock:
             self._session(analyst)
 
@@ -109,7 +112,7 @@ class Gateway:
 
         If it caps single analysts, print who has a token and no cap.
         """
-        terms = read_policy(self._policy).budget
+        terms = self._read.budget
         path, known = self._tokens, read_tokens(self._tokens)
         if not known:
             raise PolicyError(
@@ -190,7 +193,9 @@ class Gateway:
         client = self._clients.get(connection)
         with _report_to_owner():
             name = None if client is None else owner_of(client.digest, read_tokens(self._tokens))
-        if client is None or name is None or not self._is_open:
+        if not self._is_open:
+            raise NotSupported(_STOPPING)
+        if client is None or name is None:
             raise NotSupported("This token is not valid here. ATTACH again with a valid one.")
         client.since = -math.inf
         return client, name
@@ -323,10 +328,10 @@ class Gateway:
         with self._lock:
             return self._analysts.setdefault(name, _Analyst(name))
 
-    def _session(self, analyst: _Analyst) -> Session:
+    def _session(self, analyst: _Analyst) -> AnalystSession:
         if not self._is_open:
-            raise NotSupported("The server is stopping.")
-        if self._policy_text() != self._text_at_start:  # half written, it may lack its budget
+            raise NotSupported(_STOPPING)
+        if self._policy_text() != self._text_at_start:
             raise PolicyError(
                 "The policy has changed since the server started. Restart the server."
             )
@@ -335,8 +340,7 @@ class Gateway:
             analyst.session = None
         if analyst.session is None:
             try:
-                name = analyst.name
-                analyst.session = connect(self._database, policy=self._policy, analyst=name)
+                analyst.session = AnalystSession(self._database, self._read, analyst.name)
             except DpSqlError:
                 raise
             except Exception as error:  # of DuckDB: it would show the path of the file

@@ -75,7 +75,7 @@ class ReleaseStore:
         """Store one release, with a new id."""
         release = new_release(receipt, columns)
         key = question_key(plan, self._database) if self._path else ""  # no one asks for it
-        with self._access():
+        with self._access("The answer could not be stored. Its cost is spent. "):
             self._file.execute(
                 "INSERT INTO releases (id, analyst, question, release) VALUES (?, ?, ?, ?)",
                 (release.id, self._analyst, key, _to_json(release, rows)),
@@ -124,19 +124,19 @@ class ReleaseStore:
                 raise self._unreadable() from None
 
     @contextlib.contextmanager
-    def _access(self) -> Iterator[None]:
-        """One thread at a time; SQLite's errors become LedgerError."""
+    def _access(self, before: str = "") -> Iterator[None]:
+        """One thread at a time; SQLite's errors become LedgerError, with `before` as its start."""
         with self._lock:
             try:
                 yield
             except (sqlite3.Error, OSError):
-                raise self._unreadable() from None
+                raise self._unreadable(before) from None
 
-    def _unreadable(self) -> LedgerError:
+    def _unreadable(self, before: str = "") -> LedgerError:
         return LedgerError(
-            f"The stored releases in {self._path or 'memory'} cannot be read or written. Check "
-            "the file, its permissions and its disk, or move it away: then every query is answered "
-            "again, and spends."
+            f"{before}The stored releases in {self._path or 'memory'} cannot be read or written. "
+            "Check the file, its permissions and its disk, or move it away: then every query is "
+            "answered again, and spends."
         )
 
 

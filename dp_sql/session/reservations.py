@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dp_sql.errors import LedgerError
 from dp_sql.privacy.plans.plan import Plan, loss_at
 
 if TYPE_CHECKING:
-    from dp_sql.budget.account import Account
+    from dp_sql.budget.account import Account, Outcome
 
 Issue = Callable[[Sequence[Plan], Sequence[str | None]], Sequence[str]]
 """From plans and their reservations to the engine's tickets."""
@@ -52,10 +53,12 @@ def reserved(
         yield releases
     finally:
         if account is not None and releases:
-            account.settle(
-                {
-                    one.reservation: "answered" if one.is_answered else "failed"
-                    for one in releases
-                    if one.reservation is not None
-                }
-            )
+            outcomes: dict[str, Outcome] = {
+                one.reservation: "answered" if one.is_answered else "failed"
+                for one in releases
+                if one.reservation is not None
+            }
+            try:
+                account.settle(outcomes)
+            except LedgerError as error:
+                raise LedgerError(f"{error} The cost of this query is spent.") from None

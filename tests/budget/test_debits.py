@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 import dp_sql
+from dp_sql.budget.ledger import Ledger
 from dp_sql.errors import BudgetExceeded, InternalError, LedgerError
 from dp_sql.session import release_store
 from dp_sql.session.analyst import AnalystSession
@@ -163,6 +164,32 @@ def test_an_answer_that_could_not_be_kept_costs_nothing(
     assert kinds(folder) == []
     session.sql(COUNT.format("0.1"))
     assert kinds(folder) == ["reserved", "answered"]
+
+
+def test_an_answer_that_cannot_be_stored_is_said_to_be_spent(opened: Opened, folder: Path) -> None:
+    policy = POLICY.replace("[budget]", "[budget]\nkeep_releases = true")
+    (folder / "policy.toml").write_text(policy)
+    session = opened()
+    with contextlib.closing(sqlite3.connect(folder / "policy.ledger.sqlite.releases")) as other:
+        other.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON releases BEGIN SELECT RAISE(ABORT, ''); END"
+        )
+    with pytest.raises(LedgerError, match=r"^The answer could not be stored. Its cost is spent. "):
+        session.sql(COUNT.format("0.1"))
+    assert kinds(folder) == ["reserved", "answered"]
+
+
+def test_an_outcome_that_cannot_be_written_is_said_to_be_spent(
+    opened: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise LedgerError("The disk is full.")
+
+    session = opened()
+    monkeypatch.setattr(Ledger, "settle_all", full)
+    with pytest.raises(LedgerError, match=r"^The disk is full. The cost of this query is spent.$"):
+        session.sql(COUNT.format("0.1"))
+    assert kinds(folder) == ["reserved"]
 
 
 def test_explain_shows_the_cost_and_spends_nothing(opened: Opened, folder: Path) -> None:

@@ -115,8 +115,21 @@ def test_a_closed_gateway_answers_no_one(gateway: tuple[Gateway, Served]) -> Non
     assert it.admit("one", served.token("reporting"))
     it.interrupt()
     assert not it.admit("two", served.token("reporting"))
-    with pytest.raises(NotSupported, match="not valid here"):
+    with pytest.raises(NotSupported, match="The server is stopping"):
         it.answer("one", "SELECT 1")
+
+
+def test_a_policy_that_is_written_while_a_session_opens_is_not_read(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    whole = served.policy.read_text("utf-8")
+    monkeypatch.setattr(it, "_policy_text", lambda: it._text_at_start)  # as it was a moment ago
+    served.policy.write_text(whole.partition("[budget]")[0], "utf-8")
+    assert it.admit("one", served.token("reporting"))
+    it.answer("one", COUNT)
+    served.policy.write_text(whole, "utf-8")
+    assert served.spent("reporting") > 0
 
 
 def test_a_gateway_repeats_what_has_cost_and_nothing_else(gateway: tuple[Gateway, Served]) -> None:

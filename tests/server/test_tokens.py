@@ -73,7 +73,7 @@ def test_a_file_that_others_may_read_is_refused(path: Path) -> None:
 def test_a_file_that_is_something_else_is_refused(path: Path, text: str) -> None:
     path.write_text(text)
     path.chmod(0o600)
-    with pytest.raises(PolicyError, match="not a file of tokens"):
+    with pytest.raises(PolicyError, match="Move it away"):
         read_tokens(path)
 
 
@@ -89,6 +89,16 @@ def test_an_analyst_has_one_token_at_a_time(path: Path) -> None:
     second = add_token(path, "reporting")
     assert owner_of(digest_of(first), read_tokens(path)) is None
     assert owner_of(digest_of(second), read_tokens(path)) == "reporting"
+
+
+def test_a_token_is_added_and_removed_through_a_link(path: Path) -> None:
+    link = path.with_name("link.tokens")
+    link.symlink_to(path.name)
+    add_token(link, "reporting")
+    assert [token.analyst for token in read_tokens(path)] == ["reporting"]
+    remove_token(link, "reporting")
+    assert read_tokens(path) == ()
+    assert link.is_symlink()
 
 
 def test_removing_a_token_that_is_not_there_says_so(path: Path) -> None:
