@@ -202,14 +202,15 @@ def accuracy(
     if size <= few_groups:
         return k_norm.accuracy(size, epsilon, candidates[-1].bound, beta)
     some = [one for one in candidates if one.bound == _EXAMPLES[one.is_of_all]]
-    shown = ", or within ± ".join(
-        f"{one.within(size, share, beta)} if {_in_words(one)}"
-        for one in sorted(some, key=attrgetter("is_of_all"))
-    ).replace(" if", " of those without noise if", 1)
+    each, *in_all = sorted(some, key=attrgetter("is_of_all"))
+    counts = k_norm.counts_within(size, each.within(size, share, beta))
+    others = "".join(
+        f", or within ± {one.within(size, share, beta)} if {_in_words(one)}" for one in in_all
+    )
     return (
-        f"{with_probability(1 - beta)} all {size} counts are within ± {shown}; one such limit, "
-        f"with a bound from 1, 2, 4, …, is chosen for all people, and a person who would add "
-        f"more counts in part or not at all (epsilon = {in_words(epsilon)})"
+        f"{with_probability(1 - beta)} {counts} without noise if {_in_words(each)}{others}; one "
+        "such limit, with a bound from 1, 2, 4, …, is chosen for all people, and a person who "
+        f"would add more counts in part or not at all (epsilon = {in_words(epsilon)})"
     )
 
 
