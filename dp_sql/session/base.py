@@ -239,7 +239,7 @@ class Session(Correcting):
         for statement in parsed[:-1]:
             for one in parameters(statement.tokens)[:1]:
                 message = "Parameters are supported only in the last statement."
-                raise statement.tokens[one.index].error(NotSupported, message)
+                raise statement.tokens[one.start].error(NotSupported, message)
         last = parsed[-1] if parsed else None
         if last is None or last.keyword == "PREPARE":
             return parsed, params

@@ -116,7 +116,7 @@ def in_dp(statement: Statement) -> str:
     """A statement with its query in dp(), which takes the values of its parameters."""
     tokens, start, (_, stop) = statement.tokens, statement.query_start, statement.span
     body, found = statement.text[start:stop], parameters(tokens)
-    signs = [statement.text[tokens[p.index].start : tokens[p.stop - 1].end] for p in found]
+    signs = [statement.text[tokens[p.start].start : tokens[p.stop - 1].end] for p in found]
     given = ""
     if found and found[0].name.isdigit():
         once = sorted({*signs}, key=lambda sign: int(sign[1:])) if "$1" in signs else signs

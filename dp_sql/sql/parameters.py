@@ -8,9 +8,8 @@ cost, size or privacy of an answer is never a parameter.
 import datetime
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from dp_sql.errors import ArgumentError, InternalError, NotSupported
 from dp_sql.sql.clauses import enclosing_select
@@ -24,12 +23,11 @@ _NO_CALLS = {"BY", "ROLLUP", "CUBE", "SETS"}  # a number in brackets behind thes
 _TYPES = "Pass None, a bool, a number, a string, bytes, a date, a time, a UUID, or a list of these."
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a statement: its name, and its tokens [index, stop)."""
+class Parameter(NamedTuple):
+    """One parameter of a statement: its name, and its tokens [start, stop)."""
 
     name: str
-    index: int
+    start: int
     stop: int
 
 
@@ -60,7 +58,7 @@ def bind(statement: Statement, values: object, names: frozenset[str]) -> str:
         NotSupported: a parameter that DuckDB and dp_sql read differently, or that may be a column.
     """
     tokens, found = statement.tokens, parameters(statement.tokens)
-    mixed = len({(tokens[one.index].text, one.stop - one.index) for one in found}) > 1
+    mixed = len({(tokens[one.start].text, one.stop - one.start) for one in found}) > 1
     if {one.name for one in found} != {folded(name) for name in names} or mixed:
         message = "The parameters of this statement cannot be read."
         raise tokens[0].error(NotSupported, message, "Write all as ?, as $1, or as $name.")
@@ -69,7 +67,7 @@ def bind(statement: Statement, values: object, names: frozenset[str]) -> str:
         _check_place(statement, one)
         if one.name not in given:
             message = f"Values were not provided for the following parameters: {one.name}"
-            raise tokens[one.index].error(ArgumentError, message)
+            raise tokens[one.start].error(ArgumentError, message)
     if excess := given.keys() - {one.name for one in found}:
         listed = ", ".join(sorted(excess))
         message = f"Parameter count mismatch, identifiers of the excess parameters: {listed}"
@@ -89,12 +87,12 @@ def _given(values: object) -> dict[str, object]:
 
 def _check_place(statement: Statement, one: Parameter) -> None:
     """Refuse a parameter where a literal would mean something else, or must be seen."""
-    token = statement.tokens[one.index]
-    clause = enclosing_select(statement.tokens, one.index).clause_of(one.index)
+    token = statement.tokens[one.start]
+    clause = enclosing_select(statement.tokens, one.start).clause_of(one.start)
     if (
         clause is not None
         and clause.keyword in {"GROUP", "ORDER"}
-        and not _is_inside(statement.tokens[clause.start : one.index])
+        and not _is_inside(statement.tokens[clause.start : one.start])
     ):  # 1 would be the first column
         message = f"A parameter is not supported in the {clause.keyword} BY clause."
         raise token.error(NotSupported, message, "Write the value into the statement.")
@@ -134,15 +132,15 @@ def _spliced(statement: Statement, found: Sequence[Parameter], given: Mapping[st
     tokens, text, (start, stop) = statement.tokens, statement.text, statement.span
     edits, expected, index = [], [], 0
     for one in found:
-        first, last = tokens[one.index], tokens[one.stop - 1]
+        first, last = tokens[one.start], tokens[one.stop - 1]
         try:
-            written = as_literal(given[one.name], tokens.at(one.index - 1).upper == "IN")
+            written = as_literal(given[one.name], tokens.at(one.start - 1).upper == "IN")
         except _NoLiteral as error:
             raise first.error(ArgumentError, f"Parameter {one.name} {error}.", _TYPES) from None
         left = "" if text[first.start - 1] in " \n(,[" else " "  # it never joins its neighbours
         right = "" if text[last.end : last.end + 1] in " \n),]" else " "
         edits.append((first.start, last.end, f"{left}{written}{right}"))
-        expected += [*tokens[index : one.index], *tokenize(written)]
+        expected += [*tokens[index : one.start], *tokenize(written)]
         index = one.stop
     bound = edited(text, edits)
     expected += tokens[index:]
