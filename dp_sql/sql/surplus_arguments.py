@@ -1,5 +1,7 @@
 """Calls with more arguments than DuckDB takes, some of which sqlglot leaves out silently."""
 
+import re
+
 from dp_sql.errors import SourceError
 from dp_sql.sql.restated import OtherQuestion
 from dp_sql.sql.tokens import Tokens
@@ -18,6 +20,7 @@ _MOST = {
     ), 1)
     for name in names.split()
 }  # fmt: skip
+_OF_CTE = re.compile(r"AS (?:(?:NOT )?MATERIALIZED )?\(|USING KEY\b", re.IGNORECASE)
 
 
 def refuse_surplus(tokens: Tokens) -> None:
@@ -32,15 +35,18 @@ def refuse_surplus(tokens: Tokens) -> None:
     LINE 1: SELECT log10(x), log10(x, 2)
                              ^
     """
-    opened: list[list[int]] = []  # of each open bracket: its place, and the commas in it
+    # Of each open bracket: its place, the commas in it, and 0 if they are behind ORDER BY, else 1.
+    opened: list[list[int]] = []
     for i, token in enumerate(tokens):
         if token.opens:
-            opened.append([i, 0])
+            opened.append([i, 0, 1])
         elif token.is_symbol(",") and opened:
-            opened[-1][1] += 1
+            opened[-1][1] += opened[-1][2]
+        elif token.upper == "ORDER" and opened and tokens.at(i + 1).upper == "BY":
+            opened[-1][2] = 0
         elif token.closes and opened:
-            opening, n_commas = opened.pop()
-            n_commas -= tokens[i - 1].is_symbol(",")  # DuckDB 2.0 takes (a, b,)
+            opening, n_commas, counts = opened.pop()
+            n_commas -= counts * tokens[i - 1].is_symbol(",")  # DuckDB 2.0 takes (a, b,)
             most = _MOST.get(tokens.at(opening - 1).folded) if n_commas else None
             if most is not None and n_commas >= most and not _is_alias(tokens, opening, i):
                 raise _surplus(tokens, opening, i, most)
@@ -48,8 +54,8 @@ def refuse_surplus(tokens: Tokens) -> None:
 
 def _is_alias(tokens: Tokens, opening: int, close: int) -> bool:
     """Whether a name before a bracket is that of a relation with columns, or of another schema."""
-    before, after = tokens.at(opening - 2), tokens[close + 1 : close + 3]
-    is_cte = [token.text.upper() for token in after] == ["AS", "("]
+    before, after = tokens.at(opening - 2), tokens[close + 1 : close + 5]
+    is_cte = _OF_CTE.match(" ".join(token.text for token in after)) is not None
     return before.upper == "AS" or before.is_symbol(")", ".") or is_cte
 
 

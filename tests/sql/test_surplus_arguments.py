@@ -13,6 +13,9 @@ from dp_sql.sql.tokens import tokenize
     "FROM (SELECT 1, 2, 3) AS mod(a, b, c)",
     "FROM (SELECT 1, 2, 3) mod(a, b, c)",
     "WITH mod(a, b, c) AS (SELECT 1, 2, 3) FROM mod",
+    "WITH mod(a, b, c) AS NOT MATERIALIZED (SELECT 1, 2, 3) FROM mod",
+    "WITH RECURSIVE mod(a, b, c) USING KEY (a) AS (SELECT 1, 2, 3) FROM mod",
+    "SELECT array_agg(x ORDER BY a, b), quantile_cont(x, 0.5 ORDER BY a, b DESC)",
 ])  # fmt: skip
 def test_what_duckdb_takes_is_not_refused(text: str) -> None:
     refuse_surplus(tokenize(text))
