@@ -57,7 +57,7 @@ _FORMS: tuple[tuple[str, _Instead], ...] = (  # compiled with the first error
     (r"\biff\(", "if("),
     (rf"\bzeroifnull\({_ONE}\)", r"coalesce(\1, 0)"),
     (rf"\bisnull\({_ONE}{_NEXT}\)", r"coalesce(\1, \2)"),
-    (rf"\bsafe_divide\({_ONE}{_NEXT}\)", r"((\1) / (\2))"),
+    (rf"\bsafe_divide\({_ONE}{_NEXT}\)", r"((\1) / nullif(\2, 0))"),  # x / 0 is inf
     (r"\bregexp_contains\(", "regexp_matches("),
     # A value within bounds; least() and greatest() of NULL and a bound are the bound.
     (rf"\bclamp\({_ONE}{_NEXT}{_NEXT}\)",
