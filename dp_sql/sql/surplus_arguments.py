@@ -1,6 +1,7 @@
 """Calls with more arguments than DuckDB takes, some of which sqlglot leaves out silently."""
 
 import re
+from collections.abc import Callable, Collection
 
 from dp_sql.errors import SourceError
 from dp_sql.sql.restated import OtherQuestion
@@ -23,8 +24,10 @@ _MOST = {
 _OF_CTE = re.compile(r"AS (?:(?:NOT )?MATERIALIZED )?\(|USING KEY\b", re.IGNORECASE)
 
 
-def refuse_surplus(tokens: Tokens) -> None:
+def refuse_surplus(tokens: Tokens, users: Callable[[], Collection[str]] = tuple) -> None:
     """Refuse (SourceError) date_trunc('month', day, 'UTC') and the like, as DuckDB does.
+
+    users: names of users' functions, which may take more; asked for only if one is called so.
 
     >>> from dp_sql.sql.tokens import tokenize
     >>> refuse_surplus(tokenize("SELECT log10(x), log10(x, 2)"))
@@ -48,7 +51,9 @@ def refuse_surplus(tokens: Tokens) -> None:
             opening, n_commas, counts = opened.pop()
             n_commas -= counts * tokens[i - 1].is_symbol(",")  # DuckDB 2.0 takes (a, b,)
             most = _MOST.get(tokens.at(opening - 1).folded) if n_commas else None
-            if most is not None and n_commas >= most and not _is_alias(tokens, opening, i):
+            if most is None or n_commas < most or _is_alias(tokens, opening, i):
+                continue
+            if tokens[opening - 1].folded not in users():
                 raise _surplus(tokens, opening, i, most)
 
 
@@ -56,7 +61,7 @@ def _is_alias(tokens: Tokens, opening: int, close: int) -> bool:
     """Whether a name before a bracket is that of a relation with columns, or of another schema."""
     before, after = tokens.at(opening - 2), tokens[close + 1 : close + 5]
     is_cte = _OF_CTE.match(" ".join(token.text for token in after)) is not None
-    return before.upper == "AS" or before.is_symbol(")", ".") or is_cte
+    return before.upper in {"AS", "INTO"} or before.is_symbol(")", ".") or is_cte
 
 
 def _surplus(tokens: Tokens, opening: int, close: int, most: int) -> SourceError:
