@@ -115,10 +115,14 @@ class ListKeys:
     tables: Collection[str] = key(NAMES, "names of tables or views", default=())
 
 
-def read_policy(path: str | pathlib.Path) -> Policy:
-    """Read a policy file; PolicyError, with the line, if it cannot be read or is not a policy."""
+def read_policy(path: str | pathlib.Path, content: bytes | None = None) -> Policy:
+    """Read a policy file; PolicyError, with the line, if it cannot be read or is not a policy.
+
+    content: of the file, if it was read already.
+    """
     try:
-        text = pathlib.Path(path).read_text("utf-8-sig")
+        read = pathlib.Path(path).read_bytes() if content is None else content
+        text = read.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise PolicyError(f"The policy {path} cannot be read: {why}.") from None

@@ -93,8 +93,8 @@ class Gateway:
     def __init__(self, database: str, policy: str, tokens: Path, server: QuackServer) -> None:
         self._database, self._policy, self._tokens = database, policy, tokens
         self._server, self._text_at_start = server, self._policy_text()
-        # Read once: a file that is being written may lack its budget.
-        self._read = read_policy(policy)
+        # Of what is compared later: a file that is being written may lack its budget.
+        self._read = read_policy(policy, self._text_at_start or None)
         self._lock = threading.Lock()
         self._analysts: dict[str, _Analyst] = {}
         self._clients: dict[str, _Client] = {}

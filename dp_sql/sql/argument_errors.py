@@ -16,7 +16,7 @@ CAP = "max_groups_contributed := <number> (in how many groups one person may cou
 _UNIT = "privacy_unit := <column> (the column that identifies the person each row belongs to)"
 _DOMAIN = "a domain (the public set of items that the answer may contain)"
 _OTHER_NAMES = {"min": "lower", "max": "upper", "unit": "privacy_unit"}  # of arguments
-BOUND_EACH = "greatest and least bound each value, and contribution_bound each person's sum."
+BOUND_EACH = "CASE bounds each value, and contribution_bound each person's sum."
 FINDS_ITEMS = "delta finds items here, not groups"
 
 
@@ -259,7 +259,10 @@ def unknown(tokens: Tokens, at: tuple[int, int], function: Function) -> Argument
 
 
 def _with_bounded_item(tokens: Tokens, at: tuple[int, int]) -> str:
-    """The text with least(greatest(x, 0), 9) in place of x, lower := 0, upper := 9."""
+    """The text with CASE WHEN x < 0 THEN 0 WHEN x > 9 THEN 9 ELSE x END for x, lower, upper.
+
+    NULL stays NULL, whereas least(x, 9) would be 9.
+    """
     opening, depth = at[0] - 1, 0
     while depth or not tokens[opening].opens:
         depth += tokens[opening].closes - tokens[opening].opens
@@ -267,8 +270,9 @@ def _with_bounded_item(tokens: Tokens, at: tuple[int, int]) -> str:
     close = tokens.matching(opening)
     item, *others = (tokens[a:b] for a, b in tokens.split(opening + 1, close))
     ends = {part[0].folded: part[2:].text for part in others if part.at(1).is_symbol(":=", "=>")}
-    bounded = f"greatest({item.text}, {ends['lower']})" if "lower" in ends else item.text
-    bounded = f"least({bounded}, {ends['upper']})"
+    signs = {name: sign for name, sign in (("lower", "<"), ("upper", ">")) if name in ends}
+    bounds = (f"WHEN {item.text} {sign} {ends[n]} THEN {ends[n]} " for n, sign in signs.items())
+    bounded = f"CASE {''.join(bounds)}ELSE {item.text} END"
     kept = [part.text for part in others if part[:1].names not in {("lower",), ("upper",)}]
     return tokens[opening + 1 : close].put(", ".join([bounded, *kept]))
 

@@ -57,10 +57,11 @@ _FORMS: tuple[tuple[str, _Instead], ...] = (  # compiled with the first error
     (r"\biff\(", "if("),
     (rf"\bzeroifnull\({_ONE}\)", r"coalesce(\1, 0)"),
     (rf"\bisnull\({_ONE}{_NEXT}\)", r"coalesce(\1, \2)"),
-    (rf"\bsafe_divide\({_ONE}{_NEXT}\)", r"(\1) / (\2)"),
+    (rf"\bsafe_divide\({_ONE}{_NEXT}\)", r"((\1) / nullif(\2, 0))"),  # x / 0 is inf
     (r"\bregexp_contains\(", "regexp_matches("),
-    # A value within bounds.
-    (rf"\bclamp\({_ONE}{_NEXT}{_NEXT}\)", r"least(greatest(\1, \2), \3)"),
+    # A value within bounds; least() and greatest() of NULL and a bound are the bound.
+    (rf"\bclamp\({_ONE}{_NEXT}{_NEXT}\)",
+     r"CASE WHEN \1 < \2 THEN \2 WHEN \1 > \3 THEN \3 ELSE \1 END"),
     # Any value is the least; a float is added up with four decimals.
     (rf"\bany_value\({_ONE}\)", r"min(\1)"),
     (rf"\b(sum|avg)\((?!TRY_CAST){_ONE}\)", r"\1(TRY_CAST(\2 AS DECIMAL(18, 4)))"),

@@ -1,5 +1,8 @@
 """Calls with more arguments than DuckDB takes, some of which sqlglot leaves out silently."""
 
+import re
+from collections.abc import Callable, Collection
+
 from dp_sql.errors import SourceError
 from dp_sql.sql.restated import OtherQuestion
 from dp_sql.sql.tokens import Tokens
@@ -18,10 +21,13 @@ _MOST = {
     ), 1)
     for name in names.split()
 }  # fmt: skip
+_OF_CTE = re.compile(r"AS (?:(?:NOT )?MATERIALIZED )?\(|USING KEY\b", re.IGNORECASE)
 
 
-def refuse_surplus(tokens: Tokens) -> None:
+def refuse_surplus(tokens: Tokens, users: Callable[[], Collection[str]] = tuple) -> None:
     """Refuse (SourceError) date_trunc('month', day, 'UTC') and the like, as DuckDB does.
+
+    users: names of users' functions, which may take more; asked for only if one is called so.
 
     >>> from dp_sql.sql.tokens import tokenize
     >>> refuse_surplus(tokenize("SELECT log10(x), log10(x, 2)"))
@@ -32,25 +38,30 @@ def refuse_surplus(tokens: Tokens) -> None:
     LINE 1: SELECT log10(x), log10(x, 2)
                              ^
     """
-    opened: list[list[int]] = []  # of each open bracket: its place, and the commas in it
+    # Of each open bracket: its place, the commas in it, and 0 if they are behind ORDER BY, else 1.
+    opened: list[list[int]] = []
     for i, token in enumerate(tokens):
         if token.opens:
-            opened.append([i, 0])
+            opened.append([i, 0, 1])
         elif token.is_symbol(",") and opened:
-            opened[-1][1] += 1
+            opened[-1][1] += opened[-1][2]
+        elif token.upper == "ORDER" and opened and tokens.at(i + 1).upper == "BY":
+            opened[-1][2] = 0
         elif token.closes and opened:
-            opening, n_commas = opened.pop()
-            n_commas -= tokens[i - 1].is_symbol(",")  # DuckDB 2.0 takes (a, b,)
+            opening, n_commas, counts = opened.pop()
+            n_commas -= counts * tokens[i - 1].is_symbol(",")  # DuckDB 2.0 takes (a, b,)
             most = _MOST.get(tokens.at(opening - 1).folded) if n_commas else None
-            if most is not None and n_commas >= most and not _is_alias(tokens, opening, i):
+            if most is None or n_commas < most or _is_alias(tokens, opening, i):
+                continue
+            if tokens[opening - 1].folded not in users():
                 raise _surplus(tokens, opening, i, most)
 
 
 def _is_alias(tokens: Tokens, opening: int, close: int) -> bool:
     """Whether a name before a bracket is that of a relation with columns, or of another schema."""
-    before, after = tokens.at(opening - 2), tokens[close + 1 : close + 3]
-    is_cte = [token.text.upper() for token in after] == ["AS", "("]
-    return before.upper == "AS" or before.is_symbol(")", ".") or is_cte
+    before, after = tokens.at(opening - 2), tokens[close + 1 : close + 5]
+    is_cte = _OF_CTE.match(" ".join(token.text for token in after)) is not None
+    return before.upper in {"AS", "INTO"} or before.is_symbol(")", ".") or is_cte
 
 
 def _surplus(tokens: Tokens, opening: int, close: int, most: int) -> SourceError:

@@ -132,6 +132,18 @@ def test_a_policy_that_is_written_while_a_session_opens_is_not_read(
     assert served.spent("reporting") > 0
 
 
+def test_a_policy_is_the_text_that_is_compared(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    whole, terms = served.policy.read_bytes(), it._read
+    monkeypatch.setattr(Gateway, "_policy_text", lambda _: whole)  # as it was a moment ago
+    served.policy.write_bytes(whole.partition(b"[budget]")[0])
+    other = Gateway(str(served.database), str(served.policy), served.tokens, it._server)
+    assert other._read == terms and terms.budget is not None
+    other.close()
+
+
 def test_a_gateway_repeats_what_has_cost_and_nothing_else(gateway: tuple[Gateway, Served]) -> None:
     it, served = gateway
     for connection in ("one", "two"):

@@ -265,6 +265,13 @@ def test_less_of_epsilon_chooses_the_limit_where_groups_are_many(
     assert (one.mechanism, one.loss.rho) == ("chosen_norm", rho)
 
 
+def test_the_accuracy_of_one_group_is_that_of_its_count(owner: dp_sql.Session) -> None:
+    call = "DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := [1])"
+    query = f"SELECT user_id % 60, {call} FROM visits GROUP BY 1"
+    (one,) = owner.explain(query).calls
+    assert " the count is within ± 5 of that without noise if a person adds" in (one.accuracy or "")
+
+
 def test_many_groups_of_which_each_person_is_in_few_have_little_noise() -> None:
     with dp_sql.connect() as session:
         session.execute(

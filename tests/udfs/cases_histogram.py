@@ -353,7 +353,7 @@ CHOSEN_NORM = Case(
     loss=PrivacyLoss(EPSILON, rho=EPSILON**2 * Fraction(109, 512), bounded_range=EPSILON * 13 / 8),
     says="with probability 95 %, all 1000 counts are within ± 1568 of those without noise if a person adds at most "
     "1 to each count, or within ± 64 if a person adds at most 4 to all counts together; one such limit, with a bound "
-    "from 1, 2, 4, …, is chosen for all people, and a person who would add more counts in part or not at all (epsilon = 1)",
+    "from 1, 2, 4, …, is chosen for all people, and a person beyond it counts in part or not at all (epsilon = 1)",
     fits=fit_chosen,
     tight={"less than is used here": choosing(within(HALF**-51))},
 )  # fmt: skip

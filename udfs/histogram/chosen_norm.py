@@ -202,15 +202,15 @@ def accuracy(
     if size <= few_groups:
         return k_norm.accuracy(size, epsilon, candidates[-1].bound, beta)
     some = [one for one in candidates if one.bound == _EXAMPLES[one.is_of_all]]
-    each, *in_all = sorted(some, key=attrgetter("is_of_all"))
-    counts = k_norm.counts_within(size, each.within(size, share, beta))
-    others = "".join(
-        f", or within ± {one.within(size, share, beta)} if {_in_words(one)}" for one in in_all
+    first, *others = sorted(some, key=attrgetter("is_of_all"))
+    counts = k_norm.counts_within(size, first.within(size, share, beta))
+    or_others = "".join(
+        f", or within ± {one.within(size, share, beta)} if {_in_words(one)}" for one in others
     )
     return (
-        f"{with_probability(1 - beta)} {counts} without noise if {_in_words(each)}{others}; one "
-        "such limit, with a bound from 1, 2, 4, …, is chosen for all people, and a person who "
-        f"would add more counts in part or not at all (epsilon = {in_words(epsilon)})"
+        f"{with_probability(1 - beta)} {counts} without noise if {_in_words(first)}{or_others}; "
+        f"one such limit, with a bound from 1, 2, 4, …, is chosen for all people, and a person "
+        f"beyond it counts in part or not at all (epsilon = {in_words(epsilon)})"
     )
 
 

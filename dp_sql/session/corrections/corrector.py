@@ -155,7 +155,7 @@ class Correcting(ABC):
 def refuse_unknown(statement: Statement, engine: Functions) -> None:
     """Refuse (NotSupported) a function dp_… that there is not, and a call that is misread."""
     if statement.selects:
-        refuse_surplus(statement.tokens)
+        refuse_surplus(statement.tokens, lambda: engine.function_kinds(frozenset()))
     names = {name for name in statement.tokens.called() if name.startswith("dp_")}
     names -= {*map(folded, FUNCTIONS), *SYSTEM_TABLES}
     known = engine.function_kinds(frozenset(names)) if names else {}

@@ -78,7 +78,10 @@ def syntax_error(
     position = _place(message, text, near[1]) if near else len(text.rstrip())
     at = next((i for i, token in enumerate(tokens) if token.end > position), len(tokens))
     first = message.split("\n", 1)[0].partition(": ")[2] or message
-    instead: list[str] = [*of_other_systems(tokens, under_policy)] if tokens else []
+    try:
+        instead: list[str] = [*of_other_systems(tokens, under_policy)] if tokens else []
+    except ParseError as unclosed:
+        return unclosed
     theirs = [value for one in instead for value in values_given(one)]  # no examples
     instead += [
         Restated(token.put(word))

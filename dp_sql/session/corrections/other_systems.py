@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 from dp_sql.sql.clauses import enclosing_select
@@ -19,7 +20,9 @@ from dp_sql.udfs.mechanism import in_words
 
 _PRIVACY = {"DIFFERENTIAL_PRIVACY", "ANONYMIZATION", "AGGREGATION_THRESHOLD"}
 _CAPS = ("max_groups_contributed", "kappa")
+_SETS = {"UNION", "INTERSECT", "EXCEPT"}  # LIMIT is of all of it, and TOP of one SELECT
 _LONG = 2000  # characters; of a longer text nothing is proposed
+_PARTS = [[str(n)] for n in range(2, 22)]  # in which DP_QUANTILE may divide the values
 _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,9})?")
 _ANSWERED_BY = {
     "COUNT": "DP_COUNT", "SUM": "DP_SUM", "AVG": "DP_AVG",
@@ -64,16 +67,18 @@ privacy_unit := id, lower := 0, contribution_bound := 9) FROM t
     is_private = bool(edits)
     if under_policy:  # the policy names it
         options.pop("privacy_unit_column", None)
-    calls = [one for i, _ in tokens.calls() if (one := _call(tokens, i, is_private)) is not None]
-    edits += [_with_dp(tokens, one, options, len(calls)) for one in calls]
+    found = [one for i, _ in tokens.calls() if (one := _call(tokens, i, is_private)) is not None]
+    if any(after.start < one.stop for one, after in pairwise(found)):  # an aggregate of another
+        return
+    edits += [_with_dp(tokens, one, options, len(found)) for one in found]
     edits += _top(tokens)
-    if edits and (calls or not is_private):
+    if edits and (found or not is_private):
         yield Restated(edited(text, edits))
 
 
 def _add_options(tokens: Tokens, i: int, options: dict[str, str]) -> int:
     """Read OPTIONS(epsilon = 1, …), if it stands at a place; returns where it ends."""
-    if tokens.at(i).upper != "OPTIONS":
+    if tokens.at(i).upper != "OPTIONS" or not tokens.at(i + 1).is_symbol("("):
         return i
     close = tokens.matching(i + 1)
     for start, stop in tokens.split(i + 2, close):
@@ -100,7 +105,8 @@ def _call(tokens: Tokens, i: int, is_private: bool) -> _Call | None:
             bounds = tokens[clamped + 2 : middle].text, tokens[middle + 1 : stop].text
             end = clamped
         items.append(tokens[start:end].text)
-    return _Call(i, close + 1, name, tuple(items), bounds) if items and all(items) else None
+    is_known = all(items) and (items[1:] in _PARTS or not name.endswith("QUANTILES"))
+    return _Call(i, close + 1, name, tuple(items), bounds) if items and is_known else None
 
 
 def _with_dp(tokens: Tokens, call: _Call, options: Mapping[str, str], n_calls: int) -> Edit:
@@ -108,8 +114,8 @@ def _with_dp(tokens: Tokens, call: _Call, options: Mapping[str, str], n_calls: i
     function, items = _ANSWERED_BY[call.name], [*call.items]
     if call.name == "COUNT" and call.is_distinct:
         function, items[0] = "DP_COUNT_DISTINCT", call.items[0].split(maxsplit=1)[1]
-    if call.name.endswith("QUANTILES") and len(items) > 1 and items[1].isdecimal():
-        n = min(max(int(items[1]), 2), 21)
+    if call.name.endswith("QUANTILES"):
+        n = int(items[1])
         parts = [in_words(Fraction(10**4 * i // n, 10**4)) for i in range(1, n)]
         items[1] = f"[{', '.join(parts)}]"
     named = {}
@@ -143,8 +149,10 @@ def _number(text: str) -> Fraction | None:
 
 def _top(tokens: Tokens) -> Iterator[Edit]:
     """LIMIT 5 at the end in place of TOP 5, which only begins a statement."""
-    number = tokens.at(2)
-    if [t.upper for t in tokens[:2]] == ["SELECT", "TOP"] and number.kind == "number":
+    words, number = [token.upper for token in tokens], tokens.at(2)
+    is_other = words[3:4] == ["PERCENT"] or not _SETS.isdisjoint(words)
+    is_list = words[3:] and not tokens[3].is_symbol(";")  # what is selected
+    if words[:2] == ["SELECT", "TOP"] and number.kind == "number" and is_list and not is_other:
         yield tokens[1].start, tokens.at(3).start, ""
         end = tokens[-1 - tokens[-1].is_symbol(";")].end
         yield end, end, f" LIMIT {number.text}"

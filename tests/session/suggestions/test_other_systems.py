@@ -31,7 +31,7 @@ _PRIVATE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-5, 
     ("SELECT APPROX_DISTINCT(title), APPROX_PERCENTILE(score, 0.9) FROM ratings",
      "SELECT DP_COUNT_DISTINCT(title, epsilon := 1), DP_QUANTILE(score, 0.9, epsilon := 1, lower := 0, upper := 100) FROM ratings"),
     ("SELECT SUM(CLAMP(score, 0, 3)) FROM ratings",
-     "SELECT DP_SUM(least(greatest(score, 0), 3), epsilon := 1) FROM ratings"),
+     "SELECT DP_SUM(CASE WHEN score < 0 THEN 0 WHEN score > 3 THEN 3 ELSE score END, epsilon := 1) FROM ratings"),
     *((f"SELECT DP_COUNT(*, epsilon := 1) FROM ratings WHERE {theirs} > {value}",
        f"SELECT DP_COUNT(*, epsilon := 1) FROM ratings WHERE {ours} > {value}")
       for theirs, ours, value in (
@@ -41,16 +41,16 @@ _PRIVATE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-5, 
           ("DATE_DIFF(DATE '2024-03-01', day, DAY)", "date_diff('DAY', day, DATE '2024-03-01')", "3"),
           ("DATEADD(day, 7, day)", "(day + INTERVAL '7 day')", "DATE '2023-01-01'"),
           ("ZEROIFNULL(score)", "coalesce(score, 0)", "1"),
-          ("SAFE_DIVIDE(score, price)", "(score) / (price)", "1"),
+          ("1 / SAFE_DIVIDE(score, price)", "1 / ((score) / nullif(price, 0))", "1"),
       )),
     ("SELECT IFF(score > 2, 'high', 'low') AS s, COUNT(*) FROM ratings WHERE REGEXP_CONTAINS(title, 'u') GROUP BY s",
      "SELECT if(score > 2, 'high', 'low') AS s, DP_COUNT(*, epsilon := 1) FROM ratings WHERE regexp_matches(title, 'u') GROUP BY s"),
     ("SELECT TOP 2 title, COUNT(*) AS n FROM ratings GROUP BY title ORDER BY n DESC;",
      "SELECT title, DP_COUNT(*, epsilon := 1) AS n FROM ratings GROUP BY title ORDER BY n DESC LIMIT 2;"),
     ("SELECT DP_SUM(score, epsilon := 1, lower := 0, upper := 3) FROM ratings",
-     "SELECT DP_SUM(least(greatest(score, 0), 3), epsilon := 1) FROM ratings"),
+     "SELECT DP_SUM(CASE WHEN score < 0 THEN 0 WHEN score > 3 THEN 3 ELSE score END, epsilon := 1) FROM ratings"),
     ("SELECT DP_SUM(score, upper := 3, epsilon := 1) FROM ratings",
-     "SELECT DP_SUM(least(score, 3), epsilon := 1) FROM ratings"),
+     "SELECT DP_SUM(CASE WHEN score > 3 THEN 3 ELSE score END, epsilon := 1) FROM ratings"),
 ])  # fmt: skip
 def test_the_sql_of_other_systems_is_proposed_as_dp_calls(
     analyst: dp_sql.Session, refused: str, proposed: str
@@ -81,6 +81,20 @@ def test_an_owners_statement_keeps_its_privacy_unit(owner: dp_sql.Session) -> No
         "SELECT DP_COUNT(*, epsilon := 1, privacy_unit := user_id) FROM ratings"
     )
     assert owner.sql(caught.value.suggestion).fetchall()
+
+
+@pytest.mark.parametrize("refused", [
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS",
+    "SELECT WITH DIFFERENTIAL_PRIVACY ANON_SUM(SUM(score)) FROM ratings",
+    "SELECT WITH DIFFERENTIAL_PRIVACY APPROX_QUANTILES(score, 100) FROM ratings",
+    "SELECT TOP 5",
+    "SELECT TOP 5 ;",
+    "SELECT TOP 1 title, COUNT(*) FROM ratings GROUP BY title UNION ALL SELECT 'x', 1",
+])  # fmt: skip
+def test_what_asks_something_else_is_refused_without_a_proposal(
+    analyst: dp_sql.Session, refused: str
+) -> None:
+    assert not told(analyst, refused).suggestion
 
 
 def test_a_private_select_without_aggregates_is_not_proposed_as_a_plain_one(
