@@ -59,12 +59,15 @@ privacy_unit := id, lower := 0, contribution_bound := 9) FROM t
     """
     if len(text := tokens[0].source) > _LONG:
         return
-    edits, options = [], dict[str, str]()
+    edits, of_each = [], list[dict[str, str]]()
     for i in range(len(tokens)):
         if tokens.at(i - 2).upper == "SELECT" and tokens[i].upper in _PRIVACY:
-            stop = _add_options(tokens, i + 1, options)
+            stop, options = _options(tokens, i + 1)
+            of_each.append(options)
             edits.append((tokens[i - 1].start, tokens.at(stop).start, ""))
-    is_private = bool(edits)
+    if any(one != of_each[0] for one in of_each):
+        return
+    is_private, options = bool(of_each), of_each[0] if of_each else {}
     if under_policy:  # the policy names it
         options.pop("privacy_unit_column", None)
     found = [one for i, _ in tokens.calls() if (one := _call(tokens, i, is_private)) is not None]
@@ -76,14 +79,13 @@ privacy_unit := id, lower := 0, contribution_bound := 9) FROM t
         yield Restated(edited(text, edits))
 
 
-def _add_options(tokens: Tokens, i: int, options: dict[str, str]) -> int:
-    """Read OPTIONS(epsilon = 1, …), if it stands at a place; returns where it ends."""
+def _options(tokens: Tokens, i: int) -> tuple[int, dict[str, str]]:
+    """Where OPTIONS(epsilon = 1, …) at a place ends, and what is in it."""
     if tokens.at(i).upper != "OPTIONS" or not tokens.at(i + 1).is_symbol("("):
-        return i
+        return i, {}
     close = tokens.matching(i + 1)
-    for start, stop in tokens.split(i + 2, close):
-        options[tokens[start].folded] = tokens[start + 2 : stop].text
-    return close + 1
+    parts = tokens.split(i + 2, close)
+    return close + 1, {tokens[a].folded: tokens[a + 2 : b].text for a, b in parts}
 
 
 def _call(tokens: Tokens, i: int, is_private: bool) -> _Call | None:

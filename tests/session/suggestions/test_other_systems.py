@@ -87,6 +87,8 @@ def test_an_owners_statement_keeps_its_privacy_unit(owner: dp_sql.Session) -> No
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS",
     "SELECT WITH DIFFERENTIAL_PRIVACY ANON_SUM(SUM(score)) FROM ratings",
     "SELECT WITH DIFFERENTIAL_PRIVACY APPROX_QUANTILES(score, 100) FROM ratings",
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.1) COUNT(*) FROM ratings UNION ALL "
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 2) COUNT(*) FROM ratings",
     "SELECT TOP 5",
     "SELECT TOP 5 ;",
     "SELECT TOP 1 title, COUNT(*) FROM ratings GROUP BY title UNION ALL SELECT 'x', 1",
