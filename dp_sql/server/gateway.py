@@ -94,7 +94,7 @@ class Gateway:
         self._database, self._policy, self._tokens = database, policy, tokens
         self._server, self._text_at_start = server, self._policy_text()
         # Of what is compared later: a file that is being written may lack its budget.
-        self._read = read_policy(policy, self._text_at_start or None)
+        self._parsed = read_policy(policy, self._text_at_start or None)
         self._lock = threading.Lock()
         self._analysts: dict[str, _Analyst] = {}
         self._clients: dict[str, _Client] = {}
@@ -112,7 +112,7 @@ class Gateway:
 
         If it caps single analysts, print who has a token and no cap.
         """
-        terms = self._read.budget
+        terms = self._parsed.budget
         path, known = self._tokens, read_tokens(self._tokens)
         if not known:
             raise PolicyError(
@@ -340,7 +340,7 @@ class Gateway:
             analyst.session = None
         if analyst.session is None:
             try:
-                analyst.session = AnalystSession(self._database, self._read, analyst.name)
+                analyst.session = AnalystSession(self._database, self._parsed, analyst.name)
             except DpSqlError:
                 raise
             except Exception as error:  # of DuckDB: it would show the path of the file

@@ -16,12 +16,16 @@ from dp_sql.udfs.mixed import Mixed, mixed
 
 # See udfs/histogram/chosen_norm.md, "Few groups" and "Constants".
 FEW_GROUPS = 32
-_MOST, _UNKNOWN, _DOUBLING = Fraction(3, 8), Fraction(1, 4), 12
+_MOST = Fraction(3, 8)  # of epsilon, for the choice
+_IF_UNKNOWN = Fraction(1, 4)  # the same, where the groups are not known
+_EXPONENT = 12  # twice that of e^-6, the odds of a limit with twice the noise that is needed
 
 
 def choice_for(n_groups: int | None) -> Fraction:
     """The part of epsilon that goes to the choice of a limit; None: the groups are not known."""
-    return _UNKNOWN if n_groups is None else min(_MOST, Fraction(_DOUBLING, n_groups + _DOUBLING))
+    if n_groups is None:
+        return _IF_UNKNOWN
+    return min(_MOST, Fraction(_EXPONENT, n_groups + _EXPONENT))
 
 
 @dataclass(frozen=True, kw_only=True)
