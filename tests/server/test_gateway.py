@@ -136,11 +136,11 @@ def test_a_policy_is_the_text_that_is_compared(
     gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it, served = gateway
-    whole, terms = served.policy.read_bytes(), it._read
+    whole, terms = served.policy.read_bytes(), it._parsed
     monkeypatch.setattr(Gateway, "_policy_text", lambda _: whole)  # as it was a moment ago
     served.policy.write_bytes(whole.partition(b"[budget]")[0])
     other = Gateway(str(served.database), str(served.policy), served.tokens, it._server)
-    assert other._read == terms and terms.budget is not None
+    assert other._parsed == terms and terms.budget is not None
     other.close()
 
 
