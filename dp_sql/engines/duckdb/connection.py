@@ -176,7 +176,8 @@ class Engine(SqlRunner):
 
     def keep_list(self, items: str, kind: str, values: Sequence[Any]) -> None:
         """Keep a short list of plain items for releases, unless rows have a hash of one."""
-        long = kind == "VARCHAR" and any(len(x.encode()) >= LONG or "\0" in x for x in values)
+        strings = (x for x in values if isinstance(x, str)) if kind == "VARCHAR" else ()
+        long = any(len(x.encode()) >= LONG or "\0" in x for x in strings)
         if kind in PLAIN_ITEMS and len(values) <= SHORT and not long:
             self.short_lists[items] = [*values]
             forget_oldest(self.short_lists, _MOST_LISTS)

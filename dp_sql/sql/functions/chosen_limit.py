@@ -85,10 +85,10 @@ class RowsUnderChosenLimit(RowsOfGroups):
         return Summed("rows_under_limit", (self.fixed_bound,), pays=True)
 
     def release_key(self, mechanism: Mechanism) -> dict[str, Any]:
-        # Without what is not in the keys of answers that are already stored.
-        before = {"few_groups": 0, "choice": Fraction(3, 8)}
+        # Without what was always so when answers that are stored were drawn.
+        before = {"few_groups": 0, "choice": Fraction(3, 8)}.items()
         numbers = self.mechanism_arguments(mechanism)
-        return {name: x for name, x in numbers.items() if before.get(name) != x}
+        return {name: x for name, x in numbers.items() if (name, x) not in before}
 
     def noisy(self, mechanism: Mechanism, groups: EachGroup) -> tuple[Sequence[int], int, int, str]:
         from dp_sql.udfs.histogram.chosen_norm import accuracy_of
