@@ -18,7 +18,7 @@ from dp_sql.udfs.mixed import Mixed, mixed
 FEW_GROUPS = 32
 _MOST = Fraction(3, 8)  # of epsilon, for the choice
 _IF_UNKNOWN = Fraction(1, 4)  # the same, where the groups are not known
-_EXPONENT = 12  # twice that of e^-6, the odds of a limit with twice the noise that is needed
+_EXPONENT = 12  # twice that of exp(-6), the odds of a limit with twice the noise that is needed
 
 
 def choice_for(n_groups: int | None) -> Fraction:
