@@ -131,19 +131,11 @@ def test_a_source_is_compared_again_where_its_columns_have_changed(
 
 
 def test_functions_are_known_for_other_numbers_and_not_for_other_names() -> None:
+    texts = "abs(1)", "abs(2)", '"f 1"(3)', '"f 2"(3)', "'1' || f2(2)", "1", "-1", "a2(1)"
     with dp_sql.connect() as session:
         assert session.connection is not None
         engine = Engine(session.connection, Tickets())
-        for text in (
-            "abs(1)",
-            "abs(2)",
-            '"f 1"(3)',
-            '"f 2"(3)',
-            "'1' || f2(2)",
-            "1",
-            "-1",
-            "a2(1)",
-        ):
+        for text in texts:
             sql = f"SELECT {text}"
             assert engine.functions_in(sql) == functions_in(sql, session.connection), text
 

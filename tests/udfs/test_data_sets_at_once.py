@@ -266,13 +266,7 @@ def test_sums_below_0_and_rows_in_part_are_refused_where_there_are_none():
     with pytest.raises(ValueError, match="one-sided"):
         bounded_sum.run(*columns([1, -3]), EPSILON, BETA, 100, None, True)
     part, whole = ([2], [1], [2]), ([2], [1], [3])
+    public = EPSILON, 4, 0, Fraction(1, 4)
     with pytest.raises(ValueError, match="fit"):
-        chosen_norm.chosen_norm([part], whole, [part], whole, EPSILON, 4, 0, Fraction(1, 4))
-    assert (
-        len(
-            chosen_norm.chosen_norm(
-                [whole], whole, [part], whole, EPSILON, 4, 0, Fraction(1, 4)
-            ).counts
-        )
-        == 1
-    )
+        chosen_norm.chosen_norm([part], whole, [part], whole, *public)
+    assert len(chosen_norm.chosen_norm([whole], whole, [part], whole, *public).counts) == 1
