@@ -55,6 +55,7 @@ from dp_sql.session.no_rows import columns_without_rows, no_rows_sql
 from dp_sql.session.one_outcome import OneOutcome
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
+from dp_sql.session.syntax import check_syntax
 from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.only_reads import only_reads
 from dp_sql.sql.parameters import as_literal
@@ -179,6 +180,8 @@ class AnalystSession(Session):
 
     def _planned(self, statement: Statement) -> tuple[list[Plan], bool]:
         """The plans of a statement, and whether they depend on the time when it is asked."""
+        parse = self._public.connection.extract_statements
+        check_syntax(statement.tokens.text, parse, under_policy=True)
         refuse_unknown(statement, self._public)
         now, asked, plans = datetime.now().astimezone(), [], []
 

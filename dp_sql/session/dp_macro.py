@@ -27,7 +27,8 @@ from dp_sql.privacy.private_sql.release_select import (
     private_sql,
 )
 from dp_sql.session.corrections.corrector import refuse_unknown
-from dp_sql.session.owner_plans import Planned, n_runs, planned_again, plans_of_all
+from dp_sql.session.owner_plans import Planned, n_runs, planned_again, plans_of_text
+from dp_sql.session.syntax import check_syntax
 from dp_sql.session.trial import check_runs
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import in_macro, literal
@@ -53,8 +54,8 @@ def query_of(text: str, params: str, engine: Engine) -> str:
         tokens = (found := _one_query(bound)).tokens
         if found.is_explain:
             return _price(found, engine)
-        if not found.selects:
-            _refuse_unread(bound, engine)
+        if not found.selects:  # it may be one for another system
+            check_syntax(bound, engine.connection.extract_statements)
         return with_ctes(bound, tokens, found.selects, engine, is_elsewhere=True)
     except QueryError as error:
         suggest(error, text, engine, lambda *_: False)
@@ -63,19 +64,11 @@ def query_of(text: str, params: str, engine: Engine) -> str:
         raise
 
 
-def _refuse_unread(text: str, engine: Engine) -> None:
-    """Refuse (ParseError) a query that DuckDB cannot read, such as one for another system."""
-    from dp_sql.session.corrections.duckdb_errors import syntax_error
-
-    if (wrong := syntax_error(text, engine.connection.extract_statements, False)) is not None:
-        raise wrong
-
-
 def _price(statement: Statement, engine: Engine) -> str:
     """What EXPLAIN in dp() shows of a query."""
     from dp_sql.session.explain import EXAMPLE_DELTA, cost_of, cost_sql, explanation
 
-    plans = plans_of_all(statement.selects, statement.tokens, engine)
+    plans = plans_of_text(statement.selects, statement.tokens, engine)
     calls = [explanation(p, None, engine, EXAMPLE_DELTA, n_runs(p, engine)) for p in plans]
     cost = cost_of(plans, calls, engine.tickets.account)
     return cost_sql(cost, with_sql=statement.shows_sql)
@@ -139,7 +132,7 @@ def suggest(
         try:
             found = _one_query(text)
             check_depth(found)
-            plans = plans_of_all(found.selects, found.tokens, engine)
+            plans = plans_of_text(found.selects, found.tokens, engine)
             outer = outer_sql(text, found.span, found.selects, empty_releases(plans))
             engine.bind(outer, keyword=found.keyword)
         except (QueryError, duckdb.Error) as wrong:
@@ -235,7 +228,7 @@ def with_ctes(
 
     def make(recording: Engine) -> Planned:
         refuse_unknown(statement := Statement(text, tokens), recording)
-        return Planned(statement, plans_of_all(selects, tokens, recording))
+        return Planned(statement, plans_of_text(selects, tokens, recording))
 
     key = ("dp", text, tokens.span)
     planned = planned_again(key, engine, make)

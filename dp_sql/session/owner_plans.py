@@ -16,12 +16,13 @@ from typing import Any, NamedTuple, cast
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Engine, operators_of
-from dp_sql.engines.duckdb.sql_runner import forget_oldest
+from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
 from dp_sql.errors import DpSqlError
 from dp_sql.privacy.plans.owner import owners_plans
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.release_select import count_groups_sql
 from dp_sql.session.corrections.corrector import refuse_unknown
+from dp_sql.session.syntax import check_syntax
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.select_list import planned
 from dp_sql.sql.statement import Statement
@@ -46,6 +47,12 @@ def plans_of_all(selects: Sequence[DpSelect], tokens: Tokens, engine: Engine) ->
             plans += planned(select, engine, partial(owners_plans, select, engine))
         engine.check_operators(operators_of(plans))
     return plans
+
+
+def plans_of_text(selects: Sequence[DpSelect], tokens: Tokens, engine: Engine) -> list[Plan]:
+    """The same of a statement that DuckDB has not read yet; ParseError if it cannot read it."""
+    check_syntax(tokens.text, engine.connection.extract_statements)
+    return plans_of_all(selects, tokens, engine)
 
 
 def n_runs(plan: Plan, engine: Engine) -> int:
@@ -77,6 +84,10 @@ class _RecordingEngine:
         self.asked: list[_EngineCall] | None = []
         self.scalars, self.others = frozenset[str](), frozenset[str]()
         self.relations = frozenset[str]()
+
+    @property
+    def connection(self) -> Connection:
+        return self._engine.connection
 
     def looked_up(self, *given: Any) -> AbstractContextManager[None]:
         return self._engine.looked_up(*given)
@@ -143,7 +154,7 @@ def plans_again(statement: Statement, engine: Engine) -> list[Plan]:
 
     def make(recording: Engine) -> Planned:
         refuse_unknown(statement, recording)
-        return Planned(statement, plans_of_all(statement.selects, statement.tokens, recording))
+        return Planned(statement, plans_of_text(statement.selects, statement.tokens, recording))
 
     return planned_again((statement.text, statement.span), engine, make).plans
 

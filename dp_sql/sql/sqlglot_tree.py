@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlglot
 from sqlglot import ErrorLevel, exp
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Node = Expr
 else:
     Node = Any
+Made = TypeVar("Made", bound=Node)
 
 # Parts of dates and times that have a node of their own.
 PART_NODES: Mapping[type, str] = {
@@ -172,6 +173,12 @@ def _put_call(dot: exp.Dot) -> None:
 def parsed_text(node: Node) -> str:
     """The SQL from which a node was parsed; `start` and `end` in its meta are offsets into it."""
     return str(node.root().meta["sql"])
+
+
+def made_of(node: Node, made: Made) -> Made:
+    """A new node of copies of parts of a tree, which are offsets into the tree's text, too."""
+    made.meta["sql"] = parsed_text(node)
+    return made
 
 
 def called_as(node: Node) -> str:

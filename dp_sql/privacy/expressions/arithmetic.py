@@ -15,7 +15,7 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value, bounded
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal, quote
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.sqlglot_tree import Node, made_of
 from dp_sql.sql.types import (
     BINARY_TYPES,
     DATED,
@@ -244,7 +244,7 @@ def bucketed(node: Node, scope: Scope) -> Value:
 def in_zone(node: Node, zone: Node, of: Node, scope: Scope) -> Value:
     """`x AT TIME ZONE 'Europe/Berlin'`: the local time there, or the moment at which it is."""
     if isinstance(zone, exp.AtTimeZone):  # sqlglot 28 reads several zones from the right
-        first = exp.AtTimeZone(this=of.copy(), zone=zone.this.copy())
+        first = made_of(node, exp.AtTimeZone(this=of.copy(), zone=zone.this.copy()))
         return in_zone(node, zone.args["zone"], first, scope)
     name = zone.this if isinstance(zone, exp.Literal) and zone.is_string else ""
     moment = "CAST('2000-01-01' AS TIMESTAMP WITH TIME ZONE)"

@@ -134,7 +134,7 @@ _SIDES, _NEGATED = "this expression", "this expression negate"
 OF_OWNERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Paren, lambda node, scope: scope.compiled(node.this), "this"),
     ((exp.And, exp.Or), _and_or, None),
-    (exp.Not, lambda node, scope: predicates.boolean(f"NOT {scope.condition(node.this)}"), "this"),
+    (exp.Not, predicates.negated, "this"),
     (exp.Is, predicates.is_constant, _NEGATED),
     (tuple(predicates.COMPARISONS), predicates.compare, _SIDES),
     (exp.Between, predicates.between, "this low high"),

@@ -13,7 +13,7 @@ from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.strings_and_dates import as_string
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
-from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of
+from dp_sql.sql.sqlglot_tree import Node, made_of, parsed_text, parts_of
 from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, UP_TO_64_BITS, family
 
@@ -34,6 +34,15 @@ def boolean(sql: str) -> Value:
 def _maybe_not(node: Node, sql: str) -> Value:
     """Sqlglot keeps the NOT of NOT LIKE inside the node or around it, depending on its version."""
     return boolean(f"NOT ({sql})" if node.args.get("negate") else sql)
+
+
+def negated(node: Node, scope: Scope) -> Value:
+    """NOT a condition."""
+    tokens = tokenize(parsed_text(node))
+    signs = [i + 1 for i, token in enumerate(tokens) if token.is_symbol("!")]
+    if not all(tokens.at(behind).is_symbol("~") for behind in signs):  # DuckDB's factorial
+        raise refuse(node, "The operator ! is not supported here", "Write NOT before a condition.")
+    return boolean(f"NOT {scope.condition(node.this)}")
 
 
 def is_constant(node: Node, scope: Scope) -> Value:
@@ -152,8 +161,12 @@ def _literal_between(node: Node, limits: Sequence[Node], scope: Scope) -> Value:
     if collation not in {PLAIN, BINARY} and [v.collation for v in values] != [collation] * 2:
         raise refuse(node, "A literal BETWEEN values under two collations is not supported here")
     pairs = zip((exp.GTE, exp.LTE), limits, strict=True)
-    terms = [kind(this=node.this.copy(), expression=limit.copy()) for kind, limit in pairs]
+    terms = [_comparison(kind, node.this, limit) for kind, limit in pairs]
     return boolean(" AND ".join(compare(term, scope).sql for term in terms))
+
+
+def _comparison(kind: type[exp.Binary], left: Node, right: Node) -> Node:
+    return made_of(left, kind(this=left.copy(), expression=right.copy()))
 
 
 def _operands(nodes: Sequence[Node], scope: Scope) -> list[Value]:
@@ -176,7 +189,7 @@ def in_list(node: Node, scope: Scope) -> Value:
     if isinstance(node.this, exp.Tuple) and choices:
         return _same_row(node, node.this, choices, scope)
     if is_literal(node.this) and choices:
-        terms = [exp.EQ(this=node.this.copy(), expression=one.copy()) for one in choices]
+        terms = [_comparison(exp.EQ, node.this, one) for one in choices]
         return boolean(" OR ".join(compare(term, scope).sql for term in terms))
     value = scope.operand(node.this)
     if query is not None:
@@ -199,7 +212,7 @@ def _same_row(node: Node, row: Node, others: Sequence[Node], scope: Scope) -> Va
             )
     for other in others:
         pairs = zip(row.expressions, other.expressions, strict=True)
-        terms = [exp.NullSafeEQ(this=a.copy(), expression=b.copy()) for a, b in pairs]
+        terms = [_comparison(exp.NullSafeEQ, a, b) for a, b in pairs]
         found.append(" AND ".join(compare(term, scope).sql for term in terms))
     return boolean(" OR ".join(found))
 

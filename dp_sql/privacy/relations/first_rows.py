@@ -18,7 +18,7 @@ from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.select_clauses import only, ordering
 from dp_sql.privacy.relations.tree import Table
 from dp_sql.privacy.relations.tree_sql import Written
-from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of
+from dp_sql.sql.sqlglot_tree import Node, made_of, parts_of
 from dp_sql.sql.tokens import folded
 
 
@@ -32,8 +32,7 @@ def first_rows(
 
     `compiled` and `computed` are those of the compiler: a SELECT, and public rows as SQL.
     """
-    plain = tree.copy()
-    plain.meta["sql"] = parsed_text(tree)
+    plain = made_of(tree, tree.copy())
     for part in ("order", "limit", "offset"):
         plain.set(part, None)
     rows = compiled(plain)

@@ -22,7 +22,7 @@ from dp_sql.privacy.relations.person_groups import EVERY_ROW, are_of_one_person,
 from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.select_clauses import conditions, only, ordering
 from dp_sql.privacy.relations.tree import WindowFunction, Windows
-from dp_sql.sql.sqlglot_tree import Node, parsed_text
+from dp_sql.sql.sqlglot_tree import Node, made_of
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import family
 
@@ -95,8 +95,7 @@ def windowed(
     """
     if source.private is None:
         raise _not_here(tree, scope_of(source))
-    text, tree = parsed_text(tree), tree.copy()
-    tree.meta["sql"] = text
+    tree = made_of(tree, tree.copy())
     if (first_rows := _first_rows(tree, source)) is not None:
         tree.set("qualify", first_rows)
         tree.set("distinct", None)

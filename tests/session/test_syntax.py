@@ -1,0 +1,58 @@
+"""What DuckDB's parser cannot read is refused, also where sqlglot guesses what is meant."""
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.errors import ParseError
+from tests.conftest import SURE, free
+from tests.integrations.test_dbapi import write_shop
+
+_COUNT = f"SELECT DP_COUNT(*, {SURE}%s) AS n FROM ratings"
+_TESTED = "WHERE title IN (SELECT title FROM catalog) AND"
+UNREAD = [  # ^ before what DuckDB does not expect; behind each what sqlglot reads
+    "SAMPLE (^10)",  # the name "10" of the first column
+    f"{_TESTED} user_id BETWEEN 1 ^2",  # BETWEEN 1 AND 2
+    f"{_TESTED} regexp_replace(title, 'D',^, 'g') = 'x'",  # 'g' for 'D'
+    f"{_TESTED} title IN (^, 'Emma')",  # IN ('Emma')
+    f"{_TESTED} coalesce(title,^, '') = 'Emma'",  # coalesce(title, '')
+    f"{_TESTED} user_id NOT ^IS NULL",  # IS NOT NULL
+    f"{_TESTED} CASE title WHEN 'Emma' ^1 ELSE 2 END = 1",  # THEN 1
+]
+
+
+@pytest.fixture(scope="module")
+def analyst(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp_sql.Session]:
+    shop = write_shop(tmp_path_factory.mktemp("shop"))
+    policy = shop / "policy.toml"
+    with dp_sql.connect(str(shop / "shop.duckdb"), policy=policy, analyst="ann") as session:
+        yield session
+
+
+@pytest.mark.parametrize("behind", UNREAD)
+def test_it_is_refused_with_a_caret_and_costs_nothing(
+    behind: str, shared: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    behind, rest = behind.split("^")
+    for asked, unit in ((shared, ", privacy_unit := user_id"), (analyst, "")):
+        begin = f"{_COUNT % unit} {behind}"
+        for explain in ("", "EXPLAIN "):
+            with free(asked), pytest.raises(ParseError, match="Syntax error") as refused:
+                asked.sql(f"{explain}{begin}{rest}")
+            assert refused.value.text is not None
+            assert refused.value.text[refused.value.position :].startswith(rest)
+    con = shared.connection
+    assert con is not None
+    asked_in_dp = f"FROM dp($$ {_COUNT % ', privacy_unit := user_id'} {behind}{rest} $$)"
+    with free(shared), pytest.raises(duckdb.Error, match="ParseError: Syntax error"):
+        con.sql(asked_in_dp)
+
+
+@pytest.mark.parametrize("condition", ["user_id ! IS NULL", "! (user_id > 3)"])
+def test_a_sign_that_duckdb_reads_otherwise_is_refused(
+    condition: str, analyst: dp_sql.Session
+) -> None:
+    with free(analyst), pytest.raises(dp_sql.QueryError, match="! is not supported|Syntax error"):
+        analyst.sql(f"{_COUNT % ''} WHERE {condition}")
