@@ -26,6 +26,8 @@ FORMS = [
     "round({number}, -1)", "round({int}, -2)", "{number} % 7", "{number} % 2.5", "{number} % {number}",
     "{number} - ({number} % 50)", "TRY_CAST(floor({number} / 50) AS BIGINT) * 50",
     "floor({number})", "ceil({number})", "ceiling({number})", "trunc({number})", "TRY_CAST(trunc({number} / 7) AS INTEGER)", "trunc({int}) + 1",
+    "'1' IN (({text} ->> 'a'), 'b')", "({text}, ({text} ->> 'a')) = ('b', '1')", "1 BETWEEN json_array_length({text} -> 'a') AND 3",
+    "TRY_CAST(({text} ->> 'a') AS TIMESTAMP) AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'",
     "json_exists({text}, '$.a.b[1]')", "json_exists({text}, 'a')", "json_exists({text} -> 'a', '$.b')", "NOT json_valid({text})", "{date} + 1", "{date} - {int}", "{date} - {date}",
     "{time} + INTERVAL 30 DAY", "{time} - INTERVAL '1 month'", "{time} + INTERVAL 3 HOURS",
     "{time} >= current_date - INTERVAL 30 DAY", "{time} < now()", "{date} = today()",

@@ -54,5 +54,5 @@ def test_it_is_refused_with_a_caret_and_costs_nothing(
 def test_a_sign_that_duckdb_reads_otherwise_is_refused(
     condition: str, analyst: dp_sql.Session
 ) -> None:
-    with free(analyst), pytest.raises(dp_sql.QueryError, match="! is not supported|Syntax error"):
+    with free(analyst), pytest.raises(dp_sql.QueryError, match=r"! is not supported|Syntax error"):
         analyst.sql(f"{_COUNT % ''} WHERE {condition}")
