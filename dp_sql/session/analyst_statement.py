@@ -11,7 +11,7 @@ from dp_sql.privacy.refusals import BY_PARAMETER, OF_PIVOT
 from dp_sql.session.describe import described_name
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.statement import Statement, mentions_ours, parse
 from dp_sql.sql.statement_limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.tokens import QUERY, SHORT, Tokens, with_plain_spaces
 from dp_sql.udfs.mechanism import in_words
@@ -40,7 +40,9 @@ def analyst_statement(text: str, params: object, policy: Policy) -> Statement:
         if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
             message = "EXPLAIN must be followed by a SELECT with DP calls."
             start = next((i for i, t in enumerate(tokens) if t.upper in QUERY), 1)
-            instead = [Restated(tokens[1:start].put(""))] if start > 1 else ()
+            options = tokens[1:start]  # such as ANALYZE
+            has_calls = mentions_ours(options.text)
+            instead = [Restated(options.put(""))] if options and not has_calls else ()
             raise tokens[min(1, len(tokens) - 1)].error(NotSupported, message, None, instead)
     elif not statement.may_be_query:
         raise _no_query(statement, policy)

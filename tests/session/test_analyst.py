@@ -279,6 +279,14 @@ def test_what_a_policy_does_not_allow_is_refused(
         asking.sql(text)
 
 
+def test_what_explain_cannot_take_is_not_answered_with_an_explain_of_rows(
+    asking: AnalystSession,
+) -> None:
+    with pytest.raises(errors.NotSupported, match="EXPLAIN must be followed") as refused:
+        asking.sql("EXPLAIN DP_COUNT(*, epsilon := 1) FROM ratings")
+    assert "Write instead" not in str(refused.value)
+
+
 @pytest.mark.usefixtures("by_sql")
 def test_a_release_that_failed_has_a_receipt(
     analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
