@@ -56,3 +56,12 @@ def test_a_sign_that_duckdb_reads_otherwise_is_refused(
 ) -> None:
     with free(analyst), pytest.raises(dp_sql.QueryError, match=r"! is not supported|Syntax error"):
         analyst.sql(f"{_COUNT % ''} WHERE {condition}")
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ title }}", "$__timeFrom()", "[[AND title = 'Emma']]", "{% if a %}"]
+)
+def test_a_template_of_a_dashboard_is_called_so(template: str, analyst: dp_sql.Session) -> None:
+    with free(analyst), pytest.raises(ParseError, match="a dashboard fills in") as refused:
+        analyst.sql(f"{_COUNT % ''} WHERE title = {template}")
+    assert template in (refused.value.hint or "")

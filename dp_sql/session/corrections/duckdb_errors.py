@@ -25,6 +25,7 @@ from dp_sql.sql.tokens import Token, Tokens, folded, name_parts, tokenize
 _KEYWORDS = ("SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "HAVING", "LIMIT", "JOIN", "WITH",
              "AND", "OR", "NOT", "BETWEEN", "LIKE", "USING", "DISTINCT", "EXPLAIN", "UNION",
              "DESCRIBE", "SHOW", "TABLES")  # fmt: skip
+_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}|\{%[^{}]*%\}|\[\[[^][]*\]\]|\$__\w+(\([^()]*\))?")
 _NEAR = re.compile(r'at or near "(.+?)"\n', re.DOTALL)
 _MISSING = re.compile(r'(Table|Function) with name "?(.+?)"? does not exist')
 _NO_DATABASE = re.compile(r'Catalog "([^"]+)" does not exist')  # of DuckDB 1
@@ -95,6 +96,10 @@ def syntax_error(
     found = ParseError(
         f"{first[:1].upper()}{first[1:]}.", text=text, position=position, instead=instead
     )
+    for template in _TEMPLATE.finditer(text):
+        if template.start() <= position <= template.end():
+            hint = f"Write a value in place of {template[0]}"
+            found.hint = f"{hint}: a dashboard fills in such a template before it asks."
     found.public = theirs
     return found
 
