@@ -35,7 +35,10 @@ _MODULES = {
     "people": {"contributions.laplace": "laplace"},
     "histogram": {"histogram.k_norm": "k_norm"},
     "group_rows": {"histogram.chosen_norm": "chosen_norm"},
-    "groups": {"groups.partition_selection": "partition_selection"},
+    "groups": {
+        "groups.partition_selection": "partition_selection",
+        "groups.chosen_selection": "chosen_selection",
+    },
     "quantile": {"quantile.recursive": "recursive"},
 }  # fmt: skip
 

@@ -10,6 +10,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.geometric import geometrics
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
@@ -37,6 +40,19 @@ def discrete_laplaces(rates: Sequence[Fraction], draws: Draws) -> list[int]:
         return [-1 - x if below else x for below, x in zip(negative, sizes, strict=True)]
 
     return by_rate(rates, at)
+
+
+def laplace_reaches(levels: NDArray[np.int64], rate: Fraction, draws: Draws) -> NDArray[np.bool_]:
+    """Draw for each level, independently, whether noise at a positive rate is at least as large.
+
+    Privacy: of numbers that move by at most L in all, comparing those with noise to a threshold
+        costs L times the rate.
+    Source: as discrete_laplace; the comparison is drawn, without the noise.
+    """
+    # P(X >= x) = q**x / (1 + q) for x >= 1, and P(X >= x) = 1 - P(X >= 1 - x).
+    upper = np.where(levels > 0, levels, 1 - levels)
+    is_upper = ~draws.flip_each(_sign(rate), levels.size)[:, 0]
+    return (draws.flip_powers(upper, rate) & is_upper) ^ (levels <= 0)
 
 
 def by_rate(

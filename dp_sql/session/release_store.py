@@ -157,6 +157,8 @@ def question_key(plan: Plan, database: str) -> str:
     domain, groups = plan.domain, plan.groups
     finding = None if groups is None else groups.finding
     found_by = [] if finding is None else [[*map(str, finding.parameters.values())]]
+    if finding is not None and finding.mechanism.name != "partition_selection":
+        found_by.append([finding.mechanism.name])
     if groups is not None and len(groups.found_by) > 1:
         found_by.append([str(groups.pays), *groups.found_by])
     numbers = plan.parameters.release_key(plan.mechanism)

@@ -15,7 +15,7 @@ import dp_sql
 from dp_sql.engines.duckdb import frozen
 from dp_sql.privacy.plans import groups
 from dp_sql.privacy.private_sql import people_rows
-from dp_sql.udfs.groups import partition_selection
+from dp_sql.udfs.groups import chosen_selection
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.conftest import SURE
 from tests.databases import write_database
@@ -51,24 +51,24 @@ def test_groups_of_enough_people_are_found_in_the_order_of_their_keys(
     assert rows(towns, unknown("epsilon := 100")) == [("big", 300), ("many", 400)]
     rows(towns, unknown())
     receipt = towns.receipts[-1]
-    found = partition_selection.loss(Fraction(1, 2), Fraction(1, 10**6), 10)
-    assert receipt.loss == found + PrivacyLoss(Fraction(1, 2))
+    found = chosen_selection.loss(Fraction(3, 5), Fraction(1, 10**6), 30)
+    assert receipt.loss == found + PrivacyLoss(Fraction(2, 5))
     assert (receipt.loss.epsilon, receipt.loss.delta) == (1, Fraction(1, 10**6))
     assert (
-        "a group is found if it has 64 people who are in no other, or 199 who are in up to"
+        "a group is found if it has 59 people who are in no other, or 102 who are in up to"
         in receipt.accuracy
     )
     assert "all 2 counts are within ±" in receipt.accuracy
     (call,) = towns.explain(unknown()).calls
     assert call.loss == receipt.loss
     assert call.groups.startswith(
-        "unknown: with probability 95 %, a group is found if it has 64 people"
+        "unknown: with probability 95 %, a group is found if it has 59 people"
     )
     assert call.groups.endswith(
         "a limit on what a person adds to the counts takes the place of a cap"
     )
     (price,) = re.findall(r"cost +(.+)", str(towns.explain(unknown())))
-    assert price == "epsilon = 1, delta = 1e-6 (0.5 for all groups together)"
+    assert price == "epsilon = 1, delta = 1e-6 (0.4 for all groups together)"
 
 
 @pytest.mark.parametrize("cap", [1, 2, 3])
@@ -140,9 +140,9 @@ def seen_by_the_mechanism(
         given.append([people[items == item].tolist() for item in range(items.max() + 1)])
         return places
 
-    mechanism = replace(partition_selection.PARTITION_SELECTION, run=run)
+    mechanism = replace(chosen_selection.CHOSEN_SELECTION, run=run)
     with monkeypatch.context() as patch:
-        patch.setattr(groups, "REGISTRY", {"groups": {"partition_selection": mechanism}})
+        patch.setattr(groups, "REGISTRY", {"groups": {"chosen_selection": mechanism}})
         # Not a text that is remembered: its plan has another mechanism.
         found = rows(session, f"{unknown(SURE)} ORDER BY ALL -- {next(_ASKED)}")
     return given[0], found

@@ -17,7 +17,7 @@ from dp_sql.errors import ArgumentError, BudgetExceeded, InternalError, NotSuppo
 from dp_sql.privacy.plans import groups
 from dp_sql.privacy.plans.plan import Plan, loss_at
 from dp_sql.privacy.private_sql import bundles as grouped_plans
-from dp_sql.udfs.groups import partition_selection
+from dp_sql.udfs.groups import chosen_selection, partition_selection
 from tests.conftest import SURE
 from tests.session.test_found_groups import TOWNS, of_towns
 from tests.session.visits import rows
@@ -44,8 +44,8 @@ def towns() -> Iterator[dp_sql.Session]:
 
 
 def finding_instead(patch: pytest.MonkeyPatch, run: Any) -> None:
-    mechanism = replace(partition_selection.PARTITION_SELECTION, run=run)
-    patch.setattr(groups, "REGISTRY", {"groups": {"partition_selection": mechanism}})
+    mechanism = replace(chosen_selection.CHOSEN_SELECTION, run=run)
+    patch.setattr(groups, "REGISTRY", {"groups": {"chosen_selection": mechanism}})
 
 
 @pytest.mark.one_in(3)
@@ -57,7 +57,7 @@ def test_the_groups_are_found_once_and_paid_by_the_first_call(
 
     def run(items: Any, people: Any, **public: Any) -> list[int]:
         runs.append(public)
-        places = partition_selection.partition_selection(items, people, **public)
+        places = chosen_selection.chosen_selection(items, people, **public)
         return places if len(runs) == 1 else []
 
     finding_instead(monkeypatch, run)
@@ -70,7 +70,7 @@ def test_the_groups_are_found_once_and_paid_by_the_first_call(
     assert [loss.epsilon for loss in losses] == [10_000] * 5
     assert [loss.delta for loss in losses] == [Fraction(1, 10**6), 0, 0, 0, 0]
     (public,) = runs
-    price = partition_selection.loss(**public)
+    price = chosen_selection.loss(**public)
     assert (price.epsilon, price.delta) == (5_000, losses[0].delta)
     assert losses[0].approximate is not None and price.approximate is not None
     assert losses[0].approximate[1] == price.approximate[1], "zcdp and pld count what was run"
@@ -176,13 +176,17 @@ def test_every_accountant_counts_all_calls_or_none(tmp_path: Path, named: str) -
         found = rows(session, f"WITH answers AS ({text}) FROM answers")
         assert rows(session, text) == found, "kept"
         spent = [tuple(map(float, one[:2])) for one in rows(session, ledger)]
-        assert spent == [(0, 5e-7), (1, 0), (1, 5e-7)]
-        finding = partition_selection.loss(Fraction(1, 2), Fraction(1, 10**6), 1).approximate
+        # zcdp takes the noise of which half of delta pays for a smaller rho.
+        finder = partition_selection if "zcdp" in named else chosen_selection
+        halves = [(0, 5e-7), (1, 0), (1, 5e-7)]
+        assert spent == (halves if "zcdp" in named else [(0, 1e-6), (1, 0), (1, 0)])
+        finding = finder.loss(Fraction(3, 5), Fraction(1, 10**6), 1).approximate
+        answers = Fraction(2, 25)  # 2/5 of epsilon is for them
         assert finding is not None
         *_, second, first = (rho for *_, rho in rows(session, ledger))
         assert Fraction(second) == Fraction(5, 32)
-        assert Fraction(first) - finding[0] - Fraction(1, 8) < Fraction(1, 10**11)
-        assert Fraction(first) >= finding[0] + Fraction(1, 8)
+        assert Fraction(first) - finding[0] - answers < Fraction(1, 10**11)
+        assert Fraction(first) >= finding[0] + answers
         with pytest.raises(BudgetExceeded):
             session.sql(asked(CALLS[3:], "epsilon := 10", {1}, ""))
         assert len(rows(session, ledger)) == 3

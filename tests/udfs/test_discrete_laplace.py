@@ -4,9 +4,15 @@ from collections import Counter
 from fractions import Fraction
 from math import prod
 
+import numpy as np
 import pytest
 
-from dp_sql.udfs.discrete_laplace import discrete_laplace, discrete_laplaces, laplace_quantile
+from dp_sql.udfs.discrete_laplace import (
+    discrete_laplace,
+    discrete_laplaces,
+    laplace_quantile,
+    laplace_reaches,
+)
 from dp_sql.udfs.exact_sampling import secret_draws
 from tests.udfs.distributions import distribution_of, fits
 from tests.udfs.test_exact_sampling import RATES, real_exp
@@ -23,6 +29,20 @@ def test_the_noise_distribution_is_exact(rate):
     assert len(distribution) > 8
     for x, p in distribution.items():
         assert p == (1 - q) / (1 + q) * q ** abs(x)
+
+
+def test_whether_noise_reaches_a_level_is_drawn_with_its_exact_probability():
+    q, rate = Fraction(1, 3), Fraction(1)
+    for level in range(-4, 5):
+        levels = np.array([level, 2])
+        exact, _ = distribution_of(
+            lambda draws, levels=levels: tuple(laplace_reaches(levels, rate, draws).tolist()),
+            {rate: q},
+        )
+        upper = q ** max(level, 1 - level) / (1 + q)
+        p = upper if level > 0 else 1 - upper
+        assert exact[True, True] == p * q**2 / (1 + q)
+        assert exact[True, True] + exact[True, False] == p
 
 
 def test_numbers_at_several_rates_are_independent():

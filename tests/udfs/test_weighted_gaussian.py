@@ -12,7 +12,7 @@ import pytest
 from dp_sql.udfs.concentrated import largest_rho
 from dp_sql.udfs.discrete_gaussian import tails
 from dp_sql.udfs.exact_sampling import secret_draws
-from dp_sql.udfs.groups import partition_selection
+from dp_sql.udfs.groups import chosen_selection, partition_selection
 from dp_sql.udfs.intervals import exp_enclosure
 from dp_sql.udfs.topk import weighted_gaussian
 from tests.udfs.cases_weighted_gaussian import defined_distribution
@@ -117,6 +117,9 @@ def test_an_epsilon_too_small_for_the_noise_finds_nothing_and_says_so():
     assert weighted_gaussian.topk_each([pairs, pairs], *public) == [[], []]
     assert partition_selection.partition_selection(*pairs, *public[1:]) == []
     assert "no group is found" in partition_selection.accuracy(*public[1:], Fraction(1, 20))
+    tiny = Fraction(1, 10**30), *public[2:]
+    assert chosen_selection.chosen_selection(*pairs, *tiny) == []
+    assert "a group is found if it has" in chosen_selection.accuracy(*tiny, Fraction(1, 20))
 
 
 def weight_sums(pairs, weights):

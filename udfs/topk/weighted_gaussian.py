@@ -6,7 +6,7 @@ mechanisms then list found items by their numbers of people.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -241,9 +241,18 @@ def _lists_each(
 
 def find(sizes: Ints, items: Int32s, constants: Constants, draws: Draws) -> Ints:
     """Find the items whose weights, with noise, reach the threshold."""
-    sums = _weight_sums(sizes, items, constants.weights, draws)
+    reached = partial(reaches, scale=constants.scale, draws=draws)
+    return find_where(reached, sizes, items, constants.weights, constants.threshold, draws)
+
+
+def find_where(
+    reached: Callable[[Ints], NDArray[np.bool_]], sizes: Ints, items: Int32s,
+    weights: tuple[int, ...], threshold: int, draws: Draws,
+) -> Ints:  # fmt: skip
+    """Find the items whose weights fall short of the threshold by no more than noise reaches."""
+    sums = _weight_sums(sizes, items, weights, draws)
     present = np.flatnonzero(sums)
-    return present[reaches(constants.threshold - sums[present], constants.scale, draws)]
+    return present[reached(threshold - sums[present])]
 
 
 def _weight_sums(sizes: Ints, items: Int32s, weights: tuple[int, ...], draws: Draws) -> Ints:

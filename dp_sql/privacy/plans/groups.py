@@ -42,6 +42,7 @@ _UNLIKE = (
 )
 _LIMITED = "a limit on what a person adds to the counts takes the place of a cap"
 FINDING_SHARE = Fraction(1, 2)  # of epsilon; the rest is for the answers of the groups found
+_OF_PEOPLE = Fraction(3, 5)  # the same, if these count people
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,9 +208,11 @@ class PublicSets(ABC):
             raise select.refused(why, calls[1].start, hint, NotSupported)
         shape, cap = calls[0].parameters, calls[0].max_groups_contributed
         load_kernels("delta")
+        # With Gaussian noise alone the rho is lower.
+        name = "partition_selection" if self.accountant == "zcdp" else "chosen_selection"
         finding = Finding(
-            mechanism=REGISTRY["groups"]["partition_selection"],
-            epsilon=shape.epsilon * FINDING_SHARE,
+            mechanism=REGISTRY["groups"][name],
+            epsilon=shape.epsilon * (_OF_PEOPLE if shape.counts_people else FINDING_SHARE),
             delta=select.delta,
             max_contributions=1 if self.is_single else cap or MAX_GROUPS_FOUND_BY,
         )
