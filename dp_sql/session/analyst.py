@@ -24,7 +24,6 @@ from dp_sql.engines.duckdb.frozen import Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
-from dp_sql.engines.duckdb.sql_runner import forget_oldest
 from dp_sql.errors import (
     ArgumentError,
     NotPrivate,
@@ -173,7 +172,6 @@ class AnalystSession(Session):
             plans, is_timed = self._planned(statement)
             if not is_timed:
                 known[statement.text] = plans
-                forget_oldest(known)
         self._private.check(plans)
         return plans
 

@@ -22,7 +22,7 @@ from dp_sql.engines.duckdb.arrow_rows import (
 )
 from dp_sql.engines.duckdb.frozen import Records, exact_value
 from dp_sql.engines.duckdb.mechanism_udfs import answers_of
-from dp_sql.engines.duckdb.sql_runner import SqlRunner, forget_oldest
+from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql import few_rows
 from dp_sql.privacy.private_sql.few_rows import FewRows
@@ -37,7 +37,6 @@ _MOST_ITEMS = 1 << 14  # of a domain
 _MOST_COUNTS = 1 << 22  # one for each item in each group
 _MOST_COUNTED = (1 << 31) - 1  # rows of a person in a group
 _DIGITS = 18  # of a DECIMAL of 64 bits; sums have more
-_MOST_KNOWN = 20  # sets of public values
 
 
 class _OnlySql(Exception):
@@ -123,7 +122,6 @@ def public_of(few: FewRows, engine: SqlRunner) -> _Public:
         found = _Public(columns[: few.n_keys], [*rows], domain)
         if known is not None:
             known[asked] = found
-            forget_oldest(known, _MOST_KNOWN)
     if few.lists:
         keys = [_plain_array(key) for key in zip(*product(*few.lists), strict=True)]
         shown = [  # as exact_value has them
