@@ -276,7 +276,7 @@ class AnalystSession(Session):
         return min([Fraction(1), *left, *([most] if most is not None else [])])
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
-        stored = self._store.answer(plan)
+        (stored,) = self._store.answers([plan])
         kept, delta = stored.release.id if stored else None, self._policy.limits.max_delta_per_query
         return explanation(plan, kept, self._private, delta)
 

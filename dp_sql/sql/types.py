@@ -23,6 +23,7 @@ NUMBERS = INTEGERS | BINARY_TYPES | {"DECIMAL"}
 # Integers that fit HUGEINT and, with 18 places behind the point, DECIMAL(38, 18).
 UP_TO_64_BITS = INTEGERS - {"HUGEINT", "UHUGEINT"}
 FIT_BIGINT = UP_TO_64_BITS - {"UBIGINT"}
+MAY_BE_LONG = frozenset({"BLOB", "VARCHAR"})  # long values are sent as hashes
 FIT_HUGEINT = UP_TO_64_BITS | {"HUGEINT"}
 MOST_DIGITS = 38  # of a DECIMAL
 
