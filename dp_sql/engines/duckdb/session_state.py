@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 import duckdb
@@ -62,7 +60,6 @@ class Interrupts:
             raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
 
 
-@dataclass
 class SessionState:
     """The interrupts of a session, and what is remembered from one statement to the next.
 
@@ -79,16 +76,16 @@ class SessionState:
     tried: statements that need not be tried again over made-up answers.
     """
 
-    interrupts: Interrupts = field(default_factory=Interrupts)
-    statements: Recent[str, duckdb.Statement] = field(default_factory=partial(Recent, 100))
-    meant: Recent[str, Parts] = field(default_factory=partial(Recent, 100))
-    functions: Recent[str, frozenset[str]] = field(default_factory=Recent)
-    named: Recent[Any, tuple[str, ...]] = field(default_factory=Recent)
-    called: Recent[Any, tuple[Parts, ...]] = field(default_factory=Recent)
-    agreed: Recent[tuple[str, object], None] = field(default_factory=Recent)
-    conditions: Recent[str, str] = field(default_factory=partial(Recent, 100))
-    n_rows: Recent[str, tuple[float, Sequence[int]]] = field(default_factory=Recent)
-    number: int = 0
-    planned: Recent[Any, Any] = field(default_factory=partial(Recent, 100))
-    public_sets: Recent[Any, Any] | None = None
-    tried: Recent[Any, None] = field(default_factory=Recent)
+    def __init__(self, number: int = 0) -> None:
+        self.interrupts, self.number = Interrupts(), number
+        self.statements: Recent[str, duckdb.Statement] = Recent(100)
+        self.meant: Recent[str, Parts] = Recent(100)
+        self.functions: Recent[str, frozenset[str]] = Recent()
+        self.named: Recent[Any, tuple[str, ...]] = Recent()
+        self.called: Recent[Any, tuple[Parts, ...]] = Recent()
+        self.agreed: Recent[tuple[str, object], None] = Recent()
+        self.conditions: Recent[str, str] = Recent(100)
+        self.n_rows: Recent[str, tuple[float, Sequence[int]]] = Recent()
+        self.planned: Recent[Any, Any] = Recent(100)
+        self.public_sets: Recent[Any, Any] | None = None
+        self.tried: Recent[Any, None] = Recent()
