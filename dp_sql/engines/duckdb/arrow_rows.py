@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_sql.errors import InternalError
-from dp_sql.sql.types import MAY_BE_LONG, TIMES, UP_TO_64_BITS, family
+from dp_sql.sql.types import DIGITS_OF_64_BITS, MAY_BE_LONG, TIMES, UP_TO_64_BITS, family
 
 if TYPE_CHECKING:
     from dp_sql.udfs.count_distinct.dense_numbers import Strings
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 ROWS = 1 << 17  # of a piece
 # Types whose values arrow has as numbers; others are sent as strings.
 _AS_NUMBERS = UP_TO_64_BITS | TIMES | {"DECIMAL", "TIME"}
-_DIGITS = 18  # of a DECIMAL of 64 bits
 _DIGEST = 64  # characters of a sha256
 LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a piece too large
 SHORTER = 65  # in place of LONG where values take too much memory; a hash has 64
@@ -92,7 +91,7 @@ class ValueNumbers:
         values = without_views(values)
         self._type = values.type
         if pa.types.is_decimal(values.type):
-            if values.type.precision <= _DIGITS:
+            if values.type.precision <= DIGITS_OF_64_BITS:
                 return self._codes.of(whole_numbers(values))
             written, stop = values.buffers()[1], values.offset + len(values)
             return self._numbers_of(written, 16 * np.arange(values.offset, stop + 1))
