@@ -281,7 +281,7 @@ class AnalystSession(Session):
         return explanation(plan, kept, self._private, delta)
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
-        if empty not in self._public.bound:
+        if empty not in self._public.state.bindable:
             self._public.only_select(empty)
             only_reads(statement, self._public, self._public.read_by(empty))
             self._public.bind(empty, params)

@@ -67,6 +67,7 @@ class SessionState:
     functions: those that DuckDB looks up for some SQL, which follow from the text alone.
     named, called: relations and functions that statements of one kind asked for.
     agreed: sources that DuckDB reads as dp_sql does, without numbers, and what that depends on.
+    bindable: SQL without parameters that DuckDB can bind here, whatever else changes.
     conditions: those that DuckDB could last bind over a table, by its full name.
     n_rows: of sources, when DuckDB was asked for their rows, and its estimates.
     number: of the session's connection.
@@ -84,6 +85,7 @@ class SessionState:
         self.named: Recent[Any, tuple[str, ...]] = Recent()
         self.called: Recent[Any, tuple[Parts, ...]] = Recent()
         self.agreed: Recent[tuple[str, object], None] = Recent()
+        self.bindable: Recent[str, None] = Recent()
         self.conditions: Recent[str, str] = Recent(100)
         self.n_rows: Recent[str, tuple[float, Sequence[int]]] = Recent()
         self.planned: Recent[Any, Any] = Recent(100)
