@@ -34,7 +34,7 @@ _SYNC = getattr(os, "fdatasync", os.fsync)
 
 def default_checkpoint(ledger: Path) -> Path:
     """The checkpoint's file where none is named: in the ledger's folder, under its older name."""
-    return ledger.with_name(f"{ledger.name}.witness")
+    return Path(f"{ledger}.witness")
 
 
 class Checkpoint(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from dp_sql.budget.amounts import ATTO, NANO, PICO
+from dp_sql.budget.checkpoint import default_checkpoint
 from dp_sql.budget.events import Event
 from dp_sql.budget.integrity import adopt, verify
 from dp_sql.budget.ledger import Ledger
@@ -108,7 +109,8 @@ command.add_command(_older_name, "witness")
 def _files(ledger: str, checkpoint: str | None) -> tuple[Path, Path, Terms | None]:
     """A ledger, its checkpoint file, and the terms of the policy that names them."""
     if not ledger.lower().endswith(".toml"):
-        return Path(ledger), Path(f"{ledger}.witness" if checkpoint is None else checkpoint), None
+        path = Path(ledger)
+        return path, default_checkpoint(path) if checkpoint is None else Path(checkpoint), None
     if checkpoint is not None:
         raise PolicyError(f"--checkpoint is for a ledger file; the policy {ledger} names its own.")
     terms = read_terms(ledger)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dp_sql.engines.protocol import Pairs, PartedEngine, PartedQuestion, PublicRows, exact_in_arrow
 from dp_sql.errors import InternalError
-from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.plans.plan import Plan, bounds_of
 from dp_sql.privacy.plans.related_keys import crossed
 from dp_sql.privacy.private_sql import parted_sql
 from dp_sql.privacy.private_sql.group_ctes import groups_sql
@@ -93,8 +93,8 @@ class ByParts:
                 select = crossed([self._observed(plan, i, f) for i, f in enumerate(groups.factors)])
             self._remake(parted_sql.GROUPS, groups_sql(plan, f"({select}) AS __dp_crossed"))
             return
-        self._make_pairs("__dp_members", plan, parted_sql.members_sql(plans, key))
-        self._remake(parted_sql.GROUPS, parted_sql.found_groups_sql(plan, ticket, "__dp_members"))
+        self._make_pairs(parted_sql.MEMBERS, plan, parted_sql.members_sql(plans, key))
+        self._remake(parted_sql.GROUPS, parted_sql.found_groups_sql(plan, ticket))
 
     def _observed(self, plan: Plan, place: int, factor: str) -> str:
         """The values of a key, `factor`, without people's rows: the engine is asked for these."""
@@ -129,10 +129,7 @@ class ByParts:
 
     def _make_cover(self, table: str, plans: Sequence[Plan], place: int, key: str) -> None:
         """Count the covered items of each group under each bound, from part of the pairs."""
-        plan, listed = plans[place], plans[place].mechanism.bounds
-        if listed is None:
-            raise InternalError("This mechanism needs pairs.")
-        bounds = listed(**plan.parameters.mechanism_arguments(plan.mechanism))
+        plan, bounds = plans[place], bounds_of(plans[place])
         grouped = ("__dp_group",) if plan.keys else ()
         question = self._question(plan, parted_sql.pairs_sql(plans, place, key), shown=grouped)
         first = self._engine.thin(question, partial.PEOPLE_PER_ITEM)

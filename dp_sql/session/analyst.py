@@ -24,7 +24,6 @@ from dp_sql.engines.duckdb.frozen import Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
-from dp_sql.engines.duckdb.sql_runner import forget_oldest
 from dp_sql.errors import (
     ArgumentError,
     NotPrivate,
@@ -174,7 +173,6 @@ class AnalystSession(Session):
             plans, is_timed = self._planned(statement)
             if not is_timed:
                 known[statement.text] = plans
-                forget_oldest(known)
         self._private.check(plans)
         return plans
 
@@ -281,12 +279,12 @@ class AnalystSession(Session):
         return min([Fraction(1), *left, *([most] if most is not None else [])])
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
-        stored = self._store.answer(plan)
+        (stored,) = self._store.answers([plan])
         kept, delta = stored.release.id if stored else None, self._policy.limits.max_delta_per_query
         return explanation(plan, kept, self._private, delta)
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
-        if empty not in self._public.bound:
+        if empty not in self._public.state.bindable:
             self._public.only_select(empty)
             only_reads(statement, self._public, self._public.read_by(empty))
             self._public.bind(empty, params)

@@ -35,7 +35,7 @@ from dp_sql.sql.formatting import in_macro, literal
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_depth
-from dp_sql.sql.tokens import Token, Tokens, folded
+from dp_sql.sql.tokens import Token, Tokens, edited, folded
 
 HIDDEN = "{} is a temporary table or view, which only its connection sees."
 HIDDEN_HINT = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
@@ -89,15 +89,15 @@ def _with_parameters(text: str, params: str, engine: Engine) -> str:
 
 def _with_functions(text: str) -> str:
     """The text with the rows of `dp_functions()`, the one system table that needs no session."""
-    for call in reversed(_one_query(text).system_tables):
-        if call.name == "dp_functions":
-            from dp_sql.session.describe import values_sql
-            from dp_sql.session.system_tables import functions_table
+    calls = [one for one in _one_query(text).system_tables if one.name == "dp_functions"]
+    if not calls:
+        return text
+    from dp_sql.session.describe import values_sql
+    from dp_sql.session.system_tables import functions_table
 
-            columns, rows = functions_table()
-            listed = values_sql([n for n, _ in columns], [tuple(map(str, row)) for row in rows])
-            text = f"{text[: call.start]}({listed}){text[call.stop :]}"
-    return text
+    columns, rows = functions_table()
+    listed = values_sql([n for n, _ in columns], [tuple(map(str, row)) for row in rows])
+    return edited(text, [(one.start, one.stop, f"({listed})") for one in calls])
 
 
 def _fields(pairs: list[tuple[str, object]]) -> object:

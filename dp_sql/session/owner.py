@@ -18,7 +18,7 @@ from dp_sql.engines.duckdb.install import Owner, number_of, register
 from dp_sql.engines.duckdb.macros import MacroCall, create_macros
 from dp_sql.engines.duckdb.opening import close
 from dp_sql.engines.duckdb.session_state import SessionState
-from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.plans.plan import Plan, Released
@@ -97,7 +97,6 @@ class OwnerSession(Session):
         self._connection = connection
         self._frozen = FrozenAnswers(connection.execute)
         self._state = SessionState(number=number)
-        self._bindable: dict[str, None] = {}  # SQL that DuckDB can bind here, whatever else changes
         self._releases: dict[str, tuple[Release, Released]] = {}
 
     @property
@@ -174,12 +173,11 @@ class OwnerSession(Session):
         return explanation(plan, None, engine, EXAMPLE_DELTA, n_runs(plan, engine))
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
-        if not statement.selects or empty in self._bindable:
+        if not statement.selects or empty in engine.state.bindable:
             return
         engine.bind(empty, params, statement.tokens[0].upper)
         if params is None and statement.is_plain:
-            self._bindable[empty] = None
-            forget_oldest(self._bindable)
+            engine.state.bindable[empty] = None
 
     def _release(
         self, statement: Statement, plans: Sequence[Plan], engine: Engine

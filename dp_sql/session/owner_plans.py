@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Engine, operators_of
-from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest
+from dp_sql.engines.duckdb.sql_runner import Connection
 from dp_sql.errors import DpSqlError
 from dp_sql.privacy.plans.owner import owners_plans
 from dp_sql.privacy.plans.plan import Plan
@@ -28,7 +28,7 @@ from dp_sql.sql.select_list import planned
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Tokens, folded
 
-_MOST, _LONG = 100, 1000  # statements, and elements of an answer
+_LONG = 1000  # elements of an answer
 _FULL = 3  # the parts of database.schema.name, which means no other relation
 
 _ARE_SCALARS = {"are_own_scalars", "are_no_macros", "check_operators"}
@@ -145,7 +145,6 @@ def planned_again(key: object, engine: Engine, make: Callable[[Engine], Planned]
             return made
         entry = recording.asked, made
     known[key] = entry
-    forget_oldest(known, _MOST)
     return entry[1]
 
 

@@ -81,10 +81,6 @@ class ReleaseStore:
                 (release.id, self._analyst, key, _to_json(release, rows)),
             )
 
-    def answer(self, plan: Plan) -> Stored | None:
-        """The first release in the file that answers the same question."""
-        return self.answers([plan])[0]
-
     def answers(self, plans: Sequence[Plan]) -> list[Stored | None]:
         """The stored release of each plan of a statement; equal calls have one each, in order.
 

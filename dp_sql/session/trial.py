@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence, Set
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Engine
-from dp_sql.engines.duckdb.sql_runner import forget_oldest
 from dp_sql.privacy.outer_sql import outer_sql
 from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.release_select import made_up
@@ -63,7 +62,6 @@ def check_runs(
         if of_types or _reads_nothing(first, engine):  # tables may be others for the caller
             raise found
     engine.state.tried[key] = None
-    forget_oldest(engine.state.tried)
 
 
 def _found(around: Tokens, over: Callable[[int], str], engine: Engine) -> duckdb.Error | None:

@@ -17,8 +17,8 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.given import PublicSet, SetPerKey
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Token, Tokens, edited, folded, tokenize
+from dp_sql.sql.types import MOST_DIGITS
 
-_MOST_DIGITS = 38  # of DuckDB's decimals; it reads a longer number as DOUBLE
 _NO_CALLS = {"BY", "ROLLUP", "CUBE", "SETS"}  # a number in brackets behind these is a column
 _TYPES = "Pass None, a bool, a number, a string, bytes, a date, a time, a UUID, or a list of these."
 
@@ -211,8 +211,9 @@ def _number(value: int | float | Decimal) -> str:
         written += "" if "e" in written else "e0"  # without an exponent it would be a DECIMAL
     else:
         written = f"{value:f}" if value.is_finite() and abs(value.adjusted()) < 100 else ""
-        if not 0 < sum(map(str.isdigit, written)) <= _MOST_DIGITS:
-            raise _NoLiteral(f"does not fit a DECIMAL of {_MOST_DIGITS} digits")
+        # DuckDB reads a longer number as DOUBLE.
+        if not 0 < sum(map(str.isdigit, written)) <= MOST_DIGITS:
+            raise _NoLiteral(f"does not fit a DECIMAL of {MOST_DIGITS} digits")
     return f"({written})" if written.startswith("-") else written
 
 

@@ -23,8 +23,10 @@ NUMBERS = INTEGERS | BINARY_TYPES | {"DECIMAL"}
 # Integers that fit HUGEINT and, with 18 places behind the point, DECIMAL(38, 18).
 UP_TO_64_BITS = INTEGERS - {"HUGEINT", "UHUGEINT"}
 FIT_BIGINT = UP_TO_64_BITS - {"UBIGINT"}
+MAY_BE_LONG = frozenset({"BLOB", "VARCHAR"})  # long values are sent as hashes
 FIT_HUGEINT = UP_TO_64_BITS | {"HUGEINT"}
 MOST_DIGITS = 38  # of a DECIMAL
+DIGITS_OF_64_BITS = 18  # of a DECIMAL that DuckDB keeps as an integer of 64 bits
 
 _FIRST = {  # of their calendars
     "DATE": "5877642-06-25 (BC)", "TIMESTAMP": "290309-12-22 (BC)", "TIMESTAMP_NS": "1677-09-22",
@@ -75,6 +77,11 @@ def digits_of(type_name: str) -> tuple[int, int]:
     """
     found = _DECIMAL.fullmatch(type_name)
     return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def is_wide_decimal(type_name: str) -> bool:
+    """Whether it is a decimal type of more than 64 bits."""
+    return digits_of(type_name)[0] > DIGITS_OF_64_BITS
 
 
 def by_value(expression: str, type_name: str) -> str:

@@ -204,9 +204,15 @@ def test_what_takes_long_is_not_tried_to_its_end(
     assert session.n_receipts == 1
 
 
-def test_an_interrupt_while_it_is_tried_ends_it_for_free(session: dp_sql.Session) -> None:
-    interrupting = threading.Timer(0.3, session.interrupt)
-    interrupting.start()
+def test_an_interrupt_while_it_is_tried_ends_it_for_free(
+    session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = sql_runner.error_of
+
+    def interrupted(runner: sql_runner.SqlRunner, sql: str) -> duckdb.Error | None:
+        session.interrupt()
+        return tried(runner, sql)
+
+    monkeypatch.setattr(sql_runner, "error_of", interrupted)
     with free(session), pytest.raises(duckdb.InterruptException):
         session.sql(f"{ENDLESS} ORDER BY ALL LIMIT 3".format(UNIT)).fetchall()
-    interrupting.join()

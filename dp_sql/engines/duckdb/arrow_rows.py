@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_sql.errors import InternalError
-from dp_sql.sql.types import TIMES, UP_TO_64_BITS, family
+from dp_sql.sql.types import DIGITS_OF_64_BITS, MAY_BE_LONG, TIMES, UP_TO_64_BITS, family
 
 if TYPE_CHECKING:
     from dp_sql.udfs.count_distinct.dense_numbers import Strings
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 ROWS = 1 << 17  # of a piece
 # Types whose values arrow has as numbers; others are sent as strings.
 _AS_NUMBERS = UP_TO_64_BITS | TIMES | {"DECIMAL", "TIME"}
-_DIGITS = 18  # of a DECIMAL of 64 bits
 _DIGEST = 64  # characters of a sha256
-HASHED = frozenset({"BLOB", "VARCHAR"})  # if they are long
 LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a piece too large
 SHORTER = 65  # in place of LONG where values take too much memory; a hash has 64
 SHARE = 4  # values that are strings take at most this part of DuckDB's memory limit
@@ -45,7 +43,7 @@ def comparable_in_arrow(name: str, kind: str, long: int = LONG) -> str:
         return f"CAST({column} AS BLOB) AS {name}"
     if of != "BLOB" and kind != "VARCHAR":
         column = f"CAST({column} AS VARCHAR)"
-    if of in HASHED:
+    if of in MAY_BE_LONG:
         size = f"system.main.{'octet_length' if of == 'BLOB' else 'strlen'}({column})"
         # Longer than any value that is sent as it is.
         hashed = f"system.main.\"||\"('{' ' * (long - _DIGEST)}', system.main.sha256({column}))"
@@ -93,7 +91,7 @@ class ValueNumbers:
         values = without_views(values)
         self._type = values.type
         if pa.types.is_decimal(values.type):
-            if values.type.precision <= _DIGITS:
+            if values.type.precision <= DIGITS_OF_64_BITS:
                 return self._codes.of(whole_numbers(values))
             written, stop = values.buffers()[1], values.offset + len(values)
             return self._numbers_of(written, 16 * np.arange(values.offset, stop + 1))

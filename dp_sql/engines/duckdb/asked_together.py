@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from dp_sql.engines.duckdb.sql_runner import forget_oldest
+from dp_sql.engines.duckdb.session_state import Recent
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -18,7 +18,7 @@ class Together(Generic[K, V]):
     """
 
     def __init__(
-        self, ask: Callable[[Sequence[K]], dict[K, V]], before: dict[Any, tuple[K, ...]]
+        self, ask: Callable[[Sequence[K]], dict[K, V]], before: Recent[Any, tuple[K, ...]]
     ) -> None:
         """ask: answers questions. before: the last questions of each kind of statement."""
         self._ask, self._before = ask, before
@@ -45,5 +45,4 @@ class Together(Generic[K, V]):
         if missing and self._kind is not None:
             self._answers, self._more = answers, ()
             self._before[self._kind] = tuple(answers)[:_MOST]
-            forget_oldest(self._before)
         return [answers[one] for one in questions]

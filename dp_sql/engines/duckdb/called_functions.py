@@ -13,7 +13,8 @@ _NO_CALLS = re.compile(
     r"""'-?\d+'|\(\*\)|SELECT \*|\bIN(?= ?\()|\b(?:FROM|JOIN) (?:"[^"]*"\.)+"""
     r"""|\b(?:system\.main|__dp_\w+|domain|counted)\.(?:\*|"[^"]*"(?=\())?"""
 )
-_NUMBER = re.compile(r"'-?\d+'")
+# A number as dp_sql writes it. No string: it could name a file or, in an argument, a table.
+_NUMBER = re.compile(r"CAST\('-?\d+(?:\.\d+)?' AS (?!VARCHAR)")
 _CALLS = re.compile(r"<<|>>|//|\|\||[-+*/%&|[.]|\bIN\b", re.IGNORECASE)
 _CALLED = {"[": ["list_value", "contains"], "IN": ["contains"], ".": ["struct_extract"],
            "/": ["/", "//"]}  # fmt: skip  # SET integer_division makes / mean //
@@ -43,9 +44,14 @@ _NO_CALL = {  # other expressions, relations and clauses, for which it looks up 
 }  # fmt: skip
 
 
+def without_numbers(sql: str) -> str:
+    """SQL of dp_sql's own with zero for each number; what it reads and its types are the same."""
+    return _NUMBER.sub("CAST('0' AS ", sql)
+
+
 def operators_in(sql: str) -> tuple[str, ...]:
     """The operators in SQL that dp_sql has written, which DuckDB looks up as functions."""
-    return _operators_in(_NUMBER.sub("'0'", sql))  # the same for all numbers
+    return _operators_in(without_numbers(sql))
 
 
 @lru_cache(maxsize=64)

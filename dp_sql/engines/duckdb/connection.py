@@ -1,7 +1,6 @@
 """A DuckDB connection: says what names mean, and makes releases. Decides nothing."""
 
 import contextlib
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -11,19 +10,14 @@ import duckdb
 from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.arrow_rows import LONG
 from dp_sql.engines.duckdb.asked_together import Together
-from dp_sql.engines.duckdb.called_functions import functions_in, operators_in
+from dp_sql.engines.duckdb.called_functions import functions_in, operators_in, without_numbers
 from dp_sql.engines.duckdb.few_rows import answered, as_json
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.function_kinds import builtin_kinds, called_kinds, function_kinds
 from dp_sql.engines.duckdb.relation_names import Names
 from dp_sql.engines.duckdb.release_sql import release_sql
 from dp_sql.engines.duckdb.source_errors import source_error
-from dp_sql.engines.duckdb.sql_runner import (
-    SqlRunner,
-    forget_oldest,
-    local_names,
-    parsed_once,
-)
+from dp_sql.engines.duckdb.sql_runner import SqlRunner, local_names, parsed_once
 from dp_sql.errors import DpSqlError, InternalError, NotPrivate, NotSupported, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName, size_sql
 from dp_sql.privacy.expressions.collations import without_collations
@@ -35,12 +29,11 @@ from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import edited, tokenize
 
 T = TypeVar("T")
-_NUMBER = re.compile(r"CAST\('-?\d+(?:\.\d+)?' AS (?!VARCHAR)")
 # What functions may be: the names that were asked for, their kinds, and those that users replace.
 _Kinds = tuple[frozenset[str] | None, Mapping[str, frozenset[str]], frozenset[str]]
 _NOT_ASKED: _Kinds = (None, {}, frozenset())
 _BY_STATISTICS = "statistics_propagation"  # the optimizer that chooses by a column's values
-SHORT, _MOST_LISTS = 1 << 10, 50  # items of a list that is kept, and lists
+SHORT = 1 << 10  # items of a list that is kept
 _INTERRUPTED = "The query was interrupted."
 _CTRL_C, _IN_UDF = "Query interrupted", "executing the UDF: KeyboardInterrupt"  # as DuckDB says it
 
@@ -119,7 +112,6 @@ class Engine(SqlRunner):
         found = known.get(asked)
         if found is None and (found := functions_in(query, self.connection)) is not None:
             known[asked] = found
-            forget_oldest(known)
         return found
 
     def are_own_scalars(self, names: frozenset[str]) -> bool:
@@ -180,7 +172,6 @@ class Engine(SqlRunner):
         long = any(len(x.encode()) >= LONG or "\0" in x for x in strings)
         if kind in PLAIN_ITEMS and len(values) <= SHORT and not long:
             self.short_lists[items] = [*values]
-            forget_oldest(self.short_lists, _MOST_LISTS)
 
     def parameter_names(self, sql: str) -> frozenset[str]:
         """The parameters that DuckDB's parser finds in one statement; raises its errors."""
@@ -191,21 +182,27 @@ class Engine(SqlRunner):
     ) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables.
 
-        A yes stays true while the tables have the same columns, also with other numbers.
+        A yes stays true while the tables have the same columns.
         """
+
+        def reads_only() -> bool:
+            try:
+                self.relate(f"SELECT * FROM {source}")  # binds it
+            except duckdb.Error:
+                return False
+            return self.reads_only(source, tables, functions)
+
         columns = [self._names.columns.get(f"SELECT * FROM {full_name(t)}") for t in sorted(tables)]
-        asked = without_numbers(source), repr(columns)
-        is_known = not functions and None not in columns
-        if is_known and asked in self.state.agreed:
-            return True
-        try:
-            self.relate(f"SELECT * FROM {source}")  # binds it
-        except duckdb.Error:
-            return False
-        agrees = self.reads_only(source, tables, functions)
-        if is_known and agrees:
-            self.state.agreed[asked] = None
-            forget_oldest(self.state.agreed)
+        if functions or None in columns:
+            return reads_only()
+        return self.agrees_once(source, repr(columns), reads_only)
+
+    def agrees_once(self, source: str, facts: object, ask: Callable[[], bool]) -> bool:
+        """What `ask` says of a source; a yes stays true with other numbers, and the same facts."""
+        asked, known = (without_numbers(source), facts), self.state.agreed
+        agrees = asked in known or ask()
+        if agrees:
+            known[asked] = None
         return agrees
 
     def reads_only(
@@ -351,8 +348,3 @@ def columns_of(relation: duckdb.DuckDBPyRelation | None) -> list[tuple[str, str]
     if relation is None:
         raise InternalError("A SELECT without columns.")
     return [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
-
-
-def without_numbers(sql: str) -> str:
-    """SQL of dp_sql's own with zero for each number; what it reads and its types are the same."""
-    return _NUMBER.sub("CAST('0' AS ", sql)

@@ -22,10 +22,11 @@ from dp_sql.engines.duckdb.arrow_rows import (
 )
 from dp_sql.engines.duckdb.frozen import Records, exact_value
 from dp_sql.engines.duckdb.mechanism_udfs import answers_of
-from dp_sql.engines.duckdb.sql_runner import SqlRunner, forget_oldest
+from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql import few_rows
 from dp_sql.privacy.private_sql.few_rows import FewRows
+from dp_sql.sql.types import DIGITS_OF_64_BITS
 
 if TYPE_CHECKING:
     from dp_sql.engines.duckdb.rows_in_memory import Rows
@@ -36,8 +37,6 @@ _MOST = 1 << 18  # rows, if there are more than DuckDB estimated
 _MOST_ITEMS = 1 << 14  # of a domain
 _MOST_COUNTS = 1 << 22  # one for each item in each group
 _MOST_COUNTED = (1 << 31) - 1  # rows of a person in a group
-_DIGITS = 18  # of a DECIMAL of 64 bits; sums have more
-_MOST_KNOWN = 20  # sets of public values
 
 
 class _OnlySql(Exception):
@@ -123,7 +122,6 @@ def public_of(few: FewRows, engine: SqlRunner) -> _Public:
         found = _Public(columns[: few.n_keys], [*rows], domain)
         if known is not None:
             known[asked] = found
-            forget_oldest(known, _MOST_KNOWN)
     if few.lists:
         keys = [_plain_array(key) for key in zip(*product(*few.lists), strict=True)]
         shown = [  # as exact_value has them
@@ -184,7 +182,7 @@ def _from_arrow(column: Any) -> Any:
 
     if not (pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)):
         return np.array(column.to_pylist(), object)
-    if pa.types.is_decimal(column.type) and column.type.precision > _DIGITS:
+    if pa.types.is_decimal(column.type) and column.type.precision > DIGITS_OF_64_BITS:
         return halves(column)
     there, values = not_null(column), whole_numbers(column)
     return values if there is None else np.ma.array(values, mask=~there)

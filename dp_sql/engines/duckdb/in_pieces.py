@@ -27,8 +27,7 @@ from dp_sql.engines.duckdb.arrow_rows import (
     comparable_in_arrow,
 )
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
-from dp_sql.errors import InternalError
-from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.plans.plan import Plan, bounds_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 
 if TYPE_CHECKING:
@@ -54,13 +53,11 @@ def _cover_counts(
     """The counts, with values of `long` bytes as hashes; TooLong: they take too many."""
     from dp_sql.udfs.count_distinct.partial import partial_cover_counts
 
-    bounds, before = plan.mechanism.bounds, engine.state.interrupts.n
+    bounds, before = bounds_of(plan), engine.state.interrupts.n
 
     def stopping(pieces: Iterable[T]) -> Generator[T]:
         return engine.state.interrupts.ending(pieces, before)
 
-    if bounds is None:
-        raise InternalError("This mechanism needs pairs.")
     with contextlib.closing(_store(engine)) as pairs:
         rows = stopping(batches(engine.relate(_pairs_sql(plan, release, long))))
         with contextlib.closing(rows):
@@ -68,7 +65,7 @@ def _cover_counts(
         found = partial_cover_counts(
             lambda people_per_item: stopping(pairs.thin(people_per_item)),
             lambda some, theirs: stopping(pairs.complete(some, theirs)),
-            bounds(**plan.parameters.mechanism_arguments(plan.mechanism)),
+            bounds,
             n_people,
             numbered=(n_items, n_people),
             ending=stopping,

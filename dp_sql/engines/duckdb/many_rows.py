@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dp_sql.engines.duckdb import row_estimate
 from dp_sql.engines.duckdb.arrow_rows import (
-    HASHED,
     LONG,
     SHARE,
     SHORTER,
@@ -31,7 +30,7 @@ from dp_sql.privacy.private_sql.lists_read import lists_read
 from dp_sql.privacy.private_sql.release_select import Answers, answer_name
 from dp_sql.privacy.private_sql.rows_read import GroupsFound, ListsRead, RowsRead, rows_read
 from dp_sql.sql.formatting import full_name
-from dp_sql.sql.types import family
+from dp_sql.sql.types import MAY_BE_LONG, family
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -311,7 +310,7 @@ def _found(groups: GroupsFound, reading: _Reading) -> str:
     """Find groups by who is in them; returns a relation of their keys."""
     rows, tables = reading.rows, reading.tables
     table = rows.groups(tables.finds(*rows.members()))
-    texts = [table[name] for name, kind in groups.kinds.items() if family(kind) in HASHED]
+    texts = [table[name] for name, kind in groups.kinds.items() if family(kind) in MAY_BE_LONG]
     is_hashed = any(len(key) >= reading.long for text in texts for key in text.to_pylist())
     sent = f"__dp_sent AS (SELECT * FROM {tables.add(table)})"
     found = f"(WITH {sent}{groups.again if is_hashed else groups.keys}) AS __dp_found"

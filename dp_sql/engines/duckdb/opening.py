@@ -21,6 +21,8 @@ _DEFAULTS = (
     *([] if duckdb.__version__.startswith("1.") else ["max_execution_time = 0"]),
 )  # fmt: skip
 
+NO_FILES = "SET enable_external_access = false"  # but what DuckDB spills, as far as that is set
+
 
 def open_database(database: str, read_only: bool) -> Connection:
     """Connect to a database file, or to a folder, whose parquet files are its tables."""

@@ -15,16 +15,17 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import SHORT, Engine, columns_of, without_numbers
+from dp_sql.engines.duckdb.connection import SHORT, Engine, columns_of
 from dp_sql.engines.duckdb.few_rows import answered, public_of, read_shortly, rows_sql
 from dp_sql.engines.duckdb.frozen import Records, exactly
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalog, TableNames
 from dp_sql.engines.duckdb.opening import close, open_database, restrict
 from dp_sql.engines.duckdb.release_sql import release_sql
+from dp_sql.engines.duckdb.session_state import Recent
 from dp_sql.engines.duckdb.source_errors import source_error
 from dp_sql.engines.duckdb.spill import check_spill, limit_private
-from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest, parsed_once
+from dp_sql.engines.duckdb.sql_runner import Connection, parsed_once
 from dp_sql.engines.protocol import DISABLED, DISABLED_FOR_FILES, disable
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.limits import Limits
@@ -41,7 +42,6 @@ from dp_sql.sql.types import for_arrow
 # The only message for an error after the debit.
 FAILED = "The answer could not be computed. Its cost is spent."
 
-# A number, as dp_sql writes it. No string: it could name a file or, in an argument, a table.
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
 
 
@@ -70,14 +70,14 @@ class PrivateConnection(Schema):
         """Prepare a connection that has just been opened; `one` names its database instance."""
         self._connection, self._instance = connection, os.path.realpath(one)
         self._remove_spill: Callable[[], None] = lambda: None
-        self._known: dict[str, list[tuple[str, str]]] = {}
-        self._numbers: dict[str, int] = {}
-        self._entries: dict[tuple[object, ...], CatalogEntry | None] = {}  # by name, and is_view
-        self._agreed: dict[tuple[str, frozenset[Parts]], None] = {}
+        # Answers that do not change. Entries are by name, and is_view.
+        self._known: Recent[str, list[tuple[str, str]]] = Recent()
+        self._numbers: Recent[str, int] = Recent()
+        self._entries: Recent[tuple[object, ...], CatalogEntry | None] = Recent()
         self._public_rows: OrderedDict[Parts, None] = OrderedDict()
         # Plans whose rows one short SELECT reads, and that SELECT, by the first of their tickets.
         self._few: dict[str, tuple[Sequence[Plan], FewRows]] = {}
-        self.planned: dict[str, list[Plan]] = {}
+        self.planned: Recent[str, list[Plan]] = Recent()
         with self._closed_on_failure():
             self._remove_spill = limit_private(one, limits, connection.execute)
             # Known before it is set: another session may use the same instance.
@@ -87,7 +87,7 @@ class PrivateConnection(Schema):
             self.tickets = register(self._connection)
             self._engine = Engine(self._connection, self.tickets)
             self.number = self._engine.state.number = number_of(self._connection)
-            self._engine.state.public_sets = {}  # no one can write to the database
+            self._engine.state.public_sets = Recent(20)  # no one can write to the database
 
     @contextlib.contextmanager
     def _closed_on_failure(self) -> Iterator[None]:
@@ -145,7 +145,6 @@ class PrivateConnection(Schema):
         asked = *parts, is_view
         if asked not in self._entries:
             self._entries[asked] = self._find(parts, is_view)
-            forget_oldest(self._entries)
         return self._entries[asked]
 
     def _find(self, parts: Sequence[str], is_view: bool) -> CatalogEntry | None:
@@ -168,7 +167,6 @@ class PrivateConnection(Schema):
                 self._known[select] = columns_of(self._bound(select))
             except duckdb.Error as error:
                 raise source_error(error, offers=False) from None
-            forget_oldest(self._known)
         return self._known[select]
 
     def public_values(self, select: str) -> list[object]:
@@ -186,7 +184,6 @@ class PrivateConnection(Schema):
         if select not in self._numbers:
             (number,) = self.public_values(select)
             self._numbers[select] = int(str(number))
-            forget_oldest(self._numbers)
         return self._numbers[select]
 
     def public_size(self, items: str, kind: str, most: int | None = None) -> int:
@@ -242,20 +239,15 @@ class PrivateConnection(Schema):
         DuckDB names no table that is made of files, so the names in the SQL are compared. A yes
         stays true, also with other numbers, which name no table; a no may come from an interrupt.
         """
-        asked = without_numbers(source), tables
-        if asked in self._agreed:
-            return True
-        if agrees := self._agrees(source, tables):
-            self._agreed[asked] = None
-            forget_oldest(self._agreed)
-        return agrees
-
-    def _agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         files = {one.parts for one in self._listed if one.files}
-        if files and not files & set(_full_names(source)) <= tables:
-            return False
         scans = [full_name(parts) for parts in files & tables]
-        return self._engine.reads_only(source, tables - files, scans)
+
+        def reads_only() -> bool:
+            if files and not files & set(_full_names(source)) <= tables:
+                return False
+            return self._engine.reads_only(source, tables - files, scans)
+
+        return self._engine.agrees_once(source, tables, reads_only)
 
     # --- releases ---
 

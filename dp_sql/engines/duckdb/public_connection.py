@@ -13,7 +13,7 @@ from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.frozen import FrozenAnswers, Records
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.opening import restrict
-from dp_sql.engines.duckdb.sql_runner import error_of, forget_oldest, parsed_once
+from dp_sql.engines.duckdb.sql_runner import error_of, parsed_once
 from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
@@ -67,7 +67,6 @@ class PublicConnection(Engine):
         self.frozen = FrozenAnswers(self.connection.execute)
         self._stored: dict[str, str] = {}
         self._views: set[str] = set()  # of DuckDB's own catalog
-        self.bound: dict[str, None] = {}  # SQL without parameters that DuckDB can bind here
 
     def interrupt(self) -> None:
         """Stop what is running."""
@@ -82,8 +81,7 @@ class PublicConnection(Engine):
         """Let DuckDB bind a SELECT; what it can bind once, it can bind later."""
         super().bind(sql, parameters, keyword)
         if parameters is None:
-            self.bound[sql] = None
-            forget_oldest(self.bound)
+            self.state.bindable[sql] = None
 
     def attempt(self, sql: str) -> duckdb.Error | None:
         """What DuckDB says of SQL; no analyst has a transaction here."""

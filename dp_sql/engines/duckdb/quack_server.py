@@ -18,7 +18,7 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.opening import restrict
+from dp_sql.engines.duckdb.opening import NO_FILES, restrict
 from dp_sql.engines.duckdb.quack_extension import NEWEST, load_quack
 from dp_sql.engines.duckdb.results import Result
 from dp_sql.engines.duckdb.sql_runner import Connection
@@ -117,7 +117,7 @@ class QuackServer:
         self._proving: set[str] = set()
         try:
             load_quack(self._connection)
-            restrict(self._connection, "SET enable_external_access = false")
+            restrict(self._connection, NO_FILES)
         except BaseException:
             self._connection.close()
             raise

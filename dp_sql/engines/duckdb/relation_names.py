@@ -9,7 +9,7 @@ import duckdb
 
 from dp_sql.engines.duckdb.asked_together import Together
 from dp_sql.engines.duckdb.session_state import SessionState
-from dp_sql.engines.duckdb.sql_runner import Connection, forget_oldest, parsed_once
+from dp_sql.engines.duckdb.sql_runner import Connection, parsed_once
 from dp_sql.errors import NotPrivate
 from dp_sql.privacy.catalog import VARIABLE, NamedRelation, Parts, SchemaName
 from dp_sql.sql.formatting import full_name, literal, quote
@@ -26,7 +26,6 @@ _LISTED = """
         UNION ALL SELECT database_name, schema_name, view_name, coalesce(sql, '')
         FROM system.main.duckdb_views()) AS listed
     WHERE system.main.lower(name) IN ({})"""
-_MAX_LISTED = 100  # names that are remembered
 _REGISTERED = re.compile(
     r"CREATE TEMP VIEW .+ AS SELECT \* FROM (pandas|arrow|python_arrow)_scan\w*\(\) AS \w+;",
     re.DOTALL,
@@ -88,7 +87,6 @@ class Names:
         except duckdb.Error:
             return False
         self._conditions[relation] = condition
-        forget_oldest(self._conditions, _MAX_LISTED)
         return True
 
     def _list(self, names: Sequence[str]) -> dict[str, _Listed]:
@@ -129,7 +127,7 @@ class Names:
             return None
         *full, sql = meant[0]
         is_table = sql is None
-        if is_bare and is_table and len(self._meant) < _MAX_LISTED:
+        if is_bare and is_table:
             self._meant[name] = tuple(full)
         if not is_table:
             sql = self._view_sql(tuple(full), sql)

@@ -8,7 +8,7 @@ from math import inf
 
 import duckdb
 
-from dp_sql.engines.duckdb.sql_runner import SqlRunner, forget_oldest
+from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.bundles import read_together
 from dp_sql.sql.formatting import full_name
@@ -68,5 +68,4 @@ def _estimates(select: str, engine: SqlRunner) -> Sequence[int]:
         *_, (_, explained) = engine.run(f"EXPLAIN (FORMAT json) {numbered}").fetchall()
     found = [*filter(None, map(int, _CARDINALITY.findall(explained)))] or [0]
     known[select] = (now, found)
-    forget_oldest(known)
     return found

@@ -5,8 +5,8 @@ Its interrupts are counted, since DuckDB notices them only while a statement run
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import duckdb
@@ -14,6 +14,22 @@ import duckdb
 from dp_sql.privacy.catalog import Parts
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(dict[K, V]):
+    """The last entries that were added, of which several threads may add some."""
+
+    def __init__(self, most: int = 500) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        if len(self) > self._most:
+            with contextlib.suppress(RuntimeError, StopIteration):  # another thread removes, too
+                self.pop(next(iter(self)), None)
 
 
 class Interrupts:
@@ -44,14 +60,14 @@ class Interrupts:
             raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
 
 
-@dataclass
 class SessionState:
     """The interrupts of a session, and what is remembered from one statement to the next.
 
-    statements: SQL that comes again, parsed. meant: the tables that bare names meant.
+    statements: SQL that comes again, parsed (40 kB each). meant: the tables that bare names meant.
     functions: those that DuckDB looks up for some SQL, which follow from the text alone.
     named, called: relations and functions that statements of one kind asked for.
-    agreed: sources that DuckDB reads as dp_sql does, with the columns of their tables.
+    agreed: sources that DuckDB reads as dp_sql does, without numbers, and what that depends on.
+    bindable: SQL without parameters that DuckDB can bind here, whatever else changes.
     conditions: those that DuckDB could last bind over a table, by its full name.
     n_rows: of sources, when DuckDB was asked for their rows, and its estimates.
     number: of the session's connection.
@@ -61,16 +77,17 @@ class SessionState:
     tried: statements that need not be tried again over made-up answers.
     """
 
-    interrupts: Interrupts = field(default_factory=Interrupts)
-    statements: dict[str, duckdb.Statement] = field(default_factory=dict)
-    meant: dict[str, Parts] = field(default_factory=dict)
-    functions: dict[str, frozenset[str]] = field(default_factory=dict)
-    named: dict[Any, tuple[str, ...]] = field(default_factory=dict)
-    called: dict[Any, tuple[Parts, ...]] = field(default_factory=dict)
-    agreed: dict[tuple[str, str], None] = field(default_factory=dict)
-    conditions: dict[str, str] = field(default_factory=dict)
-    n_rows: dict[str, tuple[float, Sequence[int]]] = field(default_factory=dict)
-    number: int = 0
-    planned: dict[Any, Any] = field(default_factory=dict)
-    public_sets: dict[Any, Any] | None = None
-    tried: dict[Any, None] = field(default_factory=dict)
+    def __init__(self, number: int = 0) -> None:
+        self.interrupts, self.number = Interrupts(), number
+        self.statements: Recent[str, duckdb.Statement] = Recent(100)
+        self.meant: Recent[str, Parts] = Recent(100)
+        self.functions: Recent[str, frozenset[str]] = Recent()
+        self.named: Recent[Any, tuple[str, ...]] = Recent()
+        self.called: Recent[Any, tuple[Parts, ...]] = Recent()
+        self.agreed: Recent[tuple[str, object], None] = Recent()
+        self.bindable: Recent[str, None] = Recent()
+        self.conditions: Recent[str, str] = Recent(100)
+        self.n_rows: Recent[str, tuple[float, Sequence[int]]] = Recent()
+        self.planned: Recent[Any, Any] = Recent(100)
+        self.public_sets: Recent[Any, Any] | None = None
+        self.tried: Recent[Any, None] = Recent()

@@ -11,13 +11,11 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.session_state import SessionState
+from dp_sql.engines.duckdb.session_state import Recent, SessionState
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.sql.sizes import size_in_bytes
 
 Connection = duckdb.DuckDBPyConnection
-_MAX_KNOWN = 500  # answers that do not change: of the catalog, and about public tables
-_MAX_STATEMENTS = 100  # of some 40 kB each
 _WORD = re.compile(r"\w+")
 LONGEST_ATTEMPT = 1.0  # seconds; no interrupt of the caller's connection ends it
 # What a connection may have set for itself, except where it looks for names, and what it shows. The
@@ -52,7 +50,7 @@ class SqlRunner:
     ) -> None:
         self.connection, self.tickets, self._frame = connection, tickets, frame
         self.state = state or SessionState()
-        self.short_lists: dict[str, list[Any]] = {}
+        self.short_lists: Recent[str, list[Any]] = Recent(50)
 
     def run(self, sql: str | duckdb.Statement, parameters: object = None) -> Connection:
         """Execute SQL as if the caller had written `connection.execute(sql)`."""
@@ -184,15 +182,7 @@ def parsed_once(sql: str, connection: Connection, state: SessionState) -> duckdb
         (statement,) = connection.extract_statements(sql)
         if "/" not in sql:
             state.statements[sql] = statement
-            forget_oldest(state.statements, _MAX_STATEMENTS)
     return statement
-
-
-def forget_oldest(known: dict[Any, Any], most: int = _MAX_KNOWN) -> None:
-    """Keep small what a session, or several threads, remember."""
-    if len(known) > most:
-        with contextlib.suppress(RuntimeError, StopIteration):  # another thread forgets, too
-            known.pop(next(iter(known)), None)
 
 
 def local_names(frame: FrameType | None) -> set[str]:

@@ -8,10 +8,10 @@ from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.frozen import FrozenAnswers, Records
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
-from dp_sql.engines.duckdb.opening import restrict
+from dp_sql.engines.duckdb.opening import NO_FILES, restrict
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
-from dp_sql.engines.spark.release import Releases, open_memory, shut, told
+from dp_sql.engines.spark.release import Releases, open_memory, told
 from dp_sql.engines.spark.spark_catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.errors import SourceError
 from dp_sql.policy.limits import Limits
@@ -35,8 +35,7 @@ class SparkEngine(Engine):
         connection = open_memory()
         run = connection.execute
         self._remove_spill = limit_private(f"spark#{id(connection)}", Limits(), run)
-        restrict(connection)
-        shut(connection)
+        restrict(connection, NO_FILES)
         super().__init__(connection, register(connection, is_new=True))
         self.number = number_of(connection)
         self._found: dict[Parts, SparkTable | None] = {}

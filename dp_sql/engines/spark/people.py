@@ -14,7 +14,7 @@ from dp_sql.engines.spark.spark_catalog import backquoted
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import Columns, Parts
 from dp_sql.privacy.relations.person_of import PersonOf
-from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
+from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family, is_wide_decimal
 
 Read = Callable[[Parts], tuple[Any, Columns]]
 """The dataframe of a table, and its columns as DuckDB types them."""
@@ -56,7 +56,7 @@ def _by_part(one: PersonOf, listed: Sequence[str], read: Read, n_parts: int) -> 
         part = f"CAST(pmod({_hash(column, kind)}, {n_parts}) AS INT) AS {PART}"
         return frame.where(f"{column} IS NOT NULL").selectExpr(part, *listed)
     key, name = str(one.key), f"__dp_link_{_n_owners(one)}"
-    wider = _is_wide(kind) or _is_wide(dict(read(one.owner.table)[1])[key])
+    wider = is_wide_decimal(kind) or is_wide_decimal(dict(read(one.owner.table)[1])[key])
     link = f"{_comparable(backquoted(key), wider, kind)} AS {name}"
     links = _by_part(one.owner, [link], read, n_parts).where(f"{name} IS NOT NULL").distinct()
     rows = frame.selectExpr(f"{_comparable(column, wider, kind)} AS {name}", *listed)
@@ -93,7 +93,7 @@ def _hash(column: str, kind: str) -> str:
     if _matched_as(kind) != "integer":
         return f"xxhash64({column})"
     small = f"CAST({column} AS BIGINT)"
-    if not _is_wide(kind):
+    if not is_wide_decimal(kind):
         return f"xxhash64({small})"
     small = f"TRY_{small}"
     wide = f"xxhash64(CAST({column} AS DECIMAL(38,0)))"
@@ -104,11 +104,6 @@ def _comparable(column: str, wider: bool, kind: str) -> str:
     if _matched_as(kind) != "integer":
         return column
     return f"CAST({column} AS {'DECIMAL(38,0)' if wider else 'BIGINT'})"
-
-
-def _is_wide(kind: str) -> bool:
-    """Whether integers of a type can lie outside of BIGINT."""
-    return family(kind) == "DECIMAL" and int(kind[8:].split(",")[0]) > 18
 
 
 def _n_owners(one: PersonOf) -> int:

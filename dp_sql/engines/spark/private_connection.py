@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from dp_sql.engines.duckdb.connection import columns_of
 from dp_sql.engines.duckdb.frozen import Records
 from dp_sql.engines.duckdb.introspection import TableNames
+from dp_sql.engines.duckdb.opening import NO_FILES
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.engines.duckdb.tables import fill, make_table, use_schema
-from dp_sql.engines.spark.release import Releases, open_memory, shut
+from dp_sql.engines.spark.release import Releases, open_memory
 from dp_sql.engines.spark.spark_catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.errors import PolicyError, SourceError
 from dp_sql.policy.model import Policy
@@ -49,7 +50,7 @@ class SparkPrivateConnection(PrivateConnection):
         connection = open_memory()
         self._begin(connection, f"spark#{id(connection)}", policy.limits)
         with self._closed_on_failure():
-            shut(connection)
+            connection.execute(NO_FILES)
             use_schema(connection, self._spark.here())
             for table in tables:
                 make_table(connection, table.parts, table.columns)

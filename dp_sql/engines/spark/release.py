@@ -26,11 +26,6 @@ def open_memory() -> Connection:
         return duckdb.connect(":memory:")
 
 
-def shut(connection: Connection) -> None:
-    """Let a connection reach no file but what it spills; its limits are set before."""
-    connection.execute("SET enable_external_access = false")
-
-
 class Releases:
     """The releases of one session, one at a time.
 

@@ -13,7 +13,7 @@ from dp_sql.sql.clauses import Span
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.tokens import folded, tokenize
+from dp_sql.sql.tokens import edited, folded, tokenize
 
 _ALONE = re.compile(r"[\w.]+(?:\([^()]*\))?")  # binds as a name does
 BEFORE_SOURCE, BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "  # where a source is compiled
@@ -48,14 +48,10 @@ def without_aliases(select: DpSelect, tree: exp.Select, rows: From) -> str:
         if len(node.parts) == 1 and aliases.get(folded(node.name)) and not rows.has(node)
         and node.find_ancestor(exp.Query) is tree and "start" in node.this.meta
     ]  # fmt: skip
-    begin = select.condition[0]
-    starts = {place - len(select.source_text) + begin for place in places}
-    text = str(select.condition_text)
-    for token in reversed(select.between(select.condition)):
-        if token.start in starts:
-            expression = aliases[token.folded]
-            text = f"{text[: token.start - begin]}({expression}){text[token.end - begin :]}"
-    return text if starts else ""
+    starts = {place - len(select.source_text) + select.condition[0] for place in places}
+    used = [token for token in select.between(select.condition) if token.start in starts]
+    edits = [(token.start, token.end, f"({aliases[token.folded]})") for token in used]
+    return edited(select.text, edits, *select.condition) if edits else ""
 
 
 def not_a_column(

@@ -202,3 +202,10 @@ def drawn_from(plan: Plan) -> Plan:
     """The plan that the ticket must match: some mechanisms draw from counts of covered items."""
     of_cover = plan.parameters.of_cover(plan.mechanism)
     return plan if of_cover is None else plan._replace(parameters=of_cover)
+
+
+def bounds_of(plan: Plan) -> Sequence[int]:
+    """The contribution bounds for each of which a mechanism takes a count of covered items."""
+    if plan.mechanism.bounds is None:
+        raise InternalError("This mechanism needs pairs.")
+    return plan.mechanism.bounds(**plan.parameters.mechanism_arguments(plan.mechanism))

@@ -17,10 +17,10 @@ from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_ctes import UNIT, by_keys, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.privacy.private_sql.release_select import release_of, rows_of
-from dp_sql.privacy.private_sql.rows_read import Kept, kept_of, read_once
+from dp_sql.privacy.private_sql.rows_read import Kept, kept_of, one_if_there, read_once
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.mechanism_rows import EMPTY_LIST
-from dp_sql.sql.types import FIT_BIGINT, UP_TO_64_BITS, digits_of, exact, family
+from dp_sql.sql.types import FIT_BIGINT, UP_TO_64_BITS, digits_of, exact, family, is_wide_decimal
 
 # Types of items that Python has, and orders as DuckDB does.
 PLAIN_ITEMS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "VARCHAR"})
@@ -101,7 +101,7 @@ def few_rows(
     has_items = takes_lists or len(names) > 1 or any(map(_takes_sums, plans))
     item_types = {name: kind for name, (_, kind) in sent.items()}
     types = [*typed.values(), *(item_types.values() if has_items else ())]
-    if any(family(kind) == "DECIMAL" and digits_of(kind)[0] > 18 for kind in types):
+    if any(map(is_wide_decimal, types)):
         return None
     items = [f"{sql} AS {name}" for name, (sql, _) in sent.items() if has_items]
     sql = people.select_of_rows(", ".join([*listed, *items]))
@@ -212,7 +212,7 @@ def _item(name: str, plans: Sequence[Plan], sent_as: _SENT) -> tuple[str, str] |
             return None
         return sent_as(name, kind).removesuffix(f" AS {name}"), kind
     if not any(map(_takes_sums, plans)):
-        return f"CASE WHEN {name} IS NOT NULL THEN CAST(1 AS UTINYINT) END", "UTINYINT"
+        return one_if_there(name), "UTINYINT"
     if family(kind) == "DECIMAL":
         return name, kind
     return (f"CAST({name} AS BIGINT)", "BIGINT") if family(kind) in FIT_BIGINT else None

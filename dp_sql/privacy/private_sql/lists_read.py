@@ -21,9 +21,7 @@ from dp_sql.privacy.private_sql.rows_read import (
 )
 from dp_sql.sql.functions.topk import listed
 from dp_sql.sql.mechanism_rows import coded
-from dp_sql.sql.types import exact, family
-
-_MAY_BE_LONG = frozenset({"BLOB", "VARCHAR"})
+from dp_sql.sql.types import MAY_BE_LONG, exact, family
 
 
 def lists_read(
@@ -56,7 +54,7 @@ def lists_read(
         values = plan.domain.select or f"SELECT DISTINCT {item} AS item FROM __dp_read"
         tables[items] = f"WITH {read} {coded(values, types[item])}"
         typed = exact("item", types[item])
-        if family(types[item]) not in _MAY_BE_LONG:
+        if family(types[item]) not in MAY_BE_LONG:
             own = f"SELECT code, {typed} AS item FROM {items}"
             codes = f"SELECT {sent_as('item', types[item])} FROM ({own}) AS o ORDER BY code ASC"
         else:
@@ -90,7 +88,7 @@ def lists_read(
 
 def _again(read: str, item: str, kind: str, sent_as: Callable[[str, str], str]) -> str:
     """The SELECT, up to its JOIN, that looks found items up by what was sent of them."""
-    if family(kind) not in _MAY_BE_LONG:
+    if family(kind) not in MAY_BE_LONG:
         return ""
     own = f"SELECT {item} AS item, {item} AS sent FROM __dp_read"
     own = f"SELECT item, {sent_as('sent', kind)} FROM ({own}) AS r"

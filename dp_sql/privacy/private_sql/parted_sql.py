@@ -17,6 +17,7 @@ from dp_sql.sql.mechanism_rows import from_zero
 from dp_sql.sql.types import by_value
 
 GROUPS, DOMAIN = "__dp_groups", "__dp_domain"  # public relations
+MEMBERS = "__dp_members"  # who is in which group
 _CODE = "__dp_person"
 
 
@@ -126,7 +127,7 @@ def _coded(
     return PartSql(part, "SELECT * FROM __dp_parts", keys, ((_CODE, "BIGINT"),))
 
 
-def found_groups_sql(plan: Plan, ticket: str, members: str) -> str:
+def found_groups_sql(plan: Plan, ticket: str) -> str:
     """The numbered groups that are found by their members: keys, and codes of people."""
-    ctes = found_sql(plan, release_of(ticket), members)
+    ctes = found_sql(plan, release_of(ticket), MEMBERS)
     return f"WITH {', '.join(ctes)} {groups_sql(plan, '__dp_found')}"

@@ -15,7 +15,7 @@ from dp_sql.privacy.private_sql.group_ctes import UNIT, by_keys, groups_ctes, ke
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.shape import Summed
-from dp_sql.sql.types import FIT_BIGINT, digits_of, family
+from dp_sql.sql.types import FIT_BIGINT, family, is_wide_decimal
 from dp_sql.udfs.randomness import fair_bytes
 
 
@@ -138,12 +138,11 @@ def rows_read(
     for i, (name, kind) in enumerate(kinds.items()):
         made = [one.items[i] for one in kept if i in one.items]
         sums, is_decimal = any(one.sums for one in made), family(kind) == "DECIMAL"
-        if sums and not (digits_of(kind)[0] <= 18 if is_decimal else family(kind) in FIT_BIGINT):
+        if sums and (is_wide_decimal(kind) if is_decimal else family(kind) not in FIT_BIGINT):
             return None
         sends.append(sums or any(one.votes for one in made))
-        one = f"CASE WHEN {name} IS NOT NULL THEN CAST(1 AS UTINYINT) END"
         whole = name if sums else f"CAST({name} AS BIGINT)"
-        sent.append(whole if sends[i] else one)
+        sent.append(whole if sends[i] else one_if_there(name))
     first = people.plans[0]
     keys = [sent_as(name, column.type) for name, column in keys_of(first).items()]
     person = sent_as(UNIT, first.columns["privacy_unit"].type)
@@ -172,6 +171,11 @@ def number_of_group(n_groups: int) -> str:
     """The number of a public group, in a type that is short to send."""
     kind = "UTINYINT" if n_groups < 1 << 8 else "USMALLINT" if n_groups < 1 << 16 else "UINTEGER"
     return f"CAST(__dp_group AS {kind}) AS __dp_group"
+
+
+def one_if_there(item: str) -> str:
+    """What is sent of an item of which only whether a row has it is needed."""
+    return f"CASE WHEN {item} IS NOT NULL THEN CAST(1 AS UTINYINT) END"
 
 
 def read_once(plan: Plan) -> Plan:

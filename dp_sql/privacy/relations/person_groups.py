@@ -26,9 +26,15 @@ from dp_sql.privacy.relations.tree import Group, LinkedTable, Table, relations_i
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import BINARY_TYPES, UP_TO_64_BITS, can_have_same_bits, digits_of, family
+from dp_sql.sql.types import (
+    BINARY_TYPES,
+    UP_TO_64_BITS,
+    can_have_same_bits,
+    digits_of,
+    family,
+    is_wide_decimal,
+)
 
-_MOST_DIGITS = 18  # of a DECIMAL: 10^20 rows of them fit DECIMAL(38), which no table has
 EVERY_ROW = (exp.Star, exp.Literal, exp.Boolean)  # what count reads that no row lacks
 _OF_ONE_ROW = (exp.First, exp.Last)
 _WORDS: Mapping[type, str] = {
@@ -254,8 +260,8 @@ def _number(node: Node) -> Value | None:
 
 def total_type(kind: str) -> str:
     """The type of a sum of a type that cannot overflow; "" where it could."""
-    if family(kind) == "DECIMAL" and digits_of(kind)[0] <= _MOST_DIGITS:
-        return f"DECIMAL(38,{digits_of(kind)[1]})"
+    if family(kind) == "DECIMAL" and not is_wide_decimal(kind):
+        return f"DECIMAL(38,{digits_of(kind)[1]})"  # 10^20 rows of them fit, which no table has
     return "HUGEINT" if family(kind) in UP_TO_64_BITS else ""  # 2^63 rows of them fit
 
 

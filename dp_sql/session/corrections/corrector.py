@@ -19,7 +19,7 @@ from dp_sql.sql.select_list import Functions
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement, parse
 from dp_sql.sql.statement_limits import MAX_BYTES
 from dp_sql.sql.surplus_arguments import refuse_surplus
-from dp_sql.sql.tokens import folded, statements
+from dp_sql.sql.tokens import edited, folded, statements
 from dp_sql.udfs.mechanism import in_words
 
 if TYPE_CHECKING:
@@ -167,11 +167,9 @@ def refuse_unknown(statement: Statement, engine: Functions) -> None:
 
 def rescaled(statement: Statement, factor: Fraction) -> str:
     """A statement with each epsilon of its DP calls times a factor, in whole 1e-9."""
-    text = statement.text
-    for select in reversed(statement.selects):
-        for call in reversed(select.calls):
-            token = call.given["epsilon"][0]
-            nanos = Fraction(token.text) * factor * 10**9
-            epsilon = in_words(Fraction(int(nanos), 10**9))
-            text = text[: token.start] + epsilon + text[token.end :]
-    return text
+    edits = []
+    for call in (call for select in statement.selects for call in select.calls):
+        token = call.given["epsilon"][0]
+        nanos = Fraction(token.text) * factor * 10**9
+        edits.append((token.start, token.end, in_words(Fraction(int(nanos), 10**9))))
+    return edited(statement.text, edits)

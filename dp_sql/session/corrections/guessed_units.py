@@ -104,10 +104,7 @@ def _names(tokens: Tokens) -> set[str]:
 
 
 def _with_unit(units: Sequence[Token], column: str) -> str:
-    text = units[0].source
-    for token in reversed(units):
-        text = text[: token.start] + shown_name(column) + text[token.end :]
-    return text
+    return edited(units[0].source, [(one.start, one.end, shown_name(column)) for one in units])
 
 
 def _joined(

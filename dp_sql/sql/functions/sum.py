@@ -19,7 +19,7 @@ from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import MechanismRows
 from dp_sql.sql.ranges import DEFAULT_BETA
 from dp_sql.sql.shape import Function, Summed
-from dp_sql.sql.types import digits_of, family
+from dp_sql.sql.types import family, is_wide_decimal
 from dp_sql.udfs.mechanism import Mechanism, in_words
 
 _MOST = 1 << 126  # of one person, in units
@@ -90,7 +90,7 @@ class Sum(Bounded):
 
     @property
     def _is_wide(self) -> bool:
-        return digits_of(self.kind)[0] > 18 or family(self.kind) in {"HUGEINT", "UHUGEINT"}
+        return is_wide_decimal(self.kind) or family(self.kind) in {"HUGEINT", "UHUGEINT"}
 
     @property
     def total(self) -> str:
