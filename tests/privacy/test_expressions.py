@@ -91,6 +91,7 @@ KNOWN = {
     "s LIKE 'a_%'": ("(system.main.regexp_full_match(s, 'a..*', 's'))", "BOOLEAN"),
     "s LIKE '5!%%' ESCAPE '!'": ("(system.main.starts_with(s, '5%'))", "BOOLEAN"),
     "s LIKE '!__' ESCAPE '!'": ("(system.main.regexp_full_match(s, '\\_.', 's'))", "BOOLEAN"),
+    "regexp_matches(s, '[\\x{3040}-ヿ]')": ("system.main.regexp_matches(s, '[\\x{3040}-ヿ]')", "BOOLEAN"),
     "list = []": ("(system.main.len(list) = 0)", "BOOLEAN"),
     "[] <> list": ("(system.main.len(list) <> 0)", "BOOLEAN"),
     "s NOT ILIKE 'a%'": ("(NOT (system.main.starts_with(system.main.lower(s), system.main.lower('a'))))", "BOOLEAN"),

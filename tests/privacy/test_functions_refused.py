@@ -22,6 +22,7 @@ LARGE = {
     "regexp_matches(s, '(a{9}){9}{9}{9}')": "too large",
     "regexp_matches(s, '" + "a" * 101 + "')": "too large",
     "regexp_matches(s, '\\p{L}')": "too large",
+    "regexp_matches(s, '\\\\x{1000}')": "too large",
     "regexp_extract(s, '\\C', 0)": "not be a valid string",
     "strftime(z, '%-Y')": "a part that is not supported",
     "regexp_matches(s, '(')": "cannot read this regular expression",

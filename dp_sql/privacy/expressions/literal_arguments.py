@@ -18,6 +18,7 @@ from dp_sql.sql.types import INTEGER_RANGES, UP_TO_64_BITS
 
 _MAX_STATES = 2000  # of a regular expression, as if all its repetitions were nested
 _REPEATED = re.compile(r"\{(\d*)(?:,(\d*))?\}", re.ASCII)
+_ESCAPED = re.compile(r"\\(?:x\{[0-9A-Fa-f]+\}|.)", re.DOTALL)  # \x{3040} is one character
 # What DuckDB knows; it reads the format of a time with a zone only when there is a row.
 _FORMAT = re.compile(r"(?:%[YmdHMSjUWVGuwaAbBypIf%]|%-[mdHMSjyI]|[^%\0])*", re.ASCII)
 # A character, an escaped one, or a class; of several, the last may be repeated; and | between.
@@ -109,7 +110,8 @@ def check_replaced_pattern(node: Node, pattern: str) -> None:
 
 def _check_pattern(node: Node, pattern: str) -> None:
     r"""Refuse a regular expression that could have many states; and \C, which cuts characters."""
-    counts = [int(n) for found in _REPEATED.findall(pattern) for n in found if n]
+    plain = _ESCAPED.sub("c", pattern)
+    counts = [int(n) for found in _REPEATED.findall(plain) for n in found if n]
     states = len(pattern) * prod(max(count, 1) for count in counts)
     if "\\C" in pattern:
         raise refuse(node, "\\C is not supported here: its match may not be a valid string")

@@ -20,7 +20,7 @@ from dp_sql.privacy.relations.tree import Table, Unnest, place_of, relations_bel
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import FIT_HUGEINT, as_key
+from dp_sql.sql.types import FIT_HUGEINT, as_key, of_both
 
 Pair = tuple[Value, Value]
 ScopeOf = Callable[[From], Scope]
@@ -120,7 +120,7 @@ def _common(a: str, b: str) -> str | None:
     """The type in which two types are compared without loss; None where they need no cast."""
     if a != b and {a, b} <= FIT_HUGEINT:
         return "HUGEINT"
-    return "TIMESTAMP" if {a, b} == {"DATE", "TIMESTAMP"} else None
+    return "TIMESTAMP" if {a, b} == {"DATE", "TIMESTAMP"} else of_both(a, b)
 
 
 def alike(a: Value, b: Value, first: From, second: From | None = None) -> Pair:
