@@ -92,6 +92,8 @@ KNOWN = {
     "s LIKE '5!%%' ESCAPE '!'": ("(system.main.starts_with(s, '5%'))", "BOOLEAN"),
     "s LIKE '!__' ESCAPE '!'": ("(system.main.regexp_full_match(s, '\\_.', 's'))", "BOOLEAN"),
     "regexp_matches(s, '[\\x{3040}-ヿ]')": ("system.main.regexp_matches(s, '[\\x{3040}-ヿ]')", "BOOLEAN"),
+    "json_exists(s, 'user-agent')": ("system.main.json_exists((CASE WHEN system.main.json_valid(s) THEN s END), '$.\"user-agent\"')", "BOOLEAN"),
+    "s ->> 'user-agent'": ("system.main.json_extract_string((CASE WHEN system.main.json_valid(s) THEN s END), '$.\"user-agent\"')", "VARCHAR"),
     "list = []": ("(system.main.len(list) = 0)", "BOOLEAN"),
     "[] <> list": ("(system.main.len(list) <> 0)", "BOOLEAN"),
     "s NOT ILIKE 'a%'": ("(NOT (system.main.starts_with(system.main.lower(s), system.main.lower('a'))))", "BOOLEAN"),

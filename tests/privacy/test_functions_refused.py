@@ -42,7 +42,7 @@ LARGE = {
     "(s ->> 'a.b') || (s ->> '$.c')": "This JSON path",
     "json_type(s, '/a/0')": "This JSON path",
     "json_array_length(s, 'a.b')": "This JSON path",
-    "s ->> '.a'": "This JSON path",
+    "s ->> '.a'": "This JSON path", "s ->> '/a-b'": "This JSON path", "s ->> '$.a-b'": "This JSON path", "s ->> 'a-b.c'": "This JSON path",
     "s -> '$a'": "This JSON path",
     "s ->> '$[99999999999999999999]'": "This JSON path",
     "json_exists(s, '$[99999999999999999999]')": "This JSON path",

@@ -28,6 +28,7 @@ _CHARACTER = (
 )
 _FEW_CHARACTERS = re.compile(rf"{_CHARACTER}+\+?(?:\|{_CHARACTER}+\+?)*")
 _KEY = re.compile(r"[^\W\d]\w*")
+_HYPHENED = re.compile(r"[^\W\d][\w-]*")  # user-agent, which sqlglot takes for no path
 _PATH = re.compile(r"""\$(\.[^\W\d]\w*|\."[^\W\d]\w*"|\[\d{1,18}\])*""")
 _STEPS = re.compile(r"\w+")
 
@@ -60,7 +61,7 @@ def element(name: str, kind: str, node: Node) -> Value:
 
 def json_path(node: Node) -> str:
     """A JSON path of keys and places, written anew."""
-    if is_literal(node) and node.is_string and _KEY.fullmatch(node.this):
+    if is_literal(node) and node.is_string and _HYPHENED.fullmatch(node.this):
         return f'$."{node.this}"'
     is_path = is_literal(node) and node.is_string and _PATH.fullmatch(node.this)
     path = DuckDB().to_json_path(node.copy()) if is_path else node
@@ -77,7 +78,8 @@ def json_path(node: Node) -> str:
     ambiguous = not is_path and not _is_written_so(parsed_text(node), [str(s.this) for s in steps])
     if not isinstance(root, exp.JSONPathRoot) or ambiguous:
         why = "This JSON path is not supported here"
-        raise refuse(node, why, "Write a path of plain keys and places, as in '$.a.b[0]'.")
+        hint = "Write a path of plain keys and places, as in '$.a.b[0]', or one key: 'user-agent'."
+        raise refuse(node, why, hint)
     return "".join(found)
 
 
