@@ -14,13 +14,13 @@ PEOPLE = ("user", "customer", "cust", "person", "patient", "member", "client", "
           "defendant", "plaintiff", "claimant", "policyholder", "cardholder", "learner",
           "device")  # fmt: skip
 _ROLES = {"caller", "callee", "sender", "receiver", "recipient", "buyer", "seller", "payer",
-          "payee", "guardian", "requester", "assignee"}  # fmt: skip
+          "payee", "guardian", "requester", "assignee", "actor"}  # fmt: skip
 # Columns of tables of people, but not of companies or articles.
 _OF_PEOPLE = {"born", "birthdate", "birthday", "birthyear", "dateofbirth", "dob", "yearofbirth",
               "sex", "gender", "firstname", "lastname", "surname", "nationality"}  # fmt: skip
 _OF_ONE = {"iban", "ssn", "msisdn"}  # what a person, but no thing, has
 _NEW_WORD = re.compile("(?<=[a-z])(?=[A-Z])")
-IDS = ("id", "key", "no", "nr", "number", "uuid", "guid")
+IDS = ("id", "key", "no", "nr", "number", "uuid", "guid", "sk")
 
 
 def word_rank(name: str, kind: str = "") -> int | None:

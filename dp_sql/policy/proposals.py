@@ -170,7 +170,8 @@ def _by_bare_name(table: CatalogEntry) -> Iterator[Way]:
 
     Columns called iban and the like identify what a person has.
     """
-    words = {*PEOPLE, "caller", "callee"} - {"author", "account", "profile", "device"}  # of things
+    words = {*PEOPLE, "caller", "callee", "sender", "receiver", "recipient"}
+    words -= {"author", "account", "profile", "device"}  # of things
     for name, kind in table.columns:
         is_name = folded(name) in words and family(kind) == "VARCHAR"
         if is_name or (is_of_one(name) and family(kind) in EXACT_TYPES):

@@ -221,10 +221,19 @@ def united(a: str, b: str) -> str:
     kinds = {family(a), family(b)}
     if kinds <= NUMBERS and kinds & BINARY_TYPES:
         return "DOUBLE" if "DOUBLE" in kinds else "FLOAT"
+    return of_both(a, b) or wider(a, b)
+
+
+def of_both(a: str, b: str) -> str | None:
+    """The DECIMAL with the digits of two types, one of which is a DECIMAL; None: there is none.
+
+    >>> of_both("DECIMAL(4,2)", "DECIMAL(2,1)"), of_both("DECIMAL(38,0)", "DECIMAL(8,4)")
+    ('DECIMAL(4,2)', None)
+    """
     (width, scale), (other, places) = map(_digits, (a, b))
     digits = max(width - scale, other - places) + max(scale, places)
-    fits = "DECIMAL" in kinds and width and other and digits <= MOST_DIGITS
-    return f"DECIMAL({digits},{max(scale, places)})" if fits else wider(a, b)
+    fits = "DECIMAL" in {family(a), family(b)} and width and other and digits <= MOST_DIGITS
+    return f"DECIMAL({digits},{max(scale, places)})" if fits else None
 
 
 def as_key(expression: str, type_name: str) -> tuple[str, str]:

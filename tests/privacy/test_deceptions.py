@@ -115,6 +115,18 @@ def test_the_unit_is_a_column_and_not_an_expression(
     assert session.receipts == ()
 
 
+@pytest.mark.parametrize("unit, renamed", [("x.pid", "*"), ("p", "x.pid AS p")])
+def test_a_unit_that_is_a_field_is_to_be_stored_as_a_column(
+    session: dp_sql.Session, unit: str, renamed: str
+) -> None:
+    session.execute("CREATE TABLE structs AS SELECT *, {'pid': user_id} AS x FROM ratings")
+    with pytest.raises(NotPrivate) as refused:
+        session.sql(count_by(unit, f"(SELECT {renamed}, title FROM structs)"))
+    assert "it is a field of a struct or computed, store it" in (refused.value.hint or "")
+    session.execute("CREATE TABLE stored AS SELECT x.pid AS p, * FROM structs")
+    assert session.sql(count_by("p", "stored")).fetchall()
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "source",

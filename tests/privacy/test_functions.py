@@ -88,7 +88,7 @@ FORMS = [
     "list_contains(json_keys({text}), 'a')", "json_array_length({text}) > 1", "strptime({text}, '%Y-%m-%d')::DATE",
     "{int} = ANY([1, 7])", "{text} = $$Dune$$",
     "{number} BETWEEN {number} AND 5", "regexp_extract({text}, 'a')", "regexp_extract({text}, '(D|é)(.)', 2, 'i')",
-    "regexp_matches({text}, '^dUNE|É', 'i')", "regexp_full_match({text}, 'd.*|ß', 'i')", "{text} -> 'a' ->> 'b'",
+    "regexp_matches({text}, '^dUNE|É', 'i')", "regexp_matches({text}, '[\\x{e0}-\\x{3040}]')", "regexp_full_match({text}, 'd.*|ß', 'i')", "{text} -> 'a' ->> 'b'", "{text} ->> 'a-b'",
     "{int} = 17::SMALLINT", "{number} < 1.5::DECIMAL(8, 3)", "{number} / 60::DOUBLE", "{number} >= -2::FLOAT", "{int} + 1::BIGINT",
     "{int} IN (1::TINYINT, 7::BIGINT)", "{int} BETWEEN -1::INTEGER AND 1e1::DOUBLE", "coalesce({int}, 0::UTINYINT)",
     "list_contains(['Dune', 'a'], {text})", "list_contains([{text}, NULL], {text})", "list_position([1, 7], {int})", "list_contains([{int}, 7], {int})",

@@ -187,6 +187,10 @@ MATCHED += [
     "SELECT user_id, title FROM (SELECT DISTINCT user_id, title FROM ratings) QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY title) <= 2",
     "SELECT user_id, count(1) AS n, sum(1) AS s, count('x') FILTER (WHERE flag) AS f, sum(1) FILTER (WHERE flag) AS g FROM ratings GROUP BY user_id HAVING count(TRUE) > 1",
     "SELECT user_id, count(1) OVER (PARTITION BY user_id ORDER BY day) AS n FROM ratings",
+    "SELECT user_id, count(*) FILTER (WHERE score > 1) OVER w AS n, sum(score) FILTER (flag) OVER w AS s FROM ratings WINDOW w AS (PARTITION BY user_id ORDER BY day)",
+    "SELECT user_id, max(title) FILTER (WHERE flag OR score > 1) OVER (PARTITION BY user_id) AS t FROM ratings QUALIFY count(day) FILTER (WHERE flag) OVER (PARTITION BY user_id) < 2",
+    "SELECT title, w FROM ratings JOIN (VALUES (1.0, 'x'), (2.5, 'y')) AS v(s, w) ON score = s",
+    "SELECT title FROM ratings r LEFT JOIN (VALUES (1.0), (2)) AS v(p) ON r.price = v.p WHERE p IS NULL OR price IN (SELECT 1.50)",
     "SELECT user_id, count() OVER (PARTITION BY user_id, flag) AS n FROM ratings QUALIFY count() OVER (PARTITION BY user_id) > 1",
     "SELECT user_id, count(*) OVER (PARTITION BY user_id, flag) AS n, first_value(title) OVER (PARTITION BY user_id ORDER BY title DESC) FROM ratings",
     "WITH w AS (SELECT user_id, title, row_number() OVER (PARTITION BY user_id ORDER BY title) AS n FROM (SELECT DISTINCT user_id, title FROM ratings)) "
@@ -513,21 +517,34 @@ def test_a_view_is_read_as_duckdb_has_stored_it(body: str, database: Database) -
         database.define(before)
 
 
+# Sources that read fields of structs, or compare decimals, and how many rows they have.
 UNNESTED = {
+    "posts JOIN (VALUES (1.0), (2.50)) AS v(n) ON place.id = n": 100,
+    "posts WHERE place.id IN (SELECT n FROM (VALUES (1.0), (2.5)) AS v(n))": 100,
+    "(SELECT user_id, count(*) FILTER (place.id > 1) OVER (PARTITION BY user_id) AS n FROM posts) WHERE n = 10": 200,
     "posts AS p, unnest(p.meta.tags) AS t(tag) WHERE tag = 'b'": 200,
     "posts CROSS JOIN unnest(meta.tags) AS t(tag)": 600,
     "posts AS p, LATERAL (SELECT unnest(p.meta.tags) AS tag) WHERE tag = 'a'": 400,
     "posts, unnest(pair) AS t(x) WHERE x = 7": 400,
     "(SELECT user_id, unnest(pair) AS x FROM posts) WHERE x < 2": 267,
-}
+    "posts AS p JOIN places AS q ON p.place.id = q.id WHERE q.id = 1": 100,
+    "posts, places AS q WHERE place.name = q.name AND q.id < 2": 200,
+    "posts LEFT JOIN places ON place.id = places.id WHERE places.id IS NULL": 200,
+    "posts AS p LEFT JOIN places AS q ON q.id = p.place.id AND q.name = p.place.name WHERE q.id = 0": 100,
+}  # fmt: skip
 
 
-def test_fields_of_structs_and_arrays_are_unnested(tmp_path: Path) -> None:
+def test_fields_of_structs_and_arrays_are_unnested_and_numbers_compared(tmp_path: Path) -> None:
     rows = "{'tags': ['a', 'b'][1:1 + i % 2]} AS meta, [i % 3, 7]::INTEGER[2] AS pair"
-    made = f"CREATE TABLE posts AS SELECT i % 40 AS user_id, {rows} FROM range(400) AS r(i)"
+    rows += ", {'id': i % 4, 'name': 'n' || i % 4} AS place"
+    made = f"CREATE TABLE posts AS SELECT i % 40 AS user_id, {rows} FROM range(400) AS r(i);"
+    made += "CREATE TABLE places AS SELECT i AS id, 'n' || i AS name FROM range(2) AS r(i)"
     path = write_database(tmp_path / "posts.duckdb", made)
     policy = tmp_path / "policy.toml"
-    policy.write_text("tables.posts.privacy_unit = 'user_id'\nlimits.max_epsilon_per_query = 10000")
+    policy.write_text(
+        "tables.posts.privacy_unit = 'user_id'\npublic.tables = ['places']\n"
+        "limits.max_epsilon_per_query = 10000"
+    )
     analyst: dict[str, Any] = {"policy": policy, "analyst": "ann"}
     for unit, of in ((", privacy_unit := user_id", dict[str, Any]()), ("", analyst)):
         with dp_sql.connect(path, **of) as session:

@@ -26,6 +26,7 @@ WINDOWS = [
 PLAIN = "OVER (PARTITION BY user_id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
 WINDOWS += [
     f"SELECT user_id, title, count(price) {PLAIN} AS n, max(price) {PLAIN} AS p FROM ratings",
+    f"SELECT user_id, title, count(*) FILTER (WHERE price > 1) {PLAIN} AS n FROM ratings",
     "SELECT user_id, title, count(*) OVER (PARTITION BY user_id ROWS UNBOUNDED PRECEDING) AS n FROM ratings",
     "SELECT user_id, title, count(*) OVER (PARTITION BY user_id rows between unbounded preceding and current row) AS n FROM ratings",
 ]
@@ -98,10 +99,18 @@ def test_the_test_would_see_an_arg_min_by_place(database: Database) -> None:
     assert not all(one == found[0] for one in found)
 
 
-def test_an_aggregate_with_a_filter_is_refused(database: Database) -> None:
-    text = "SELECT user_id, count(*) FILTER (WHERE score > 3) OVER (PARTITION BY user_id) AS n FROM ratings"
-    with pytest.raises(NotPrivate, match="FILTER"):
-        compiled(text, database)
+@pytest.mark.parametrize(
+    "call, why",
+    [
+        ("count(DISTINCT title) FILTER (WHERE score > 3)", "FILTER is"),
+        ("first_value(title IGNORE NULLS)", "IGNORE NULLS is"),
+    ],
+)
+def test_other_forms_of_a_window_function_are_refused(
+    call: str, why: str, database: Database
+) -> None:
+    with pytest.raises(NotPrivate, match=f"{why} not supported with this window function"):
+        compiled(f"SELECT user_id, {call} {OVER} AS n FROM ratings", database)
 
 
 def test_a_column_is_not_taken_for_a_window_function(database: Database) -> None:

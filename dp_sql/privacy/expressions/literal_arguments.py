@@ -18,6 +18,7 @@ from dp_sql.sql.types import INTEGER_RANGES, UP_TO_64_BITS
 
 _MAX_STATES = 2000  # of a regular expression, as if all its repetitions were nested
 _REPEATED = re.compile(r"\{(\d*)(?:,(\d*))?\}", re.ASCII)
+_ESCAPED = re.compile(r"\\(?:x\{[0-9A-Fa-f]+\}|.)", re.DOTALL)  # \x{3040} is one character
 # What DuckDB knows; it reads the format of a time with a zone only when there is a row.
 _FORMAT = re.compile(r"(?:%[YmdHMSjUWVGuwaAbBypIf%]|%-[mdHMSjyI]|[^%\0])*", re.ASCII)
 # A character, an escaped one, or a class; of several, the last may be repeated; and | between.
@@ -27,6 +28,7 @@ _CHARACTER = (
 )
 _FEW_CHARACTERS = re.compile(rf"{_CHARACTER}+\+?(?:\|{_CHARACTER}+\+?)*")
 _KEY = re.compile(r"[^\W\d]\w*")
+_HYPHENED = re.compile(r"[^\W\d][\w-]*")  # user-agent, which sqlglot takes for no path
 _PATH = re.compile(r"""\$(\.[^\W\d]\w*|\."[^\W\d]\w*"|\[\d{1,18}\])*""")
 _STEPS = re.compile(r"\w+")
 
@@ -59,7 +61,7 @@ def element(name: str, kind: str, node: Node) -> Value:
 
 def json_path(node: Node) -> str:
     """A JSON path of keys and places, written anew."""
-    if is_literal(node) and node.is_string and _KEY.fullmatch(node.this):
+    if is_literal(node) and node.is_string and _HYPHENED.fullmatch(node.this):
         return f'$."{node.this}"'
     is_path = is_literal(node) and node.is_string and _PATH.fullmatch(node.this)
     path = DuckDB().to_json_path(node.copy()) if is_path else node
@@ -76,7 +78,8 @@ def json_path(node: Node) -> str:
     ambiguous = not is_path and not _is_written_so(parsed_text(node), [str(s.this) for s in steps])
     if not isinstance(root, exp.JSONPathRoot) or ambiguous:
         why = "This JSON path is not supported here"
-        raise refuse(node, why, "Write a path of plain keys and places, as in '$.a.b[0]'.")
+        hint = "Write a path of plain keys and places, as in '$.a.b[0]', or one key: 'user-agent'."
+        raise refuse(node, why, hint)
     return "".join(found)
 
 
@@ -109,7 +112,8 @@ def check_replaced_pattern(node: Node, pattern: str) -> None:
 
 def _check_pattern(node: Node, pattern: str) -> None:
     r"""Refuse a regular expression that could have many states; and \C, which cuts characters."""
-    counts = [int(n) for found in _REPEATED.findall(pattern) for n in found if n]
+    plain = _ESCAPED.sub("c", pattern)
+    counts = [int(n) for found in _REPEATED.findall(plain) for n in found if n]
     states = len(pattern) * prod(max(count, 1) for count in counts)
     if "\\C" in pattern:
         raise refuse(node, "\\C is not supported here: its match may not be a valid string")

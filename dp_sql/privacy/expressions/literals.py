@@ -105,7 +105,8 @@ def interval_units(node: Node, of: Node) -> tuple[int, str]:
     found = _INTERVAL.fullmatch(written) if isinstance(of, exp.Interval) else None
     word = found[2].lower().removesuffix("s") if found else ""
     if found is None or parts_of(of) - {"this", "unit"} or word not in UNITS:
-        hint = "For example: INTERVAL 30 DAY."
+        hint = f"Write a whole number of one of these: {', '.join(UNITS)}. For less, compare "
+        hint += "epoch_ms(…) with a number."
         raise refuse(node, "An interval of one unit is supported here", hint)
     return (-int(found[1]) if negative else int(found[1])), word
 

@@ -15,7 +15,7 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.sqlglot_tree import Node, made_of, parsed_text, parts_of
 from dp_sql.sql.tokens import tokenize
-from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, UP_TO_64_BITS, family
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, UP_TO_64_BITS, family, of_both
 
 # Types with an order and an equality that fail on no value, and a string for every value.
 COMPARABLE = EXACT_TYPES | BINARY_TYPES
@@ -238,9 +238,11 @@ def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
     if scope.matched is not None and (found := scope.matched(query, value)) is not None:
         return found
     column = scope.public_column(query)
-    if column.type != value.type and {column.type, value.type} <= UP_TO_64_BITS:
-        integers = f"SELECT CAST(c AS HUGEINT) FROM {column.sql} AS __dp_integers(c)"
-        return boolean(f"CAST({value.sql} AS HUGEINT) IN ({integers})")
+    types = {column.type, value.type}
+    kind = "HUGEINT" if types <= UP_TO_64_BITS else of_both(column.type, value.type)
+    if len(types) > 1 and kind is not None:
+        numbers = f"SELECT CAST(c AS {kind}) FROM {column.sql} AS __dp_numbers(c)"
+        return boolean(f"CAST({value.sql} AS {kind}) IN ({numbers})")
     if column.type != value.type or family(value.type) not in COMPARABLE:
         why = f"IN compares {value.type} with {column.type}; both must have the same type"
         raise refuse(node, why)

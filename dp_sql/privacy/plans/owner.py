@@ -139,14 +139,16 @@ def _compiled(select: DpSelect, call: DpCall, tables: DeclaredTables) -> Source:
         raise _no_unit(refusal, select, unit, source) from None
     if source.person_type is None:
         message = f"No table of this source has a column {unit.parts[-1]}."
-        hint = "The privacy unit is a column of a table, a file or a dataframe."
+        hint = "The privacy unit is a column of a table, a file or a dataframe. If it is a field "
+        hint += "of a struct or computed, store it as a column first (CREATE TABLE … AS …)."
         raise select.refused(message, unit.position, hint, NotPrivate)
     if not value.is_person:
         why = "it is an expression, a column that a LEFT JOIN may set to NULL, or in a UNION two"
         why += " columns of one table."
         message = f"{unit.text} is not the privacy unit of a table: {why}"
         hint = "Name the column as it is in the table that holds people's rows."
-        hint += " If a row has two people, store it once for each of them (CREATE TABLE … AS …)."
+        hint += " If it is a field of a struct or computed, store it as a column; if a row has two "
+        hint += "people, store the row once for each of them (CREATE TABLE … AS …)."
         raise select.refused(message, unit.position, hint, NotPrivate)
     return source
 

@@ -20,7 +20,7 @@ from dp_sql.privacy.relations.tree import Table, Unnest, place_of, relations_bel
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import FIT_HUGEINT, as_key
+from dp_sql.sql.types import FIT_HUGEINT, as_key, of_both
 
 Pair = tuple[Value, Value]
 ScopeOf = Callable[[From], Scope]
@@ -47,7 +47,7 @@ def equal_pair(term: Node, source: From, number: int, scope_of: ScopeOf) -> Pair
 def _is_of_units(term: Node, source: From) -> bool:
     sides = [term.this, term.expression] if isinstance(term, exp.NullSafeEQ) else []
     return bool(sides) and all(
-        isinstance(side, exp.Column) and source.column(side).is_person for side in sides
+        isinstance(side, exp.Column) and source.found(side)[0].is_person for side in sides
     )
 
 
@@ -94,7 +94,9 @@ def key(node: Node, source: From, scope_of: ScopeOf) -> Value | None:
     None where it is another expression. NULLs that a LEFT JOIN adds are not values of its relation.
     """
     if isinstance(node, exp.Column):
-        return source.column(node)
+        column, n_parts = source.found(node)
+        if n_parts == len(node.parts):
+            return column  # and not a field of one
     number = _part_of(node, source)
     if number is None or any(join.number == number for join in source.left_joins):
         return None
@@ -109,8 +111,6 @@ def key(node: Node, source: From, scope_of: ScopeOf) -> Value | None:
 
 def _part_of(node: Node, source: From) -> int | None:
     """The relation whose columns an expression names; None where there is not exactly one."""
-    if isinstance(node, exp.Column):
-        source.column(node)
     columns = () if node.find(exp.Query) is not None else node.find_all(exp.Column)
     numbers = relations_in(*(source.found(column)[0].sql for column in columns))
     return numbers.pop() if len(numbers) == 1 else None
@@ -120,7 +120,7 @@ def _common(a: str, b: str) -> str | None:
     """The type in which two types are compared without loss; None where they need no cast."""
     if a != b and {a, b} <= FIT_HUGEINT:
         return "HUGEINT"
-    return "TIMESTAMP" if {a, b} == {"DATE", "TIMESTAMP"} else None
+    return "TIMESTAMP" if {a, b} == {"DATE", "TIMESTAMP"} else of_both(a, b)
 
 
 def alike(a: Value, b: Value, first: From, second: From | None = None) -> Pair:

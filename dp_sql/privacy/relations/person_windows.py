@@ -103,6 +103,7 @@ def windowed(
     qualify = tree.args.get("qualify")
     if qualify is not None:
         _put_aliases(tree, qualify, source)
+    _put_filters(tree)
     # The relation of each column, and its place there; IN and EXISTS read no column with a name.
     own = [(part, i) for part in source.parts for i in range(len(part.rows.names))]
     scope, columns = scope_of(source), [part.value(i) for part, i in own]
@@ -210,6 +211,20 @@ def _put_aliases(tree: exp.Select, qualify: Node, source: From) -> None:
             node.replace(exp.Paren(this=named[name].copy()))
 
 
+def _put_filters(tree: exp.Select) -> None:
+    """Write count(*) FILTER (c) OVER … as count(CASE WHEN c THEN 1 END) OVER …, which is equal."""
+    for node in _windows(tree):
+        given, called = node.this, node.this.this
+        if not isinstance(given, exp.Filter) or folded(called.sql_name()) not in _AGGREGATES:
+            continue
+        is_row = isinstance(called, exp.Count) and isinstance(called.this, (exp.Star, type(None)))
+        if not isinstance(called.this, exp.Distinct):
+            read = exp.Literal.number(1) if is_row else called.this.copy()
+            case = exp.Case(ifs=[exp.If(this=given.expression.this.copy(), true=read)])
+            called.set("this", case)
+            node.set("this", called)
+
+
 def _function(
     node: exp.Window, scope: Scope, columns: list[Value], is_own: _Keys
 ) -> tuple[Value, WindowFunction]:
@@ -223,8 +238,9 @@ def _function(
         way = ordering(one)
         order.append((_place(columns, scope.compiled(one.this), one), way))
     called = node.this
-    if not isinstance(called, exp.Func):  # count(*) FILTER (…) OVER …
-        raise refuse(node, "FILTER and IGNORE NULLS are not supported before OVER", _EXAMPLE)
+    if not isinstance(called, exp.Func):  # first_value(x IGNORE NULLS) OVER …
+        what = "FILTER" if isinstance(called, exp.Filter) else "IGNORE NULLS"
+        raise refuse(node, f"{what} is not supported with this window function", _EXAMPLE)
     name = folded(called.name if isinstance(called, exp.Anonymous) else called.sql_name())
     value, arguments = _read(node, name, bool(order), scope, columns)
     frame = _frame(node, name)
