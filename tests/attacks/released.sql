@@ -61,7 +61,7 @@ SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, median(score) AS m, quant
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_contains([title], 'x')
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT SELECT user_id, title FROM ratings WHERE user_id = 7)
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT SELECT user_id, title FROM recent)
-SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, mode(title) AS t, any_value(score) AS s, quantile_cont(score, 0.9) AS q FROM ratings GROUP BY user_id) WHERE t > 'a' AND q < 9
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, mode(coalesce(title, 'none')) AS t, any_value(score) AS s, quantile_cont(score, 0.9) AS q FROM ratings GROUP BY user_id) WHERE t > 'a' AND q < 9
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, title, ntile(3) OVER w AS n, cume_dist() OVER w AS day, percent_rank() OVER w AS price, lag(title, 2, title) OVER w AS region FROM ratings WINDOW w AS (PARTITION BY user_id ORDER BY score)) WHERE n = 1
 
 -- released
