@@ -340,3 +340,27 @@ SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT lag(user_id) OVER (PARTITION BY us
 
 -- NotPrivate: A window function beside GROUP BY is not supported in a source.
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, title, rank() OVER (ORDER BY count(*)) AS r FROM ratings GROUP BY user_id, title) WHERE r = 1
+
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT * REPLACE (score AS user_id) FROM ratings) AS z JOIN orders USING (user_id)
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT * RENAME (user_id AS w, score AS user_id) FROM ratings) AS z JOIN orders USING (user_id)
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT o.user_id, r.title FROM ratings AS r LEFT JOIN orders AS o ON o.user_id = r.user_id AND r.score > 3) AS z JOIN orders USING (user_id)
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, score FROM ratings UNION ALL SELECT score, user_id FROM ratings) AS z JOIN orders USING (user_id)
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT greatest(user_id, score) AS user_id FROM ratings) AS z JOIN orders USING (user_id)
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT unnest([user_id, score]) AS e FROM ratings) AS z JOIN orders AS o ON z.e = o.user_id
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT max(user_id) AS user_id, title FROM ratings GROUP BY user_id, title) AS z JOIN orders USING (user_id)
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT first_value(user_id) OVER (PARTITION BY user_id ORDER BY score) AS w FROM ratings) AS z JOIN orders AS o ON z.w = o.user_id
+
+-- NotPrivate: EXCEPT must list the privacy unit.
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id FROM ratings EXCEPT SELECT score FROM ratings)
+
+-- NotPrivate: INTERSECT must list the privacy unit.
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id FROM ratings INTERSECT SELECT score FROM ratings)
+
+-- NotPrivate: This subquery compares no column with the outer query.
+SELECT DP_COUNT(*, epsilon := 1) FROM ratings AS r WHERE EXISTS (SELECT 1 FROM orders AS o WHERE o.user_id = r.user_id OR o.order_id = r.score)
+SELECT DP_COUNT(*, epsilon := 1) FROM ratings AS r WHERE EXISTS (SELECT 1 FROM orders AS o WHERE o.user_id >= r.user_id AND o.user_id <= r.user_id)
+SELECT DP_COUNT(*, epsilon := 1) FROM ratings AS r SEMI JOIN orders AS o ON o.user_id IS NOT DISTINCT FROM r.user_id
+
+-- NotPrivate: IN (SELECT …) must read public tables only, or compare privacy units.
+SELECT DP_COUNT(*, epsilon := 1) FROM ratings WHERE user_id NOT IN (SELECT NULL FROM orders)

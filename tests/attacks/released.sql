@@ -60,8 +60,11 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title, lag(score, 1
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, median(score) AS m, quantile_disc(score, 0.5) AS q FROM ratings GROUP BY user_id) WHERE m > q - 9
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_contains([title], 'x')
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT SELECT user_id, title FROM ratings WHERE user_id = 7)
+SELECT DP_COUNT(*, epsilon := 1) FROM ratings AS r LEFT JOIN orders AS o ON o.user_id = r.user_id AND r.score < 0 WHERE o.user_id IS NULL
+SELECT DP_COUNT(*, epsilon := 1) FROM ratings AS r ANTI JOIN orders AS o ON o.user_id = r.user_id AND o.order_id < r.score
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id AS "U", score AS "u" FROM ratings) AS z JOIN orders AS o ON z."u" = o.user_id
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT SELECT user_id, title FROM recent)
-SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, mode(title) AS t, any_value(score) AS s, quantile_cont(score, 0.9) AS q FROM ratings GROUP BY user_id) WHERE t > 'a' AND q < 9
+SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, mode(coalesce(title, 'none')) AS t, any_value(score) AS s, quantile_cont(score, 0.9) AS q FROM ratings GROUP BY user_id) WHERE t > 'a' AND q < 9
 SELECT DP_COUNT(*, epsilon := 1) FROM (SELECT user_id, title, ntile(3) OVER w AS n, cume_dist() OVER w AS day, percent_rank() OVER w AS price, lag(title, 2, title) OVER w AS region FROM ratings WINDOW w AS (PARTITION BY user_id ORDER BY score)) WHERE n = 1
 
 -- released

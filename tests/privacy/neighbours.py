@@ -124,8 +124,8 @@ def covered(pairs: Iterable[tuple[int, int]], bound: int) -> int:
 
 _CHECKS: Mapping[str, Callable[[Plan, Sequence[Any], Sequence[Any]], None]] = {
     "Count": _count, "Sum": _sum, "Avg": _mean, "CountPeople": _number, "PeopleOfGroups": _number,
-    "RowsOfGroups": _number, "Median": _votes, "TopK": _items, "TopKOfPairs": _pairs,
-    "CountDistinct": _pairs, "CountOfCover": _cover,
+    "RowsOfGroups": _number, "Median": _votes, "Quantile": _votes, "TopK": _items,
+    "TopKOfPairs": _pairs, "CountDistinct": _pairs, "CountOfCover": _cover,
 }  # fmt: skip
 
 

@@ -280,7 +280,8 @@ def _whole(node: Node, scope: Scope) -> Value:
             # Any value is the least. Of values that occur as often, the least is the mode.
             if word != "mode" or family(value.type) not in BINARY_TYPES:
                 word = "min" if word == "any_value" else word
-                by = f" ORDER BY {value.sql}" if word == "mode" else ""
+                # With one key DuckDB reads mode as WITHIN GROUP, and cannot list its tables.
+                by = f" ORDER BY {value.sql} IS NULL, {value.sql}" if word == "mode" else ""
                 return Value(f"system.main.{word}({value.sql}{by})", value.type)
         case "arg_min" | "arg_max" if inner is not None:
             only(node, {"this", "expression"})
