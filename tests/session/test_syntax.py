@@ -7,6 +7,8 @@ import pytest
 
 import dp_sql
 from dp_sql.errors import ParseError
+from dp_sql.privacy.expressions import predicates
+from dp_sql.sql.tokens import Tokens, tokenize
 from tests.conftest import SURE, free
 from tests.integrations.test_dbapi import write_shop
 
@@ -50,12 +52,29 @@ def test_it_is_refused_with_a_caret_and_costs_nothing(
         con.sql(asked_in_dp)
 
 
-@pytest.mark.parametrize("condition", ["user_id ! IS NULL", "! (user_id > 3)"])
+@pytest.mark.parametrize(
+    "condition", ["user_id ! IS NULL", "! (user_id > 3)", "title ! LIKE 'E%'", "user_id ! IN (6)"]
+)
 def test_a_sign_that_duckdb_reads_otherwise_is_refused(
     condition: str, analyst: dp_sql.Session
 ) -> None:
     with free(analyst), pytest.raises(dp_sql.QueryError, match=r"! is not supported|Syntax error"):
         analyst.sql(f"{_COUNT % ''} WHERE {condition}")
+
+
+def test_a_text_with_many_conditions_is_searched_once(
+    analyst: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[str] = []
+
+    def counted(text: str) -> Tokens:
+        texts.append(text)
+        return tokenize(text)
+
+    monkeypatch.setattr(predicates, "tokenize", counted)
+    many = " AND ".join(f"NOT user_id = {i}" for i in range(50))
+    analyst.sql(f"EXPLAIN {_COUNT % ''} WHERE {many}")
+    assert len(texts) == 1
 
 
 @pytest.mark.parametrize(

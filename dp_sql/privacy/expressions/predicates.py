@@ -1,6 +1,7 @@
 """Conditions: what is compared with what, and in which type."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -32,17 +33,29 @@ def boolean(sql: str) -> Value:
 
 
 def _maybe_not(node: Node, sql: str) -> Value:
-    """Sqlglot keeps the NOT of NOT LIKE inside the node or around it, depending on its version."""
-    return boolean(f"NOT ({sql})" if node.args.get("negate") else sql)
+    if not node.args.get("negate"):
+        return boolean(sql)
+    _check_not(node)
+    return boolean(f"NOT ({sql})")
 
 
 def negated(node: Node, scope: Scope) -> Value:
     """NOT a condition."""
-    tokens = tokenize(parsed_text(node))
-    signs = [i + 1 for i, token in enumerate(tokens) if token.is_symbol("!")]
-    if not all(tokens.at(behind).is_symbol("~") for behind in signs):  # DuckDB's factorial
-        raise refuse(node, "The operator ! is not supported here", "Write NOT before a condition.")
+    _check_not(node)
     return boolean(f"NOT {scope.condition(node.this)}")
+
+
+def _check_not(node: Node) -> None:
+    """Refuse ! for NOT, as sqlglot reads DuckDB's factorial."""
+    if _has_factorial(parsed_text(node)):
+        raise refuse(node, "The operator ! is not supported here", "Write NOT before a condition.")
+
+
+@lru_cache(4)  # a text may have many conditions
+def _has_factorial(text: str) -> bool:
+    tokens = tokenize(text)
+    signs = [i + 1 for i, token in enumerate(tokens) if token.is_symbol("!")]
+    return not all(tokens.at(behind).is_symbol("~") for behind in signs)  # !~ and !~~ are others
 
 
 def is_constant(node: Node, scope: Scope) -> Value:
