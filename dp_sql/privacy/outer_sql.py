@@ -10,6 +10,7 @@ from itertools import islice
 from sqlglot import exp
 
 from dp_sql.privacy.plans.plan import Released
+from dp_sql.sql.clauses import Span, enclosing_select
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
@@ -32,7 +33,7 @@ def outer_sql(
     made = list(edits)
     for select in selects:
         made += _edits(select, list(islice(named, len(select.calls))))
-    return edited(text, made, *span)
+    return edited(text, made + _names_around(tuple(selects)), *span)
 
 
 def _edits(select: DpSelect, releases: Sequence[tuple[Released, str]]) -> list[Edit]:
@@ -135,3 +136,36 @@ def _alias_edits(select: DpSelect) -> list[Edit]:
         if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
             edits.append((stop, stop, f" AS {quote(name)}"))
     return edits
+
+
+@lru_cache(256)
+def _names_around(selects: tuple[DpSelect, ...]) -> list[Edit]:
+    """Name items around a subquery with a DP call; DuckDB would print the released number there."""
+    calls = [call for select in selects for call in select.calls]
+    named = {item for select in selects for item in select.items if select.calls_in(item)}
+    items: dict[Span, Tokens] = {}
+    for select in selects:
+        tokens, first = select.tokens, select.calls[0].start
+        place = next(i for i, token in enumerate(tokens) if token.start == first)
+        around = (_item_at(tokens, start - 1) for start, _ in tokens.queries_around(place)[:-1])
+        items |= {item.span: item for item in around if item}
+    edits = []
+    for span, item in items.items():
+        if span in named or item.at(1).is_symbol(":") or "columns" in item.called():
+            continue
+        inside = [call for call in calls if span[0] <= call.start < span[1]]
+        name = edited(item[0].source, [(*call.span, call.display) for call in inside], *span)
+        tree = projection(name)
+        if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
+            edits.append((span[1], span[1], f" AS {quote(' '.join(name.split()))}"))
+    return edits
+
+
+def _item_at(tokens: Tokens, index: int) -> Tokens:
+    """The expression of a SELECT list that a token is in; no token if it is in none."""
+    clause = enclosing_select(tokens, index).clause_of(index)
+    if clause is None or clause.keyword != "SELECT":
+        return tokens[:0]
+    start = clause.start + 1 + (tokens[clause.start + 1].upper in {"DISTINCT", "ALL"})
+    items = tokens.split(start, clause.stop)
+    return next((tokens[a:b] for a, b in items if a <= index < b), tokens[:0])
