@@ -146,6 +146,8 @@ def _names_around(selects: tuple[DpSelect, ...]) -> list[Edit]:
     items: dict[Span, Tokens] = {}
     for select in selects:
         tokens, first = select.tokens, select.calls[0].start
+        if any(start <= first < stop for start, stop in items):
+            continue
         place = next(i for i, token in enumerate(tokens) if token.start == first)
         around = (_item_at(tokens, start - 1) for start, _ in tokens.queries_around(place)[:-1])
         items |= {item.span: item for item in around if item}
