@@ -3,7 +3,7 @@
 Each DP call becomes a column of its release, the source the releases; all else stays as written.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 
@@ -145,17 +145,13 @@ def _names_around(selects: tuple[DpSelect, ...]) -> list[Edit]:
     named = {item for select in selects for item in select.items if select.calls_in(item)}
     items: dict[Span, Tokens] = {}
     for select in selects:
-        tokens, first = select.tokens, select.calls[0].start
-        if any(start <= first < stop for start, stop in items):
-            continue
-        place = next(i for i, token in enumerate(tokens) if token.start == first)
-        around = (_item_at(tokens, start - 1) for start, _ in tokens.queries_around(place)[:-1])
-        items |= {item.span: item for item in around if item}
+        items |= {item.span: item for item in _items_around(select, items)}
     edits = []
     for span, item in items.items():
-        if span in named or item.at(1).is_symbol(":") or "columns" in item.called():
-            continue
         inside = [call for call in calls if span[0] <= call.start < span[1]]
+        is_named = span in named or item.at(1).is_symbol(":")
+        if not inside or is_named or "columns" in item.called():  # which may be several
+            continue
         name = edited(item[0].source, [(*call.span, call.display) for call in inside], *span)
         tree = projection(name)
         if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
@@ -163,11 +159,14 @@ def _names_around(selects: tuple[DpSelect, ...]) -> list[Edit]:
     return edits
 
 
-def _item_at(tokens: Tokens, index: int) -> Tokens:
-    """The expression of a SELECT list that a token is in; no token if it is in none."""
-    clause = enclosing_select(tokens, index).clause_of(index)
-    if clause is None or clause.keyword != "SELECT":
-        return tokens[:0]
-    start = clause.start + 1 + (tokens[clause.start + 1].upper in {"DISTINCT", "ALL"})
-    items = tokens.split(start, clause.stop)
-    return next((tokens[a:b] for a, b in items if a <= index < b), tokens[:0])
+def _items_around(select: DpSelect, known: Collection[Span]) -> Iterator[Tokens]:
+    """The expressions of SELECT lists around a SELECT, and beside these; none if one is known."""
+    tokens, first = select.tokens, select.calls[0].start
+    if any(start <= first < stop for start, stop in known):
+        return
+    place = next(i for i, token in enumerate(tokens) if token.start == first)
+    for start, _ in tokens.queries_around(place)[:-1]:
+        clause = enclosing_select(tokens, start - 1).clause_of(start - 1)
+        if clause is not None and clause.keyword == "SELECT":
+            begin = clause.start + 1 + (tokens[clause.start + 1].upper in {"DISTINCT", "ALL"})
+            yield from (tokens[a:b] for a, b in tokens.split(begin, clause.stop) if a < b)
