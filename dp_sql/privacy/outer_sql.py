@@ -3,13 +3,14 @@
 Each DP call becomes a column of its release, the source the releases; all else stays as written.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 
 from sqlglot import exp
 
 from dp_sql.privacy.plans.plan import Released
+from dp_sql.sql.clauses import Span, enclosing_select
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
@@ -32,7 +33,7 @@ def outer_sql(
     made = list(edits)
     for select in selects:
         made += _edits(select, list(islice(named, len(select.calls))))
-    return edited(text, made, *span)
+    return edited(text, made + _names_around(tuple(selects)), *span)
 
 
 def _edits(select: DpSelect, releases: Sequence[tuple[Released, str]]) -> list[Edit]:
@@ -135,3 +136,37 @@ def _alias_edits(select: DpSelect) -> list[Edit]:
         if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
             edits.append((stop, stop, f" AS {quote(name)}"))
     return edits
+
+
+@lru_cache(256)
+def _names_around(selects: tuple[DpSelect, ...]) -> list[Edit]:
+    """Name items around a subquery with a DP call; DuckDB would print the released number there."""
+    calls = [call for select in selects for call in select.calls]
+    named = {item for select in selects for item in select.items if select.calls_in(item)}
+    items: dict[Span, Tokens] = {}
+    for select in selects:
+        items |= {item.span: item for item in _items_around(select, items)}
+    edits = []
+    for span, item in items.items():
+        inside = [call for call in calls if span[0] <= call.start < span[1]]
+        is_named = span in named or item.at(1).is_symbol(":")
+        if not inside or is_named or "columns" in item.called():  # which may be several
+            continue
+        name = edited(item[0].source, [(*call.span, call.display) for call in inside], *span)
+        tree = projection(name)
+        if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
+            edits.append((span[1], span[1], f" AS {quote(' '.join(name.split()))}"))
+    return edits
+
+
+def _items_around(select: DpSelect, known: Collection[Span]) -> Iterator[Tokens]:
+    """The expressions of SELECT lists around a SELECT, and beside these; none if one is known."""
+    tokens, first = select.tokens, select.calls[0].start
+    if any(start <= first < stop for start, stop in known):
+        return
+    place = next(i for i, token in enumerate(tokens) if token.start == first)
+    for start, _ in tokens.queries_around(place)[:-1]:
+        clause = enclosing_select(tokens, start - 1).clause_of(start - 1)
+        if clause is not None and clause.keyword == "SELECT":
+            begin = clause.start + 1 + (tokens[clause.start + 1].upper in {"DISTINCT", "ALL"})
+            yield from (tokens[a:b] for a, b in tokens.split(begin, clause.stop) if a < b)

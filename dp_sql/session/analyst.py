@@ -179,7 +179,7 @@ class AnalystSession(Session):
     def _planned(self, statement: Statement) -> tuple[list[Plan], bool]:
         """The plans of a statement, and whether they depend on the time when it is asked."""
         parse = self._public.connection.extract_statements
-        check_syntax(statement.tokens.text, parse, under_policy=True)
+        check_syntax(statement.tokens, parse, under_policy=True)
         refuse_unknown(statement, self._public)
         now, asked, plans = datetime.now().astimezone(), [], []
 

@@ -55,7 +55,7 @@ def query_of(text: str, params: str, engine: Engine) -> str:
         if found.is_explain:
             return _price(found, engine)
         if not found.selects:  # it may be one for another system
-            check_syntax(bound, engine.connection.extract_statements)
+            check_syntax(tokens, engine.connection.extract_statements)
         return with_ctes(bound, tokens, found.selects, engine, is_elsewhere=True)
     except QueryError as error:
         suggest(error, text, engine, lambda *_: False)

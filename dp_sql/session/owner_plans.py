@@ -51,7 +51,7 @@ def plans_of_all(selects: Sequence[DpSelect], tokens: Tokens, engine: Engine) ->
 
 def plans_of_text(selects: Sequence[DpSelect], tokens: Tokens, engine: Engine) -> list[Plan]:
     """The same of a statement that DuckDB has not read yet; ParseError if it cannot read it."""
-    check_syntax(tokens.text, engine.connection.extract_statements)
+    check_syntax(tokens, engine.connection.extract_statements)
     return plans_of_all(selects, tokens, engine)
 
 

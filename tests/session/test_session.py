@@ -49,6 +49,31 @@ def test_top_k_of_a_table(shared: dp_sql.Session) -> None:
     assert [str(t) for t in relation.types] == ["VARCHAR[]"]
 
 
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        ("{} + 1", "{} + 1"),
+        ("round({}\n    , 2)", "round({} , 2)"),
+        ("({} + 1) AS n", "n"),
+        ("{} + 1 n", "n"),
+        ("n: {}", "n"),
+        ("(SELECT {} + 1) + 2", "(SELECT {} + 1) + 2"),
+        ("unnest([{}, 7])", "unnest([{}, 7])"),
+        ("DISTINCT {} / 2 FROM catalog", "{} / 2"),
+    ],
+)
+def test_an_item_around_a_subquery_is_named_without_its_answer(
+    shared: dp_sql.Session, written: str, named: str
+) -> None:
+    count = "(SELECT DP_COUNT(*, epsilon := 1, privacy_unit := user_id) FROM ratings)"
+    asked = f"SELECT {written.format(count)}"
+    con = shared.connection
+    assert con is not None
+    for relation in (shared.sql(asked), con.sql(f"FROM dp($$ {asked} $$)")):
+        assert relation is not None
+        assert relation.columns == [named.format("(SELECT dp_count(*) FROM ratings)")]
+
+
 def test_a_result_read_twice_is_one_release(session: dp_sql.Session) -> None:
     call = "DP_COUNT_DISTINCT(title, epsilon := 0.01, privacy_unit := user_id)"
     relation = session.sql(f"SELECT {call} AS n FROM ratings")

@@ -14,11 +14,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dp_sql.sql.clauses import enclosing_select
-from dp_sql.sql.restated import Restated
+from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.tokens import Edit, Tokens, edited
 from dp_sql.udfs.mechanism import in_words
 
-_PRIVACY = {"DIFFERENTIAL_PRIVACY", "ANONYMIZATION", "AGGREGATION_THRESHOLD"}
+_THRESHOLD = "AGGREGATION_THRESHOLD"  # which draws no noise
+_PRIVACY = {"DIFFERENTIAL_PRIVACY", "ANONYMIZATION", _THRESHOLD}
 _CAPS = ("max_groups_contributed", "kappa")
 _SETS = {"UNION", "INTERSECT", "EXCEPT"}  # LIMIT is of all of it, and TOP of one SELECT
 _LONG = 2000  # characters; of a longer text nothing is proposed
@@ -76,7 +77,8 @@ privacy_unit := id, lower := 0, contribution_bound := 9) FROM t
     edits += [_with_dp(tokens, one, options, len(found)) for one in found]
     edits += _top(tokens)
     if edits and (found or not is_private):
-        yield Restated(edited(text, edits))
+        is_other = any(token.upper == _THRESHOLD for token in tokens)
+        yield (OtherQuestion if is_other else Restated)(edited(text, edits))
 
 
 def _options(tokens: Tokens, i: int) -> tuple[int, dict[str, str]]:
