@@ -195,10 +195,12 @@ def _one_query(text: str) -> Statement:
     found = parse(text)
     if len(found) == 1 and found[0].keyword == "EXPLAIN":
         found = [found[0].without_explain()]
-    if len(found) != 1 or not found[0].may_be_query:
+    has_options = len(found) == 1 and found[0].is_explain and not found[0].is_query
+    if len(found) != 1 or has_options or not found[0].may_be_query:
         message, hint = "dp takes exactly one query.", "For example: FROM dp($$ SELECT … $$)"
         if len(found) == 1:
-            message = f"dp takes a query, not {found[0].keyword}."
+            word = next((t.upper or t.text for t in found[0].tokens if not t.is_symbol("(")), "(")
+            message = f"dp takes a query, not {word}."
             kept = "CREATE TABLE best AS FROM dp($$ SELECT … $$)"
             hint = f"Write CREATE TABLE … AS, INSERT or COPY around it: {kept}"
             if found[0].keyword in {"PIVOT", "UNPIVOT"}:

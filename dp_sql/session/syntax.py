@@ -13,7 +13,7 @@ def check_syntax(
     """Raise ParseError for a statement that DuckDB's parser, which `parse` asks, cannot read."""
     try:
         parse(tokens.text)
-    except duckdb.ParserException:
+    except (duckdb.ParserException, duckdb.NotImplementedException):
         from dp_sql.session.corrections.duckdb_errors import syntax_error
 
         source, (start, stop) = tokens[0].source, tokens.span

@@ -179,6 +179,8 @@ def test_refusals_come_while_duckdb_binds(con: Con) -> None:
         duckdb.Error, match=r"dp takes a query, not CREATE(.|\n)*Write CREATE TABLE"
     ):
         con.sql(f"FROM dp($$ CREATE TABLE t AS {TOP} $$)")
+    with pytest.raises(duckdb.Error, match="dp takes a query, not FORMAT"):
+        con.sql(f"FROM dp($$ EXPLAIN (FORMAT json) {TOP} $$)")
     with pytest.raises(duckdb.Error, match=r"dp takes exactly one query.\n(.|\n)*SELECT … \$\$\)$"):
         con.sql("FROM dp($$ $$)")
     with pytest.raises(

@@ -103,6 +103,7 @@ def test_the_test_would_see_an_arg_min_by_place(database: Database) -> None:
     "call, why",
     [
         ("count(DISTINCT title) FILTER (WHERE score > 3)", "FILTER is"),
+        ("mode() WITHIN GROUP (ORDER BY score) FILTER (WHERE score > 3)", "FILTER is"),
         ("first_value(title IGNORE NULLS)", "IGNORE NULLS is"),
     ],
 )

@@ -84,3 +84,16 @@ def test_a_template_of_a_dashboard_is_called_so(template: str, analyst: dp_sql.S
     with free(analyst), pytest.raises(ParseError, match="a dashboard fills in") as refused:
         analyst.sql(f"{_COUNT % ''} WHERE title = {template}")
     assert template in (refused.value.hint or "")
+
+
+def test_what_duckdb_has_not_implemented_is_a_syntax_error_too(
+    shared: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    where = "WHERE user_id BETWEEN SYMMETRIC 5 AND 1"  # DuckDB 1.5: NotImplementedException
+    for asked, unit in ((shared, ", privacy_unit := user_id"), (analyst, "")):
+        with free(asked), pytest.raises(ParseError, match=r"Syntax error|T_List"):
+            asked.sql(f"{_COUNT % unit} {where}")
+    con = shared.connection
+    assert con is not None
+    with free(shared), pytest.raises(duckdb.Error, match=r"^[\w ]+: ParseError: "):
+        con.sql(f"FROM dp($$ {_COUNT % ', privacy_unit := user_id'} {where} $$)")

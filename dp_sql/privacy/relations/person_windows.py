@@ -215,7 +215,9 @@ def _put_filters(tree: exp.Select) -> None:
     """Write count(*) FILTER (c) OVER … as count(CASE WHEN c THEN 1 END) OVER …, which is equal."""
     for node in _windows(tree):
         given, called = node.this, node.this.this
-        if not isinstance(given, exp.Filter) or folded(called.sql_name()) not in _AGGREGATES:
+        if not isinstance(given, exp.Filter) or not isinstance(called, exp.Func):
+            continue  # WITHIN GROUP is none
+        if folded(called.sql_name()) not in _AGGREGATES:
             continue
         is_row = isinstance(called, exp.Count) and isinstance(called.this, (exp.Star, type(None)))
         if not isinstance(called.this, exp.Distinct):

@@ -78,7 +78,7 @@ def syntax_error(
     near = _NEAR.search(message)
     position = _place(message, text, near[1]) if near else len(text.rstrip())
     at = next((i for i, token in enumerate(tokens) if token.end > position), len(tokens))
-    first = message.split("\n", 1)[0].partition(": ")[2] or message
+    first = (message.split("\n", 1)[0].partition(": ")[2] or message).rstrip(".!")
     try:
         instead: list[str] = [*of_other_systems(tokens, under_policy)] if tokens else []
     except ParseError as unclosed:
