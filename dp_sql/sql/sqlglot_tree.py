@@ -176,7 +176,7 @@ def parsed_text(node: Node) -> str:
 
 
 def made_of(node: Node, made: Made) -> Made:
-    """A new node of copies of parts of a tree, which are offsets into the tree's text, too."""
+    """A node made of copies of parts of a tree, with the text into which their offsets point."""
     made.meta["sql"] = parsed_text(node)
     return made
 

@@ -120,6 +120,9 @@ def test_an_epsilon_too_small_for_the_noise_finds_nothing_and_says_so():
     tiny = Fraction(1, 10**30), *public[2:]
     assert chosen_selection.chosen_selection(*pairs, *tiny) == []
     assert "a group is found if it has" in chosen_selection.accuracy(*tiny, Fraction(1, 20))
+    # Gaussian noise is for two groups of a person here, of which Laplace noise takes three.
+    small = Fraction(6, 10**4), Fraction(1, 10**6), 30, Fraction(1, 20)
+    assert "who are in up to 2 groups each" in chosen_selection.accuracy(*small)
 
 
 def weight_sums(pairs, weights):

@@ -99,8 +99,8 @@ def chosen_selection(
 def votes(sizes: NDArray[np.int64], few: Few, many: Constants) -> int:
     """Add up the votes of people in so many groups each: from -_STEPS to _STEPS, for few groups.
 
-    One who is in t groups gives t of the weights of both kinds, about 1 and the root of t. So the
-    votes of all are in proportion to how much more of its threshold Laplace noise is given.
+    One who is in t groups gives them about 1 in all with Laplace noise, and the root of t with
+    Gaussian noise. So the votes add up to how much more of its threshold Laplace noise is given.
     """
     one = 1 << _ROOT_BITS
     # How many times as high the threshold is for Gaussian noise, beside the weight of one group.
@@ -136,7 +136,9 @@ def accuracy(epsilon: Fraction, delta: Fraction, max_contributions: int, beta: F
             return with_few
         return max(with_few, people_needed(replace(many, weights=many.weights[:n]), beta))
 
-    n, says = len(few.weights), f"{needed(1)} people who are in no other"
+    # With a very small epsilon, people give weight to fewer groups if the noise is Gaussian.
+    n = len(few.weights if many is None else many.weights[: len(few.weights)])
+    says = f"{needed(1)} people who are in no other"
     if n > 1:
         says += f", or {needed(n)} who are in up to {n} groups each"
     given = f"(epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"

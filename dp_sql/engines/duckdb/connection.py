@@ -198,7 +198,7 @@ class Engine(SqlRunner):
         return self.agrees_once(source, repr(columns), reads_only)
 
     def agrees_once(self, source: str, facts: object, ask: Callable[[], bool]) -> bool:
-        """What `ask` says of a source; a yes stays true with other numbers, and the same facts."""
+        """What `ask` says of a source; a yes stays true with other numbers while `facts` hold."""
         asked, known = (without_numbers(source), facts), self.state.agreed
         agrees = asked in known or ask()
         if agrees:

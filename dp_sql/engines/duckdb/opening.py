@@ -21,7 +21,7 @@ _DEFAULTS = (
     *([] if duckdb.__version__.startswith("1.") else ["max_execution_time = 0"]),
 )  # fmt: skip
 
-NO_FILES = "SET enable_external_access = false"  # but what DuckDB spills, as far as that is set
+NO_FILES = "SET enable_external_access = false"  # except what DuckDB spills; limits are set before
 
 
 def open_database(database: str, read_only: bool) -> Connection:

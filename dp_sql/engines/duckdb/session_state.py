@@ -19,7 +19,7 @@ V = TypeVar("V")
 
 
 class Recent(dict[K, V]):
-    """The last entries that were added, of which several threads may add some."""
+    """The entries that were added last; several threads may add some."""
 
     def __init__(self, most: int = 500) -> None:
         super().__init__()

@@ -205,7 +205,7 @@ def drawn_from(plan: Plan) -> Plan:
 
 
 def bounds_of(plan: Plan) -> Sequence[int]:
-    """The contribution bounds for each of which a mechanism takes a count of covered items."""
+    """The contribution bounds of a mechanism that takes a count of covered items for each."""
     if plan.mechanism.bounds is None:
         raise InternalError("This mechanism needs pairs.")
     return plan.mechanism.bounds(**plan.parameters.mechanism_arguments(plan.mechanism))

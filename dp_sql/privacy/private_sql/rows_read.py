@@ -174,7 +174,7 @@ def number_of_group(n_groups: int) -> str:
 
 
 def one_if_there(item: str) -> str:
-    """What is sent of an item of which only whether a row has it is needed."""
+    """What is sent of an item if all that matters is whether a row has one."""
     return f"CASE WHEN {item} IS NOT NULL THEN CAST(1 AS UTINYINT) END"
 
 
