@@ -178,13 +178,6 @@ class AnalystSession(Session):
 
     def _planned(self, statement: Statement) -> tuple[list[Plan], bool]:
         """The plans of a statement, and whether they depend on the time when it is asked."""
-        parse = self._public.connection.extract_statements
-        plan = partial(self._planned_by_tree, statement)
-        check_syntax(statement.tokens, parse, plan, under_policy=True)
-        return plan()
-
-    def _planned_by_tree(self, statement: Statement) -> tuple[list[Plan], bool]:
-        """The same, by what sqlglot reads."""
         refuse_unknown(statement, self._public)
         now, asked, plans = datetime.now().astimezone(), [], []
 
@@ -208,6 +201,8 @@ class AnalystSession(Session):
                     text=statement.text, position=place, hint="Put them into separate queries.",
                     instead=[rescaled(statement, most / total)],
                 )  # fmt: skip
+        parse = self._public.connection.extract_statements
+        check_syntax(statement.tokens, parse, under_policy=True)
         return plans, bool(asked)
 
     def _tables(self, statement: Statement, engine: Engine) -> list[Edit]:

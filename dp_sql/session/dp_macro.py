@@ -28,6 +28,7 @@ from dp_sql.privacy.private_sql.release_select import (
 )
 from dp_sql.session.corrections.corrector import refuse_unknown
 from dp_sql.session.owner_plans import Planned, n_runs, planned_again, plans_of_text
+from dp_sql.session.syntax import check_syntax
 from dp_sql.session.trial import check_runs
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import in_macro, literal
@@ -54,7 +55,7 @@ def query_of(text: str, params: str, engine: Engine) -> str:
         if found.is_explain:
             return _price(found, engine)
         if not found.selects:  # it may be one for another system
-            plans_of_text((), tokens, engine)
+            check_syntax(tokens, engine.connection.extract_statements)
         return with_ctes(bound, tokens, found.selects, engine, is_elsewhere=True)
     except QueryError as error:
         suggest(error, text, engine, lambda *_: False)

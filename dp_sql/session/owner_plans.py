@@ -51,9 +51,9 @@ def plans_of_all(selects: Sequence[DpSelect], tokens: Tokens, engine: Engine) ->
 
 def plans_of_text(selects: Sequence[DpSelect], tokens: Tokens, engine: Engine) -> list[Plan]:
     """The same of a statement that DuckDB has not read yet; ParseError if it cannot read it."""
-    plan = partial(plans_of_all, selects, tokens, engine)
-    check_syntax(tokens, engine.connection.extract_statements, plan)
-    return plan()
+    plans = plans_of_all(selects, tokens, engine)
+    check_syntax(tokens, engine.connection.extract_statements)
+    return plans
 
 
 def n_runs(plan: Plan, engine: Engine) -> int:

@@ -17,7 +17,7 @@ from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.session.corrections.corrector import refuse_unknown
 from dp_sql.session.explain import Explanation
 from dp_sql.session.owner import OwnerSession
-from dp_sql.session.owner_plans import plans_of_text
+from dp_sql.session.owner_plans import plans_of_all
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_depth
 from dp_sql.sql.tokens import folded
@@ -78,7 +78,7 @@ class SparkOwnerSession(OwnerSession):
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
         use_schema(self._connection, self._spark.begin())
         refuse_unknown(statement, engine)
-        plans = plans_of_text(statement.selects, statement.tokens, self._spark)
+        plans = plans_of_all(statement.selects, statement.tokens, self._spark)
         self._spark.releases.check(plans)
         self._private = {one.table for plan in plans for one in plan.people}
         return plans

@@ -223,13 +223,14 @@ def test_a_plain_statement_that_comes_again_is_refused_for_what_has_changed(
 
 
 @pytest.mark.parametrize(
-    ("asked", "planner"), [("{}", plain_call), ("FROM dp($$ {} $$)", dp_macro)]
+    ("asked", "planner", "name"),
+    [("{}", plain_call, "plans_of_all"), ("FROM dp($$ {} $$)", dp_macro, "plans_of_text")],
 )
 def test_a_plain_statement_is_planned_once_while_nothing_changes(
-    asked: str, planner: ModuleType, monkeypatch: pytest.MonkeyPatch
+    asked: str, planner: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned, plan = [], planner.plans_of_all
-    monkeypatch.setattr(planner, "plans_of_all", lambda *a: planned.append(a) or plan(*a))
+    planned, plan = [], getattr(planner, name)
+    monkeypatch.setattr(planner, name, lambda *a: planned.append(a) or plan(*a))
     count = asked.format("SELECT DP_COUNT(1, epsilon := 1, privacy_unit := u) FROM seen{}")
     with dp_sql.install(duckdb.connect()) as con:
         con.execute("CREATE TABLE seen AS SELECT i AS u FROM range(9) t(i)")

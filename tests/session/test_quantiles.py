@@ -230,7 +230,7 @@ def test_answers_have_the_type_of_the_column_and_the_order_of_the_list() -> None
         session.execute(
             "CREATE TABLE t AS SELECT i AS user_id, i::SMALLINT AS s, (i / 4)::DECIMAL(8,2) AS d, "
             "i / 4 AS f, DATE '2026-01-01' + i::INTEGER AS day, "
-            "TIMESTAMP '2026-01-01' + INTERVAL (i) HOUR AS at FROM range(101) t(i)"
+            "TIMESTAMP '2026-01-01' + INTERVAL (i) HOUR AS hour FROM range(101) t(i)"
         )
         day, hour = datetime.date(2026, 1, 1), datetime.datetime(2026, 1, 1)
         for column, bounds, kind, at in [
@@ -238,7 +238,7 @@ def test_answers_have_the_type_of_the_column_and_the_order_of_the_list() -> None
             ("d", "lower := 0, upper := 50", "DECIMAL(8,2)", lambda i: Decimal(i) / 4),
             ("f", "lower := 0, upper := 50, step := 0.01", "DOUBLE", lambda i: i / 4),
             ("day", "lower := '2020-01-01', upper := '2030-01-01'", "DATE", lambda i: day + i * DAY),
-            ("at", "lower := '2020-01-01', upper := '2030-01-01'", "TIMESTAMP",
+            ("hour", "lower := '2020-01-01', upper := '2030-01-01'", "TIMESTAMP",
              lambda i: hour + 3600 * i * SECOND),
         ]:  # fmt: skip
             answer = session.sql(
@@ -329,11 +329,11 @@ def test_bounds_of_intervals_become_seconds(owner: dp_sql.Session) -> None:
     call = (
         "DP_MEDIAN({}, epsilon := 1, privacy_unit := user_id, lower := {}, upper := {}, step := {})"
     )
-    asked = call.format("at - at", "INTERVAL 0 DAY", "INTERVAL 2 HOURS", "INTERVAL 1 MINUTE")
-    source = "FROM (SELECT user_id, TIMESTAMP '2026-01-01' AS at FROM visits)"
+    asked = call.format("t - t", "INTERVAL 0 DAY", "INTERVAL 2 HOURS", "INTERVAL 1 MINUTE")
+    source = "FROM (SELECT user_id, TIMESTAMP '2026-01-01' AS t FROM visits)"
     with pytest.raises(QueryError, match="is INTERVAL") as raised:
         owner.sql(f"SELECT {asked} {source}")
-    seconds = call.format("date_diff('second', at, at)", 0, 7200, 60)
+    seconds = call.format("date_diff('second', t, t)", 0, 7200, 60)
     assert raised.value.suggestion == f"SELECT {seconds} {source}"
     with pytest.raises(QueryError, match="is INTERVAL") as raised:
         owner.sql(f"SELECT {asked.replace('2 HOURS', '2 MONTHS')} {source}")
@@ -341,13 +341,13 @@ def test_bounds_of_intervals_become_seconds(owner: dp_sql.Session) -> None:
 
 
 def test_columns_of_other_types_are_named_with_what_to_write(owner: dp_sql.Session) -> None:
-    source = "FROM (SELECT user_id, 5::UHUGEINT AS large, TIME '08:30:00' AS at FROM visits)"
+    source = "FROM (SELECT user_id, 5::UHUGEINT AS large, TIME '08:30:00' AS t FROM visits)"
     asked = "SELECT DP_MEDIAN({}, epsilon := 1, privacy_unit := user_id, lower := 0, upper := 900) "
     with pytest.raises(QueryError, match="large is UHUGEINT") as raised:
         owner.sql(asked.format("large") + source)
     assert owner.sql(raised.value.suggestion) is not None
-    with pytest.raises(QueryError, match="at is TIME") as raised:
-        owner.sql(asked.format("at") + source)
+    with pytest.raises(QueryError, match="t is TIME") as raised:
+        owner.sql(asked.format("t") + source)
     minutes = str(raised.value.hint).partition("its minutes: ")[2].rstrip(".")
     assert owner.sql(asked.format(minutes) + source) is not None
 

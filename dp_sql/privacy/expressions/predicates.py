@@ -47,7 +47,7 @@ def negated(node: Node, scope: Scope) -> Value:
 
 def _check_not(node: Node) -> None:
     """Refuse ! for NOT, as sqlglot reads DuckDB's factorial."""
-    if _has_factorial(parsed_text(node)):
+    if _has_factorial(str(node.root().meta.get("sql", ""))):
         raise refuse(node, "The operator ! is not supported here", "Write NOT before a condition.")
 
 
