@@ -150,7 +150,7 @@ def _names_around(selects: tuple[DpSelect, ...]) -> list[Edit]:
     for span, item in items.items():
         inside = [call for call in calls if span[0] <= call.start < span[1]]
         is_named = span in named or item.at(1).is_symbol(":")
-        if not inside or is_named or "columns" in item.called():  # which may be several
+        if not inside or is_named or "columns" in item.called():  # COLUMNS(…) may be several
             continue
         name = edited(item[0].source, [(*call.span, call.display) for call in inside], *span)
         tree = projection(name)

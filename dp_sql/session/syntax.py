@@ -1,4 +1,4 @@
-"""Is a statement SQL that DuckDB reads? sqlglot reads more: to it, BETWEEN 1 2 lacks nothing."""
+"""Can DuckDB read a statement? sqlglot accepts more, such as BETWEEN 1 2, and guesses."""
 
 from collections.abc import Callable
 

@@ -33,6 +33,7 @@ def boolean(sql: str) -> Value:
 
 
 def _maybe_not(node: Node, sql: str) -> Value:
+    """Sqlglot keeps the NOT of NOT LIKE inside the node or around it, depending on its version."""
     if not node.args.get("negate"):
         return boolean(sql)
     _check_not(node)
@@ -51,7 +52,7 @@ def _check_not(node: Node) -> None:
         raise refuse(node, "The operator ! is not supported here", "Write NOT before a condition.")
 
 
-@lru_cache(4)  # a text may have many conditions
+@lru_cache(4)  # each NOT of a text asks
 def _has_factorial(text: str) -> bool:
     tokens = tokenize(text)
     signs = [i + 1 for i, token in enumerate(tokens) if token.is_symbol("!")]
@@ -179,6 +180,7 @@ def _literal_between(node: Node, limits: Sequence[Node], scope: Scope) -> Value:
 
 
 def _comparison(kind: type[exp.Binary], left: Node, right: Node) -> Node:
+    """A comparison of two parts of a text, which the text does not hold itself."""
     return made_of(left, kind(this=left.copy(), expression=right.copy()))
 
 
