@@ -10,7 +10,7 @@ from itertools import islice
 from sqlglot import exp
 
 from dp_sql.privacy.plans.plan import Released
-from dp_sql.sql.clauses import Span, enclosing_select
+from dp_sql.sql.clauses import OF_ANSWERS, Span, enclosing_select
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
@@ -86,7 +86,7 @@ def _key_edits(select: DpSelect) -> list[Edit]:
     names = {folded(key.parts[-1]): key.parts[-1] for key in select.keys}
     tables = _source_names(select)
     edits = []
-    later = [span for word, span in select.clauses.items() if word in {"HAVING", "ORDER"}]
+    later = [span for word, span in select.clauses.items() if word in OF_ANSWERS]
     for span in (*select.items, *later):
         places = select.key_places(span)
         edits += [(*place, f"__dp_groups.{quote(key.parts[-1])}") for place, key in places]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from dp_sql.errors import NotSupported, ParseError, QueryError, guessed
-from dp_sql.sql.clauses import Clause, SelectText
+from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.group_keys import without_alias
@@ -18,7 +18,8 @@ _AFTER_CALL = {
 }
 _PLACES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY", "USING": "USING SAMPLE"}
 # What comes before what; SELECT and FROM in either order.
-_ORDER = {"SELECT": 0, "FROM": 0, "WHERE": 1, "GROUP": 2, "HAVING": 3, "ORDER": 4, "LIMIT": 5}
+_ORDER = {"SELECT": 0, "FROM": 0, "WHERE": 1, "GROUP": 2, "HAVING": 3,
+          "WINDOW": 4, "QUALIFY": 5, "ORDER": 6, "LIMIT": 7}  # fmt: skip
 _ONCE = {1, 2, 3}  # DuckDB sees the others; as it shows a relation, there may be a second LIMIT
 _NOT_BESIDE = {
     "HAVING": "Filter the answer in an outer query.",
@@ -48,9 +49,9 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
         raise _behind_call(tokens, index, after, select, name)
     for keyword, advice in _NOT_BESIDE.items():
         found = select.clause(keyword)
-        if found is not None and not (keyword == "HAVING" and select.clause("GROUP")):
-            shown = _PLACES.get(keyword, keyword)
-            shown += " without GROUP BY" if keyword == "HAVING" else ""
+        needs_groups = keyword in OF_ANSWERS
+        if found is not None and not (needs_groups and select.clause("GROUP")):
+            shown = _PLACES.get(keyword, keyword) + " without GROUP BY" * needs_groups
             message = f"A SELECT with {name} cannot have {shown}."
             instead = _without(tokens, found, select)
             raise tokens[found.start].error(NotSupported, message, advice, instead)
@@ -71,13 +72,13 @@ def _outside_list(tokens: Tokens, index: int, select: SelectText, name: str) -> 
     place = clause.keyword if clause else None
     where = f"in {_PLACES.get(place, place)}" if place else "outside a SELECT"
     hint = f"Write it in the list of a SELECT of its own: SELECT {example} FROM …"
-    if place in {"WHERE", "HAVING", "QUALIFY", "ORDER"}:
+    if place in {"WHERE", *OF_ANSWERS}:
         hint = (
             "Give it a name in a subquery and use the name outside: "
             f"SELECT … FROM (SELECT {example} AS answer FROM …) WHERE …"
         )
     message = f"{name} is not allowed {where}; it is an answer, not a condition."
-    instead = _listed(tokens, index, select) if place in {"HAVING", "ORDER"} else []
+    instead = _listed(tokens, index, select) if place in OF_ANSWERS else []
     return tokens[index].error(NotSupported, message, hint, instead)
 
 
@@ -117,9 +118,9 @@ def _check_order(tokens: Tokens, select: SelectText) -> None:
 
 
 def repeated(tokens: Tokens, index: int, select: SelectText, places: Sequence[int]) -> int | None:
-    """The call of the list, at one of `places`, that HAVING or ORDER BY has again; None: no such.
+    """The call of the list, at one of `places`, that HAVING, QUALIFY or ORDER BY has again.
 
-    It is the same answer, and is not released again.
+    It is the same answer, and is not released again. None: no such call.
     """
 
     def written(start: int) -> list[tuple[str, str]]:
@@ -129,7 +130,7 @@ def repeated(tokens: Tokens, index: int, select: SelectText, places: Sequence[in
         ]
 
     clause = select.clause_of(index)
-    if clause is None or clause.keyword not in {"HAVING", "ORDER"}:
+    if clause is None or clause.keyword not in OF_ANSWERS:
         return None
     return next((place for place in places if written(place) == written(index)), None)
 
@@ -158,7 +159,7 @@ def _with_where(tokens: Tokens, at: int, select: SelectText) -> list[str]:
 
 
 def _listed(tokens: Tokens, index: int, select: SelectText) -> list[str]:
-    """The statement whose list has the call of HAVING or ORDER BY, which names it."""
+    """The statement whose list has the call of HAVING, QUALIFY or ORDER BY, which names it."""
     call, listed = tokens[index : tokens.matching(index + 1) + 1], select.clause("SELECT")
     if listed is None or listed.start > index:
         return []
@@ -182,12 +183,10 @@ def _with_case(tokens: Tokens, index: int, at: int) -> list[str]:
 
 
 def _without(tokens: Tokens, clause: Clause, select: SelectText) -> list[str]:
-    """The statement without a sample, or with HAVING or QUALIFY in an outer query or the source."""
+    """The statement without a sample, or with HAVING in an outer query or QUALIFY in the source."""
     if clause.keyword == "USING":
         return [tokens[clause.start : clause.stop].put("")]
-    if tokens[0].upper in {"SELECT", "FROM"} and (
-        clause.keyword == "HAVING" or (clause.keyword == "QUALIFY" and select.clause("GROUP"))
-    ):
+    if tokens[0].upper in {"SELECT", "FROM"} and clause.keyword == "HAVING":
         return _outside(tokens, clause, select)
     source = select.clause("FROM")
     if clause.keyword == "QUALIFY" and source is not None and source.start < clause.start:
@@ -218,8 +217,6 @@ def _outside(tokens: Tokens, clause: Clause, select: SelectText) -> list[str]:
     word, end = tokens[clause.start], tokens[listed.stop - 1].end
     more = "".join(f", {call} AS {name}" for call, name in new.items())
     inner = f"{text[:end]}{more}{text[end : word.start]}".rstrip()
-    has_window = any(t.upper == "OVER" for t in tokens[clause.start : clause.stop])
     star = f"* EXCLUDE ({', '.join(new.values())})" if new else "*"
-    keyword = "QUALIFY" if has_window else "WHERE"
     behind = edited(text, edits, word.end, len(text))
-    return [Restated(f"SELECT {star} FROM ({inner}) {keyword}{behind}")]
+    return [Restated(f"SELECT {star} FROM ({inner}) WHERE{behind}")]

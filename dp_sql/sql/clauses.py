@@ -17,6 +17,7 @@ _CLAUSES = frozenset(
 # These open a clause only with the right word behind; what follows belongs to the statement around.
 _ONLY_BEFORE = {"USING": {"SAMPLE"}, "ON": {"CONFLICT"}, "WITH": {"NO", "DATA"},
                 "GROUP": {"BY"}, "ORDER": {"BY"}}  # fmt: skip
+OF_ANSWERS = frozenset({"HAVING", "WINDOW", "QUALIFY", "ORDER"})  # computed over the answers
 _AFTER_CTES = {"SELECT", "FROM", "VALUES", "INSERT", "UPDATE", "DELETE"}
 AFTER_RELATION = frozenset(  # words that may be behind a relation of FROM, and are not its alias
     {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF",

@@ -9,14 +9,14 @@ from itertools import pairwise
 from dp_sql.errors import ArgumentError, NotSupported, QueryError
 from dp_sql.sql.arguments import DpCall, read_call, stated
 from dp_sql.sql.call_places import check_place, repeated
-from dp_sql.sql.clauses import Clause, SelectText, Span, enclosing_select
+from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText, Span, enclosing_select
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, PublicSet, Reference, SetPerKey
 from dp_sql.sql.group_keys import equal_places, group_keys, refuse_two_meanings, without_alias
 from dp_sql.sql.tokens import Token, Tokens, edited, folded
 
-_OF_KEYS = {"SELECT", "GROUP", "HAVING", "ORDER"}
+_OF_KEYS = {"SELECT", "GROUP", *OF_ANSWERS}
 
 
 @dataclass(frozen=True, eq=False)  # two are never the same

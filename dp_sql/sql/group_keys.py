@@ -13,7 +13,7 @@ from dp_sql.sql.sqlglot_tree import projection
 from dp_sql.sql.tokens import Token, Tokens, folded, tokenize
 
 _SETS = {"ROLLUP", "CUBE", "GROUPING"}
-_BEHIND = {"ASC", "DESC", "NULLS"}  # words behind an expression of ORDER BY
+_BEHIND = {"ASC", "DESC", "NULLS", "ORDER", "ROWS", "RANGE", "GROUPS"}  # an expression of … BY
 
 
 def group_keys(

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from sqlglot import exp
 
 from dp_sql.errors import NotSupported, QueryError
-from dp_sql.sql.clauses import Span
+from dp_sql.sql.clauses import OF_ANSWERS, Span
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import Narrowed
@@ -72,7 +72,7 @@ def check_list(select: DpSelect, functions: Functions) -> None:
                 [*(_grouped(select, shown) if shown != "*" and not select.keys else ()),
                  Narrowed(select.without_item(start, stop))],
             )  # fmt: skip
-    for word in {"HAVING", "ORDER"} & select.clauses.keys():
+    for word in OF_ANSWERS & select.clauses.keys():
         _only_answers(select, select.clauses[word], aliases)
 
 
@@ -96,7 +96,7 @@ def _grouped(select: DpSelect, column: str) -> list[str]:
 
 
 def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
-    """Refuse a column in HAVING or ORDER BY that is neither a key nor an alias of the list."""
+    """Refuse a column behind GROUP BY that is neither a key nor an alias of the list."""
     with contextlib.suppress(Unreadable):  # DuckDB reads it, over the releases
         tree = tree_of(f"SELECT NULL {_blanked(select, *span)}")
         for node in tree.walk(prune=lambda n: isinstance(n, _OTHER_SCOPES) and n is not tree):
@@ -104,8 +104,8 @@ def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
                 tokens = select.between(span)
                 raise next((t for t in tokens if t.name == node.name), tokens[0]).error(
                     NotSupported,
-                    f"{node.name} is neither a group nor a name in the SELECT list; ORDER BY and "
-                    "HAVING apply to the released answers.",
+                    f"{node.name} is neither a group nor a name in the SELECT list; ORDER BY, "
+                    "HAVING and QUALIFY apply to the released answers.",
                     "Order by a number, ORDER BY 1, or by the name of an answer: "
                     "SELECT DP_…(…) AS n … ORDER BY n",
                     [select.text[: span[0]].rstrip() + select.text[span[1] :]],

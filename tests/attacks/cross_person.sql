@@ -78,13 +78,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings LIMIT 5
 -- NotSupported: OFFSET next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings OFFSET 5
 
--- NotSupported: A SELECT with DP_TOPK cannot have QUALIFY.
+-- NotSupported: A SELECT with DP_TOPK cannot have QUALIFY without GROUP BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings QUALIFY true
 
 -- NotSupported: A SELECT with DP_TOPK cannot have HAVING without GROUP BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings HAVING count(*) > 5
 
--- NotSupported: A SELECT with DP_TOPK cannot have WINDOW.
+-- NotSupported: A SELECT with DP_TOPK cannot have WINDOW without GROUP BY.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WINDOW w AS ()
 
 -- NotPrivate: SELECT DISTINCT must list the privacy unit

@@ -50,8 +50,11 @@ SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM
 -- SourceError
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region ORDER BY count(*)
 
--- NotSupported: A SELECT with DP_TOPK cannot have QUALIFY.
-SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region QUALIFY row_number() OVER () = 1
+-- NotSupported: title is neither a group nor a name in the SELECT list
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region QUALIFY row_number() OVER (ORDER BY title) = 1
+
+-- SourceError
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region QUALIFY count(*) > 1
 
 -- NotSupported: user_id would show rows of the source next to the private answer.
 SELECT user_id, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region

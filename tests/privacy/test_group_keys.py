@@ -111,6 +111,7 @@ def test_a_key_may_be_an_expression(
         ("CASE WHEN region = 'north' THEN 'a' ELSE 'b' END", "ORDER BY # DESC"),
         ("CASE WHEN region = 'north' THEN 'a' ELSE 'b' END", "ORDER BY upper(# || '!') DESC"),
         ("region = 'north'", "HAVING n > 0 OR (#) ORDER BY # ASC NULLS LAST, n"),
+        ("region = 'north'", "QUALIFY rank() OVER (PARTITION BY # ORDER BY n) = 1 ORDER BY #"),
         ("user_id % 2 = 0", "HAVING coalesce(#, FALSE) IN (TRUE, FALSE) ORDER BY n, #"),
     ],
 )  # fmt: skip

@@ -114,15 +114,22 @@ def test_having_order_and_limit_work_on_what_was_released(log: dp_sql.Session) -
         "ORDER BY seen.region DESC LIMIT 1",
     )
     assert found == [("south", 1)]
+    last = asked(
+        log,
+        f"SELECT region, {call} AS n, count(*) OVER w AS k FROM seen GROUP BY region HAVING n > 0 "
+        "WINDOW w AS (ORDER BY seen.region DESC) QUALIFY row_number() OVER w = 1 AND k = 1",
+    )
+    assert last == [("south", 1, 1)]
 
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("listed", "tail"),
     [("region, {}", "ORDER BY {} DESC, region"), ("region, {} AS n", "HAVING {} >= 0 ORDER BY {} DESC, 1"),
+     ("region, {} AS n", "QUALIFY rank() OVER (ORDER BY {} DESC) <= 2 ORDER BY 1"),
      ("DISTINCT region, {} + 1", "HAVING NOT ({}) < 0 ORDER BY {} + 1, 1 DESC")],
 )  # fmt: skip
-def test_a_call_of_the_list_that_having_or_order_by_repeats_is_one_release(
+def test_a_call_of_the_list_that_is_repeated_behind_group_by_is_one_release(
     listed: str, tail: str, log: dp_sql.Session
 ) -> None:
     call = (

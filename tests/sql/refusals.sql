@@ -390,7 +390,7 @@ SELECT DP_SELECT(title, year, 1e400000000, epsilon := 1) FROM ratings
 -- ^ HAVING
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings HAVING true
 
--- NotSupported: A SELECT with DP_TOPK cannot have QUALIFY
+-- NotSupported: A SELECT with DP_TOPK cannot have QUALIFY without GROUP BY.
 -- ^ QUALIFY
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings QUALIFY true
 

@@ -38,6 +38,7 @@ from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation
 from dp_sql.privacy.relations.tree_sql import Written
 from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.clauses import OF_ANSWERS
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.given import PublicQuery, Reference
@@ -287,7 +288,7 @@ def _exact(
 def _written_as(select: DpSelect, key: Reference, cast: str) -> set[Edit]:
     """Edits that put another expression in place of a key, also in the list and ORDER BY."""
     found = {(key.position, key.position + len(key.text), cast)}
-    clauses = {"GROUP", "HAVING", "ORDER"} & select.clauses.keys()
+    clauses = {"GROUP", *OF_ANSWERS} & select.clauses.keys()
     for span in [*select.items, *(select.clauses[word] for word in clauses)]:
         found |= {(*place, cast) for place, one in select.key_places(span) if one == key}
     for item in () if key.is_expression else select.items:

@@ -192,9 +192,7 @@ def test_qualify_is_a_condition_of_answers_or_of_rows(owner: dp_sql.Session) -> 
     more = "groups := ['north', 'south'], max_groups_contributed := 1"
     call = COUNT.format(f", privacy_unit := user_id, {more}")
     select = f"SELECT region, {call} AS n FROM ratings GROUP BY region"
-    assert (
-        told(owner, f"{select} QUALIFY n > 5").suggestion == f"SELECT * FROM ({select}) WHERE n > 5"
-    )
+    assert told(owner, f"{select} QUALIFY n > 5").suggestion == f"{select} HAVING n > 5"
     of_people = "QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY day) = 1"
     alone = COUNT.format(", privacy_unit := user_id")
     for source in ("ratings", "ratings WHERE region = 'north'"):
@@ -213,11 +211,10 @@ GROUPED = "FROM ratings GROUP BY title"
      f"SELECT *, 100.0 * n / sum(n) OVER () AS share FROM (SELECT title, # AS n {GROUPED}) ORDER BY title"),
     (f"SELECT upper(title) AS t, # - lag(#) OVER (ORDER BY upper(title)), lag(@) OVER (ORDER BY 1) AS l {GROUPED.replace('title', 'upper(title)')}",
      f"SELECT * EXCLUDE (answer, answer_1), answer - lag(answer) OVER (ORDER BY t), lag(answer_1) OVER (ORDER BY 1) AS l FROM (SELECT upper(title) AS t, # AS answer, @ AS answer_1 {GROUPED.replace('title', 'upper(title)')})"),
-    (f"SELECT title, # AS n {GROUPED} QUALIFY rank() OVER (ORDER BY # DESC) = 1 ORDER BY n",
-     f"SELECT * FROM (SELECT title, # AS n {GROUPED}) QUALIFY rank() OVER (ORDER BY n DESC) = 1 ORDER BY n"),
-    (f"SELECT title {GROUPED} QUALIFY rank() OVER (ORDER BY # DESC) = 1", ""),
+    (f"SELECT title {GROUPED} QUALIFY rank() OVER (ORDER BY # DESC) = 1",
+     f"SELECT title, # AS answer {GROUPED} QUALIFY rank() OVER (ORDER BY answer DESC) = 1"),
     (f"SELECT title, @ AS n {GROUPED} QUALIFY rank() OVER (ORDER BY # DESC) = 1",
-     f"SELECT * EXCLUDE (answer) FROM (SELECT title, @ AS n, # AS answer {GROUPED}) QUALIFY rank() OVER (ORDER BY answer DESC) = 1"),
+     f"SELECT title, @ AS n, # AS answer {GROUPED} QUALIFY rank() OVER (ORDER BY answer DESC) = 1"),
     ("SELECT # AS n FROM ratings HAVING # > 0", "SELECT * FROM (SELECT # AS n FROM ratings) WHERE n > 0"),
     ("SELECT DP_SUM( 1, epsilon := 0.1) AS n FROM ratings HAVING (# > 0)",
      "SELECT * EXCLUDE (answer) FROM (SELECT # AS n, # AS answer FROM ratings) WHERE (answer > 0)"),
