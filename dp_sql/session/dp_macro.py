@@ -26,8 +26,7 @@ from dp_sql.privacy.private_sql.release_select import (
     empty_releases,
     private_sql,
 )
-from dp_sql.session.corrections.corrector import refuse_unknown
-from dp_sql.session.owner_plans import Planned, n_runs, planned_again, plans_of_text
+from dp_sql.session.owner_plans import Planned, n_runs, planned_text, plans_of_text
 from dp_sql.session.syntax import check_syntax
 from dp_sql.session.trial import check_runs
 from dp_sql.sql.dp_select import DpSelect
@@ -51,12 +50,12 @@ def query_of(text: str, params: str, engine: Engine) -> str:
     """The query that `dp(text, params)` means; QueryError if it is not one query, or is refused."""
     try:
         bound = _with_functions(_with_parameters(text, params, engine))
-        tokens = (found := _one_query(bound)).tokens
+        found = _one_query(bound)
         if found.is_explain:
             return _price(found, engine)
         if not found.selects:  # it may be one for another system
-            check_syntax(tokens, engine.connection.extract_statements)
-        return with_ctes(bound, tokens, found.selects, engine, is_elsewhere=True)
+            check_syntax(found.tokens, engine.connection.extract_statements)
+        return with_ctes(found, engine, is_elsewhere=True)
     except QueryError as error:
         suggest(error, text, engine, lambda *_: False)
         if error.message.startswith("Table with name"):  # dp() does not see the connection's own
@@ -68,7 +67,7 @@ def _price(statement: Statement, engine: Engine) -> str:
     """What EXPLAIN in dp() shows of a query."""
     from dp_sql.session.explain import EXAMPLE_DELTA, cost_of, cost_sql, explanation
 
-    plans = plans_of_text(statement.selects, statement.tokens, engine)
+    plans = plans_of_text(statement, engine)
     calls = [explanation(p, None, engine, EXAMPLE_DELTA, n_runs(p, engine)) for p in plans]
     cost = cost_of(plans, calls, engine.tickets.account)
     return cost_sql(cost, with_sql=statement.shows_sql)
@@ -132,7 +131,7 @@ def suggest(
         try:
             found = _one_query(text)
             check_depth(found)
-            plans = plans_of_text(found.selects, found.tokens, engine)
+            plans = plans_of_text(found, engine)
             outer = outer_sql(text, found.span, found.selects, empty_releases(plans))
             engine.bind(outer, keyword=found.keyword)
         except (QueryError, duckdb.Error) as wrong:
@@ -161,13 +160,13 @@ def may_be_relations(tokens: Tokens) -> Iterator[tuple[str, Token]]:
             yield folded(name), token
 
 
-def _unless_hidden(tokens: Tokens, planned: Planned) -> str:
+def _unless_hidden(planned: Planned) -> str:
     """EXECUTION, or an error if a temporary relation or macro hides what was planned.
 
     The statement was planned on another cursor, which does not see what is temporary: it has read
     another relation of that name, or has taken the macro for DuckDB's own function.
     """
-    read = {name for name, _ in may_be_relations(tokens)} | planned.relations
+    read = {name for name, _ in may_be_relations(planned.statement.tokens)} | planned.relations
     names = "\n".join(["", *sorted(read), ""])
     folding = f"system.main.translate(name, '{ascii_uppercase}', '{ascii_lowercase}')"
     # DuckDB plans this faster than IN with many constants.
@@ -215,36 +214,27 @@ def shares_groups(select: DpSelect) -> bool:
     return select.delta is not None and len(select.calls) > 1
 
 
-def with_ctes(
-    text: str, tokens: Tokens, selects: Sequence[DpSelect], engine: Engine,
-    *, is_elsewhere: bool = False,
-) -> str:  # fmt: skip
-    """The query written as `tokens`, with its releases as CTEs in front.
+def with_ctes(query: Statement, engine: Engine, *, is_elsewhere: bool) -> str:
+    """The query, with its releases as CTEs in front.
 
     is_elsewhere: whether DuckDB runs it on another connection than that of `engine`.
     """
-    for select in selects:  # DuckDB may run one of its calls and not the one that pays for groups
-        if shares_groups(select):
+    for select in query.selects:
+        if shares_groups(select):  # DuckDB may run one call and not the one that pays for groups
             why = "Here each call that finds groups needs a SELECT of its own."
             raise select.refused(why, select.calls[1].start, f"Or ask {SHARING}", NotSupported)
-
-    def make(recording: Engine) -> Planned:
-        refuse_unknown(statement := Statement(text, tokens), recording)
-        return Planned(statement, plans_of_text(selects, tokens, recording))
-
-    key = ("dp", text, tokens.span)
-    planned = planned_again(key, engine, make)
-    plans, execution = planned.plans, EXECUTION
+    planned = planned_text(query, engine)
+    text, plans, execution = query.text, planned.plans, EXECUTION
     try:
-        check_runs(planned.statement, key, plans, engine)
+        check_runs(query, (text, query.span), plans, engine)
     except duckdb.Error as error:
         if not is_elsewhere:
             raise
         from dp_sql.session.corrections.duckdb_errors import explained
 
-        raise explained(error, planned.statement, []) or SourceError(str(error)) from None
+        raise explained(error, query, []) or SourceError(str(error)) from None
     if is_elsewhere:
-        execution = _unless_hidden(tokens, planned)
+        execution = _unless_hidden(planned)
     tickets = [engine.tickets.issue(plan, text, number) for number, plan in enumerate(plans, 1)]
     ctes, releases = [], [Released("")] * len(plans)
     for number, places in enumerate(bundles(plans), 1):
@@ -257,9 +247,8 @@ def with_ctes(
         ctes.append((name, sql))
         for i, released in zip(places, each_of(some, name), strict=True):
             releases[i] = released
-    start, stop = tokens.span
-    body = outer_sql(text, (start, stop), selects, releases)
-    return with_releases(body, tokens, start, ctes) if ctes else body
+    body = outer_sql(text, query.span, query.selects, releases)
+    return with_releases(body, query.tokens, query.span[0], ctes) if ctes else body
 
 
 def _short_sql(plans: Sequence[Plan], ticket: str, engine: Engine, execution: str) -> str | None:

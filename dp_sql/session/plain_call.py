@@ -51,8 +51,7 @@ _PREPARED = "Write: PREPARE … AS FROM dp($$ SELECT … $1 … $$, params := ro
 def answer_call(asked: MacroCall, engine: Engine) -> str:
     """The value of the call that asks, as a JSON list; QueryError before anything is spent."""
     statement, plans, *_ = _planned(asked, engine)
-    calls = [call for select in statement.selects for call in select.calls]
-    index = _index(statement.text, calls, asked)
+    index = _index(statement, asked)
 
     def issue(plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
         return [*map(engine.tickets.issue_once, map(engine.as_drawn, plans), reservations)]
@@ -61,7 +60,7 @@ def answer_call(asked: MacroCall, engine: Engine) -> str:
         try:
             value = engine.release_as_json(one.plan, one.ticket, asked.execution)
         except QueryError as error:
-            raise error.at(statement.text, calls[index].start) from None
+            raise error.at(statement.text, statement.calls[index].start) from None
         one.is_answered = True
         return value
 
@@ -77,9 +76,9 @@ def _planned(asked: MacroCall, engine: Engine) -> Planned:
 
     def make(recording: Engine) -> Planned:
         statement = _statement(asked)
-        with looked_up(statement.tokens, recording):
+        with looked_up(statement, recording):
             _check(statement, asked, recording)
-            plans = plans_of_all(statement.selects, statement.tokens, recording)
+            plans = plans_of_all(statement, recording)
         return Planned(statement, plans)
 
     try:
@@ -106,7 +105,7 @@ def _planned(asked: MacroCall, engine: Engine) -> Planned:
 def _check(statement: Statement, asked: MacroCall, engine: Engine) -> None:
     """Refuse what DuckDB may not run around the calls, with the query that dp() takes instead."""
     try:
-        _index(statement.text, [c for select in statement.selects for c in select.calls], asked)
+        _index(statement, asked)
         check_around(statement, engine)
     except NotSupported as refusal:
         if refusal.message == NO_PARAMETERS and (
@@ -118,7 +117,7 @@ def _check(statement: Statement, asked: MacroCall, engine: Engine) -> None:
         if refusal.hint == IN_DP and statement.is_query:
             refusal.hint = f"Write: {in_dp(statement)}"
             try:
-                plans_of_all(statement.selects, statement.tokens, engine)
+                plans_of_all(statement, engine)
             except QueryError as wrong:  # also there: what is wrong is more than the place
                 raise wrong from None
         raise
@@ -130,7 +129,7 @@ def _runs_plain(statement: Statement, engine: Engine) -> bool:
         check_around(statement, engine)
     except NotSupported:
         return False
-    written = (statement.text[slice(*c.span)] for s in statement.selects for c in s.calls)
+    written = (statement.text[slice(*call.span)] for call in statement.calls)
     return not any(_OF_STAR.match(call) for call in written)  # which DuckDB refuses in a macro
 
 
@@ -207,8 +206,9 @@ def _as_written(text: str) -> str:
     return shown[1]
 
 
-def _index(text: str, calls: Sequence[DpCall], asked: MacroCall) -> int:
+def _index(statement: Statement, asked: MacroCall) -> int:
     """Which call of the statement asks; DuckDB shows its function, its numbers and its item."""
+    calls = statement.calls
     brief: list[_Signature] = [
         (call.function.name, call.parameters.told_apart_by, float(call.parameters.epsilon))
         for call in calls
@@ -219,7 +219,7 @@ def _index(text: str, calls: Sequence[DpCall], asked: MacroCall) -> int:
         if not clear[number] and (full.count(full[number]) > 1 or full[number][-1] is None):
             raise NotSupported(
                 "dp_sql cannot tell two DP calls of this statement apart.",
-                text=text, position=call.start,
+                text=statement.text, position=call.start,
                 hint=IN_DP,
             )  # fmt: skip
     written = (asked.number or "").strip("[]")
