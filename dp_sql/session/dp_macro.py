@@ -4,18 +4,14 @@ Writing it releases nothing; each execution does. DuckDB binds such a query as o
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import pairwise
-from string import ascii_lowercase, ascii_uppercase
 
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.few_rows import read_shortly
-from dp_sql.engines.duckdb.function_kinds import temporary_macro_sql
-from dp_sql.engines.duckdb.macros import TEMPORARY
-from dp_sql.errors import NotSupported, QueryError, SourceError, with_type
+from dp_sql.errors import NotSupported, QueryError, SourceError
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.bundles import bundles
@@ -26,19 +22,17 @@ from dp_sql.privacy.private_sql.release_select import (
     empty_releases,
     private_sql,
 )
-from dp_sql.session.owner_plans import Planned, n_runs, planned_text, plans_of_text
+from dp_sql.session.owner_plans import n_runs, planned_text, plans_of_text
 from dp_sql.session.syntax import check_syntax
+from dp_sql.session.temporary_names import execution_sql
 from dp_sql.session.trial import check_runs
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import in_macro, literal
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_depth
-from dp_sql.sql.tokens import Token, Tokens, edited, folded
+from dp_sql.sql.tokens import Tokens, edited
 
-HIDDEN = "{} is a temporary table or view, which only its connection sees."
-HIDDEN_HINT = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
-_HIDDEN_MACRO = "{} is a temporary macro, which only its connection sees."
 _NOT_SEEN = (
     "For a temporary table or view, or a registered dataframe, write CREATE TABLE … AS … first, "
     "or ask with dp_sql.connect(…)."
@@ -152,43 +146,6 @@ def suggest(
                 error.suggestion = in_macro(found.strip())
 
 
-def may_be_relations(tokens: Tokens) -> Iterator[tuple[str, Token]]:
-    """The names, folded, that may be those of relations; FROM 'name' names a table, too."""
-    for before, token in pairwise(tokens):
-        if before.upper != "AS":  # an alias reads nothing
-            name = token.name or (token.text.strip("'$") if token.kind == "string" else "")
-            yield folded(name), token
-
-
-def _unless_hidden(planned: Planned) -> str:
-    """EXECUTION, or an error if a temporary relation or macro hides what was planned.
-
-    The statement was planned on another cursor, which does not see what is temporary: it has read
-    another relation of that name, or has taken the macro for DuckDB's own function.
-    """
-    read = {name for name, _ in may_be_relations(planned.statement.tokens)} | planned.relations
-    names = "\n".join(["", *sorted(read), ""])
-    folding = f"system.main.translate(name, '{ascii_uppercase}', '{ascii_lowercase}')"
-    # DuckDB plans this faster than IN with many constants.
-    written = f"system.main.concat('\n', {folding}, '\n')"
-    named = f"system.main.contains({literal(names)}, {written})"
-    relation = f"(SELECT system.main.min(name) FROM {TEMPORARY} WHERE {named})"
-    macro = temporary_macro_sql(planned.scalars, planned.others)
-    connection, _, query = EXECUTION.partition(", ")
-    checked = f"""CASE
-        WHEN relation IS NOT NULL THEN {_error("relation", HIDDEN, HIDDEN_HINT)}
-        WHEN macro IS NOT NULL THEN {_error("macro", _HIDDEN_MACRO, "Drop or rename it.")}
-        ELSE {connection} END"""
-    return f"(SELECT {checked} FROM (SELECT {relation} AS relation, {macro} AS macro)), {query}"
-
-
-def _error(name: str, message: str, hint: str) -> str:
-    """SQL that raises NotSupported with a message about what the column `name` says."""
-    why = with_type(NotSupported(message.format("{}"), hint=hint)).partition("{}")
-    before, _, after = map(literal, why)
-    return f"system.main.error(system.main.concat({before}, {name}, {after}))"
-
-
 def _one_query(text: str) -> Statement:
     """The one query of a text, or the one behind EXPLAIN."""
     found = parse(text)
@@ -234,7 +191,7 @@ def with_ctes(query: Statement, engine: Engine, *, is_elsewhere: bool) -> str:
 
         raise explained(error, query, []) or SourceError(str(error)) from None
     if is_elsewhere:
-        execution = _unless_hidden(planned)
+        execution = execution_sql(planned)
     tickets = [engine.tickets.issue(plan, text, number) for number, plan in enumerate(plans, 1)]
     ctes, releases = [], [Released("")] * len(plans)
     for number, places in enumerate(bundles(plans), 1):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -186,13 +187,7 @@ class OwnerSession(Session):
         calls = [(select, call) for select in statement.selects for call in select.calls]
         runs = [n_runs(plan, engine) for plan in plans] if self._account is not None else None
         answers = [Released("")] * len(plans)
-
-        def issue(plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
-            most: Sequence[int | None] = runs or [None] * len(plans)
-            drawn = map(engine.as_drawn, plans)
-            return [*map(self._tickets.issue_once, drawn, reservations, most)]
-
-        with reserved(self._account, plans, issue, runs) as releases:
+        with reserved(self._account, plans, partial(engine.issue, runs=runs), runs) as releases:
             for places in bundles(plans):
                 n_before, some = self.n_receipts, [releases[i] for i in places]
                 select, call = calls[places[0]]
