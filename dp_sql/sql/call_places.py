@@ -117,7 +117,7 @@ def _check_order(tokens: Tokens, select: SelectText) -> None:
 
 
 def repeated(tokens: Tokens, index: int, select: SelectText, places: Sequence[int]) -> int | None:
-    """The call of the list, at one of `places`, that HAVING or ORDER BY has again; None: no such.
+    """The number of the call, of those at `places`, that HAVING or ORDER BY has again; or None.
 
     It is the same answer, and is not released again.
     """
@@ -131,7 +131,7 @@ def repeated(tokens: Tokens, index: int, select: SelectText, places: Sequence[in
     clause = select.clause_of(index)
     if clause is None or clause.keyword not in {"HAVING", "ORDER"}:
         return None
-    return next((place for place in places if written(place) == written(index)), None)
+    return next((n for n, place in enumerate(places) if written(place) == written(index)), None)
 
 
 def _filter(tokens: Tokens, at: int) -> tuple[str, int]:
