@@ -1,6 +1,5 @@
 """The SELECTs of a statement that hold DP calls, and the parts of each. Pure: no catalog."""
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -87,8 +86,9 @@ class DpSelect:
     @property
     def outside_names(self) -> frozenset[str] | None:
         """The names in the query around this one, if its columns could be meant here; folded."""
-        at = next(i for i, t in enumerate(self.tokens) if t.start == self.calls[0].start)
-        (start, stop), *around = self.tokens.queries_around(at)
+        (start, stop), *around = self.tokens.queries_around(
+            self.tokens.place_at(self.calls[0].start)
+        )
         if not around:
             return None
         before = self.tokens.at(start - 2)
@@ -104,8 +104,7 @@ class DpSelect:
 
     def between(self, span: Span) -> Tokens:
         """The tokens in a span of the text."""
-        first, last = (bisect_left(self.tokens, at, key=lambda token: token.start) for at in span)
-        return self.tokens[first:last]
+        return self.tokens[slice(*map(self.tokens.place_at, span))]
 
     def named(self, item: Span) -> tuple[Tokens, str | None]:
         """The expression of an item of the list, and its alias."""
