@@ -52,7 +52,7 @@ def check_runs(
         outer = outer_sql(statement.text, span, statement.selects, made, edits)
         return f"FROM ({outer}\n) LIMIT 1"
 
-    around = Tokens(t for t in statement.around_calls if span[0] <= t.start < span[1])
+    around = statement.around_calls.between(span)
     first = over(0)
     casts = any(t.is_symbol("::") or t.upper == "CAST" for t in statement.around_calls)
     is_tried = (is_odd or casts or _reads_nothing(first, engine)) and _is_pure(

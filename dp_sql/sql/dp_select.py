@@ -104,7 +104,7 @@ class DpSelect:
 
     def between(self, span: Span) -> Tokens:
         """The tokens in a span of the text."""
-        return self.tokens[slice(*map(self.tokens.place_at, span))]
+        return self.tokens.between(span)
 
     def named(self, item: Span) -> tuple[Tokens, str | None]:
         """The expression of an item of the list, and its alias."""

@@ -158,6 +158,10 @@ class Tokens(tuple[Token, ...]):
         """The place of the first token that begins at an offset of the text, or behind it."""
         return bisect_left(self, offset, key=lambda token: token.start)
 
+    def between(self, span: tuple[int, int]) -> Tokens:
+        """The tokens that begin in a span of the text."""
+        return self[slice(*map(self.place_at, span))]
+
     def matching(self, opening: int) -> int:
         """Where the bracket is closed that `opening` is the place of."""
         depth = 0
