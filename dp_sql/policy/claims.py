@@ -112,13 +112,13 @@ def _true_domains(policy: Policy, known: Known) -> Iterator[Check]:
         kind, first = known[name].type_of(column) or "", domain[0]
         if isinstance(first, tuple):
             values = f"SELECT {quote(str(domain[1]))} FROM {known[first].sql}"
-            changed = lost("value", known[first].type_of(str(domain[1])), kind)
+            changed = lost(known[first].type_of(str(domain[1])), kind)
         else:
             items = (item for item in domain if isinstance(item, str | bool | int | Fraction))
             values = f"VALUES {', '.join(f'({literal(item)})' for item in items)}"
             changed = f"TRY_CAST(value AS {kind}) IS DISTINCT FROM value"
             if isinstance(first, str):
-                changed = lost("value", None, kind)
+                changed = lost(None, kind)
         if changed is not None:
             here, found = f"domains.{dotted((*name, column))}", f"({values}) AS domain(value)"
             select = f"SELECT 1 FROM {found} WHERE value IS NOT NULL AND {changed}"

@@ -63,13 +63,12 @@ def _is_only_calls(statement: Statement) -> bool:
 
     No call has a bracket in it: neither a query nor a function. Then no tree shows anything else.
     """
-    selects, calls = statement.selects, [c for one in statement.selects for c in one.calls]
-    read = [span for one in selects for span in (one.source, one.condition) if span is not None]
-    beside = statement.tokens.outside([*read, *(span for s in selects for span in s.call_spans)])
+    selects, calls, beside = statement.selects, statement.calls, statement.around_sources
+    n_conditions = sum(one.condition is not None for one in selects)
     names = {b.start for a, b in pairwise(beside) if a.upper == "AS" and b.name is not None}
     words = [one.text.upper() for one in beside if one.start not in names and one.upper != "AS"]
     opened = [t for call in calls for t in selects[0].between(call.span) if t.is_symbol("(")]
-    wanted = ["SELECT", *[","] * (len(calls) - 1), "FROM", *["WHERE"] * (len(read) - 1)]
+    wanted = ["SELECT", *[","] * (len(calls) - 1), "FROM", *["WHERE"] * n_conditions]
     return words == wanted and len(opened) == len(calls)
 
 
@@ -79,7 +78,7 @@ def _check_tree(statement: Statement, engine: OwnersEngine) -> None:
         tree = tree_of(_without_comments(statement.tokens))
     except Unreadable:
         raise NotSupported("dp_sql cannot read this statement.", hint=IN_DP) from None
-    calls = [call for select in statement.selects for call in select.calls]
+    calls = statement.calls
     around = _Around(tree, engine, {folded(c.privacy_unit.parts[-1]) for c in calls
                                     if c.parameters.reads_people})  # fmt: skip
     if around.n_found != len(calls) or len(calls) != sum(around.n_calls.values()):

@@ -164,8 +164,7 @@ def _items_around(select: DpSelect, known: Collection[Span]) -> Iterator[Tokens]
     tokens, first = select.tokens, select.calls[0].start
     if any(start <= first < stop for start, stop in known):
         return
-    place = next(i for i, token in enumerate(tokens) if token.start == first)
-    for start, _ in tokens.queries_around(place)[:-1]:
+    for start, _ in tokens.queries_around(tokens.place_at(first))[:-1]:
         clause = enclosing_select(tokens, start - 1).clause_of(start - 1)
         if clause is not None and clause.keyword == "SELECT":
             begin = clause.start + 1 + (tokens[clause.start + 1].upper in {"DISTINCT", "ALL"})

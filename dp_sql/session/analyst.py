@@ -194,7 +194,7 @@ class AnalystSession(Session):
             ("delta", sum(plan.loss.delta for plan in plans), limits.max_delta_per_query),
         ):
             if most is not None and total > most:
-                place = statement.selects[0].calls[0].given[what][0].start
+                place = statement.calls[0].given[what][0].start
                 raise ArgumentError(
                     f"The DP calls of this query cost {what} = {in_words(Fraction(total))} "
                     f"together, and the policy allows {in_words(most)} for one query.",

@@ -214,20 +214,20 @@ class Session(Correcting):
         return outer
 
     def _check(self, text: str, params: object, engine: Engine) -> None:
-        found, left = self._statements(text, params, engine)
-        for statement in found:
-            if self._sql_without_release(statement, engine, left) is not None:
-                continue
-            plans = self._plan(statement, engine)
-            if self._account is not None and not self._account.fits([plan.loss for plan in plans]):
-                raise BudgetExceeded("This costs more than is left.")
-            if not statement.is_explain:
-                self._outer(statement, plans, left, engine)
+        losses = [plan.loss for plan in self._bound_plans(text, params, engine)]
+        if self._account is not None and not self._account.fits(losses):
+            raise BudgetExceeded("This costs more than is left.")
 
-    def _statements(
-        self, text: str, params: object, engine: Engine
-    ) -> tuple[list[Statement], object]:
-        return self._with_parameters(self._parse(text, params) or [], params, engine)
+    def _bound_plans(self, text: str, params: object, engine: Engine) -> list[Plan]:
+        """The plans of some SQL, once DuckDB has reported what is wrong around its DP calls."""
+        plans = []
+        parsed, left = self._with_parameters(self._parse(text, params) or [], params, engine)
+        for one in parsed:
+            found = self._plan(one, engine)
+            if not one.is_explain and self._sql_without_release(one, engine, left) is None:
+                self._outer(one, found, left, engine)
+            plans += found
+        return plans
 
     def _with_parameters(
         self, parsed: list[Statement], params: object, engine: Engine
@@ -260,15 +260,7 @@ class Session(Correcting):
             plans, text = [], ""
             try:
                 for text in texts:
-                    parsed, left = self._statements(text, params, engine)
-                    for one in parsed:
-                        found = self._plan(one, engine)
-                        if (
-                            not one.is_explain
-                            and self._sql_without_release(one, engine, left) is None
-                        ):
-                            self._outer(one, found, left, engine)  # DuckDB's refusals
-                        plans += found
+                    plans += self._bound_plans(text, params, engine)
             except (QueryError, duckdb.Error) as error:
                 told = self._corrected(error, text, params, engine)
                 raise told from None

@@ -83,14 +83,16 @@ def values_sql(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
 
 def described_name(tokens: Tokens) -> list[str] | None:
     """The name that DESCRIBE (DESC, SHOW) takes, in parts; [] for SHOW TABLES; None: neither."""
-    if [token.upper for token in tokens] in (["SHOW", "TABLES"], ["SHOW", "ALL", "TABLES"]):
+    if tokens[0].upper not in {"DESCRIBE", "DESC", "SHOW"}:
+        return None
+    words = [token.upper for token in tokens]
+    if words in (["SHOW", "TABLES"], ["SHOW", "ALL", "TABLES"]):
         return []
-    if [token.upper for token in tokens[:3]] == ["SHOW", "TABLES", "FROM"]:
+    if words[:3] == ["SHOW", "TABLES", "FROM"]:
         raise tokens[2].error(
             NotSupported, "SHOW TABLES FROM is not supported here.",
             "SHOW TABLES lists the tables of all schemas.", ["SHOW TABLES"],
         )  # fmt: skip
     parts = [token.name for token in tokens[1::2]]
-    is_name = tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and parts and None not in parts
-    is_name = is_name and all(token.is_symbol(".") for token in tokens[2::2])
+    is_name = parts and None not in parts and all(one.is_symbol(".") for one in tokens[2::2])
     return [part or "" for part in parts] if is_name else None

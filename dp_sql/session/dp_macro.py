@@ -4,18 +4,14 @@ Writing it releases nothing; each execution does. DuckDB binds such a query as o
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import pairwise
-from string import ascii_lowercase, ascii_uppercase
 
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.few_rows import read_shortly
-from dp_sql.engines.duckdb.function_kinds import temporary_macro_sql
-from dp_sql.engines.duckdb.macros import TEMPORARY
-from dp_sql.errors import NotSupported, QueryError, SourceError, with_type
+from dp_sql.errors import NotSupported, QueryError, SourceError
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.bundles import bundles
@@ -26,20 +22,17 @@ from dp_sql.privacy.private_sql.release_select import (
     empty_releases,
     private_sql,
 )
-from dp_sql.session.corrections.corrector import refuse_unknown
-from dp_sql.session.owner_plans import Planned, n_runs, planned_again, plans_of_text
+from dp_sql.session.owner_plans import n_runs, planned_text, plans_of_text
 from dp_sql.session.syntax import check_syntax
+from dp_sql.session.temporary_names import execution_sql
 from dp_sql.session.trial import check_runs
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import in_macro, literal
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_depth
-from dp_sql.sql.tokens import Token, Tokens, edited, folded
+from dp_sql.sql.tokens import Tokens, edited
 
-HIDDEN = "{} is a temporary table or view, which only its connection sees."
-HIDDEN_HINT = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
-_HIDDEN_MACRO = "{} is a temporary macro, which only its connection sees."
 _NOT_SEEN = (
     "For a temporary table or view, or a registered dataframe, write CREATE TABLE … AS … first, "
     "or ask with dp_sql.connect(…)."
@@ -51,12 +44,12 @@ def query_of(text: str, params: str, engine: Engine) -> str:
     """The query that `dp(text, params)` means; QueryError if it is not one query, or is refused."""
     try:
         bound = _with_functions(_with_parameters(text, params, engine))
-        tokens = (found := _one_query(bound)).tokens
+        found = _one_query(bound)
         if found.is_explain:
             return _price(found, engine)
         if not found.selects:  # it may be one for another system
-            check_syntax(tokens, engine.connection.extract_statements)
-        return with_ctes(bound, tokens, found.selects, engine, is_elsewhere=True)
+            check_syntax(found.tokens, engine.connection.extract_statements)
+        return with_ctes(found, engine, is_elsewhere=True)
     except QueryError as error:
         suggest(error, text, engine, lambda *_: False)
         if error.message.startswith("Table with name"):  # dp() does not see the connection's own
@@ -68,7 +61,7 @@ def _price(statement: Statement, engine: Engine) -> str:
     """What EXPLAIN in dp() shows of a query."""
     from dp_sql.session.explain import EXAMPLE_DELTA, cost_of, cost_sql, explanation
 
-    plans = plans_of_text(statement.selects, statement.tokens, engine)
+    plans = plans_of_text(statement, engine)
     calls = [explanation(p, None, engine, EXAMPLE_DELTA, n_runs(p, engine)) for p in plans]
     cost = cost_of(plans, calls, engine.tickets.account)
     return cost_sql(cost, with_sql=statement.shows_sql)
@@ -132,7 +125,7 @@ def suggest(
         try:
             found = _one_query(text)
             check_depth(found)
-            plans = plans_of_text(found.selects, found.tokens, engine)
+            plans = plans_of_text(found, engine)
             outer = outer_sql(text, found.span, found.selects, empty_releases(plans))
             engine.bind(outer, keyword=found.keyword)
         except (QueryError, duckdb.Error) as wrong:
@@ -151,43 +144,6 @@ def suggest(
             found = error.suggestion
             if is_beside or not is_plain(_one_query(found), engine):
                 error.suggestion = in_macro(found.strip())
-
-
-def may_be_relations(tokens: Tokens) -> Iterator[tuple[str, Token]]:
-    """The names, folded, that may be those of relations; FROM 'name' names a table, too."""
-    for before, token in pairwise(tokens):
-        if before.upper != "AS":  # an alias reads nothing
-            name = token.name or (token.text.strip("'$") if token.kind == "string" else "")
-            yield folded(name), token
-
-
-def _unless_hidden(tokens: Tokens, planned: Planned) -> str:
-    """EXECUTION, or an error if a temporary relation or macro hides what was planned.
-
-    The statement was planned on another cursor, which does not see what is temporary: it has read
-    another relation of that name, or has taken the macro for DuckDB's own function.
-    """
-    read = {name for name, _ in may_be_relations(tokens)} | planned.relations
-    names = "\n".join(["", *sorted(read), ""])
-    folding = f"system.main.translate(name, '{ascii_uppercase}', '{ascii_lowercase}')"
-    # DuckDB plans this faster than IN with many constants.
-    written = f"system.main.concat('\n', {folding}, '\n')"
-    named = f"system.main.contains({literal(names)}, {written})"
-    relation = f"(SELECT system.main.min(name) FROM {TEMPORARY} WHERE {named})"
-    macro = temporary_macro_sql(planned.scalars, planned.others)
-    connection, _, query = EXECUTION.partition(", ")
-    checked = f"""CASE
-        WHEN relation IS NOT NULL THEN {_error("relation", HIDDEN, HIDDEN_HINT)}
-        WHEN macro IS NOT NULL THEN {_error("macro", _HIDDEN_MACRO, "Drop or rename it.")}
-        ELSE {connection} END"""
-    return f"(SELECT {checked} FROM (SELECT {relation} AS relation, {macro} AS macro)), {query}"
-
-
-def _error(name: str, message: str, hint: str) -> str:
-    """SQL that raises NotSupported with a message about what the column `name` says."""
-    why = with_type(NotSupported(message.format("{}"), hint=hint)).partition("{}")
-    before, _, after = map(literal, why)
-    return f"system.main.error(system.main.concat({before}, {name}, {after}))"
 
 
 def _one_query(text: str) -> Statement:
@@ -215,36 +171,27 @@ def shares_groups(select: DpSelect) -> bool:
     return select.delta is not None and len(select.calls) > 1
 
 
-def with_ctes(
-    text: str, tokens: Tokens, selects: Sequence[DpSelect], engine: Engine,
-    *, is_elsewhere: bool = False,
-) -> str:  # fmt: skip
-    """The query written as `tokens`, with its releases as CTEs in front.
+def with_ctes(query: Statement, engine: Engine, *, is_elsewhere: bool) -> str:
+    """The query, with its releases as CTEs in front.
 
     is_elsewhere: whether DuckDB runs it on another connection than that of `engine`.
     """
-    for select in selects:  # DuckDB may run one of its calls and not the one that pays for groups
-        if shares_groups(select):
+    for select in query.selects:
+        if shares_groups(select):  # DuckDB may run one call and not the one that pays for groups
             why = "Here each call that finds groups needs a SELECT of its own."
             raise select.refused(why, select.calls[1].start, f"Or ask {SHARING}", NotSupported)
-
-    def make(recording: Engine) -> Planned:
-        refuse_unknown(statement := Statement(text, tokens), recording)
-        return Planned(statement, plans_of_text(selects, tokens, recording))
-
-    key = ("dp", text, tokens.span)
-    planned = planned_again(key, engine, make)
-    plans, execution = planned.plans, EXECUTION
+    planned = planned_text(query, engine)
+    text, plans, execution = query.text, planned.plans, EXECUTION
     try:
-        check_runs(planned.statement, key, plans, engine)
+        check_runs(query, (text, query.span), plans, engine)
     except duckdb.Error as error:
         if not is_elsewhere:
             raise
         from dp_sql.session.corrections.duckdb_errors import explained
 
-        raise explained(error, planned.statement, []) or SourceError(str(error)) from None
+        raise explained(error, query, []) or SourceError(str(error)) from None
     if is_elsewhere:
-        execution = _unless_hidden(tokens, planned)
+        execution = execution_sql(planned)
     tickets = [engine.tickets.issue(plan, text, number) for number, plan in enumerate(plans, 1)]
     ctes, releases = [], [Released("")] * len(plans)
     for number, places in enumerate(bundles(plans), 1):
@@ -257,9 +204,8 @@ def with_ctes(
         ctes.append((name, sql))
         for i, released in zip(places, each_of(some, name), strict=True):
             releases[i] = released
-    start, stop = tokens.span
-    body = outer_sql(text, (start, stop), selects, releases)
-    return with_releases(body, tokens, start, ctes) if ctes else body
+    body = outer_sql(text, query.span, query.selects, releases)
+    return with_releases(body, query.tokens, query.span[0], ctes) if ctes else body
 
 
 def _short_sql(plans: Sequence[Plan], ticket: str, engine: Engine, execution: str) -> str | None:

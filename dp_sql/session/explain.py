@@ -124,12 +124,19 @@ def explanation(
     accuracy = shape.public_accuracy(plan.mechanism, n_items)
     offer = f"; {shape.offer}" if shape.offer and not shape.detailed else ""
     return Explanation(
-        plan.call, plan.mechanism.name, plan.loss.times(n_runs), shape.epsilon,
-        (accuracy or "shown on the receipt, after the release") + offer,
-        shape.alternatives(plan.mechanism, n_items, each), kept,
-        "" if plan.groups is None else plan.groups.why, _work(plan),
-        private_sql([plan], ["ticket"]), shape.is_vector, shape.all_within(plan.mechanism, n_items),
-    )  # fmt: skip
+        call=plan.call,
+        mechanism=plan.mechanism.name,
+        loss=plan.loss.times(n_runs),
+        epsilon_per_group=shape.epsilon,
+        accuracy=(accuracy or "shown on the receipt, after the release") + offer,
+        alternatives=shape.alternatives(plan.mechanism, n_items, each),
+        kept=kept,
+        groups="" if plan.groups is None else plan.groups.why,
+        work=_work(plan),
+        sql=private_sql([plan], ["ticket"]),
+        is_vector=shape.is_vector,
+        all_within=shape.all_within(plan.mechanism, n_items),
+    )
 
 
 def cost_of(plans: Sequence[Plan], calls: Sequence[Explanation], account: Account | None) -> Cost:

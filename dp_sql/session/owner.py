@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from dp_sql.privacy.private_sql.bundles import bundles
 from dp_sql.privacy.private_sql.release_select import answer_columns
 from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
-from dp_sql.session.owner_plans import n_runs, plans_again
+from dp_sql.session.owner_plans import n_runs, planned_text
 from dp_sql.session.reservations import Reserved, reserved
 from dp_sql.sql.statement import Statement, mentions_ours, parse
 from dp_sql.sql.statement_limits import check_depth
@@ -157,10 +158,11 @@ class OwnerSession(Session):
         if tokens[0].upper == "PREPARE":
             # 1.5 plans a prepared statement once, with one query number; dp(…) is bound each time.
             return f"{before}FROM dp({dp_macro.quoted(tokens[begin:])})", params
-        return before + dp_macro.with_ctes(text, tokens[begin:], statement.selects, engine), params
+        query = dp_macro.with_ctes(Statement(text, tokens[begin:]), engine, is_elsewhere=False)
+        return before + query, params
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
-        return plans_again(statement, engine)
+        return planned_text(statement, engine).plans
 
     def _syntax_error(self, text: str) -> ParseError | None:
         from dp_sql.session.corrections.duckdb_errors import syntax_error
@@ -185,13 +187,7 @@ class OwnerSession(Session):
         calls = [(select, call) for select in statement.selects for call in select.calls]
         runs = [n_runs(plan, engine) for plan in plans] if self._account is not None else None
         answers = [Released("")] * len(plans)
-
-        def issue(plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
-            most: Sequence[int | None] = runs or [None] * len(plans)
-            drawn = map(engine.as_drawn, plans)
-            return [*map(self._tickets.issue_once, drawn, reservations, most)]
-
-        with reserved(self._account, plans, issue, runs) as releases:
+        with reserved(self._account, plans, partial(engine.issue, runs=runs), runs) as releases:
             for places in bundles(plans):
                 n_before, some = self.n_receipts, [releases[i] for i in places]
                 select, call = calls[places[0]]

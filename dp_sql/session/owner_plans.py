@@ -23,10 +23,9 @@ from dp_sql.privacy.plans.plan import Plan
 from dp_sql.privacy.private_sql.release_select import count_groups_sql
 from dp_sql.session.corrections.corrector import refuse_unknown
 from dp_sql.session.syntax import check_syntax
-from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.select_list import planned
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Tokens, folded
+from dp_sql.sql.tokens import folded
 
 _LONG = 1000  # elements of an answer
 _FULL = 3  # the parts of database.schema.name, which means no other relation
@@ -37,22 +36,22 @@ _ARE_SCALARS = {"are_own_scalars", "are_no_macros", "check_operators"}
 _EngineCall = tuple[str, Sequence[Any], Mapping[str, Any], Any]
 
 
-def plans_of_all(selects: Sequence[DpSelect], tokens: Tokens, engine: Engine) -> list[Plan]:
+def plans_of_all(statement: Statement, engine: Engine) -> list[Plan]:
     """The plans of all DP calls of an owner's statement, before any is released."""
     plans: list[Plan] = []
-    if not selects:
+    if not statement.selects:
         return plans
-    with looked_up(tokens, engine):
-        for select in selects:
+    with looked_up(statement, engine):
+        for select in statement.selects:
             plans += planned(select, engine, partial(owners_plans, select, engine))
         engine.check_operators(operators_of(plans))
     return plans
 
 
-def plans_of_text(selects: Sequence[DpSelect], tokens: Tokens, engine: Engine) -> list[Plan]:
+def plans_of_text(statement: Statement, engine: Engine) -> list[Plan]:
     """The same of a statement that DuckDB has not read yet; ParseError if it cannot read it."""
-    plans = plans_of_all(selects, tokens, engine)
-    check_syntax(tokens, engine.connection.extract_statements)
+    plans = plans_of_all(statement, engine)
+    check_syntax(statement.tokens, engine.connection.extract_statements)
     return plans
 
 
@@ -64,8 +63,9 @@ def n_runs(plan: Plan, engine: Engine) -> int:
     return max(1, int(str(n_groups)))
 
 
-def looked_up(tokens: Tokens, engine: Engine) -> AbstractContextManager[None]:
+def looked_up(statement: Statement, engine: Engine) -> AbstractContextManager[None]:
     """While one statement is planned: what its names mean is asked once."""
+    tokens = statement.tokens
     pairs = [*pairwise([*tokens, tokens[-1]])]
     named = {b for a, b in pairs if a.upper in {"FROM", "JOIN"} or a.is_symbol(".")}
     named |= {a for a, b in pairs if b.is_symbol(".")}  # others are looked up by themselves
@@ -149,19 +149,19 @@ def planned_again(key: object, engine: Engine, make: Callable[[Engine], Planned]
     return entry[1]
 
 
-def plans_again(statement: Statement, engine: Engine) -> list[Plan]:
-    """A plan for each DP call of a session's statement, or a refusal."""
+def planned_text(statement: Statement, engine: Engine) -> Planned:
+    """A statement that DuckDB has not read yet, with its plans, or a refusal."""
 
     def make(recording: Engine) -> Planned:
         refuse_unknown(statement, recording)
-        return Planned(statement, plans_of_text(statement.selects, statement.tokens, recording))
+        return Planned(statement, plans_of_text(statement, recording))
 
-    return planned_again((statement.text, statement.span), engine, make).plans
+    return planned_again((statement.text, statement.span), engine, make)
 
 
 def _same_answers(statement: Statement, engine: Engine, asked: Sequence[_EngineCall]) -> bool:
     try:
-        with looked_up(statement.tokens, engine):
+        with looked_up(statement, engine):
             return all(
                 getattr(engine, name)(*given, **named) == answer
                 for name, given, named, answer in asked

@@ -5,7 +5,6 @@ text of the statement. All its calls are planned before the first is released.
 """
 
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
 
@@ -15,24 +14,15 @@ from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.macros import MacroCall
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.around import IN_DP, NO_PARAMETERS, check_around
-from dp_sql.privacy.plans.plan import Plan
-from dp_sql.session.dp_macro import (
-    HIDDEN,
-    HIDDEN_HINT,
-    SHARING,
-    in_dp,
-    may_be_relations,
-    shares_groups,
-    suggest,
-)
+from dp_sql.session.dp_macro import SHARING, in_dp, shares_groups, suggest
 from dp_sql.session.owner_plans import Planned, looked_up, planned_again, plans_of_all
 from dp_sql.session.printed_anew import as_people_write
 from dp_sql.session.reservations import reserved
+from dp_sql.session.temporary_names import check_named, check_read
 from dp_sql.sql.arguments import DpCall
-from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.statement_limits import check_depth
-from dp_sql.sql.tokens import Token, Tokens, edited, folded, tokenize
+from dp_sql.sql.tokens import folded, tokenize
 
 # DuckDB 2.0 writes this around the query of a relation for .show().
 _SHOWN = re.compile(
@@ -51,17 +41,12 @@ _PREPARED = "Write: PREPARE … AS FROM dp($$ SELECT … $1 … $$, params := ro
 def answer_call(asked: MacroCall, engine: Engine) -> str:
     """The value of the call that asks, as a JSON list; QueryError before anything is spent."""
     statement, plans, *_ = _planned(asked, engine)
-    calls = [call for select in statement.selects for call in select.calls]
-    index = _index(statement.text, calls, asked)
-
-    def issue(plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
-        return [*map(engine.tickets.issue_once, map(engine.as_drawn, plans), reservations)]
-
-    with reserved(engine.tickets.account, [plans[index]], issue) as (one,):
+    index = _index(statement, asked)
+    with reserved(engine.tickets.account, [plans[index]], engine.issue) as (one,):
         try:
             value = engine.release_as_json(one.plan, one.ticket, asked.execution)
         except QueryError as error:
-            raise error.at(statement.text, calls[index].start) from None
+            raise error.at(statement.text, statement.calls[index].start) from None
         one.is_answered = True
         return value
 
@@ -77,9 +62,9 @@ def _planned(asked: MacroCall, engine: Engine) -> Planned:
 
     def make(recording: Engine) -> Planned:
         statement = _statement(asked)
-        with looked_up(statement.tokens, recording):
+        with looked_up(statement, recording):
             _check(statement, asked, recording)
-            plans = plans_of_all(statement.selects, statement.tokens, recording)
+            plans = plans_of_all(statement, recording)
         return Planned(statement, plans)
 
     try:
@@ -97,8 +82,7 @@ def _planned(asked: MacroCall, engine: Engine) -> Planned:
         if _STEP in (error.hint or ""):
             error.hint = IN_DP
         raise
-    if hidden := _hidden(asked, made.statement.tokens) & made.relations:  # a view reads one
-        raise NotSupported(HIDDEN.format(min(hidden)), hint=HIDDEN_HINT)
+    check_read(made, asked.temporary or ())
     engine.tickets.planned = key, made
     return made
 
@@ -106,7 +90,7 @@ def _planned(asked: MacroCall, engine: Engine) -> Planned:
 def _check(statement: Statement, asked: MacroCall, engine: Engine) -> None:
     """Refuse what DuckDB may not run around the calls, with the query that dp() takes instead."""
     try:
-        _index(statement.text, [c for select in statement.selects for c in select.calls], asked)
+        _index(statement, asked)
         check_around(statement, engine)
     except NotSupported as refusal:
         if refusal.message == NO_PARAMETERS and (
@@ -118,7 +102,7 @@ def _check(statement: Statement, asked: MacroCall, engine: Engine) -> None:
         if refusal.hint == IN_DP and statement.is_query:
             refusal.hint = f"Write: {in_dp(statement)}"
             try:
-                plans_of_all(statement.selects, statement.tokens, engine)
+                plans_of_all(statement, engine)
             except QueryError as wrong:  # also there: what is wrong is more than the place
                 raise wrong from None
         raise
@@ -130,7 +114,7 @@ def _runs_plain(statement: Statement, engine: Engine) -> bool:
         check_around(statement, engine)
     except NotSupported:
         return False
-    written = (statement.text[slice(*c.span)] for s in statement.selects for c in s.calls)
+    written = (statement.text[slice(*call.span)] for call in statement.calls)
     return not any(_OF_STAR.match(call) for call in written)  # which DuckDB refuses in a macro
 
 
@@ -153,45 +137,8 @@ def _statement(asked: MacroCall) -> Statement:
     if not (found[0].may_be_query or first in {"CREATE", "INSERT", "COPY"}):
         message = f"A DP call in {first} is not supported here."
         raise NotSupported(message, hint=f"CREATE TABLE … AS keeps an answer. {IN_DP}")
-    hidden = _hidden(asked, found[0].tokens)
-    made, _ = _created(found[0].tokens)
-    for name, token in may_be_relations(found[0].tokens):
-        if name in hidden and token is not made:
-            message = HIDDEN.format(token.name or token.text.strip("'$"))
-            raise token.error(NotSupported, message, _stored(found[0], token) or HIDDEN_HINT)
+    check_named(found[0], asked.temporary or ())
     return found[0]
-
-
-def _hidden(asked: MacroCall, tokens: Tokens) -> set[str]:
-    """The names, folded, of the caller's temporary relations, but for one that is being made."""
-    made, is_new = _created(tokens)
-    hidden = {folded(name) for name in asked.temporary or () if not name.startswith("__dp_")}
-    return hidden - ({made.folded} if made is not None and is_new else set())
-
-
-def _stored(statement: Statement, relation: Token) -> str:
-    """What to write for a statement that reads a temporary relation: it is stored first."""
-    tokens, name = statement.tokens, relation.folded
-    places = [
-        b
-        for a, b, c in zip(tokens, tokens[1:], [*tokens[2:], tokens[-1]], strict=False)
-        if b.folded == name and (a.upper in {"FROM", "JOIN"} or c.is_symbol("."))
-    ]
-    if relation not in places or not statement.is_query:
-        return ""
-    new = shown_name(f"{relation.name}_kept")
-    store = f"CREATE TABLE {new} AS FROM {relation.text};"
-    edits = [(place.start, place.end, new) for place in places]
-    body = edited(statement.text, edits, statement.span[0])
-    return f"If each of its rows belongs to one person, write: {store} {body}"
-
-
-def _created(tokens: Tokens) -> tuple[Token | None, bool]:
-    """The name of a table that CREATE … AS makes, and whether no source could mean it before."""
-    end = next((i for i, token in enumerate(tokens) if token.upper == "AS"), 0)
-    words = [token.upper for token in tokens[:end]]
-    made = tokens[end - 1] if words[:1] == ["CREATE"] else None
-    return made, not {"REPLACE", "EXISTS"} & {*words[:-1]}
 
 
 def _as_written(text: str) -> str:
@@ -207,8 +154,9 @@ def _as_written(text: str) -> str:
     return shown[1]
 
 
-def _index(text: str, calls: Sequence[DpCall], asked: MacroCall) -> int:
+def _index(statement: Statement, asked: MacroCall) -> int:
     """Which call of the statement asks; DuckDB shows its function, its numbers and its item."""
+    calls = statement.calls
     brief: list[_Signature] = [
         (call.function.name, call.parameters.told_apart_by, float(call.parameters.epsilon))
         for call in calls
@@ -219,7 +167,7 @@ def _index(text: str, calls: Sequence[DpCall], asked: MacroCall) -> int:
         if not clear[number] and (full.count(full[number]) > 1 or full[number][-1] is None):
             raise NotSupported(
                 "dp_sql cannot tell two DP calls of this statement apart.",
-                text=text, position=call.start,
+                text=statement.text, position=call.start,
                 hint=IN_DP,
             )  # fmt: skip
     written = (asked.number or "").strip("[]")

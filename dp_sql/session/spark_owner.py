@@ -78,7 +78,7 @@ class SparkOwnerSession(OwnerSession):
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
         use_schema(self._connection, self._spark.begin())
         refuse_unknown(statement, engine)
-        plans = plans_of_all(statement.selects, statement.tokens, self._spark)
+        plans = plans_of_all(statement, self._spark)
         self._spark.releases.check(plans)
         self._private = {one.table for plan in plans for one in plan.people}
         return plans

@@ -7,6 +7,7 @@ DuckDB that has effects.
 """
 
 from collections.abc import Callable, Sequence, Set
+from itertools import pairwise
 
 import duckdb
 
@@ -16,7 +17,7 @@ from dp_sql.privacy.plans.plan import Plan, Released
 from dp_sql.privacy.private_sql.release_select import made_up
 from dp_sql.sql.clauses import Span
 from dp_sql.sql.formatting import RESERVED
-from dp_sql.sql.statement import Statement, has_cast, has_odd_limit
+from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import QUERY, Edit, Tokens
 from dp_sql.sql.types import N_SAMPLES
 
@@ -29,6 +30,7 @@ _ALLOWED = RESERVED | {
     "DENSE_RANK", "NTILE", "LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "NTH_VALUE", "PERCENT_RANK",
     "CUME_DIST",
 }  # fmt: skip
+_DIGITS = 19  # of the largest BIGINT
 _LISTS = {"RANGE", "GENERATE_SERIES", "REPEAT"}  # also functions of FROM, with rows without end
 
 
@@ -40,7 +42,7 @@ def check_runs(
 
     key: of what need not be tried twice. edits: as of outer_sql.
     """
-    is_odd = has_odd_limit(statement)
+    is_odd = _has_odd_limit(statement.around_calls)
     if not plans or (statement.is_plain and not is_odd) or key in engine.state.tried:
         return
     span = _query_span(statement)
@@ -50,9 +52,9 @@ def check_runs(
         outer = outer_sql(statement.text, span, statement.selects, made, edits)
         return f"FROM ({outer}\n) LIMIT 1"
 
-    around = Tokens(t for t in statement.around_calls() if span[0] <= t.start < span[1])
+    around = statement.around_calls.between(span)
     first = over(0)
-    casts = has_cast(statement)
+    casts = any(t.is_symbol("::") or t.upper == "CAST" for t in statement.around_calls)
     is_tried = (is_odd or casts or _reads_nothing(first, engine)) and _is_pure(
         around, engine, _ALLOWED | _LISTS if casts else _ALLOWED
     )
@@ -62,6 +64,14 @@ def check_runs(
         if of_types or _reads_nothing(first, engine):  # tables may be others for the caller
             raise found
     engine.state.tried[key] = None
+
+
+def _has_odd_limit(around: Tokens) -> bool:
+    """Whether LIMIT or OFFSET takes more than a number, which DuckDB 2 reads only as it runs."""
+    return any(
+        word.upper in {"LIMIT", "OFFSET"} and not (of.text.isdecimal() and len(of.text) < _DIGITS)
+        for word, of in pairwise(around)
+    )
 
 
 def _found(around: Tokens, over: Callable[[int], str], engine: Engine) -> duckdb.Error | None:

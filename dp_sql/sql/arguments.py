@@ -20,9 +20,9 @@ class DpCall:
 
     `start` and `end` are the offsets of the call in the text; `display` is the name that DuckDB
     would give its column: the call without its named arguments. `columns` are the arguments that
-    name columns. A public domain has at least `k` items; None: the call takes any. `groups` is the
-    public set of groups; each person counts in at most `max_groups_contributed` of them. `missing`:
-    the arguments that it lacks; such a call never becomes a plan: only its error is still open.
+    name columns. `groups` is the public set of groups; each person counts in at most
+    `max_groups_contributed` of them. `missing`: the arguments that it lacks; such a call never
+    becomes a plan: only its error is still open.
     """
 
     function: Function
@@ -33,7 +33,6 @@ class DpCall:
     domain: PublicSet | None
     mechanism: Mechanism
     parameters: Shape
-    k: int | None
     groups: PublicSet | SetPerKey | None
     max_groups_contributed: int | None
     missing: tuple[str, ...] = ()
@@ -56,6 +55,11 @@ class DpCall:
         return "domain" in self.function.named and not self.mechanism.finds_items
 
     @property
+    def k(self) -> int | None:
+        """How many items are listed; None: the answer is no list."""
+        return self.parameters.n_listed
+
+    @property
     def span(self) -> tuple[int, int]:
         """Where the call is in the text."""
         return self.start, self.end
@@ -71,13 +75,13 @@ class DpCall:
         return self.columns["privacy_unit"]
 
 
-def stated(tokens: Tokens, calls: Sequence[int], name: str) -> Argument | None:
-    """The value of a named argument that some of the calls give, if it is the same in all."""
+def stated_unit(tokens: Tokens, calls: Sequence[int]) -> Argument | None:
+    """The privacy unit that some of the calls give, if it is the same in all."""
     found = [
         Argument(tokens[start + 2 : stop])
         for index in calls
         for start, stop in tokens.split(index + 2, tokens.matching(index + 1))
-        if tokens[start].folded == name
+        if tokens[start].folded == "privacy_unit"
         and tokens[start + 1].is_symbol(":=", "=>")
         and stop > start + 2
     ]
@@ -135,7 +139,6 @@ def read_call(
         domain=given.optional("domain", readers.read_domain, None),
         mechanism=mechanism,
         parameters=parameters,
-        k=parameters.n_listed,
         groups=given.optional("groups", readers.read_groups, None),
         max_groups_contributed=given.optional("max_groups_contributed", max_groups, None),
         missing=lacking,

@@ -118,7 +118,7 @@ def _check_order(tokens: Tokens, select: SelectText) -> None:
 
 
 def repeated(tokens: Tokens, index: int, select: SelectText, places: Sequence[int]) -> int | None:
-    """The call of the list, at one of `places`, that HAVING, QUALIFY or ORDER BY has again.
+    """The number of the call, of those at `places`, that HAVING, QUALIFY or ORDER BY has again.
 
     It is the same answer, and is not released again. None: no such call.
     """
@@ -132,7 +132,7 @@ def repeated(tokens: Tokens, index: int, select: SelectText, places: Sequence[in
     clause = select.clause_of(index)
     if clause is None or clause.keyword not in OF_ANSWERS:
         return None
-    return next((place for place in places if written(place) == written(index)), None)
+    return next((n for n, place in enumerate(places) if written(place) == written(index)), None)
 
 
 def _filter(tokens: Tokens, at: int) -> tuple[str, int]:

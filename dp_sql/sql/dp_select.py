@@ -1,13 +1,13 @@
 """The SELECTs of a statement that hold DP calls, and the parts of each. Pure: no catalog."""
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import NamedTuple
 
 from dp_sql.errors import ArgumentError, NotSupported, QueryError
-from dp_sql.sql.arguments import DpCall, read_call, stated
+from dp_sql.sql.arguments import DpCall, read_call, stated_unit
 from dp_sql.sql.call_places import check_place, repeated
 from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText, Span, enclosing_select
 from dp_sql.sql.formatting import literal
@@ -86,8 +86,9 @@ class DpSelect:
     @property
     def outside_names(self) -> frozenset[str] | None:
         """The names in the query around this one, if its columns could be meant here; folded."""
-        at = next(i for i, t in enumerate(self.tokens) if t.start == self.calls[0].start)
-        (start, stop), *around = self.tokens.queries_around(at)
+        (start, stop), *around = self.tokens.queries_around(
+            self.tokens.place_at(self.calls[0].start)
+        )
         if not around:
             return None
         before = self.tokens.at(start - 2)
@@ -103,8 +104,7 @@ class DpSelect:
 
     def between(self, span: Span) -> Tokens:
         """The tokens in a span of the text."""
-        first, last = (bisect_left(self.tokens, at, key=lambda token: token.start) for at in span)
-        return self.tokens[first:last]
+        return self.tokens.between(span)
 
     def named(self, item: Span) -> tuple[Tokens, str | None]:
         """The expression of an item of the list, and its alias."""
@@ -175,12 +175,20 @@ class DpSelect:
         return self.text[:start] + self.text[stop:]
 
 
+class _Written(NamedTuple):
+    """A SELECT with DP calls, and their places; those that repeat one, with the number of that."""
+
+    select: SelectText
+    places: list[int]
+    repeats: list[tuple[int, int]]
+
+
 def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
     """The SELECTs of a statement that hold DP calls, in the order of the text.
 
     NotSupported where a call is outside the list of a SELECT; otherwise raises as `read_call`.
     """
-    grouped: dict[int, tuple[SelectText, list[int], list[tuple[int, int]]]] = {}
+    written: dict[int, _Written] = {}
     end = -1
     places = [i for i, token in tokens.calls() if (token.name or "").upper() in FUNCTIONS]
     for index in places:
@@ -192,14 +200,13 @@ def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
     for index in places:
         select = enclosing_select(tokens, index)
         begin = select.clauses[0].start if select.clauses else -1
-        known = grouped[begin][1] if begin in grouped else []
-        first = repeated(tokens, index, select, known)
-        if first is not None:
-            grouped[begin][2].append((index, known.index(first)))
+        one = written.setdefault(begin, _Written(select, [], []))
+        if (number := repeated(tokens, index, select, one.places)) is not None:
+            one.repeats.append((index, number))
             continue
         check_place(tokens, index, select)
-        grouped.setdefault(begin, (select, [], []))[1].append(index)
-    found = tuple(_read_select(tokens, *parts, under_policy) for parts in grouped.values())
+        one.places.append(index)
+    found = tuple(_read_select(tokens, one, under_policy) for one in written.values())
     # A release inside the source of another call would be drawn again at each reading.
     sources = [span for one in found for span in (one.source, one.condition) if span is not None]
     for index in places:
@@ -214,13 +221,9 @@ def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
     return found
 
 
-def _read_select(
-    tokens: Tokens,
-    select: SelectText,
-    places: list[int],
-    repeats: Sequence[tuple[int, int]],
-    under_policy: bool,
-) -> DpSelect:
+def _read_select(tokens: Tokens, written: _Written, under_policy: bool) -> DpSelect:
+    select, places = written.select, written.places
+
     def behind(clause: Clause | None) -> Span | None:
         if clause is None:
             return None
@@ -237,7 +240,7 @@ def _read_select(
         raise tokens[start].error(NotSupported, message, "Write DISTINCT ON in an outer query.")
     items = [tokens[a:b] for a, b in tokens.split(start, listed.stop) if a < b]
     keys = group_keys(tokens, group, items, places) if group else ()
-    unit = stated(tokens, places, "privacy_unit")
+    unit = stated_unit(tokens, places)
     of_groups = _needed_of_groups(tokens, places, keys, unit)
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
     read = select.clause("WHERE") or select.clause("FROM")
@@ -269,7 +272,7 @@ def _read_select(
         condition=condition,
         ctes=select.ctes,
         repeats=tuple(
-            (tokens[i : tokens.matching(i + 1) + 1].span, number) for i, number in repeats
+            (tokens[i : tokens.matching(i + 1) + 1].span, number) for i, number in written.repeats
         ),
     )
 

@@ -70,7 +70,7 @@ class Argument(Tokens):
     def omitted(self) -> str:
         """The whole statement without this named argument."""
         every = tokenize(self[0].source)
-        first = next(i for i, token in enumerate(every) if token.start == self[0].start)
+        first = every.place_at(self[0].start)
         return every.left_out(first - 2, first + len(self))
 
     def refuse(

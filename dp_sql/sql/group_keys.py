@@ -90,7 +90,7 @@ def refuse_two_meanings(
             is_call = not calls.isdisjoint(token.start for token in item)
             if is_call or _without_brackets(expression).names:
                 continue
-            place = next(t for t in tokens if t.start == key.position)
+            place = tokens[tokens.place_at(key.position)]
             message = f"GROUP BY {key.text} means the column {shown}, and not {expression.text}."
             hint = f"Write GROUP BY {number} for the expression, whose groups these may be."
             hint += " For the column, give the expression another alias."

@@ -96,18 +96,16 @@ def _check_place(statement: Statement, one: Parameter) -> None:
     ):  # 1 would be the first column
         message = f"A parameter is not supported in the {clause.keyword} BY clause."
         raise token.error(NotSupported, message, "Write the value into the statement.")
-    for select in statement.selects:
-        for call in select.calls:
-            if call.start <= token.start < call.end and not any(
-                _holds(part, token) for part in (call.columns.get("item"), call.groups)
-            ):
-                name = call.function.name
-                raise token.error(
-                    ArgumentError,
-                    f"This argument of {name} must be written in the statement: it decides what "
-                    "the answer costs or which values it may have.",
-                    "Parameters can be values in WHERE, LIMIT, the item, or a list of groups.",
-                )
+    for call in statement.calls:
+        if call.start <= token.start < call.end and not any(
+            _holds(part, token) for part in (call.columns.get("item"), call.groups)
+        ):
+            raise token.error(
+                ArgumentError,
+                f"This argument of {call.function.name} must be written in the statement: it "
+                "decides what the answer costs or which values it may have.",
+                "Parameters can be values in WHERE, LIMIT, the item, or a list of groups.",
+            )
 
 
 def _is_inside(before: Tokens) -> bool:

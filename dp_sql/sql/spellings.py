@@ -64,7 +64,7 @@ def joined_on(tokens: Tokens, position: int, equal: Sequence[str]) -> Iterator[s
 
 def _join_at(tokens: Tokens, position: int) -> tuple[int, int]:
     """Where the words of the join at a place of the text begin, and the relation behind them."""
-    first = next((i for i, token in enumerate(tokens) if token.start >= position), len(tokens))
+    first = tokens.place_at(position)
     if tokens.at(first).upper not in _JOINS and not tokens.at(first - 1).is_symbol(","):
         first = tokens.queries_around(first)[0][0] - 1  # what is joined is a subquery
     while tokens.at(first - 1).upper in _JOINS:

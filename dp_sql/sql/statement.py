@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dp_sql.errors import ArgumentError, ParseError
+from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.clauses import Span, ctes, enclosing_select
 from dp_sql.sql.dp_select import DpSelect, read_selects
 from dp_sql.sql.functions import FUNCTIONS
@@ -16,7 +17,6 @@ from dp_sql.sql.tokens import QUERY, SHORT, Tokens, folded, statements
 _PLAIN = {"SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "LIMIT", "OFFSET", "AS", "ASC", "DESC",
           "NULLS", "FIRST", "LAST", "ALL"}  # fmt: skip
 _NEVER = [["FALSE"], ["1", "=", "0"], ["0", "=", "1"], ["1", "=", "2"], ["1", "<>", "1"]]
-_DIGITS = 19  # of the largest BIGINT
 SYSTEM_TABLES = ("dp_budget", "dp_functions", "dp_ledger", "dp_releases", "dp_release")
 
 
@@ -105,10 +105,17 @@ class Statement:
         listed = [words[one.start : one.stop] for one in clauses if one.keyword == "SELECT"]
         return words[last[0].start + 1 :] in _NEVER and not any("(" in one for one in listed)
 
+    @cached_property
     def around_calls(self) -> Tokens:
         """Its tokens outside its DP calls and their sources."""
         spans = [select.source for select in self.selects]
         return self.tokens.outside(spans + [span for s in self.selects for span in s.call_spans])
+
+    @cached_property
+    def around_sources(self) -> Tokens:
+        """Its tokens outside its DP calls, their sources and conditions."""
+        conditions = [one.condition for one in self.selects if one.condition is not None]
+        return self.around_calls.outside(conditions)
 
     @cached_property
     def is_plain(self) -> bool:
@@ -117,16 +124,14 @@ class Statement:
         These mean the same later; a function, an operator, a type or another relation may not, and
         a setting says whether DuckDB sorts by 1.5.
         """
-        conditions = [one.condition for one in self.selects if one.condition is not None]
-        words = self.around_calls().outside(conditions)
         names = {folded(key.parts[-1]) for one in self.selects for key in one.keys}
-        names |= {b.folded for a, b in pairwise(words) if a.upper == "AS"}
+        names |= {b.folded for a, b in pairwise(self.around_sources) if a.upper == "AS"}
         return all(
             word.upper in _PLAIN
             or (word.name is not None and word.folded in names)
             or (word.kind == "number" and word.text.isdecimal())
             or word.is_symbol(",", ".", ";")
-            for word in words
+            for word in self.around_sources
         )
 
     @property
@@ -147,6 +152,11 @@ class Statement:
         """Its SELECTs with DP calls, in the order of the text."""
         return read_selects(self.tokens, self.under_policy)
 
+    @property
+    def calls(self) -> list[DpCall]:
+        """Its DP calls, in the order of the text."""
+        return [call for select in self.selects for call in select.calls]
+
     @cached_property
     def system_tables(self) -> tuple[SystemTableCall, ...]:
         """The system tables that it reads."""
@@ -161,19 +171,6 @@ class Statement:
     def ctes(self) -> frozenset[str]:
         """The folded names of its CTEs, outside of queries in brackets."""
         return frozenset(name for name, _ in ctes(self.tokens, 0, len(self.tokens)))
-
-
-def has_cast(statement: Statement) -> bool:
-    """Whether it has a cast outside its DP calls and their sources."""
-    return any(t.is_symbol("::") or t.upper == "CAST" for t in statement.around_calls())
-
-
-def has_odd_limit(statement: Statement) -> bool:
-    """Whether LIMIT or OFFSET takes more than a number, which DuckDB 2 reads only as it runs."""
-    return any(
-        word.upper in {"LIMIT", "OFFSET"} and not (of.text.isdecimal() and len(of.text) < _DIGITS)
-        for word, of in pairwise(statement.around_calls())
-    )
 
 
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:

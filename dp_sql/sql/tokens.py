@@ -7,6 +7,7 @@ ends, in bytes, without comments on 1.5, and drops what it cannot read instead o
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -152,6 +153,14 @@ class Tokens(tuple[Token, ...]):
     def at(self, index: int) -> Token:
         """The token at an index; before the first and after the last, an empty one."""
         return self[index] if 0 <= index < len(self) else Token("", "", 0, 0, "")
+
+    def place_at(self, offset: int) -> int:
+        """The place of the first token that begins at an offset of the text, or behind it."""
+        return bisect_left(self, offset, key=lambda token: token.start)
+
+    def between(self, span: tuple[int, int]) -> Tokens:
+        """The tokens that begin in a span of the text."""
+        return self[slice(*map(self.place_at, span))]
 
     def matching(self, opening: int) -> int:
         """Where the bracket is closed that `opening` is the place of."""

@@ -266,13 +266,13 @@ def can_be_written(item_type: str) -> bool:
     return _equal_kind(family(item_type)) not in {"number", "boolean"}
 
 
-def lost(value: str, values_type: str | None, item_type: str) -> str | None:
-    """A condition that finds the values that a cast to the item's type would refuse or change.
+def lost(values_type: str | None, item_type: str) -> str | None:
+    """A condition on `value` for those that a cast to the item's type would refuse or change.
 
     None where no value can be lost. `values_type` is None for strings in a statement, which have no
     type yet.
     """
-    item = family(item_type)
+    value, item = "value", family(item_type)
     if values_type == item_type or item == "VARCHAR":
         return None
     if values_type in INTEGERS and item in INTEGERS:

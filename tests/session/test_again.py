@@ -16,7 +16,7 @@ from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.sql_runner import SqlRunner
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.session import analyst as analysts
-from dp_sql.session import dp_macro, plain_call
+from dp_sql.session import owner_plans, plain_call
 from dp_sql.session.analyst import AnalystSession
 from tests.conftest import SURE
 from tests.session.reading_policy import MORE, write
@@ -224,7 +224,7 @@ def test_a_plain_statement_that_comes_again_is_refused_for_what_has_changed(
 
 @pytest.mark.parametrize(
     ("asked", "planner", "name"),
-    [("{}", plain_call, "plans_of_all"), ("FROM dp($$ {} $$)", dp_macro, "plans_of_text")],
+    [("{}", plain_call, "plans_of_all"), ("FROM dp($$ {} $$)", owner_plans, "plans_of_text")],
 )
 def test_a_plain_statement_is_planned_once_while_nothing_changes(
     asked: str, planner: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch

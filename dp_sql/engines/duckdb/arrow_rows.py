@@ -96,9 +96,9 @@ class ValueNumbers:
             written, stop = values.buffers()[1], values.offset + len(values)
             return self._numbers_of(written, 16 * np.arange(values.offset, stop + 1))
         if pa.types.is_primitive(values.type):
-            return self._codes.of(buffer(values, 1, f"i{values.type.bit_width // 8}", 0))
+            return self._codes.of(_integers(values, f"i{values.type.bit_width // 8}", 0))
         written = values.cast(pa.large_binary())
-        return self._numbers_of(written.buffers()[2] or b"", buffer(written, 1, "i8", 1))
+        return self._numbers_of(written.buffers()[2] or b"", _integers(written, "i8", 1))
 
     def _numbers_of(self, strings: Any, offsets: Any) -> Int32s:
         from dp_sql.udfs.count_distinct.dense_numbers import Strings
@@ -173,9 +173,9 @@ class RowNumbers:
         return [self._columns[0].values(numbers), *reversed(found)]
 
 
-def buffer(values: Any, place: int, kind: str, more: int) -> Any:
-    """A buffer of an arrow array as numpy: one element per value, and some more."""
-    found = np.frombuffer(values.buffers()[place] or b"", kind)
+def _integers(values: Any, kind: str, more: int) -> Any:
+    """The integers of an arrow array, or where its strings begin, and some more, as numpy."""
+    found = np.frombuffer(values.buffers()[1] or b"", kind)
     return found[values.offset : values.offset + len(values) + more]
 
 

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import repeat
 from typing import Any, TypeVar
 
 import duckdb
@@ -260,6 +261,16 @@ class Engine(SqlRunner):
 
         self._redeem(plans[0], tickets, run)
         return releases
+
+    def issue(
+        self,
+        plans: Sequence[Plan],
+        reservations: Sequence[str | None],
+        runs: Sequence[int] | None = None,
+    ) -> list[str]:
+        """A ticket for each release; `runs`: how many runs of each mechanism are paid for."""
+        drawn = map(self.as_drawn, plans)
+        return [*map(self.tickets.issue_once, drawn, reservations, runs or repeat(None))]
 
     def as_drawn(self, plan: Plan) -> Plan:
         """The plan that a ticket stands for: from counts of covered items if it reads much."""

@@ -48,11 +48,11 @@ _UNREADABLE = "The policy's domain of this item cannot be read."
 
 
 def analyst_plans(
-    select: DpSelect, policy: Policy, schema: Schema, asked_at: Callable[[], datetime]
+    select: DpSelect, policy: Policy, schema: Schema, now: Callable[[], datetime]
 ) -> list[Plan]:
     """The plans of the calls of one SELECT.
 
-    asked_at: what now() and current_date mean in the statement.
+    now: what now() and current_date mean in the statement.
 
     Raises NotPrivate where the source is not provably person-level, ParseError, or ArgumentError
     where a domain is missing or unreadable, or a limit of the policy is exceeded.
@@ -62,7 +62,7 @@ def analyst_plans(
             refuse_no_epsilon(select, call, policy)
             _limited(call, policy)
         return [policy_scores_plan(select, call, policy, schema) for call in select.calls]
-    compiler = Compiler(PolicyTables(schema, policy, asked_at), policy.limits.work)
+    compiler = Compiler(PolicyTables(schema, policy, now=now), policy.limits.work)
     source = as_noted(lambda: compiled_source(select, compiler), compiler.tables)
     if source.person_type is None:
         message = "This source is public: it contains no private rows."

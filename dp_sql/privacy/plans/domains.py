@@ -166,13 +166,18 @@ class Wanted(NamedTuple):
         instead = [text[:start] + other + text[end:] for other in others]
         return self.select.refused(message, start, hint, instead=instead)
 
+    @property
+    def k(self) -> int | None:
+        """The fewest items that a domain may have; None: these are groups."""
+        return self.call.k if self.what == "domain" else None
+
     def domain(self, values: Values, way_out: Callable[[str], str] = lambda _: "") -> Domain:
         """The domain that some values are.
 
         `way_out` says, for the type of unsuitable values, what works instead. Raises ArgumentError
         where they are of another type, a cast would change one of them, or there are fewer than k.
         """
-        kind, k = self.item.type, self.call.k or 1
+        kind, k = self.item.type, self.k or 1
         listed = items_sql(values, kind)
         if len(plain := _plain(values.literals, kind)) >= k:
             self.schema.keep_list(listed, kind, [*map(_value, plain)])
@@ -180,8 +185,7 @@ class Wanted(NamedTuple):
         try:
             self._check_type(values, way_out)
             # At most k items, as a large domain need not be counted here; all groups.
-            some = k if self.what == "domain" else None
-            size = self.schema.public_size(listed, kind, some)
+            size = self.schema.public_size(listed, kind, self.k)
         except SourceError as error:
             why = f"cannot be read as {shown_type(kind)}: {error.message}"
             *table, column = getattr(self.given, "parts", ("", ""))
@@ -190,7 +194,7 @@ class Wanted(NamedTuple):
             message = f"The {self.what} {self.given.text} {why}"
             raise self.refused(message, error.hint or "", others) from None
         if k > size:
-            if self.call.k is None:
+            if self.k is None:
                 raise self.refused(f"The {self.what} {self.given.text} have no value.")
             message = f"k = {k} is more than the {size} item{'s' * (size != 1)} of the domain."
             hint = f"Ask for at most {size}, or name a larger domain."
@@ -200,7 +204,7 @@ class Wanted(NamedTuple):
         is_exact = kind in {"VARCHAR", *INTEGERS} and len(values.column) == _NAMES
         column = values.column if is_exact and self._type_of(values) == kind else ()
         unique = items_sql(values, kind, are_unique=True) if column else None
-        return Domain(listed, values.described, None if some else size, column, unique)
+        return Domain(listed, values.described, None if self.k else size, column, unique)
 
     def _check_type(self, values: Values, way_out: Callable[[str], str]) -> None:
         """Refuse values of another type than the item's, or that a cast to it would change."""
@@ -218,7 +222,7 @@ class Wanted(NamedTuple):
             hint = " ".join(filter(None, [example, way_out(kind or "VARCHAR")]))
             never = "A value of one type never equals a value of the other."
             raise self.refused(f"{message} {never}", hint)
-        if (changed := lost("value", kind, item_type)) is None:
+        if (changed := lost(kind, item_type)) is None:
             return
         (value,) = self.schema.public_values(
             "SELECT system.main.min(CAST(value AS VARCHAR)) "

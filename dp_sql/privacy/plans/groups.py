@@ -237,7 +237,7 @@ class PublicSets(ABC):
     def groups(self, call: DpCall, cap: int | None) -> Groups:
         """The public groups; `cap`: each person is kept in at most so many of them."""
         select, keys = self.source.select, self.source.values
-        of = [replace(call, k=None, columns={**call.columns, "item": key}) for key in select.keys]
+        of = [replace(call, columns={**call.columns, "item": key}) for key in select.keys]
         given = select.groups
         if isinstance(given, PublicQuery) and len(keys) > 1:
             query = self._combinations(given, of)

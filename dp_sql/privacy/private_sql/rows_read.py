@@ -157,9 +157,16 @@ def rows_read(
         rows = people.placed_by(rows)
         keys, groups = [number_of_group(people.n_groups)], people.n_groups
     listed = ", ".join([person, *keys, *sent])
-    sql = f"WITH {', '.join(ctes)} SELECT {listed} FROM {rows}"
-    adds_up = not (votes or finds)
-    return RowsRead(sql, sends, groups, len(keys), kept, adds_up, None, tables, public)
+    return RowsRead(
+        sql=f"WITH {', '.join(ctes)} SELECT {listed} FROM {rows}",
+        sends=sends,
+        groups=groups,
+        n_keys=len(keys),
+        kept=kept,
+        adds_up=not (votes or finds),
+        tables=tables,
+        listed=public,
+    )
 
 
 def new_table() -> str:

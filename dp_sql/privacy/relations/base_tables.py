@@ -84,16 +84,13 @@ class Tables:
     kinds: if tables that are read together have the person as integers of different types, these
         types: all are then read as one. The first table is read before this is known, so it is
         noted here while a source is compiled, and `as_noted` compiles the source again.
+    now: the time of the statement; None: the engine's own is used.
     """
 
     schema: Schema
     kinds: set[str] = field(default_factory=set, kw_only=True)
+    now: Callable[[], datetime] | None = field(default=None, kw_only=True)
     trusted: ClassVar[bool] = False
-
-    @property
-    def now(self) -> Callable[[], datetime] | None:
-        """The time of the statement; None where the engine's own is used."""
-        return None
 
     def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
         """The rows of a table; None where the name means no table that may be read."""

@@ -1,8 +1,7 @@
 """The base tables that a policy names, and whose rows they hold."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from dp_sql.policy.model import Link, Policy, PrivateTable, ScoreTable
 from dp_sql.privacy.catalog import Parts
@@ -24,12 +23,6 @@ class PolicyTables(Tables):
     """The tables that a policy names."""
 
     policy: Policy
-    asked_at: Callable[[], datetime] | None = None
-
-    @property
-    def now(self) -> Callable[[], datetime] | None:
-        """The time of the statement."""
-        return self.asked_at
 
     def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
         """The rows of a table; None where the policy names no table of this name."""

@@ -84,7 +84,7 @@ class Correcting(ABC):
         largest = self._account and self._account.largest(
             lambda factor: [loss_at(plan, factor) for plan in plans]
         )
-        place = statement.selects[0].calls[0].given["epsilon"][0].start
+        place = statement.calls[0].given["epsilon"][0].start
         return error.at(text, place, [rescaled(statement, largest / asked)] if largest else [])
 
     def _unparsed(self, error: QueryError, text: str) -> QueryError | None:
@@ -168,7 +168,7 @@ def refuse_unknown(statement: Statement, engine: Functions) -> None:
 def rescaled(statement: Statement, factor: Fraction) -> str:
     """A statement with each epsilon of its DP calls times a factor, in whole 1e-9."""
     edits = []
-    for call in (call for select in statement.selects for call in select.calls):
+    for call in statement.calls:
         token = call.given["epsilon"][0]
         nanos = Fraction(token.text) * factor * 10**9
         edits.append((token.start, token.end, in_words(Fraction(int(nanos), 10**9))))

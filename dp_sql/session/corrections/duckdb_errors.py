@@ -276,7 +276,7 @@ def _of_answer(error: duckdb.Error, message: str, statement: Statement) -> Query
         detail = "report" if field[1] in _REPORTED else "counts"
     casts = isinstance(error, duckdb.ConversionException)
     value = _CONSTANT.search(message)
-    places = (t.start for t in statement.around_calls() if value and t.text == value[1])
+    places = (t.start for t in statement.around_calls if value and t.text == value[1])
     return SourceError(
         f"{said}.", text=select.text, position=next(places, call.start),
         instead=[*_uses_of(select, call, detail, casts)],

@@ -44,8 +44,7 @@ def with_table_of(
     listed = {folded(name[-1]): found for name in [*policy.tables, *policy.public]
               if (found := _table(name, tables, policy)) is not None}  # fmt: skip
     having = [one for one in listed.values() if folded(column) in one.columns]
-    at = next((i for i, token in enumerate(tokens) if token.start >= position), 0)
-    source = enclosing_select(tokens, at).clause("FROM")
+    source = enclosing_select(tokens, tokens.place_at(position)).clause("FROM")
     if source is None or not having:
         return "", []
     end, text = tokens[source.stop - 1].end, tokens[0].source
