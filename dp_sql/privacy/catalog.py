@@ -136,11 +136,16 @@ def size_sql(select: str, most: int | None = None) -> str:
 
 
 def view_body(sql: str) -> str | None:
-    """The query of CREATE VIEW name [(columns)] AS query; None where columns are renamed."""
-    tokens = tokenize(sql)
+    """The query of CREATE VIEW name [(columns)] AS query, with these columns.
+
+    >>> view_body("CREATE VIEW v (a, b) AS SELECT 1, 2;")
+    'SELECT * FROM (SELECT 1, 2) AS renamed (a, b)'
+    """
+    tokens, columns = tokenize(sql), ""
     for index, token in enumerate(tokens):
-        if token.upper == "AS":
-            return sql[token.end :].rstrip().rstrip(";")
         if token.is_symbol("(") and index:
-            return None
+            columns = sql[token.start : tokens[tokens.matching(index)].end]
+        elif token.upper == "AS":
+            body = sql[token.end :].strip().rstrip(";")
+            return f"SELECT * FROM ({body}) AS renamed {columns}" if columns else body
     return None

@@ -179,10 +179,12 @@ def as_literal(value: Any, after_in: bool = False) -> str:
         return _number(value)
     if isinstance(value, str):
         return _string(value)
+    if isinstance(value, datetime.timedelta):
+        value = datetime.timedelta.__pos__(value)  # no subclass writes SQL
     for kind, known, written in _OTHERS:
         if isinstance(value, known):
             unit = _in_one_unit(value) if kind(value) == "INTERVAL" else ""
-            plain = f"CAST({literal(written(value))} AS {kind(value)})"
+            plain = f"CAST({_string(written(value))} AS {kind(value)})"
             return f"INTERVAL '{unit}'" if unit else plain
     raise _NoLiteral(f"is of type {type(value).__name__}, which has no literal")
 
@@ -208,6 +210,7 @@ def _number(value: int | float | Decimal) -> str:
             return f"CAST('{written}' AS DOUBLE)"
         written += "" if "e" in written else "e0"  # without an exponent it would be a DECIMAL
     else:
+        value = Decimal(value)  # no subclass writes SQL
         written = f"{value:f}" if value.is_finite() and abs(value.adjusted()) < 100 else ""
         # DuckDB reads a longer number as DOUBLE.
         if not 0 < sum(map(str.isdigit, written)) <= MOST_DIGITS:

@@ -95,6 +95,9 @@ def test_a_dataframe_is_a_table_and_a_relation_may_mix_people(plain: Con, way: s
     for text in (f"SELECT {CALL} FROM mixed", f"FROM dp($$ SELECT {CALL} FROM mixed $$)"):
         with pytest.raises(duckdb.Error, match=r"sql_query\(\)|committed tables"):
             run(text).fetchall()
+    with pytest.raises(duckdb.Error, match="before") as raised:  # an integer is no table
+        run(f"FROM dp($$ SELECT {CALL} FROM before $$)").fetchall()
+    assert "Did you mean" not in str(raised.value)
     assert releases(plain) == before
     text = f"SELECT {CALL} FROM frame"
     if way == "execute" or duckdb.__version__ < "2":  # in which DuckDB does not show the variable

@@ -99,6 +99,34 @@ def test_values_of_other_libraries_are_pythons(value: object, same: object) -> N
     assert bound(value) == bound(same)
 
 
+class _Text(str):
+    def replace(self, *_: object) -> str:  # type: ignore[override]
+        return "' OR TRUE --"
+
+
+class _Number(Decimal):
+    def __format__(self, _: str, /) -> str:  # type: ignore[override]
+        return "1 OR TRUE"
+
+
+class _Span(datetime.timedelta):
+    days = property(lambda _: "1' OR TRUE --")  # type: ignore[assignment]
+
+
+class _Id(uuid.UUID):
+    def __str__(self) -> str:
+        return _Text(uuid.UUID.__str__(self))
+
+
+@pytest.mark.parametrize(
+    ("value", "same"),
+    [(_Text("x"), "x"), (_Number("1.5"), Decimal("1.5")), (_Id(int=1), uuid.UUID(int=1)),
+     (_Span(1), datetime.timedelta(1)), (_Span(1, 2), datetime.timedelta(1, 2))],
+)  # fmt: skip
+def test_values_of_subclasses_write_no_sql(value: object, same: object) -> None:
+    assert bound(value) == bound(same)
+
+
 def test_values_that_python_alone_cannot_compare() -> None:
     noon = datetime.datetime(2024, 1, 1, 12, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
     assert bound(noon) == "CAST('2024-01-01 10:00:00+00:00' AS TIMESTAMP WITH TIME ZONE)"

@@ -194,6 +194,7 @@ CREATE TABLE orders AS SELECT i::INTEGER AS customer_id, i % 4 AS size FROM rang
 CREATE TABLE cities AS SELECT i::UINTEGER AS visited_by, i % 2 AS half FROM range(30) AS r(i);
 CREATE TABLE letters AS SELECT i::VARCHAR AS reader FROM range(50) AS r(i);
 CREATE VIEW both_ AS SELECT * FROM customers JOIN holders ON id = customer;
+CREATE VIEW renamed (is_new, "AS") AS SELECT id, is_new FROM customers;
 """
 OF_SEVERAL_TYPES = """
 tables.customers = { privacy_unit = "id", unique_per_person = ["is_new"] }
@@ -203,13 +204,14 @@ tables.visits.privacy_unit = "visitor"
 tables.orders.privacy_unit = { link = "customer_id", to = "customers.id" }
 tables.letters.privacy_unit = "reader"
 public.tables = ["cities"]
-views.tables = ["both_"]
+views.tables = ["both_", "renamed"]
 limits.max_rows_per_person = 10
 """
 OVER_SEVERAL_TYPES = {
     "customers JOIN holders ON id = customer": 120,
     "holders, customers WHERE id = customer AND is_new": 60,
     "both_ WHERE is_new": 60,
+    'renamed WHERE "AS" AND is_new < 20': 10,
     "customers JOIN holders ON id = customer JOIN visits ON visitor = id": 100,
     "customers LEFT JOIN holders ON id = customer": 160,
     "cards JOIN holders USING (account) JOIN customers ON id = customer WHERE kind = 0": 40,

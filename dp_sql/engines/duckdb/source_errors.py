@@ -20,7 +20,8 @@ def source_error(error: duckdb.Error, *, offers: bool = True) -> SourceError:
     names = [
         name
         for name in ([] if "Candidate functions" in listed else _OFFERED.findall(listed))
-        if not name.startswith(("pg_", "sqlite_", "duckdb_")) and f" {name} " not in first
+        if not name.startswith(("pg_", "sqlite_", "duckdb_"))
+        and not any(written in first for written in (f" {name} ", f'"{name}"'))
     ]
     hint = f"Did you mean {' or '.join(names)}?" if names else None
     found = SourceError(_KIND.sub("", first) or type(error).__name__, hint=hint)

@@ -151,7 +151,7 @@ class DeclaredTables(Tables):
     def view(self, parts: Sequence[str]) -> str | None:
         body = self.schema.view(parts)
         if body is None:
-            name, why = parts[-1], "its definition is not known, or renames its columns."
+            name, why = parts[-1], "its definition is not known."
             query = f"FROM ({{{name}.sql_query()}}) AS {name}"
             raise NotPrivate(
                 f"The view {name} is not provably person-level: {why}",
