@@ -13,10 +13,14 @@ import dp_sql
 from benchmarks.measure import file_of, missing, present
 
 SETS = ("amazon_fashion_words", "retail_baskets", "gowalla", "amazon_book_kgat")
-ROWS = "DP_COUNT(*", "count(*)", (("item", 4), ("item", 12), ("item", 48), ("user_id", 12))
-PEOPLE = (
-    "DP_COUNT_DISTINCT(user_id", "count(DISTINCT user_id)", (("item", 12), ("item", 48), ("item", 365)),
-)  # fmt: skip
+ASKED = {
+    "rows": ("DP_COUNT(*", "count(*)", (("item", 4), ("item", 12), ("item", 48), ("user_id", 12))),
+    "rows, bound 3": ("DP_COUNT(*, contribution_bound := 3", "count(*)", (("item", 365),)),
+    "people": (
+        "DP_COUNT_DISTINCT(user_id", "count(DISTINCT user_id)",
+        (("item", 12), ("item", 48), ("item", 365)),
+    ),
+}  # fmt: skip
 """The call, what it counts, and the groups: a hash of what, and how many."""
 CAPS = (1, 3, 10)
 EPSILONS = ("0.1", "1")
@@ -29,7 +33,7 @@ def grouped_counts() -> list[str]:
     lines = [
         "## Counts in groups",
         "",
-        "`SELECT g, DP_COUNT(*) … GROUP BY g`, and `DP_COUNT_DISTINCT(user_id)`, over public groups, g = the item hashed to so many "
+        "`SELECT g, DP_COUNT(*) … GROUP BY g`, also with `contribution_bound := 3`, and `DP_COUNT_DISTINCT(user_id)`, over public groups, g = the item hashed to so many "
         "numbers, or the person (12 groups, one for each person). The error is the root mean square over all groups in percent of "
         f"the mean count, the median of {RUNS} answers; what a cap or a bound leaves out counts as an error. A cap is "
         "max_groups_contributed.",
@@ -39,13 +43,12 @@ def grouped_counts() -> list[str]:
     ]
     with dp_sql.connect() as session:
         for name in filter(present, SETS):
-            for call, counted, groups in (ROWS, PEOPLE):
+            for what, (call, counted, groups) in ASKED.items():
                 for column, n in groups:
                     session.execute(
                         "CREATE OR REPLACE TABLE seen AS "
                         f"SELECT user_id, CAST(hash({column}) % {n} AS INTEGER) AS g FROM '{file_of(name)}'"
                     )
-                    what = "people" if "DISTINCT" in call else "rows"
                     lines += [
                         f"| {name} | {what} | {row}" for row in _rows(session, call, counted, n)
                     ]

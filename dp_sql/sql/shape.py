@@ -277,8 +277,11 @@ class Shape(ABC):
         """Whether a call may need no cap on groups; if it does, that is refused when planned."""
         return False
 
-    def vector(self, n_groups: int | None = 0) -> Vector | None:
-        """The call over so many groups, if they are known, without a cap; None: it needs one."""
+    def vector(self, n_groups: int | None = 0, drops_cap: bool = False) -> Vector | None:
+        """The call over so many groups, if they are known, without a cap; None: it needs one.
+
+        drops_cap: whether a cap is written and would mean more noise.
+        """
         return None
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:

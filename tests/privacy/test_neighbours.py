@@ -20,7 +20,7 @@ from dp_sql.engines.duckdb import few_rows, install, many_rows, mechanism_udfs, 
 from dp_sql.errors import DpSqlError
 from dp_sql.policy.limits import Limits
 from dp_sql.session.analyst import AnalystSession
-from dp_sql.sql.functions.chosen_limit import FEW_GROUPS
+from dp_sql.sql.functions.chosen_limit import FEW_GROUPS, MANY_GROUPS
 from dp_sql.udfs.contributions import slots
 from tests.engines.test_many_rows import smallest
 from tests.people import NUMBERED, POLICY, POOLS, Data, Database
@@ -45,8 +45,8 @@ OF_NUMBERS = [
     "DP_AVG({c}, lower := -5, upper := 100{})", "DP_MEDIAN({c}, lower := 0, upper := 100{})",
     "DP_QUANTILE({c}, [0.1, 0.9], lower := 0, upper := 100{})",
 ]  # fmt: skip
-# More groups than have one vector for people.
-MANY = str(["Dune", "", *(f"no {i}" for i in range(FEW_GROUPS))])
+# More groups than have one vector for people, and for rows under a bound.
+MANY, MOST = (str(["Dune", "", *(f"no {i}" for i in range(n))]) for n in (FEW_GROUPS, MANY_GROUPS))
 WAYS = {"in memory": (1 << 60, 1 << 60), "people in memory": (0, 0), "in SQL": (0, 1 << 60)}
 
 
@@ -189,8 +189,9 @@ def known() -> list[str]:
             some = f", epsilon := 1, groups := {SETS['text']}"
             some += ", max_groups_contributed := 1" * (call not in OF_ANY[:3])
             found.append(f"SELECT title, {call.format(some, **of)} FROM {source} GROUP BY title")
-    for source, call in product(SOURCES, ["DP_COUNT(*{})", "DP_COUNT_DISTINCT(user_id{})"]):
-        many = call.format(f", epsilon := 1, groups := {MANY}")
+    in_many = ("DP_COUNT(*{})", MANY), ("DP_COUNT_DISTINCT(user_id{})", MANY), (OF_ANY[2], MOST)
+    for source, (call, groups) in product(SOURCES, in_many):
+        many = call.format(f", epsilon := 1, groups := {groups}", c="score")
         found.append(f"SELECT title, {many} FROM {source} GROUP BY title")
     return found
 

@@ -241,8 +241,8 @@ def test_one_limit_on_rows_is_chosen_for_all_groups(owner: dp_sql.Session) -> No
 @pytest.mark.parametrize(("epsilon", "groups"), [("5.9", 1), ("9.6", 10), ("1", 4)])
 def test_a_part_of_a_row_that_is_rounded_is_within_the_bound(epsilon: str, groups: int) -> None:
     loss, beta = Fraction(epsilon), Fraction(1, 20)
-    limit = chosen_norm.Limit(0, is_of_all=True, weight=3)
-    share = chosen_norm.noise_share(loss, 1, 0, Fraction(3, 8))
+    limit = chosen_norm.Limit(1, is_of_all=True, weight=3)
+    share = chosen_norm.noise_share(loss, 1, 0, Fraction(3, 8), False)
     parts = limit.within(groups, share, beta) * 1024 - 511  # of 1/1024: noise that may go beyond
     q = math.exp(-share / 1024)
     assert 2 * q**parts / (1 + q) * groups <= beta
@@ -263,6 +263,46 @@ def test_less_of_epsilon_chooses_the_limit_where_groups_are_many(
     text = f"{call}, epsilon := 1, privacy_unit := user_id, groups := {groups})"
     (one,) = owner.explain(f"SELECT user_id % 60, {text} FROM visits GROUP BY 1").calls
     assert (one.mechanism, one.loss.rho) == ("chosen_norm", rho)
+
+
+BOUND = "DP_COUNT(*, contribution_bound := 3"
+UNUSED = "DP_COUNT_DISTINCT(user_id, max_groups_contributed := 300"
+
+
+@pytest.mark.parametrize(
+    ("call", "n", "rho"),
+    [
+        (BOUND, 349, None), (BOUND, 350, Fraction(157, 360)),
+        (f"{BOUND}, max_groups_contributed := 300", 350, Fraction(157, 360)),
+        (UNUSED, 349, None), (UNUSED, 350, Fraction(157, 360)),
+    ],
+)  # fmt: skip
+def test_in_very_many_groups_a_limit_is_chosen_by_its_error_where_a_bound_is_stated(
+    owner: dp_sql.Session, call: str, n: int, rho: Fraction | None
+) -> None:
+    text = f"{call}, epsilon := 1, privacy_unit := user_id, groups := range({n}))"
+    query = f"SELECT user_id % 60 AS g, {text} AS n FROM visits GROUP BY 1"
+    (one,) = owner.explain(query).calls
+    chosen = "k_norm" if rho is None else "chosen_norm"
+    assert (one.mechanism, one.loss.rho) == (chosen, rho or Fraction(1, 2))
+    assert ("is not used" in one.groups) is ("max_groups" in call)
+    assert ("rows beyond 3 in a group" in one.accuracy) is ("bound" in call)
+    assert len(rows(owner, query)) == n
+    assert owner.receipts[-1].mechanism == chosen
+    assert ("rows beyond 3 in a group" in owner.receipts[-1].accuracy) is ("bound" in call)
+
+
+def test_rows_beyond_a_stated_bound_are_left_out_of_many_groups() -> None:
+    with dp_sql.connect() as session:
+        session.execute("CREATE TABLE seen AS SELECT i // 9 AS user_id, i // 9 % 400 AS day "
+                        "FROM range(36000) AS r(i)")  # fmt: skip
+        text = (
+            "SELECT day, DP_COUNT(*, epsilon := 10000, privacy_unit := user_id, groups := range(400), "
+            "contribution_bound := 3, report := true) AS n FROM seen GROUP BY day"
+        )
+        found = [report for _, report in rows(session, text)]
+        assert {one["estimate"] for one in found} == {30}
+        assert min(one["contribution_bound"] for one in found) >= 3
 
 
 def test_the_accuracy_of_one_group_is_that_of_its_count(owner: dp_sql.Session) -> None:

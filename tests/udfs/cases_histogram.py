@@ -11,6 +11,7 @@ import pytest
 from dp_sql.udfs.contributions import bound, histogram
 from dp_sql.udfs.histogram import chosen_norm, k_norm
 from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.odds import Odds
 from tests.udfs.cases_bound import HALF, added, columns, summed_above
 from tests.udfs.choices import PowersOf
 from tests.udfs.conformance import (
@@ -184,7 +185,7 @@ def handed_over(data, largest=largest_number, whole=whole_number, part=sum):
     return of_each, most, of_totals, totals
 
 
-def chosen(data, few_groups=0, choice=CHOICE, **wrong):
+def chosen(data, few_groups=0, choice=CHOICE, stated=0, **wrong):
     """The distribution of (answers, limit); the noise is put on at the rate that the code asks for."""
     given = handed_over(data, **wrong)
     rates = {}
@@ -199,7 +200,8 @@ def chosen(data, few_groups=0, choice=CHOICE, **wrong):
     def run(draws):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(chosen_norm, "secret_draws", lambda: draws)
-            found = chosen_norm.CHOSEN_NORM.run(*given, EPSILON, 2, few_groups, choice)
+            public = EPSILON, stated or 2, few_groups, choice, stated > 0
+            found = chosen_norm.CHOSEN_NORM.run(*given, *public)
         return tuple(found.counts), (found.limit.is_of_all, found.limit.place), rates["last"]
 
     q_of = PowersOf(HALF, EPSILON / 64)
@@ -262,6 +264,33 @@ def defined_choosing(data, few_groups=0, choice=CHOICE):
     return distribution
 
 
+def defined_by_error(data, choice, stated):
+    """The same, where this bound in each group is stated, written down from the proof notes."""
+    share, weights, kept_under = 1 - choice, {}, {}
+    for i in range(stated.bit_length()):
+        drop = [max(0, (sum(person) - 1).bit_length() - i) for person in data]
+        kept_under[i] = kept = [
+            sum(Fraction(p[g], 2**d) for p, d in zip(data, drop, strict=True) if d < 2)
+            for g in range(2)
+        ]
+        squares = sum((sum(p[g] for p in data) - kept[g]) ** 2 for g in range(2))
+        error = max(n for n in range(9) if 2 * (n * stated) ** 2 <= squares)
+        error += math.floor(Fraction(6 * 2**i, 5 * stated) / share) + math.floor(i / choice / 2)
+        weights[True, i] = HALF ** (64 * choice * error)
+    each = False, (stated - 1).bit_length()
+    weights[each] = HALF ** (64 * choice * math.floor(Fraction(8, 5) / share))
+    distribution = {}
+    for (of_all, i), p in normalized(weights).items():
+        q = HALF ** (share * 64 / (2 ** (i + 1) if of_all else stated))
+        if of_all:
+            halves = [int(2 * n) for n in kept_under[i]]
+            found = ((y, in_halves(q, halves, y)) for y in ANSWERS)
+        else:
+            found = noise_alone(data, q, i)
+        distribution.update({(y, (of_all, i)): p * of_one for y, of_one in found})
+    return distribution
+
+
 EPSILON_DP = within(HALF**-64)
 
 
@@ -278,12 +307,26 @@ def choosing(check=EPSILON_DP, most=3, **public):
     )  # fmt: skip
 
 
+@cache
+def by_error(stated, choice=CHOICE, check=EPSILON_DP, most=3):
+    people = [person for person in product(range(stated + 1), repeat=2) if any(person)]
+
+    def pairs():
+        return [*added(people, most), *added(people[-1:], 4)]
+
+    return Domain(
+        cache(partial(chosen, choice=choice, stated=stated)), pairs, check,
+        defined=partial(defined_by_error, choice=choice, stated=stated),
+        inputs=lambda: dict.fromkeys(chain.from_iterable(pairs())),
+    )  # fmt: skip
+
+
 def fit_chosen(tenths, patch):
     def run():
         table = [([0], [7], [7]), ([0], [5], [5])]
         alone = [0], [9], [9]
         return chosen_norm.CHOSEN_NORM.run(
-            table, alone, table, alone, EPSILON * 8 / 5, 1, 0, CHOICE
+            table, alone, table, alone, EPSILON * 8 / 5, 1, 0, CHOICE, False
         ).counts
 
     patch.setattr(chosen_norm, "choose_among", lambda above, *public: 1)  # one row in each group
@@ -294,6 +337,7 @@ AT_MOST = within(HALF**-53)
 """The choice and the noise are never both at their worst here: 52 of the 64 are used."""
 
 TWO_GROUPS = choosing(AT_MOST)
+STATED, by_two, right_error = by_error(2), partial(chosen, stated=2), chosen_norm._left_out
 FEW, ONE_TOO_MANY = choosing(few_groups=2), choosing(few_groups=1, most=2)
 
 CHOSEN_NORM = Case(
@@ -304,6 +348,10 @@ CHOSEN_NORM = Case(
         "the range of their losses": choosing(within_range(HALF**-104)),
         "one group more than few": ONE_TOO_MANY,
         "few groups without a choice": FEW,
+        "a stated bound of one": by_error(1),
+        "a stated bound of two": by_error(2),
+        "the range of losses with a stated bound": by_error(2, check=within_range(HALF**-104)),
+        "a stated bound that is no power of 2": by_error(3, Fraction(1, 4), most=2),
     },
     mutants={
         "people counted in each of their groups": Mutant(
@@ -339,11 +387,26 @@ CHOSEN_NORM = Case(
         ),
         "a smaller limit for few groups": Mutant(
             FEW, changed(
-                chosen_norm, "limits", lambda n, most: [chosen_norm.Limit(0, False, n + 2)]
+                chosen_norm, "limits", lambda n, most, stated: [chosen_norm.Limit(1, False, n + 2)]
             ), partial(chosen, few_groups=2), check=check_distribution,
         ),
         "few groups at twice the rate": Mutant(
             FEW, times_two(k_norm, "_rate"), partial(chosen, few_groups=2)
+        ),
+        "an error in rows": Mutant(
+            STATED, changed(chosen_norm, "_left_out", lambda *of: right_error(*of[:2], 1)), by_two
+        ),
+        "an error of all groups together": Mutant(
+            STATED, changed(chosen_norm, "_left_out", lambda *of: 2 * right_error(*of)), by_two
+        ),
+        "an error without its root": Mutant(
+            STATED, changed(chosen_norm, "_left_out", lambda *of: right_error(*of) ** 2), by_two
+        ),
+        "an error at twice its rate": Mutant(
+            STATED, changed(chosen_norm, "Odds", lambda odds, rate: Odds(odds, 2 * rate)), by_two
+        ),
+        "no price of a doubling": Mutant(
+            STATED, changed(chosen_norm, "_DOUBLING", Fraction(0)), by_two, check=check_distribution
         ),
         "a limit with less support": Mutant(
             TWO_GROUPS, changed(chosen_norm, "support_of", lambda epsilon: 5), chosen,
@@ -355,7 +418,10 @@ CHOSEN_NORM = Case(
     "1 to each count, or within ± 64 if a person adds at most 4 to all counts together; one such limit, with a bound "
     "from 1, 2, 4, …, is chosen for all people, and a person beyond it counts in part or not at all (epsilon = 1)",
     fits=fit_chosen,
-    tight={"less than is used here": choosing(within(HALF**-51))},
+    tight={
+        "less than is used here": choosing(within(HALF**-51)),
+        "less than is used with a stated bound": by_error(2, check=within(HALF**-63)),
+    },
 )  # fmt: skip
 
 CASES = [K_NORM, CHOSEN_NORM]

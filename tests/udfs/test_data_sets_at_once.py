@@ -268,5 +268,13 @@ def test_sums_below_0_and_rows_in_part_are_refused_where_there_are_none():
     part, whole = ([2], [1], [2]), ([2], [1], [3])
     public = EPSILON, 4, 0, Fraction(1, 4)
     with pytest.raises(ValueError, match="fit"):
-        chosen_norm.chosen_norm([part], whole, [part], whole, *public)
-    assert len(chosen_norm.chosen_norm([whole], whole, [part], whole, *public).counts) == 1
+        chosen_norm.chosen_norm([part], whole, [part], whole, *public, False)
+    assert len(chosen_norm.chosen_norm([whole], whole, [part], whole, *public, False).counts) == 1
+
+
+def test_rows_beyond_a_stated_bound_are_refused():
+    rows = [2], [2], [7]
+    tables = [rows], rows, [rows], rows
+    with pytest.raises(ValueError, match="within a stated bound"):
+        chosen_norm.chosen_norm(*tables, EPSILON, 3, 0, Fraction(1, 4), True)
+    assert len(chosen_norm.chosen_norm(*tables, EPSILON, 4, 0, Fraction(1, 4), True).counts) == 1

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
+from math import isqrt
 from operator import attrgetter
 
 import numpy as np
@@ -24,6 +25,7 @@ from dp_sql.udfs.mechanism import (
     in_words,
     with_probability,
 )
+from dp_sql.udfs.odds import Odds
 
 Columns = tuple[Sequence[int], Sequence[int], Sequence[int]]
 """Buckets, people and sums, as contributions/histogram.py reads them."""
@@ -31,21 +33,24 @@ Columns = tuple[Sequence[int], Sequence[int], Sequence[int]]
 # Privacy holds for any values of these.
 _FINE_BITS = 10  # a person with over 2**10 times the rows that may count is left out
 _HALF = 1 << _FINE_BITS - 1  # of a row
-_EXAMPLES = (1, 4)  # bounds in a group and in all, for the sentence on accuracy
+_NOISE = Fraction(2, 5)  # the size of noise of weight 1 and epsilon 1, or about so
+_DOUBLING = Fraction(1, 2)  # by epsilon: a bound in all of twice the size is worth so many people
+
+_EXAMPLE = 4  # a bound in all, for the sentence on accuracy
 
 
 @dataclass(frozen=True)
 class Limit:
     """On a person's rows: in each group, or in all groups together."""
 
-    place: int  # of the bound among 1, 2, 4, ...
+    bound: int  # the most rows that count
     is_of_all: bool
     weight: int  # in proportion to the noise that it takes
 
     @property
-    def bound(self) -> int:
-        """The most rows that count."""
-        return 1 << self.place
+    def place(self) -> int:
+        """Of the bound among 1, 2, 4, ..., or of the next larger one."""
+        return (self.bound - 1).bit_length()
 
     def within(self, n_groups: int, share: Fraction, beta: Fraction) -> int:
         """Bound how far all counts are from what is counted, except with probability beta.
@@ -59,11 +64,15 @@ class Limit:
         return noise + (1 << _FINE_BITS) + _HALF - 1 >> _FINE_BITS  # rounding moves a count by half
 
 
-def limits(n_groups: int, max_contributions: int) -> list[Limit]:
+def limits(n_groups: int, max_contributions: int, stated: bool) -> list[Limit]:
     """List the limits that may be chosen, those with less noise first."""
-    of_each = [Limit(i, False, n_groups + 2 << i) for i in range(max_contributions.bit_length())]
+    bounds = [1 << i for i in range(max_contributions.bit_length())]
+    of_each = [
+        Limit(bound, False, (n_groups + 2) * bound)
+        for bound in ([max_contributions] if stated else bounds)
+    ]
     n_of_all = (of_each[-1].weight - 1) // 3  # a larger bound has no less noise than the last
-    of_all = (Limit(i, True, 3 << i) for i in range(n_of_all.bit_length()))
+    of_all = (Limit(1 << i, True, 3 << i) for i in range(n_of_all.bit_length()))
     return sorted(chain(of_each, of_all), key=attrgetter("weight"))
 
 
@@ -89,6 +98,7 @@ def chosen_norm(
     max_contributions: int,
     few_groups: int,
     choice: Fraction,
+    stated: bool,
 ) -> GroupRows:
     """Choose a limit on each person's rows, and count the rows of all groups under it.
 
@@ -103,6 +113,8 @@ def chosen_norm(
         few_groups: >= 0. For so many groups or fewer the limit is the largest one in each group,
             and all of epsilon is for the noise.
         choice: the part of epsilon that goes to the choice of a limit, between 0 and 1.
+        stated: whether no person has more rows in a group than max_contributions, which is then
+            the only bound in a group; the limit is chosen by the error that it makes.
 
     Returns:
         The noisy counts and the limit.
@@ -113,22 +125,19 @@ def chosen_norm(
     Privacy: epsilon-DP under adding or removing one person with any rows, in any groups.
     Source: k_norm.py, and the Laplace mechanism (Dwork et al. 2006); the choice, see bound.md.
     """
-    share, draws = noise_share(epsilon, max_contributions, few_groups, choice), secret_draws()
+    share = noise_share(epsilon, max_contributions, few_groups, choice, stated)
+    draws = secret_draws()
     each, parts = read_histograms(groups), read_histograms(groups_by_total, in_part=True)
-    candidates = limits(each.n, max_contributions)
+    candidates = limits(each.n, max_contributions, stated)
+    if stated and (each.sums > each.people.astype(each.sums.dtype) * max_contributions).any():
+        raise ValueError("groups must be within a stated bound")
     if each.n <= few_groups:
         return _in_each(each, candidates[-1], epsilon)
-    n_places = max(one.place for one in candidates) + 1
-    people = above_each(read_histograms([most, totals]), n_places).tolist()
-    limit = candidates[
-        choose_among(
-            [people[one.is_of_all][one.place] for one in candidates],
-            tuple(one.weight for one in candidates),
-            max(support_of(epsilon - share), -(-each.n // share)),
-            epsilon - share,
-            draws,
-        )
-    ]
+    if stated:
+        limit = _choose_by_error(parts, candidates, share, epsilon - share, draws)
+    else:
+        people = read_histograms([most, totals])
+        limit = _choose_by_people(people, each.n, candidates, share, epsilon - share, draws)
     if limit.is_of_all:
         return GroupRows([*_laplace(parts, limit.place, share, draws)], limit, share)
     return _in_each(each, limit, share)
@@ -140,14 +149,65 @@ def _in_each(each: Histograms, limit: Limit, share: Fraction) -> GroupRows:
     return GroupRows(k_norm.k_norm(counts, share, limit.bound), limit, share)
 
 
+def _choose_by_people(
+    people: Histograms, n_groups: int, candidates: Sequence[Limit], share: Fraction,
+    epsilon: Fraction, draws: Draws,
+) -> Limit:  # fmt: skip
+    """Choose a limit by how many people are beyond it: by their most rows, and by all of them."""
+    above = above_each(people, max(one.place for one in candidates) + 1).tolist()
+    place = choose_among(
+        [above[one.is_of_all][one.place] for one in candidates],
+        tuple(one.weight for one in candidates),
+        max(support_of(epsilon), -(-n_groups // share)),
+        epsilon,
+        draws,
+    )
+    return candidates[place]
+
+
+def _choose_by_error(
+    parts: Histograms, candidates: Sequence[Limit], share: Fraction, epsilon: Fraction, draws: Draws
+) -> Limit:
+    """Choose a limit by what it leaves out and by its noise, which has a share of epsilon.
+
+    The last is the one in each group, which leaves nothing out.
+
+    Privacy: epsilon-DP with losses in a range of epsilon, if no person has more rows in a group
+        than the last limit's bound.
+    Source: the exponential mechanism of McSherry and Talwar 2007. One person moves all errors in
+        one direction, by at most 1: see chosen_norm.md.
+    """
+    unit, errors = candidates[-1].bound, list[int]()
+    for one in candidates:
+        of_noise = one.weight * _NOISE // (share * unit)
+        of_all = _left_out(parts, one.place, unit) + one.place * _DOUBLING // epsilon
+        errors.append(of_noise + (of_all if one.is_of_all else 0))
+    least = min(errors)
+    place = draws.choose(Odds([((1, error - least),) for error in errors], epsilon))
+    return candidates[place]
+
+
+def _left_out(parts: Histograms, place: int, bound: int) -> int:
+    """Return the root mean square of what a limit in all leaves out of each group, by bound."""
+    n, one = max(1, parts.n), bound << _FINE_BITS
+    counts = zip(parts.totals().tolist(), _kept(parts, place), strict=True)
+    return isqrt(sum(((rows << _FINE_BITS) - kept) ** 2 for rows, kept in counts) // (n * one**2))
+
+
 def _laplace(parts: Histograms, place: int, share: Fraction, draws: Draws) -> Iterator[int]:
     """Count rows in parts of 2**_FINE_BITS, with noise of its own for each group; round."""
+    noise = discrete_laplaces([_rate(share, place)] * parts.n, draws)
+    for kept, added in zip(_kept(parts, place), noise, strict=True):
+        yield _rounded(kept + added)
+
+
+def _kept(parts: Histograms, place: int) -> list[int]:
+    """Count the rows of each group, in parts, of which a person has 2**place in all groups."""
     own, one = parts.where(parts.buckets <= place + _FINE_BITS), 1 << _FINE_BITS
     rows = own.sums if fits(own.sums, one) else own.sums.astype(object)
     fine = replace(own, sums=rows * one >> np.maximum(own.buckets - place, 0))
-    noise = discrete_laplaces([_rate(share, place)] * parts.n, draws)
-    for kept, added in zip(fine.totals().tolist(), noise, strict=True):
-        yield _rounded(kept + added)
+    kept: list[int] = fine.totals().tolist()
+    return kept
 
 
 def _rounded(fine: int) -> int:
@@ -161,7 +221,7 @@ def _rate(share: Fraction, place: int) -> Fraction:
 
 
 def noise_share(
-    epsilon: Fraction, max_contributions: int, few_groups: int, choice: Fraction
+    epsilon: Fraction, max_contributions: int, few_groups: int, choice: Fraction, stated: bool
 ) -> Fraction:
     """Return the part of epsilon that goes to the noise where a limit is chosen."""
     check_epsilon(epsilon)
@@ -170,14 +230,16 @@ def noise_share(
     if few_groups < 0:
         raise ValueError("few_groups must not be negative")
     check_probability("choice", choice)
+    if not isinstance(stated, bool):
+        raise TypeError("stated must be True or False")
     return epsilon * (1 - choice)
 
 
 def loss(
-    epsilon: Fraction, max_contributions: int, few_groups: int, choice: Fraction
+    epsilon: Fraction, max_contributions: int, few_groups: int, choice: Fraction, stated: bool
 ) -> PrivacyLoss:
     """Return a run's loss, for any number of groups: a choice, then noise that does not see it."""
-    noise = PrivacyLoss(noise_share(epsilon, max_contributions, few_groups, choice))
+    noise = PrivacyLoss(noise_share(epsilon, max_contributions, few_groups, choice, stated))
     if few_groups:  # noise alone, of all of epsilon, has the larger loss
         return k_norm.loss(epsilon, max_contributions)
     chosen = exponential_loss(epsilon - noise.epsilon)
@@ -193,23 +255,25 @@ def accuracy(
     max_contributions: int,
     few_groups: int,
     choice: Fraction,
+    stated: bool,
     beta: Fraction,
 ) -> str:
     """State how far the counts are off under some of the limits; `size` counts the groups."""
     check_probability("beta", beta)
-    share = noise_share(epsilon, max_contributions, few_groups, choice)
-    candidates = limits(size, max_contributions)
+    share = noise_share(epsilon, max_contributions, few_groups, choice, stated)
+    candidates = limits(size, max_contributions, stated)
     if size <= few_groups:
         return k_norm.accuracy(size, epsilon, candidates[-1].bound, beta)
-    some = [one for one in candidates if one.bound == _EXAMPLES[one.is_of_all]]
-    first, *others = sorted(some, key=attrgetter("is_of_all"))
+    first = next(one for one in candidates if not one.is_of_all)
+    others = [one for one in candidates if one.is_of_all and one.bound == _EXAMPLE]
+    such = "this limit or one of the second kind" if stated else "one such limit"
     counts = k_norm.counts_within(size, first.within(size, share, beta))
     or_others = "".join(
         f", or within ± {one.within(size, share, beta)} if {_in_words(one)}" for one in others
     )
     return (
         f"{with_probability(1 - beta)} {counts} without noise if {_in_words(first)}{or_others}; "
-        f"one such limit, with a bound from 1, 2, 4, …, is chosen for all people, and a person "
+        f"{such}, with a bound from 1, 2, 4, …, is chosen for all people, and a person "
         f"beyond it counts in part or not at all (epsilon = {in_words(epsilon)})"
     )
 

@@ -332,10 +332,19 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
             why += f": the noise in all {n} counts is within ± {capped}"
             why += f"; without it, within ± {free}"
         return call, groups._replace(why=why)
-    why, unused = _LIMITED if free is None else "a person counts in all of their groups", ""
-    if capped is not None:
-        unused = f"max_groups_contributed = {cap} is not used: without it, the noise in all {n} "
-        unused += f"counts is within ± {free}; with it, within ± {capped}"
+    unused = ""
+    if n is not None and capped is not None:
+        vector = call.parameters.vector(n, drops_cap=True) or vector
+        free = vector.error_bound(n)
+        noise = f"the noise in all {n} counts is within ±"
+        both = (
+            f"with it, {noise} {capped}"
+            if free is None
+            else (f"without it, {noise} {free}; with it, within ± {capped}")
+        )
+        unused = f"max_groups_contributed = {cap} is not used: {both}"
+    why = _LIMITED if free is None else "a person counts in all of their groups"
+    if unused:
         why += f"; {unused}"
     elif free is not None and n != 1:
         why += f": all {n} counts are within ± {free}"

@@ -19,13 +19,22 @@ FEW_GROUPS = 32
 _MOST = Fraction(3, 8)  # of epsilon, for the choice
 _IF_UNKNOWN = Fraction(1, 4)  # the same, where the groups are not known
 _EXPONENT = 12  # twice that of exp(-6), the odds of a limit with twice the noise that is needed
+_IF_STATED = 25  # the same, where the bound in each group is stated
+MANY_GROUPS = 350  # in which a limit is chosen though this bound is stated
 
 
-def choice_for(n_groups: int | None) -> Fraction:
+def choice_for(n_groups: int | None, stated: bool = False) -> Fraction:
     """The part of epsilon that goes to the choice of a limit; None: the groups are not known."""
     if n_groups is None:
         return _IF_UNKNOWN
-    return min(_MOST, Fraction(_EXPONENT, n_groups + _EXPONENT))
+    exponent = _IF_STATED if stated else _EXPONENT
+    return min(_MOST, Fraction(exponent, n_groups + exponent))
+
+
+def if_stated(n_groups: int, bound: int) -> dict[str, Any]:
+    """The numbers of a limit that is chosen where a bound in each of many groups is stated."""
+    choice = choice_for(n_groups, stated=True)
+    return {"max_contributions": bound, "choice": choice, "stated": True}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +56,7 @@ class RowsUnderChosenLimit(RowsOfGroups):
 
     choice: Fraction  # the part of epsilon that goes to the choice
     few_groups: int = 0  # for which no limit is chosen
+    stated: bool = False  # whether max_contributions is the only bound in each group
 
     @property
     def mechanism(self) -> Mechanism:
@@ -86,7 +96,7 @@ class RowsUnderChosenLimit(RowsOfGroups):
 
     def release_key(self, mechanism: Mechanism) -> dict[str, Any]:
         # Without what was always so when answers that are stored were drawn.
-        before = {"few_groups": 0, "choice": Fraction(3, 8)}.items()
+        before = {"few_groups": 0, "choice": Fraction(3, 8), "stated": False}.items()
         numbers = self.mechanism_arguments(mechanism)
         return {name: x for name, x in numbers.items() if (name, x) not in before}
 
@@ -100,11 +110,12 @@ class RowsUnderChosenLimit(RowsOfGroups):
         found = mechanism.run(
             each, most.columns, each_by_total, whole.columns, **self.mechanism_arguments(mechanism)
         )
-        says = accuracy_of(found, self.epsilon, self.beta)
+        says = self.with_bound(accuracy_of(found, self.epsilon, self.beta))
         return found.counts, found.limit.bound, found.within(self.beta), says
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
-        return PeopleOfGroups.public_accuracy(self, mechanism, n_items)
+        says = PeopleOfGroups.public_accuracy(self, mechanism, n_items)
+        return says and self.with_bound(says)
 
     def error_bound(self, n_groups: int) -> None:
         return None

@@ -5,7 +5,12 @@ from typing import Any, ClassVar
 from dp_sql.sql import readers
 from dp_sql.sql.functions.amount_sql import by_bucket
 from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded, integers
-from dp_sql.sql.functions.chosen_limit import RowsUnderChosenLimit, choice_for
+from dp_sql.sql.functions.chosen_limit import (
+    MANY_GROUPS,
+    RowsUnderChosenLimit,
+    choice_for,
+    if_stated,
+)
 from dp_sql.sql.functions.vectors import RowsOfGroups
 from dp_sql.sql.given import Given
 from dp_sql.sql.mechanism_rows import MechanismRows
@@ -36,7 +41,9 @@ class Count(Bounded):
     def may_be_vector(cls, given: Given) -> bool:
         return True
 
-    def vector(self, n_groups: int | None = 0) -> RowsOfGroups:
+    def vector(self, n_groups: int | None = 0, drops_cap: bool = False) -> RowsOfGroups:
+        if self.fixed_bound and (n_groups or 0) >= MANY_GROUPS:
+            return RowsUnderChosenLimit(**vars(self) | if_stated(n_groups or 0, self.fixed_bound))
         if self.fixed_bound:
             return RowsOfGroups(**vars(self))
         return RowsUnderChosenLimit(**vars(self), choice=choice_for(n_groups))

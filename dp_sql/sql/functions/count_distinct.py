@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from dp_sql.errors import InternalError
 from dp_sql.sql import readers
 from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded, People
-from dp_sql.sql.functions.chosen_limit import FEW_GROUPS, PeopleUnderChosenLimit, choice_for
+from dp_sql.sql.functions.chosen_limit import (
+    FEW_GROUPS,
+    MANY_GROUPS,
+    PeopleUnderChosenLimit,
+    choice_for,
+    if_stated,
+)
 from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.mechanism_rows import PAIRS, MechanismRows
@@ -153,8 +159,10 @@ class CountPeople(People, CountDistinct):
                 )
         return self
 
-    def vector(self, n_groups: int | None = 0) -> PeopleOfGroups:
-        if n_groups is not None and n_groups <= FEW_GROUPS:
+    def vector(self, n_groups: int | None = 0, drops_cap: bool = False) -> PeopleOfGroups:
+        if drops_cap and n_groups is not None and n_groups >= MANY_GROUPS:
+            return PeopleUnderChosenLimit(**vars(self) | if_stated(n_groups, 1))
+        if n_groups is not None and (drops_cap or n_groups <= FEW_GROUPS):
             return PeopleOfGroups(**vars(self))
         few, choice = 0 if n_groups else FEW_GROUPS, choice_for(n_groups)
         limited = {"max_contributions": 1, "few_groups": few, "choice": choice}

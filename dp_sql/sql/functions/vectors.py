@@ -84,5 +84,10 @@ class RowsOfGroups(PeopleOfGroups):
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         says = super().public_accuracy(mechanism, n_items)
-        left_out = f"a person's rows beyond {self.bound} in a group are not counted"
-        return says and f"{says}; {left_out}"
+        return says and self.with_bound(says)
+
+    def with_bound(self, says: str) -> str:
+        """A sentence on accuracy, with what a bound that the call fixes leaves out."""
+        if not (self.counts_rows and self.fixed_bound):
+            return says
+        return f"{says}; a person's rows beyond {self.bound} in a group are not counted"
