@@ -159,6 +159,19 @@ def test_a_sign_before_an_arrow_is_read_as_duckdb_reads_it(sign: str, wide: Wide
     assert wide.check(f"'s' {sign} {text} ->> 'a'") == (not duckdb.__version__.startswith("1."))
 
 
+@pytest.mark.parametrize("path", ["user agent", "utm:source", "@type", "$.utm.source", '$."user agent"', '$.a."b c"[0]', "x-y"])
+def test_a_key_of_a_json_is_the_one_that_duckdb_reads(path: str, wide: Wide) -> None:
+    """Sqlglot reads utm:source as $.utm.source."""
+    document = '{"user agent": 1, "utm:source": 2, "@type": 3, "utm": {"source": 4}, "a": {"b c": [5]}, "x-y": 6}'
+    scope = wide.scope._replace(column=lambda _: Value(f"{literal(document)}::VARCHAR", "VARCHAR"))
+    for written in (f"p ->> '{path}'", f"json_exists(p, '{path}')", f"(p ->> '{path}') LIKE '%{path}%'"):
+        node = projection(written)
+        assert node is not None
+        asked = f"SELECT {compiled(node, scope).sql}, {written} FROM (SELECT {literal(document)} AS p)"
+        ours, theirs = wide.connection.execute(asked).fetchall()[0]
+        assert ours is not None and ours == theirs
+
+
 LISTS = {
     "l[1].x": "", "l[-1].b.y": "", "l[3].x = 2": "", "l[1]['x']": "", "l[1].z": "has no field z", "t.x.y": "is not a column",
     "lower(t).x": "has no field x",

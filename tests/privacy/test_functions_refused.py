@@ -43,7 +43,7 @@ LARGE = {
     "json_type(s, '/a/0')": "This JSON path",
     "json_array_length(s, 'a.b')": "This JSON path",
     "s ->> '.a'": "This JSON path", "s ->> '/a-b'": "This JSON path", "s ->> '$.a-b'": "This JSON path", "s ->> 'a-b.c'": "This JSON path",
-    "s -> '$a'": "This JSON path",
+    "s -> '$a'": "This JSON path", "(s ->> 'utm:source') || (s ->> '$.utm.source')": "This JSON path",
     "s ->> '$[99999999999999999999]'": "This JSON path",
     "json_exists(s, '$[99999999999999999999]')": "This JSON path",
     "CAST(s AS INTEGER)": "This cast fails",
