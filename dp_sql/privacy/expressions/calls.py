@@ -174,12 +174,8 @@ def _as_in_table(name: str, given: list[Node], node: Node) -> tuple[str, list[No
         case exp.UnixToTime():
             scale = None if given[1] is None else whole_number(given[1])
             return _OF_UNIX.get(scale, name), given[:1]
-    ways = [node.args.get(way) for way in ("asc", "nulls_first")]
-    odd = any(way not in {None, exp.false()} for way in ways)
-    if any(ways) and (
-        odd or "NULLS" in parsed_text(node).upper()
-    ):  # sqlglot 28 drops 'NULLS FIRST'
-        raise not_so(name, node)
+    if name == "list_sort":
+        return _order(node), given
     if name in _REPEATED and len(given) > 1 and given[1].is_string:
         check_replaced_pattern(given[1], given[1].this)
     match name, given:
@@ -187,8 +183,6 @@ def _as_in_table(name: str, given: list[Node], node: Node) -> tuple[str, list[No
             given = given[:2]
         case "sha256", [_, length] if whole_number(length) == 256:
             given = given[:1]
-        case "list_sort", [_] if node.args.get("asc") is not None:
-            name = "list_reverse_sort"
         case "age", [_]:
             given = [exp.CurrentDate(), *given]
         case "regexp_extract", [_, _]:
@@ -201,6 +195,15 @@ def _as_in_table(name: str, given: list[Node], node: Node) -> tuple[str, list[No
             given = [exp.JSONExtract(this=json, expression=path)]
             given[0].parent = node  # whose statement a refusal shows
     return name, given
+
+
+def _order(node: Node) -> str:
+    """list_sort or list_reverse_sort, which sqlglot reads as one; with NULLs last only."""
+    descending, nulls_first = node.args.get("asc"), node.args.get("nulls_first")
+    is_plain = all(one in {None, exp.false()} for one in (descending, nulls_first))
+    if not is_plain or "'NULLS" in parsed_text(node).upper():  # sqlglot 28 drops 'NULLS FIRST'
+        raise not_so("list_sort", node)
+    return "list_sort" if descending is None else "list_reverse_sort"
 
 
 def _by_number(node: Node, given: Sequence[Node]) -> tuple[str, list[Node]]:

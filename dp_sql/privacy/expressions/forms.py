@@ -12,6 +12,7 @@ from dp_sql.privacy.expressions import (
     arithmetic,
     calls,
     choices,
+    collations,
     elements,
     predicates,
     public_values,
@@ -184,6 +185,7 @@ OF_OWNERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
 _OF_ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (tuple(arithmetic.OPERATORS), arithmetic.operation, "this expression typed safe"),
     (exp.Escape, predicates.like_escaped, _SIDES),
+    (exp.Collate, lambda n, s: collations.collated(n, s.argument(n.this)), _SIDES),
     (exp.Bracket, elements.bracket, "this expressions offset"),
     (exp.Array, choices.listed, "expressions"),
     (exp.ArraySlice, elements.sliced, "this start end is_length"),
