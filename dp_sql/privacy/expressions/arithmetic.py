@@ -58,6 +58,7 @@ _TO_INTEGER = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"}
 _YEAR_FIRST = re.compile(r"\d{4}-", re.ASCII)
 _ZONE = re.compile(r"[A-Za-z0-9_+/-]{1,50}")
 _SPINE = "For a series of dates write generate_series(first, last, INTERVAL 7 DAY)."
+_SECONDS = "Compute with its seconds: epoch(…) / 2, or epoch(…) + 3600."
 _NARROW = "Cast wide numbers first, with TRY_CAST(… AS BIGINT) or TRY_CAST(… AS DECIMAL(18, 2))."
 _BINS = "For bins of 10, write TRY_CAST(floor(x / 10) AS BIGINT) * 10, or x - (x % 10)."
 
@@ -96,7 +97,7 @@ def operation(node: Node, scope: Scope) -> Value:
         return _decimals(node, kind, sign, a, b)
     if kinds <= _KNOWN and sign == "//":  # TRY_CAST(x AS DECIMAL(18, 2)) // 10 is refused, too
         raise refuse(node, f"DuckDB does not round {a.type} // {b.type}: 17.5 // 10 is 1.75", _BINS)
-    hint = _SPINE if "INTERVAL" in kinds else _NARROW
+    hint = _SECONDS if a.type == "INTERVAL" else _SPINE if "INTERVAL" in kinds else _NARROW
     raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", hint)
 
 
