@@ -254,8 +254,10 @@ class AnalystSession(Session):
                 return []
             self._tables(statement, engine)
             self._bind(statement, statement.text, None, engine)
-            ((value,),) = engine.run(statement.text).fetchall()
-            return [Restated(constant.put(as_literal(value)))]
+            read = f"SELECT v, CAST(v AS VARCHAR), typeof(v) FROM ({statement.text}) AS t(v)"
+            ((value, shown, kind),) = engine.run(read).fetchall()
+            is_span = kind == "INTERVAL"  # whose months Python's timedelta does not have
+            return [Restated(constant.put(f"INTERVAL '{shown}'" if is_span else as_literal(value)))]
         except (QueryError, duckdb.Error, ValueError):  # it reads columns or private tables
             return []
 

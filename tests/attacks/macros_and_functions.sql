@@ -103,7 +103,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = title
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE substr(title, user_id) = 'x'
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE substr(title, 1, 10000000000) = 'x'
 
--- NotPrivate: date_trunc takes one of these parts: year, quarter, month, week, day, hour, minute, second.
+-- NotPrivate: date_trunc takes one of these parts: year, quarter, month, week, day, hour, minute, second, decade, century, millennium, millisecond, microsecond.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE date_trunc(title, day) = '2024-01-01'
 
 -- NotPrivate: The function error is not supported here: dp_sql cannot prove that it depends on one

@@ -304,6 +304,10 @@ MATCHED += [  # aliases of the list
     "SELECT user_id AS u, length(title) AS n, rank() OVER (PARTITION BY u ORDER BY n) AS place FROM ratings WHERE n > 1 QUALIFY place = 1 AND n < 9",
     "SELECT person, l[1:2] AS two, unnest(two) AS x FROM odd",
     "SELECT DISTINCT user_id, lower(title) AS t, t <> 'dune' AS other FROM ratings",
+    "SELECT title, (SELECT count(*) FROM catalog) AS n FROM ratings WHERE score <= (SELECT max(year) FROM catalog WHERE title <> 'Dune')",
+    "SELECT user_id, max(score) AS m FROM ratings GROUP BY user_id HAVING m < (SELECT avg(year) FROM catalog)",
+    "SELECT title FROM ratings WHERE score > (SELECT sum(year) - 2 FROM (SELECT min(year) AS year FROM catalog))",
+    "SELECT title FROM ratings WHERE title COLLATE NOCASE IN ('DUNE', 'emma') OR 'dünE' COLLATE NOACCENT >= title",
 ]
 
 

@@ -30,6 +30,9 @@ WINDOWS += [
     "SELECT user_id, title, count(*) OVER (PARTITION BY user_id ROWS UNBOUNDED PRECEDING) AS n FROM ratings",
     "SELECT user_id, title, count(*) OVER (PARTITION BY user_id rows between unbounded preceding and current row) AS n FROM ratings",
 ]
+WINDOWS.append(
+    "SELECT user_id, title, count(DISTINCT kind) OVER (PARTITION BY user_id) AS n FROM ratings"
+)
 ARG_MIN = "SELECT user_id, arg_min(title, score) AS t, arg_max(price, score) AS p FROM ratings GROUP BY user_id"
 ROWS = [  # of person 1, with one score; and a row of another person among them
     "(1, 'Dune', 2, NULL, 'novel', 1.5, TRUE)",

@@ -237,6 +237,7 @@ class Writer:
                     "milliseconds": "int",
                     "microseconds": "int",
                     "double": "number",
+                    "any": "int",
                 }.get(kind)
                 given.append(self.of(written or self.one(["text", "int", "number", "bool"]), depth))
         if name in {"||", "->", "->>"}:

@@ -62,6 +62,33 @@ def test_a_sign_that_duckdb_reads_otherwise_is_refused(
         analyst.sql(f"{_COUNT % ''} WHERE {condition}")
 
 
+@pytest.mark.parametrize(
+    "asked",
+    ["DP_COUNT_DISTINCT(left^, {}) FROM t WHERE left > 1", "DP_COUNT(*, {}) FROM t WHERE binary ^> 1 AND left(s, 1) = 'x'"],
+)  # fmt: skip
+def test_a_column_called_as_a_keyword_is_proposed_in_quotes(asked: str) -> None:
+    asked = f"SELECT {asked.format('epsilon := 1, privacy_unit := user_id')}"
+    with dp_sql.connect() as owner:
+        listed = '1 AS user_id, 2 AS "left", 2 AS "binary", \'x\' AS s'
+        owner.sql(f"CREATE TABLE t AS SELECT {listed}")
+        with pytest.raises(ParseError, match="Write instead") as refused:
+            owner.sql(asked.replace("^", ""))
+        proposed = refused.value.instead[-1]
+        assert '"left"' in proposed or '"binary"' in proposed
+        owner.sql(proposed)
+
+
+@pytest.mark.parametrize(
+    "source", ["(SELECT user_id FROM ratings ORDER BY nothing)", "ratings WHERE if(user_id > 3, TRUE)", "ratings WHERE title = (SELECT title FROM catalog)"]
+)  # fmt: skip
+def test_what_duckdb_cannot_bind_is_refused(source: str, analyst: dp_sql.Session) -> None:
+    with (
+        free(analyst),
+        pytest.raises(dp_sql.QueryError, match=r"ORDER BY nothing|[Ii][Ff]|more than one row"),
+    ):
+        analyst.sql(f"SELECT DP_COUNT(*, {SURE}) AS n FROM {source}")
+
+
 def test_a_text_with_many_conditions_is_searched_once(
     analyst: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from dp_sql.privacy.expressions.calls import in_one_type
-from dp_sql.privacy.expressions.literals import interval, interval_units, is_double, whole_number
+from dp_sql.privacy.expressions.literals import (
+    A_YEAR,
+    UNITS,
+    interval,
+    interval_units,
+    is_double,
+    is_literal,
+    whole_number,
+)
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value, bounded
 from dp_sql.privacy.refusals import refuse
@@ -19,6 +27,7 @@ from dp_sql.sql.sqlglot_tree import Node, made_of
 from dp_sql.sql.types import (
     BINARY_TYPES,
     DATED,
+    FIT_BIGINT,
     INTEGER_RANGES,
     MOST_DIGITS,
     UP_TO_64_BITS,
@@ -30,20 +39,26 @@ from dp_sql.sql.types import (
 OPERATORS: Mapping[type, str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%",
     exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.DateAdd: "+",
+    exp.BitwiseXor: "xor", exp.BitwiseRightShift: ">>",
 }  # fmt: skip
-NEGATIONS: Mapping[type, str] = {exp.Neg: "-", exp.Abs: "abs", exp.Sign: "sign"}
+NEGATIONS: Mapping[type, str] = {
+    exp.Neg: "-",
+    exp.Abs: "abs",
+    exp.Sign: "sign",
+    exp.BitwiseNot: "~",
+}
 # sqlglot 28.0 reads x - y % 10 as (x - y) % 10, and x % 10 * 2 as x % (10 * 2).
 _SUMS, _PRODUCTS = (exp.Add, exp.Sub), (exp.Mul, exp.Div, exp.IntDiv)
-# How many of each unit are at least a year.
-_A_YEAR = {"year": 1, "quarter": 4, "month": 12, "week": 52, "day": 365, "hour": 8760,
-           "minute": 525_600, "second": 31_536_000}  # fmt: skip
 _KNOWN = UP_TO_64_BITS | BINARY_TYPES | {"DECIMAL"}
 MOST_YEARS = 280_000  # timestamps end in 290309 BC and in 294247
 _MOST_DAYS = 10**7
+_MOST_SPAN = 27_000  # years of an interval that is added to a date
 _MOST_BUCKET_YEARS = 1000
 _TO_INTEGER = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"}
+_YEAR_FIRST = re.compile(r"\d{4}-", re.ASCII)
 _ZONE = re.compile(r"[A-Za-z0-9_+/-]{1,50}")
 _SPINE = "For a series of dates write generate_series(first, last, INTERVAL 7 DAY)."
+_SECONDS = "Compute with its seconds: epoch(…) / 2, or epoch(…) + 3600."
 _NARROW = "Cast wide numbers first, with TRY_CAST(… AS BIGINT) or TRY_CAST(… AS DECIMAL(18, 2))."
 _BINS = "For bins of 10, write TRY_CAST(floor(x / 10) AS BIGINT) * 10, or x - (x % 10)."
 
@@ -54,16 +69,24 @@ def operation(node: Node, scope: Scope) -> Value:
     sides = node.this, node.expression
     if sign == "%" and (isinstance(sides[0], _SUMS) or isinstance(sides[1], _PRODUCTS)):
         raise refuse(node, "Put brackets around the two sides of %, as in x - (x % 10)")
-    if sign in "+-" and isinstance(sides[1], exp.Interval):
-        return _later(node, scope.argument(sides[0]), sign, sides[1])
-    if sign == "+" and isinstance(sides[0], exp.Interval):
-        return _later(node, scope.argument(sides[1]), sign, sides[0])
+    for span, other in (sides[::-1], sides) if sign in "+*" else (sides[::-1],):
+        if not isinstance(span, exp.Interval) or not is_literal(span):
+            continue
+        if sign in "+-":
+            return _later(node, scope.argument(other), sign, span)
+        return spanned(node, other, scope, *interval_units(node, span))
     a, b = map(scope.argument, sides)
+    if sign == "+" and a.type == "INTERVAL":
+        a, b = b, a
     kinds = {family(a.type), family(b.type)}
     if a.type in DATED:
         return _dates(node, a, sign, b)
     known = kinds <= _KNOWN | {"HUGEINT"}
-    kind = scope.schema.type_of(f"{a.stand_in} {sign} {b.stand_in}") if known else ""
+    asked = f"{a.stand_in} {sign} {b.stand_in}"
+    if sign == "xor":
+        asked = f"xor({a.stand_in}, {b.stand_in})"
+    whole = kinds <= UP_TO_64_BITS or sign not in {"xor", ">>"}
+    kind = scope.schema.type_of(asked) if known and whole else ""
     if kind in BINARY_TYPES and sign in {"+", "-", "*", "/"}:
         return Value(f"(CAST({a.sql} AS {kind}) {sign} CAST({b.sql} AS {kind}))", kind)
     if kinds <= UP_TO_64_BITS | {"HUGEINT"}:
@@ -74,16 +97,20 @@ def operation(node: Node, scope: Scope) -> Value:
         return _decimals(node, kind, sign, a, b)
     if kinds <= _KNOWN and sign == "//":  # TRY_CAST(x AS DECIMAL(18, 2)) // 10 is refused, too
         raise refuse(node, f"DuckDB does not round {a.type} // {b.type}: 17.5 // 10 is 1.75", _BINS)
-    hint = _SPINE if "INTERVAL" in kinds else _NARROW
+    hint = _SECONDS if a.type == "INTERVAL" else _SPINE if "INTERVAL" in kinds else _NARROW
     raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", hint)
 
 
 def negated(node: Node, value: Value) -> Value:
-    """-x, abs(x) or sign(x) of a number."""
+    """-x, abs(x) or sign(x) of a number, or ~x."""
     kind, word = family(value.type), NEGATIONS[type(node)]
+    if word == "~" and kind in UP_TO_64_BITS:
+        return Value(f"(~({value.sql}))", kind)
     if word == "sign" and kind in UP_TO_64_BITS | {"HUGEINT", "DECIMAL"}:
         return Value(f"system.main.sign({value.sql})", "TINYINT")
     called = f"system.main.{quote(word)}"
+    if word == "~":
+        raise refuse(node, f"This is not supported for {value.type}", _NARROW)
     if kind in BINARY_TYPES or kind == "DECIMAL":
         return Value(f"({called}({value.sql}))", value.type)
     if kind == "HUGEINT":  # all but the smallest have an opposite
@@ -137,10 +164,13 @@ def _dates(node: Node, a: Value, sign: str, b: Value) -> Value:
         kind = "BIGINT" if from_to[0].type == "DATE" else "INTERVAL"
         sql = f"({from_to[0].sql} - {from_to[1].sql})"
         return Value(sql, kind, bound=None if kind == "BIGINT" else day.bound)
+    if sign in {"+", "-"} and b.type == "INTERVAL":
+        kind, years = "TIMESTAMP" if a.type == "DATE" else a.type, (day.bound or 0) + 3 * _MOST_SPAN
+        return _far(node, Value(f"({day.sql} {sign} {_near(b)})", kind, bound=years + 1))
     if sign not in {"+", "-"} or a.type != "DATE" or b.type not in _TO_INTEGER:
         hint = "Cast the number of days, with TRY_CAST(… AS INTEGER)."
-        if b.type == "INTERVAL" or a.type != "DATE":
-            hint = "Only an interval that the statement writes out is added: day + INTERVAL 30 DAY."
+        if a.type != "DATE":
+            hint = "Add an interval: seen + INTERVAL 30 DAY, or seen + to_days(n)."
         raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", hint)
     few = f"CAST({b.sql} AS INTEGER) BETWEEN -{_MOST_DAYS} AND {_MOST_DAYS}"
     days, near = _MOST_DAYS, f"CASE WHEN {few} THEN CAST({b.sql} AS INTEGER) END"
@@ -150,10 +180,48 @@ def _dates(node: Node, a: Value, sign: str, b: Value) -> Value:
     return _far(node, Value(sql, "DATE", bound=(day.bound or 0) + days // 365 + 1))
 
 
+def _near(span: Value) -> str:
+    """An interval; NULL where its months, its days or its time are more than _MOST_SPAN years."""
+    parts = {"year": _MOST_SPAN, "day": _MOST_SPAN * 365, "hour": _MOST_SPAN * 8760}
+    ends = (
+        f"system.main.date_part('{part}', {span.sql}) BETWEEN -{most} AND {most}"
+        for part, most in parts.items()
+    )
+    return f"(CASE WHEN {' AND '.join(ends)} THEN {span.sql} END)"
+
+
+def spanned(node: Node, of: Node, scope: Scope, times: int, unit: str) -> Value:
+    """Compile n * INTERVAL 2 DAY, INTERVAL (n) DAY or to_days(n): NULL where it is too long."""
+    value, most = scope.argument(of), _MOST_SPAN * A_YEAR[unit] // max(abs(times), 1)
+    if value.type not in FIT_BIGINT:
+        hint = f"Cast the number, with TRY_CAST(… AS {'INTEGER' if most < 2**31 else 'BIGINT'})."
+        raise refuse(node, f"An interval of {value.type} is not supported here", hint)
+    few = f"(CASE WHEN {value.sql} BETWEEN -{most} AND {most} THEN CAST({value.sql} AS BIGINT) END)"
+    kind = {"hour": "BIGINT", "minute": "BIGINT", "second": "DOUBLE"}.get(unit, "INTEGER")
+    sql = f"system.main.to_{unit}s(CAST(({few} * {times}) AS {kind}))"
+    return Value(sql, "INTERVAL", bound=_MOST_SPAN)
+
+
+def of_units(node: Node, scope: Scope) -> Value:
+    """INTERVAL (n) DAY, or to_days(n)."""
+    given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
+    if isinstance(node, exp.Interval):
+        unit = node.text("unit")
+    else:
+        unit = "days" if isinstance(node, exp.ToDays) else node.name.removeprefix("to_")
+    unit = unit.lower().removesuffix("s")
+    if len(given) != 1 or unit not in UNITS:
+        raise refuse(node, f"Write a number of one of these: {', '.join(UNITS)}")
+    return spanned(node, given[0], scope, 1, unit)
+
+
 def _integers(kind: str, sign: str, a: Value, b: Value) -> Value:
     """Integers of up to 64 bits: no result exceeds 128 bits, and nothing is divided by 0."""
-    if sign in {"&", "|"}:
-        return Value(f"(CAST({a.sql} AS {kind}) {sign} CAST({b.sql} AS {kind}))", kind)
+    if sign in {"&", "|", ">>", "xor"}:
+        left, right = (f"CAST({value.sql} AS {kind})" for value in (a, b))
+        if sign == "xor":
+            return Value(f"system.main.xor({left}, {right})", kind)
+        return Value(f"({left} {sign} {right})", kind)
     wide = "UHUGEINT" if kind == "UBIGINT" and sign == "*" else "HUGEINT"
     left, right = (f"CAST({value.sql} AS {wide})" for value in (a, b))
     if sign in {"//", "%"}:
@@ -216,14 +284,13 @@ def _decimals(node: Node, kind: str, sign: str, a: Value, b: Value) -> Value:
 
 def _later(node: Node, value: Value, sign: str, written: Node) -> Value:
     """A date or timestamp and an interval that is written in the statement."""
-    number, word = interval_units(node, written)
+    sql, years = interval(written)
     if value.type not in DATED:
         why = f"{value.type} {sign} INTERVAL is not supported here"
         raise refuse(node, why, "For example: day - INTERVAL 30 DAY.")
     near = bounded(value)
     kind = "TIMESTAMP" if value.type == "DATE" else value.type
-    sql = f"({near.sql} {sign} {interval(written)})"
-    return _far(node, Value(sql, kind, bound=(near.bound or 0) + abs(number) // _A_YEAR[word] + 1))
+    return _far(node, Value(f"({near.sql} {sign} {sql})", kind, bound=(near.bound or 0) + years))
 
 
 def bucketed(node: Node, scope: Scope) -> Value:
@@ -233,12 +300,25 @@ def bucketed(node: Node, scope: Scope) -> Value:
         width = exp.Interval(this=width)
     number, word = interval_units(node, width)
     value = bounded(scope.argument(node.expression))
-    years = number // _A_YEAR[word] + 1
+    years = number // A_YEAR[word] + 1
     if value.type not in DATED or not number > 0 or years > _MOST_BUCKET_YEARS + 1:
         why = "time_bucket takes an interval of one unit and a date or timestamp here"
         raise refuse(node, why, "For example: time_bucket(INTERVAL 1 WEEK, day).")
-    sql = f"system.main.time_bucket({interval(width)}, {value.sql})"
+    sql = f"system.main.time_bucket({interval(width)[0]}, {value.sql}{_origin(node, value, scope)})"
     return Value(sql, value.type, bound=(value.bound or 0) + years)
+
+
+def _origin(node: Node, value: Value, scope: Scope) -> str:
+    """The third argument of time_bucket: a date of the type of the second, with a year as usual."""
+    given = node.args.get("unit")  # as sqlglot calls it
+    if given is None:
+        return ""
+    text = given.this.this if isinstance(given, exp.Cast) and is_literal(given) else ""
+    origin = scope.argument(given)
+    if origin.type != value.type or not _YEAR_FIRST.match(text):
+        why = f"The third argument of time_bucket is a {value.type} in quotes here"
+        raise refuse(node, why, f"For example: {value.type} '2024-01-01'.")
+    return f", {origin.sql}"
 
 
 def in_zone(node: Node, zone: Node, of: Node, scope: Scope) -> Value:

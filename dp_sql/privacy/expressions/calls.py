@@ -6,7 +6,6 @@ moves what two TRY(…) have in common out of both.
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 from sqlglot import exp
 
@@ -40,7 +39,17 @@ from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text, parts_of
 from dp_sql.sql.tokens import tokenize
-from dp_sql.sql.types import DATED, FIT_BIGINT, NUMBERS, UP_TO_64_BITS, ZONED, family
+from dp_sql.sql.types import (
+    DATED,
+    EXACT_TYPES,
+    FIT_BIGINT,
+    NUMBERS,
+    UNSHOWN,
+    UP_TO_64_BITS,
+    ZONED,
+    family,
+    same_bits,
+)
 
 _LENGTHS, _LENGTH_ENDS = {"length", "strlen", "strpos"}, (0, MAX_STRING)
 _ARROWS = (exp.JSONExtract, exp.JSONExtractScalar)
@@ -54,7 +63,9 @@ _OPTIONS: dict[type, str] = {
     exp.RegexpLike: "flag", exp.RegexpFullMatch: "options", exp.RegexpExtract: "parameters",
     exp.RegexpReplace: "modifiers",
 }  # fmt: skip
-_COMPUTED = {"string", "text", "json", "list", "map", "date", "same", "span", "double"}
+_LISTS = {"list", "values", "numbers"}
+_COMPUTED = {*_LISTS, "string", "text", "json", "map", "date", "same", "span", "double", "any"}
+_REPEATED = {"regexp_extract_all", "string_split_regex"}  # a pattern that is sought everywhere
 _NEAR_SECONDS = 3 * 10**12  # from 1970, 95,000 years
 
 
@@ -76,6 +87,8 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value
     """A function of the table, applied to arguments; `node` is refused."""
     if name == "epoch_ms" and len(given) == 1 and scope.argument(given[0]).type in UP_TO_64_BITS:
         name = "make_timestamp_ms"
+    if name == "contains" and len(given) == 2 and scope.argument(given[0]).type.endswith("]"):
+        name = "list_contains"
     function = FUNCTIONS[name]
     if all(map(is_literal, given)):  # sqlglot 28 reads 'a' 'b' as concat('a', 'b')
         raise refuse(node, "A constant without a column is not supported here")
@@ -101,8 +114,15 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value
         why = f"The result could have over {MAX_STRING} bytes"
         raise refuse(node, why, "Shorten its parts first, with left(…, 100) for example.")
     sql, ends = _written(name, function, values), _LENGTH_ENDS if name in _LENGTHS else None
+    if function.gives.islower():
+        return _of_list(sql, scope.schema.type_of(f"system.main.{name}({values[0].stand_in})"))
     made = Value(sql, function.gives, bound=bound, ends=ends, facts_of=sql if ends else "")
     return made._replace(collation=collation) if function.gives == "VARCHAR" else made
+
+
+def _of_list(sql: str, kind: str) -> Value:
+    """What a function makes of a list; strings in lists are compared byte by byte."""
+    return Value(same_bits(sql, kind), kind, collation=BINARY if kind == "VARCHAR" else "")
 
 
 def _written(name: str, function: Scalar, values: Sequence[Value]) -> str:
@@ -150,11 +170,19 @@ def _as_in_table(name: str, given: list[Node], node: Node) -> tuple[str, list[No
         case exp.Pad() if node.args.get("is_left"):
             return "lpad", given
         case exp.Log():
-            return name, _by_number(node, given)
+            return _by_number(node, given)
         case exp.UnixToTime():
             scale = None if given[1] is None else whole_number(given[1])
             return _OF_UNIX.get(scale, name), given[:1]
+    if name == "list_sort":
+        return _order(node), given
+    if name in _REPEATED and len(given) > 1 and given[1].is_string:
+        check_replaced_pattern(given[1], given[1].this)
     match name, given:
+        case "regexp_extract_all", [_, _, group] if whole_number(group) == 0:
+            given = given[:2]
+        case "sha256", [_, length] if whole_number(length) == 256:
+            given = given[:1]
         case "age", [_]:
             given = [exp.CurrentDate(), *given]
         case "regexp_extract", [_, _]:
@@ -169,13 +197,23 @@ def _as_in_table(name: str, given: list[Node], node: Node) -> tuple[str, list[No
     return name, given
 
 
-def _by_number(node: Node, given: Sequence[Node]) -> list[Node]:
-    """The argument of log(x) or log10(x): a number tells them from others."""
+def _order(node: Node) -> str:
+    """list_sort or list_reverse_sort, which sqlglot reads as one; with NULLs last only."""
+    descending, nulls_first = node.args.get("asc"), node.args.get("nulls_first")
+    is_plain = all(one in {None, exp.false()} for one in (descending, nulls_first))
+    if not is_plain or "'NULLS" in parsed_text(node).upper():  # sqlglot 28 drops 'NULLS FIRST'
+        raise not_so("list_sort", node)
+    return "list_sort" if descending is None else "list_reverse_sort"
+
+
+def _by_number(node: Node, given: Sequence[Node]) -> tuple[str, list[Node]]:
+    """log10(x) or log2(x), which sqlglot reads as log(10, x) and log(2, x); and log(x)."""
     value, number = given
     value, number = (value, exp.Literal.number(10)) if number is None else (number, value)
-    if whole_number(number) != 10:
+    name = {2: "log2", 10: "log10"}.get(whole_number(number) or 0)
+    if name is None:
         raise refuse(node, "This function is supported here only in its basic form")
-    return [value]
+    return name, [value]
 
 
 def _argument(name: str, kind: str, node: Node, before: Sequence[Value], scope: Scope) -> Value:
@@ -202,7 +240,7 @@ def _argument(name: str, kind: str, node: Node, before: Sequence[Value], scope: 
 def _one_of(name: str, of: str, node: Node, scope: Scope) -> Value:
     """What an element of a list or a key of a map may equal: a literal, or a value of its type."""
     kind = key_type(of) or of.removesuffix("[]")
-    if name in {"list_contains", "list_position"} and not is_literal(node):
+    if name in {"list_contains", "list_position", "= ANY"} and not is_literal(node):
         own = as_string(node, scope.compiled(node))
         if own.type == kind and own.collation in {"", BINARY}:
             return bounded(own)
@@ -213,15 +251,30 @@ def _column(name: str, kind: str, node: Node, value: Value) -> Value:
     """A value that a function reads, without what is too long or too far away."""
     if kind in _PER_SECOND:
         return _since_1970(name, kind, node, value)
-    if kind in {"list", "map"} or (name == "length" and value.type.endswith("]")):
-        read = bounded_map if kind == "map" else partial(bounded_list, compared=name != "length")
-        return read(name, value, node)
-    if kind == "double":
-        if family(value.type) not in NUMBERS:
-            raise refuse(node, f"{name} takes a number, not {value.type}")
-        return value._replace(sql=f"CAST({value.sql} AS DOUBLE)", type="DOUBLE")
-    if kind not in {"date", "same", "span"}:
-        return _string(name, kind, value, node)
+    if kind == "map":
+        return bounded_map(name, value, node)
+    if kind in _LISTS or (name == "length" and value.type.endswith("]")):
+        return bounded_list(name, value, node, "elements" if name == "length" else kind)
+    if kind in {"double", "any"}:
+        return _number(name, kind, node, value)
+    if kind in {"date", "same", "span"}:
+        return _date(name, kind, node, value)
+    return _string(name, kind, value, node)
+
+
+def _number(name: str, kind: str, node: Node, value: Value) -> Value:
+    """A number as a DOUBLE, or any value as it is."""
+    if kind == "any" and family(value.type) not in EXACT_TYPES - UNSHOWN:
+        raise refuse(node, f"{name} takes no {value.type} here")
+    if kind == "any" or (name in {"isfinite", "isinf"} and value.type in DATED):
+        return value
+    if family(value.type) not in NUMBERS:
+        raise refuse(node, f"{name} takes a number, not {value.type}")
+    return value._replace(sql=f"CAST({value.sql} AS DOUBLE)", type="DOUBLE")
+
+
+def _date(name: str, kind: str, node: Node, value: Value) -> Value:
+    """A date that is not too far away, or an interval."""
     fits = name != "epoch_us" or value.bound is not None  # an interval's microseconds may not
     if kind == "span" and value.type == "INTERVAL" and fits:
         return value
@@ -268,14 +321,15 @@ def _string(name: str, kind: str, value: Value, node: Node) -> Value:
 def _bound(name: str, function: Scalar, values: Sequence[Value]) -> int | None:
     """The most bytes of a string, or the years from 0 to the farthest date, that it returns."""
     bounds = [value.bound or 0 for value in values]
-    if function.gives not in {"VARCHAR", "JSON", "DATE", "INTERVAL"}:
+    of_list = function.takes[0] in _LISTS
+    if function.gives not in {"VARCHAR", "JSON", "DATE", "INTERVAL"} or of_list:
         return None
     count = int(values[1].sql) if name in {"left", "right", "lpad", "rpad", "repeat"} else 0
     most = bounds[0]
     match name:
         case "strftime" | "dayname" | "monthname":
             most = 20 * sum(bounds[1:]) + LONG_TEXT
-        case "md5":
+        case "md5" | "sha1" | "sha256":
             most = LONG_TEXT
         case "left" | "right" if count >= 0:
             most = min(most, 4 * count)
@@ -285,7 +339,7 @@ def _bound(name: str, function: Scalar, values: Sequence[Value]) -> int | None:
             most *= max(0, count)
         case "replace":  # each old character may become all new ones
             most *= max(1, bounds[2])
-        case "translate":  # each character may become a longer one
+        case "translate" | "strip_accents":  # each character may become a longer one
             most *= 4
         case "regexp_replace":  # each \1 may be the whole match
             most = most * (1 + values[2].sql.count("\\")) + bounds[2]

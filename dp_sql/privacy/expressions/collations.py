@@ -8,6 +8,8 @@ combining marks take minutes), and not those of ICU, for which it is not known.
 
 from collections.abc import Callable, Mapping, Sequence
 
+from sqlglot import exp
+
 from dp_sql.privacy.expressions.value import MAX_STRING, MAX_TEXT_BYTES, Value, bounded
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.formatting import literal, quote
@@ -56,6 +58,19 @@ def under(collation: str, value: Value) -> Value:
     if collation in {PLAIN, BINARY}:
         return value
     return value._replace(sql=f'({value.sql}) COLLATE "{collation}"')
+
+
+def collated(node: Node, value: Value) -> Value:
+    """`title COLLATE NOCASE`, as a side of a comparison."""
+    name, place = node.expression.name, node.parent
+    while isinstance(place, exp.Paren):
+        place = place.parent
+    if value.type != "VARCHAR" or name not in {*NOCASE, "NOACCENT", "noaccent"}:
+        raise refuse(node, "COLLATE takes a string, and NOCASE or NOACCENT here", "")
+    if not isinstance(place, exp.Predicate) or value.collation not in {PLAIN, BINARY, name}:
+        why = "COLLATE is supported here only beside a comparison"
+        raise refuse(node, why, "Write lower(…) or strip_accents(…), and compare the results.")
+    return value.computed(value.sql).without_facts()._replace(collation=name)
 
 
 def either(node: Node, one: Value, other: Value) -> Value:

@@ -58,7 +58,7 @@ def beside(value: Value, constant: Node, schema: Schema) -> tuple[str, str]:
         case exp.Interval(this=exp.Literal(is_string=True, this=str(written)), unit=None):
             found = _string_beside(value, written, schema) if kind == "INTERVAL" else None
         case exp.Interval():
-            found = (value.sql, interval(constant)) if kind == "INTERVAL" else None
+            found = (value.sql, interval(constant)[0]) if kind == "INTERVAL" else None
         case exp.Cast():
             found = _cast_beside(value, constant, schema)
         case exp.Literal(is_string=True):

@@ -34,10 +34,7 @@ def bracket(node: Node, scope: Scope) -> Value:
     if isinstance(place, exp.Slice):
         if place.args.get("step") is not None:
             raise refuse(place, "A slice with a step is not supported here")
-        low, high = _place(place.this, 1), _place(place.expression, -1)
-        text = value.type == "VARCHAR"
-        value = bounded(value) if text else bounded_list("A slice", value, node)
-        return value.computed(f"system.main.array_slice({value.sql}, {low}, {high})")
+        return _slice(node, value, place.this, place.expression)
     return _element(node, value, _place(place, 0))
 
 
@@ -90,6 +87,28 @@ def extracted(node: Node, scope: Scope) -> Value:
     return _element(node, scope.argument(value), _place(places[0], 0))
 
 
+def end_of_list(node: Node, scope: Scope) -> Value:
+    """list_first or list_last of a list."""
+    if len(node.expressions) != 1:
+        raise refuse(node, f"{node.name} takes one list here")
+    place = 1 if node.name.lower() == "list_first" else -1
+    return _element(node, scope.argument(node.expressions[0]), place)
+
+
+def sliced(node: Node, scope: Scope) -> Value:
+    """list_slice(list, from, to), with literals."""
+    given = node.expressions or [node.this, node.args.get("start"), node.args.get("end")]
+    if len(given) != 3 or node.args.get("step") is not None:
+        raise refuse(node, "list_slice takes a list and two positions here")
+    return _slice(node, scope.argument(given[0]), *given[1:])
+
+
+def _slice(node: Node, value: Value, start: Node | None, end: Node | None) -> Value:
+    low, high = _place(start, 1), _place(end, -1)
+    value = bounded(value) if value.type == "VARCHAR" else bounded_list("A slice", value, node)
+    return value.computed(f"system.main.array_slice({value.sql}, {low}, {high})")
+
+
 def _place(node: Node | None, missing: int) -> int:
     if node is None:
         return missing
@@ -104,7 +123,7 @@ def _element(node: Node, value: Value, place: int) -> Value:
     if value.type == "VARCHAR":
         read = bounded(value)
         return read.computed(f"{word}({read.sql}, {place})")
-    read = bounded_list("An element", value, node, compared=False)
+    read = bounded_list("An element", value, node, "elements")
     return _own(f"{word}({read.sql}, {place})", read.type.removesuffix("[]"))
 
 
@@ -175,7 +194,8 @@ def has_elements(node: Node, scope: Scope) -> Value:
     if not all(is_literal(one) for one in wanted.expressions):
         raise refuse(wanted, _OF_LITERALS)
     terms = [applied("list_contains", [value, one], node, scope).sql for one in wanted.expressions]
-    word = " OR " if isinstance(node, exp.ArrayOverlaps) else " AND "
+    is_any = isinstance(node, exp.ArrayOverlaps) or node.name.lower() == "array_has_any"
+    word = " OR " if is_any else " AND "
     return Value(f"({word.join(terms)})", "BOOLEAN")
 
 
@@ -183,7 +203,9 @@ MAP_KEYS = [exp.MapKeys] if hasattr(exp, "MapKeys") else []  # not in sqlglot 28
 # Calls for which sqlglot has no node of their own.
 ELEMENTS: Mapping[str, Callable[[Node, Scope], Value]] = {
     **dict.fromkeys(("list_extract", "array_extract", "list_element"), extracted),
-    "list_has_all": has_elements,
+    **dict.fromkeys(("list_has_all", "array_has_any"), has_elements),
+    **dict.fromkeys(("list_first", "list_last"), end_of_list),
+    **dict.fromkeys(("list_slice", "array_slice"), sliced),
     **dict.fromkeys(("map_keys", "map_values"), keys_or_values),
     **dict.fromkeys(("map_extract", "element_at", "map_extract_value"), of_key),
 }

@@ -12,16 +12,18 @@ from dp_sql.privacy.expressions import (
     arithmetic,
     calls,
     choices,
+    collations,
     elements,
     predicates,
+    public_values,
     strings_and_dates,
 )
-from dp_sql.privacy.expressions.literals import is_literal, number_of, target
+from dp_sql.privacy.expressions.literals import UNITS, is_literal, number_of, target
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.unsupported import no_part, only, unsupported
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
-from dp_sql.sql.sqlglot_tree import PART_NODES, Node
+from dp_sql.sql.sqlglot_tree import PART_NODES, Node, made_of
 
 _Compile = Callable[[Node, Scope], Value]
 
@@ -125,8 +127,30 @@ def _rounded(node: Node, scope: Scope) -> Value:
     return arithmetic.rounded(node, scope.compiled(given[0]), scope)
 
 
+# What is NULL if one of its parts is.
+_STRICT = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Cast, exp.DataType, exp.DataTypeParam,
+    exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod,
+)  # fmt: skip
+
+
+def _tried(node: Node, scope: Scope) -> Value:
+    """TRY(…) of arithmetic or a cast, which is NULL here wherever DuckDB fails."""
+    inner = node.this.unnest()
+    if not all(isinstance(one, _STRICT) for one in inner.walk()):
+        hint = "Leave TRY out: what DuckDB fails on is NULL here, or NaN in a function of floats."
+        raise refuse(node, "TRY is supported here for arithmetic and casts only", hint)
+    if type(inner) is exp.Cast:
+        inner = made_of(node, exp.TryCast(this=inner.this.copy(), to=inner.args["to"].copy()))
+    return scope.compiled(inner)
+
+
 # sqlglot 28 has no node for trunc.
-_CALLS: Mapping[str, _Compile] = {**elements.ELEMENTS, "trunc": _rounded}
+_CALLS: Mapping[str, _Compile] = {
+    **elements.ELEMENTS,
+    **dict.fromkeys((f"to_{unit}s" for unit in UNITS), arithmetic.of_units),
+    "trunc": _rounded,
+}
 
 
 _SIDES, _NEGATED = "this expression", "this expression negate"
@@ -140,6 +164,7 @@ OF_OWNERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Between, predicates.between, "this low high"),
     (exp.In, predicates.in_list, "this expressions query field"),
     (exp.Exists, _exists, "this"),
+    (exp.Subquery, public_values.public_value, "this"),
     ((exp.Like, exp.ILike, exp.Glob), predicates.like_pattern, _NEGATED),
     (exp.Boolean, lambda node, _: Value("TRUE" if node.this else "FALSE", "BOOLEAN"), None),
     (exp.Lower, _of_this(partial(strings_and_dates.of_string, "lower")), "this"),
@@ -160,14 +185,18 @@ OF_OWNERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
 _OF_ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (tuple(arithmetic.OPERATORS), arithmetic.operation, "this expression typed safe"),
     (exp.Escape, predicates.like_escaped, _SIDES),
+    (exp.Collate, lambda n, s: collations.collated(n, s.argument(n.this)), _SIDES),
     (exp.Bracket, elements.bracket, "this expressions offset"),
     (exp.Array, choices.listed, "expressions"),
+    (exp.ArraySlice, elements.sliced, "this start end is_length"),
     (exp.StructExtract, elements.extracted, _SIDES),
     ((exp.ArrayOverlaps, exp.ArrayContainsAll), elements.has_elements, _SIDES),
     (exp.AtTimeZone, lambda n, s: arithmetic.in_zone(n, n.args["zone"], n.this, s), "this zone"),
-    (exp.DateBin, arithmetic.bucketed, _SIDES),
+    (exp.DateBin, arithmetic.bucketed, "this expression unit"),
+    ((exp.Interval, exp.ToDays), arithmetic.of_units, "this unit"),
     (exp.DateFromParts, choices.made_date, "year month day"),
     *((kind, elements.keys_or_values, "this") for kind in elements.MAP_KEYS),
+    (exp.Try, _tried, "this"),
     (exp.Date, _of_this(choices.as_date), "this"),
     (tuple(arithmetic.NEGATIONS), _of_this(arithmetic.negated), "this"),
     (exp.Round, _rounded, "this decimals"),

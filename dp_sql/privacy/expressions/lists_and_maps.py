@@ -5,11 +5,17 @@ import re
 from dp_sql.privacy.expressions.value import MAX_TEXT_BYTES, Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.types import BINARY_TYPES, UP_TO_64_BITS, family
+from dp_sql.sql.types import BINARY_TYPES, UP_TO_64_BITS, digits_of, family
 
-_ELEMENTS = {
-    "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL", "STRUCT", *BINARY_TYPES, *UP_TO_64_BITS
-}  # fmt: skip
+_ORDERED = {"VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL", *BINARY_TYPES, *UP_TO_64_BITS}
+# What the elements of a list may be, as functions read it, and how messages call them.
+_KINDS = {
+    "list": ({"VARCHAR", *UP_TO_64_BITS}, "strings or of integers"),
+    "values": (_ORDERED, "strings, numbers, dates or booleans"),
+    "numbers": ({"DECIMAL", *BINARY_TYPES, *UP_TO_64_BITS}, "numbers"),
+    "elements": ({*_ORDERED, "STRUCT"}, "strings, numbers, dates, booleans or structs"),
+}
+_MOST_DIGITS = 18  # of decimals that are added up: 10,000 of them have 4 digits more
 
 
 _ARRAY = re.compile(r"(.*)\[\d+\]", re.ASCII)  # of a fixed length
@@ -24,18 +30,16 @@ def as_list(value: Value) -> Value:
     return value
 
 
-def bounded_list(name: str, value: Value, node: Node, *, compared: bool = True) -> Value:
+def bounded_list(name: str, value: Value, node: Node, of: str = "list") -> Value:
     """A list as functions read it: NULL where it is too long.
 
-    compared: whether its elements are, so that equal ones must be the same.
+    of: what its elements may be; those of a "list" are compared, so equal ones must be the same.
     """
     value = as_list(value)
-    kind = value.type.removesuffix("[]")
-    kinds, shown = {"VARCHAR", *UP_TO_64_BITS}, "strings or of integers"
-    if not compared:
-        kinds, shown = _ELEMENTS, "strings, numbers, dates, booleans or structs"
-    inner = kind if compared else _OF_LISTS.sub("", kind)
-    if kind == value.type or family(inner) not in kinds:
+    kind, (kinds, shown) = value.type.removesuffix("[]"), _KINDS[of]
+    inner = _OF_LISTS.sub("", kind) if of == "elements" else kind
+    too_wide = of == "numbers" and kind.startswith("DECIMAL") and digits_of(kind)[0] > _MOST_DIGITS
+    if kind == value.type or family(inner) not in kinds or too_wide:
         raise refuse(node, f"{name} takes a list of {shown} here, not {value.type}")
     fits = f"system.main.len({value.sql}) <= {MAX_TEXT_BYTES}"
     return value.computed(f"(CASE WHEN {fits} THEN {value.sql} END)")

@@ -28,9 +28,10 @@ _CHARACTER = (
 )
 _FEW_CHARACTERS = re.compile(rf"{_CHARACTER}+\+?(?:\|{_CHARACTER}+\+?)*")
 _KEY = re.compile(r"[^\W\d]\w*")
-_HYPHENED = re.compile(r"[^\W\d][\w-]*")  # user-agent, which sqlglot takes for no path
-_PATH = re.compile(r"""\$(\.[^\W\d]\w*|\."[^\W\d]\w*"|\[\d{1,18}\])*""")
-_STEPS = re.compile(r"\w+")
+_ONE_KEY = re.compile(r"(?:[^\W\d]|@)[\w @:-]*")
+_STEP = re.compile(rf"""\.(?:({_KEY.pattern})|"({_ONE_KEY.pattern})")|(\[\d{{1,18}}\])""")
+_PATH = re.compile(rf"\$(?:{_STEP.pattern})*")
+_WORDS = re.compile(r"\w+")
 
 
 def quoted(name: str, kind: str, node: Node) -> Value:
@@ -61,41 +62,41 @@ def element(name: str, kind: str, node: Node) -> Value:
 
 def json_path(node: Node) -> str:
     """A JSON path of keys and places, written anew."""
-    if is_literal(node) and node.is_string and _HYPHENED.fullmatch(node.this):
-        return f'$."{node.this}"'
-    is_path = is_literal(node) and node.is_string and _PATH.fullmatch(node.this)
-    path = DuckDB().to_json_path(node.copy()) if is_path else node
-    root, *steps = path.expressions if isinstance(path, exp.JSONPath) else [node]
-    found = ["$"]
-    for step in steps:
-        key = step.this
-        if isinstance(step, exp.JSONPathKey) and isinstance(key, str) and _KEY.fullmatch(key):
-            found.append(f'."{key}"')
-        elif isinstance(step, exp.JSONPathSubscript) and isinstance(key, int) and key >= 0:
-            found.append(f"[{key}]")
-        else:
-            root = node
-    ambiguous = not is_path and not _is_written_so(parsed_text(node), [str(s.this) for s in steps])
-    if not isinstance(root, exp.JSONPathRoot) or ambiguous:
+    keys = [one.this for one in node.expressions[1:]] if isinstance(node, exp.JSONPath) else []
+    texts = {node.this} if is_literal(node) and node.is_string else _strings_of(node, keys)
+    found = {_path(text) for text in texts}
+    if not texts and keys and all(map(_is_plain, keys)):  # ->> 0
+        found = {"$" + "".join(f"[{key}]" if isinstance(key, int) else f'."{key}"' for key in keys)}
+    if len(found) != 1 or None in found:
         why = "This JSON path is not supported here"
-        hint = "Write a path of plain keys and places, as in '$.a.b[0]', or one key: 'user-agent'."
+        hint = "Write a path of keys and places, as in '$.a.\"b c\"[0]', or one key: 'user agent'."
         raise refuse(node, why, hint)
-    return "".join(found)
+    return found.pop() or ""
 
 
-def _is_written_so(sql: str, steps: Sequence[str]) -> bool:
-    """Whether the strings of a statement with these words, in signs of a path, are such a path.
+def _path(text: str) -> str | None:
+    """The path that DuckDB reads in a string: without a $ it is one key."""
+    if _ONE_KEY.fullmatch(text):
+        return f'$."{text}"'
+    steps = (place or f'."{key or name}"' for key, name, place in _STEP.findall(text))
+    return "$" + "".join(steps) if _PATH.fullmatch(text) else None
 
-    sqlglot reads a path in them all; to DuckDB '.a' and 'a.b' are keys, and '$a' is an error.
+
+def _is_plain(key: object) -> bool:
+    is_place = isinstance(key, int) and key >= 0
+    return is_place or (isinstance(key, str) and _KEY.fullmatch(key) is not None)
+
+
+def _strings_of(node: Node, keys: Sequence[object]) -> set[str]:
+    """The strings of the statement in which sqlglot reads this path.
+
+    To DuckDB some of them have another meaning: '.a', 'a.b' and 'a:b' are keys, '$a' is an error.
     """
-    quoted = (token.text for token in tokenize(sql) if token.text[-1:] in {"'", "$"})
+    words, read = _WORDS.findall(" ".join(map(str, keys))), DuckDB().to_json_path
+    quoted = (token.text for token in tokenize(parsed_text(node)) if token.text[-1:] in {"'", "$"})
     strings = (text.partition(text[-1])[2][:-1].strip("$" * (text[-1] == "$")) for text in quoted)
-    return not any(
-        _STEPS.findall(text) == steps
-        and any(c in text for c in "$.[")
-        and not _PATH.fullmatch(text)
-        for text in strings
-    )
+    likely = (text for text in strings if _WORDS.findall(text) == words)
+    return {text for text in likely if read(exp.Literal.string(text)) == node}
 
 
 def check_replaced_pattern(node: Node, pattern: str) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from sqlglot import exp
@@ -16,13 +17,24 @@ from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import refuse
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parts_of
+from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import DATED, MOST_DIGITS, NUMBERS, TYPE_ALIASES
 
 FARTHEST = 10**6  # of a position, a length or a count in a literal
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _TARGETS = NUMBERS | DATED | {"VARCHAR", "BOOLEAN", "TIME", "UUID"}
 _DECIMAL = re.compile(r"DECIMAL\((\d\d?),\s*(\d\d?)\)", re.ASCII)
-_INTERVAL = re.compile(r"\s*(-?\d{1,9})\s*([a-zA-Z]*)\s*", re.ASCII)
+_INTERVAL = re.compile(r"\s*(-?\d{1,9})\s*([a-z]*)\s*", re.ASCII)
+# How many of each unit are at least a year.
+A_YEAR = {"year": 1, "quarter": 4, "month": 12, "week": 52, "day": 365, "hour": 8760,
+          "minute": 525_600, "second": 31_536_000, "millisecond": 31_536 * 10**6}  # fmt: skip
+_AMOUNT = rf"(-?\d{{1,9}}(?:\.\d{{1,6}})?) ({'|'.join(A_YEAR)})s?"
+_AMOUNTS = re.compile(_AMOUNT, re.ASCII)
+_OF_INTERVALS = {"this", "unit", "fraction_in_string"}
+_NUMBER = re.compile(r"(\d)(?=[a-z])", re.ASCII)
+_SEVERAL = re.compile(
+    rf"({_AMOUNT}( |$))*(-?\d{{1,4}}:[0-5]\d(:[0-5]\d(\.\d{{1,6}})?)?)?", re.ASCII
+)
 _DIGITS = re.compile(r"\d{1,38}(\.\d{0,37})?|\.\d{1,37}", re.ASCII)
 
 
@@ -79,7 +91,7 @@ def constant(node: Node, schema: Schema) -> Value:
             if kind in DATED | {"TIME", "UUID"} and schema.readable(string, kind):
                 return Value(f"CAST({literal(string)} AS {kind})", kind)
         case exp.Interval() if not negative:
-            return Value(interval(inner), "INTERVAL")
+            return Value(interval(inner)[0], "INTERVAL")
         case exp.Literal() if is_double(node):
             sign = "-" if negative else ""
             return Value(f"CAST('{sign}{float(plain)!r}' AS DOUBLE)", "DOUBLE")
@@ -89,26 +101,46 @@ def constant(node: Node, schema: Schema) -> Value:
     raise refuse(node, "This literal is not supported here")
 
 
-def interval(node: Node) -> str:
-    """An interval that is written in the statement, written anew."""
-    return "CAST('{} {}' AS INTERVAL)".format(*interval_units(node, node))
+def interval(node: Node) -> tuple[str, int]:
+    """An interval that is written in the statement, written anew, and the years that it spans."""
+    written = _written(node)
+    if not (written and _SEVERAL.fullmatch(written)) or parts_of(node) - _OF_INTERVALS:
+        number, word = interval_units(node, node)
+        return f"CAST('{number} {word}' AS INTERVAL)", abs(number) // A_YEAR[word] + 1
+    years = sum(abs(Fraction(n)) / A_YEAR[word] for n, word in _AMOUNTS.findall(written))
+    return f"CAST({literal(written)} AS INTERVAL)", int(years) + 2  # and the time
 
 
 def interval_units(node: Node, of: Node) -> tuple[int, str]:
     """The number and the unit of an interval that is written in the statement."""
-    amount, unit = of.this, of.args.get("unit")
-    while isinstance(amount, exp.Paren) and len(amount.args) == 1:
-        amount = amount.this
-    negative = isinstance(amount, exp.Neg)
-    inner = amount.this if negative else amount
-    written = f"{inner.this} {unit.name if unit else ''}" if isinstance(inner, exp.Literal) else ""
-    found = _INTERVAL.fullmatch(written) if isinstance(of, exp.Interval) else None
-    word = found[2].lower().removesuffix("s") if found else ""
+    found = _INTERVAL.fullmatch(_written(of)) if isinstance(of, exp.Interval) else None
+    word = found[2].removesuffix("s") if found else ""
     if found is None or parts_of(of) - {"this", "unit"} or word not in UNITS:
-        hint = f"Write a whole number of one of these: {', '.join(UNITS)}. For less, compare "
-        hint += "epoch_ms(…) with a number."
-        raise refuse(node, "An interval of one unit is supported here", hint)
-    return (-int(found[1]) if negative else int(found[1])), word
+        hint = f"Write a whole number of one of these: {', '.join(UNITS)}; several in one string, "
+        hint += "with or without a time: INTERVAL '1 day 2.5 hours', INTERVAL '1 day 02:30:00'."
+        raise refuse(node, "This interval is not supported here", hint)
+    return int(found[1]), word
+
+
+def _written(node: Node) -> str:
+    """The text of an interval, "" if it is none or not known.
+
+    Of '1 day ago' and '1 day 02:30:00' sqlglot keeps 1 day; of 1.5 HOUR, DuckDB 2.0 reads 1 hour.
+    """
+    unit, inner = node.text("unit").lower(), without_sign(node.this)
+    sign = "-" * (node.this.find(exp.Neg) is not None)
+    if not isinstance(inner, exp.Literal):
+        return ""
+    amount = f"{sign}{inner.this}".lower()
+    tokens, found = tokenize(str(node.root().meta.get("sql", ""))), set()
+    for token, behind in pairwise([*tokens, *tokens[-1:]] if unit else ()):
+        text = _NUMBER.sub(r"\1 ", " ".join(token.text.strip("'").lower().split()))
+        if text == inner.this and behind.text.lower() == unit:
+            found.add("" if "." in text else f"{amount} {unit}")
+        first, *more = exp.INTERVAL_STRING_RE.findall(text) or [("", "")]
+        if not more and first[0] == amount and first[1][:1] == unit[:1]:
+            found.add(f"{amount} {unit}" if text == " ".join(first) else text)
+    return found.pop() if len(found) == 1 else "" if found else f"{amount} {unit}".strip()
 
 
 def target(node: Node) -> str:

@@ -319,6 +319,8 @@ def chosen(node: Node, scope: Scope) -> Value:
             raise refuse(branch, "This form of CASE is not supported here")
     results = [scope.argument(branch.args["true"]) for branch in branches]
     otherwise = node.args.get(default)
+    if is_if and otherwise is None:
+        raise refuse(node, "if takes a condition and two values", "Write if(…, …, NULL).")
     results.append(scope.argument(exp.null() if otherwise is None else otherwise))
     made, values = one_type(node, results, scope)
     pairs = ""

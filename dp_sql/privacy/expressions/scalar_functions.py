@@ -16,9 +16,10 @@ class Scalar(NamedTuple):
 
     takes: the kinds of its arguments: a value (string, text, list, map, json, double, date; same: a
         second date; span: a date, or an interval; seconds, milliseconds, microseconds:
-        a number of them since 1970), or a literal.
+        a number of them since 1970; values: a list of values with an order; numbers: a list of
+        numbers; any: what has an exact equality), or a literal.
         The last kind of a function that takes `many` arguments is repeated.
-    gives: the type of its result.
+    gives: the type of its result; in small letters, that which DuckDB says.
     total: why it returns a value for all of these arguments.
     sql: how it is written, if not as a call of the function of its name.
     """
@@ -34,6 +35,8 @@ _PASS, _FIND = "one pass over the string", "one search for a fixed string"
 _RE2 = "RE2 is linear; the pattern is limited, and compiled before the query"
 _LONG = "the length of the result is limited"
 _LIST = "one pass over the list, of strings or of integers"
+_SORT = "elements are sorted, at most 10,000"
+_EACH = "one pass over the list"
 _KEYS = "one pass over the keys, strings or integers"
 _JSON, _SECONDS = "the JSON is valid", "the difference fits, even in seconds"
 _CALENDAR = "its dates are far from the ends of the calendar"
@@ -45,6 +48,11 @@ _LOG = (
     "(CASE WHEN {0} = 0 THEN '-infinity'::DOUBLE ELSE "
     "system.main.log(CASE WHEN {0} <= 0 THEN 'nan'::DOUBLE ELSE {0} END) END)"
 )
+
+_OF_FINITE = "infinity gives NaN"
+_ANGLE = "system.main.sin(CASE WHEN system.main.isinf({0}) THEN '-nan'::DOUBLE ELSE {0} END)"
+_OF_ANGLE = "numbers beyond -1 and 1 give NaN"
+_ARC = "system.main.asin(CASE WHEN {0} < -1 OR {0} > 1 THEN 'nan'::DOUBLE ELSE {0} END)"
 
 # DuckDB 1.5 reads these words as 1900-01-01 in try_strptime.
 _HAS_WORD = "system.main.contains(system.main.lower({0}), '%s')"
@@ -74,11 +82,24 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "list_contains": Scalar(("list", "element"), "BOOLEAN", _LIST),
     "= ANY": Scalar(
         ("list", "element"), "BOOLEAN", _LIST,
-        "(CASE WHEN {0} IS NULL THEN FALSE WHEN system.main.list_contains({0}, {1}) THEN TRUE "
+        "(CASE WHEN {0} IS NULL OR system.main.len({0}) = 0 THEN FALSE "
+        "WHEN {1} IS NULL THEN NULL WHEN system.main.list_contains({0}, {1}) THEN TRUE "
         "WHEN system.main.list_aggregate({0}, 'count') = system.main.len({0}) THEN FALSE END)",
     ),
     "list_count": Scalar(("list",), "BIGINT", _LIST, "system.main.list_aggregate({0}, 'count')"),
     "list_position": Scalar(("list", "element"), "INTEGER", _LIST),
+    "list_min": Scalar(("values",), "element", _EACH),
+    "list_max": Scalar(("values",), "element", _EACH),
+    "list_sum": Scalar(("numbers",), "number", "the sum of so few numbers fits"),
+    "list_avg": Scalar(("numbers",), "DOUBLE", "the sum of so few numbers fits"),
+    "list_sort": Scalar(("values",), "list", _SORT),
+    "list_reverse_sort": Scalar(("values",), "list", _SORT),
+    "list_reverse": Scalar(("values",), "list", _EACH),
+    "array_to_string": Scalar(
+        ("list", "characters"), "VARCHAR", _EACH,
+        "(CASE WHEN system.main.len({0}) = 0 THEN '' ELSE "
+        "system.main.list_aggregate(CAST({0} AS VARCHAR[]), 'string_agg', {1}) END)",
+    ),
     "cardinality": Scalar(("map",), "UBIGINT", "the number of keys"),
     "map_contains": Scalar(("map", "element"), "BOOLEAN", _KEYS),
     "regexp_replace": Scalar(
@@ -89,11 +110,24 @@ FUNCTIONS: Mapping[str, Scalar] = {
         "as before; a match is a few characters, of which the last may be repeated",
         "system.main.regexp_replace({0}, {1}, {2}, 'g')",
     ),
+    "regexp_extract_all": Scalar(
+        ("string", "pattern"), "VARCHAR[]",
+        "a match is a few characters, of which the last may be repeated",
+    ),
+    "string_split_regex": Scalar(
+        ("string", "pattern"), "VARCHAR[]",
+        "a match is a few characters, of which the last may be repeated",
+    ),
     "translate": Scalar(("string", "characters", "characters"), "VARCHAR", _PASS),
     "lpad": Scalar(("string", "size", "padding"), "VARCHAR", _LONG),
     "rpad": Scalar(("string", "size", "padding"), "VARCHAR", _LONG),
     "repeat": Scalar(("string", "size"), "VARCHAR", _LONG),
     "md5": Scalar(("string",), "VARCHAR", _PASS),
+    "sha1": Scalar(("string",), "VARCHAR", _PASS),
+    "sha256": Scalar(("string",), "VARCHAR", _PASS),
+    "hash": Scalar(("any",), "UBIGINT", "one pass over the value"),
+    "strip_accents": Scalar(("string",), "VARCHAR", _PASS),
+    "bit_length": Scalar(("string",), "BIGINT", "the number of bytes"),
     "ascii": Scalar(("string",), "INTEGER", "it reads the first character"),
     "unicode": Scalar(("string",), "INTEGER", "it reads the first character"),
     "reverse": Scalar(("string",), "VARCHAR", _PASS),
@@ -101,8 +135,21 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "cbrt": Scalar(("double",), "DOUBLE", "every number has a cube root"),
     "ln": Scalar(("double",), "DOUBLE", _LOG_OF, _LOG.replace("log", "ln")),
     "log10": Scalar(("double",), "DOUBLE", _LOG_OF, _LOG.replace("log", "log10")),
+    "log2": Scalar(("double",), "DOUBLE", _LOG_OF, _LOG.replace("log", "log2")),
     "exp": Scalar(("double",), "DOUBLE", "large results are infinite"),
     "pow": Scalar(("double", "double"), "DOUBLE", "large results are infinite"),
+    **{
+        name: Scalar(("double",), "DOUBLE", _OF_FINITE, _ANGLE.replace("sin", name, 1))
+        for name in ("sin", "cos", "tan")
+    },
+    **{
+        name: Scalar(("double",), "DOUBLE", _OF_ANGLE, _ARC.replace("asin", name))
+        for name in ("asin", "acos")
+    },
+    "atan": Scalar(("double",), "DOUBLE", "every number has an arc tangent"),
+    "atan2": Scalar(("double", "double"), "DOUBLE", "every point has an angle"),
+    "degrees": Scalar(("double",), "DOUBLE", "large results are infinite"),
+    "radians": Scalar(("double",), "DOUBLE", "one multiplication"),
     "isnan": Scalar(("double",), "BOOLEAN", "one comparison"),
     "isinf": Scalar(("double",), "BOOLEAN", "one comparison"),
     "isfinite": Scalar(("double",), "BOOLEAN", "one comparison"),
@@ -142,7 +189,10 @@ FUNCTION_ALIASES: Mapping[str, str] = {
     "array_contains": "list_contains", "array_has": "list_contains", "log": "log10",
     "str_split": "string_split", "string_to_array": "string_split", "split": "string_split",
     "try_strptime": "strptime", "power": "pow", "array_length": "length",
-    "list_indexof": "list_position",
+    "list_indexof": "list_position", "array_sort": "list_sort",
+    "array_reverse_sort": "list_reverse_sort", "array_reverse": "list_reverse",
+    "regexp_split_to_array": "string_split_regex", "str_split_regex": "string_split_regex",
+    "ord": "unicode",
     "array_position": "list_position", "array_indexof": "list_position",
 }  # fmt: skip
 
@@ -172,7 +222,9 @@ _OF_ONE: Mapping[type, str] = {
     exp.Length: "length", exp.ArraySize: "length", exp.MD5: "md5", exp.Ascii: "ascii",
     exp.Unicode: "unicode", exp.Reverse: "reverse", exp.Sqrt: "sqrt", exp.Cbrt: "cbrt",
     exp.Ln: "ln", exp.Exp: "exp", exp.IsNan: "isnan", exp.IsInf: "isinf", exp.TimeToUnix: "epoch",
-    exp.LastDay: "last_day",
+    exp.LastDay: "last_day", exp.SHA: "sha1", exp.Degrees: "degrees", exp.Radians: "radians",
+    exp.Sin: "sin", exp.Cos: "cos", exp.Tan: "tan", exp.Asin: "asin", exp.Acos: "acos",
+    exp.Atan: "atan", exp.BitLength: "bit_length", exp.ArrayReverse: "list_reverse",
 }  # fmt: skip
 _OF_TWO: Mapping[type, str] = {
     exp.Left: "left", exp.Right: "right", exp.StartsWith: "starts_with", exp.EndsWith: "ends_with",
@@ -180,9 +232,12 @@ _OF_TWO: Mapping[type, str] = {
     exp.RegexpLike: "regexp_matches", exp.RegexpFullMatch: "regexp_full_match",
     exp.SimilarTo: "regexp_full_match", exp.ArrayContains: "list_contains",
     exp.JSONExtractScalar: "->>", exp.JSONExtract: "->", exp.Log: "log10",
-    exp.JSONType: "json_type",
+    exp.JSONType: "json_type", exp.Atan2: "atan2", exp.ArrayToString: "array_to_string",
+    exp.RegexpSplit: "string_split_regex",
 }  # fmt: skip
 _OF_SOME_VERSIONS = {
+    "ArrayMin": ("list_min", "this"), "ArrayMax": ("list_max", "this"),
+    "ArraySort": ("list_sort", "this"), "SortArray": ("list_sort", "this"),
     "Dayname": ("dayname", "this"), "Monthname": ("monthname", "this"),
     "JSONKeys": ("json_keys", "this"), "ArrayPosition": ("list_position", "this expression"),
 }  # fmt: skip
@@ -196,10 +251,12 @@ NODES: Mapping[type, tuple[str, str]] = {
     exp.Concat: ("concat", "expressions"),
     exp.ConcatWs: ("concat_ws", "expressions"),
     exp.RegexpExtract: ("regexp_extract", "this expression group"),
+    exp.RegexpExtractAll: ("regexp_extract_all", "this expression group"),
     exp.RegexpReplace: ("regexp_replace", "this expression replacement"),
     exp.Translate: ("translate", "this from_ to"),
     exp.Pad: ("rpad", "this expression fill_pattern"),  # or lpad
     exp.Repeat: ("repeat", "this times"),
+    exp.SHA2: ("sha256", "this length"),
     exp.UnixToTime: ("epoch_ms", "this scale"),
     exp.StrToTime: ("strptime", "this format"),
     exp.TimeToStr: ("strftime", "this format"),
@@ -207,6 +264,6 @@ NODES: Mapping[type, tuple[str, str]] = {
 }
 # Flags by which sqlglot remembers how a call was written; they change nothing in DuckDB.
 FLAGS = frozenset(
-    {"safe", "coalesce", "ignore_nulls", "scalar_only", "only_json_types", "typed",
-     "null_if_pos_overflow", "date_part_boundary", "single_replace", "is_left"}
+    {"safe", "coalesce", "asc", "nulls_first", "ignore_nulls", "scalar_only", "only_json_types",
+     "typed", "null_if_pos_overflow", "date_part_boundary", "single_replace", "is_left"}
 )  # fmt: skip

@@ -21,7 +21,7 @@ class Scope(NamedTuple):
     compile: compiles an expression: expression_compiler.compiled.
     column: finds a column by its parts, or refuses it.
     schema: what the engine is asked, over no rows: types, and which constants it can read.
-    public_column: compiles a public query of one column, the right side of IN, or refuses it.
+    public_column: compiles a public query of one column, as behind IN, or refuses it.
     now: the time of the statement.
     aggregate: compiles an aggregate, where one is allowed.
     as_written: for owners, takes an expression that cannot be compiled as it is written.

@@ -16,12 +16,15 @@ from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, TIMES, UNSHOWN, ZONED,
 
 DATE_PARTS = frozenset(
     {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOW", "ISODOW", "DOY",
-     "DAYOFWEEK", "DAYOFYEAR", "WEEKDAY", "WEEKOFYEAR", "YEARWEEK", "ISOYEAR", "DECADE", "CENTURY"}
+     "DAYOFWEEK", "DAYOFYEAR", "WEEKDAY", "WEEKOFYEAR", "YEARWEEK", "ISOYEAR", "DECADE", "CENTURY",
+     "MILLENNIUM", "MILLISECOND", "MICROSECOND"}
 )  # fmt: skip
-_OF_YEARS = {"YEAR", "ISOYEAR", "YEARWEEK", "DECADE", "CENTURY"}
+_TRUNCATED = (*UNITS, "decade", "century", "millennium", "millisecond", "microsecond")
+_OF_YEARS = {"YEAR", "ISOYEAR", "YEARWEEK", "DECADE", "CENTURY", "MILLENNIUM"}
 # The last year is 5881580, so that of its last week is 588158052.
 _YEAR_ENDS, _DAYS_OF_YEAR = (-600_000_000, 600_000_000), (0, 366)
 _PART_ENDS = (0, 60)  # of all others
+_PARTS_OF_MINUTE = {"MILLISECOND": (0, 60_000), "MICROSECOND": (0, 60_000_000)}
 _OF_INTERVALS = {"YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
 LONG_TEXT = 100  # no number, date, time, interval, UUID or boolean is longer as a string
 
@@ -79,8 +82,8 @@ def substring(node: Node, value: Value) -> Value:
 
 def without_query(value: Value, node: Node) -> Value:
     """A value in a place where DuckDB takes no subquery: in TRY(…), or a string in min or max."""
-    if node.find(exp.Query) is not None and " IN (SELECT " in value.sql:
-        why = "IN (SELECT …) is not supported in this place"
+    if node.find(exp.Query) is not None and "(SELECT " in value.sql:
+        why = "IN (SELECT …) and other subqueries are not supported in this place"
         raise refuse(node, why, "Compute it in a subquery: FROM (SELECT …, … AS name FROM …).")
     return value
 
@@ -92,7 +95,8 @@ def date_part(word: str, node: Node, value: Value) -> Value:
     of_interval = value.type == "INTERVAL" and word.upper() in _OF_INTERVALS
     if family(value.type) not in TIMES and not of_time and not of_interval:
         raise refuse(node, f"{word} takes a date, not {value.type}")
-    sql, ends = f"TRY(system.main.date_part({literal(word)}, {value.sql}))", _PART_ENDS
+    sql = f"TRY(system.main.date_part({literal(word)}, {value.sql}))"
+    ends = _PARTS_OF_MINUTE.get(word.upper(), _PART_ENDS)
     if word.upper() in _OF_YEARS:
         ends = _YEAR_ENDS
     elif word.upper() in {"DOY", "DAYOFYEAR"}:
@@ -105,8 +109,8 @@ def date_part(word: str, node: Node, value: Value) -> Value:
 def truncated(node: Node, value: Value) -> Value:
     """The beginning of the month, the hour and the like, as a timestamp."""
     unit, value = str(node.args["unit"].name).lower(), without_query(value, node)
-    if unit not in UNITS:
-        raise no_part(node.args["unit"], "date_trunc", UNITS)
+    if unit not in _TRUNCATED:
+        raise no_part(node.args["unit"], "date_trunc", _TRUNCATED)
     if family(value.type) not in TIMES:
         raise refuse(node, "date_trunc needs a part such as 'month', and a date")
     kind = ZONED if value.type.endswith("ZONE") else "TIMESTAMP"

@@ -111,8 +111,9 @@ _FORMS = {
 }  # fmt: skip
 # DuckDB's own functions whose names are nearly those of others.
 _OTHERS = {
-    "array_has_any", "bit_count", "bit_position", "epoch_ns", "json_value", "list_concat",
-    "list_last", "make_timestamp_ns", "make_timestamptz", "map_contains_entry",
+    "bit_count", "bit_position", "epoch_ns", "json_value", "array_aggr", "list_aggr", "list_mad",
+    "list_concat", "list_median", "list_sem", "regexp_split_to_table",
+    "make_timestamp_ns", "make_timestamptz", "map_contains_entry",
     "map_contains_value", "union_extract", "variant_contains",
 }  # fmt: skip
 

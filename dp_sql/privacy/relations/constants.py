@@ -15,7 +15,7 @@ from dp_sql.errors import SourceError
 from dp_sql.privacy.expressions.expression_compiler import compiled
 from dp_sql.privacy.expressions.literals import (
     constant,
-    interval,
+    interval_units,
     is_double,
     is_literal,
     target,
@@ -193,9 +193,9 @@ def _arguments(node: Node, tables: Tables) -> tuple[str, list[str]] | None:
 def _written(node: Node) -> str:
     """A whole number, a date, a timestamp or an interval of one unit as SQL; "" for the rest."""
     if isinstance(node, exp.Interval):
-        return interval(node)
+        return "CAST('{} {}' AS INTERVAL)".format(*interval_units(node, node))
     if isinstance(node, exp.Cast) and node.args["to"].sql() == "INTERVAL":
-        return interval(exp.Interval(this=node.this))
+        return _written(exp.Interval(this=node.this))
     if not is_literal(node) or is_double(node):
         return ""
     if (number := whole_number(node)) is not None:

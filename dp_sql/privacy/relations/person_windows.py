@@ -281,8 +281,11 @@ def _read(
 ) -> tuple[Value, str]:
     """The value of a window function, and its arguments as SQL."""
     called, count = node.this, Value("", "BIGINT")
-    if isinstance(called, exp.Count) and isinstance(called.this, (*EVERY_ROW, type(None))):
+    of_rows = (exp.Distinct, *EVERY_ROW, type(None))
+    if isinstance(called, exp.Count) and isinstance(called.this, of_rows):
         only(called, {"this", "big_int"})
+        if isinstance(called.this, exp.Distinct):
+            return count, _distinct(node, is_ordered, scope, columns)
         if called.this is not None:  # DuckDB 1.5 prints count(*) OVER as count() OVER
             only(called.this, set() if isinstance(called.this, exp.Star) else {"this", "is_string"})
         return count, "*"
@@ -297,12 +300,21 @@ def _read(
         raise refuse(node, f"The supported window functions are {known}", _EXAMPLE)
     value, more = _argument(called, name, scope, columns)
     arguments = f"c{_place(columns, value, called)}{more}"
-    if name == "count":
-        return count, arguments
-    if name in {"sum", "avg"}:
-        return Value("", total_type(value.type) if name == "sum" else "DOUBLE"), arguments
+    if name in {"count", "sum", "avg"}:
+        kinds = {"count": "BIGINT", "sum": total_type(value.type), "avg": "DOUBLE"}
+        return Value("", kinds[name]), arguments
     # Beside a row it is not the value of that row's columns.
     return value._replace(origin=None, is_person=False, is_own=False, facts_of=""), arguments
+
+
+def _distinct(node: exp.Window, is_ordered: bool, scope: Scope, columns: list[Value]) -> str:
+    """The argument of count(DISTINCT x) OVER, of all rows of the partition."""
+    called, given = node.this, node.this.this.expressions
+    only(called.this, {"expressions"})
+    if len(given) != 1 or is_ordered or node.args.get("spec") is not None:
+        why = "count(DISTINCT x) OVER takes one value, and neither ORDER BY nor ROWS"
+        raise refuse(node, why, "For example: count(DISTINCT title) OVER (PARTITION BY user_id).")
+    return f"DISTINCT c{_place(columns, settled(scope.compiled(given[0]), called), called)}"
 
 
 def _frame(node: exp.Window, name: str) -> str:

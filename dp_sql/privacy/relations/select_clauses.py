@@ -59,6 +59,20 @@ def ctes_of(tree: Node) -> dict[str, Node]:
     return bodies
 
 
+def check_order(tree: exp.Select, scope: Scope) -> None:
+    """Refuse unknown columns in the ORDER BY of a subquery, which says nothing without LIMIT."""
+    named = {"all", "rowid", *(folded(one.alias) for one in tree.expressions)}
+    order = tree.args.get("order")
+    for column in () if order is None else order.find_all(exp.Column):
+        is_own = column.find_ancestor(exp.Select) is tree
+        if is_own and (column.table or folded(column.name) not in named):
+            try:
+                scope.compiled(column)
+            except Refused:
+                hint = "Leave ORDER BY out of this subquery: without LIMIT it says nothing."
+                raise refuse(column, f"ORDER BY {column.name} names no column", hint) from None
+
+
 def ordering(node: Node) -> str:
     """The way of a part of ORDER BY, written out: DESC NULLS LAST."""
     only(node, {"this", "desc", "nulls_first"})

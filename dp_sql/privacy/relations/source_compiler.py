@@ -35,6 +35,7 @@ from dp_sql.privacy.relations.constants import constant_rows
 from dp_sql.privacy.relations.from_clause import From, FromPart
 from dp_sql.privacy.relations.rows import Rows
 from dp_sql.privacy.relations.select_clauses import (
+    check_order,
     conditions,
     ctes_of,
     flattened,
@@ -114,6 +115,7 @@ class Compiler:
         compiler = self.with_ctes(ctes_of(tree))
         source = compiler.from_clause(tree)
         scope = compiler.scope(source)
+        check_order(tree, scope)
         aliases.put_aliases(tree, source, scope)
         compiler.where(tree, source)
         if tree.args.get("group") is not None or tree.args.get("having") is not None:

@@ -137,7 +137,7 @@ class WindowFunction(NamedTuple):
     @property
     def reads(self) -> set[int]:
         """The columns that it reads."""
-        named = re.match(r"c(\d+)(?:, \d+, c(\d+)\Z)?", self.arguments)
+        named = re.match(r"(?:DISTINCT )?c(\d+)(?:, \d+, c(\d+)\Z)?", self.arguments)
         read = {int(place) for place in named.groups() if place} if named else set[int]()
         return {*self.partition, *(place for place, _ in self.order)} | read
 

@@ -20,7 +20,7 @@ from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.restated import Narrowed, OtherQuestion, Restated
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement
-from dp_sql.sql.tokens import Token, Tokens, folded, name_parts, tokenize
+from dp_sql.sql.tokens import Token, Tokens, edited, folded, name_parts, tokenize
 
 _KEYWORDS = ("SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "HAVING", "LIMIT", "JOIN", "WITH",
              "AND", "OR", "NOT", "BETWEEN", "LIKE", "USING", "DISTINCT", "EXPLAIN", "UNION",
@@ -92,6 +92,7 @@ def syntax_error(
         and (word := guessed(token.upper, _KEYWORDS)) != token.upper
         and word
     ]
+    instead += _in_quotes(tokens, tokens[max(0, at - 2) : at + 1], parse)
     if near and near[1] in {")", ":"}:  # a parameter is written $name
         instead.append(Restated(tokens[at].put("$" if near[1] == ":" else "")))
     found = ParseError(
@@ -103,6 +104,29 @@ def syntax_error(
             found.hint = f"{hint}: a dashboard fills in such a template before it asks."
     found.public = theirs
     return found
+
+
+def _in_quotes(
+    tokens: Tokens, near: Sequence[Token], parse: Callable[[str], object]
+) -> Iterator[str]:
+    """The statement with a keyword that names a column, such as at or left, in quotes."""
+    for word in near if near else ():
+        all_of_it = [t for t in tokens if t.kind == "word" and t.upper == word.upper]
+        names = [t for t in all_of_it if not tokens.at(tokens.index(t) + 1).is_symbol("(")]
+        edits = [(t.start, t.end, f'"{t.text}"') for t in names]
+        for written in dict.fromkeys((edited(word.source, edits), word.put(f'"{word.text}"'))):
+            if word in names and is_readable(written, parse):
+                yield Restated(written)
+                break
+
+
+def is_readable(text: str, parse: Callable[[str], object]) -> bool:
+    """Whether DuckDB's parser can read a statement."""
+    try:
+        parse(text)
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _place(message: str, text: str, near: str) -> int:

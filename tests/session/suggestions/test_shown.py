@@ -15,7 +15,7 @@ def test_an_unknown_function_is_refused_without_an_argument_too(
     assert told(analyst, f"SELECT {name}() FROM ratings").message.startswith("There is no function")
 
 
-@pytest.mark.parametrize("function", ["to_char", "months_between", "levenshtein", "list_sum"])
+@pytest.mark.parametrize("function", ["to_char", "months_between", "levenshtein", "list_product"])
 def test_a_function_has_the_name_that_the_statement_gives_it(
     analyst: dp_sql.Session, function: str
 ) -> None:
