@@ -184,7 +184,7 @@ def test_functions_may_read_the_time_and_the_time_zone_of_a_statement_and_no_oth
             "random depends on more than the values",
         ),
         ("(SELECT user_id, title || max(title) OVER () AS title FROM ratings)", "window function"),
-        ("ratings r JOIN ranges e ON r.year > (SELECT min(lo) FROM ranges)", "a subquery"),
+        ("ratings r JOIN ranges e ON r.year > (SELECT min(year) FROM ratings)", "a subquery"),
         (
             "ratings r JOIN ranges e ON r.year + random() > e.lo",
             "random depends on more than the values",

@@ -113,6 +113,8 @@ def applied(name: str, given: Sequence[Node], node: Node, scope: Scope) -> Value
     if bound is not None and bound > MAX_STRING:
         why = f"The result could have over {MAX_STRING} bytes"
         raise refuse(node, why, "Shorten its parts first, with left(…, 100) for example.")
+    if name == "array_to_string" and (values[1].bound or 0) * MAX_TEXT_BYTES > MAX_STRING:
+        raise refuse(node, "Such a long separator is not supported here", "Write 20 bytes or less.")
     sql, ends = _written(name, function, values), _LENGTH_ENDS if name in _LENGTHS else None
     if function.gives.islower():
         return _of_list(sql, scope.schema.type_of(f"system.main.{name}({values[0].stand_in})"))

@@ -27,6 +27,7 @@ from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import family
 
 _EXAMPLE = "For example: lag(ts) OVER (PARTITION BY user_id ORDER BY ts)."
+_NULLS = "IGNORE NULLS", "Write SELECT user_id, arg_max(title, ts) AS t FROM … GROUP BY user_id."
 _COUNTERS = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile")
 _OF_TIES = {"rank", "dense_rank", "percent_rank", "cume_dist"}  # rows with equal keys have one
 _OF_A_ROW = ("lag", "lead", "first_value", "last_value", "nth_value")
@@ -241,8 +242,8 @@ def _function(
         order.append((_place(columns, scope.compiled(one.this), one), way))
     called = node.this
     if not isinstance(called, exp.Func):  # first_value(x IGNORE NULLS) OVER …
-        what = "FILTER" if isinstance(called, exp.Filter) else "IGNORE NULLS"
-        raise refuse(node, f"{what} is not supported with this window function", _EXAMPLE)
+        what, hint = ("FILTER", _EXAMPLE) if isinstance(called, exp.Filter) else _NULLS
+        raise refuse(node, f"{what} is not supported with this window function", hint)
     name = folded(called.name if isinstance(called, exp.Anonymous) else called.sql_name())
     value, arguments = _read(node, name, bool(order), scope, columns)
     frame = _frame(node, name)
@@ -285,6 +286,7 @@ def _read(
     if isinstance(called, exp.Count) and isinstance(called.this, of_rows):
         only(called, {"this", "big_int"})
         if isinstance(called.this, exp.Distinct):
+            only(called.this, {"expressions"})
             return count, _distinct(node, is_ordered, scope, columns)
         if called.this is not None:  # DuckDB 1.5 prints count(*) OVER as count() OVER
             only(called.this, set() if isinstance(called.this, exp.Star) else {"this", "is_string"})
@@ -309,12 +311,11 @@ def _read(
 
 def _distinct(node: exp.Window, is_ordered: bool, scope: Scope, columns: list[Value]) -> str:
     """The argument of count(DISTINCT x) OVER, of all rows of the partition."""
-    called, given = node.this, node.this.this.expressions
-    only(called.this, {"expressions"})
-    if len(given) != 1 or is_ordered or node.args.get("spec") is not None:
+    given, is_framed = node.this.this.expressions, node.args.get("spec") is not None
+    if len(given) != 1 or is_ordered or is_framed:
         why = "count(DISTINCT x) OVER takes one value, and neither ORDER BY nor ROWS"
-        raise refuse(node, why, "For example: count(DISTINCT title) OVER (PARTITION BY user_id).")
-    return f"DISTINCT c{_place(columns, settled(scope.compiled(given[0]), called), called)}"
+        raise refuse(node, why, _EXAMPLE)
+    return f"DISTINCT c{_place(columns, settled(scope.compiled(given[0]), node), node)}"
 
 
 def _frame(node: exp.Window, name: str) -> str:
