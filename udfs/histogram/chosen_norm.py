@@ -267,7 +267,7 @@ def accuracy(
         return k_norm.accuracy(size, epsilon, candidates[-1].bound, beta)
     first = next(one for one in candidates if not one.is_of_all)
     others = [one for one in candidates if one.is_of_all and one.bound == _EXAMPLE]
-    such = "this limit or one of the second kind" if stated else "one such limit"
+    such = "the first limit, or one on all counts together" if stated else "one such limit"
     counts = k_norm.counts_within(size, first.within(size, share, beta))
     or_others = "".join(
         f", or within ± {one.within(size, share, beta)} if {_in_words(one)}" for one in others
