@@ -287,6 +287,7 @@ def test_in_very_many_groups_a_limit_is_chosen_by_its_error_where_a_bound_is_sta
     assert (one.mechanism, one.loss.rho) == (chosen, rho or Fraction(1, 2))
     assert ("is not used" in one.groups) is ("max_groups" in call)
     assert ("rows beyond 3 in a group" in one.accuracy) is ("bound" in call)
+    assert ("; the first limit, or one on all counts together, with" in one.accuracy) is bool(rho)
     assert len(rows(owner, query)) == n
     assert owner.receipts[-1].mechanism == chosen
     assert ("rows beyond 3 in a group" in owner.receipts[-1].accuracy) is ("bound" in call)

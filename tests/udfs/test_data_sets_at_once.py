@@ -278,3 +278,11 @@ def test_rows_beyond_a_stated_bound_are_refused():
     with pytest.raises(ValueError, match="within a stated bound"):
         chosen_norm.chosen_norm(*tables, EPSILON, 3, 0, Fraction(1, 4), True)
     assert len(chosen_norm.chosen_norm(*tables, EPSILON, 4, 0, Fraction(1, 4), True).counts) == 1
+
+
+def test_more_people_than_fit_64_bits_at_their_bound_are_counted():
+    rows = [0], [10**10], [10**10]
+    tables = [rows], rows, [rows], rows
+    assert (
+        len(chosen_norm.chosen_norm(*tables, EPSILON, 10**9, 0, Fraction(1, 4), True).counts) == 1
+    )

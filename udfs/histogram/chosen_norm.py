@@ -129,7 +129,7 @@ def chosen_norm(
     draws = secret_draws()
     each, parts = read_histograms(groups), read_histograms(groups_by_total, in_part=True)
     candidates = limits(each.n, max_contributions, stated)
-    if stated and (each.sums > each.people.astype(each.sums.dtype) * max_contributions).any():
+    if stated and (-(-each.sums // each.people) > max_contributions).any():
         raise ValueError("groups must be within a stated bound")
     if each.n <= few_groups:
         return _in_each(each, candidates[-1], epsilon)
@@ -190,7 +190,8 @@ def _choose_by_error(
 def _left_out(parts: Histograms, place: int, bound: int) -> int:
     """Return the root mean square of what a limit in all leaves out of each group, by bound."""
     n, one = max(1, parts.n), bound << _FINE_BITS
-    counts = zip(parts.totals().tolist(), _kept(parts, place), strict=True)
+    beyond = parts.where(parts.buckets > place)  # all rows of the others count
+    counts = zip(beyond.totals().tolist(), _kept(beyond, place), strict=True)
     return isqrt(sum(((rows << _FINE_BITS) - kept) ** 2 for rows, kept in counts) // (n * one**2))
 
 
@@ -266,7 +267,7 @@ def accuracy(
         return k_norm.accuracy(size, epsilon, candidates[-1].bound, beta)
     first = next(one for one in candidates if not one.is_of_all)
     others = [one for one in candidates if one.is_of_all and one.bound == _EXAMPLE]
-    such = "this limit or one of the second kind" if stated else "one such limit"
+    such = "the first limit, or one on all counts together" if stated else "one such limit"
     counts = k_norm.counts_within(size, first.within(size, share, beta))
     or_others = "".join(
         f", or within ± {one.within(size, share, beta)} if {_in_words(one)}" for one in others

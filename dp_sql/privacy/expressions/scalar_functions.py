@@ -51,7 +51,7 @@ _LOG = (
 
 _OF_FINITE = "infinity gives NaN"
 _ANGLE = "system.main.sin(CASE WHEN system.main.isinf({0}) THEN '-nan'::DOUBLE ELSE {0} END)"
-_OF_ANGLE = "numbers beyond -1 and 1 give NaN"
+_OF_ANGLE = "numbers below -1 or above 1 give NaN"
 _ARC = "system.main.asin(CASE WHEN {0} < -1 OR {0} > 1 THEN 'nan'::DOUBLE ELSE {0} END)"
 
 # DuckDB 1.5 reads these words as 1900-01-01 in try_strptime.

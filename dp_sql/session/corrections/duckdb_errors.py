@@ -37,7 +37,7 @@ _OURS = re.compile(r'"?(?:__dp_groups\.)?(?:__dp_release_(\d+)\.?)?(?:__dp_value
 _OF_ANSWERS = "HAVING beside a DP call is a condition on its answers, and cannot have an aggregate."
 _ABOUT_ANSWERS = (duckdb.BinderException, duckdb.ConversionException, duckdb.InvalidInputException,
                   duckdb.OutOfRangeException, duckdb.NotImplementedException)  # fmt: skip
-_NO_WINDOW = "QUALIFY is a condition on window functions; HAVING is one on answers."
+_NO_WINDOW = "QUALIFY filters by window functions; HAVING filters by answers."
 _BY_NAME = "Name the answer in the SELECT list, DP_COUNT(…) AS n, and write HAVING n > 100."
 _CONSTANT = re.compile(r"Could not convert string ('.*?') to ")
 _REPORTED = {"estimate", "lower_bound", "confidence", "contribution_bound", "epsilon", "noise"}
