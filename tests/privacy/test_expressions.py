@@ -40,7 +40,7 @@ def scope(database: Database) -> Scope:
         return Value(node.name, TYPES[node.name], bound=bound)
 
     listed = Value("(SELECT 'x')", "VARCHAR")
-    return Scope(compiled, column, database, lambda _: listed, lambda: NOW)
+    return Scope(compiled, column, database, lambda *_: listed, lambda: NOW)
 
 
 def value(text: str, database: Database) -> Value:
