@@ -98,7 +98,9 @@ class Compiler:
                 case exp.Select() if tree.args.get("limit") or tree.args.get("offset"):
                     from dp_sql.privacy.relations.first_rows import first_rows
 
-                    return first_rows(tree, self.tables, self.query, partial(self.computed, every_row=True))
+                    return first_rows(
+                        tree, self.tables, self.query, partial(self.computed, every_row=True)
+                    )
                 case exp.Select():
                     return self._select(tree)
         except RecursionError:
