@@ -67,6 +67,9 @@ from dp_sql.udfs.mechanism import in_words
 if TYPE_CHECKING:  # imported where it is needed, as what corrects refusals is
     from dp_sql.engines.spark.spark_catalog import Spark
 
+# Values that an error does not propose: they could not be compared, or are too long to read.
+_NOT_COMPARED, _LONGEST = {"nan", "inf", "-inf"}, 1000
+
 
 class AnalystSession(Session):
     """A session under a policy: SELECTs with DP calls over private tables, and public tables.
@@ -256,6 +259,8 @@ class AnalystSession(Session):
             self._bind(statement, statement.text, None, engine)
             read = f"SELECT v, CAST(v AS VARCHAR), typeof(v) FROM ({statement.text}) AS t(v)"
             ((value, shown, kind),) = engine.run(read).fetchall()
+            if shown in _NOT_COMPARED or kind.endswith("]") or len(shown or "") > _LONGEST:
+                return []
             is_span = kind == "INTERVAL"  # whose months Python's timedelta does not have
             return [Restated(constant.put(f"INTERVAL '{shown}'" if is_span else as_literal(value)))]
         except (QueryError, duckdb.Error, ValueError):  # it reads columns or private tables

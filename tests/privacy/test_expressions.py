@@ -40,7 +40,7 @@ def scope(database: Database) -> Scope:
         return Value(node.name, TYPES[node.name], bound=bound)
 
     listed = Value("(SELECT 'x')", "VARCHAR")
-    return Scope(compiled, column, database, lambda _: listed, lambda: NOW)
+    return Scope(compiled, column, database, lambda *_: listed, lambda: NOW)
 
 
 def value(text: str, database: Database) -> Value:
@@ -161,7 +161,7 @@ REFUSED = {
     "row_number() OVER ()": "A window function is not supported",
     "count(*)": "is not supported here: it reads other rows",
     "u[1]": "a list of strings, numbers, dates, booleans or structs",
-    "s COLLATE NOCASE": "only beside a comparison", "s COLLATE DE = 'a'": "NOCASE or NOACCENT here",
+    "s COLLATE NOCASE": "only beside a comparison", "s COLLATE DE = 'a'": "NOCASE or NOACCENT here", "s COLLATE NOCASE.NOACCENT = 'a'": "NOCASE or NOACCENT here",
     "lower(i)": "takes a string",
     "lower(s ORDER BY i)": "is not supported here: dp_sql cannot prove",
     "year(s)": "year takes a date",

@@ -21,7 +21,7 @@ from tests.privacy.wide_table import BY_KIND, NAMES, POOLS, Wide, Writer, listed
 _DATES = [NAMES[kind] for kind in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")]
 FORMS = [
     "{int} + 1", "{int} - {int}", "{int} * {int}", "{int} // 10 * 10", "{int} % 7", "{int} // {int}",
-    "-{int}", "abs({int})", "sign({int})", "{number} + {number}", "{number} * 2.5", "{number} / 3",
+    "-{int}", "abs({int})", "sign({int})", "sign({number})", "(~{int}) + 1", "NOT ~{int} = 1", "log2({number}) + log({number})", "{number} + {number}", "{number} * 2.5", "{number} / 3",
     "-{number}", "abs({number})", "round({number})", "round({number}, 1)", "round({number}, 30)",
     "round({number}, -1)", "round({int}, -2)", "{number} % 7", "{number} % 2.5", "{number} % {number}",
     "{number} - ({number} % 50)", "TRY_CAST(floor({number} / 50) AS BIGINT) * 50",

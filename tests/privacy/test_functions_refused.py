@@ -31,6 +31,8 @@ LARGE = {
     "split_part(s, ',', i)": "whole number",
     "day + INTERVAL 200000 YEAR": "beyond the ends",
     "day + INTERVAL '1 day ago'": "This interval is not supported", "day + INTERVAL 1.5 HOUR": "This interval is not supported", "day + INTERVAL '1.5' DAY": "This interval is not supported",
+    "day + INTERVAL (1.5) HOUR": "This interval is not supported", "day - INTERVAL ('1.5') HOUR": "This interval is not supported",
+    "~i + 1": "brackets around ~", "1 & ~i": "brackets around ~", "-~i": "brackets around ~", "~-i": "brackets around ~", "log(2, i)": "only in its basic form",
     "day + INTERVAL (h) DAY": "An interval of HUGEINT", "day + m * INTERVAL 1 DAY": r"An interval of DECIMAL\(9,2\)", "day + (z - z) + (z - z) + (z - z)": "beyond the ends",
     "day + INTERVAL '1 day 2'": "This interval is not supported", "z - INTERVAL '5 ms ago'": "This interval is not supported", "day + INTERVAL 1 DAY > day + INTERVAL '1 day 02:00:00'": "This interval is not supported",
     "i * INTERVAL '1 day 2 hours'": "This interval is not supported", f"array_to_string([s], '{'-' * 21}')": "long separator", "TRY(coalesce(i + 1, 0))": "TRY is supported", "TRY(ln(i))": "Leave TRY out", "hash(i * 1e0)": "hash takes no DOUBLE",

@@ -271,6 +271,7 @@ MATCHED += [  # the first rows of public tables
     "SELECT title FROM ratings WHERE score IN (SELECT year FROM catalog ORDER BY user_id DESC NULLS FIRST, year, title LIMIT 2) OR score = 0",
     "SELECT * FROM ratings JOIN (SELECT title, count(*) AS n FROM catalog GROUP BY title ORDER BY n DESC, max(year), title LIMIT 3 OFFSET 1) USING (title)",
     "SELECT title FROM ratings WHERE title IN (SELECT DISTINCT title || '' AS title FROM catalog ORDER BY 1 OFFSET 1)",
+    "SELECT title FROM ratings WHERE score IN (SELECT c.year FROM catalog c JOIN catalog o ON c.user_id = o.user_id ORDER BY 1 LIMIT 3)",
 ]
 
 MATCHED += [  # groups by the column of a link
@@ -305,6 +306,8 @@ MATCHED += [  # aliases of the list
     "SELECT person, l[1:2] AS two, unnest(two) AS x FROM odd",
     "SELECT DISTINCT user_id, lower(title) AS t, t <> 'dune' AS other FROM ratings",
     "SELECT title, (SELECT count(*) FROM catalog) AS n FROM ratings WHERE score <= (SELECT max(year) FROM catalog WHERE title <> 'Dune')",
+    "SELECT title FROM ratings WHERE score = (SELECT count() FROM catalog) - (SELECT count(*) FROM (SELECT DISTINCT title FROM catalog))",
+    "SELECT title FROM ratings WHERE score < (SELECT count(*) FROM catalog c LEFT JOIN catalog o ON c.user_id = o.user_id) - 4",
     "SELECT user_id, max(score) AS m FROM ratings GROUP BY user_id HAVING m < (SELECT avg(year) FROM catalog)",
     "SELECT title FROM ratings WHERE score > (SELECT sum(year) - 2 FROM (SELECT min(year) AS year FROM catalog))",
     "SELECT title FROM ratings WHERE title COLLATE NOCASE IN ('DUNE', 'emma') OR 'dünE' COLLATE NOACCENT >= title",

@@ -138,7 +138,7 @@ class Wide:
                 return False
 
         schema = SimpleNamespace(readable=lambda *_: True, type_of=type_of, runs=runs)
-        return Scope(compiled, column, schema, lambda node: Value("", ""), lambda: NOW)
+        return Scope(compiled, column, schema, lambda *_: Value("", ""), lambda: NOW)
 
     def all(self, sql: str) -> list[str | None]:
         rows = self.connection.execute(f"SELECT CAST({sql} AS VARCHAR) FROM wide ORDER BY n")

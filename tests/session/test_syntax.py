@@ -78,6 +78,16 @@ def test_a_column_called_as_a_keyword_is_proposed_in_quotes(asked: str) -> None:
         owner.sql(proposed)
 
 
+@pytest.mark.parametrize("value", ["'nan'::DOUBLE", "repeat('x', 2000)", "['a']"])
+def test_a_value_that_cannot_be_written_is_not_proposed(
+    value: str, analyst: dp_sql.Session
+) -> None:
+    source = f"ratings WHERE (SELECT arg_max({value}, title) FROM catalog) = title"
+    with free(analyst), pytest.raises(dp_sql.QueryError) as refused:
+        analyst.sql(f"SELECT DP_COUNT(*, {SURE}) AS n FROM {source}")
+    assert not any("arg_max" not in proposed for proposed in refused.value.instead)
+
+
 @pytest.mark.parametrize(
     "source", ["(SELECT user_id FROM ratings ORDER BY nothing)", "ratings WHERE if(user_id > 3, TRUE)", "ratings WHERE title = (SELECT title FROM catalog)"]
 )  # fmt: skip

@@ -47,6 +47,7 @@ NEGATIONS: Mapping[type, str] = {
     exp.Sign: "sign",
     exp.BitwiseNot: "~",
 }
+_OF_SIGNS = (*OPERATORS, exp.Neg, exp.BitwiseNot)
 # sqlglot 28.0 reads x - y % 10 as (x - y) % 10, and x % 10 * 2 as x % (10 * 2).
 _SUMS, _PRODUCTS = (exp.Add, exp.Sub), (exp.Mul, exp.Div, exp.IntDiv)
 _KNOWN = UP_TO_64_BITS | BINARY_TYPES | {"DECIMAL"}
@@ -104,9 +105,13 @@ def operation(node: Node, scope: Scope) -> Value:
 def negated(node: Node, value: Value) -> Value:
     """-x, abs(x) or sign(x) of a number, or ~x."""
     kind, word = family(value.type), NEGATIONS[type(node)]
+    if word == "~" and (
+        isinstance(node.parent, _OF_SIGNS) or isinstance(node.this, _OF_SIGNS[-2:])
+    ):
+        raise refuse(node, "Put brackets around ~, as in (~x) + 1: DuckDB reads ~x + 1 as ~(x + 1)")
     if word == "~" and kind in UP_TO_64_BITS:
         return Value(f"(~({value.sql}))", kind)
-    if word == "sign" and kind in UP_TO_64_BITS | {"HUGEINT", "DECIMAL"}:
+    if word == "sign" and kind in UP_TO_64_BITS | BINARY_TYPES | {"HUGEINT", "DECIMAL"}:
         return Value(f"system.main.sign({value.sql})", "TINYINT")
     called = f"system.main.{quote(word)}"
     if word == "~":

@@ -65,7 +65,8 @@ def collated(node: Node, value: Value) -> Value:
     name, place = node.expression.name, node.parent
     while isinstance(place, exp.Paren):
         place = place.parent
-    if value.type != "VARCHAR" or name not in {*NOCASE, "NOACCENT", "noaccent"}:
+    several = isinstance(node.expression, exp.Column)  # NOCASE.NOACCENT
+    if value.type != "VARCHAR" or several or name not in {*NOCASE, "NOACCENT", "noaccent"}:
         raise refuse(node, "COLLATE takes a string, and NOCASE or NOACCENT here", "")
     if not isinstance(place, exp.Predicate) or value.collation not in {PLAIN, BINARY, name}:
         why = "COLLATE is supported here only beside a comparison"

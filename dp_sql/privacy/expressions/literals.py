@@ -129,7 +129,7 @@ def _written(node: Node) -> str:
     """
     unit, inner = node.text("unit").lower(), without_sign(node.this)
     sign = "-" * (node.this.find(exp.Neg) is not None)
-    if not isinstance(inner, exp.Literal):
+    if not isinstance(inner, exp.Literal) or ("." in inner.this and inner is not node.this):
         return ""
     amount = f"{sign}{inner.this}".lower()
     tokens, found = tokenize(str(node.root().meta.get("sql", ""))), set()

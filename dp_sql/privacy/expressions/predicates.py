@@ -252,7 +252,7 @@ def _one_of(node: Node, value: Value, choices: Sequence[Node], scope: Scope) -> 
 def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
     if scope.matched is not None and (found := scope.matched(query, value)) is not None:
         return found
-    column = scope.public_column(query)
+    column = scope.public_column(query, False)
     types = {column.type, value.type}
     kind = "HUGEINT" if types <= UP_TO_64_BITS else of_both(column.type, value.type)
     if len(types) > 1 and kind is not None:

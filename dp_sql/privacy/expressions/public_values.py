@@ -26,7 +26,7 @@ def public_value(node: Node, scope: Scope) -> Value:
     """The value of a query over public tables."""
     query, word = _query(node)
     try:
-        column = scope.public_column(query)
+        column = scope.public_column(query, word not in {"min", "max"})
     except Refused as refusal:
         raise unsupported(node) from refusal
     kind = column.type
@@ -49,7 +49,8 @@ def _query(node: Node) -> tuple[Node, str]:
     if not word or not isinstance(query, exp.Select) or parts_of(query) - _OF_ALL_ROWS:
         return node, ""
     only(item, "this big_int")
-    of = exp.Literal.number(1) if isinstance(item.this, exp.Star) else item.this.copy()
+    is_of_rows = item.this is None or isinstance(item.this, exp.Star)
+    of = exp.Literal.number(1) if is_of_rows else item.this.copy()
     query = query.copy()
     query.set("expressions", [of])
     return made_of(node, query), word

@@ -21,7 +21,8 @@ class Scope(NamedTuple):
     compile: compiles an expression: expression_compiler.compiled.
     column: finds a column by its parts, or refuses it.
     schema: what the engine is asked, over no rows: types, and which constants it can read.
-    public_column: compiles a public query of one column, as behind IN, or refuses it.
+    public_column: compiles a public query of one column, as behind IN, or refuses it; and whether
+        it matters how often each row occurs.
     now: the time of the statement.
     aggregate: compiles an aggregate, where one is allowed.
     as_written: for owners, takes an expression that cannot be compiled as it is written.
@@ -32,7 +33,7 @@ class Scope(NamedTuple):
     compile: Callable[[Node, Scope], Value]
     column: Callable[[exp.Column], Value]
     schema: Schema
-    public_column: Callable[[Node], Value]
+    public_column: Callable[[Node, bool], Value]
     now: Callable[[], datetime] | None = None
     aggregate: Callable[[Node], Value] | None = None
     as_written: Callable[[Node], Value] | None = None

@@ -212,7 +212,7 @@ def _computed(node: Node, tables: Tables) -> str:
     def compile_constant(part: Node, scope: Scope) -> Value:
         return constant(part, tables.schema) if is_literal(part) else compiled(part, scope)
 
-    def refused(part: Node) -> Value:
+    def refused(part: Node, _: bool = False) -> Value:
         raise refuse(part, "A series takes constants")
 
     def engines_own() -> datetime:

@@ -98,7 +98,9 @@ class Compiler:
                 case exp.Select() if tree.args.get("limit") or tree.args.get("offset"):
                     from dp_sql.privacy.relations.first_rows import first_rows
 
-                    return first_rows(tree, self.tables, self.query, self.computed)
+                    return first_rows(
+                        tree, self.tables, self.query, partial(self.computed, every_row=True)
+                    )
                 case exp.Select():
                     return self._select(tree)
         except RecursionError:
@@ -273,10 +275,10 @@ class Compiler:
     def scope(self, source: From) -> Scope:
         """What an expression over this FROM clause may use."""
 
-        def public_column(query: Node) -> Value:
+        def public_column(query: Node, every_row: bool) -> Value:
             """A public query of one column, as the right side of IN."""
             rows = self._public_column(query)
-            found = self.computed(rows)
+            found = self.computed(rows, every_row)
             source.looked_in.append((found.sql, found.tables, rows.relation))
             return rows.values[0]._replace(sql=f"({found.sql})")
 
@@ -288,9 +290,9 @@ class Compiler:
         """A relation as SQL; see tree_sql.written."""
         return written(relation, self.tables.schema, self.limits, every_row=every_row)
 
-    def computed(self, rows: Rows) -> Written:
+    def computed(self, rows: Rows, every_row: bool = False) -> Written:
         """A public relation as SQL; what is more than a table is computed here, once."""
-        found = self.written(rows.relation)
+        found = self.written(rows.relation, every_row=every_row)
         if is_plain(rows.relation):
             return found
         held, tables = self.tables.schema.public_rows(found.sql, found.tables)
