@@ -64,6 +64,7 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
         instead = [Restated(text)]
         raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
     _check_order(tokens, select)
+    _check_qualify(tokens, select)
 
 
 def _outside_list(tokens: Tokens, index: int, select: SelectText, name: str) -> QueryError:
@@ -115,6 +116,17 @@ def _check_order(tokens: Tokens, select: SelectText) -> None:
             moved = Restated(edited(tokens[0].source, edits))
             instead = [moved] if before != behind else []
             raise tokens[second.start].error(ParseError, message, None, instead)
+
+
+def _check_qualify(tokens: Tokens, select: SelectText) -> None:
+    """Refuse QUALIFY where DuckDB does: neither it nor the list has a window function."""
+    found = select.clause("QUALIFY")
+    read = [clause for clause in (found, select.clause("SELECT")) if clause is not None]
+    words = (token.upper for clause in read for token in tokens[clause.start : clause.stop])
+    if found is not None and "OVER" not in words:
+        word = tokens[found.start]
+        message = "QUALIFY filters by window functions; HAVING filters by answers."
+        raise word.error(NotSupported, message, None, [Restated(word.put("HAVING"))])
 
 
 def repeated(tokens: Tokens, index: int, select: SelectText, places: Sequence[int]) -> int | None:

@@ -53,7 +53,7 @@ SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM
 -- NotSupported: title is neither a group nor a name in the SELECT list
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region QUALIFY row_number() OVER (ORDER BY title) = 1
 
--- SourceError
+-- NotSupported: QUALIFY filters by window functions
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region QUALIFY count(*) > 1
 
 -- NotSupported: user_id would show rows of the source next to the private answer.

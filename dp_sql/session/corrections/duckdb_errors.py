@@ -37,7 +37,6 @@ _OURS = re.compile(r'"?(?:__dp_groups\.)?(?:__dp_release_(\d+)\.?)?(?:__dp_value
 _OF_ANSWERS = "HAVING beside a DP call is a condition on its answers, and cannot have an aggregate."
 _ABOUT_ANSWERS = (duckdb.BinderException, duckdb.ConversionException, duckdb.InvalidInputException,
                   duckdb.OutOfRangeException, duckdb.NotImplementedException)  # fmt: skip
-_NO_WINDOW = "QUALIFY filters by window functions; HAVING filters by answers."
 _BY_NAME = "Name the answer in the SELECT list, DP_COUNT(…) AS n, and write HAVING n > 100."
 _CONSTANT = re.compile(r"Could not convert string ('.*?') to ")
 _REPORTED = {"estimate", "lower_bound", "confidence", "contribution_bound", "epsilon", "noise"}
@@ -288,9 +287,6 @@ def _of_answer(error: duckdb.Error, message: str, statement: Statement) -> Query
     select, call = pairs[min(numbers[0], len(pairs)) - 1 if numbers else 0]
     if "cannot contain aggregates" in message and "HAVING" in select.clauses:
         return _having(select)
-    if "at least one window function" in message and "QUALIFY" in select.clauses:
-        word = select.between(select.clauses["QUALIFY"])[0]
-        return word.error(NotSupported, _NO_WINDOW, None, [Restated(word.put("HAVING"))])
     first = message.split("\n", 1)[0].partition(": ")[2] or message
     first = re.sub(r" when casting from source column \S+", "", first)
     said = _OURS.sub(lambda m: call.display if "__dp" in m[0] else m[0], first).rstrip(".")
