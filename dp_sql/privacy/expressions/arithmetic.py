@@ -42,11 +42,8 @@ OPERATORS: Mapping[type, str] = {
     exp.BitwiseXor: "xor", exp.BitwiseRightShift: ">>",
 }  # fmt: skip
 NEGATIONS: Mapping[type, str] = {
-    exp.Neg: "-",
-    exp.Abs: "abs",
-    exp.Sign: "sign",
-    exp.BitwiseNot: "~",
-}
+    exp.Neg: "-", exp.Abs: "abs", exp.Sign: "sign", exp.BitwiseNot: "~",
+}  # fmt: skip
 _OF_SIGNS = (*OPERATORS, exp.Neg, exp.BitwiseNot)
 # sqlglot 28.0 reads x - y % 10 as (x - y) % 10, and x % 10 * 2 as x % (10 * 2).
 _SUMS, _PRODUCTS = (exp.Add, exp.Sub), (exp.Mul, exp.Div, exp.IntDiv)
@@ -103,19 +100,13 @@ def operation(node: Node, scope: Scope) -> Value:
 
 
 def negated(node: Node, value: Value) -> Value:
-    """-x, abs(x) or sign(x) of a number, or ~x."""
+    """-x, abs(x), sign(x) or ~x of a number."""
     kind, word = family(value.type), NEGATIONS[type(node)]
-    if word == "~" and (
-        isinstance(node.parent, _OF_SIGNS) or isinstance(node.this, _OF_SIGNS[-2:])
-    ):
-        raise refuse(node, "Put brackets around ~, as in (~x) + 1: DuckDB reads ~x + 1 as ~(x + 1)")
-    if word == "~" and kind in UP_TO_64_BITS:
-        return Value(f"(~({value.sql}))", kind)
+    if word == "~":
+        return _inverted(node, value)
     if word == "sign" and kind in UP_TO_64_BITS | BINARY_TYPES | {"HUGEINT", "DECIMAL"}:
         return Value(f"system.main.sign({value.sql})", "TINYINT")
     called = f"system.main.{quote(word)}"
-    if word == "~":
-        raise refuse(node, f"This is not supported for {value.type}", _NARROW)
     if kind in BINARY_TYPES or kind == "DECIMAL":
         return Value(f"({called}({value.sql}))", value.type)
     if kind == "HUGEINT":  # all but the smallest have an opposite
@@ -127,6 +118,15 @@ def negated(node: Node, value: Value) -> Value:
         wide = f"CAST({value.sql} AS HUGEINT)"
         return Value(f"TRY_CAST({called}({wide}) AS {value.type})", value.type)
     raise refuse(node, f"This is not supported for {value.type}", _NARROW)
+
+
+def _inverted(node: Node, value: Value) -> Value:
+    """~x of an integer, where DuckDB and sqlglot read it alike."""
+    if isinstance(node.parent, _OF_SIGNS) or isinstance(node.this, _OF_SIGNS[-2:]):
+        raise refuse(node, "Put brackets around ~, as in (~x) + 1: DuckDB reads ~x + 1 as ~(x + 1)")
+    if value.type not in UP_TO_64_BITS:
+        raise refuse(node, f"This is not supported for {value.type}", _NARROW)
+    return Value(f"(~({value.sql}))", value.type)
 
 
 def rounded(node: Node, value: Value, scope: Scope) -> Value:

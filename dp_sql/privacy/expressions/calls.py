@@ -212,10 +212,8 @@ def _by_number(node: Node, given: Sequence[Node]) -> tuple[str, list[Node]]:
     """log10(x) or log2(x), which sqlglot reads as log(10, x) and log(2, x); and log(x)."""
     value, number = given
     value, number = (value, exp.Literal.number(10)) if number is None else (number, value)
-    name, words = (
-        {2: "log2", 10: "log10"}.get(whole_number(number) or 0),
-        tokenize(parsed_text(node)),
-    )
+    name = {2: "log2", 10: "log10"}.get(whole_number(number) or 0)
+    words = tokenize(parsed_text(node))
     is_quotient = name == "log2" and any(
         token.folded == "log" and words.at(i + 2).text == "2" for i, token in enumerate(words)
     )  # log(2, x) is ln(x) / ln(2), which differs in the last digit

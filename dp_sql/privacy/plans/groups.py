@@ -337,12 +337,9 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
         vector = call.parameters.vector(n, drops_cap=True) or vector
         free = vector.error_bound(n)
         noise = f"the noise in all {n} counts is within ±"
-        both = (
-            f"with it, {noise} {capped}"
-            if free is None
-            else (f"without it, {noise} {free}; with it, within ± {capped}")
-        )
-        unused = f"max_groups_contributed = {cap} is not used: {both}"
+        without = "" if free is None else f"without it, {noise} {free}; "
+        noise = "within ±" if without else noise
+        unused = f"max_groups_contributed = {cap} is not used: {without}with it, {noise} {capped}"
     why = _LIMITED if free is None else "a person counts in all of their groups"
     if unused:
         why += f"; {unused}"
