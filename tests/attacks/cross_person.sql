@@ -39,7 +39,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog UNION SELECT title FROM ratings)
 
 -- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (SELECT true)
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = (SELECT title FROM catalog LIMIT 1)
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's

@@ -35,9 +35,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE add(day, 1000000000) I
 -- NotPrivate: This may lead beyond the ends of the calendar.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE date_add(day, INTERVAL 1000000 YEAR) IS NULL
 
--- NotPrivate: The function to_days is not supported here: dp_sql cannot prove that it
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE to_days(user_id) IS NULL
-
 -- NotPrivate: The function chr is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE chr(user_id) = 'x'
 
@@ -114,7 +111,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE in_search_path('shop',
 -- NotPrivate: The function getenv is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE getenv('HOME') IS NULL
 
--- NotPrivate: The function hash is not supported here: dp_sql cannot prove that it
+-- NotPrivate: rowid is not a column of the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE hash(rowid) > 1
 
 -- NotPrivate: The function stats is not supported here: dp_sql cannot prove that it
@@ -148,7 +145,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE printf(title, 1) = 'x'
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_extract([1], user_id) = 1
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE array_extract(title, user_id) = 'x'
 
--- NotPrivate: The function list_slice is not supported here: dp_sql cannot prove that it
+-- NotPrivate: A position is a literal whole number of up to a million here
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_slice([1], 0, user_id) = [1]
 
 -- NotPrivate: The function range is not supported here: dp_sql cannot prove that it

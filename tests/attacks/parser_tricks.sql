@@ -139,9 +139,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 1e400
 -- NotPrivate: BIGINT and VARCHAR have no common type here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score IS NOT DISTINCT FROM title
 
--- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score NOTNULL AND (SELECT true)
-
 -- NotPrivate: BETWEEN is supported here only in its basic form.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score BETWEEN SYMMETRIC 5 AND 1
 
@@ -158,9 +155,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score
 -- NotPrivate: A constant without a column is not supported here: dp_sql cannot prove
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE 1
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE NULL
-
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = 'x' COLLATE NOCASE
 
 -- NotPrivate: title.x is not a column of the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title.x = 1

@@ -46,6 +46,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title ->> 'x' = 'y'
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE TRY_CAST(weight AS TINYINT) > 0
 SELECT DP_TOPK(tag, 1, epsilon := 1, domain := ['t1', 't2']) FROM (SELECT user_id, unnest(tags) AS tag FROM ratings)
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE user_id * 10000000000 > 0
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (SELECT true)
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE hash(title) = 1
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score NOTNULL AND (SELECT true)
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE to_days(user_id) IS NULL
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE TRY(CAST(title AS INTEGER)) = 1
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = 'x' COLLATE NOCASE
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title COLLATE NOCASE = 'B0'
 SELECT DP_TOPK(title, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (FROM ratings QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY day) = 1)
 SELECT DP_TOPK(t, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (SELECT user_id, lag(title) OVER (PARTITION BY user_id ORDER BY score) AS t FROM ratings)
 SELECT DP_TOPK(t, 1, epsilon := 1, domain := ['b0', 'b1']) FROM (SELECT user_id, arg_max(title, score) AS t FROM ratings GROUP BY user_id)

@@ -159,7 +159,7 @@ _WORDS = {
     "autoinstall_known_extensions", "autoload_known_extensions", "list_extract", "list_filter",
     "range", "generate_series", "s",  # a series of literals
     "value", "item", "listed", "domain", "counted", "counts", "items", "n", "o", "k", "p", "w",
-    "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
+    "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash", "to_days", "c",
     "TRY_CAST", "typeof", "stated", "declared", "common", "starts_with", "ends_with", "contains",
     "regexp_full_match", "strlen", "disabled_optimizers", "current_setting", "nullif", "least", "abs", "sign", "BETWEEN",
     "first_value", "last_value", "ROWS", "UNBOUNDED", "PRECEDING", "CURRENT", "FOLLOWING",
@@ -170,7 +170,7 @@ _WORDS = {
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
     "execute": re.compile(
-        r"DESCRIBE SELECT |SELECT CAST\('|SELECT system\.main\.count\(\*\) FROM \(SELECT "
+        r"DESCRIBE SELECT |SELECT CAST\('|SELECT system\.main\.count\(\*\) FROM \(+SELECT "
         r"|SELECT CAST\(value AS VARCHAR\) FROM \(SELECT s AS value FROM \(SELECT s FROM "
         r"system\.main\.(range|generate_series)\("
         r"|SELECT CAST\(__dp_value AS |SELECT (__dp_group, .*)?__dp_value FROM \(WITH __dp_(read|kept) AS "

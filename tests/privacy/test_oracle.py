@@ -147,7 +147,7 @@ def united(patch: pytest.MonkeyPatch) -> None:
 
 
 def private_lists(patch: pytest.MonkeyPatch) -> None:
-    def wrong(self: Compiler, rows: Rows) -> Any:
+    def wrong(self: Compiler, rows: Rows, *_: object) -> Any:
         found = self.written(rows.relation)
         return found._replace(sql=f"SELECT c0 FROM ({found.sql})")
 

@@ -309,7 +309,7 @@ MATCHED += [  # aliases of the list
     "SELECT title FROM ratings WHERE score = (SELECT count() FROM catalog) - (SELECT count(*) FROM (SELECT DISTINCT title FROM catalog))",
     "SELECT title FROM ratings WHERE score < (SELECT count(*) FROM catalog c LEFT JOIN catalog o ON c.user_id = o.user_id) - 4",
     "SELECT user_id, max(score) AS m FROM ratings GROUP BY user_id HAVING m < (SELECT avg(year) FROM catalog)",
-    "SELECT title FROM ratings WHERE score > (SELECT sum(year) - 2 FROM (SELECT min(year) AS year FROM catalog))",
+    "SELECT title FROM ratings WHERE score > (SELECT sum(year) FROM (SELECT year FROM catalog WHERE year > 0)) - 2",
     "SELECT title FROM ratings WHERE title COLLATE NOCASE IN ('DUNE', 'emma') OR 'dünE' COLLATE NOACCENT >= title",
 ]
 

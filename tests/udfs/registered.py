@@ -29,7 +29,7 @@ PUBLIC = {
     "max_contributions": 100,
     "few_groups": 0,
     "choice": Fraction(3, 8),
-    "stated": False,
+    "by_error": False,
     "bound": "gem",
     "one_sided": False,
     "unit": 1,

@@ -3,11 +3,11 @@
 A limit is a norm and a bound: on a person's rows in each group, or in all groups together.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
-from math import isqrt
 from operator import attrgetter
 
 import numpy as np
@@ -64,12 +64,12 @@ class Limit:
         return noise + (1 << _FINE_BITS) + _HALF - 1 >> _FINE_BITS  # rounding moves a count by half
 
 
-def limits(n_groups: int, max_contributions: int, stated: bool) -> list[Limit]:
+def limits(n_groups: int, max_contributions: int, by_error: bool) -> list[Limit]:
     """List the limits that may be chosen, those with less noise first."""
     bounds = [1 << i for i in range(max_contributions.bit_length())]
     of_each = [
         Limit(bound, False, (n_groups + 2) * bound)
-        for bound in ([max_contributions] if stated else bounds)
+        for bound in ([max_contributions] if by_error else bounds)
     ]
     n_of_all = (of_each[-1].weight - 1) // 3  # a larger bound has no less noise than the last
     of_all = (Limit(1 << i, True, 3 << i) for i in range(n_of_all.bit_length()))
@@ -98,7 +98,7 @@ def chosen_norm(
     max_contributions: int,
     few_groups: int,
     choice: Fraction,
-    stated: bool,
+    by_error: bool,
 ) -> GroupRows:
     """Choose a limit on each person's rows, and count the rows of all groups under it.
 
@@ -113,8 +113,8 @@ def chosen_norm(
         few_groups: >= 0. For so many groups or fewer the limit is the largest one in each group,
             and all of epsilon is for the noise.
         choice: the part of epsilon that goes to the choice of a limit, between 0 and 1.
-        stated: whether no person has more rows in a group than max_contributions, which is then
-            the only bound in a group; the limit is chosen by the error that it makes.
+        by_error: whether the limit is chosen by the error that it makes. Then max_contributions is
+            the only bound in a group, and no person has more rows in one.
 
     Returns:
         The noisy counts and the limit.
@@ -125,15 +125,15 @@ def chosen_norm(
     Privacy: epsilon-DP under adding or removing one person with any rows, in any groups.
     Source: k_norm.py, and the Laplace mechanism (Dwork et al. 2006); the choice, see bound.md.
     """
-    share = noise_share(epsilon, max_contributions, few_groups, choice, stated)
+    share = noise_share(epsilon, max_contributions, few_groups, choice, by_error)
     draws = secret_draws()
     each, parts = read_histograms(groups), read_histograms(groups_by_total, in_part=True)
-    candidates = limits(each.n, max_contributions, stated)
-    if stated and (-(-each.sums // each.people) > max_contributions).any():
+    candidates = limits(each.n, max_contributions, by_error)
+    if by_error and (-(-each.sums // each.people) > max_contributions).any():
         raise ValueError("groups must be within a stated bound")
     if each.n <= few_groups:
         return _in_each(each, candidates[-1], epsilon)
-    if stated:
+    if by_error:
         limit = _choose_by_error(parts, candidates, share, epsilon - share, draws)
     else:
         people = read_histograms([most, totals])
@@ -192,7 +192,9 @@ def _left_out(parts: Histograms, place: int, bound: int) -> int:
     n, one = max(1, parts.n), bound << _FINE_BITS
     beyond = parts.where(parts.buckets > place)  # all rows of the others count
     counts = zip(beyond.totals().tolist(), _kept(beyond, place), strict=True)
-    return isqrt(sum(((rows << _FINE_BITS) - kept) ** 2 for rows, kept in counts) // (n * one**2))
+    return math.isqrt(
+        sum(((rows << _FINE_BITS) - kept) ** 2 for rows, kept in counts) // (n * one**2)
+    )
 
 
 def _laplace(parts: Histograms, place: int, share: Fraction, draws: Draws) -> Iterator[int]:
@@ -222,7 +224,7 @@ def _rate(share: Fraction, place: int) -> Fraction:
 
 
 def noise_share(
-    epsilon: Fraction, max_contributions: int, few_groups: int, choice: Fraction, stated: bool
+    epsilon: Fraction, max_contributions: int, few_groups: int, choice: Fraction, by_error: bool
 ) -> Fraction:
     """Return the part of epsilon that goes to the noise where a limit is chosen."""
     check_epsilon(epsilon)
@@ -231,16 +233,16 @@ def noise_share(
     if few_groups < 0:
         raise ValueError("few_groups must not be negative")
     check_probability("choice", choice)
-    if not isinstance(stated, bool):
-        raise TypeError("stated must be True or False")
+    if not isinstance(by_error, bool):
+        raise TypeError("by_error must be True or False")
     return epsilon * (1 - choice)
 
 
 def loss(
-    epsilon: Fraction, max_contributions: int, few_groups: int, choice: Fraction, stated: bool
+    epsilon: Fraction, max_contributions: int, few_groups: int, choice: Fraction, by_error: bool
 ) -> PrivacyLoss:
     """Return a run's loss, for any number of groups: a choice, then noise that does not see it."""
-    noise = PrivacyLoss(noise_share(epsilon, max_contributions, few_groups, choice, stated))
+    noise = PrivacyLoss(noise_share(epsilon, max_contributions, few_groups, choice, by_error))
     if few_groups:  # noise alone, of all of epsilon, has the larger loss
         return k_norm.loss(epsilon, max_contributions)
     chosen = exponential_loss(epsilon - noise.epsilon)
@@ -256,18 +258,18 @@ def accuracy(
     max_contributions: int,
     few_groups: int,
     choice: Fraction,
-    stated: bool,
+    by_error: bool,
     beta: Fraction,
 ) -> str:
     """State how far the counts are off under some of the limits; `size` counts the groups."""
     check_probability("beta", beta)
-    share = noise_share(epsilon, max_contributions, few_groups, choice, stated)
-    candidates = limits(size, max_contributions, stated)
+    share = noise_share(epsilon, max_contributions, few_groups, choice, by_error)
+    candidates = limits(size, max_contributions, by_error)
     if size <= few_groups:
         return k_norm.accuracy(size, epsilon, candidates[-1].bound, beta)
     first = next(one for one in candidates if not one.is_of_all)
     others = [one for one in candidates if one.is_of_all and one.bound == _EXAMPLE]
-    such = "the first limit, or one on all counts together" if stated else "one such limit"
+    such = "the first limit, or one on all counts together" if by_error else "one such limit"
     counts = k_norm.counts_within(size, first.within(size, share, beta))
     or_others = "".join(
         f", or within ± {one.within(size, share, beta)} if {_in_words(one)}" for one in others

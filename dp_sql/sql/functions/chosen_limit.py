@@ -23,18 +23,18 @@ _IF_STATED = 25  # the same, where the bound in each group is stated
 MANY_GROUPS = 350  # in which a limit is chosen though this bound is stated
 
 
-def choice_for(n_groups: int | None, stated: bool = False) -> Fraction:
+def choice_for(n_groups: int | None, by_error: bool = False) -> Fraction:
     """The part of epsilon that goes to the choice of a limit; None: the groups are not known."""
     if n_groups is None:
         return _IF_UNKNOWN
-    exponent = _IF_STATED if stated else _EXPONENT
+    exponent = _IF_STATED if by_error else _EXPONENT
     return min(_MOST, Fraction(exponent, n_groups + exponent))
 
 
 def if_stated(n_groups: int, bound: int) -> dict[str, Any]:
     """The numbers of a limit that is chosen where a bound in each of many groups is stated."""
-    choice = choice_for(n_groups, stated=True)
-    return {"max_contributions": bound, "choice": choice, "stated": True}
+    choice = choice_for(n_groups, by_error=True)
+    return {"max_contributions": bound, "choice": choice, "by_error": True}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class RowsUnderChosenLimit(RowsOfGroups):
 
     choice: Fraction  # the part of epsilon that goes to the choice
     few_groups: int = 0  # for which no limit is chosen
-    stated: bool = False  # whether max_contributions is the only bound in each group
+    by_error: bool = False  # whether max_contributions is the only bound in each group
 
     @property
     def mechanism(self) -> Mechanism:
@@ -96,7 +96,7 @@ class RowsUnderChosenLimit(RowsOfGroups):
 
     def release_key(self, mechanism: Mechanism) -> dict[str, Any]:
         # Without what was always so when answers that are stored were drawn.
-        before = {"few_groups": 0, "choice": Fraction(3, 8), "stated": False}.items()
+        before = {"few_groups": 0, "choice": Fraction(3, 8), "by_error": False}.items()
         numbers = self.mechanism_arguments(mechanism)
         return {name: x for name, x in numbers.items() if (name, x) not in before}
 
