@@ -258,7 +258,9 @@ def test_no_source_of_the_corpus_costs_more_for_a_person_of_forty_rows(
             more, less = (_work(side, plan) for side in sides)
             # 40 rows of one person, each read at most twice, beside three public rows.
             assert more.largest - less.largest <= 2 * 40 + joined, text
-            assert not (more.kinds | less.kinds) & EACH_WITH_EACH, text
+            # One value of public tables is a product with one row.
+            allowed = {"CROSS_PRODUCT"} if "__dp_value(c)" in plan.source else set[str]()
+            assert not (more.kinds | less.kinds) & EACH_WITH_EACH - allowed, text
     assert n_planned >= 20
 
 
