@@ -52,8 +52,9 @@ def _check_not(node: Node) -> None:
         raise refuse(node, "The operator ! is not supported here", "Write NOT before a condition.")
 
 
-@lru_cache(4)  # each NOT of a text asks
+@lru_cache(4)  # asked for each NOT of a statement
 def _has_factorial(text: str) -> bool:
+    """Whether a statement has a factorial, as in n!."""
     tokens = tokenize(text)
     signs = [i + 1 for i, token in enumerate(tokens) if token.is_symbol("!")]
     return not all(tokens.at(behind).is_symbol("~") for behind in signs)  # !~ and !~~ are others
@@ -180,7 +181,7 @@ def _literal_between(node: Node, limits: Sequence[Node], scope: Scope) -> Value:
 
 
 def _comparison(kind: type[exp.Binary], left: Node, right: Node) -> Node:
-    """A comparison of two parts of a text, which the text does not hold itself."""
+    """A comparison of two expressions of a statement that does not compare them itself."""
     return made_of(left, kind(this=left.copy(), expression=right.copy()))
 
 

@@ -56,7 +56,7 @@ class RowsUnderChosenLimit(RowsOfGroups):
 
     choice: Fraction  # the part of epsilon that goes to the choice
     few_groups: int = 0  # for which no limit is chosen
-    by_error: bool = False  # whether max_contributions is the only bound in each group
+    by_error: bool = False  # whether a limit is chosen by its error; see chosen_norm
 
     @property
     def mechanism(self) -> Mechanism:
