@@ -30,7 +30,7 @@ _SOURCE = ("from_", "joins", "where")
 _PARTS = {"expressions", *_SOURCE, "limit", "offset", "order", "distinct", "with_"}
 _NAMES = {"group": "GROUP BY", "sample": "USING SAMPLE", "pivots": "PIVOT"}
 # What an item beside a call may not be: a row of the source, or a number of its rows.
-_READS_ROWS = (exp.Query, exp.SubqueryPredicate, exp.Window, exp.AggFunc, exp.Star, exp.Columns)
+_READS_ROWS = (exp.Query, exp.SubqueryPredicate, exp.AggFunc, exp.Star, exp.Columns)
 _CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Copy, exp.Drop,
             exp.Command, exp.Into, exp.Pivot, exp.TableSample)  # fmt: skip
 _FROM_NOTHING = {"unnest", "range", "generate_series", "generateseries", "repeat"}
@@ -284,6 +284,8 @@ def _is_number(node: Node) -> bool:
 
 
 def _check_item(item: Node) -> None:
+    if item.find(exp.Window):
+        raise _unsupported("A window function")
     for node in item.walk(prune=_is_call):
         is_column = isinstance(node, exp.Column) and not _is_parameter(node, item)
         if isinstance(node, _READS_ROWS) or is_column:

@@ -130,9 +130,11 @@ def _alias_edits(select: DpSelect) -> list[Edit]:
     """Give an item without an alias the name that DuckDB would have given it."""
     edits = []
     for start, stop in select.items:
-        calls = select.calls_in((start, stop))
-        name = edited(select.text, [(*c.span, c.display) for c in calls], start, stop)
-        tree = projection(name) if calls else None  # where sqlglot cannot read it, DuckDB names it
+        calls, is_window = select.calls_in((start, stop)), "WINDOW" in select.clauses
+        name = edited(select.text, [(*at, call.display) for at, call in calls], start, stop)
+        # A window's name would be written out. Where sqlglot cannot read an item, DuckDB names it.
+        is_shown = calls or is_window or select.key_places((start, stop))
+        tree = projection(name) if is_shown else None
         if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
             edits.append((stop, stop, f" AS {quote(name)}"))
     return edits
@@ -141,18 +143,18 @@ def _alias_edits(select: DpSelect) -> list[Edit]:
 @lru_cache(256)
 def _names_around(selects: tuple[DpSelect, ...]) -> list[Edit]:
     """Name items around a subquery with a DP call; DuckDB would print the released number there."""
-    calls = [call for select in selects for call in select.calls]
+    calls = [one for select in selects for one in select.call_places]
     named = {item for select in selects for item in select.items if select.calls_in(item)}
     items: dict[Span, Tokens] = {}
     for select in selects:
         items |= {item.span: item for item in _items_around(select, items)}
     edits = []
     for span, item in items.items():
-        inside = [call for call in calls if span[0] <= call.start < span[1]]
+        inside = [one for one in calls if span[0] <= one[0][0] < span[1]]
         is_named = span in named or item.at(1).is_symbol(":")
         if not inside or is_named or "columns" in item.called():  # COLUMNS(…) may be several
             continue
-        name = edited(item[0].source, [(*call.span, call.display) for call in inside], *span)
+        name = edited(item[0].source, [(*at, call.display) for at, call in inside], *span)
         tree = projection(name)
         if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
             edits.append((span[1], span[1], f" AS {quote(' '.join(name.split()))}"))

@@ -163,8 +163,10 @@ def _index(statement: Statement, asked: MacroCall) -> int:
     ]
     full = [(*one, _item(call)) for one, call in zip(brief, calls, strict=True)]
     clear = [brief.count(one) == 1 for one in brief]
+    is_repeated = any(select.repeats for select in statement.selects)
     for number, call in enumerate(calls):
-        if not clear[number] and (full.count(full[number]) > 1 or full[number][-1] is None):
+        is_twice = full.count(full[number]) > 1 or full[number][-1] is None
+        if is_repeated or (not clear[number] and is_twice):
             raise NotSupported(
                 "dp_sql cannot tell two DP calls of this statement apart.",
                 text=statement.text, position=call.start,

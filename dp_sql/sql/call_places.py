@@ -36,17 +36,12 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
     """
     function = FUNCTIONS[(tokens[index].name or "").upper()]
     name = function.name
-    if tokens.at(index - 1).is_symbol("."):
-        message = f"{name} belongs to no schema; write it without one."
-        raise tokens[index].error(
-            NotSupported, message, instead=[tokens[max(0, index - 2) : index].put("")]
-        )
     clause = select.clause_of(index)
     if clause is None or clause.keyword != "SELECT":
-        raise _outside_list(tokens, index, select, name)
-    after = tokens.matching(index + 1) + 1
-    if tokens.at(after).upper in _AFTER_CALL:
-        raise _behind_call(tokens, index, after, select, name)
+        of_groups = clause in select.clauses and select.clause("GROUP") is not None
+        if clause is None or not (clause.keyword in OF_ANSWERS and of_groups):
+            raise _outside_list(tokens, index, select, name)
+    check_beside(tokens, index, select)
     for keyword, advice in _NOT_BESIDE.items():
         found = select.clause(keyword)
         needs_groups = keyword in OF_ANSWERS
@@ -65,6 +60,19 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
         raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
     _check_order(tokens, select)
     _check_qualify(tokens, select)
+
+
+def check_beside(tokens: Tokens, index: int, select: SelectText) -> None:
+    """Refuse (NotSupported) what is right before or behind a call, also one that is repeated."""
+    name = FUNCTIONS[(tokens[index].name or "").upper()].name
+    if tokens.at(index - 1).is_symbol("."):
+        message = f"{name} belongs to no schema; write it without one."
+        raise tokens[index].error(
+            NotSupported, message, instead=[tokens[max(0, index - 2) : index].put("")]
+        )
+    after = tokens.matching(index + 1) + 1
+    if tokens.at(after).upper in _AFTER_CALL:
+        raise _behind_call(tokens, index, after, select, name)
 
 
 def _outside_list(tokens: Tokens, index: int, select: SelectText, name: str) -> QueryError:
@@ -91,7 +99,7 @@ def _behind_call(
     if word == "OVER" and tokens.at(after + 1).is_symbol("("):
         instead = [tokens[after : tokens.matching(after + 1) + 1].put("")]
     elif word == "FILTER" and sum(t.upper in FUNCTIONS for t in tokens) == 1:
-        instead = _with_where(tokens, after, select)
+        instead = _with_where(tokens, after, select) or _with_case(tokens, index, after)
     elif word == "FILTER":
         instead = _with_case(tokens, index, after)
     message = f"{name} does not take {_AFTER_CALL[word]}."
@@ -130,7 +138,7 @@ def _check_qualify(tokens: Tokens, select: SelectText) -> None:
 
 
 def repeated(tokens: Tokens, index: int, select: SelectText, places: Sequence[int]) -> int | None:
-    """The number of the call, of those at `places`, that HAVING, QUALIFY or ORDER BY has again.
+    """The number of the call, of those at `places`, that a SELECT has again behind FROM or WHERE.
 
     It is the same answer, and is not released again. None: no such call.
     """
@@ -142,7 +150,7 @@ def repeated(tokens: Tokens, index: int, select: SelectText, places: Sequence[in
         ]
 
     clause = select.clause_of(index)
-    if clause is None or clause.keyword not in OF_ANSWERS:
+    if clause is None or clause.keyword not in {"SELECT", *OF_ANSWERS}:
         return None
     return next((n for n, place in enumerate(places) if written(place) == written(index)), None)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dp_sql.errors import ArgumentError, NotSupported, QueryError
 from dp_sql.sql.arguments import DpCall, read_call, stated_unit
-from dp_sql.sql.call_places import check_place, repeated
+from dp_sql.sql.call_places import check_beside, check_place, repeated
 from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText, Span, enclosing_select
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.functions import FUNCTIONS
@@ -24,7 +24,7 @@ class DpSelect:
     """One SELECT with DP calls in its list. All spans are offsets in `text`, None if absent.
 
     `text` is the whole text, `tokens` are those of the statement.
-    `repeats` are where HAVING and ORDER BY have a call of the list again, with that call's number.
+    `repeats` are where the list, HAVING or ORDER BY has a call again, with that call's number.
     `items` are the spans of the expressions of the list. `clauses`, by keyword, include it (HAVING,
     of a grouped SELECT, is over released columns); `source` and `condition` are FROM and WHERE
     without it. `keys` are the columns and expressions of GROUP BY. `ctes` are those that it may
@@ -43,9 +43,15 @@ class DpSelect:
     repeats: tuple[tuple[Span, int], ...] = ()
 
     @property
-    def call_spans(self) -> list[Span]:
+    def call_places(self) -> list[tuple[Span, DpCall]]:
         """Where its calls are, each as often as it is written."""
-        return [*(call.span for call in self.calls), *(span for span, _ in self.repeats)]
+        again = [(span, self.calls[number]) for span, number in self.repeats]
+        return [*((call.span, call) for call in self.calls), *again]
+
+    @property
+    def call_spans(self) -> list[Span]:
+        """The spans of these."""
+        return [span for span, _ in self.call_places]
 
     @property
     def groups(self) -> PublicSet | SetPerKey | None:
@@ -98,9 +104,9 @@ class DpSelect:
             return None
         return frozenset(token.folded for token in outer)
 
-    def calls_in(self, span: Span) -> list[DpCall]:
-        """The DP calls within a span of the text."""
-        return [call for call in self.calls if span[0] <= call.start < span[1]]
+    def calls_in(self, span: Span) -> list[tuple[Span, DpCall]]:
+        """The DP calls within a span of the text, and where they are."""
+        return [one for one in self.call_places if span[0] <= one[0][0] < span[1]]
 
     def between(self, span: Span) -> Tokens:
         """The tokens in a span of the text."""
@@ -202,6 +208,7 @@ def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
         begin = select.clauses[0].start if select.clauses else -1
         one = written.setdefault(begin, _Written(select, [], []))
         if (number := repeated(tokens, index, select, one.places)) is not None:
+            check_beside(tokens, index, select)
             one.repeats.append((index, number))
             continue
         check_place(tokens, index, select)
@@ -239,17 +246,18 @@ def _read_select(tokens: Tokens, written: _Written, under_policy: bool) -> DpSel
         message = "A SELECT with a DP call cannot have DISTINCT ON."
         raise tokens[start].error(NotSupported, message, "Write DISTINCT ON in an outer query.")
     items = [tokens[a:b] for a, b in tokens.split(start, listed.stop) if a < b]
-    keys = group_keys(tokens, group, items, places) if group else ()
+    written_at = [*places, *(place for place, _ in written.repeats)]
+    keys = group_keys(tokens, group, items, written_at) if group else ()
     unit = stated_unit(tokens, places)
     of_groups = _needed_of_groups(tokens, places, keys, unit)
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
     read = select.clause("WHERE") or select.clause("FROM")
-    starts = {tokens[place].start for place in places}
+    starts = {tokens[place].start for place in written_at}
     has_others = any(starts.isdisjoint(token.start for token in item) for item in items)
     last = tokens[read.stop - 1] if read and has_others and not group else None
     _check_groups(tokens, places, calls, bool(keys), last)
     if (stated_groups := next((c.groups for c in calls if c.groups), None)) is not None:
-        refuse_two_meanings(tokens, items, places, keys, stated_groups)
+        refuse_two_meanings(tokens, items, written_at, keys, stated_groups)
     for key in keys:
         if group and key.is_expression and not all(call.parameters.reads_people for call in calls):
             message = "GROUP BY beside DP_SELECT takes columns of the scores."

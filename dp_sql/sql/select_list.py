@@ -5,7 +5,7 @@ would not be found there, and an aggregate such as count(*) would silently count
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Protocol, TypeVar
 
 from sqlglot import exp
@@ -13,8 +13,7 @@ from sqlglot import exp
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.sql.clauses import OF_ANSWERS, Span
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import shown_name
-from dp_sql.sql.restated import Narrowed
+from dp_sql.sql.restated import Narrowed, Restated
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.tokens import Token, Tokens, edited, folded
 
@@ -54,7 +53,7 @@ def planned(select: DpSelect, functions: Functions, plan: Callable[[], Plans]) -
 
 
 def check_list(select: DpSelect, functions: Functions) -> None:
-    """Refuse (NotSupported) a column, star, aggregate or window beside the calls."""
+    """Refuse (NotSupported) a column, star or aggregate beside the calls."""
     trees = [projection(_blanked(select, *item)) for item in select.items]
     aliases = {tree.alias.lower() for tree in trees if isinstance(tree, exp.Alias)}
     aliases |= {key.parts[-1].lower() for key in select.keys}
@@ -74,6 +73,8 @@ def check_list(select: DpSelect, functions: Functions) -> None:
             )  # fmt: skip
     for word in OF_ANSWERS & select.clauses.keys():
         _only_answers(select, select.clauses[word], aliases)
+    if "HAVING" in select.clauses:
+        _no_windows(select, select.between(select.clauses["HAVING"]))
 
 
 def _of_source(tree: Node, aliases: Set[str]) -> Node | None:
@@ -112,6 +113,15 @@ def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
                 )
 
 
+def _no_windows(select: DpSelect, having: Tokens) -> None:
+    """Refuse HAVING with a window function, or the alias of one, as DuckDB does."""
+    listed = map(select.named, select.items)
+    windows = {folded(name) for own, name in listed if name and any(t.upper == "OVER" for t in own)}
+    if any(token.upper == "OVER" or token.folded in windows for token in having):
+        message = "HAVING filters by answers; QUALIFY filters by window functions."
+        raise having[0].error(NotSupported, message, None, [Restated(having[0].put("QUALIFY"))])
+
+
 def _blanked(select: DpSelect, start: int, stop: int) -> str:
     """The text of one item with NULL, padded, in place of calls and keys: offsets stay."""
     places = select.call_spans
@@ -122,104 +132,52 @@ def _blanked(select: DpSelect, start: int, stop: int) -> str:
 
 def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
     for shown, token in _computed(select, item, functions):
-        moved = [one for one in select.items if any(_computed(select, one, functions))]
         raise token.error(
             NotSupported,
             f"{shown} next to a DP call would be computed over the answer, not over the source.",
             "Write a separate query for it, or compute it over the answer in an outer query: "
             "SELECT … FROM (SELECT DP_…(…) AS answer FROM …).",
-            [*_computed_outside(select, moved), Narrowed(select.without_item(*item))],
+            [*_computed_outside(select), Narrowed(select.without_item(*item))],
         )
 
 
 def _computed(select: DpSelect, item: Span, functions: Functions) -> Iterator[tuple[str, Token]]:
-    """Window functions, as OVER, and aggregates of an item beside its calls.
-
-    Beside groups, windows are over these, as in SQL; those with calls would draw them once more.
-    """
-    outside = select.beside_calls(item).outside_queries()
-    if select.keys and not select.calls_in(item):
-        outside = _without_windows(outside)
-    names = outside.called()
+    """The aggregates of an item beside its calls; windows are over the released rows, as in SQL."""
+    names = _without_windows(select.beside_calls(item).outside_queries()).called()
     kinds = dict(functions.builtin_kinds(frozenset(names)))
     unknown = frozenset(names.keys() - kinds.keys())
     if unknown:  # asking for all functions costs DuckDB milliseconds
         kinds.update(functions.function_kinds(unknown))
-    yield from (("OVER", token) for token in outside if token.upper == "OVER")
     yield from ((name, at) for name, at in names.items() if "aggregate" in kinds.get(name, ()))
 
 
 def _without_windows(tokens: Tokens) -> Tokens:
-    """These tokens without the names of window functions and OVER."""
-    over = {i for i, token in enumerate(tokens) if token.upper == "OVER"}
-    for i, token in tokens.calls():
-        if token.name is not None and tokens.matching(i + 1) + 1 in over:
+    """These tokens without the names of window functions, also with FILTER before OVER."""
+    over = set()
+    for i, _ in tokens.calls():
+        behind = tokens.matching(i + 1) + 1
+        if tokens.at(behind).upper == "FILTER" and tokens.at(behind + 1).is_symbol("("):
+            behind = tokens.matching(behind + 1) + 1
+        if tokens.at(behind).upper == "OVER":
             over.add(i)
     return Tokens(token for i, token in enumerate(tokens) if i not in over)
 
 
-def _computed_outside(select: DpSelect, computed: Sequence[Span]) -> list[str]:
-    """The statement whose SELECT reads its answers from a subquery, and computes items over them.
-
-    So are items that name one of these. ORDER BY and LIMIT stay behind the outer SELECT.
-    """
+def _computed_outside(select: DpSelect) -> list[str]:
+    """The statement that computes its whole list over its answers, which a subquery has."""
     text, items = select.text, select.items
-    listed = text[select.clauses["SELECT"][0] : items[0][0]].upper()
-    if "DISTINCT" in listed or select.repeats:
+    begin = items[0][0]
+    is_listed = (any(a <= at < b for a, b in items) for at, _ in select.call_spans)
+    if "DISTINCT" in text[select.clauses["SELECT"][0] : begin].upper() or not all(is_listed):
         return []
-    parts = {item: select.named(item) for item in items}
-    # What an item is called: by its alias, or as a column; nothing if DuckDB would name it.
-    names = {i: name or (own.names or ("",))[-1] for i, (own, name) in parts.items()}
-    moved = _with_those_that_name(select, computed, names)
-    kept = [item for item in items if item not in moved]
-    is_first = kept == [*items[: len(kept)]]
-    if not (is_first or all(names[item] for item in kept)) or not (kept or len(moved) == 1):
-        return []
-    # What the subquery calls each expression: those that stay in it, and the calls of the others.
-    named = {item: shown_name(names[item]) for item in kept if names[item]}
-    known = {parts[item][0].text: name for item, name in named.items()}
-    calls = [call for item in select.items if item in moved for call in select.calls_in(item)]
-    wanted = dict.fromkeys(text[slice(*call.span)] for call in calls)
-    new = [call for call in wanted if call not in known]
-    answers = {call: f"answer_{n}" if n else "answer" for n, call in enumerate(new)}
+    wanted = dict.fromkeys(text[slice(*span)] for span in select.call_spans)
+    answers = {call: f"answer_{n}" if n else "answer" for n, call in enumerate(wanted)}
     if {*answers.values()} & {token.folded for token in select.tokens}:
         return []
-    known |= answers
-    outer = [
-        named.get(item, "") if item in kept else _by_names(select, item, known) for item in items
-    ]
-    if kept and is_first:
-        excluded = ", ".join(answers.values())
-        outer[: len(kept)] = [f"* EXCLUDE ({excluded})" if excluded else "*"]
-    inner = [text[a:b] for a, b in kept] + [f"{call} AS {name}" for call, name in answers.items()]
-    return [_nested(select, ", ".join(outer), ", ".join(inner))]
-
-
-def _by_names(select: DpSelect, item: Span, known: Mapping[str, str]) -> str:
-    """An item, with the names of a subquery's columns in place of the calls and keys in it."""
-    spans = [call.span for call in select.calls_in(item)]
-    edits = [(*span, known[select.text[slice(*span)]]) for span in spans]
-    keys = select.key_places(item)
-    edits += [(*span, known[key.text]) for span, key in keys if key.text in known]
-    return edited(select.text, edits, *item)
-
-
-def _nested(select: DpSelect, outer: str, inner: str) -> str:
-    """The statement whose SELECT lists `outer` from a subquery that lists `inner`."""
-    text, items = select.text, select.items
+    edits = [(a, b, answers[text[a:b]]) for a, b in select.call_spans]
+    inner = ", ".join(f"{call} AS {name}" for call, name in answers.items())
     spans = [select.clauses[word] for word in _INNER & select.clauses.keys()]
     start, stop = min(a for a, _ in spans), max(b for _, b in spans)
-    within = f"{text[start : items[0][0]]}{inner}{text[items[-1][1] : stop]}"
-    return f"{text[:start]}SELECT {outer} FROM ({within}){text[stop:]}"
-
-
-def _with_those_that_name(
-    select: DpSelect, computed: Sequence[Span], names: Mapping[Span, str]
-) -> list[Span]:
-    """Items, and those that name one of them; an item may name those before it."""
-    moved = [*computed]
-    for item in select.items:
-        words = {token.folded for token in select.beside_calls(item)}
-        if item not in moved and words & {folded(names[one]) for one in moved} - {""}:
-            moved.append(item)
-    return moved
+    within = f"{text[start:begin]}{inner}{text[items[-1][1] : stop]}"
+    outer = edited(text, edits, begin, items[-1][1])
+    return [f"{text[:start]}SELECT {outer} FROM ({within}){text[stop:]}"]

@@ -54,8 +54,8 @@ SELECT DP_TOPK(title, 2, epsilon := 1), max(title) FROM ratings
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT DP_TOPK(title, 2, epsilon := 1), (SELECT list(title) FROM ratings r2) FROM ratings
 
--- NotSupported: OVER next to a DP call would be computed over the answer, not over the
-SELECT DP_TOPK(title, 2, epsilon := 1), count(*) OVER () FROM ratings
+-- NotSupported: title would show rows of the source next to the private answer.
+SELECT DP_TOPK(title, 2, epsilon := 1), count(title) OVER () FROM ratings
 
 -- NotSupported
 SELECT DP_TOPK(title, 2, epsilon := 1), COLUMNS('.*') FROM ratings

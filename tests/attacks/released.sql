@@ -80,3 +80,8 @@ SELECT DP_TOPK(title, 2, epsilon<U+200B> := 1) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon := 1<U+200B>) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+FEFF>
 <U+FEFF>SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
+
+-- released
+SELECT DP_TOPK(title, 2, epsilon := 1), count(*) OVER () FROM ratings
+SELECT region, DP_COUNT(*, epsilon := 0.5) AS n, DP_COUNT(*, epsilon := 0.5) / sum(DP_COUNT(*, epsilon := 0.5)) OVER () AS share FROM ratings GROUP BY region ORDER BY rank() OVER (ORDER BY n)
+SELECT region FROM ratings GROUP BY region HAVING DP_COUNT(*, epsilon := 0.5) > 1 ORDER BY DP_COUNT(score, epsilon := 0.5)

@@ -142,6 +142,35 @@ def test_a_call_of_the_list_that_is_repeated_behind_group_by_is_one_release(
     assert len(log.receipts) == 1
 
 
+OVER_ANSWERS = [
+    "SELECT region, # AS n, 100.0 * # / sum(#) OVER () AS share FROM part GROUP BY region ORDER BY region",
+    "SELECT region, sum(#) OVER (ORDER BY region) AS so_far, # - lag(#) OVER w AS more FROM part GROUP BY 1 "
+    "WINDOW w AS (ORDER BY # DESC) ORDER BY rank() OVER (ORDER BY # DESC)",
+    "SELECT region, avg(#) FILTER (WHERE # > 40) OVER (PARTITION BY # > 70) FROM part GROUP BY region ORDER BY 1",
+    "SELECT region FROM part GROUP BY region HAVING # > 40 ORDER BY # DESC LIMIT 1",
+    "SELECT region FROM part GROUP BY region QUALIFY row_number() OVER (ORDER BY # DESC) = 2",
+    "SELECT # AS n, sum(#) OVER () AS s, row_number() OVER () AS r, rank() OVER (ORDER BY #) FROM part",
+    "SELECT x, s / 2 FROM (SELECT region AS x, # + max(#) OVER () AS s FROM part GROUP BY region) ORDER BY x",
+]  # fmt: skip
+
+
+@pytest.mark.one_in(7)
+@pytest.mark.parametrize("text", OVER_ANSWERS)
+def test_windows_and_conditions_over_answers_are_those_over_exact_counts(
+    text: str, log: dp_sql.Session
+) -> None:
+    log.execute(
+        "CREATE TABLE part AS FROM seen WHERE user_id < if(region = 'south', 80, length(region) * 10)"
+    )
+    groups = ", groups := ['north', 'south', 'west']" if "GROUP" in text else ""
+    call = f"DP_COUNT(*, {SURE}, {UNIT}{groups})"
+    relation, exact = (log.sql(text.replace("#", one)) for one in (call, "count(*)"))
+    assert relation is not None and exact is not None
+    assert relation.fetchall() == exact.fetchall()
+    assert not any("__dp" in name for name in relation.columns)
+    assert len(log.receipts) == 1
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("tail", ["GROUP BY ()", "GROUP BY ALL", "GROUP BY ( )"])
 def test_without_keys_there_is_one_answer(tail: str, log: dp_sql.Session) -> None:

@@ -162,7 +162,7 @@ def test_calls_of_one_select_have_keys_of_their_own(
     half = f"DP_COUNT_DISTINCT(word, {SURE}, sample_items := 0.5)"
     ((one, other, every, days),) = asked(
         owner,
-        f"{half}, {half}, DP_COUNT_DISTINCT(word, {SURE}), "
+        f"{half}, {half.replace('0.5', '0.50')}, DP_COUNT_DISTINCT(word, {SURE}), "
         f"DP_COUNT_DISTINCT(day, {SURE}, sample_items := 0.25)",
     )
     assert len(set(keys)) == len(keys) == 3

@@ -88,11 +88,15 @@ def test_a_result_read_twice_is_one_release(session: dp_sql.Session) -> None:
     assert len(session.receipts) == 1
 
 
-def test_two_calls_are_two_releases(session: dp_sql.Session) -> None:
+def test_two_calls_are_two_releases_and_the_same_call_is_one(session: dp_sql.Session) -> None:
     call = "DP_COUNT_DISTINCT(title, epsilon := 1e-9, privacy_unit := user_id)"
     ((first, second),) = session.sql(f"SELECT {call} AS a, {call} AS b FROM ratings").fetchall()
+    assert first == second
+    assert len(session.receipts) == 1
+    more = "DP_COUNT_DISTINCT(title, epsilon := 1.0e-9, privacy_unit := user_id)"
+    ((first, second),) = session.sql(f"SELECT {call} AS a, {more} AS b FROM ratings").fetchall()
     assert first != second  # equal with a chance below 1e-9
-    assert len(session.receipts) == 2
+    assert len(session.receipts) == 3
 
 
 @pytest.mark.parametrize(

@@ -300,7 +300,7 @@ SELECT title FROM ratings WHERE DP_TOPK(title, 3, epsilon := 1) = ['Dune']
 
 -- NotSupported: DP_COUNT_DISTINCT is not allowed in HAVING
 -- ^ DP_COUNT_DISTINCT
-SELECT title FROM ratings GROUP BY title HAVING DP_COUNT_DISTINCT(title, epsilon := 1) > 3
+SELECT title FROM ratings HAVING DP_COUNT_DISTINCT(title, epsilon := 1) > 3
 
 -- NotSupported: DP_COUNT_DISTINCT is not allowed in GROUP BY
 -- ^ DP_COUNT_DISTINCT
@@ -422,9 +422,13 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ max(
 SELECT max(len(DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed))) FROM ratings
 
--- NotSupported: OVER next to a DP call would be computed over the answer
--- ^ OVER
-SELECT rank() OVER (), DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+-- NotSupported: HAVING filters by answers; QUALIFY filters by window functions
+-- ^ HAVING
+SELECT title, DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := observed) AS n, rank() OVER (ORDER BY n) AS r FROM ratings GROUP BY title HAVING r = 1
+
+-- NotSupported: max next to a DP call would be computed over the answer
+-- ^ max(
+SELECT sum(max(1)) OVER (), DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
 -- NotSupported: Only a table can be made from a DP call
 -- ^ CREATE

@@ -313,7 +313,7 @@ def _having(select: DpSelect) -> QueryError:
         written = f"{token.text.lower()}({tokens[i + 2 : close].text})"
         if (call := asked.get(written)) is None:
             continue
-        item = next(item for item in select.items if call in select.calls_in(item))
+        item = next(one for one in select.items if one[0] <= call.start < one[1])
         alias = next((t.name for t in reversed(select.between(item)) if item[1] > call.end), None)
         text, end = tokens[i : close + 1].put(shown_name(alias or "answer")), call.end
         text = text if alias else f"{text[:end]} AS answer{text[end:]}"

@@ -27,8 +27,8 @@ SELECT {TOP} FROM ratings WHERE region = "north"
 SELECT {TOP} FROM ratings JOIN catalog ON ratings.title = catalog.title
 SELECT DP_COUNT_DISTINCT(c.title, epsilon := 0.1{{}}) FROM ratings r JOIN catalog c ON r.title = c.titel
 SELECT DP_COUNT_DISTINCT(c.title, epsilon := 0.1{{}}) FROM catalog c JOIN ratings r ON r.title = c.titel
-SELECT region, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']) FROM ratings GROUP BY region HAVING DP_COUNT(title, epsilon := 0.1{{}}, groups := ['north']) > 1
-SELECT region FROM ratings GROUP BY region ORDER BY DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north', 'south']) DESC
+SELECT region, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']) AS n FROM ratings GROUP BY region HAVING rank() OVER (ORDER BY n) = 1
+SELECT 1 FROM ratings ORDER BY DP_COUNT(*, epsilon := 0.1{{}}) DESC
 SELECT {COUNT} FROM (SELECT * FROM ratings ORDER BY day LIMIT 10)
 SELECT {COUNT} WHERE region = 'north' FROM ratings
 SELECT region, title, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']) FROM ratings GROUP BY ALL
