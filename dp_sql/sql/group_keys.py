@@ -176,7 +176,7 @@ def _meant(word: Token, items: Sequence[Tokens], beside: Sequence[Tokens]) -> To
     number = int(word.text) if word.text.isdecimal() and len(word.text) < 7 else 0
     if 0 < number <= len(items) and items[number - 1] in beside:
         return items[number - 1]
-    return next((item for item in beside if _is_called(item, word)), None)
+    return next((item for item in beside if is_called(item, word)), None)
 
 
 def _without_constant(tokens: Tokens, part: Tokens, item: Tokens) -> list[Restated]:
@@ -201,7 +201,7 @@ def _without_brackets(part: Tokens) -> Tokens:
     return inner if len(inner) == 1 or inner.names else part
 
 
-def _is_called(item: Tokens, word: Token) -> bool:
+def is_called(item: Tokens, word: Token) -> bool:
     """Whether a word is the alias of an item, and not a column in the item itself."""
     expression, name = without_alias(item)
     if name is None or word.name is None or folded(name) != folded(word.name):

@@ -713,3 +713,18 @@ def test_groups_within_a_day_do_not_follow_from_declared_days(
             return
         with pytest.raises(ArgumentError, match="the policy declares none for"):
             session.sql(text)
+
+
+@pytest.mark.parametrize(
+    ("listed", "keys", "proposed"),
+    [("upper(region) AS title", "(title), region", "(1), region"), ("dayofweek(day) AS region", "region", "1"),
+     ("title AS region", "title, region", "title, 1")],
+)  # fmt: skip
+def test_an_alias_that_is_also_a_column_is_refused_as_a_key(
+    listed: str, keys: str, proposed: str, owner: dp_sql.Session
+) -> None:
+    call = f"DP_COUNT(*, {SURE}, privacy_unit := user_id, groups := observed)"
+    text = f"SELECT {listed}, {call} AS n FROM seen GROUP BY "
+    with pytest.raises(ArgumentError, match="means the column") as caught:
+        owner.sql(text + keys)
+    assert caught.value.suggestion == text + proposed

@@ -43,10 +43,11 @@ from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.grid_arguments import in_seconds
+from dp_sql.sql.group_keys import is_called
 from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, tree_of
-from dp_sql.sql.tokens import Edit, edited
+from dp_sql.sql.tokens import Edit, Tokens, edited, folded
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 _OF_PEOPLE = "This query reads people's rows; groups and domains are public."
@@ -233,9 +234,31 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
     except (NotPrivate, NotSupported, SourceError) as refusal:
         raise refusal.at(select.text, select.source[0]) from None
     keys = select.keys if rows.person_type is not None else ()
+    if keys:
+        _refuse_columns_of_aliases(select, scope)
     values = tuple(_exact(select, key, scope, "group") for key in keys)
     unfiltered = replace(rows.copy(), where=rows.where[:n_conditions])
     return Source(select, compiler, rows, unfiltered, scope, rows.person_type, values)
+
+
+def _refuse_columns_of_aliases(select: DpSelect, scope: Scope) -> None:
+    """Refuse a key that is an item's alias and the name of another column, which DuckDB takes."""
+    group = select.between(select.clauses["GROUP"])
+    beside = [item for item in select.items if not select.calls_in(item)]
+    for first, last in group.split(2, len(group)):
+        part = [one for one in group[first:last] if not one.is_symbol("(", ")")]
+        named = (one for one in beside if is_called(select.between(one), part[0]))
+        item = next(named, None) if len(part) == 1 else None
+        own, name = select.named(item) if item is not None else (Tokens(), None)
+        if name is None or (own.names and folded(own.names[-1]) == folded(name)):
+            continue
+        with suppress(Refused, Unbound):  # there is no such column
+            scope.column(exp.column(name))
+            number = str(select.items.index(item) + 1)
+            message = f"GROUP BY {name} means the column {name}, and not {own.text}."
+            hint = f"For the expression, write GROUP BY {number}. For the column, list it."
+            instead = [Restated(part[0].put(number))]
+            raise part[0].error(ArgumentError, message, hint, instead)
 
 
 def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
