@@ -380,7 +380,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FROM rati
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_groups_contributed := 0) FROM ratings
 
 -- ArgumentError
-SELECT DP_TOPK(title, 2, epsilon := 6), DP_TOPK(title, 2, epsilon := 6) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon := 6), DP_TOPK(title, 2, epsilon := 6.0) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon := 6) FROM ratings UNION ALL SELECT DP_TOPK(title, 2, epsilon := 6) FROM ratings
 SELECT region, DP_TOPK(title, 2, epsilon := 6, max_groups_contributed := 1), DP_COUNT_DISTINCT(title, epsilon := 6, max_groups_contributed := 1) FROM ratings GROUP BY region
 

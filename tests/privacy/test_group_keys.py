@@ -531,7 +531,7 @@ def test_window_functions_are_computed_over_the_groups(
     text = f"SELECT day, region, {call}, {more} FROM seen GROUP BY ALL ORDER BY n DESC"
     assert [row[2:] for row in both(text, owner, analyst)] == [(6, 100, 1, 2), (0, 0, 2, 2)]
     again = count().removesuffix(" AS n")
-    for item in ("sum(n) OVER () / sum(n)", "max(title) OVER ()", f"sum({again}) OVER ()"):
+    for item in ("sum(n) OVER () / sum(n)", "max(title) OVER ()", f"sum({again})"):
         with pytest.raises(NotSupported, match="next to "):
             analyst.sql(f"SELECT region, {count()}, {item} FROM seen GROUP BY region")
 

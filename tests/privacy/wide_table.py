@@ -238,6 +238,7 @@ class Writer:
                     "microseconds": "int",
                     "double": "number",
                     "any": "int",
+                    "integer": "int",
                 }.get(kind)
                 given.append(self.of(written or self.one(["text", "int", "number", "bool"]), depth))
         if name in {"||", "->", "->>"}:

@@ -39,7 +39,7 @@ from dp_sql.sql.types import (
 OPERATORS: Mapping[type, str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%",
     exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.DateAdd: "+",
-    exp.BitwiseXor: "xor", exp.BitwiseRightShift: ">>",
+    exp.BitwiseXor: "xor", exp.BitwiseRightShift: ">>", exp.BitwiseLeftShift: "<<",
 }  # fmt: skip
 NEGATIONS: Mapping[type, str] = {
     exp.Neg: "-", exp.Abs: "abs", exp.Sign: "sign", exp.BitwiseNot: "~",
@@ -83,11 +83,11 @@ def operation(node: Node, scope: Scope) -> Value:
     asked = f"{a.stand_in} {sign} {b.stand_in}"
     if sign == "xor":
         asked = f"xor({a.stand_in}, {b.stand_in})"
-    whole = kinds <= UP_TO_64_BITS or sign not in {"xor", ">>"}
+    whole = kinds <= UP_TO_64_BITS or sign not in {"xor", ">>", "<<"}
     kind = scope.schema.type_of(asked) if known and whole else ""
     if kind in BINARY_TYPES and sign in {"+", "-", "*", "/"}:
         return Value(f"(CAST({a.sql} AS {kind}) {sign} CAST({b.sql} AS {kind}))", kind)
-    if kinds <= UP_TO_64_BITS | {"HUGEINT"}:
+    if kinds <= UP_TO_64_BITS | {"HUGEINT"} and (sign, kind) != ("<<", "HUGEINT"):
         made = _huge(sign, a, b) if "HUGEINT" in kinds else _integers(kind, sign, a, b)
         if made:
             return made
@@ -227,11 +227,21 @@ def _integers(kind: str, sign: str, a: Value, b: Value) -> Value:
         if sign == "xor":
             return Value(f"system.main.xor({left}, {right})", kind)
         return Value(f"({left} {sign} {right})", kind)
+    if sign == "<<":
+        return _shifted(kind, a, b)
     wide = "UHUGEINT" if kind == "UBIGINT" and sign == "*" else "HUGEINT"
     left, right = (f"CAST({value.sql} AS {wide})" for value in (a, b))
     if sign in {"//", "%"}:
         right = f"system.main.nullif({right}, 0)"
     return Value(f"TRY_CAST(({left} {sign} {right}) AS {kind})", kind)
+
+
+def _shifted(kind: str, a: Value, b: Value) -> Value:
+    """Compile x << n, which is NULL where one is negative or the result does not fit."""
+    few = f"CASE WHEN {a.sql} >= 0 AND {b.sql} BETWEEN 0 AND 63 THEN CAST({b.sql} AS INTEGER) END"
+    times, zero = f"(CAST(1 AS HUGEINT) << ({few}))", f"CAST(0 AS {kind})"
+    sql = f"TRY_CAST(CAST({a.sql} AS HUGEINT) * {times} AS {kind})"
+    return Value(f"(CASE WHEN {a.sql} = 0 AND {b.sql} >= 0 THEN {zero} ELSE {sql} END)", kind)
 
 
 def _huge(sign: str, a: Value, b: Value) -> Value | None:

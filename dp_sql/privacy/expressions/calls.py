@@ -64,7 +64,8 @@ _OPTIONS: dict[type, str] = {
     exp.RegexpReplace: "modifiers",
 }  # fmt: skip
 _LISTS = {"list", "values", "numbers"}
-_COMPUTED = {*_LISTS, "string", "text", "json", "map", "date", "same", "span", "double", "any"}
+_COMPUTED = {*_LISTS, "string", "text", "json", "map", "date", "same", "span", "double", "any",
+             "integer"}  # fmt: skip
 _REPEATED = {"regexp_extract_all", "string_split_regex"}  # a pattern that is sought everywhere
 _NEAR_SECONDS = 3 * 10**12  # from 1970, 95,000 years
 
@@ -261,7 +262,7 @@ def _column(name: str, kind: str, node: Node, value: Value) -> Value:
         return bounded_map(name, value, node)
     if kind in _LISTS or (name == "length" and value.type.endswith("]")):
         return bounded_list(name, value, node, "elements" if name == "length" else kind)
-    if kind in {"double", "any"}:
+    if kind in {"double", "any", "integer"}:
         return _number(name, kind, node, value)
     if kind in {"date", "same", "span"}:
         return _date(name, kind, node, value)
@@ -269,10 +270,12 @@ def _column(name: str, kind: str, node: Node, value: Value) -> Value:
 
 
 def _number(name: str, kind: str, node: Node, value: Value) -> Value:
-    """A number as a DOUBLE, or any value as it is."""
+    """A number as a DOUBLE, or an integer or any value as it is."""
+    if kind == "integer" and value.type not in UP_TO_64_BITS:
+        raise refuse(node, f"{name} takes an integer of up to 64 bits here, not {value.type}")
     if kind == "any" and family(value.type) not in EXACT_TYPES - UNSHOWN:
         raise refuse(node, f"{name} takes no {value.type} here")
-    if kind == "any" or (name in {"isfinite", "isinf"} and value.type in DATED):
+    if kind in {"any", "integer"} or (name in {"isfinite", "isinf"} and value.type in DATED):
         return value
     if family(value.type) not in NUMBERS:
         raise refuse(node, f"{name} takes a number, not {value.type}")

@@ -35,7 +35,10 @@ _WORDS = re.compile(r"\w+")
 
 
 def quoted(name: str, kind: str, node: Node) -> Value:
-    """A string in the statement: characters, a pattern or a format."""
+    """A string in the statement: characters, a pattern or a format; of strptime, also several."""
+    if name == "strptime" and isinstance(node, exp.Array) and node.expressions:
+        formats = [quoted(name, kind, one) for one in node.expressions]
+        return Value(f"[{', '.join(one.sql for one in formats)}]", kind)
     written = node.this if isinstance(node, exp.Literal) and node.is_string else "\0"
     if "\0" in written or len(written) > LONGEST_PATTERN or (kind == "padding" and not written):
         raise refuse(node, f"{name} takes a string in quotes here")

@@ -21,6 +21,7 @@ from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, UP_TO_64_BITS, family, o
 # Types with an order and an equality that fail on no value, and a string for every value.
 COMPARABLE = EXACT_TYPES | BINARY_TYPES
 _NOT_IN_GLOBS = "?[]\\%_"
+_QUANTIFIERS = {"SOME": "=", "ALL": "<>"}  # sqlglot has a node for ANY alone
 COMPARISONS: Mapping[type, str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
     exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM",
@@ -81,6 +82,8 @@ def _own(node: Node, value: Value) -> Value:
 def compare(node: Node, scope: Scope) -> Value:
     """One of = <> < <= > >= and IS [NOT] DISTINCT FROM."""
     sign, left, right = COMPARISONS[type(node)], node.this, node.expression
+    if (word := right.name.upper()) in _QUANTIFIERS and isinstance(right, exp.Anonymous):
+        return _quantified(node, word, sign, right, scope)
     if isinstance(left, exp.Tuple) and sign in {"=", "<>"}:
         same = _same_row(node, left, [right], scope)
         return same if sign == "=" else boolean(f"NOT {same.sql}")
@@ -89,11 +92,8 @@ def compare(node: Node, scope: Scope) -> Value:
     if sign in {"=", "<>"} and any(map(_is_empty, (left, right))):
         scope.only_analysts(node, "An empty list is not compared here")
         return _with_none(node, right if _is_empty(left) else left, sign, scope)
-    if isinstance(right, exp.Any) and sign == "=" and right.find(exp.Query) is None:
-        scope.only_analysts(node, "= ANY(list) is not supported here")
-        return _any(node, right.this.unnest(), scope)
-    if isinstance(right, exp.Any) and sign == "=":  # IN (SELECT …), as stored views have it
-        return _among(node, scope.operand(left), right.this, scope)
+    if isinstance(right, exp.Any) and sign == "=":
+        return _any(node, right.this, scope)
     return compared(node, scope.operand(left), sign, right, scope)
 
 
@@ -122,8 +122,20 @@ def _with_none(node: Node, of: Node, sign: str, scope: Scope) -> Value:
     return boolean(f"system.main.len({value.sql}) {sign} 0")
 
 
+def _quantified(node: Node, word: str, sign: str, right: Node, scope: Scope) -> Value:
+    """Compare `x = SOME(list)`, which is `x = ANY(list)`, or `x <> ALL(list)`, its opposite."""
+    if _QUANTIFIERS[word] != sign or len(right.expressions) != 1 or right.find(exp.Query):
+        raise refuse(node, f"{sign} {word} is not supported here", "Write x IN (1, 2).")
+    found = _any(node, right.expressions[0], scope)
+    return found if sign == "=" else boolean(f"NOT {found.sql}")
+
+
 def _any(node: Node, among: Node, scope: Scope) -> Value:
-    """Compare `x = ANY(list)`, with a list in the statement or a literal x."""
+    """Compare `x = ANY(list)`, with a list in the statement or a literal x; or IN (SELECT …)."""
+    if among.find(exp.Query) is not None:  # as stored views have it
+        return _among(node, scope.operand(node.this), among, scope)
+    scope.only_analysts(node, "= ANY(list) is not supported here")
+    among = among.unnest()
     if isinstance(among, exp.Array) and among.expressions:
         return _one_of(node, scope.operand(node.this), among.expressions, scope)
     return applied("= ANY", [among, node.this], node, scope)

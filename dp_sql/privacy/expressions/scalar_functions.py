@@ -16,8 +16,8 @@ class Scalar(NamedTuple):
 
     takes: the kinds of its arguments: a value (string, text, list, map, json, double, date; same: a
         second date; span: a date, or an interval; seconds, milliseconds, microseconds:
-        a number of them since 1970; values: a list of values with an order; numbers: a list of
-        numbers; any: what has an exact equality), or a literal.
+        a number of them since 1970; integer: one of up to 64 bits; values: a list of values with
+        an order; numbers: a list of numbers; any: what has an exact equality), or a literal.
         The last kind of a function that takes `many` arguments is repeated.
     gives: the type of its result; in small letters, that which DuckDB says.
     total: why it returns a value for all of these arguments.
@@ -87,6 +87,7 @@ FUNCTIONS: Mapping[str, Scalar] = {
         "WHEN system.main.list_aggregate({0}, 'count') = system.main.len({0}) THEN FALSE END)",
     ),
     "list_count": Scalar(("list",), "BIGINT", _LIST, "system.main.list_aggregate({0}, 'count')"),
+    "list_unique": Scalar(("list",), "UBIGINT", _LIST),
     "list_position": Scalar(("list", "element"), "INTEGER", _LIST),
     "list_min": Scalar(("values",), "element", _EACH),
     "list_max": Scalar(("values",), "element", _EACH),
@@ -150,6 +151,7 @@ FUNCTIONS: Mapping[str, Scalar] = {
     "atan2": Scalar(("double", "double"), "DOUBLE", "every point has an angle"),
     "degrees": Scalar(("double",), "DOUBLE", "large results are infinite"),
     "radians": Scalar(("double",), "DOUBLE", "one multiplication"),
+    "bit_count": Scalar(("integer",), "number", "the number of bits that are 1"),
     "isnan": Scalar(("double",), "BOOLEAN", "one comparison"),
     "isinf": Scalar(("double",), "BOOLEAN", "one comparison"),
     "isfinite": Scalar(("double",), "BOOLEAN", "one comparison"),
@@ -192,7 +194,7 @@ FUNCTION_ALIASES: Mapping[str, str] = {
     "list_indexof": "list_position", "array_sort": "list_sort",
     "array_reverse_sort": "list_reverse_sort", "array_reverse": "list_reverse",
     "regexp_split_to_array": "string_split_regex", "str_split_regex": "string_split_regex",
-    "ord": "unicode",
+    "ord": "unicode", "array_unique": "list_unique",
     "array_position": "list_position", "array_indexof": "list_position",
 }  # fmt: skip
 
