@@ -62,7 +62,7 @@ def _distinct(tree: Node, rows: Rows, tables: Tables) -> Rows:
 
 def _compared(tree: Node, left: Rows, right: Rows, values: Sequence[Value], tables: Tables) -> Rows:
     """The rows of INTERSECT or EXCEPT: groups of equal rows, by the sides that these are from."""
-    if tables.trusted and not left.private:
+    if tables.trusted and not left.is_private:
         why = (
             f"{tree.key.upper()} is not supported here: rows that are not declared may be people's"
         )
