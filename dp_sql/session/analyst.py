@@ -219,7 +219,7 @@ class AnalystSession(Session):
             return None
         from dp_sql.session.corrections.duckdb_errors import syntax_error
 
-        return syntax_error(text, self._public.connection.extract_statements, True)
+        return syntax_error(text, self._public.connection.extract_statements, under_policy=True)
 
     def _reworded(self, error: QueryError, text: str, engine: Engine) -> QueryError:
         from dp_sql.session.corrections.under_policy import reworded

@@ -76,7 +76,8 @@ def _compared(tree: Node, left: Rows, right: Rows, values: Sequence[Value], tabl
     source, n_own = From([FromPart((), 0, marked)]), len(values)
     *columns, mark = (source.value((0, i)) for i in range(n_own + 1))
     keys = distinct_values(tree, source, columns, tables)
-    group = Group(tuple(sorted(key.sql for key in keys)), all(k.is_person for k in keys), False)
+    by = tuple(sorted(key.sql for key in keys))
+    group = Group(by, is_whole=all(key.is_person for key in keys), counts_rows=False)
     ends = [Value(f"system.main.{word}({mark.sql})", "INTEGER") for word in ("min", "max")]
     found = (*keys, *ends)
     grouped = left._replace(relation=source.select(found, group=group), values=found)

@@ -63,7 +63,7 @@ def without_lists(hint: str | None) -> str:
 
 
 def syntax_error(
-    text: str, parse: Callable[[str], object], under_policy: bool
+    text: str, parse: Callable[[str], object], *, under_policy: bool
 ) -> ParseError | None:
     """What DuckDB's parser says of a statement, with a caret; None if it can read it."""
     try:
