@@ -379,9 +379,8 @@ def test_what_is_refused_costs_nothing(
 
 
 def test_pairs_wait_in_the_private_folder_within_its_limit(
-    tmp_path: Path, analyst: AnalystSession, in_pieces: Callable[[], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    analyst: AnalystSession, in_pieces: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     in_pieces()
     places: list[Path] = []
     right = StoredPairs.__init__
