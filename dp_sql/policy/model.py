@@ -16,9 +16,6 @@ from dp_sql.policy.limits import Limits, read_limits
 from dp_sql.policy.parser import NAMES, Document, Path, ValueKind, dotted, key, number, read, valid
 from dp_sql.sql.tokens import folded, name_parts
 
-__all__ = ["DeclaredDomain", "Limits", "Link", "Name", "Policy", "PrivateTable", "ScoreTable",
-           "parse_policy", "read_policy"]  # fmt: skip
-
 # A table's name, folded: (table,), (schema, table) or (database, schema, table).
 Name = tuple[str, ...]
 # A public column, a list of literals, "observed" (the column itself, whose values the owner
