@@ -146,9 +146,11 @@ def parse_policy(
     scores = _scores(document)
     named = {"tables": tables, "public": public, "views": views, "scores": scores}
     _check_distinct(document, named)
-    domains, limits = _domains(document, tables, public), read_limits(document, file)
-    budget = read_budget(document, file)
-    return Policy(tables, public, views, domains, limits, budget, _lines(document), scores)
+    return Policy(
+        tables=tables, public=public, views=views, scores=scores,
+        domains=_domains(document, tables, public), limits=read_limits(document, file),
+        budget=read_budget(document, file), lines=_lines(document),
+    )  # fmt: skip
 
 
 def _lines(document: Document) -> dict[str, int]:
