@@ -225,17 +225,18 @@ class AnalystSession(Session):
         from dp_sql.session.corrections.under_policy import reworded
 
         tables = PolicyTables(self._private, self._policy)
-        return reworded(error, text, tables, partial(self._public_row, engine=engine))
+        return reworded(error, text, tables, partial(self._public_value, engine=engine))
 
-    def _public_row(self, query: str, listed: str, engine: Engine) -> tuple[object, ...]:
-        """Expressions over `t(v)`, the one value of a query without private tables."""
+    def _public_value(self, query: str, engine: Engine) -> tuple[object, str | None, str]:
+        """The one value of a query without private tables, the same as a string, and its type."""
         statement = one_statement(query)
         if statement.selects:
             raise NotSupported("A DP call spends, and a correction may not.")
         self._tables(statement, engine)
         self._bind(statement, statement.text, None, engine)
-        (row,) = engine.run(f"SELECT {listed} FROM ({statement.text}) AS t(v)").fetchall()
-        return tuple(row)
+        read = f"SELECT v, CAST(v AS VARCHAR), typeof(v) FROM ({statement.text}) AS t(v)"
+        ((value, shown, kind),) = engine.run(read).fetchall()
+        return value, shown, kind
 
     def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
         from dp_sql.session.corrections.under_policy import explained_under_policy

@@ -24,25 +24,21 @@ _NO_TABLE = re.compile(r'Table with name "?(.+?)"? does not exist')
 _NOT_COMPARED, _LONGEST = {"nan", "inf", "-inf"}, 1000
 _BESIDE_VALUES = ("=", "<", ">", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "(", ",")
 
+PublicValue = Callable[[str], tuple[object, str | None, str]]
+"""The one value of a query, the same as a string, and its type; raises if it reads private rows."""
+
 
 def reworded(
-    error: QueryError,
-    text: str,
-    tables: PolicyTables,
-    public_row: Callable[[str, str], tuple[object, ...]],
+    error: QueryError, text: str, tables: PolicyTables, public_value: PublicValue
 ) -> QueryError:
-    """A refusal without privacy units, and with public values or the table of an unknown column.
-
-    public_row: the values of expressions over `t(v)`, the one value of a query without private
-    tables; raises for others.
-    """
+    """A refusal without privacy units, and with public values or the table of an unknown column."""
     if error.hint:
         error.hint = _UNIT.sub("", error.hint)
     if not isinstance(error, NotPrivate) or error.position is None:
         return error
     tokens = tokenize(text)
     constant = _constant_at(tokens, error.position)
-    error.instead = (*(_with_value(constant, public_row) if constant else []), *error.instead)
+    error.instead = (*(_with_value(constant, public_value) if constant else []), *error.instead)
     if error.unknown:
         said, joined = with_table_of(tokens, error.position, error.unknown, tables)
         if said:  # the name is a column elsewhere, not a string
@@ -68,15 +64,11 @@ def explained_under_policy(
     return explained(error, statement, tables.names())
 
 
-def _with_value(
-    constant: Tokens, public_row: Callable[[str, str], tuple[object, ...]]
-) -> list[str]:
+def _with_value(constant: Tokens, public_value: PublicValue) -> list[str]:
     """The statement with the value of a subquery over public tables, or of constants."""
     try:
-        value, shown, kind = public_row(
-            f"SELECT {constant.text}", "v, CAST(v AS VARCHAR), typeof(v)"
-        )
-        if shown in _NOT_COMPARED or str(kind).endswith("]") or len(str(shown or "")) > _LONGEST:
+        value, shown, kind = public_value(f"SELECT {constant.text}")
+        if shown in _NOT_COMPARED or kind.endswith("]") or len(shown or "") > _LONGEST:
             return []
         is_span = kind == "INTERVAL"  # whose months Python's timedelta does not have
         return [Restated(constant.put(f"INTERVAL '{shown}'" if is_span else as_literal(value)))]
