@@ -46,7 +46,7 @@ def _debit(folder: Path) -> list[str]:
 
         waiting: list[str] = []
         reserving = median(lambda: waiting.append(reserve()), rounds=101)
-        settling = median(lambda: ledger.settle(waiting.pop(), "answered"), rounds=101)
+        settling = median(lambda: ledger.settle({waiting.pop(): "answered"}), rounds=101)
     return [
         f"| reserve a loss, on disk in the ledger and its checkpoint | {reserving:.2f} |",
         f"| settle it | {settling:.2f} |",

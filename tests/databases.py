@@ -44,12 +44,8 @@ def asking_under(policy: str, sql: str, folder: Path) -> Iterator[dp_sql.Session
         yield session
 
 
-def fixtures_of(sql: str, policy: str) -> tuple[Any, Any]:
-    """The fixtures `shop` and `owner`: a folder with a database and a policy, and a session."""
-
-    @pytest.fixture(scope="module")
-    def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-        return write_with_policy(tmp_path_factory.mktemp("shop"), "shop", sql, policy)
+def owner_of(sql: str) -> Any:
+    """A fixture: the session of the owner of the database that some SQL makes, for a module."""
 
     @pytest.fixture(scope="module")
     def owner() -> Iterator[dp_sql.Session]:
@@ -57,4 +53,26 @@ def fixtures_of(sql: str, policy: str) -> tuple[Any, Any]:
             session.execute(sql)
             yield session
 
-    return shop, owner
+    return owner
+
+
+def installed_in(sql: str) -> Any:
+    """A fixture: a DuckDB connection with dp_sql and the database that some SQL makes."""
+
+    @pytest.fixture(scope="module")
+    def installed() -> Iterator[duckdb.DuckDBPyConnection]:
+        with duckdb.connect() as connection:
+            connection.execute(sql)
+            yield dp_sql.install(connection)
+
+    return installed
+
+
+def fixtures_of(sql: str, policy: str) -> tuple[Any, Any]:
+    """The fixtures `shop` and `owner`: a folder with a database and a policy, and a session."""
+
+    @pytest.fixture(scope="module")
+    def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+        return write_with_policy(tmp_path_factory.mktemp("shop"), "shop", sql, policy)
+
+    return shop, owner_of(sql)

@@ -109,7 +109,7 @@ class Account:
     def settle(self, outcomes: Mapping[str, Outcome]) -> None:
         """Record how reserved releases ended, by their tickets; their losses stay spent."""
         each = {one: outcome for ticket, outcome in outcomes.items() for one in ticket.split()}
-        self._ledger.settle_all(each)
+        self._ledger.settle(each)
 
     def cancel(self, tickets: Sequence[str]) -> None:
         """Give back losses whose releases never began, for a reason independent of the data."""

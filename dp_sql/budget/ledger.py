@@ -75,12 +75,11 @@ class Ledger:
                 last = self._add(con, last, "reserved", time, ticket, analyst, amount)
         return tickets
 
-    def settle(self, ticket: str, outcome: Literal["answered", "failed"]) -> None:
-        """Record what became of an open reservation; its loss counts either way."""
-        self.settle_all({ticket: outcome})
+    def settle(self, outcomes: Mapping[str, Literal["answered", "failed"]]) -> None:
+        """Record, all or none, what became of open reservations, by their tickets.
 
-    def settle_all(self, outcomes: Mapping[str, Literal["answered", "failed"]]) -> None:
-        """Do so for several, by their tickets: all or none."""
+        Their losses count either way.
+        """
         if not {*outcomes.values()} <= {"answered", "failed"}:
             raise LedgerError("A ticket is settled as answered or as failed.")
         self._close_tickets(outcomes)

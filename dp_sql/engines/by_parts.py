@@ -170,8 +170,9 @@ class ByParts:
         if parted_sql.DOMAIN in asked.merge_sql and plan.domain is not None:
             public[_temporary(parted_sql.DOMAIN)] = self._public(str(plan.domain.select))
         return PartedQuestion(
-            asked.part_sql, asked.keys, asked.merge_sql, columns, plan.people, public, tuple(shown)
-        )
+            part_sql=asked.part_sql, keys=asked.keys, merge_sql=asked.merge_sql, columns=columns,
+            tables=plan.people, public=public, shown=tuple(shown),
+        )  # fmt: skip
 
     # --- the driver's connection ---
 

@@ -16,9 +16,6 @@ from dp_sql.policy.limits import Limits, read_limits
 from dp_sql.policy.parser import NAMES, Document, Path, ValueKind, dotted, key, number, read, valid
 from dp_sql.sql.tokens import folded, name_parts
 
-__all__ = ["DeclaredDomain", "Limits", "Link", "Name", "Policy", "PrivateTable", "ScoreTable",
-           "parse_policy", "read_policy"]  # fmt: skip
-
 # A table's name, folded: (table,), (schema, table) or (database, schema, table).
 Name = tuple[str, ...]
 # A public column, a list of literals, "observed" (the column itself, whose values the owner
@@ -149,9 +146,11 @@ def parse_policy(
     scores = _scores(document)
     named = {"tables": tables, "public": public, "views": views, "scores": scores}
     _check_distinct(document, named)
-    domains, limits = _domains(document, tables, public), read_limits(document, file)
-    budget = read_budget(document, file)
-    return Policy(tables, public, views, domains, limits, budget, _lines(document), scores)
+    return Policy(
+        tables=tables, public=public, views=views, scores=scores,
+        domains=_domains(document, tables, public), limits=read_limits(document, file),
+        budget=read_budget(document, file), lines=_lines(document),
+    )  # fmt: skip
 
 
 def _lines(document: Document) -> dict[str, int]:

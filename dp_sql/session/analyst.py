@@ -7,7 +7,6 @@ runs on the private one.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from fractions import Fraction
@@ -26,7 +25,6 @@ from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
 from dp_sql.errors import (
     ArgumentError,
-    NotPrivate,
     NotSupported,
     ParseError,
     PolicyError,
@@ -55,20 +53,15 @@ from dp_sql.session.one_outcome import OneOutcome
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.session.syntax import check_syntax
-from dp_sql.sql.formatting import full_name, literal, quote
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.only_reads import only_reads
-from dp_sql.sql.parameters import as_literal
-from dp_sql.sql.restated import Restated
 from dp_sql.sql.select_list import planned
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Edit, Tokens, folded, tokenize
+from dp_sql.sql.tokens import Edit, folded
 from dp_sql.udfs.mechanism import in_words
 
 if TYPE_CHECKING:  # imported where it is needed, as what corrects refusals is
     from dp_sql.engines.spark.spark_catalog import Spark
-
-# Values that an error does not propose: they could not be compared, or are too long to read.
-_NOT_COMPARED, _LONGEST = {"nan", "inf", "-inf"}, 1000
 
 
 class AnalystSession(Session):
@@ -226,58 +219,30 @@ class AnalystSession(Session):
             return None
         from dp_sql.session.corrections.duckdb_errors import syntax_error
 
-        return syntax_error(text, self._public.connection.extract_statements, True)
+        return syntax_error(text, self._public.connection.extract_statements, under_policy=True)
 
     def _reworded(self, error: QueryError, text: str, engine: Engine) -> QueryError:
-        if error.hint:  # the policy names the privacy unit
-            error.hint = re.sub(r", privacy_unit := \w+(?=[,)])", "", error.hint)
-        if isinstance(error, NotPrivate) and error.position is not None:
-            from dp_sql.session.corrections.duckdb_errors import constant_at
-
-            constant = constant_at(tokenize(text), error.position)
-            values = self._with_value(constant, engine) if constant else []
-            error.instead = (*values, *error.instead)
-            if error.unknown:
-                from dp_sql.session.corrections.other_tables import with_table_of
-
-                tables = PolicyTables(self._private, self._policy)
-                said, joined = with_table_of(
-                    tokenize(text), error.position, error.unknown, tables, self._policy
-                )
-                if said:  # the name is a column elsewhere, not a string
-                    own = [one for one in error.instead if literal(error.unknown) not in one]
-                    error.hint, error.instead = said, (*joined, *own)
-        return error
-
-    def _with_value(self, constant: Tokens, engine: Engine) -> list[str]:
-        """The statement with the value of a subquery over public tables, or of constants."""
-        statement = one_statement(f"SELECT {constant.text}")
-        try:
-            if statement.selects:
-                return []
-            self._tables(statement, engine)
-            self._bind(statement, statement.text, None, engine)
-            read = f"SELECT v, CAST(v AS VARCHAR), typeof(v) FROM ({statement.text}) AS t(v)"
-            ((value, shown, kind),) = engine.run(read).fetchall()
-            if shown in _NOT_COMPARED or kind.endswith("]") or len(shown or "") > _LONGEST:
-                return []
-            is_span = kind == "INTERVAL"  # whose months Python's timedelta does not have
-            return [Restated(constant.put(f"INTERVAL '{shown}'" if is_span else as_literal(value)))]
-        except (QueryError, duckdb.Error, ValueError):  # it reads columns or private tables
-            return []
-
-    def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
-        from dp_sql.session.corrections.duckdb_errors import explained
-        from dp_sql.session.corrections.private_tables import private_table
+        from dp_sql.session.corrections.under_policy import reworded
 
         tables = PolicyTables(self._private, self._policy)
-        found = re.search(r'Table with name "?(.+?)"? does not exist', str(error))
-        if found is not None:
-            asked = tables.parts_of(found[1]), statement.tokens, tables
-            refusal = private_table(*asked, self._public, self._example_epsilon)
-            if refusal is not None:
-                return refusal
-        return explained(error, statement, tables.names())
+        return reworded(error, text, tables, partial(self._public_value, engine=engine))
+
+    def _public_value(self, query: str, engine: Engine) -> tuple[object, str | None, str]:
+        """The one value of a query without private tables, the same as a string, and its type."""
+        statement = one_statement(query)
+        if statement.selects:
+            raise NotSupported("A DP call spends, and a correction may not.")
+        self._tables(statement, engine)
+        self._bind(statement, statement.text, None, engine)
+        read = f"SELECT v, CAST(v AS VARCHAR), typeof(v) FROM ({statement.text}) AS t(v)"
+        ((value, shown, kind),) = engine.run(read).fetchall()
+        return value, shown, kind
+
+    def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
+        from dp_sql.session.corrections.under_policy import explained_under_policy
+
+        tables = PolicyTables(self._private, self._policy)
+        return explained_under_policy(error, statement, tables, self._public, self._example_epsilon)
 
     def _example_epsilon(self) -> Fraction:
         """1, or the most that the policy and what is left of the budget allow."""

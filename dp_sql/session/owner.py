@@ -167,7 +167,7 @@ class OwnerSession(Session):
     def _syntax_error(self, text: str) -> ParseError | None:
         from dp_sql.session.corrections.duckdb_errors import syntax_error
 
-        return syntax_error(text, self._connection.extract_statements, False)
+        return syntax_error(text, self._connection.extract_statements, under_policy=False)
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
         from dp_sql.session.explain import EXAMPLE_DELTA, explanation

@@ -91,7 +91,7 @@ class ReleaseStore:
             return [None] * len(plans)
         keys = [question_key(plan, self._database) for plan in plans]
         stored = [self._answer(key, keys[:place].count(key)) for place, key in enumerate(keys)]
-        shared = [plan.groups and plan.groups.finding and id(plan.groups.finding) for plan in plans]
+        shared = [plan.finding and id(plan.finding) for plan in plans]
         new = {one for one, known in zip(shared, stored, strict=True) if one and known is None}
         return [None if one in new else known for one, known in zip(shared, stored, strict=True)]
 
@@ -150,8 +150,7 @@ def _use_wal(file: sqlite3.Connection) -> None:
 
 def question_key(plan: Plan, database: str) -> str:
     """A digest of all that decides the distribution of an answer, except the rows."""
-    domain, groups = plan.domain, plan.groups
-    finding = None if groups is None else groups.finding
+    domain, groups, finding = plan.domain, plan.groups, plan.finding
     found_by = [] if finding is None else [[*map(str, finding.parameters.values())]]
     if finding is not None and finding.mechanism.name != "partition_selection":
         found_by.append([finding.mechanism.name])

@@ -19,6 +19,6 @@ def check_syntax(
         source, (start, stop) = tokens[0].source, tokens.span
         around = [one for one in tokenize(source) if not start <= one.start < stop]
         is_whole = all(token.is_symbol(";") for token in around)  # with comments before it
-        wrong = syntax_error(source if is_whole else tokens.text, parse, under_policy)
+        wrong = syntax_error(source if is_whole else tokens.text, parse, under_policy=under_policy)
         if wrong is not None:
             raise wrong from None

@@ -75,7 +75,7 @@ def _may_be_relations(tokens: Tokens) -> Iterator[tuple[str, Token]]:
 
 
 def _hidden(tokens: Tokens, temporary: Collection[str]) -> set[str]:
-    """The names, folded, of temporary relations, but for one that is being made."""
+    """The names, folded, of temporary relations, except one that is being made."""
     made, is_new = _created(tokens)
     hidden = {folded(name) for name in temporary if not name.startswith("__dp_")}
     return hidden - ({made.folded} if made is not None and is_new else set())

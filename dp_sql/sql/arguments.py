@@ -119,7 +119,7 @@ def read_call(
         found = {"privacy_unit": unit, **own}
     span = tokens[index : close + 1].span
     behind = positional[-1][-1].end if positional else tokens[index + 1].end
-    # What a call under a policy lacks is known later, but for the columns of DP_SELECT.
+    # What a call under a policy lacks is known later, except the columns of DP_SELECT.
     if not under_policy or not own.keys() >= {*function.positional}:
         argument_errors.refuse_missing(
             function, given._replace(arguments=found), lacking, of_groups, span, behind

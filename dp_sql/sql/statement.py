@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -75,7 +75,7 @@ class Statement:
         """The statement behind EXPLAIN."""
         shows_sql = [token.text.upper() for token in self.tokens[1:4]] == ["(", "SQL", ")"]
         behind = self.tokens[4 if shows_sql else 1 :]
-        return Statement(self.text, behind, self.under_policy, True, shows_sql)
+        return replace(self, tokens=behind, is_explain=True, shows_sql=shows_sql)
 
     def without_describe(self) -> Statement | None:
         """The query behind DESCRIBE (DESC); None if no query is there."""

@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
@@ -51,7 +51,7 @@ def check_that_answers_are_counted(kind: type[Ledger], folder: Path) -> None:
         (ticket,) = ledger.reserve("ann", [TENTH], admit_all)
         with Ledger(*paths(folder), read_only=True) as other:
             assert [e.ticket for e in other.events("ann") if e.kind == "reserved"] == [ticket]
-        ledger.settle(ticket, "answered")
+        ledger.settle({ticket: "answered"})
     verify(*paths(folder))
 
 
@@ -60,7 +60,7 @@ def check_that_failures_cost(kind: type[Ledger], folder: Path) -> None:
     with kind(*paths(folder)) as ledger:
         for outcome in ("answered", "failed"):
             (ticket,) = ledger.reserve("ann", [TENTH], admit_all)
-            ledger.settle(ticket, outcome)
+            ledger.settle({ticket: outcome})
         assert ledger.spent().n == 2
 
 
@@ -132,7 +132,7 @@ def check_that_changed_rows_are_noticed(kind: type[Ledger], folder: Path) -> Non
         home.mkdir()
         with Ledger(*paths(home)) as ledger:
             for analyst in ("ann", "bob"):
-                ledger.settle(ledger.reserve(analyst, [TENTH], admit_all)[0], "answered")
+                ledger.settle({ledger.reserve(analyst, [TENTH], admit_all)[0]: "answered"})
             ledger.cancel(ledger.reserve("ann", [TENTH], admit_all)[0])
             for _ in range(2):
                 ledger.reserve("ann", [TENTH], admit_all)
@@ -180,9 +180,9 @@ class AnswersFirst(Ledger):
         self._late = analyst, amounts, admit
         return tuple(os.urandom(16).hex() for _ in amounts)
 
-    def settle(self, ticket: str, outcome: Literal["answered", "failed"]) -> None:
-        (written,) = super().reserve(*self._late)
-        super().settle(written, outcome)
+    def settle(self, outcomes: Mapping[str, Literal["answered", "failed"]]) -> None:
+        written = super().reserve(*self._late)
+        super().settle(dict(zip(written, outcomes.values(), strict=True)))
 
     def cancel(self, ticket: str) -> None:
         """Nothing to take back."""
@@ -191,10 +191,12 @@ class AnswersFirst(Ledger):
 class Refunds(Ledger):
     """Takes back the loss of what failed."""
 
-    def settle(self, ticket: str, outcome: Literal["answered", "failed"]) -> None:
-        if outcome == "failed":
-            return self.cancel(ticket)
-        return super().settle(ticket, outcome)
+    def settle(self, outcomes: Mapping[str, Literal["answered", "failed"]]) -> None:
+        for ticket, outcome in outcomes.items():
+            if outcome == "failed":
+                self.cancel(ticket)
+            else:
+                super().settle({ticket: outcome})
 
 
 class SkipsItsCheckpoint(Ledger):
@@ -251,9 +253,9 @@ class GivesATicketTwice(Ledger):
         self._first = getattr(self, "_first", tickets)
         return self._first
 
-    def settle(self, ticket: str, outcome: Literal["answered", "failed"]) -> None:
+    def settle(self, outcomes: Mapping[str, Literal["answered", "failed"]]) -> None:
         with suppress(LedgerError):
-            super().settle(ticket, outcome)
+            super().settle(outcomes)
 
 
 class KeepsItsFileOpen(Ledger):

@@ -105,7 +105,7 @@ def fork(folder: Path, kind: type[Ledger], _: int) -> None:
         ledger.reserve("ann", [TENTH], admit_all)
         os.read(closed, 1)
         (ticket,) = ledger.reserve("ann", [TENTH], admit_all)
-        ledger.settle(ticket, "answered")
+        ledger.settle({ticket: "answered"})
         assert ledger.spent().n == 4
         ledger.close()
 
@@ -285,7 +285,7 @@ def _work(kind: type[Ledger], home: Path) -> None:
                 ledger.cancel(ticket)
                 continue
             os.write(log, f"{ticket}\n".encode())
-            ledger.settle(ticket, "failed" if i % 3 == 2 else "answered")
+            ledger.settle({ticket: "failed" if i % 3 == 2 else "answered"})
 
     for name in ("ann", "bob", "cid"):
         threading.Thread(target=loop, args=[name]).start()
@@ -304,7 +304,7 @@ def _race(folder: Path, kind: type[Ledger], fit: int, i: int, start: int) -> Non
             while True:
                 (ticket,) = ledger.reserve(f"analyst {i % 3}", [TENTH], at_most(budget))
                 os.write(log, f"{ticket}\n".encode())
-                ledger.settle(ticket, "answered")
+                ledger.settle({ticket: "answered"})
         except BudgetExceeded:
             pass
         except BaseException as error:

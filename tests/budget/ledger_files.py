@@ -12,7 +12,7 @@ def ask(ledger: Ledger, outcome: str = "answered") -> None:
     if outcome == "cancelled":
         ledger.cancel(ticket)
     else:
-        ledger.settle(ticket, outcome)  # type: ignore[arg-type]
+        ledger.settle({ticket: outcome})  # type: ignore[arg-type]
 
 
 def by_hand(path: Path, *statements: str) -> None:

@@ -30,4 +30,4 @@ def settle(ledger: Ledger, ticket: str, outcome: str) -> None:
     if outcome == "cancelled":
         ledger.cancel(ticket)
     else:
-        ledger.settle(ticket, outcome)  # type: ignore[arg-type]
+        ledger.settle({ticket: outcome})  # type: ignore[arg-type]

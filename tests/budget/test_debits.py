@@ -186,7 +186,7 @@ def test_an_outcome_that_cannot_be_written_is_said_to_be_spent(
         raise LedgerError("The disk is full.")
 
     session = opened()
-    monkeypatch.setattr(Ledger, "settle_all", full)
+    monkeypatch.setattr(Ledger, "settle", full)
     with pytest.raises(LedgerError, match=r"^The disk is full. The cost of this query is spent.$"):
         session.sql(COUNT.format("0.1"))
     assert kinds(folder) == ["reserved"]

@@ -37,8 +37,8 @@ def test_a_tenth_three_times_is_three_tenths(ledger: Ledger) -> None:
 def test_a_reservation_counts_before_it_is_settled_and_after(ledger: Ledger) -> None:
     answered, failed = ledger.reserve("ann", [TENTH, TENTH], admit_all)
     assert ledger.spent().n == 2
-    ledger.settle(answered, "answered")
-    ledger.settle(failed, "failed")
+    ledger.settle({answered: "answered"})
+    ledger.settle({failed: "failed"})
     assert ledger.spent().n == 2
     assert kinds(ledger) == ["opened", "reserved", "reserved", "answered", "failed"]
 
@@ -75,16 +75,16 @@ def test_a_ticket_that_was_never_given_is_refused(ticket: str, ledger: Ledger) -
 
 def test_a_ticket_is_settled_as_answered_or_failed_only(ledger: Ledger) -> None:
     with pytest.raises(LedgerError, match="answered or as failed"):
-        ledger.settle(reserve_one(ledger), "cancelled")  # type: ignore[arg-type]
+        ledger.settle({reserve_one(ledger): "cancelled"})  # type: ignore[arg-type]
 
 
 def test_several_tickets_are_settled_together_or_none_is(ledger: Ledger) -> None:
     first, second, third = (reserve_one(ledger) for _ in range(3))
-    ledger.settle_all({first: "answered", second: "failed"})
+    ledger.settle({first: "answered", second: "failed"})
     with pytest.raises(LedgerError, match="settled or cancelled already"):
-        ledger.settle_all({third: "answered", first: "answered"})
+        ledger.settle({third: "answered", first: "answered"})
     assert kinds(ledger)[-2:] == ["answered", "failed"]
-    ledger.settle(third, "answered")
+    ledger.settle({third: "answered"})
 
 
 def test_who_decides_sees_the_sums_with_what_is_asked_for(ledger: Ledger) -> None:
@@ -131,7 +131,7 @@ def test_tickets_are_long_and_never_the_same(ledger: Ledger) -> None:
 
 def test_an_analysts_events_are_those_of_the_own_tickets(ledger: Ledger) -> None:
     for analyst in ("ann", "bob"):
-        ledger.settle(reserve_one(ledger, analyst), "answered")
+        ledger.settle({reserve_one(ledger, analyst): "answered"})
     assert kinds(ledger, "bob") == ["reserved", "answered"]
     assert [event.number for event in ledger.events("bob")] == [4, 5]
     assert ledger.analysts() == ["ann", "bob"]
@@ -188,7 +188,7 @@ def test_a_ledger_for_reading_writes_nothing(tmp_path: Path) -> None:
             assert reader.spent() == writer.spent()
             for act in (
                 lambda: reserve_one(reader),
-                lambda: reader.settle(ticket, "answered"),
+                lambda: reader.settle({ticket: "answered"}),
                 lambda: reader.cancel(ticket),
             ):
                 with pytest.raises(LedgerError, match="read-only"):

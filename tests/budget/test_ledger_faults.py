@@ -42,7 +42,7 @@ def _work(kind: type[Ledger], folder: Path) -> tuple[list[str], int]:
         tickets = ledger.reserve("ann", [TENTH] * n, admit_all)
         answered.extend(tickets)
         for ticket, outcome in zip(tickets, ("answered", "failed"), strict=False):
-            ledger.settle(ticket, outcome)  # type: ignore[arg-type]
+            ledger.settle({ticket: outcome})  # type: ignore[arg-type]
 
     def open_and_ask(n: int) -> None:
         with kind(*paths(folder)) as ledger:
@@ -107,7 +107,7 @@ def test_no_error_of_sqlite_or_the_system_escapes(folder: Path) -> None:
         lambda ledger: ledger.spent("ann"),
         lambda ledger: ledger.analysts(),
         lambda ledger: list(ledger.events()),
-        lambda ledger: ledger.settle(ledger.reserve("ann", [TENTH], admit_all)[0], "failed"),
+        lambda ledger: ledger.settle({ledger.reserve("ann", [TENTH], admit_all)[0]: "failed"}),
     ]
     for act in acts:
         refusals = 0

@@ -78,7 +78,7 @@ def test_a_name_that_is_not_a_string_is_refused_and_the_ledger_still_works(
             reserve_one(ledger, name)
         assert kinds(ledger) == ["opened"]
         with pytest.raises(LedgerError, match=r"ever reserved|plain str|UTF-8"):
-            ledger.settle(name, "answered")
+            ledger.settle({name: "answered"})
         reserve_one(ledger, "bob")
     with Ledger(*paths(tmp_path)) as ledger:
         assert ledger.analysts() == ["bob"]
@@ -92,8 +92,8 @@ def test_a_ticket_is_settled_by_its_name_alone(
     assert reserve_one(ledger) == "5"
     for ticket in (5, _Name("5")):
         with pytest.raises(LedgerError, match="must be a plain str"):
-            ledger.settle(ticket, "answered")  # type: ignore[arg-type]
-    ledger.settle("5", "answered")
+            ledger.settle({ticket: "answered"})  # type: ignore[arg-type]
+    ledger.settle({"5": "answered"})
     assert kinds(ledger) == ["opened", "reserved", "answered"]
 
 

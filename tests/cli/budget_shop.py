@@ -67,7 +67,7 @@ class Shop:
             if outcome == "cancelled":
                 ledger.cancel(ticket)
             elif outcome in {"answered", "failed"}:
-                ledger.settle(ticket, outcome)  # type: ignore[arg-type]
+                ledger.settle({ticket: outcome})  # type: ignore[arg-type]
         return ticket
 
 

@@ -116,7 +116,7 @@ def test_a_changed_event_is_found_and_nothing_is_shown(
 
 
 def test_an_older_copy_is_refused_by_every_command(
-    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = shop.terms.ledger.read_bytes()
     shop.spend("reporting", "0.1")

@@ -118,23 +118,23 @@ class Conformance:
 
     # --- rows ---
 
-    def test_people_of_items(self) -> None:
+    def test_people_are_counted_once_for_each_item(self) -> None:
         found = numbers(PEOPLE_OF_TITLES, self.ask(PEOPLE_OF_TITLES))
         assert found == {title: len(people) for title, people in READERS.items()}
 
-    def test_the_order_of_rows(self) -> None:
+    def test_the_order_of_rows_changes_no_answer(self) -> None:
         turned = {table: rows[::-1] for table, rows in ROWS.items()}
         assert numbers(BUYERS_OF_TITLES, self.ask(BUYERS_OF_TITLES, turned)) == numbers(
             BUYERS_OF_TITLES, self.ask(BUYERS_OF_TITLES)
         )
 
-    def test_a_question_that_is_asked_again(self) -> None:
+    def test_a_question_that_is_asked_again_has_the_same_answer(self) -> None:
         with shop() as connection:
             engine = self.engine_over(connection)
             first, second = (engine.rows(PEOPLE_OF_TITLES) for _ in range(2))
         assert read(PEOPLE_OF_TITLES.columns, first) == read(PEOPLE_OF_TITLES.columns, second)
 
-    def test_the_largest_counts(self) -> None:
+    def test_the_largest_counts_are_among_the_answers(self) -> None:
         """Each set of rows has its own largest ones."""
         largest = "QUALIFY row_number() OVER (ORDER BY n DESC, __dp_item) <= 3"
         question = replace(PEOPLE_OF_TITLES, merge_sql=f"SELECT * FROM ({SUM}) {largest}")
@@ -143,7 +143,7 @@ class Conformance:
         assert {(title, -n) for n, title in every[:3]} <= found
         assert found <= {(title, -n) for n, title in every}
 
-    def test_a_histogram(self) -> None:
+    def test_a_histogram_counts_people_by_their_rows(self) -> None:
         rows = without_null("ratings", 0)
         own = {
             user: sum(row[0] == user and row[1] is not None for row in ROWS["ratings"])
@@ -152,7 +152,7 @@ class Conformance:
         expected = {str(n): people for n, people in Counter(own.values()).items()}
         assert numbers(ROWS_OF_PEOPLE, self.ask(ROWS_OF_PEOPLE)) == expected
 
-    def test_a_total(self) -> None:
+    def test_a_total_adds_up_the_rows_of_all_people(self) -> None:
         costs = [cost for _, buyer, cost in ROWS["orders"] if buyer is not None]
         found = read(TOTAL.columns, self.ask(TOTAL))
         assert found == {(str(sum(costs)), str(len(costs))): 1}
@@ -163,7 +163,7 @@ class Conformance:
             found = read(TOTAL.columns, self.ask(question, rows))
             assert found in ({(None, "0"): 1}, {(None, None): 1})
 
-    def test_empty_tables(self) -> None:
+    def test_empty_tables_have_empty_answers(self) -> None:
         assert numbers(PEOPLE_OF_TITLES, self.ask(PEOPLE_OF_TITLES, {})) == {}
         assert numbers(ROWS_OF_PEOPLE, self.ask(ROWS_OF_PEOPLE, {})) == {}
         assert numbers(BUYERS_OF_WORDS, self.ask(BUYERS_OF_WORDS, {})) == {}
@@ -174,12 +174,12 @@ class Conformance:
 
     # --- whose rows they are ---
 
-    def test_rows_that_are_linked_to_people(self) -> None:
+    def test_rows_that_are_linked_to_people_count_once_for_each_of_them(self) -> None:
         """Two people have some of the orders, so some rows are in two parts."""
         found = numbers(BUYERS_OF_TITLES, self.ask(BUYERS_OF_TITLES))
         assert found == Counter(title for _, title, _ in BUYS if title is not None)
 
-    def test_rows_that_are_linked_to_linked_rows(self) -> None:
+    def test_rows_that_are_linked_to_linked_rows_belong_to_the_same_people(self) -> None:
         assert numbers(BUYERS_OF_WORDS, self.ask(BUYERS_OF_WORDS)) == Counter(NOTED)
 
     def test_each_person_is_in_one_part(self) -> None:
@@ -190,7 +190,7 @@ class Conformance:
 
     # --- public relations, groups and types ---
 
-    def test_groups(self) -> None:
+    def test_people_are_counted_in_each_group_of_a_public_relation(self) -> None:
         name = '"temp"."main"."__dp_groups"'
         groups = PublicRows(
             [("score", "INTEGER"), ("__dp_group", "BIGINT")],
@@ -213,7 +213,7 @@ class Conformance:
         found = numbers(question, self.ask(question))
         assert found == {key: len(people) for key, people in expected.items()}
 
-    def test_values_of_all_types(self) -> None:
+    def test_values_of_all_types_are_literals_keys_and_public_rows(self) -> None:
         """As literals, and in a public relation; as keys of numbers, and of pairs."""
         kinds = [*TYPED]
         names = [f"c{i}" for i, _ in enumerate(kinds)]
@@ -282,7 +282,9 @@ class Conformance:
     # --- pairs ---
 
     @pytest.mark.parametrize(("asked", "have"), [(TITLES, READERS), (TITLES_BOUGHT, BUYERS)])
-    def test_all_pairs(self, asked: PartedQuestion, have: Any) -> None:
+    def test_all_pairs_come_where_no_items_are_named(
+        self, asked: PartedQuestion, have: Any
+    ) -> None:
         have = {key: people for key, people in have.items() if key is not None}
         with shop() as connection:
             found = self.engine_over(connection).complete(asked, None, None)
@@ -324,7 +326,7 @@ class Conformance:
                 assert wanted <= both(found) <= both(every)
                 assert chosen[0] <= {*found.complete.tolist()}
 
-    def test_pairs_of_other_questions_between(self) -> None:
+    def test_pairs_keep_their_codes_while_other_questions_are_asked(self) -> None:
         with shop() as connection:
             engine = self.engine_over(connection)
             thin = engine.thin(TITLES, 1)
@@ -342,7 +344,7 @@ class Conformance:
             "UPDATE shop.ratings SET user_id = 'new' WHERE user_id = 'ann'",
         ],
     )
-    def test_rows_that_change_between_two_jobs(self, change: str) -> None:
+    def test_rows_that_change_between_two_jobs_raise_or_change_no_pair(self, change: str) -> None:
         with shop() as connection:
             engine = self.engine_over(connection)
             thin = engine.thin(TITLES, 1)

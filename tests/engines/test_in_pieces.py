@@ -17,6 +17,7 @@ from dp_sql.session.analyst import AnalystSession
 from dp_sql.udfs.count_distinct import bounded, partial, stored_pairs
 from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
 from dp_sql.udfs.exact_sampling import Draws
+from tests.databases import owner_of
 
 ROWS = """
 CREATE TABLE seen AS SELECT
@@ -71,11 +72,7 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return from_now_on
 
 
-@pytest.fixture(scope="module")
-def owner() -> Iterator[dp_sql.Session]:
-    with dp_sql.connect() as session:
-        session.execute(ROWS)
-        yield session
+owner = owner_of(ROWS)
 
 
 def n_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -382,9 +379,8 @@ def test_what_is_refused_costs_nothing(
 
 
 def test_pairs_wait_in_the_private_folder_within_its_limit(
-    tmp_path: Path, analyst: AnalystSession, in_pieces: Callable[[], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    analyst: AnalystSession, in_pieces: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     in_pieces()
     places: list[Path] = []
     right = StoredPairs.__init__

@@ -199,7 +199,7 @@ def owners_statements() -> list[str]:
 
 
 @pytest.mark.thorough
-def test_most_statements_of_the_documents_run_on_a_plain_connection(con: Con) -> None:
+def test_most_statements_of_the_documents_run_on_a_plain_connection() -> None:
     statements = owners_statements()
     works: list[str] = []
     refused: list[str] = []

@@ -1,6 +1,5 @@
 """Parameters and variables of Python around plain DP calls: what an error shows is pasted."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import connection
 from tests.conftest import READING_LOG, SURE
+from tests.databases import installed_in
 
 Con = duckdb.DuckDBPyConnection
 CALL = f"DP_TOPK(title, 2, {SURE}, privacy_unit := user_id, domain := catalog.title)"
@@ -17,11 +17,7 @@ TOP = f"SELECT {CALL} AS best FROM ratings"
 BEST = [(["Dune", "Emma"],)]
 
 
-@pytest.fixture(scope="module")
-def plain() -> Iterator[Con]:
-    with duckdb.connect() as con:
-        con.execute(READING_LOG)
-        yield dp_sql.install(con)
+plain = installed_in(READING_LOG)
 
 
 def releases(con: Con) -> int:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_sql.errors import PolicyError
-from dp_sql.policy.model import Limits, Link, Policy, PrivateTable, parse_policy, read_policy
+from dp_sql.policy.limits import Limits
+from dp_sql.policy.model import Link, Policy, PrivateTable, parse_policy, read_policy
 from dp_sql.policy.parser import dotted, keys_of, lines_of
 from dp_sql.sql.tokens import name_parts
 

@@ -8,7 +8,8 @@ import pytest
 
 from dp_sql.engines.duckdb.introspection import DatabaseCatalog
 from dp_sql.errors import PolicyError, SourceError
-from dp_sql.policy.model import Limits, parse_policy
+from dp_sql.policy.limits import Limits
+from dp_sql.policy.model import parse_policy
 from dp_sql.policy.parser import keys_of
 from dp_sql.policy.template import draft
 from dp_sql.policy.validation import hidden, problems

@@ -36,8 +36,8 @@ class Source:
     tables: frozenset[tuple[str, ...]]
 
     @property
-    def private(self) -> bool:
-        return self.rows.private
+    def is_private(self) -> bool:
+        return self.rows.is_private
 
 
 EVERY_ROW, DISTINCT, CAPPED = "every row", "distinct rows", "two distinct rows a person"
@@ -139,7 +139,7 @@ def check(text: str, data: Data, with_items: bool, database: Database) -> bool:
     for source in sources:
         check_tables(source, database)
     found = answered(sources, database)
-    if rows.private:
+    if rows.is_private:
         check_removals(sources, found, database, with_items)
     check_ways(rows, found)
     if not any(
@@ -153,7 +153,7 @@ def check_ways(source: Rows, found: Sequence[Found]) -> None:
     """Without repeated rows a source has the same distinct rows; with a cap, some of them."""
     every, distinct, *capped = (set(map(_one_zero, rows)) for rows in found)
     assert distinct == every
-    if source.private and not _counts(source) and not _looks_around(source):
+    if source.is_private and not _counts(source) and not _looks_around(source):
         assert all(some <= every for some in capped)
 
 
@@ -193,7 +193,7 @@ def check_meaning(text: str, source: Rows, data: Data, database: Database) -> No
     finally:
         database.connection.execute("ROLLBACK")
         database.rewrite(True)  # not before: an error ends the transaction
-    assert Counter(map(_one_zero, (row[source.private :] for row in ours))) == Counter(
+    assert Counter(map(_one_zero, (row[source.is_private :] for row in ours))) == Counter(
         map(_one_zero, plain)
     )
 

@@ -20,7 +20,7 @@ class Rel:
     cols: tuple[Col, ...]
 
     @property
-    def private(self) -> bool:
+    def is_private(self) -> bool:
         return any(col.person for col in self.cols)
 
 
@@ -174,7 +174,7 @@ WIDE = {
 """Tables of work_oracle.py, where public tables have many rows for a key, and subqueries of them."""
 
 
-PUBLIC = ["catalog", "four", "years", *[name for name in WIDE if not WIDE[name].private][-2:]]
+PUBLIC = ["catalog", "four", "years", *[name for name in WIDE if not WIDE[name].is_private][-2:]]
 
 
-PEOPLE = [name for name in WIDE if WIDE[name].private or name in {"items", "lines"}]
+PEOPLE = [name for name in WIDE if WIDE[name].is_private or name in {"items", "lines"}]

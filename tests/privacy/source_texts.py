@@ -79,7 +79,7 @@ class Writer:
         persons = [pair for pair in pairs if pair[0] == 2]
         links = [p for p in pairs if p[2].name == "order_id"]
         choice = (persons or links or pairs) if self.chance(85) else pairs
-        if not choice or (not right.private and self.chance(15)):
+        if not choice or (not right.is_private and self.chance(15)):
             on = self.condition([*left, right]) if self.chance(50) else "TRUE"
             return f" {side} {right.text} ON {on}"
         _, alias, a, b = self.draw(st.sampled_from(choice))
@@ -325,7 +325,7 @@ def _chain(writer: Writer, n_joins: int) -> Rel:
             for rel in rels
             for a in rel.cols
             for b in right.cols
-            if a.type == b.type and (not right.private or a.person * b.person)
+            if a.type == b.type and (not right.is_private or a.person * b.person)
         ]
         links = [
             f"{rel.alias}.{name} = {right.alias}.{name}"

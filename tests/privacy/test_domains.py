@@ -1,7 +1,5 @@
 """Domains and groups of another type, or apart from the declared ones, are refused for nothing."""
 
-from collections.abc import Iterator
-
 import pytest
 
 import dp_sql
@@ -9,14 +7,10 @@ import dp_sql.integrations.dbapi
 from dp_sql import errors
 from dp_sql.session.analyst import AnalystSession
 from tests.conftest import SURE, free
+from tests.databases import owner_of
 from tests.privacy.visits import SHOP, top
 
-
-@pytest.fixture(scope="module")
-def owner() -> Iterator[dp_sql.Session]:
-    with dp_sql.connect() as session:
-        session.execute(SHOP)
-        yield session
+owner = owner_of(SHOP)
 
 
 def owners(item: str, domain: str, k: int = 1) -> str:

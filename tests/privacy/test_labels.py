@@ -259,7 +259,7 @@ def test_a_draft_says_that_labels_are_hidden(tmp_path: Path) -> None:
     assert '# "visits.mood" = "enum"' in text and "canary-" not in text
 
 
-def test_no_label_is_told_where_two_enums_are_linked(tmp_path: Path) -> None:
+def test_no_label_is_told_where_two_enums_are_linked() -> None:
     one, other = (
         CatalogEntry(("d", "main", name), False, (("k", f"ENUM('canary-{name}')"), ("p", "BIGINT")))
         for name in ("a", "b")

@@ -132,7 +132,7 @@ def statements(draw: st.DrawFn, database: Database) -> str:
     for _ in range(4):
         rel = writer.query(1)
         rows = accepted(rel.text, database)
-        if rows is not None and rows.private:
+        if rows is not None and rows.is_private:
             break
     columns = [col for col in rel.cols if col.type not in {"void", "list"}]
     person = next((col.name for col in columns if col.person), "1")

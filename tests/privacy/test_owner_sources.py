@@ -1,7 +1,6 @@
 """The owner may ask what an analyst may ask, and is answered what DuckDB would answer: no one else's rows change when a person leaves."""
 
 import re
-from collections.abc import Iterator
 
 import duckdb
 import pytest
@@ -14,6 +13,7 @@ from dp_sql.privacy.plans.owner import owners_plans
 from dp_sql.privacy.relations.declared_tables import DeclaredTables
 from dp_sql.sql.statement import parse
 from tests.conftest import READING_LOG, free
+from tests.databases import owner_of
 from tests.privacy.owners_shop import (
     BOOKS,
     CLUBS,
@@ -27,14 +27,7 @@ from tests.privacy.owners_shop import (
     forgetful_later,
 )
 
-
-@pytest.fixture(scope="module")
-def asked() -> Iterator[dp_sql.Session]:
-    """The same, for tests that only ask."""
-    with dp_sql.connect() as session:
-        session.execute(READING_LOG)
-        session.execute(SHOP)
-        yield session
+asked = owner_of(READING_LOG + SHOP)  # of tests that only ask
 
 
 WRITTEN = "each row of VALUES belongs to the person in user_id"

@@ -164,7 +164,7 @@ class Shops:
         """
         side = self.sides[name]
         rows = Compiler(PolicyTables(side, self.policy), limits).query(tree_of(text))
-        if not rows.private:
+        if not rows.is_private:
             raise NotPrivate("This source is public.")
         return written(rows.relation, side, limits)
 

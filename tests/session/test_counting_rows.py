@@ -91,8 +91,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Histogram]:
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("most", [None, 2, 3])
 def test_the_mechanism_gets_the_rows_of_each_person(
-    owner: dp_sql.Session, analyst: dp_sql.Session, shop: Path, seen: list[Histogram],
-    source: str, most: int | None,
+    owner: dp_sql.Session, analyst: dp_sql.Session, seen: list[Histogram], source: str,
+    most: int | None,
 ) -> None:  # fmt: skip
     bound = "" if most is None else f", contribution_bound := {most}"
     for at in range(N_TABLES):

@@ -1,7 +1,6 @@
 """Groups that the mechanism finds: those of enough people, in the order of their keys."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import count
@@ -18,7 +17,7 @@ from dp_sql.privacy.private_sql import people_rows
 from dp_sql.udfs.groups import chosen_selection
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.conftest import SURE
-from tests.databases import write_database
+from tests.databases import owner_of, write_database
 from tests.session.visits import POLICY, rows
 
 # Unknown groups.
@@ -38,11 +37,7 @@ def unknown(
     return f"SELECT town, {call} AS people FROM towns GROUP BY town{end}"
 
 
-@pytest.fixture(scope="module")
-def towns() -> Iterator[dp_sql.Session]:
-    with dp_sql.connect() as session:
-        session.execute(TOWNS)
-        yield session
+towns = owner_of(TOWNS)
 
 
 def test_groups_of_enough_people_are_found_in_the_order_of_their_keys(

@@ -16,7 +16,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import connection as duckdb_connection
-from dp_sql.engines.duckdb import few_rows, many_rows, mechanism_udfs, rows_in_memory
+from dp_sql.engines.duckdb import few_rows, many_rows, mechanism_udfs, release_sql, rows_in_memory
 from dp_sql.errors import SourceError
 from dp_sql.privacy.plans import groups as planned_groups
 from dp_sql.sql.functions import topk
@@ -250,7 +250,7 @@ def test_wrong_draws_and_counts_are_noticed(
 ) -> None:
     table, groups = ("many", MANY) if mutant.startswith("of many") else ("few", FEW)
     name, old, new = (MUTANTS | {f"of many: {one}": it for one, it in OF_MANY.items()})[mutant]
-    real = duckdb_connection.private_sql
+    real = release_sql.private_sql
 
     def private_sql(*args: Any, **named: Any) -> str:
         sql = real(*args, **named)
@@ -258,7 +258,7 @@ def test_wrong_draws_and_counts_are_noticed(
         return sql.replace(old, new)
 
     read("by DuckDB", monkeypatch)
-    monkeypatch.setattr(duckdb_connection, "private_sql", private_sql)
+    monkeypatch.setattr(release_sql, "private_sql", private_sql)
     rejected = (AssertionError, SourceError)  # a wrong place is beyond the last one, too
     with pytest.raises(rejected):
         found = answers_of(owner, statement([name], 1, table), monkeypatch)

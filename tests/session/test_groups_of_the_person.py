@@ -8,7 +8,7 @@ import pytest
 import dp_sql
 from dp_sql.errors import ArgumentError
 from tests.conftest import SURE
-from tests.databases import asking_under
+from tests.databases import asking_under, owner_of
 
 SHOP = """
 CREATE TABLE users AS SELECT i AS user_id, i % 2 AS sex FROM range(400) AS r(i);
@@ -50,11 +50,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp_sql.Session]
         yield session
 
 
-@pytest.fixture(scope="module")
-def owner() -> Iterator[dp_sql.Session]:
-    with dp_sql.connect() as session:
-        session.execute(SHOP)
-        yield session
+owner = owner_of(SHOP)
 
 
 @pytest.mark.parametrize("asked", ALONE)

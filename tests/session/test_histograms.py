@@ -1,7 +1,6 @@
 """Counts of groups without a cap on groups per person."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,15 +16,10 @@ from dp_sql.udfs.histogram import chosen_norm, k_norm
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.range_norm import range_norm_quantile
 from tests.conftest import SURE
-from tests.databases import write_database
+from tests.databases import owner_of, write_database
 from tests.session.visits import PEOPLE, POLICY, TRUE, asked, rows
 
-
-@pytest.fixture(scope="module")
-def owner() -> Iterator[dp_sql.Session]:
-    with dp_sql.connect() as session:
-        session.execute(PEOPLE)
-        yield session
+owner = owner_of(PEOPLE)
 
 
 def analyst(folder: Path, accountant: str = "basic") -> dp_sql.Session:

@@ -1,7 +1,7 @@
 """`sample_items` of DP_COUNT_DISTINCT: which rows are counted, whose key it is, and what is said."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -18,6 +18,7 @@ from dp_sql.sql.functions.count_distinct import CountDistinct
 from dp_sql.udfs.count_distinct import item_sample
 from dp_sql.udfs.count_distinct.item_sample import threshold
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from tests.databases import owner_of
 from tests.session.runs import noted_runs
 
 COLUMNS = {
@@ -44,11 +45,7 @@ CREATE TABLE shared AS SELECT i % 50 AS user_id, i // 50 AS item FROM range(5000
 SURE = "epsilon := 10000, privacy_unit := user_id, contribution_bound := 200"
 
 
-@pytest.fixture(scope="module")
-def owner() -> Iterator[dp_sql.Session]:
-    with dp_sql.connect() as session:
-        session.execute(ROWS)
-        yield session
+owner = owner_of(ROWS)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 import dp_sql
 from dp_sql.errors import NotPrivate, NotSupported
 from tests.conftest import SURE, free
-from tests.databases import write_with_policy
+from tests.databases import installed_in, write_with_policy
 
 TABLES = """
 CREATE TABLE branches AS SELECT unnest(['north', 'south', 'east']) AS branch;
@@ -75,11 +75,7 @@ def sessions(library: Path) -> Iterator[dict[str, dp_sql.Session]]:
             yield {"owner": owner, "analyst": analyst}
 
 
-@pytest.fixture(scope="module")
-def installed() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as con:
-        con.execute(TABLES)
-        yield dp_sql.install(con)
+installed = installed_in(TABLES)
 
 
 @pytest.fixture(scope="module")

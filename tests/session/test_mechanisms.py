@@ -215,7 +215,9 @@ def test_without_a_size_before_the_release_explain_compares_nothing(
 
 @pytest.mark.parametrize("mechanism", REGISTRY["count_distinct"])
 @pytest.mark.parametrize("report", ["true", "false"])
-def test_a_distinct_count(shared: dp_sql.Session, mechanism: str, report: str) -> None:
+def test_every_mechanism_counts_the_distinct_items(
+    shared: dp_sql.Session, mechanism: str, report: str
+) -> None:
     call = (
         f"DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := user_id, mechanism := '{mechanism}', "
         f"max_contributions := 5, report := {report})"

@@ -150,7 +150,7 @@ def old(tmp_path: Path) -> Iterator[Ledger]:
     with Ledger(*paths(tmp_path), "shop") as ledger:
         for name in (*SPELLINGS, "bob"):
             (ticket,) = ledger.reserve(name, [HALF], admit_all)
-            ledger.settle(ticket, "answered")
+            ledger.settle({ticket: "answered"})
         cancelled = ledger.reserve(SPELLINGS[1], [HALF], admit_all)
         ledger.cancel(cancelled[0])
         yield ledger

@@ -266,7 +266,7 @@ def test_what_an_answer_costs_is_written_in_the_statement(
      (datetime.timedelta(0), 50)],
 )  # fmt: skip
 def test_a_span_of_time_is_added_to_a_date_under_a_policy(
-    owner: dp_sql.Session, tmp_path: Path, span: datetime.timedelta, n: int
+    tmp_path: Path, span: datetime.timedelta, n: int
 ) -> None:
     with duckdb.connect(str(tmp_path / "log.duckdb")) as con:
         con.execute(

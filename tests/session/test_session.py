@@ -408,7 +408,7 @@ def test_collations_do_not_decide_what_is_equal(session: dp_sql.Session) -> None
 
 
 def test_a_mechanisms_failure_is_our_bug_and_shows_no_value(
-    session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import dp_sql.engines.duckdb.mechanism_udfs as engine
 

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb import connection as duckdb_connection
-from dp_sql.engines.duckdb import install
+from dp_sql.engines.duckdb import install, release_sql
 from dp_sql.engines.duckdb.mechanism_udfs import keep_bits
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
@@ -211,14 +210,14 @@ def test_answers_that_were_read_apart_are_joined_by_their_keys(
 def released(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The private SQL that an owner's session runs."""
     found: list[str] = []
-    real = duckdb_connection.private_sql
+    real = release_sql.private_sql
 
     def private_sql(*args: Any, **named: Any) -> str:
         sql = real(*args, **named)
         found.extend([sql] * any(args[1]))  # without tickets it is not run
         return sql
 
-    monkeypatch.setattr(duckdb_connection, "private_sql", private_sql)
+    monkeypatch.setattr(release_sql, "private_sql", private_sql)
     return found
 
 

@@ -143,7 +143,9 @@ def test_a_column_that_makes_a_table_private_may_be_renamed(owner: Session) -> N
         ("FROM dp_budget()", NotSupported, "There is no ledger here"),
     ],
 )  # fmt: skip
-def test_what_is_refused(owner: Session, query: str, kind: type[QueryError], why: str) -> None:
+def test_what_spark_cannot_answer_is_refused_and_releases_nothing(
+    owner: Session, query: str, kind: type[QueryError], why: str
+) -> None:
     with pytest.raises(kind, match=why):
         asked(owner, query)
     assert not owner.receipts
@@ -155,7 +157,7 @@ def test_a_mistyped_name_gets_a_statement_that_works(owner: Session) -> None:
     assert error.value.suggestion == f"SELECT {COUNT} FROM ratings"
 
 
-def test_what_costs_nothing(owner: Session) -> None:
+def test_explain_releases_nothing(owner: Session) -> None:
     text = str(asked(owner, f"EXPLAIN SELECT {COUNT} FROM ratings JOIN catalog USING (title)"))
     assert "epsilon = 10000" in text
     assert owner.explain(f"SELECT {COUNT} FROM ratings").epsilon == 10000
@@ -257,7 +259,7 @@ def test_the_bar_is_on_a_terminal_and_goes_away(
     assert written == ([line, f"\r{'':{len(line) - 1}}\r"] if is_shown else [])
 
 
-def test_what_connect_takes(tmp_path: Path) -> None:
+def test_connect_refuses_a_ledger_beside_a_policy_and_an_old_spark(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="A policy names its ledger itself"):
         dp_sql.connect(FakeSpark(), policy="p.toml", ledger="x")  # type: ignore[call-overload]
     with pytest.raises(dp_sql.DpSqlError, match=r"needs Spark 4\.0 or newer, and this is 3\.5\.0"):

@@ -1,6 +1,5 @@
 """The SQL around a DP call reaches DuckDB as it was written, through every interface."""
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import dp_sql
 from dp_sql.sql.statement import parse
 from tests.conftest import READING_LOG
+from tests.databases import installed_in
 
 TEXT = (Path(__file__).parent / "around.sql").read_text(encoding="utf-8")
 STATEMENTS = [
@@ -22,11 +22,7 @@ CALL = (
 VALUE = "SELECT ['Dune'] AS best"
 
 
-@pytest.fixture(scope="module")
-def installed() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as con:
-        con.execute(READING_LOG)
-        yield dp_sql.install(con)
+installed = installed_in(READING_LOG)
 
 
 @cache

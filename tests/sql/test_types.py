@@ -78,7 +78,7 @@ def test_people_of_a_type(shared: dp_sql.Session, kind: str) -> None:
     assert shared.sql(f"SELECT DP_COUNT_DISTINCT(item, {unit}) FROM seen").fetchall() == [(2,)]
 
 
-def test_booleans(shared: dp_sql.Session) -> None:
+def test_booleans_are_items_domains_and_privacy_units(shared: dp_sql.Session) -> None:
     shared.execute(
         "CREATE OR REPLACE TABLE t AS SELECT i AS number, i < 3 AS item FROM range(10) r(i)"
     )

@@ -60,7 +60,7 @@ def check_many_values(n: int = 400_000) -> None:
 
 
 @pytest.mark.thorough
-def test_tables_grow() -> None:
+def test_many_strings_keep_their_numbers_while_tables_grow() -> None:
     check_many_values()
 
 

@@ -68,11 +68,11 @@ def limits(n_groups: int, max_contributions: int, by_error: bool) -> list[Limit]
     """List the limits that may be chosen, those with less noise first."""
     bounds = [1 << i for i in range(max_contributions.bit_length())]
     of_each = [
-        Limit(bound, False, (n_groups + 2) * bound)
+        Limit(bound, is_of_all=False, weight=(n_groups + 2) * bound)
         for bound in ([max_contributions] if by_error else bounds)
     ]
     n_of_all = (of_each[-1].weight - 1) // 3  # a larger bound has no less noise than the last
-    of_all = (Limit(1 << i, True, 3 << i) for i in range(n_of_all.bit_length()))
+    of_all = (Limit(1 << i, is_of_all=True, weight=3 << i) for i in range(n_of_all.bit_length()))
     return sorted(chain(of_each, of_all), key=attrgetter("weight"))
 
 

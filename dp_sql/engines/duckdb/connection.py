@@ -252,7 +252,7 @@ class Engine(SqlRunner):
                 if rows is not None:
                     relation = frozen.add(columns, rows)
                 else:
-                    with release_sql(some, theirs, self, private_sql) as (sql, values):
+                    with release_sql(some, theirs, self) as (sql, values):
                         groups = some[0].groups
                         n_rows = groups.size if groups is not None else None if some[0].keys else 1
                         relation = frozen.insert(columns, sql, self.run_again, n_rows, values)
@@ -285,18 +285,17 @@ class Engine(SqlRunner):
         Items are strings in it. The release belongs to an execution of another connection. Raises
         what the mechanism refused, or a SourceError.
         """
-        shape, asking = plan.parameters, "{}, {}".format(*execution)
+        shape, drawn = plan.parameters, self.tickets.plan(ticket)
         kind = shape.in_macro()[shape.detailed]
         written = f"system.main.list_value(CAST(__dp_value AS {kind}))"
         select = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM"
-        drawn, in_one = self.tickets.plan(ticket), partial(private_sql, execution=asking)
 
         def run() -> str:
             rows = answered([drawn], [ticket], self, execution)
             if rows is not None:
                 ((value,),) = rows
                 return as_json(value, kind)
-            with release_sql([drawn], [ticket], self, in_one, execution) as (sql, values):
+            with release_sql([drawn], [ticket], self, execution) as (sql, values):
                 return str(self.run(f"{select} ({sql})", values or None).fetchall()[0][0])
 
         return self._redeem(plan, [ticket], run)

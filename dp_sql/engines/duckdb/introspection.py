@@ -74,12 +74,12 @@ class DatabaseCatalog:
         return [
             CatalogEntry(
                 parts,
-                parts in views and not files[parts],
-                tuple((column, kind) for *_, column, kind in columns),
-                primary.get(parts, ()),
-                foreign.get(parts, ()),
-                files.get(parts, ()),
-                views.get(parts, ""),
+                is_view=parts in views and not files[parts],
+                columns=tuple((column, kind) for *_, column, kind in columns),
+                primary_key=primary.get(parts, ()),
+                references=foreign.get(parts, ()),
+                files=files.get(parts, ()),
+                definition=views.get(parts, ""),
             )
             for parts, columns in groupby(rows, key=lambda row: (row[0], row[1], row[2]))
         ]

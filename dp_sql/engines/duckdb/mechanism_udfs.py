@@ -138,8 +138,8 @@ def _draw_each(plan: Plan, each: EachGroup) -> Drawn[list[Any]]:
     groups, parameters = plan.groups, plan.parameters
     cap = None if groups is None else groups.cap
     values, accuracy, n_runs = parameters.draw_groups(plan.mechanism, plan.loss, cap, each)
-    if groups is not None and groups.finding is not None:
-        accuracy = f"{groups.finding.accuracy(parameters.beta)}; {accuracy}"
+    if plan.finding is not None:
+        accuracy = f"{plan.finding.accuracy(parameters.beta)}; {accuracy}"
     if groups is not None and groups.unused:
         accuracy += f"; {groups.unused}"
     return Drawn(values, accuracy, n_runs)
@@ -224,10 +224,9 @@ def found_groups(
     """The groups that a plan may show, from who is in which; drawn once for an execution."""
 
     def draw() -> list[int]:
-        of = tickets.plan(ticket).groups
-        if of is None or of.finding is None:
+        finding = tickets.plan(ticket).finding
+        if finding is None:
             raise InternalError("This ticket finds no groups.")
-        finding = of.finding
         found: list[int] = finding.mechanism.run(groups, people, **finding.parameters)
         return found
 

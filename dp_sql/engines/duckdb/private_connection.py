@@ -298,7 +298,7 @@ class PrivateConnection(Schema):
             is_bound = len(bound) == len(some) and all(map(is_, bound, some))
             rows = answered(some, theirs, self._engine, few=few if is_bound else None)
             if rows is None:
-                with release_sql(some, theirs, self._engine, private_sql) as (sql, values):
+                with release_sql(some, theirs, self._engine) as (sql, values):
                     rows = self._run(exactly(release_columns(*some), sql), values).fetchall()
             n = len(places)
             for number, place in enumerate(places):

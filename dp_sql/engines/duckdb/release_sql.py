@@ -1,7 +1,7 @@
 """The SQL of a release, and what must be there while it runs: every release is made by it."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +9,13 @@ from dp_sql.engines.duckdb import many_rows, row_estimate
 from dp_sql.engines.duckdb.mechanism_udfs import answers_of, arrow_values, found_groups
 from dp_sql.engines.duckdb.sql_runner import SqlRunner, in_bytes
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.release_select import EXECUTION, Answers, drawn_sql, release_of
+from dp_sql.privacy.private_sql.release_select import (
+    EXECUTION,
+    Answers,
+    drawn_sql,
+    private_sql,
+    release_of,
+)
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import INTEGERS
 
@@ -26,14 +32,12 @@ def release_sql(
     plans: Sequence[Plan],
     tickets: Sequence[str],
     engine: SqlRunner,
-    in_one: Callable[..., str],
     execution: tuple[int, int] | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the SELECT of the release of a bundle of plans, to be run once, and its parameters.
 
-    `in_one` writes the SELECT as private_sql does. `execution`: for which connection and query the
-    release is made, if not for this one. Raises what a mechanism refused, DuckDB's errors, or what
-    reading rows raises.
+    `execution`: for which connection and query the release is made, if not for this one. Raises
+    what a mechanism refused, DuckDB's errors, or what reading rows raises.
     """
     asking = EXECUTION if execution is None else "{}, {}".format(*execution)
     releases = [release_of(ticket, asking) for ticket in tickets]
@@ -59,8 +63,9 @@ def release_sql(
         if answers is not None:
             yield drawn_sql(plans, answers), []
             return
-    with people_in_arrays(plans, engine):  # the same text each time
-        yield in_one(plans, [f"${n}" for n, _ in enumerate(tickets, 1)]), [*tickets]
+    places = [f"${n}" for n, _ in enumerate(tickets, 1)]  # the same text each time
+    with people_in_arrays(plans, engine):
+        yield private_sql(plans, places, execution=asking), [*tickets]
 
 
 def _constrained(plan: Plan, engine: SqlRunner) -> Plan:

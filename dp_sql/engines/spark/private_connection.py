@@ -85,7 +85,9 @@ class SparkPrivateConnection(PrivateConnection):
     def _listed_in_spark(self, table: SparkTable) -> SparkEntry:
         columns = columns_of(self._bound(f"SELECT * FROM {full_name(table.parts)}"))
         database, schema, name = table.parts
-        return SparkEntry((database, schema, name), False, tuple(columns), called=table.called)
+        return SparkEntry(
+            (database, schema, name), is_view=False, columns=tuple(columns), called=table.called
+        )
 
     def pin(self, private: TableNames, public: TableNames) -> None:
         """Read the rows of the public tables, which stay as they are now for this session."""

@@ -87,7 +87,7 @@ def _plans(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> l
             hint = "Make it a table (CREATE TABLE … AS …) and name that table."
             raise select.refused(message, select.source[0], hint, NotPrivate)
     relations = {folded(table.name[-1]) for table in read if table.is_private} | tables.views
-    relations |= {part.name for part in source.rows.parts if part.rows.private and part.name}
+    relations |= {part.name for part in source.rows.parts if part.rows.is_private and part.name}
     sets = _DeclaredSets(
         source=source, schema=schema, unit=unit, relations=relations,
         is_single=all(key.has_facts and key.is_of_one for key in source.values),

@@ -121,6 +121,11 @@ class Plan(NamedTuple):
     people: tuple[PersonOf, ...] = ()
 
     @property
+    def finding(self) -> Finding | None:
+        """How its groups are found; None: they are public, or there are none."""
+        return None if self.groups is None else self.groups.finding
+
+    @property
     def public_tables(self) -> tuple[Parts, ...]:
         """The base tables that the source reads besides people's."""
         private = {one.table for one in self.people}
@@ -139,10 +144,9 @@ def loss_at(plan: Plan, factor: Fraction) -> PrivacyLoss:
     if factor == 1:
         return plan.loss
     parameters = replace(plan.parameters, epsilon=plan.parameters.epsilon * factor)
-    groups = plan.groups
-    if groups is not None and groups.finding is not None:
-        finding = groups.finding._replace(epsilon=groups.finding.epsilon * factor)
-        groups = groups._replace(finding=finding)
+    groups, finding = plan.groups, plan.finding
+    if groups is not None and finding is not None:
+        groups = groups._replace(finding=finding._replace(epsilon=finding.epsilon * factor))
     return _loss(parameters, plan.mechanism, groups)
 
 

@@ -156,7 +156,7 @@ class Source(NamedTuple):
         select = self.select
         try:
             rows = self.compiler.query(tree_of(given.sql))
-            if rows.private:
+            if rows.is_private:
                 raise select.refused(_OF_PEOPLE, given.position, _PUBLIC, NotPrivate)
             found = self.compiler.computed(rows)
         except Unreadable:
@@ -181,7 +181,7 @@ class Source(NamedTuple):
         for node in tree.find_all(exp.Table):
             with suppress(QueryError, Refused, Unbound):
                 rows = self.compiler.tables.rows(node, tuple(part.name for part in node.parts))
-                if rows is not None and rows.private:
+                if rows is not None and rows.is_private:
                     return True
         return False
 

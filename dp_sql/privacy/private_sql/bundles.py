@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from dp_sql.errors import InternalError
-from dp_sql.privacy.plans.plan import Finding, Plan
+from dp_sql.privacy.plans.plan import Plan
 
 
 def bundles(plans: Sequence[Plan]) -> list[list[int]]:
@@ -15,9 +15,8 @@ def bundles(plans: Sequence[Plan]) -> list[list[int]]:
     found: dict[object, list[int]] = {}
     for place, plan in enumerate(plans):
         groups = None if plan.groups is None else plan.groups.select
-        finding = finding_of(plan)
-        same = (read_together(plan).source, plan.keys, groups, finding and id(finding))
-        is_alone = finding is None and "__dp_cover" in plan.parameters.takes
+        same = (read_together(plan).source, plan.keys, groups, plan.finding and id(plan.finding))
+        is_alone = plan.finding is None and "__dp_cover" in plan.parameters.takes
         is_alone = is_alone or not plan.parameters.reads_people
         found.setdefault(place if is_alone else same, []).append(place)
     for places in found.values():
@@ -43,8 +42,3 @@ def read_together(plan: Plan) -> Plan:
         return plan
     item = plan.columns["item"]._replace(sql=plan.shared.item)
     return plan._replace(source=plan.shared.source, columns={**plan.columns, "item": item})
-
-
-def finding_of(plan: Plan) -> Finding | None:
-    """How the groups of a plan are found; None: they are public, or there are none."""
-    return None if plan.groups is None else plan.groups.finding

@@ -13,7 +13,6 @@ from math import prod
 from typing import Any, NamedTuple
 
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_ctes import UNIT, by_keys, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.privacy.private_sql.release_select import release_of, rows_of
@@ -83,7 +82,7 @@ def few_rows(
     """
     first, kinds = plans[0], {plan.parameters.in_memory for plan in plans}
     takes_lists = kinds != {"values"}
-    if "" in kinds or finding_of(first) or (takes_lists and len(plans) > 1):
+    if "" in kinds or first.finding or (takes_lists and len(plans) > 1):
         return None
     if not (takes_lists or all(plan.parameters.summed() for plan in plans)):
         return None

@@ -8,7 +8,6 @@ only codes do.
 from collections.abc import Callable, Sequence
 
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_ctes import UNIT, groups_ctes, keys_of
 from dp_sql.privacy.private_sql.items import lists_items
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
@@ -32,7 +31,7 @@ def lists_read(
     It is over public groups, or over all rows if it finds its items in them. sent_as: as in
     rows_read.
     """
-    if len(plans) > 1 or plans[0].parameters.person_values() or finding_of(plans[0]):
+    if len(plans) > 1 or plans[0].parameters.person_values() or plans[0].finding:
         return None
     people, mechanism = PeopleRows([read_once(plans[0])], releases), plans[0].mechanism
     in_all = mechanism.finds_items and not people.grouped

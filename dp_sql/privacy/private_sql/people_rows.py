@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.bundles import finding_of, read_together
+from dp_sql.privacy.private_sql.bundles import read_together
 from dp_sql.privacy.private_sql.group_bits import MOST_BITS, GroupBits
 from dp_sql.privacy.private_sql.group_ctes import UNIT, groups_ctes, keys_of, keys_sql
 from dp_sql.privacy.private_sql.items import item_of, key_of, lists_items
@@ -114,7 +114,7 @@ class PeopleRows:
         if self.key is not None or self._n_of_rows:
             return Order.PLACE_FIRST
         by_key = self._is_alone and self.grouped and not self._draws_words
-        return Order.AGGREGATE_FIRST if by_key or finding_of(self._first) else Order.PLACE_FIRST
+        return Order.AGGREGATE_FIRST if by_key or self._first.finding else Order.PLACE_FIRST
 
     def _draws_pay(self) -> bool:
         """Whether it is faster to draw groups by one reading, and aggregate by a second one.
@@ -144,7 +144,7 @@ class PeopleRows:
     def _n_readers(self) -> int:
         """How often `__dp_read` is read."""
         if self.grouped:
-            finds = finding_of(self._first) and self._order is not Order.AGGREGATE_FIRST
+            finds = self._first.finding and self._order is not Order.AGGREGATE_FIRST
             return (3 if finds else 1) + sum(map(lists_items, self.plans))
         return self._n_of_rows + bool(self._n_of_persons)
 
@@ -155,7 +155,7 @@ class PeopleRows:
         if self.grouped:
             if self._order is Order.AGGREGATE_FIRST:
                 persons = self._persons("__dp_read", ", ".join([*keys_of(self._first), UNIT]))
-                kept = "" if finding_of(self._first) else "NOT "
+                kept = "" if self._first.finding else "NOT "
                 ctes.append(f"__dp_all AS {kept}MATERIALIZED ({persons})")
             if self.key is None:
                 ctes += self.groups()
@@ -244,7 +244,7 @@ class PeopleRows:
         return f"'{hashlib.sha256(f'{self.key}item/{place}'.encode()).hexdigest()}'"
 
     def _read(self) -> str:
-        is_kept = self._first.keep_source or finding_of(self._first) is not None
+        is_kept = self._first.keep_source or self._first.finding is not None
         kept = "" if self._n_readers > 1 and is_kept else "NOT "
         return f"__dp_read AS {kept}MATERIALIZED ({self.select_of_rows('*')})"
 

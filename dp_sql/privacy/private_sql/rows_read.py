@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from dp_sql.privacy.plans.plan import Plan
-from dp_sql.privacy.private_sql.bundles import finding_of
 from dp_sql.privacy.private_sql.group_bits import N_BITS
 from dp_sql.privacy.private_sql.group_ctes import UNIT, by_keys, groups_ctes, keys_of
 from dp_sql.privacy.private_sql.people_rows import PeopleRows
@@ -118,7 +117,7 @@ def rows_read(
 
     sent_as: the SQL of a column of `__dp_read` as it is sent, from its name and its type.
     """
-    finds = finding_of(plans[0]) is not None
+    finds = plans[0].finding is not None
     people = PeopleRows([read_once(plan) for plan in plans], releases)
     are_known = not people.grouped or people.n_groups or finds
     if not (are_known and all(plan.parameters.summed() for plan in people.plans)):

@@ -163,13 +163,13 @@ class DeclaredTables(Tables):
         check_sql(sql, self.schema.engine, self.schema.within)
 
     def note_view(self, parts: Sequence[str], rows: Rows) -> None:
-        if rows.private:
+        if rows.is_private:
             self.views.add(folded(parts[-1]))
 
     def note_union(self, left: Rows, right: Rows) -> None:
         super().note_union(left, right)
-        (here, there) = (left, right) if left.private else (right, left)
-        if here.private and not there.private:
+        (here, there) = (left, right) if left.is_private else (right, left)
+        if here.is_private and not there.is_private:
             pairs = zip(here.values, there.values, strict=False)
             origin = next((other.origin for one, other in pairs if one.is_person), None)
             if origin is not None:

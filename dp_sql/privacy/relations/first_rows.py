@@ -37,7 +37,7 @@ def first_rows(
         plain.set(part, None)
     rows = compiled(plain)
     at = tree.args.get("limit") or tree.args["offset"]
-    if rows.private:
+    if rows.is_private:
         only(tree, tree.args.keys() - {"limit", "offset"})
     if tables.trusted:
         why = "LIMIT is not supported in a source, as rows that are not declared may be people's"

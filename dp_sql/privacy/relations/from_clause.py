@@ -85,12 +85,12 @@ class From:
     @property
     def person_type(self) -> str | None:
         """The type of the privacy unit; None where all relations are public."""
-        return None if self.private is None else self.private.rows.person_type
+        return None if self.first_private is None else self.first_private.rows.person_type
 
     @property
-    def private(self) -> FromPart | None:
+    def first_private(self) -> FromPart | None:
         """The first private relation, whose `__dp_person` is that of the row."""
-        return next((part for part in self.parts if part.rows.private), None)
+        return next((part for part in self.parts if part.rows.is_private), None)
 
     def select(
         self, values: Sequence[Value], *, distinct: bool = False, group: Group | None = None
@@ -205,7 +205,7 @@ def unlike(tree: Node, left: Rows, right: Rows) -> Refused | None:
     def shown(kind: str) -> str:  # the labels of an ENUM may be private
         return family(kind) if "ENUM(" in kind else kind
 
-    how = ": only one of them lists the privacy unit" * (left.private != right.private)
+    how = ": only one of them lists the privacy unit" * (left.is_private != right.is_private)
     if len(a_types) != len(b_types):
         how = f": one lists {len(a_types)} and the other {len(b_types)} columns"
     for name, a, b in zip(left.names, a_types, b_types, strict=False):

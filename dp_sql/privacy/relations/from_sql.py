@@ -144,7 +144,8 @@ class FromWriter:
         if self.writer.limits is not None and self.writer.multiplied != before:
             refuse_costly([*rest, *chain.from_iterable(own.values())])
         if len(parts) == 1:
-            return FromSql(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, False, rest)
+            sql = f"({parts[0].sql}) AS r{order[0]}"
+            return FromSql(sql, parts[0].most, multiplies=False, conditions=rest)
         parts = [self._with_fan(part, order[:place]) for place, part in enumerate(parts)]
         bounds = join_bounds(select, parts)
         multiplied = {n for bound in bounds if bound.multiplies for n in bound.apart}

@@ -56,11 +56,11 @@ def _added(compiler: Compiler, join: Node, source: From, where: Sequence[Node]) 
         why = "A source may only use inner, left, cross, semi and anti joins"
         raise refuse(join, why, JOINED)
     part = compiler.part(join.this, source)
-    of_people = source.private is not None or part.rows.private
+    of_people = source.first_private is not None or part.rows.is_private
     if listed and compiler.tables.trusted and of_people:
         joins.check_cross(join, part, where)
     left = From(list(source.parts), set(source.hidden))
-    if side == "LEFT" and left.private is None and part.rows.private:
+    if side == "LEFT" and left.first_private is None and part.rows.is_private:
         why = "Put the private table first: this LEFT JOIN keeps rows that belong to no one"
         raise refuse(join, why, ALLOWED)
     using = joins.shared(join, source, part) if natural else using
@@ -69,7 +69,7 @@ def _added(compiler: Compiler, join: Node, source: From, where: Sequence[Node]) 
     if listed:
         equal += joins.listed_pairs(where, source, part.number, compiler.scope)
     equal += joins.using_pairs(using, left, part, source)
-    joins.check_keys(join, left.private, part, equal, compiler.tables)
+    joins.check_keys(join, left.first_private, part, equal, compiler.tables)
     joins.note_own(source, equal, is_left=side == "LEFT")
     if side == "LEFT":
         source.left_joins.append(LeftJoin(part.number, joins.compared(equal), tuple(terms)))

@@ -160,7 +160,7 @@ def check_keys(
                 node, f"A join compares {a.type} with {b.type}", "Join columns of one type."
             )
         agree(node, a, b)
-    if owner is not None and part.rows.private:
+    if owner is not None and part.rows.is_private:
         same = any(are_of_one_person(*pair, tables) for pair in equal)
         if not same or owner.rows.person_type != part.rows.person_type:
             why = "Two private tables must be joined on their privacy units, so that no row "
@@ -175,7 +175,7 @@ def are_of_one_person(a: Value, b: Value, tables: Tables) -> bool:
 def of_one_person(source: From, part: FromPart, tables: Tables) -> Iterator[str]:
     """Conditions that join a relation to rows of the same person, as SQL."""
     for one in source.parts:
-        if not (one.rows.private and part.rows.private and one.name and part.name):
+        if not (one.rows.is_private and part.rows.is_private and one.name and part.name):
             continue
         for own, a in zip(one.rows.names, one.rows.values, strict=True):
             for other, b in zip(part.rows.names, part.rows.values, strict=True):

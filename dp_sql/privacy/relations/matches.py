@@ -57,7 +57,7 @@ def has_match(node: Node, outer: From, inner: From, match: Match, tables: Tables
     Raises Refused where rows of different people would be compared.
     """
     equal = match.equal
-    owner, number = outer.private, len(outer.parts)
+    owner, number = outer.first_private, len(outer.parts)
     if owner is None and inner.person_type is not None:
         why = "Rows of a private table would decide here which rows of a public table are kept"
         raise refuse(node, why, "Select from the private table, and join the public table to it.")

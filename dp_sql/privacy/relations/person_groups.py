@@ -57,8 +57,8 @@ def grouped(
     group, having = tree.args.get("group"), tree.args.get("having")
     others = [tree.args.get(key) for key in ("distinct", "qualify", "windows")]
     # Rows that an owner calls public may belong to the person whom they are joined to.
-    is_public = source.private is None and scope.as_written is None
-    if group is None or any(others) or (source.private is None and not is_public):
+    is_public = source.first_private is None and scope.as_written is None
+    if group is None or any(others) or (source.first_private is None and not is_public):
         why = "A source with groups must GROUP BY the privacy unit, without DISTINCT or QUALIFY"
         raise refuse(tree, why, ALLOWED)
     only(group, {"expressions", "all"})
@@ -148,7 +148,7 @@ def distinct_values(
 ) -> list[Value]:
     """The values of SELECT DISTINCT, UNION and the like, of which equal ones are the same."""
     is_own = are_of_one_person(values, source, tables.is_of_one_person)
-    if source.private is not None and not is_own:
+    if source.first_private is not None and not is_own:
         word = "SELECT DISTINCT" if isinstance(node, exp.Distinct) else node.key.upper()
         hint = "For example: SELECT DISTINCT user_id, title."
         raise refuse(node, f"{word} must list the privacy unit", hint)
@@ -157,7 +157,7 @@ def distinct_values(
         try:
             found.append(settled(value, node))
         except Refused:  # of public rows, either of equal values may stay
-            clear = source.private is None or can_have_same_bits(value.type)
+            clear = source.first_private is None or can_have_same_bits(value.type)
             if not (tables.trusted and clear):
                 raise
             found.append(value)

@@ -53,7 +53,7 @@ def _first_rows(tree: exp.Select, source: From) -> exp.Qualify | None:
     Which row is the first of several that ORDER BY does not tell apart is free.
     """
     on = (tree.args.get("distinct") or tree).args.get("on")
-    if not isinstance(on, exp.Tuple) or tree.args.get("qualify") or source.private is None:
+    if not isinstance(on, exp.Tuple) or tree.args.get("qualify") or source.first_private is None:
         return None
     order = tree.args["order"].expressions if tree.args.get("order") else []
     keys = [*on.expressions, *(one.this for one in order)]
@@ -94,7 +94,7 @@ def windowed(
 
     Raises Refused where a function could look at another person's rows.
     """
-    if source.private is None:
+    if source.first_private is None:
         raise _not_here(tree, scope_of(source))
     tree = made_of(tree, tree.copy())
     if (first_rows := _first_rows(tree, source)) is not None:

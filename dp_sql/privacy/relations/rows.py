@@ -30,7 +30,7 @@ class Rows(NamedTuple):
     person_type: str | None
 
     @property
-    def private(self) -> bool:
+    def is_private(self) -> bool:
         """Whether its rows belong to people."""
         return self.person_type is not None
 

@@ -62,7 +62,7 @@ def _distinct(tree: Node, rows: Rows, tables: Tables) -> Rows:
 
 def _compared(tree: Node, left: Rows, right: Rows, values: Sequence[Value], tables: Tables) -> Rows:
     """The rows of INTERSECT or EXCEPT: groups of equal rows, by the sides that these are from."""
-    if tables.trusted and not left.private:
+    if tables.trusted and not left.is_private:
         why = (
             f"{tree.key.upper()} is not supported here: rows that are not declared may be people's"
         )
@@ -76,7 +76,8 @@ def _compared(tree: Node, left: Rows, right: Rows, values: Sequence[Value], tabl
     source, n_own = From([FromPart((), 0, marked)]), len(values)
     *columns, mark = (source.value((0, i)) for i in range(n_own + 1))
     keys = distinct_values(tree, source, columns, tables)
-    group = Group(tuple(sorted(key.sql for key in keys)), all(k.is_person for k in keys), False)
+    by = tuple(sorted(key.sql for key in keys))
+    group = Group(by, is_whole=all(key.is_person for key in keys), counts_rows=False)
     ends = [Value(f"system.main.{word}({mark.sql})", "INTEGER") for word in ("min", "max")]
     found = (*keys, *ends)
     grouped = left._replace(relation=source.select(found, group=group), values=found)

@@ -253,7 +253,7 @@ class Compiler:
             query = query.this
         if value is not None:
             rows = self.query(query)
-            if not rows.private:
+            if not rows.is_private:
                 return None
             return matches.among(query, value, rows, source, self.scope(source), self.tables)
         matches.check_exists(query)
@@ -266,10 +266,10 @@ class Compiler:
 
     def _public_column(self, query: Node) -> Rows:
         rows = self.query(query)
-        if rows.private or len(rows.values) != 1:
+        if rows.is_private or len(rows.values) != 1:
             why = "IN (SELECT …) must select one column, from public tables only"
             hint = "Over people's rows it is supported in WHERE, items, keys and a subquery's list."
-            raise refuse(query, why, hint if rows.private else ALLOWED)
+            raise refuse(query, why, hint if rows.is_private else ALLOWED)
         return rows
 
     def scope(self, source: From) -> Scope:

@@ -126,7 +126,7 @@ class Writer(SourceWriter):
         if kinds[0] != kinds[1] and (wide := wider(*kinds)) == wider(*kinds[::-1]):
             here, there = (f"CAST({key} AS {wide})" for key in (here, there))
         rows = self.table(linked.table, {*need, linked.column}).sql
-        owners = self.relation(linked.owner, {linked.key}, False).sql
+        owners = self.relation(linked.owner, {linked.key}, every_row=False).sql
         listed = "".join(f", w.c{i} AS c{i}" for i in sorted(need))
         return RelationSql(
             f"SELECT o.__dp_person AS __dp_person{listed} FROM ({rows}) AS w LEFT JOIN "
@@ -161,7 +161,7 @@ class Writer(SourceWriter):
         if odd := [kind for kind in kinds if value_order("", kind) is None]:
             why = f"Window functions are not supported beside columns of type {odd[0]}."
             raise NotSupported(why, hint="Compute them in a subquery without such columns.")
-        inner = self.relation(windows.relation, sorted(read), True)  # a function counts each row
+        inner = self.relation(windows.relation, sorted(read), every_row=True)  # each one counts
         return RelationSql(windows_sql(windows, inner.sql, need, sorted(read)), inner.most)
 
     def _union(self, union: UnionAll, need: Collection[int], every_row: bool) -> RelationSql:

@@ -63,7 +63,7 @@ def without_lists(hint: str | None) -> str:
 
 
 def syntax_error(
-    text: str, parse: Callable[[str], object], under_policy: bool
+    text: str, parse: Callable[[str], object], *, under_policy: bool
 ) -> ParseError | None:
     """What DuckDB's parser says of a statement, with a caret; None if it can read it."""
     try:
@@ -337,24 +337,3 @@ def _uses_of(select: DpSelect, call: DpCall, detail: str | None, casts: bool) ->
     group = text[slice(*select.clauses["GROUP"])] if "GROUP" in select.clauses else ""
     keys = "".join(f"{key.text}, " for key in select.keys)
     yield Narrowed(f"SELECT {keys}{written} AS answer FROM {source} {group}".rstrip())
-
-
-_BESIDE_VALUES = ("=", "<", ">", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "(", ",")
-
-
-def constant_at(tokens: Tokens, position: int) -> Tokens:
-    """The subquery in brackets, or the call, that is refused at a place and may be one value."""
-    i = next((i for i, token in enumerate(tokens) if token.start == position), 0)
-    inside = tokens.queries_around(i)[0][0]
-    first = i - 2 if tokens[i].kind in {"string", "number"} else i  # the argument of a call
-    opening = first + 1
-    if inside and tokens[inside - 1].is_symbol("("):
-        first = opening = inside - 1
-    before = tokens[first - 1] if first > 0 else None
-    if before is None or not tokens[min(opening, len(tokens) - 1)].is_symbol("("):
-        return Tokens()
-    close = tokens.matching(opening)
-    is_value = before.is_symbol(*_BESIDE_VALUES) or before.upper in {"BETWEEN", "AND", "OR"}
-    is_compared = tokens.at(close + 1).is_symbol(*_BESIDE_VALUES[:7])
-    is_value |= is_compared and first == opening  # a subquery, which is not another call's bracket
-    return tokens[first : close + 1] if is_value else Tokens()

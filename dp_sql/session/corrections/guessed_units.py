@@ -63,7 +63,7 @@ def _files(tokens: Tokens, connection: Connection) -> Iterator[CatalogEntry]:
         if named and before.upper in {"FROM", "JOIN"}:
             with contextlib.suppress(duckdb.Error):
                 columns = columns_of(connection.sql(f"SELECT * FROM {read.text}"))
-                yield CatalogEntry(("", "", named[0]), False, tuple(columns))
+                yield CatalogEntry(("", "", named[0]), is_view=False, columns=tuple(columns))
 
 
 def _guessed(

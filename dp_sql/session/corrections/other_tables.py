@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from dp_sql.policy.model import Name, Policy
+from dp_sql.policy.model import Name
 from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.sql.clauses import alias_at, enclosing_select
 from dp_sql.sql.formatting import shown_name
@@ -38,11 +38,11 @@ class _Listed(NamedTuple):
 
 
 def with_table_of(
-    tokens: Tokens, position: int, column: str, tables: PolicyTables, policy: Policy
+    tokens: Tokens, position: int, column: str, tables: PolicyTables
 ) -> tuple[str, list[str]]:
     """The hint for a column that the source lacks, and statements that join a table with it."""
-    listed = {folded(name[-1]): found for name in [*policy.tables, *policy.public]
-              if (found := _table(name, tables, policy)) is not None}  # fmt: skip
+    listed = {folded(name[-1]): found for name in [*tables.policy.tables, *tables.policy.public]
+              if (found := _table(name, tables)) is not None}  # fmt: skip
     having = [one for one in listed.values() if folded(column) in one.columns]
     source = enclosing_select(tokens, tokens.place_at(position)).clause("FROM")
     if source is None or not having:
@@ -60,11 +60,11 @@ def with_table_of(
     return said, [OtherQuestion(f"{text[:end]}{join}{text[end:]}") for join in joins]
 
 
-def _table(name: Name, tables: PolicyTables, policy: Policy) -> _Listed | None:
+def _table(name: Name, tables: PolicyTables) -> _Listed | None:
     full = tables.schema.table(name)
     if full is None:
         return None
-    private = policy.tables.get(name)
+    private = tables.policy.tables.get(name)
     unit = private.privacy_unit if private is not None else None
     if private is not None and not isinstance(unit, str):
         return None  # it is joined by its link

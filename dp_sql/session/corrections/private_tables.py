@@ -38,7 +38,7 @@ def private_table(
     if rows is None and (scores := tables.scores(parts)) is not None:
         instead = OtherQuestion(f"SELECT {call_of(scores)} AS best FROM {shown_name(name)}")
         return at.error(NotPrivate, f"{name} {ONLY_SELECTED}.", instead=[instead])
-    if rows is None or not rows.private:
+    if rows is None or not rows.is_private:
         return None
     private = {folded(table[-1]) for table in (*policy.tables, *policy.views)}
     return read_directly(name, tokens, private, functions, in_words(epsilon()))

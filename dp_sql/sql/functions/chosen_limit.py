@@ -23,17 +23,16 @@ _IF_STATED = 25  # the same, where the bound in each group is stated
 MANY_GROUPS = 350  # in which a limit is chosen though this bound is stated
 
 
-def choice_for(n_groups: int | None, by_error: bool = False) -> Fraction:
+def choice_for(n_groups: int | None, exponent: int = _EXPONENT) -> Fraction:
     """The part of epsilon that goes to the choice of a limit; None: the groups are not known."""
     if n_groups is None:
         return _IF_UNKNOWN
-    exponent = _IF_STATED if by_error else _EXPONENT
     return min(_MOST, Fraction(exponent, n_groups + exponent))
 
 
 def if_stated(n_groups: int, bound: int) -> dict[str, Any]:
     """The numbers of a limit that is chosen where a bound in each of many groups is stated."""
-    choice = choice_for(n_groups, by_error=True)
+    choice = choice_for(n_groups, _IF_STATED)
     return {"max_contributions": bound, "choice": choice, "by_error": True}
 
 

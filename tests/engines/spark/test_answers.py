@@ -85,7 +85,7 @@ def test_an_answer_has_the_same_distribution(
 
 
 @ON_CLUSTER
-def test_ten_million_pairs(spark: Any) -> None:
+def test_ten_million_pairs_are_counted(spark: Any) -> None:
     """Of 10⁶ people: a tenth has the same ten items, and four items belong to each ten others."""
     rows = """SELECT id % 1000000 AS user_id, if(id % 10 = 0, id DIV 1000000,
               10 + id % 1000000 % 100000 * 4 + id DIV 1000000 % 4) AS item FROM range(10000000)"""

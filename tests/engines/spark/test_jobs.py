@@ -137,7 +137,9 @@ def n_parts(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-def test_answers(asking: Asking, joined: PartedQuestion, n_parts: int) -> None:
+def test_spark_answers_as_duckdb_does_in_any_number_of_parts(
+    asking: Asking, joined: PartedQuestion, n_parts: int
+) -> None:
     jobs = asking.jobs(n_parts)
     for question in (COUNTS, ROWS_PER_PERSON, TOTAL, joined, LINKED):
         expected = asking.expected(question)
@@ -164,7 +166,7 @@ def test_the_order_of_rows_changes_nothing(asking: Asking) -> None:
     assert answers[0][0] == asking.expected(LINKED)
 
 
-def test_tables_without_rows(asking: Asking) -> None:
+def test_tables_without_rows_have_the_answers_that_duckdb_gives(asking: Asking) -> None:
     table = ("spark_catalog", "default", "empty")
     asking.make(table, "person BIGINT, title VARCHAR")
     for n_parts in (5, None):
@@ -183,7 +185,7 @@ def _over(question: PartedQuestion, table: tuple[str, ...]) -> PartedQuestion:
     return replace(question, part_sql=sql, tables=[PersonOf(table, "person")])
 
 
-def test_pairs(asking: Asking, n_parts: int) -> None:
+def test_all_pairs_come_once_with_a_code_for_each_person(asking: Asking, n_parts: int) -> None:
     jobs = asking.jobs(n_parts)
     whole = jobs.complete(PAIRS, None, None)
     select = """SELECT DISTINCT title, person FROM spark_catalog.default.ratings
@@ -247,7 +249,9 @@ def test_a_task_that_fails_is_run_again(
     )
 
 
-def test_cancel(asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_is_cancelled_fails(
+    asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started = tmp_path / "started"
     around_tasks(monkeypatch, lambda _: wait_for_ever(str(started)))
     jobs = asking.jobs(5)

@@ -103,7 +103,7 @@ def _question(asking: Asking, select: str, table: tuple[str, ...]) -> PartedQues
 
 
 @pytest.mark.parametrize("database", ["memory", "temp", "spark_catalog", "system_", 'a "b".c'])
-def test_names(asking: Asking, database: str) -> None:
+def test_names_with_quotes_dots_and_spaces_are_read(asking: Asking, database: str) -> None:
     schema = "main" if database in ("memory", "temp") else 'default "x"'
     table = (database, schema, 'Odd "name" – é')
     asking.make(

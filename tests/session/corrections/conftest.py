@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from tests.databases import fixtures_of
+from tests.databases import fixtures_of, installed_in
 from tests.session.corrections.orders_shop import POLICY, TABLES
 
 shop, owner = fixtures_of(TABLES, POLICY)
+installed = installed_in(TABLES)
 
 
 @pytest.fixture(scope="module")

@@ -1,21 +1,12 @@
 """Which privacy unit an owner's statement gets if it names none, or a wrong one."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 
 import dp_sql
-from tests.session.corrections.orders_shop import SAME, TABLES, told
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
-    path = tmp_path_factory.mktemp("plain") / "shop.duckdb"
-    with duckdb.connect(str(path)) as con:
-        con.execute(TABLES)
-        yield dp_sql.install(con)
+from tests.session.corrections.orders_shop import SAME, told
 
 
 @pytest.mark.parametrize(

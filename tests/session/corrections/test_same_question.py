@@ -1,6 +1,5 @@
 """What is proposed in place of a statement keeps its conditions, its groups and its meaning."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -380,14 +379,6 @@ def test_a_session_needs_no_dp(analyst: dp_sql.Session, text: str) -> None:
     error = told(analyst, text.format(asked))
     assert "it needs no dp(…)" in error.message
     assert (error.suggestion, error.hint) == (asked, "")
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
-    path = tmp_path_factory.mktemp("plain") / "shop.duckdb"
-    with duckdb.connect(str(path)) as con:
-        con.execute(TABLES)
-        yield dp_sql.install(con)
 
 
 def test_a_query_with_dollars_is_put_into_dp_with_a_tag(
