@@ -51,6 +51,12 @@ def test_a_suggestion_that_does_not_work_is_not_shown(analyst: dp_sql.Session) -
         assert told(analyst, statement).suggestion == ""
 
 
+def test_a_cap_of_the_statement_is_in_what_is_proposed(analyst: dp_sql.Session) -> None:
+    call = "DP_SUM(score, max_groups_contributed := 10, epsilon := 0.1)"
+    error = told(analyst, f"SELECT region, {call} FROM ratings GROUP BY region")
+    assert "max_groups_contributed := 10, epsilon := 0.1, groups := " in error.suggestion
+
+
 @pytest.mark.parametrize(
     ("text", "columns"), [("Dune", 4), ("砂丘", 4), ("e\u0301", 1), ("👩\u200d🚀", 2)]
 )
