@@ -235,7 +235,8 @@ class AnalystSession(Session):
             from dp_sql.session.corrections.duckdb_errors import constant_at
 
             constant = constant_at(tokenize(text), error.position)
-            values = self._with_value(constant, engine) if constant else []
+            has_cte = not self._one_statement(text).ctes.isdisjoint(t.folded for t in constant)
+            values = self._with_value(constant, engine) if constant and not has_cte else []
             error.instead = (*values, *error.instead)
             if error.unknown:
                 from dp_sql.session.corrections.other_tables import with_table_of
