@@ -22,6 +22,7 @@ from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
 
 _GUESSED = "check this: does it identify the person?"
+_PART_OF_KEY = "check this: is this part of the primary key one person's alone?"
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,12 @@ def _by_person_key(table: CatalogEntry, ranks: Mapping[CatalogEntry, int]) -> Pr
         if rank < (own or 0) and speaks_of_people(key) and table.type_of(key) == other.type_of(key):
             ways.append((rank, Way(key, None, _GUESSED)))
     if own is not None and not any(rank < own for rank, _ in ways):
-        return Proposal((Way(key_of(table) or "", None, _GUESSED),))
+        likelier = (
+            Way(name, None, _GUESSED)
+            for name, kind in table.columns
+            if family(kind) in EXACT_TYPES and word_rank(name, kind) in range(own)
+        )  # the customer of an account
+        return Proposal((Way(key_of(table) or "", None, _GUESSED), *likelier))
     if not ways:
         return None
     ways.sort(key=lambda way: way[0])
@@ -148,7 +154,11 @@ def _by_name(table: CatalogEntry, found: Mapping[CatalogEntry, Proposal]) -> Pro
     ranked = [(rank, name) for name, kind in exact if (rank := word_rank(name, kind)) is not None]
     if _table_rank(table) is not None:
         ranked += [(len(PEOPLE), name) for name, _ in exact if folded(name) == "id"]
-    ways = [Way(name, None, _GUESSED) for _, name in sorted(ranked, key=lambda pair: pair[0])]
+    parts = table.primary_key if _table_rank(table) is not None else ()  # a row for each person
+    ways = [
+        Way(name, None, _PART_OF_KEY if folded(name) in map(folded, parts) else _GUESSED)
+        for _, name in sorted(ranked, key=lambda pair: pair[0])
+    ]
     theirs = {other: folded(one.ways[0].column) for other, one in found.items()}
     same = (way for way in _same_ids(table, found) if ways and way.column == ways[0].column)
     links = [way for way in same if way.to and theirs[way.to[0]] != way.to[1]]

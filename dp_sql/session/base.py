@@ -196,6 +196,8 @@ class Session(Correcting):
         if statement.is_explain:
             from dp_sql.session.explain import cost_sql
 
+            if plans:
+                self._outer(statement, plans, params, engine)  # or what would be refused
             return cost_sql(self._cost(plans, engine), with_sql=statement.shows_sql), None
         outer = self._outer(statement, plans, params, engine)
         if statement.has_no_rows:  # it shows no answer
@@ -224,7 +226,8 @@ class Session(Correcting):
         parsed, left = self._with_parameters(self._parse(text, params) or [], params, engine)
         for one in parsed:
             found = self._plan(one, engine)
-            if not one.is_explain and self._sql_without_release(one, engine, left) is None:
+            is_run = self._sql_without_release(one, engine, left) is None
+            if is_run and (found or not one.is_explain):
                 self._outer(one, found, left, engine)
             plans += found
         return plans

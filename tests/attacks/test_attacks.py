@@ -178,7 +178,7 @@ _FORMS = {
         r"|SET disabled_optimizers = '(\w+(,\w+)*)?'$"
         r"|SELECT system\.main\.current_setting\('disabled_optimizers'\)$"
         r"|SELECT sql FROM system\.main\.duckdb_views\(\)\s"
-        r"|SELECT system\.main\.concat\(CAST\(c0 AS VARCHAR\).*\) FROM \(VALUES \("
+        r"|SELECT system\.main\.concat\(CAST\(c0 AS VARCHAR\).*\) FROM \((VALUES |SELECT CAST\(unnest)\("
         r"|SELECT greatest\(1, \(SELECT system\.main\.count\(\*\) FROM \(SELECT "
         r"|SELECT greatest\(1, coalesce\(system\.main\.max\(n\), 1\)\) FROM \(SELECT "
         r"|CREATE TEMP TABLE \"temp\"\.\"main\"\.\"__dp_public_[0-9a-f]{32}\" AS SELECT "

@@ -172,6 +172,22 @@ def test_a_key_of_likelier_people_comes_before_the_own_key() -> None:
     assert '[tables.drivers]\nprivacy_unit = "driver_id"  # check this' in text
 
 
+@pytest.mark.parametrize("column", ["user_id", "customer_id"])
+def test_an_account_may_be_one_of_several_of_a_person(column: str) -> None:
+    text = drafted(f"CREATE TABLE accounts (account_id HUGEINT PRIMARY KEY, {column} HUGEINT)")
+    ways = [*re.findall(r'^(?:# )?privacy_unit = "(\w+)"', text, re.M)]
+    assert ways == ["account_id", column]
+
+
+def test_a_part_of_the_key_of_people_may_be_several_people() -> None:
+    text = drafted(
+        "CREATE TABLE pupils (school INTEGER, pupil_no INTEGER, PRIMARY KEY (school, pupil_no));"
+        "CREATE TABLE ratings (user_id INTEGER, title VARCHAR, PRIMARY KEY (user_id, title))"
+    )
+    assert re.search(r'privacy_unit = "pupil_no"  # check this: is this part of the', text)
+    assert 'privacy_unit = "user_id"  # check this: does it identify the person?' in text
+
+
 def test_an_id_that_leads_to_another_ones_person_is_for_the_owner_to_judge() -> None:
     text = drafted(
         "CREATE TABLE users (user_id INTEGER PRIMARY KEY); CREATE TABLE orders (user_id INTEGER);"

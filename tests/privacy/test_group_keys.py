@@ -354,6 +354,20 @@ def test_a_series_has_at_least_one_value_and_not_too_many(analyst: dp_sql.Sessio
         analyst.sql(text)
 
 
+@pytest.mark.parametrize(
+    ("key", "groups", "n"),
+    [
+        ("user_id % 4", "range(10000)", 10_000),
+        ("date_trunc('hour', day)", "range(TIMESTAMP '2024-01-01', TIMESTAMP '2025-01-01', INTERVAL 1 HOUR)", 8784),
+    ],
+)  # fmt: skip
+def test_a_long_series_is_as_long_as_it_may_be(
+    key: str, groups: str, n: int, analyst: dp_sql.Session
+) -> None:
+    text = f"SELECT {key} AS k, {count(groups)} FROM seen GROUP BY k"
+    assert f"LIMIT {n}" in analyst.explain(text).calls[0].sql
+
+
 def test_groups_that_are_not_known_are_called_an_example(analyst: dp_sql.Session) -> None:
     with pytest.raises(
         dp_sql.QueryError, match=r"Example values to replace: groups \(your own public"

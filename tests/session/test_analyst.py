@@ -279,6 +279,21 @@ def test_what_a_policy_does_not_allow_is_refused(
         asking.sql(text)
 
 
+@pytest.mark.parametrize(
+    ("behind", "words"),
+    [("HAVING max(n) > 3", "cannot have an aggregate"), ("LIMIT (SELECT count(*) FROM ratings)", "ratings is private")],
+)  # fmt: skip
+def test_explain_refuses_what_would_be_refused(
+    asking: AnalystSession, behind: str, words: str
+) -> None:
+    call = "DP_COUNT_DISTINCT(user_id, epsilon := 1, groups := ['Dune']) AS n"
+    query = f"SELECT title, {call} FROM ratings GROUP BY title {behind}"
+    for text in (query, f"EXPLAIN {query}", f"EXPLAIN (sql) {query}"):
+        for ask in (asking.sql, asking.explain):
+            with free(asking), pytest.raises(errors.QueryError, match=words):
+                ask(text)
+
+
 def test_what_explain_cannot_take_is_not_answered_with_an_explain_of_rows(
     asking: AnalystSession,
 ) -> None:

@@ -175,6 +175,8 @@ class PublicSets(ABC):
                 refusal.instead = tuple(map(OtherQuestion, refusal.instead))
                 refusal.hint = _UNLIKE.format(growing[0])
             return
+        if self.source.select.cap is not None:  # the statement's own
+            return
         size, keys = None, self.source.values
         all_public = len(refusal.public) >= len(keys)
         if self.source.select.groups is not None or None not in map(self.declared, keys):

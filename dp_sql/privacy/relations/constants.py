@@ -76,11 +76,11 @@ def constant_rows(node: Node, tables: Tables) -> Rows | None:
             rows, names = [[one] for one in listed.expressions], ["unnest"]
         case exp.Table() if (series := _series(node.this, tables)) is not None:
             only(node, {"this", "alias", "joins"})
-            return _rows(node, series[1], [series[0]], tables)
+            return _rows(node, series[1], [series[0]], tables, series[2])
         case exp.Select() if (found := _cast_series(node)) is not None and (
             series := _series(found[0], tables, found[1])
         ) is not None:
-            return _rows(node, series[1], [column_name(node.expressions[0])], tables)
+            return _rows(node, series[1], [column_name(node.expressions[0])], tables, series[2])
         case exp.Select() if parts_of(node) == {"expressions"}:
             items = [one.unalias() for one in node.expressions]
             names = [column_name(one) for one in node.expressions]
@@ -89,7 +89,7 @@ def constant_rows(node: Node, tables: Tables) -> Rows | None:
                 only(items[0], {"this"})
                 inner = items[0].this
                 if len(items) == 1 and (series := _series(inner, tables)) is not None:
-                    return _rows(node, series[1], names, tables)
+                    return _rows(node, series[1], names, tables, series[2])
                 is_list = len(items) == 1 and isinstance(inner, exp.Array)
                 rows = [[one] for one in inner.expressions] if is_list else []
             if not rows or None in map(_constant, chain(*rows)):
@@ -106,12 +106,15 @@ def _constant(node: Node) -> str | None:
     return "NULL" if isinstance(node.unnest(), exp.Null) else literal_sql(node)
 
 
-def _rows(node: Node, rows: Sequence[Sequence[str]], names: Sequence[str], tables: Tables) -> Rows:
+def _rows(
+    node: Node, rows: Sequence[Sequence[str]], names: Sequence[str], tables: Tables, short: str = ""
+) -> Rows:
+    """Rows of literals. short: SQL of their one column in fewer words than VALUES."""
     if any(len(row) != len(names) for row in rows) or not (rows and names):
         raise refuse(node, "All rows of VALUES must have the same number of values", "")
     columns = [f"c{i}" for i in range(len(names))]
-    listed = ", ".join(f"({', '.join(row)})" for row in rows)
-    sql = f"(VALUES {listed}) AS __dp_constants({', '.join(columns)})"
+    listed = short or "VALUES " + ", ".join(f"({', '.join(row)})" for row in rows)
+    sql = f"({listed}) AS __dp_constants({', '.join(columns)})"
     every = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
     try:
         types = [kind for _, kind in tables.schema.columns(f"SELECT * FROM {sql}")]
@@ -148,10 +151,10 @@ def _cast_series(tree: exp.Select) -> tuple[Node, str] | None:
     return (table.this, kind) if is_plain else None
 
 
-def _series(node: Node, tables: Tables, kind: str = "") -> tuple[str, list[tuple[str]]] | None:
+def _series(node: Node, tables: Tables, kind: str = "") -> tuple[str, list[tuple[str]], str] | None:
     """A call of range or generate_series of constants, cast to a kind; None for anything else.
 
-    Returns its name, and its rows as literals.
+    Returns its name, its rows as literals, and a SELECT of them.
 
     Raises Refused where an interval has more than one unit, and Unbound where there is no value,
     where there are too many, or where DuckDB cannot list them.
@@ -173,8 +176,9 @@ def _series(node: Node, tables: Tables, kind: str = "") -> tuple[str, list[tuple
     if of == "TIMESTAMP" and all(str(one).endswith(_MIDNIGHT) for one in values):
         # Whole days: DATEs, which also equal timestamps.
         of, values = "DATE", [str(one).removesuffix(_MIDNIGHT) for one in values]
-    casts = [(f"CAST({literal(str(one))} AS {of})",) for one in values if one is not None]
-    return name, casts
+    strings = [literal(str(one)) for one in values if one is not None]
+    casts = [(f"CAST({one} AS {of})",) for one in strings]
+    return name, casts, f"SELECT CAST(unnest([{','.join(strings)}]) AS {of})"
 
 
 def _arguments(node: Node, tables: Tables) -> tuple[str, list[str]] | None:

@@ -49,7 +49,7 @@ from dp_sql.sql.types import as_key, same_bits, wider
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
 
-MAX_LENGTH = 200_000  # of the SQL that is written for a source
+MAX_LENGTH = 300_000  # of the SQL that is written for a source; the longest series fits
 MAX_ELEMENTS = 1_000  # of a list that is unnested: the first ones
 MAX_PATTERNS = 5  # that are regular expressions: one row is matched with each
 

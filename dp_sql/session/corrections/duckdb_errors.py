@@ -111,7 +111,8 @@ def _in_quotes(
     """The statement with a keyword that names a column, such as at or left, in quotes."""
     for word in near if near else ():
         all_of_it = [t for t in tokens if t.kind == "word" and t.upper == word.upper]
-        names = [t for t in all_of_it if not tokens.at(tokens.index(t) + 1).is_symbol("(")]
+        after = {t: tokens.at(tokens.index(t) + 1) for t in all_of_it}
+        names = [t for t, n in after.items() if not (n.is_symbol("(") or n.upper == "BY")]
         edits = [(t.start, t.end, f'"{t.text}"') for t in names]
         for written in dict.fromkeys((edited(word.source, edits), word.put(f'"{word.text}"'))):
             if word in names and is_readable(written, parse):

@@ -8,6 +8,7 @@ import duckdb
 
 from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.session.analyst_statement import one_statement
 from dp_sql.session.corrections.duckdb_errors import explained
 from dp_sql.session.corrections.other_tables import with_table_of
 from dp_sql.session.corrections.private_tables import private_table
@@ -38,7 +39,9 @@ def reworded(
         return error
     tokens = tokenize(text)
     constant = _constant_at(tokens, error.position)
-    error.instead = (*(_with_value(constant, public_value) if constant else []), *error.instead)
+    has_cte = not one_statement(text).ctes.isdisjoint(token.folded for token in constant)
+    values = _with_value(constant, public_value) if constant and not has_cte else []
+    error.instead = (*values, *error.instead)
     if error.unknown:
         said, joined = with_table_of(tokens, error.position, error.unknown, tables)
         if said:  # the name is a column elsewhere, not a string

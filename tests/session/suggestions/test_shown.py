@@ -46,9 +46,17 @@ def test_no_statement_is_proposed_that_answers_another_question(
 
 
 def test_a_suggestion_that_does_not_work_is_not_shown(analyst: dp_sql.Session) -> None:
-    for statement in ("SELECT DP_TOPK(titel, 2, epsilon := 0.1) FROM nowhere",
+    later = "(SELECT max(year) FROM catalog)"  # not the public table
+    for statement in (f"WITH catalog AS (SELECT score AS year FROM ratings) SELECT DP_COUNT(*, epsilon := 1) FROM ratings WHERE score > {later}",
+                      "SELECT DP_TOPK(titel, 2, epsilon := 0.1) FROM nowhere",
                       "SELECT DP_TOPK(titel, 2, epsilon := 0.1) FROM ratings, plays"):  # fmt: skip
         assert told(analyst, statement).suggestion == ""
+
+
+def test_a_cap_of_the_statement_is_in_what_is_proposed(analyst: dp_sql.Session) -> None:
+    call = "DP_SUM(score, max_groups_contributed := 10, epsilon := 0.1)"
+    error = told(analyst, f"SELECT region, {call} FROM ratings GROUP BY region")
+    assert "max_groups_contributed := 10, epsilon := 0.1, groups := " in error.suggestion
 
 
 @pytest.mark.parametrize(
