@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from dp_sql.errors import NotSupported, ParseError, QueryError, guessed
 from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText
@@ -21,6 +22,7 @@ _PLACES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY", "USING": "USING SAMPLE"}
 _ORDER = {"SELECT": 0, "FROM": 0, "WHERE": 1, "GROUP": 2, "HAVING": 3,
           "WINDOW": 4, "QUALIFY": 5, "ORDER": 6, "LIMIT": 7}  # fmt: skip
 _ONCE = {1, 2, 3}  # DuckDB sees the others; as it shows a relation, there may be a second LIMIT
+_SHARED = {"privacy_unit", "groups"}  # arguments of one call that are for all of its SELECT
 _NOT_BESIDE = {
     "HAVING": "Filter the answer in an outer query.",
     "QUALIFY": "Filter the answer in an outer query, or rows in FROM (FROM … QUALIFY …).",
@@ -137,22 +139,41 @@ def _check_qualify(tokens: Tokens, select: SelectText) -> None:
         raise word.error(NotSupported, message, None, [Restated(word.put("HAVING"))])
 
 
-def repeated(tokens: Tokens, index: int, select: SelectText, places: Sequence[int]) -> int | None:
-    """The number of the call, of those at `places`, that a SELECT has again behind FROM or WHERE.
+_Words = tuple[tuple[str, str], ...]
 
-    It is the same answer, and is not released again. None: no such call.
+
+class CallWords(NamedTuple):
+    """The name and arguments of a call, and apart from these those that a SELECT shares."""
+
+    own: list[_Words]
+    shared: dict[_Words, _Words]
+
+
+def call_words(tokens: Tokens, index: int) -> CallWords:
+    """The words of the call whose name is at `index`, to compare with those of others."""
+    own, shared = [_words(tokens[index : index + 1])], dict[_Words, _Words]()
+    for a, b in tokens.split(index + 2, tokens.matching(index + 1)):
+        if tokens[a].folded in _SHARED and tokens.at(a + 1).is_symbol(":=", "=>"):
+            shared[_words(tokens[a : a + 1])] = _words(tokens[a + 2 : b])
+        else:
+            own.append(_words(tokens[a:b]))
+    return CallWords(own, shared)
+
+
+def repeated(call: CallWords, known: Sequence[CallWords]) -> int | None:
+    """The number of the known call of a SELECT that a call repeats: both are one release.
+
+    What a SELECT shares may be left out. None: no such call, or several.
     """
+    own, shared = call
+    alike = (n for n, one in enumerate(known) if one.own == own)
+    found = [n for n in alike if shared.items() <= known[n].shared.items()]
+    same = [n for n in found if known[n].shared == shared]
+    return (same or found)[0] if same or len(found) == 1 else None
 
-    def written(start: int) -> list[tuple[str, str]]:
-        return [
-            (t.kind, folded(t.name) if t.name else t.text)
-            for t in tokens[start : tokens.matching(start + 1) + 1]
-        ]
 
-    clause = select.clause_of(index)
-    if clause is None or clause.keyword not in {"SELECT", *OF_ANSWERS}:
-        return None
-    return next((n for n, place in enumerate(places) if written(place) == written(index)), None)
+def _words(tokens: Tokens) -> _Words:
+    return tuple((t.kind, folded(t.name) if t.name else t.text) for t in tokens)
 
 
 def _filter(tokens: Tokens, at: int) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dp_sql.errors import ArgumentError, NotSupported, QueryError
 from dp_sql.sql.arguments import DpCall, read_call, stated_unit
-from dp_sql.sql.call_places import check_beside, check_place, repeated
+from dp_sql.sql.call_places import CallWords, call_words, check_beside, check_place, repeated
 from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText, Span, enclosing_select
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.functions import FUNCTIONS
@@ -182,10 +182,11 @@ class DpSelect:
 
 
 class _Written(NamedTuple):
-    """A SELECT with DP calls, and their places; those that repeat one, with the number of that."""
+    """A SELECT with DP calls, their places and words; those that repeat one, with its number."""
 
     select: SelectText
     places: list[int]
+    words: list[CallWords]
     repeats: list[tuple[int, int]]
 
 
@@ -206,13 +207,16 @@ def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
     for index in places:
         select = enclosing_select(tokens, index)
         begin = select.clauses[0].start if select.clauses else -1
-        one = written.setdefault(begin, _Written(select, [], []))
-        if (number := repeated(tokens, index, select, one.places)) is not None:
+        one = written.setdefault(begin, _Written(select, [], [], []))
+        clause, words = select.clause_of(index), call_words(tokens, index)
+        is_later = clause is not None and clause.keyword in {"SELECT", *OF_ANSWERS}
+        if is_later and (number := repeated(words, one.words)) is not None:
             check_beside(tokens, index, select)
             one.repeats.append((index, number))
             continue
         check_place(tokens, index, select)
         one.places.append(index)
+        one.words.append(words)
     found = tuple(_read_select(tokens, one, under_policy) for one in written.values())
     # A release inside the source of another call would be drawn again at each reading.
     sources = [span for one in found for span in (one.source, one.condition) if span is not None]

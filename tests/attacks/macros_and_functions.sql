@@ -61,9 +61,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE strptime('%Y', title) 
 -- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE apply([1], x -> x + user_id) = [1]
 
--- NotPrivate: Arithmetic on columns is not supported here: it fails on some values, and
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score << 3 > 1
-
 -- NotPrivate: The function typeof is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE typeof(title) = 'VARCHAR'
 

@@ -151,9 +151,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_slice([1], 0, use
 -- NotPrivate: The function range is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE range(user_id) IS NULL
 
--- NotPrivate: The function bit_count is not supported here: dp_sql cannot prove that it
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE bit_count(user_id) > 3
-
 -- NotPrivate: This takes a time zone's name in quotes.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE timezone('Mars', now()) IS NULL
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day AT TIME ZONE region IS NULL

@@ -88,3 +88,5 @@ SELECT region FROM ratings GROUP BY region HAVING DP_COUNT(*, epsilon := 0.5) > 
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE bit_count(score) << 2 > 4
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (score << score) << 60 > 4 OR list_unique(tags) > 1
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score <> ALL([1, 2]) AND strptime(title, ['%Y-%m-%d', '%d/%m/%Y']) IS NULL
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score << 3 > 1
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE bit_count(user_id) > 3

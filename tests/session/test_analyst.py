@@ -11,6 +11,7 @@ import dp_sql
 from dp_sql import errors
 from dp_sql.cli.shell.names import analyst_names
 from dp_sql.engines.duckdb import private_connection as duckdb_private
+from dp_sql.engines.duckdb import release_sql
 from dp_sql.server.sent_by_drivers import TABLES, attached_catalog
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.corrections import duckdb_errors
@@ -306,8 +307,8 @@ def test_what_explain_cannot_take_is_not_answered_with_an_explain_of_rows(
 def test_a_release_that_failed_has_a_receipt(
     analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = "SELECT CAST('x' AS INTEGER) AS __dp_value"
-    monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: wrong)
+    wrong = "SELECT CAST('x' AS INTEGER) AS __dp_value WHERE $1 <> ''"
+    monkeypatch.setattr(release_sql, "private_sql", lambda *_, **named: wrong)
     with pytest.raises(dp_sql.QueryError):
         analyst.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 3) FROM ratings WHERE year > 2001")
     (receipt,) = analyst.receipts
@@ -350,8 +351,8 @@ def test_no_cap_is_needed_where_a_person_is_in_one_group(asking: AnalystSession)
 def test_an_error_after_the_debit_is_one_sentence(
     analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = "SELECT CAST(s AS INTEGER) AS __dp_value FROM (VALUES ('canary 4711')) AS t(s)"
-    monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: wrong)
+    wrong = "SELECT CAST('canary 4711' AS INTEGER) AS __dp_value WHERE $1 <> ''"
+    monkeypatch.setattr(release_sql, "private_sql", lambda *_, **named: wrong)
     with pytest.raises(dp_sql.QueryError) as caught:
         analyst.sql(f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
     assert str(caught.value) == duckdb_private.FAILED
@@ -363,14 +364,10 @@ def test_an_error_after_the_debit_is_one_sentence(
 def test_an_error_of_any_kind_after_the_debit_is_the_same_sentence(
     analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = iter(["SELECT 1 AS __dp_value"])  # it binds once
-
-    def broken(plan: object, ticket: str) -> str:
-        for text in texts:
-            return text
+    def broken(*_: object, **named: object) -> str:
         raise MemoryError("canary 4711")
 
-    monkeypatch.setattr(duckdb_private, "private_sql", broken)
+    monkeypatch.setattr(release_sql, "private_sql", broken)
     with pytest.raises(dp_sql.QueryError) as caught:
         analyst.sql(f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
     assert str(caught.value) == duckdb_private.FAILED

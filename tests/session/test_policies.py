@@ -11,7 +11,7 @@ import pytest
 import dp_sql
 from dp_sql import errors
 from dp_sql.cli.main import main
-from dp_sql.engines.duckdb import private_connection as duckdb_private
+from dp_sql.engines.duckdb import release_sql
 from dp_sql.session import one_outcome
 from tests.conftest import SURE
 from tests.session.reading_policy import MORE, POLICY, asked, write
@@ -104,8 +104,8 @@ def test_answers_and_failures_come_at_the_deadline_or_its_next_multiple(
     times = SimpleNamespace(monotonic=lambda: next(clock), sleep=slept.append)
     monkeypatch.setattr(one_outcome, "time", times)
     if fails:
-        wrong = "SELECT error(s) AS __dp_value FROM (VALUES ('x')) AS t(s)"
-        monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: wrong)
+        wrong = "SELECT error('x') AS __dp_value WHERE $1 <> ''"
+        monkeypatch.setattr(release_sql, "private_sql", lambda *_, **named: wrong)
     with dp_sql.connect(database, policy=policy) as session:
         with contextlib.suppress(dp_sql.QueryError):
             session.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings")
