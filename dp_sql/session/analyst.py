@@ -253,8 +253,10 @@ class AnalystSession(Session):
     def _with_value(self, constant: Tokens, engine: Engine) -> list[str]:
         """The statement with the value of a subquery over public tables, or of constants."""
         statement = one_statement(f"SELECT {constant.text}")
+        called = frozenset(name.folded for _, name in constant.calls())
         try:
-            if statement.selects:
+            kinds = engine.builtin_kinds(called).values()
+            if statement.selects or any("volatile" in one for one in kinds):
                 return []
             self._tables(statement, engine)
             self._bind(statement, statement.text, None, engine)
