@@ -230,8 +230,10 @@ class AnalystSession(Session):
     def _public_value(self, query: str, engine: Engine) -> tuple[object, str | None, str]:
         """The one value of a query without private tables, the same as a string, and its type."""
         statement = one_statement(query)
-        if statement.selects:
-            raise NotSupported("A DP call spends, and a correction may not.")
+        called = frozenset(token.folded for _, token in statement.tokens.calls())
+        kinds = engine.builtin_kinds(called).values()
+        if statement.selects or any("volatile" in one for one in kinds):
+            raise NotSupported("A DP call spends, and random() would have another value.")
         self._tables(statement, engine)
         self._bind(statement, statement.text, None, engine)
         read = f"SELECT v, CAST(v AS VARCHAR), typeof(v) FROM ({statement.text}) AS t(v)"

@@ -221,3 +221,14 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r, ratings s
 
 -- NotPrivate: Two tables in FROM are called r.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r JOIN catalog r USING (title)
+
+-- NotPrivate: A subquery is not supported here
+WITH catalog AS (SELECT score, title FROM ratings) SELECT DP_COUNT(*, epsilon := 1) FROM ratings WHERE score > (SELECT max(score) FROM catalog)
+SELECT DP_COUNT(*, epsilon := 1) FROM ratings WHERE score > (WITH catalog AS (SELECT score FROM ratings) SELECT max(score) FROM catalog)
+SELECT DP_COUNT(*, epsilon := 1) FROM ratings WHERE score > (SELECT max(score) FROM catalog)
+SELECT DP_COUNT(*, epsilon := 1) FROM ratings WHERE score > (SELECT count(*) FROM catalog LEFT JOIN ratings USING (title))
+SELECT DP_COUNT(*, epsilon := 1) FROM ratings r WHERE score > (SELECT count(*) FROM catalog c WHERE c.title = r.title)
+
+-- ArgumentError|NotPrivate
+WITH catalog AS (SELECT region AS title FROM ratings) SELECT DP_TOPK(title, 1, epsilon := 1, domain := (SELECT title FROM catalog)) FROM ratings
+SELECT DP_TOPK(title, 1, epsilon := 1, domain := (WITH catalog AS (SELECT region AS title FROM ratings) SELECT title FROM catalog)) FROM ratings

@@ -55,7 +55,7 @@ class Table(NamedTuple):
     @property
     def is_written(self) -> bool:
         """Whether the statement itself writes its rows out."""
-        return self.function.startswith("(VALUES ")
+        return self.name == ("VALUES",)
 
     @property
     def source(self) -> str:
