@@ -84,7 +84,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+FEFF>
 -- released
 SELECT DP_TOPK(title, 2, epsilon := 1), count(*) OVER () FROM ratings
 SELECT region, DP_COUNT(*, epsilon := 0.5) AS n, DP_COUNT(*, epsilon := 0.5) / sum(DP_COUNT(*, epsilon := 0.5)) OVER () AS share FROM ratings GROUP BY region ORDER BY rank() OVER (ORDER BY n)
-SELECT region FROM ratings GROUP BY region HAVING DP_COUNT(*, epsilon := 0.5) > 1 ORDER BY DP_COUNT(*, epsilon := 0.5)
+SELECT region FROM ratings GROUP BY region HAVING DP_COUNT(*, epsilon := 0.5) IS NOT NULL ORDER BY DP_COUNT(*, epsilon := 0.5)
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE bit_count(score) << 2 > 4
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (score << score) << 60 > 4 OR list_unique(tags) > 1
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score <> ALL([1, 2]) AND strptime(title, ['%Y-%m-%d', '%d/%m/%Y']) IS NULL

@@ -166,25 +166,41 @@ class EveryOptimizer(FakeEngine):
 
 
 WRONG: dict[type[FakeEngine], list[tuple[str, tuple[Any, ...]]]] = {
-    TwoPartsForOne: [("each_person_is_in_one_part", ()), ("people_of_items", ())],
+    TwoPartsForOne: [
+        ("each_person_is_in_one_part", ()),
+        ("people_are_counted_once_for_each_item", ()),
+    ],
     TwoSplits: [("items_and_people_are_completed", ())],
-    APartMissing: [("people_of_items", ()), ("a_total", ()), ("all_pairs", (TITLES, READERS))],
-    APartTwice: [("people_of_items", ()), ("a_histogram", ())],
+    APartMissing: [
+        ("people_are_counted_once_for_each_item", ()),
+        ("a_total_adds_up_the_rows_of_all_people", ()),
+        ("all_pairs_come_where_no_items_are_named", (TITLES, READERS)),
+    ],
+    APartTwice: [
+        ("people_are_counted_once_for_each_item", ()),
+        ("a_histogram_counts_people_by_their_rows", ()),
+    ],
     FailedPartsMissing: [("a_failure_of_one_part_or_set_is_one_of_all", ("part_sql",))],
-    OneOwner: [("rows_that_are_linked_to_people", ())],
-    PeopleShareCodes: [("all_pairs", (TITLES, READERS))],
+    OneOwner: [("rows_that_are_linked_to_people_count_once_for_each_of_them", ())],
+    PeopleShareCodes: [("all_pairs_come_where_no_items_are_named", (TITLES, READERS))],
     NewCodesOfItems: [("items_and_people_are_completed", ())],
     NotComplete: [("thin_has_something_of_all", (1,))],
     PeopleMissing: [("thin_has_something_of_all", (1,))],
     TooManyPeople: [("thin_has_something_of_all", (1,))],
     RowsOfToday: [
-        ("rows_that_change_between_two_jobs", (f"DELETE FROM shop.ratings WHERE {which}",))
+        (
+            "rows_that_change_between_two_jobs_raise_or_change_no_pair",
+            (f"DELETE FROM shop.ratings WHERE {which}",),
+        )
         for which in ("user_id = 'only'", "title = 'Dune' AND user_id = 'bob'")
     ],
-    SetsByRow: [("people_of_items", ())],
+    SetsByRow: [("people_are_counted_once_for_each_item", ())],
     NoRowNoAnswer: [("a_total_of_no_rows_is_one_row", ())],
     EveryOptimizer: [("no_row_fails_what_is_tried", ())] * SHARES_TRY,
-    NothingForEmpty: [("people_of_items", ()), ("values_of_all_types", ())],
+    NothingForEmpty: [
+        ("people_are_counted_once_for_each_item", ()),
+        ("values_of_all_types_are_literals_keys_and_public_rows", ()),
+    ],
 }
 _CASES = [(wrong, *case) for wrong, cases in WRONG.items() for case in cases]
 
