@@ -53,6 +53,10 @@ class DpSelect:
         """The spans of these."""
         return [span for span, _ in self.call_places]
 
+    def repeats_of(self, call: DpCall) -> list[Span]:
+        """Where a call is written again."""
+        return [span for span, number in self.repeats if self.calls[number].start == call.start]
+
     @property
     def groups(self) -> PublicSet | SetPerKey | None:
         """The public set of groups, as one of the calls states it."""
