@@ -164,7 +164,7 @@ def _without_windows(tokens: Tokens) -> Tokens:
 
 
 def _computed_outside(select: DpSelect) -> list[str]:
-    """The statement that computes its whole list over its answers, which a subquery has."""
+    """The statement whose calls are in a subquery, and its whole list is computed over them."""
     text, items = select.text, select.items
     begin = items[0][0]
     is_listed = (any(a <= at < b for a, b in items) for at, _ in select.call_spans)
