@@ -41,6 +41,7 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
     clause = select.clause_of(index)
     if clause is None or clause.keyword != "SELECT":
         of_groups = clause in select.clauses and select.clause("GROUP") is not None
+        of_groups &= select.clause("SELECT") is not None  # FROM … GROUP BY alone has all columns
         if clause is None or not (clause.keyword in OF_ANSWERS and of_groups):
             raise _outside_list(tokens, index, select, name)
     check_beside(tokens, index, select)
