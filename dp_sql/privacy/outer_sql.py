@@ -132,7 +132,7 @@ def _alias_edits(select: DpSelect) -> list[Edit]:
     for start, stop in select.items:
         calls, is_window = select.calls_in((start, stop)), "WINDOW" in select.clauses
         name = edited(select.text, [(*at, call.display) for at, call in calls], start, stop)
-        # A window's name would be written out. Where sqlglot cannot read an item, DuckDB names it.
+        # DuckDB would write a named window out. Where sqlglot cannot read an item, DuckDB names it.
         is_shown = calls or is_window or select.key_places((start, stop))
         tree = projection(name) if is_shown else None
         if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):

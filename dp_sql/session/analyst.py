@@ -232,7 +232,9 @@ class AnalystSession(Session):
         statement = one_statement(query)
         called = frozenset(token.folded for _, token in statement.tokens.calls())
         kinds = engine.builtin_kinds(called).values()
-        if statement.selects or any("volatile" in one for one in kinds):
+        is_drawn = any("volatile" in one for one in kinds)
+        is_drawn |= any(token.upper in {"SAMPLE", "TABLESAMPLE"} for token in statement.tokens)
+        if statement.selects or is_drawn:
             raise NotSupported("A DP call spends, and random() would have another value.")
         self._tables(statement, engine)
         self._bind(statement, statement.text, None, engine)

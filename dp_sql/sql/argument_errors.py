@@ -9,7 +9,7 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.restated import Restated
 from dp_sql.sql.shape import Function
-from dp_sql.sql.tokens import Token, Tokens
+from dp_sql.sql.tokens import Token, Tokens, edited
 
 EPSILON = "epsilon := <number> (the privacy loss)"
 CAP = "max_groups_contributed := <number> (in how many groups one person may count)"
@@ -51,17 +51,18 @@ def missing(
     needed: Mapping[str, str | None],
     ways: Sequence[Sequence[str]] = (),
     behind: int = 0,
+    again: Sequence[tuple[int, int]] = (),
 ) -> ArgumentError:
     """The refusal of a call that needs more.
 
     needed: what it needs, and how this is written in a call. ways: what completes it, if not this.
-    behind: where its last argument without a name ends.
+    behind: where its last argument without a name ends. again: where the call is repeated.
     """
     added = [one for one in needed.values() if one is not None]
     message = f"{function.name} needs {_joined([*needed])}."
     ways = ways or [added] * (len(added) == len(needed))
     instead = [
-        _completed(text, span[1] - 1, one, behind)
+        _completed(text, span[1] - 1, one, behind, again)
         for way in ways
         for one in _with_other_values(way, function.shape.needs)
     ]
@@ -78,10 +79,17 @@ def missing(
     return ArgumentError(message, text=text, position=span[0], hint=hint, instead=instead)
 
 
-def _completed(text: str, end: int, added: Sequence[str], behind: int) -> str:
-    """The statement with more arguments in the call whose bracket is closed at `end`."""
+def _completed(
+    text: str, end: int, added: Sequence[str], behind: int, again: Sequence[tuple[int, int]]
+) -> str:
+    """The statement with more arguments in the call whose bracket is closed at `end`.
+
+    They are also written where the call is repeated, behind it, which stays one release.
+    """
     first = ", ".join(one for one in added if one and " := " not in one)
     named = ", ".join(one for one in added if " := " in one)
+    if named and not first:
+        text = edited(text, [(stop - 1, stop - 1, f", {named}") for _, stop in again])
     parts = [text[:behind], first, text[behind:end], named] if first else [text[:end], named]
     whole = ""
     for part in parts:

@@ -1,4 +1,4 @@
-"""Where may a DP call be? In the list of a SELECT that reads a table; what to write elsewhere."""
+"""Where may a DP call be? In the list of a SELECT that reads a table, and behind its GROUP BY."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -41,6 +41,7 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
     clause = select.clause_of(index)
     if clause is None or clause.keyword != "SELECT":
         of_groups = clause in select.clauses and select.clause("GROUP") is not None
+        of_groups &= select.clause("SELECT") is not None  # FROM … GROUP BY alone has all columns
         if clause is None or not (clause.keyword in OF_ANSWERS and of_groups):
             raise _outside_list(tokens, index, select, name)
     check_beside(tokens, index, select)
@@ -65,7 +66,7 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
 
 
 def check_beside(tokens: Tokens, index: int, select: SelectText) -> None:
-    """Refuse (NotSupported) what is right before or behind a call, also one that is repeated."""
+    """Refuse (NotSupported) a schema before a call, and OVER, FILTER or WITHIN GROUP behind it."""
     name = FUNCTIONS[(tokens[index].name or "").upper()].name
     if tokens.at(index - 1).is_symbol("."):
         message = f"{name} belongs to no schema; write it without one."
@@ -143,7 +144,7 @@ _Words = tuple[tuple[str, str], ...]
 
 
 class CallWords(NamedTuple):
-    """The name and arguments of a call, and apart from these those that a SELECT shares."""
+    """The words of a call: its name and own arguments, and the arguments that its SELECT shares."""
 
     own: list[_Words]
     shared: dict[_Words, _Words]
@@ -161,9 +162,9 @@ def call_words(tokens: Tokens, index: int) -> CallWords:
 
 
 def repeated(call: CallWords, known: Sequence[CallWords]) -> int | None:
-    """The number of the known call of a SELECT that a call repeats: both are one release.
+    """Which of the known calls of its SELECT a call repeats; the two are one release.
 
-    What a SELECT shares may be left out. None: no such call, or several.
+    It may leave out arguments that the SELECT shares. None: it repeats none, or may mean several.
     """
     own, shared = call
     alike = (n for n, one in enumerate(known) if one.own == own)

@@ -21,7 +21,7 @@ _OF_KEYS = {"SELECT", "GROUP", *OF_ANSWERS}
 
 @dataclass(frozen=True, eq=False)  # two are never the same
 class DpSelect:
-    """One SELECT with DP calls in its list. All spans are offsets in `text`, None if absent.
+    """One SELECT with DP calls. All spans are offsets in `text`, None if absent.
 
     `text` is the whole text, `tokens` are those of the statement.
     `repeats` are where the list, HAVING or ORDER BY has a call again, with that call's number.
@@ -50,8 +50,12 @@ class DpSelect:
 
     @property
     def call_spans(self) -> list[Span]:
-        """The spans of these."""
+        """The spans of its calls, each as often as it is written."""
         return [span for span, _ in self.call_places]
+
+    def repeats_of(self, call: DpCall) -> list[Span]:
+        """Where a call is written again."""
+        return [span for span, number in self.repeats if self.calls[number].start == call.start]
 
     @property
     def groups(self) -> PublicSet | SetPerKey | None:

@@ -74,7 +74,7 @@ def check_list(select: DpSelect, functions: Functions) -> None:
     for word in OF_ANSWERS & select.clauses.keys():
         _only_answers(select, select.clauses[word], aliases)
     if "HAVING" in select.clauses:
-        _no_windows(select, select.between(select.clauses["HAVING"]))
+        _no_windows(select, select.beside_calls(select.clauses["HAVING"]).outside_queries())
 
 
 def _of_source(tree: Node, aliases: Set[str]) -> Node | None:
@@ -116,7 +116,8 @@ def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
 def _no_windows(select: DpSelect, having: Tokens) -> None:
     """Refuse HAVING with a window function, or the alias of one, as DuckDB does."""
     listed = map(select.named, select.items)
-    windows = {folded(name) for own, name in listed if name and any(t.upper == "OVER" for t in own)}
+    named = ((own.outside_queries(), name) for own, name in listed if name)
+    windows = {folded(name) for own, name in named if any(t.upper == "OVER" for t in own)}
     if any(token.upper == "OVER" or token.folded in windows for token in having):
         message = "HAVING filters by answers; QUALIFY filters by window functions."
         raise having[0].error(NotSupported, message, None, [Restated(having[0].put("QUALIFY"))])
@@ -164,7 +165,7 @@ def _without_windows(tokens: Tokens) -> Tokens:
 
 
 def _computed_outside(select: DpSelect) -> list[str]:
-    """The statement that computes its whole list over its answers, which a subquery has."""
+    """The statement whose calls are in a subquery, and its whole list is computed over them."""
     text, items = select.text, select.items
     begin = items[0][0]
     is_listed = (any(a <= at < b for a, b in items) for at, _ in select.call_spans)

@@ -42,7 +42,7 @@ LARGE = {
     "timezone('it''s', z)": "a time zone's name", "day AT TIME ZONE 'UTC'": "takes a TIMESTAMP",
     "z AT TIME ZONE INTERVAL 1 HOUR": "a time zone's name", "timezone(z)": "The function timezone",
     "s LIKE 'a!' ESCAPE '!'": "ends with its escape", "s LIKE 'a%' ESCAPE 'a'": "an escape character",
-    "s LIKE 'a' ESCAPE '!!'": "an escape character", "strptime(s, s)": "a string in quotes", "strptime(s, '%c')": "a part that is not supported",
+    "s LIKE 'a' ESCAPE '!!'": "an escape character", "strptime(s, s)": "a string in quotes", "strptime(s, [['%Y']])": "a string in quotes", "strptime(s, '%c')": "a part that is not supported",
     "strftime(day, '%c')": "a part that is not supported",
     "s ->> s": "This JSON path",
     "s ->> 'a.b'": "This JSON path",

@@ -173,6 +173,20 @@ def test_windows_and_conditions_over_answers_are_those_over_exact_counts(
     assert len(log.receipts) == 1
 
 
+@pytest.mark.parametrize(
+    ("listed", "having"),
+    [("rank() OVER (ORDER BY region) AS user_id", "# > 0"), ("(SELECT max(1) OVER ()) AS w", "# > w - (SELECT max(1) OVER ())")],
+)  # fmt: skip
+def test_having_may_have_windows_in_its_subqueries_and_their_names_in_its_calls(
+    listed: str, having: str, log: dp_sql.Session
+) -> None:
+    call = f"DP_COUNT(user_id, {SURE}, {UNIT}, groups := ['north'])"
+    text = f"SELECT region, {listed} FROM seen GROUP BY region HAVING {having.replace('#', call)}"
+    relation = log.sql(text)
+    assert relation is not None
+    assert relation.fetchall() == [("north", 1)]
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("tail", ["GROUP BY ()", "GROUP BY ALL", "GROUP BY ( )"])
 def test_without_keys_there_is_one_answer(tail: str, log: dp_sql.Session) -> None:

@@ -3,7 +3,9 @@
 import re
 
 import duckdb
+import pyarrow as pa
 import pytest
+import sqlglot
 
 import dp_sql
 from dp_sql.engines.duckdb.connection import Engine
@@ -271,6 +273,16 @@ OF_THE_STATEMENT = [
     ("v.title", "v.user_id", "(VALUES (1, 'a'), (2, 'b'), (2, NULL)) v(user_id, title)", {WRITTEN}),
     ("title", "user_id", "(SELECT 1 AS user_id, 'a' AS title UNION ALL SELECT 2, 'b')", {WRITTEN}),
 ]  # fmt: skip
+
+
+@pytest.mark.skipif(sqlglot.__version__ < "29", reason="this sqlglot cannot read the name")
+def test_a_table_called_values_is_not_rows_of_the_statement() -> None:
+    VALUES = pa.table({"title": ["Emma"]})
+    assert VALUES.num_rows
+    with dp_sql.connect() as session:
+        session.execute(READING_LOG)
+        session.sql(f'SELECT {count("title", "user_id")} FROM ratings JOIN "VALUES" USING (title)')
+        assert "each row of VALUES is public" in str(session.receipts[-1])
 
 
 @pytest.mark.one_in(24)

@@ -89,7 +89,15 @@ def test_a_value_that_cannot_be_written_is_not_proposed(
     assert not any("arg_max" not in proposed for proposed in refused.value.instead)
 
 
-@pytest.mark.parametrize("drawn", ["random() * 10", "(SELECT random() * 10)", "txid_current()"])
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        "random() * 10",
+        "(SELECT random() * 10)",
+        "txid_current()",
+        "(SELECT max(length(title)) FROM catalog USING SAMPLE 1)",
+    ],
+)
 def test_a_drawn_value_is_not_proposed(drawn: str, analyst: dp_sql.Session) -> None:
     with free(analyst), pytest.raises(dp_sql.QueryError) as refused:
         analyst.sql(f"SELECT DP_COUNT(*, {SURE}) AS n FROM ratings WHERE user_id < {drawn}")

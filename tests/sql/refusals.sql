@@ -302,6 +302,10 @@ SELECT title FROM ratings WHERE DP_TOPK(title, 3, epsilon := 1) = ['Dune']
 -- ^ DP_COUNT_DISTINCT
 SELECT title FROM ratings HAVING DP_COUNT_DISTINCT(title, epsilon := 1) > 3
 
+-- NotSupported: DP_COUNT is not allowed in HAVING
+-- ^ DP_COUNT
+FROM ratings GROUP BY title HAVING DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := observed) > 3
+
 -- NotSupported: DP_COUNT_DISTINCT is not allowed in GROUP BY
 -- ^ DP_COUNT_DISTINCT
 SELECT count(*) FROM ratings GROUP BY DP_COUNT_DISTINCT(title, epsilon := 1)

@@ -36,7 +36,8 @@ _WORDS = re.compile(r"\w+")
 
 def quoted(name: str, kind: str, node: Node) -> Value:
     """A string in the statement: characters, a pattern or a format; of strptime, also several."""
-    if name == "strptime" and isinstance(node, exp.Array) and node.expressions:
+    is_nested = isinstance(node.parent, exp.Array)
+    if name == "strptime" and isinstance(node, exp.Array) and node.expressions and not is_nested:
         formats = [quoted(name, kind, one) for one in node.expressions]
         return Value(f"[{', '.join(one.sql for one in formats)}]", kind)
     written = node.this if isinstance(node, exp.Literal) and node.is_string else "\0"

@@ -125,7 +125,8 @@ def _with_none(node: Node, of: Node, sign: str, scope: Scope) -> Value:
 def _quantified(node: Node, word: str, sign: str, right: Node, scope: Scope) -> Value:
     """Compare `x = SOME(list)`, which is `x = ANY(list)`, or `x <> ALL(list)`, its opposite."""
     if _QUANTIFIERS[word] != sign or len(right.expressions) != 1 or right.find(exp.Query):
-        raise refuse(node, f"{sign} {word} is not supported here", "Write x IN (1, 2).")
+        hint = f"Write x {'NOT ' * (sign == '<>')}IN (1, 2)."
+        raise refuse(node, f"{sign} {word} is not supported here", hint)
     found = _any(node, right.expressions[0], scope)
     return found if sign == "=" else boolean(f"NOT {found.sql}")
 

@@ -71,13 +71,13 @@ def refuse_missing(
         needed[CAP] = "max_groups_contributed := 1"
     if needed:
         has_guesses = any(one.is_guess for one in sets)
-        refusal = _missing(select.text, call, needed, policy if has_guesses else None)
+        refusal = _missing(select, call, needed, policy if has_guesses else None)
         refusal.public = [one.written for one in sets if one.is_public]
         raise refusal
 
 
 def _missing(
-    text: str, call: DpCall, needed: Mapping[str, str | None], policy: Policy | None
+    select: DpSelect, call: DpCall, needed: Mapping[str, str | None], policy: Policy | None
 ) -> ArgumentError:
     """The refusal of a call; policy: whose delta may find what public sets are guesses of."""
     function, lacking = call.function, call.missing
@@ -85,9 +85,11 @@ def _missing(
     found = _with_delta(call, added, policy) if policy is not None else []
     ways = [*found, added] if len(added) == len(needed) else []
     columns = [call.given[name] for name in function.positional if name not in lacking]
-    bracket = text.index("(", call.start) + 1
+    bracket = select.text.index("(", call.start) + 1
     behind = max((one[-1].end for one in columns), default=bracket)
-    refusal = missing(text, function, call.span, needed, ways, behind)
+    refusal = missing(
+        select.text, function, call.span, needed, ways, behind, select.repeats_of(call)
+    )
     if found and not function.shape.finds_items:
         refusal.hint = "delta finds the groups that enough people are in."
     return refusal
@@ -107,7 +109,8 @@ def refuse_no_epsilon(select: DpSelect, call: DpCall, policy: Policy) -> None:
     """Raise ArgumentError for a call that needs nothing else."""
     if call.missing:
         needed: dict[str, str | None] = {EPSILON: _epsilon(policy)}
-        raise missing(select.text, call.function, call.span, needed)
+        again = select.repeats_of(call)
+        raise missing(select.text, call.function, call.span, needed, again=again)
 
 
 def _epsilon(policy: Policy) -> str:

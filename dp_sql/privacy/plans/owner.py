@@ -256,7 +256,8 @@ class _DeclaredSets(PublicSets):
         if needs_cap and call.max_groups_contributed is None:
             needed[CAP] = "max_groups_contributed := 1"
         if needed:
-            raise missing(select.text, call.function, call.span, needed)
+            again = select.repeats_of(call)
+            raise missing(select.text, call.function, call.span, needed, again=again)
 
     def assumed(self, rows: CallRows, groups: Groups | None, domain: Domain | None) -> list[str]:
         """Also what the owner declares by naming sets; a list is public by being written."""

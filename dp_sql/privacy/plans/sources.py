@@ -242,7 +242,7 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
 
 
 def _refuse_columns_of_aliases(select: DpSelect, scope: Scope) -> None:
-    """Refuse a key that is an item's alias and the name of another column, which DuckDB takes."""
+    """Refuse a key that is both the alias of an item and a column: DuckDB groups by the column."""
     group = select.between(select.clauses["GROUP"])
     beside = [item for item in select.items if not select.calls_in(item)]
     for first, last in group.split(2, len(group)):
@@ -256,7 +256,7 @@ def _refuse_columns_of_aliases(select: DpSelect, scope: Scope) -> None:
             scope.column(exp.column(name))
             number = str(select.items.index(item) + 1)
             message = f"GROUP BY {name} means the column {name}, and not {own.text}."
-            hint = f"For the expression, write GROUP BY {number}. For the column, list it."
+            hint = f"For the expression, write GROUP BY {number}. For the column, list {name}."
             instead = [Restated(part[0].put(number))]
             raise part[0].error(ArgumentError, message, hint, instead)
 

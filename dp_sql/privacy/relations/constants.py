@@ -109,7 +109,7 @@ def _constant(node: Node) -> str | None:
 def _rows(
     node: Node, rows: Sequence[Sequence[str]], names: Sequence[str], tables: Tables, short: str = ""
 ) -> Rows:
-    """Rows of literals. short: SQL of their one column in fewer words than VALUES."""
+    """Rows of literals. short: a SELECT of the same rows that is shorter than VALUES."""
     if any(len(row) != len(names) for row in rows) or not (rows and names):
         raise refuse(node, "All rows of VALUES must have the same number of values", "")
     columns = [f"c{i}" for i in range(len(names))]

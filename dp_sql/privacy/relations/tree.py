@@ -55,7 +55,7 @@ class Table(NamedTuple):
     @property
     def is_written(self) -> bool:
         """Whether the statement itself writes its rows out."""
-        return self.name == ("VALUES",)
+        return self.name == ("VALUES",) and bool(self.function)  # a dataframe may be called so
 
     @property
     def source(self) -> str:

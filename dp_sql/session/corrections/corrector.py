@@ -168,8 +168,13 @@ def refuse_unknown(statement: Statement, engine: Functions) -> None:
 def rescaled(statement: Statement, factor: Fraction) -> str:
     """A statement with each epsilon of its DP calls times a factor, in whole 1e-9."""
     edits = []
-    for call in statement.calls:
-        token = call.given["epsilon"][0]
-        nanos = Fraction(token.text) * factor * 10**9
-        edits.append((token.start, token.end, in_words(Fraction(int(nanos), 10**9))))
+    for select in statement.selects:
+        for span, _ in select.call_places:
+            tokens = select.between(span)
+            (number,) = (
+                c for a, b, c in zip(tokens, tokens[1:], tokens[2:], strict=False)
+                if a.folded == "epsilon" and b.is_symbol(":=", "=>")
+            )  # fmt: skip
+            nanos = Fraction(number.text) * factor * 10**9
+            edits.append((number.start, number.end, in_words(Fraction(int(nanos), 10**9))))
     return edited(statement.text, edits)

@@ -314,7 +314,10 @@ def _having(select: DpSelect) -> QueryError:
         written = f"{token.text.lower()}({tokens[i + 2 : close].text})"
         if (call := asked.get(written)) is None:
             continue
-        item = next(one for one in select.items if one[0] <= call.start < one[1])
+        item = next((one for one in select.items if one[0] <= call.start < one[1]), None)
+        if item is None:  # HAVING has the call, and the list does not
+            again = Restated(tokens[i : close + 1].put(select.text[slice(*call.span)]))
+            return tokens[0].error(NotSupported, _OF_ANSWERS, _BY_NAME, [again])
         alias = next((t.name for t in reversed(select.between(item)) if item[1] > call.end), None)
         text, end = tokens[i : close + 1].put(shown_name(alias or "answer")), call.end
         text = text if alias else f"{text[:end]} AS answer{text[end:]}"
