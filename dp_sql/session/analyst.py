@@ -190,11 +190,12 @@ class AnalystSession(Session):
             ("delta", sum(plan.loss.delta for plan in plans), limits.max_delta_per_query),
         ):
             if most is not None and total > most:
-                place = statement.calls[0].given[what][0].start
+                given = next(call.given[what] for call in statement.calls if what in call.given)
+                place, hint = given[0].start, "Put them into separate queries."
                 raise ArgumentError(
                     f"The DP calls of this query cost {what} = {in_words(Fraction(total))} "
                     f"together, and the policy allows {in_words(most)} for one query.",
-                    text=statement.text, position=place, hint="Put them into separate queries.",
+                    text=statement.text, position=place, hint=hint,
                     instead=[rescaled(statement, most / total)],
                 )  # fmt: skip
         parse = self._public.connection.extract_statements

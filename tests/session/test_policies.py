@@ -183,6 +183,9 @@ def test_a_list_without_a_domain_under_a_policy(tmp_path: Path) -> None:
         assert (loss.epsilon, loss.delta, loss.rho) == (10, Fraction(1, 10**6), None)
         with pytest.raises(errors.ArgumentError, match=r"max_contributions is more than .* 200"):
             session.sql(f"SELECT {call.format(', max_contributions := 201')} FROM tags")
+        both = f"{call.format('')}, {call.format('').replace('40', '39')}"
+        with pytest.raises(errors.ArgumentError, match=r"delta = 0.000002 together"):
+            session.sql(f"SELECT DP_COUNT(*, epsilon := 10), {both} FROM tags")
 
 
 SEVERAL_TYPES = """
