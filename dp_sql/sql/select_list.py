@@ -113,12 +113,24 @@ def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
                 )
 
 
+def _has_window(tokens: Tokens) -> bool:
+    """Whether a window function is among them; OVER may also be a name."""
+    behind = (tokens.at(i - 1) for i, token in enumerate(tokens) if token.upper == "OVER")
+    return any(token.is_symbol(")") for token in behind)
+
+
 def _no_windows(select: DpSelect, having: Tokens) -> None:
     """Refuse HAVING with a window function, or the alias of one, as DuckDB does."""
     listed = map(select.named, select.items)
     named = ((own.outside_queries(), name) for own, name in listed if name)
-    windows = {folded(name) for own, name in named if any(t.upper == "OVER" for t in own)}
-    if any(token.upper == "OVER" or token.folded in windows for token in having):
+    windows = {folded(name) for own, name in named if _has_window(own)}
+    windows -= {folded(key.parts[-1]) for key in select.keys}  # which are meant before aliases
+    names = {  # of columns: not of functions and fields
+        token.folded
+        for i, token in enumerate(having)
+        if not (having.at(i + 1).is_symbol("(") or having.at(i - 1).is_symbol("."))
+    }
+    if _has_window(having) or names & windows:
         message = "HAVING filters by answers; QUALIFY filters by window functions."
         raise having[0].error(NotSupported, message, None, [Restated(having[0].put("QUALIFY"))])
 

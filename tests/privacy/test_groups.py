@@ -175,14 +175,18 @@ def test_windows_and_conditions_over_answers_are_those_over_exact_counts(
 
 @pytest.mark.parametrize(
     ("listed", "having"),
-    [("rank() OVER (ORDER BY region) AS user_id", "# > 0"), ("(SELECT max(1) OVER ()) AS w", "# > w - (SELECT max(1) OVER ())")],
+    [
+        ("rank() OVER (ORDER BY region) AS user_id", "# > 0"), ("(SELECT max(1) OVER ()) AS w", "# > w - (SELECT max(1) OVER ())"),
+        ("rank() OVER () AS upper", "upper(region) = 'NORTH'"), ("rank() OVER () AS n", "{'n': #}.n > 0"),
+        ("rank() OVER (ORDER BY #) AS region", "region = 'north'"), ("1 AS over", "over > 0 AND # > 0"),
+    ],
 )  # fmt: skip
-def test_having_may_have_windows_in_its_subqueries_and_their_names_in_its_calls(
+def test_having_may_have_windows_in_its_subqueries_and_names_like_theirs(
     listed: str, having: str, log: dp_sql.Session
 ) -> None:
     call = f"DP_COUNT(user_id, {SURE}, {UNIT}, groups := ['north'])"
-    text = f"SELECT region, {listed} FROM seen GROUP BY region HAVING {having.replace('#', call)}"
-    relation = log.sql(text)
+    text = f"SELECT region, {listed} FROM seen GROUP BY region HAVING # > 0 AND {having}"
+    relation = log.sql(text.replace("#", call))
     assert relation is not None
     assert relation.fetchall() == [("north", 1)]
 
