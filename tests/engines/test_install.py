@@ -134,6 +134,23 @@ def test_equal_calls_in_one_query_are_one_release(con: Con) -> None:
     assert releases(con) == 1
 
 
+def test_pivot_without_in_runs_its_query_twice_as_the_docs_say(con: Con) -> None:
+    query = NOISE.replace("SELECT", "SELECT 'a' AS x,")
+    answer = f"PIVOT (FROM dp($$ {query} $$)) ON x"
+    con.execute(f"{answer} IN ('a', 'b') USING sum(n)").fetchall()
+    assert releases(con) == 1
+    con.execute(f"{answer} USING sum(n)").fetchall()
+    assert releases(con) == 3
+
+
+def test_windows_over_plain_calls_are_refused_in_the_words_of_the_docs(con: Con) -> None:
+    call = NOISE.split("SELECT ")[1].split(" AS n")[0]
+    text = f"SELECT rank() OVER (ORDER BY {call}) AS r FROM ratings"
+    with pytest.raises(duckdb.Error, match=r"cannot be volatile|FROM dp\(\$\$ SELECT rank"):
+        con.execute(text)
+    assert con.execute(f"FROM dp($$ {text} $$)").fetchall() == [(1,)]
+
+
 def test_each_reading_of_a_relation_is_an_execution(con: Con) -> None:
     relation = con.sql(f"FROM dp($$ {NOISE} $$)")
     first = con.execute(f"FROM dp($$ {NOISE} $$)").fetchall()
