@@ -191,11 +191,11 @@ class AnalystSession(Session):
         ):
             if most is not None and total > most:
                 given = next(call.given[what] for call in statement.calls if what in call.given)
-                place, hint = given[0].start, "Put them into separate queries."
                 raise ArgumentError(
                     f"The DP calls of this query cost {what} = {in_words(Fraction(total))} "
                     f"together, and the policy allows {in_words(most)} for one query.",
-                    text=statement.text, position=place, hint=hint,
+                    text=statement.text, position=given[0].start,
+                    hint="Put them into separate queries.",
                     instead=[rescaled(statement, most / total)],
                 )  # fmt: skip
         parse = self._public.connection.extract_statements
@@ -236,7 +236,7 @@ class AnalystSession(Session):
         is_drawn = any("volatile" in one for one in kinds)
         is_drawn |= any(token.upper in {"SAMPLE", "TABLESAMPLE"} for token in statement.tokens)
         if statement.selects or is_drawn:
-            raise NotSupported("A DP call spends, and random() would have another value.")
+            raise NotSupported("A DP call spends, and a drawn value would be another one.")
         self._tables(statement, engine)
         self._bind(statement, statement.text, None, engine)
         read = f"SELECT v, CAST(v AS VARCHAR), typeof(v) FROM ({statement.text}) AS t(v)"

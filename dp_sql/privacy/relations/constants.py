@@ -8,6 +8,7 @@ series may be computed from literals and the time of the statement.
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -76,11 +77,12 @@ def constant_rows(node: Node, tables: Tables) -> Rows | None:
             rows, names = [[one] for one in listed.expressions], ["unnest"]
         case exp.Table() if (series := _series(node.this, tables)) is not None:
             only(node, {"this", "alias", "joins"})
-            return _rows(node, series[1], [series[0]], tables, series[2])
+            return _rows(node, series.rows, [series.name], tables, series.sql)
         case exp.Select() if (found := _cast_series(node)) is not None and (
             series := _series(found[0], tables, found[1])
         ) is not None:
-            return _rows(node, series[1], [column_name(node.expressions[0])], tables, series[2])
+            names = [column_name(node.expressions[0])]
+            return _rows(node, series.rows, names, tables, series.sql)
         case exp.Select() if parts_of(node) == {"expressions"}:
             items = [one.unalias() for one in node.expressions]
             names = [column_name(one) for one in node.expressions]
@@ -89,7 +91,7 @@ def constant_rows(node: Node, tables: Tables) -> Rows | None:
                 only(items[0], {"this"})
                 inner = items[0].this
                 if len(items) == 1 and (series := _series(inner, tables)) is not None:
-                    return _rows(node, series[1], names, tables, series[2])
+                    return _rows(node, series.rows, names, tables, series.sql)
                 is_list = len(items) == 1 and isinstance(inner, exp.Array)
                 rows = [[one] for one in inner.expressions] if is_list else []
             if not rows or None in map(_constant, chain(*rows)):
@@ -151,10 +153,16 @@ def _cast_series(tree: exp.Select) -> tuple[Node, str] | None:
     return (table.this, kind) if is_plain else None
 
 
-def _series(node: Node, tables: Tables, kind: str = "") -> tuple[str, list[tuple[str]], str] | None:
-    """A call of range or generate_series of constants, cast to a kind; None for anything else.
+class _Series(NamedTuple):
+    """A call of range or generate_series: its name, its rows as literals, and a SELECT of them."""
 
-    Returns its name, its rows as literals, and a SELECT of them.
+    name: str
+    rows: list[tuple[str]]
+    sql: str
+
+
+def _series(node: Node, tables: Tables, kind: str = "") -> _Series | None:
+    """A call of range or generate_series of constants, cast to a kind; None for anything else.
 
     Raises Refused where an interval has more than one unit, and Unbound where there is no value,
     where there are too many, or where DuckDB cannot list them.
@@ -178,7 +186,7 @@ def _series(node: Node, tables: Tables, kind: str = "") -> tuple[str, list[tuple
         of, values = "DATE", [str(one).removesuffix(_MIDNIGHT) for one in values]
     strings = [literal(str(one)) for one in values if one is not None]
     casts = [(f"CAST({one} AS {of})",) for one in strings]
-    return name, casts, f"SELECT CAST(unnest([{','.join(strings)}]) AS {of})"
+    return _Series(name, casts, f"SELECT CAST(unnest([{','.join(strings)}]) AS {of})")
 
 
 def _arguments(node: Node, tables: Tables) -> tuple[str, list[str]] | None:
