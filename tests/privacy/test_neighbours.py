@@ -219,7 +219,7 @@ def go(way: str, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(many_rows, "ROWS_EACH", 1 << 60)
 
 
-@pytest.fixture(params=range(2))
+@pytest.fixture(params=[0, pytest.param(1, marks=pytest.mark.slow)])
 def both(request: Any, database: Database, draws: Draws, tmp_path: Path) -> Iterator[Any]:
     """Sessions over each of two databases, with person 1 and without."""
     found = sessions(tmp_path, some_data()[request.param], database, NUMBERED[0])

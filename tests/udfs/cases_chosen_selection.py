@@ -20,7 +20,15 @@ from tests.udfs import cases_partition_selection as gaussian
 from tests.udfs import cases_weighted_gaussian as weighted
 from tests.udfs.cases_limited_domain import check
 from tests.udfs.choices import PowersOf
-from tests.udfs.conformance import Case, Domain, Mutant, changed, check_distribution, within
+from tests.udfs.conformance import (
+    Case,
+    Domain,
+    Mutant,
+    changed,
+    check_distribution,
+    slow_if,
+    within,
+)
 from tests.udfs.distributions import data_sets, distribution_of, draws_fit, one_more
 
 EPSILON, DELTA, CHOICE = Fraction(1), gaussian.DELTA, Fraction(1, 4)
@@ -169,8 +177,12 @@ def fit(tenths, patch):
 CHOSEN_SELECTION = Case(
     mechanism=chosen_selection.CHOSEN_SELECTION,
     domains={
-        f"epsilon {epsilon}, cap {cap}": domain(epsilon, cap, [*data_sets(weighted.PEOPLE, n)])
-        for epsilon, cap, n in [(EPSILON, 1, 2), (EPSILON, 2, 1), (EPSILON, 3, 2), (LOW, 3, 1), (HIGH, 4, 1)]
+        slow_if(n > 1, f"epsilon {epsilon}, cap {cap}, up to {n + 1} people"): domain(
+            epsilon, cap, [*data_sets(weighted.PEOPLE, n)]
+        )
+        for epsilon, cap, n in [
+            (EPSILON, 1, 1), (EPSILON, 2, 1), (EPSILON, 3, 1), (LOW, 3, 1), (HIGH, 4, 1), (EPSILON, 1, 2), (EPSILON, 3, 2)
+        ]
     } | {"the choice of noise": ALONE},
     mutants={
         "a threshold for one group": Mutant(

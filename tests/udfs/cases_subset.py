@@ -159,7 +159,7 @@ def subset_domains():
         yield f"small histograms, cut {cut}", every_histogram(cut, q, 4, 2)
         yield f"slow: larger histograms, cut {cut}", every_histogram(cut, q, 5, 3)
     for (d, k), cut in product([(3, 2), (4, 2), (4, 3)], (1, 2, 6)):
-        slow = "slow: " if d == 4 and (cut > 1 or k == 3) else ""
+        slow = "slow: " if d == 4 else ""
         yield f"{slow}{k} of {d}, cut {cut}", privacy_of_subset(d, k, cut)
     for d, k in [(3, 2), (4, 2), (4, 3)]:
         yield f"the definition, {k} of {d}", private_by_definition(d, k, 3)

@@ -248,13 +248,16 @@ def test_a_tampered_mechanism_is_found_out(name, mutant):
     CASES[name].mutants[mutant].is_rejected()
 
 
-def power(*case):
+def power(*case, mark=pytest.mark.thorough):
     """What shows that a check rejects."""
-    return pytest.param(*case, marks=[pytest.mark.pure, pytest.mark.thorough])
+    return pytest.param(*case, marks=[pytest.mark.pure, mark])
 
 
-@pytest.mark.parametrize(("tenths", "passes"), [(10, True), power(4, False), power(17, False)])
-@pytest.mark.one_in(27)  # every ninth mechanism
+OTHER_RATES = [power(4, False), power(17, False, mark=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize(("tenths", "passes"), [(10, True), *OTHER_RATES])
+@pytest.mark.one_in(18)  # every ninth mechanism
 @each
 def test_only_draws_at_the_right_rate_fit(name, tenths, passes, monkeypatch):
     assert CASES[name].fits(tenths, monkeypatch) is passes

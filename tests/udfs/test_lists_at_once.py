@@ -227,7 +227,7 @@ def test_sets_drawn_at_once_are_distributed_as_the_definition_says(cut):
     check_distribution(every_set(cut, 4, 2))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", CUTS)
 def test_larger_sets_drawn_at_once_are_distributed_as_the_definition_says(cut):
     check_distribution(every_set(cut, 5, 2))
