@@ -132,9 +132,9 @@ matrix_run = echo "== Python $(1): $(2)" && p=$$(.ci/python $(1)) && \
 	{ test -n "$$p" || { echo "   no Python $(1) here; left out"; exit 0; }; } && \
 	{ test -x .venv-$(3)/bin/python || $$p -m venv .venv-$(3); } && \
 	.venv-$(3)/bin/python $(PIP) --editable ".[test-all]" $(2) && \
-	.venv-$(3)/bin/python -m pytest $(PARALLEL) -m "not slow and not pure$(if $(SMALL), and not thorough)" $(MORE)
+	.venv-$(3)/bin/python -m pytest $(PARALLEL) -m "not slow and not pure$(if $(SMALL), and not thorough)" $(if $(SMALL),--half) $(MORE)
 
-test-oldest:  ## run the tests with the oldest supported versions (SMALL=1: those of `make test`)
+test-oldest:  ## run the tests with the oldest supported versions (SMALL=1: half of the cases of `make test`)
 	@$(call matrix_run,3.11,$(OLDEST),oldest)
 
 test-newest:  ## run the tests with the newest ones, on the newest Python

@@ -111,15 +111,25 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--half", action="store_true", help="run every other case of a test, and all other tests"
+    )
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the first of every n cases of a test marked `one_in(n)`; the others are `thorough`."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the first of every n cases of a test marked `one_in(n)`; the others are `thorough`.
+
+    With --half, the second, fourth, … of the cases that remain are thorough, too.
+    """
     seen: Counter[str] = Counter()
+    step = 2 if config.getoption("half") else 1
     for item in items:
         mark = item.get_closest_marker("one_in")
-        if mark is not None and item.get_closest_marker("slow") is None:
+        if not {"slow", "thorough"} & {own.name for own in item.iter_markers()}:
             test = item.nodeid.partition("[")[0]
-            if seen[test] % mark.args[0]:
+            if seen[test] % (step * (mark.args[0] if mark else 1)):
                 item.add_marker("thorough")
             seen[test] += 1
 

@@ -257,7 +257,7 @@ OTHER_RATES = [power(4, False), power(17, False, mark=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize(("tenths", "passes"), [(10, True), *OTHER_RATES])
-@pytest.mark.one_in(18)  # every ninth mechanism
+@pytest.mark.one_in(9)
 @each
 def test_only_draws_at_the_right_rate_fit(name, tenths, passes, monkeypatch):
     assert CASES[name].fits(tenths, monkeypatch) is passes
