@@ -197,13 +197,6 @@ def test_a_long_statement_is_corrected_where_little_is_added(analyst: dp_sql.Ses
     assert error.suggestion == query.format("TRY_CAST(total::DOUBLE AS DECIMAL(18, 4))", groups)
 
 
-def test_a_filter_without_where_keeps_its_condition(analyst: dp_sql.Session) -> None:
-    call = "DP_COUNT(*, epsilon := 1)"
-    proposed = told(analyst, f"SELECT {call} FILTER (NOT total > 3), {call} FROM orders").suggestion
-    wanted = "SELECT DP_COUNT(CASE WHEN NOT total > 3 THEN 1 END, epsilon := 1), "
-    assert proposed == f"{wanted}{call} FROM orders"
-
-
 def test_a_window_function_beside_a_count_needs_one_release(analyst: dp_sql.Session) -> None:
     statement = (
         "SELECT status, rank() OVER (ORDER BY count(*)), count(*) FROM orders GROUP BY status"
