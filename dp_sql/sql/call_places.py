@@ -77,8 +77,7 @@ def check_beside(tokens: Tokens, index: int, select: SelectText) -> None:
     takes_filter = function.shape.reads_people
     after = (end_of_call(tokens, index) if takes_filter else tokens.matching(index + 1)) + 1
     if tokens.at(after).upper == "FILTER" and takes_filter:
-        message = f"{function.name} takes one FILTER; write AND between the conditions."
-        raise tokens[after].error(NotSupported, message)
+        raise _other_filter(tokens, after, function.name)
     if tokens.at(after).upper in _AFTER_CALL:
         raise _behind_call(tokens, after, select, function.name)
 
@@ -97,6 +96,20 @@ def _outside_list(tokens: Tokens, index: int, select: SelectText, name: str) -> 
     message = f"{name} is not allowed {where}; it is an answer, not a condition."
     instead = _listed(tokens, index, select) if place in OF_ANSWERS else []
     return tokens[index].error(NotSupported, message, hint, instead)
+
+
+def _other_filter(tokens: Tokens, at: int, name: str) -> QueryError:
+    """The refusal of a second FILTER behind a call, or of one without brackets."""
+    if tokens.at(at + 1).is_symbol("("):
+        message = f"{name} takes one FILTER; write AND between the conditions."
+        return tokens[at].error(NotSupported, message)
+    begin = at + 1 + (tokens.at(at + 1).upper == "WHERE")
+    here = tokens.at_depth_zero(begin, len(tokens))
+    ends = (i for i in here if tokens[i].upper in {"AS", "FROM"} or tokens[i].is_symbol(","))
+    written = tokens[at : next(ends, len(tokens))]
+    kept = f"FILTER (WHERE {written[begin - at :].text})"
+    message = "FILTER has its condition in brackets."
+    return tokens[at].error(ParseError, message, None, [Restated(written.put(kept))])
 
 
 def _behind_call(tokens: Tokens, after: int, select: SelectText, name: str) -> QueryError:

@@ -472,3 +472,9 @@ def test_what_is_not_supported_is_named_as_it_is(
 ) -> None:
     statement = f"SELECT DP_COUNT(*, epsilon := 1{UNIT}) FROM orders WHERE {condition}"
     assert said in told(owner, statement).message
+
+
+def test_a_public_table_is_joined_by_integers_of_any_type(analyst: dp_sql.Session) -> None:
+    statement = "SELECT DP_COUNT(*, epsilon := 9) FROM customers WHERE region = 'r1'"
+    joined = statement.replace("customers", "customers JOIN regions USING (region_id)")
+    assert told(analyst, statement).suggestion == joined  # INTEGER and BIGINT
