@@ -262,7 +262,8 @@ def _read_select(tokens: Tokens, written: _Written, under_policy: bool) -> DpSel
         raise tokens[start].error(NotSupported, message, "Write DISTINCT ON in an outer query.")
     items = [tokens[a:b] for a, b in tokens.split(start, listed.stop) if a < b]
     written_at = [*places, *(place for place, _ in written.repeats)]
-    keys = group_keys(tokens, group, items, written_at) if group else ()
+    named = select.names_in_from(tokens)
+    keys = group_keys(tokens, group, items, written_at, named) if group else ()
     unit = stated_unit(tokens, places)
     of_groups = _needed_of_groups(tokens, places, keys, unit)
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)

@@ -246,9 +246,10 @@ def _refuse_columns_of_aliases(select: DpSelect, scope: Scope) -> None:
     """Refuse a key that is both the alias of an item and a column: DuckDB groups by the column."""
     group = select.between(select.clauses["GROUP"])
     beside = [item for item in select.items if not select.calls_in(item)]
+    source = {token.folded for token in select.between(select.source)}
     for first, last in group.split(2, len(group)):
         part = [one for one in group[first:last] if not one.is_symbol("(", ")")]
-        named = (one for one in beside if is_called(select.between(one), part[0]))
+        named = (one for one in beside if is_called(select.between(one), part[0], source))
         item = next(named, None) if len(part) == 1 else None
         own, name = select.named(item) if item is not None else (Tokens(), None)
         if name is None or (own.names and folded(own.names[-1]) == folded(name)):
