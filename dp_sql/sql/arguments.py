@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import argument_errors, ranges, readers
+from dp_sql.sql.filters import end_of_call, kept_by_filter
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, Given, PublicSet, Reference, SetPerKey
 from dp_sql.sql.shape import Function, Shape
@@ -18,9 +19,10 @@ _STANDS_FOR = {"item": "1", "k": "10", "q": "0.5", "epsilon": "1"}  # of a call 
 class DpCall:
     """One DP call: what it asks for, with every number already a checked exact value.
 
-    `start` and `end` are the offsets of the call in the text; `display` is the name that DuckDB
-    would give its column: the call without its named arguments. `columns` are the arguments that
-    name columns. `groups` is the public set of groups; each person counts in at most
+    `start` and `end` are the offsets of the call in the text, with FILTER; `display` is the name
+    that DuckDB would give its column: the call without its named arguments. `columns` are the
+    arguments that name columns. `condition`: of FILTER; an item counts as NULL where it is not
+    true. `groups` is the public set of groups; each person counts in at most
     `max_groups_contributed` of them. `missing`: the arguments that it lacks; such a call never
     becomes a plan: only its error is still open.
     """
@@ -35,6 +37,7 @@ class DpCall:
     parameters: Shape
     groups: PublicSet | SetPerKey | None
     max_groups_contributed: int | None
+    condition: Reference | None = None
     missing: tuple[str, ...] = ()
     given: Mapping[str, Argument] = field(default_factory=dict, repr=False, compare=False)
 
@@ -119,6 +122,8 @@ def read_call(
         found = {"privacy_unit": unit, **own}
     span = tokens[index : close + 1].span
     behind = positional[-1][-1].end if positional else tokens[index + 1].end
+    kept, display = kept_by_filter(tokens, close), ", ".join(one.text for one in positional)
+    display = f"{function.name.lower()}({display})"
     # What a call under a policy lacks is known later, except the columns of DP_SELECT.
     if not under_policy or not own.keys() >= {*function.positional}:
         argument_errors.refuse_missing(
@@ -133,14 +138,15 @@ def read_call(
     return DpCall(
         function=function,
         start=tokens[index].start,
-        end=tokens[close].end,
-        display=f"{function.name.lower()}({', '.join(one.text for one in positional)})",
+        end=tokens[end_of_call(tokens, index)].end,
+        display=f"{display} FILTER (WHERE {kept.text})" if kept else display,
         columns=columns,
         domain=given.optional("domain", readers.read_domain, None),
         mechanism=mechanism,
         parameters=parameters,
         groups=given.optional("groups", readers.read_groups, None),
         max_groups_contributed=given.optional("max_groups_contributed", max_groups, None),
+        condition=kept.reference() if kept else None,
         missing=lacking,
         given=given.arguments,
     )

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from dp_sql.errors import NotSupported, ParseError, QueryError, guessed
 from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText
+from dp_sql.sql.filters import end_of_call, kept_by_filter
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.group_keys import without_alias
@@ -66,16 +67,19 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
 
 
 def check_beside(tokens: Tokens, index: int, select: SelectText) -> None:
-    """Refuse (NotSupported) a schema before a call, and OVER, FILTER or WITHIN GROUP behind it."""
-    name = FUNCTIONS[(tokens[index].name or "").upper()].name
+    """Refuse (NotSupported) a schema before a call, and OVER or WITHIN GROUP behind it."""
+    function = FUNCTIONS[(tokens[index].name or "").upper()]
     if tokens.at(index - 1).is_symbol("."):
-        message = f"{name} belongs to no schema; write it without one."
+        message = f"{function.name} belongs to no schema; write it without one."
         raise tokens[index].error(
             NotSupported, message, instead=[tokens[max(0, index - 2) : index].put("")]
         )
-    after = tokens.matching(index + 1) + 1
+    takes_filter = function.shape.reads_people
+    after = (end_of_call(tokens, index) if takes_filter else tokens.matching(index + 1)) + 1
+    if tokens.at(after).upper == "FILTER" and takes_filter:
+        raise _other_filter(tokens, after, function.name)
     if tokens.at(after).upper in _AFTER_CALL:
-        raise _behind_call(tokens, index, after, select, name)
+        raise _behind_call(tokens, after, select, function.name)
 
 
 def _outside_list(tokens: Tokens, index: int, select: SelectText, name: str) -> QueryError:
@@ -94,17 +98,27 @@ def _outside_list(tokens: Tokens, index: int, select: SelectText, name: str) -> 
     return tokens[index].error(NotSupported, message, hint, instead)
 
 
-def _behind_call(
-    tokens: Tokens, index: int, after: int, select: SelectText, name: str
-) -> QueryError:
-    """The refusal of OVER, FILTER or WITHIN GROUP at `after`, behind the call at `index`."""
+def _other_filter(tokens: Tokens, at: int, name: str) -> QueryError:
+    """The refusal of a second FILTER behind a call, or of one without brackets."""
+    if tokens.at(at + 1).is_symbol("("):
+        message = f"{name} takes one FILTER; write AND between the conditions."
+        return tokens[at].error(NotSupported, message)
+    begin = at + 1 + (tokens.at(at + 1).upper == "WHERE")
+    here = tokens.at_depth_zero(begin, len(tokens))
+    ends = (i for i in here if tokens[i].upper in {"AS", "FROM"} or tokens[i].is_symbol(","))
+    written = tokens[at : next(ends, len(tokens))]
+    kept = f"FILTER (WHERE {written[begin - at :].text})"
+    message = "FILTER has its condition in brackets."
+    return tokens[at].error(ParseError, message, None, [Restated(written.put(kept))])
+
+
+def _behind_call(tokens: Tokens, after: int, select: SelectText, name: str) -> QueryError:
+    """The refusal of OVER, FILTER or WITHIN GROUP at `after`, behind a call."""
     word, instead = tokens.at(after).upper, list[str]()
     if word == "OVER" and tokens.at(after + 1).is_symbol("("):
         instead = [tokens[after : tokens.matching(after + 1) + 1].put("")]
     elif word == "FILTER" and sum(t.upper in FUNCTIONS for t in tokens) == 1:
-        instead = _with_where(tokens, after, select) or _with_case(tokens, index, after)
-    elif word == "FILTER":
-        instead = _with_case(tokens, index, after)
+        instead = _with_where(tokens, after, select)
     message = f"{name} does not take {_AFTER_CALL[word]}."
     return tokens[after].error(NotSupported, message, None, instead)
 
@@ -152,8 +166,10 @@ class CallWords(NamedTuple):
 
 def call_words(tokens: Tokens, index: int) -> CallWords:
     """The words of the call whose name is at `index`, to compare with those of others."""
+    close = tokens.matching(index + 1)
     own, shared = [_words(tokens[index : index + 1])], dict[_Words, _Words]()
-    for a, b in tokens.split(index + 2, tokens.matching(index + 1)):
+    own.append(_words(kept_by_filter(tokens, close)))
+    for a, b in tokens.split(index + 2, close):
         if tokens[a].folded in _SHARED and tokens.at(a + 1).is_symbol(":=", "=>"):
             shared[_words(tokens[a : a + 1])] = _words(tokens[a + 2 : b])
         else:
@@ -177,17 +193,9 @@ def _words(tokens: Tokens) -> _Words:
     return tuple((t.kind, folded(t.name) if t.name else t.text) for t in tokens)
 
 
-def _filter(tokens: Tokens, at: int) -> tuple[str, int]:
-    """What FILTER (…) at a place keeps, where WHERE may be left out; and its last token."""
-    if not tokens.at(at + 1).is_symbol("("):
-        return "", at
-    close = tokens.matching(at + 1)
-    return tokens[at + 2 + (tokens.at(at + 2).upper == "WHERE") : close].text, close
-
-
 def _with_where(tokens: Tokens, at: int, select: SelectText) -> list[str]:
     """The statement whose FILTER (WHERE …) at a place is in its WHERE clause instead."""
-    condition, close = _filter(tokens, at)
+    condition, close = kept_by_filter(tokens, at - 1).text, tokens.matching(at + 1)
     where = select.clause("WHERE")
     last = where or select.clause("FROM")
     if last is None or not condition or last.start < at:
@@ -202,7 +210,7 @@ def _with_where(tokens: Tokens, at: int, select: SelectText) -> list[str]:
 
 def _listed(tokens: Tokens, index: int, select: SelectText) -> list[str]:
     """The statement whose list has the call of HAVING, QUALIFY or ORDER BY, which names it."""
-    call, listed = tokens[index : tokens.matching(index + 1) + 1], select.clause("SELECT")
+    call, listed = tokens[index : end_of_call(tokens, index) + 1], select.clause("SELECT")
     if listed is None or listed.start > index:
         return []
     names, used = ("answer", "answer_1", "answer_2"), {token.folded for token in tokens}
@@ -210,18 +218,6 @@ def _listed(tokens: Tokens, index: int, select: SelectText) -> list[str]:
         return []
     text, end = call.put(name), tokens[listed.stop - 1].end
     return [Restated(f"{text[:end]}, {call.text} AS {name}{text[end:]}")]
-
-
-def _with_case(tokens: Tokens, index: int, at: int) -> list[str]:
-    """The statement with a CASE in the item of a call in place of its FILTER (WHERE …)."""
-    condition, close = _filter(tokens, at)
-    if not condition:
-        return []
-    first, stop = tokens.split(index + 2, at - 1)[0]
-    item = tokens[first:stop].text
-    case = f"CASE WHEN {condition} THEN {1 if item == '*' else item} END"
-    rest = tokens[stop:at].text
-    return [tokens[index : close + 1].put(f"{tokens[index].text}({case}{rest}")]
 
 
 def _without(tokens: Tokens, clause: Clause, select: SelectText) -> list[str]:
@@ -249,7 +245,7 @@ def _outside(tokens: Tokens, clause: Clause, select: SelectText) -> list[str]:
     new: dict[str, str] = {}
     for i in range(clause.start, clause.stop):
         if (tokens[i].name or "").upper() in FUNCTIONS and tokens.at(i + 1).is_symbol("("):
-            stop = tokens.matching(i + 1)
+            stop = end_of_call(tokens, i)
             call = tokens[i : stop + 1].text
             if call not in names:
                 names[call] = new[call] = f"answer_{len(new)}" if new else "answer"

@@ -10,6 +10,7 @@ from dp_sql.errors import ArgumentError, NotSupported, QueryError
 from dp_sql.sql.arguments import DpCall, read_call, stated_unit
 from dp_sql.sql.call_places import CallWords, call_words, check_beside, check_place, repeated
 from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText, Span, enclosing_select
+from dp_sql.sql.filters import end_of_call
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Argument, PublicSet, Reference, SetPerKey
@@ -53,9 +54,15 @@ class DpSelect:
         """The spans of its calls, each as often as it is written."""
         return [span for span, _ in self.call_places]
 
+    def without_filter(self, span: Span) -> Span:
+        """Where a call in a span of the text is, up to the bracket that closes its arguments."""
+        tokens = self.between(span)
+        return tokens[: tokens.matching(1) + 1].span
+
     def repeats_of(self, call: DpCall) -> list[Span]:
-        """Where a call is written again."""
-        return [span for span, number in self.repeats if self.calls[number].start == call.start]
+        """Where a call is written again, without FILTER."""
+        again = (span for span, number in self.repeats if self.calls[number].start == call.start)
+        return [*map(self.without_filter, again)]
 
     @property
     def groups(self) -> PublicSet | SetPerKey | None:
@@ -207,7 +214,7 @@ def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
             message = "A DP call is not allowed inside the arguments of another DP call."
             hint = "Answer the inner call first, in a query of its own."
             raise tokens[index].error(NotSupported, message, hint)
-        end = tokens.matching(index + 1)
+        end = end_of_call(tokens, index)
     for index in places:
         select = enclosing_select(tokens, index)
         begin = select.clauses[0].start if select.clauses else -1
@@ -255,7 +262,8 @@ def _read_select(tokens: Tokens, written: _Written, under_policy: bool) -> DpSel
         raise tokens[start].error(NotSupported, message, "Write DISTINCT ON in an outer query.")
     items = [tokens[a:b] for a, b in tokens.split(start, listed.stop) if a < b]
     written_at = [*places, *(place for place, _ in written.repeats)]
-    keys = group_keys(tokens, group, items, written_at) if group else ()
+    named = select.names_in_from(tokens)
+    keys = group_keys(tokens, group, items, written_at, named) if group else ()
     unit = stated_unit(tokens, places)
     of_groups = _needed_of_groups(tokens, places, keys, unit)
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
@@ -288,7 +296,7 @@ def _read_select(tokens: Tokens, written: _Written, under_policy: bool) -> DpSel
         condition=condition,
         ctes=select.ctes,
         repeats=tuple(
-            (tokens[i : tokens.matching(i + 1) + 1].span, number) for i, number in written.repeats
+            (tokens[i : end_of_call(tokens, i) + 1].span, number) for i, number in written.repeats
         ),
     )
 

@@ -1,6 +1,6 @@
 """What a SELECT with DP calls is grouped by: columns, or expressions of columns. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from itertools import accumulate
 
 from sqlglot import exp
@@ -17,12 +17,16 @@ _BEHIND = {"ASC", "DESC", "NULLS", "ORDER", "ROWS", "RANGE", "GROUPS"}  # an exp
 
 
 def group_keys(
-    tokens: Tokens, group: Clause, items: Sequence[Tokens], places: Sequence[int]
+    tokens: Tokens,
+    group: Clause,
+    items: Sequence[Tokens],
+    places: Sequence[int],
+    source: Set[str],
 ) -> tuple[Reference, ...]:
     """The keys of a GROUP BY clause, also numbers or names of items, or ALL; () has none.
 
-    `items` are those of the list, `places` those of the DP calls. An expression is called as in
-    the list, or else as it is written. Raises NotSupported.
+    `items` are those of the list, `places` those of the DP calls, `source` the names in FROM,
+    folded. An expression is called as in the list, or else as it is written. Raises NotSupported.
     """
     parts = [tokens[a:b] for a, b in tokens.split(group.start + 2, group.stop)]
     if not parts or not all(parts):
@@ -39,7 +43,7 @@ def group_keys(
         parts = [one for one in listed if _has_column(one)]
     found: dict[tuple[str, ...], tuple[Token, Reference]] = {}
     for part in parts:
-        first, key = _key(tokens, part, items, beside)
+        first, key = _key(tokens, part, items, beside, source)
         found.setdefault(tuple(map(_same, tokenize(key.text))), (first, key))
     return _called_apart([*found.values()])
 
@@ -151,11 +155,15 @@ def _refuse_sets(parts: Sequence[Tokens]) -> None:
 
 
 def _key(
-    tokens: Tokens, part: Tokens, items: Sequence[Tokens], beside: Sequence[Tokens]
+    tokens: Tokens,
+    part: Tokens,
+    items: Sequence[Tokens],
+    beside: Sequence[Tokens],
+    source: Set[str],
 ) -> tuple[Token, Reference]:
     """One key and its first token."""
     own, name = _without_brackets(part), None
-    if len(own) == 1 and (item := _meant(own[0], items, beside)) is not None:
+    if len(own) == 1 and (item := _meant(own[0], items, beside, source)) is not None:
         own, name = without_alias(item)
     if own.names:
         return own[0], Reference(own.names, own.text, own[0].start)
@@ -171,12 +179,14 @@ def _key(
     return own[0], Reference((name or own.text,), own.text, own[0].start, is_expression=True)
 
 
-def _meant(word: Token, items: Sequence[Tokens], beside: Sequence[Tokens]) -> Tokens | None:
+def _meant(
+    word: Token, items: Sequence[Tokens], beside: Sequence[Tokens], source: Set[str]
+) -> Tokens | None:
     """The item beside the calls that a key of one word means: by its number, or by its alias."""
     number = int(word.text) if word.text.isdecimal() and len(word.text) < 7 else 0
     if 0 < number <= len(items) and items[number - 1] in beside:
         return items[number - 1]
-    return next((item for item in beside if is_called(item, word)), None)
+    return next((item for item in beside if is_called(item, word, source)), None)
 
 
 def _without_constant(tokens: Tokens, part: Tokens, item: Tokens) -> list[Restated]:
@@ -201,15 +211,19 @@ def _without_brackets(part: Tokens) -> Tokens:
     return inner if len(inner) == 1 or inner.names else part
 
 
-def is_called(item: Tokens, word: Token) -> bool:
-    """Whether a word is the alias of an item, and not a column in the item itself."""
+def is_called(item: Tokens, word: Token, source: Set[str]) -> bool:
+    """Whether a word is the alias of an item, and not a column in the item itself.
+
+    A name behind one that `source`, the names in FROM, lacks is a field: city in lower(place.city).
+    """
     expression, name = without_alias(item)
     if name is None or word.name is None or folded(name) != folded(word.name):
         return False
     tree = projection(expression.text)
     if expression.names or tree is None:
         return True
-    return all(folded(one.name) != folded(name) for one in tree.find_all(exp.Column))
+    own = (one for one in tree.find_all(exp.Column) if folded(one.name) == folded(name))
+    return all(one.table and folded(one.table) not in source for one in own)
 
 
 # The last word of an expression or a type, and what an alias without AS may follow.

@@ -18,6 +18,7 @@ _NAME = r'((?!AS\b)\w+\b|"[^"]+")'
 _TELLS_NULL = r"(?s:.*)(?:\bNOT\b(?!\s+(?:NULL|IN|I?LIKE|BETWEEN)\b)|\)\s*IS\b)"
 _PART = "YEAR|QUARTER|MONTH|DAY|HOUR|MINUTE|SECOND"  # weeks begin on other days elsewhere
 _DAY = r"\d{4}-\d\d-\d\d"
+_INSIDE = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*?"  # with brackets in brackets
 _TYPE = r"\w+(?:\([\d, ]+\))?"
 
 
@@ -79,8 +80,11 @@ _FORMS: tuple[tuple[str, _Instead], ...] = (  # compiled with the first error
     # Different combinations of columns.
     (r"\bDP_COUNT_DISTINCT\(\s*(?:ROW\s*)?\(\s*([\w.]+(?:\s*,\s*[\w.]+)+)\s*\)", _combined),
     # The elements of a list as rows.
-    (rf"\bunnest\({_ONE}\)\s+(?:AS\s+)?{_NAME}(\W(?:[^()]|\((?:[^()]|\([^()]*\))*\))*?)\bFROM\s+"
+    (rf"\bunnest\({_ONE}\)\s+(?:AS\s+)?{_NAME}(\W{_INSIDE})\bFROM\s+"
      r"(\w+)(?=\s+(?:WHERE|GROUP)\b)", r"\2\3FROM \4, unnest(\1) AS u(\2)"),
+    (rf"\A(?!(?:(?s:.*?)\bDP_\w+\(){{2}})((?s:.*?)\bDP_\w+\()\s*unnest\({_ONE}\)"
+     rf"({_INSIDE}\){_INSIDE})\bFROM\s+(\w+)(?=\s+(?:WHERE|GROUP)\b|\s*\Z)",
+     r"\1element\3FROM \4, unnest(\2) AS u(element)"),
     # The one value of a public query: NULL if it has no row, where IN is FALSE.
     (rf"\A(?!{_TELLS_NULL})((?s:.*)[^<>!=:\s])\s*=\s*\(\s*(SELECT\s[^()]+)\)(?!\s*[^\s\w),;])",
      r"\1 IN (\2)"),

@@ -98,7 +98,7 @@ def _check_place(statement: Statement, one: Parameter) -> None:
         raise token.error(NotSupported, message, "Write the value into the statement.")
     for call in statement.calls:
         if call.start <= token.start < call.end and not any(
-            _holds(part, token) for part in (call.columns.get("item"), call.groups)
+            _holds(part, token) for part in (call.columns.get("item"), call.condition, call.groups)
         ):
             raise token.error(
                 ArgumentError,

@@ -284,8 +284,45 @@ SELECT DP_TOPK(DISTINCT title, 1, epsilon := 1) FROM ratings
 -- NotSupported: DP_TOPK does not take ORDER BY; NULLs never count, and the order
 SELECT DP_TOPK(title ORDER BY score, 1, epsilon := 1) FROM ratings
 
--- NotSupported: DP_TOPK does not take FILTER; write the condition in the WHERE c
-SELECT DP_TOPK(title, 1, epsilon := 1) FILTER (WHERE score > 3) FROM ratings
+-- NotPrivate: A subquery is not supported here: dp_sql cannot prove that
+SELECT DP_TOPK(title, 1, epsilon := 1) FILTER (WHERE score > (SELECT avg(score) FROM ratings)) FROM ratings
+SELECT DP_SUM(score, epsilon := 1) FILTER (score >= (SELECT max(score) FROM ratings)) FROM ratings
+
+-- NotPrivate: IN (SELECT …) must read public tables only, or compare privacy units.
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE title IN (SELECT title FROM ratings WHERE user_id > 900000000)) FROM ratings
+SELECT region, DP_COUNT(*, epsilon := 1) FILTER (WHERE title NOT IN (SELECT title FROM recent)) FROM ratings GROUP BY region
+
+-- NotPrivate: This subquery compares no column with the outer query.
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE EXISTS (SELECT 1 FROM ratings x WHERE x.user_id > 900000000)) FROM ratings
+
+-- NotPrivate: The function count is not supported here: it reads other rows.
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE count(*) > 3) FROM ratings
+
+-- NotPrivate: A window function is not supported here: it reads other rows.
+SELECT DP_MEDIAN(score, epsilon := 1, lower := 0, upper := 5) FILTER (WHERE count(*) OVER () > 3) FROM ratings
+
+-- NotPrivate
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE random() < 0.5) FROM ratings
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE 1 / (score - 3) > 0 OR error('x') IS NULL) FROM ratings
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE title::INTEGER > 3) FROM ratings
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE nextval('s') > 3) FROM ratings
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE user_id) FROM ratings
+
+-- NotSupported: A DP call is not allowed inside the arguments of another DP call.
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE DP_COUNT(*, epsilon := 1) > 3) FROM ratings
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE (SELECT DP_COUNT(*, epsilon := 1) FROM ratings) > 3) FROM ratings
+
+-- NotSupported: DP_COUNT takes one FILTER
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE score > 3) FILTER (WHERE user_id > 900000000) FROM ratings
+
+-- NotSupported: DP_COUNT does not take OVER
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE score > 3) OVER (PARTITION BY user_id) FROM ratings
+
+-- ParseError: Syntax error at
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE score > 3 THEN 1 WHEN user_id > 900000000) FROM ratings
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE score > 3 FROM ratings) FROM ratings
+SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE score > 3 ORDER BY user_id) FROM ratings
+SELECT DP_COUNT(*, epsilon := 1) FILTER () FROM ratings
 
 -- ParseError: Syntax error at
 SELECT DP_TOPK(title LIMIT 1, 1, epsilon := 1) FROM ratings

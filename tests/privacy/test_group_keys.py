@@ -742,3 +742,24 @@ def test_an_alias_that_is_also_a_column_is_refused_as_a_key(
     with pytest.raises(ArgumentError, match="means the column") as caught:
         owner.sql(text + keys)
     assert caught.value.suggestion == text + proposed
+
+
+@pytest.mark.parametrize(
+    ("listed", "key"),
+    [("upper(place.city) AS city", "city"), ("upper(place.city) AS city", "1"),
+     ("upper(people.place.city) AS city", "city"), ("place.city || '' AS city", "ALL")],
+)  # fmt: skip
+@pytest.mark.parametrize("groups", ["['ULM', 'BONN']", "observed"])
+def test_an_alias_called_as_a_field_means_its_expression(
+    listed: str, key: str, groups: str
+) -> None:
+    call = f"DP_COUNT(*, {SURE}, privacy_unit := user_id, groups := {groups})"
+    with dp_sql.connect() as owner:
+        place = "{'city': ['ULM', 'BONN'][1 + i % 2]} AS place"
+        owner.execute(f"CREATE TABLE people AS SELECT i AS user_id, {place} FROM range(99) t(i)")
+        found = owner.sql(f"SELECT {listed}, {call} FROM people GROUP BY {key} ORDER BY 1")
+        assert found.fetchall() == [("BONN", 49), ("ULM", 50)]
+        owner.execute("ALTER TABLE people ADD COLUMN city VARCHAR")
+        if key == "city":
+            with pytest.raises(ArgumentError, match="GROUP BY city means the column"):
+                owner.sql(f"SELECT {listed}, {call} FROM people GROUP BY {key}")

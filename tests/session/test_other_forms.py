@@ -220,6 +220,22 @@ def test_elements_that_the_list_unnests_are_proposed_as_rows_of_from(
     assert (refused.value.suggestion, refused.value.asks_other) == (wanted, False)
 
 
+@pytest.mark.parametrize("behind", ["", " FILTER (WHERE size > (1 + 0))"])
+def test_elements_that_a_call_unnests_are_proposed_as_rows_of_from(
+    behind: str, session: dp_sql.Session
+) -> None:
+    call = f"DP_TOPK({{}}, 1, epsilon := 10000, domain := ['red', 'blue']){behind}"
+    for where in ("", " WHERE kind > 0"):
+        with pytest.raises(QueryError, match="unnest is not supported") as caught:
+            session.sql(f"SELECT {call.format('unnest(tags)')} AS best FROM events{where}")
+        proposed = f"SELECT {call.format('element')} AS best FROM events, unnest(tags) AS u(element){where}"
+        assert caught.value.suggestion == proposed
+    two = f"SELECT {call.format('unnest(tags)')}, DP_COUNT(*, epsilon := 1) FROM events"
+    with pytest.raises(QueryError) as caught:  # all rows are no elements
+        session.sql(two)
+    assert not caught.value.instead
+
+
 @pytest.mark.parametrize("item", ["COLUMNS(*)", "* EXCLUDE (ts)"])
 def test_all_rows_are_counted_in_place_of_columns(session: dp_sql.Session, item: str) -> None:
     with pytest.raises(QueryError) as refused:

@@ -330,9 +330,13 @@ SELECT DP_COUNT_DISTINCT(DISTINCT title, epsilon := 1, privacy_unit := user_id) 
 -- ^ DISTINCT title
 SELECT DP_COUNT(DISTINCT title, epsilon := 1, privacy_unit := user_id) FROM ratings
 
--- NotSupported: DP_COUNT_DISTINCT does not take FILTER
+-- ParseError: FILTER has its condition in brackets.
 -- ^ FILTER
-SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FILTER (WHERE year > 2001) FROM ratings
+SELECT DP_COUNT(*, epsilon := 1, privacy_unit := user_id) FILTER WHERE year > 2001 AS n FROM ratings
+
+-- NotSupported: DP_SELECT does not take FILTER; write the condition in the WHERE clause of the same SELECT
+-- ^ FILTER
+SELECT DP_SELECT(model, accuracy, sensitivity, epsilon := 1) FILTER (WHERE year > 2001) FROM scores
 
 -- NotSupported: DP_COUNT_DISTINCT does not take OVER
 -- ^ OVER

@@ -296,7 +296,7 @@ class PublicSets(ABC):
 
 def _of_each_person(select: DpSelect) -> list[str]:
     """The mean over people of what the one call asks of each of them: another question."""
-    if len(select.calls) != 1 or len(select.keys) != 1:
+    if len(select.calls) != 1 or len(select.keys) != 1 or select.calls[0].condition:
         return []
     (call,), (key,), text = select.calls, select.keys, select.text
     counted = "*" if call.item.text == EVERY_ROW else call.item.text

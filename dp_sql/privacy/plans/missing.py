@@ -85,11 +85,9 @@ def _missing(
     found = _with_delta(call, added, policy) if policy is not None else []
     ways = [*found, added] if len(added) == len(needed) else []
     columns = [call.given[name] for name in function.positional if name not in lacking]
-    bracket = select.text.index("(", call.start) + 1
+    own, bracket = select.without_filter(call.span), select.text.index("(", call.start) + 1
     behind = max((one[-1].end for one in columns), default=bracket)
-    refusal = missing(
-        select.text, function, call.span, needed, ways, behind, select.repeats_of(call)
-    )
+    refusal = missing(select.text, function, own, needed, ways, behind, select.repeats_of(call))
     if found and not function.shape.finds_items:
         refusal.hint = "delta finds the groups that enough people are in."
     return refusal
@@ -109,8 +107,8 @@ def refuse_no_epsilon(select: DpSelect, call: DpCall, policy: Policy) -> None:
     """Raise ArgumentError for a call that needs nothing else."""
     if call.missing:
         needed: dict[str, str | None] = {EPSILON: _epsilon(policy)}
-        again = select.repeats_of(call)
-        raise missing(select.text, call.function, call.span, needed, again=again)
+        own, again = select.without_filter(call.span), select.repeats_of(call)
+        raise missing(select.text, call.function, own, needed, again=again)
 
 
 def _epsilon(policy: Policy) -> str:

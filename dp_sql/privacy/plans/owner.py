@@ -212,7 +212,8 @@ def _check_strings(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngi
         written.append(("SELECT", select.condition_text))
     places = [(*one, max(begin, select.text.find(one[1], begin))) for one in written]
     places += [("SELECT", key.text, key.position) for key in select.keys]
-    places += [("SELECT", call.item.text, call.item.position) for call in calls]
+    read = [one for call in calls for one in (call.item, call.condition) if one is not None]
+    places += [("SELECT", one.text, one.position) for one in read]
     places += [("", query.text, query.position) for query in _queries(select, calls)]
     for clause, sql, place in places:
         try:
@@ -256,8 +257,8 @@ class _DeclaredSets(PublicSets):
         if needs_cap and call.max_groups_contributed is None:
             needed[CAP] = "max_groups_contributed := 1"
         if needed:
-            again = select.repeats_of(call)
-            raise missing(select.text, call.function, call.span, needed, again=again)
+            own, again = select.without_filter(call.span), select.repeats_of(call)
+            raise missing(select.text, call.function, own, needed, again=again)
 
     def assumed(self, rows: CallRows, groups: Groups | None, domain: Domain | None) -> list[str]:
         """Also what the owner declares by naming sets; a list is public by being written."""
@@ -269,7 +270,9 @@ class _DeclaredSets(PublicSets):
         if rows.item.is_of_person and call.k:
             said.append(f"each {call.item.text} is one person, and the answer may list them")
         if domain is OBSERVED:
-            also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"
+            by = ["WHERE"] * (select.condition is not None) + ["FILTER"] * bool(call.condition)
+            kept = f"{' and '.join(by)} {'keep' if len(by) > 1 else 'keeps'}"
+            also = f", also among the rows that {kept}" if by else ""
             said.append(f"the set of values in {call.item.text} is public{also}")
         elif domain is not None and not isinstance(call.domain, ListLiteral):
             said.append(f"the domain, {domain.described}, is public")

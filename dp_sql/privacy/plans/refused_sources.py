@@ -20,13 +20,14 @@ _WORDS = {
 }  # fmt: skip
 
 
-def unreadable(select: DpSelect) -> QueryError:
-    """The refusal of a source that sqlglot cannot read."""
+def unreadable(select: DpSelect, position: int | None = None) -> QueryError:
+    """The refusal of a source, or of an expression at a place, that sqlglot cannot read."""
     message = "dp_sql cannot read this part, so it cannot prove that it is private."
     hint = "Put it into a column of a table, and select from that table."
     text = re.sub(r"\bEXISTS\s*\(\s*FROM\b", "EXISTS (SELECT 1 FROM", select.text, flags=re.I)
     instead = [Restated(text)] if text != select.text else []  # which sqlglot 28 cannot read
-    return select.refused(message, select.source[0], hint, ParseError, instead)
+    place = select.source[0] if position is None else position
+    return select.refused(message, place, hint, ParseError, instead)
 
 
 def place_of(select: DpSelect, refusal: Refused | Unbound, condition: str | None) -> int:

@@ -19,6 +19,7 @@ from dp_sql.errors import (
     QueryError,
     SourceError,
 )
+from dp_sql.privacy.expressions.collations import under
 from dp_sql.privacy.expressions.row_values import with_facts
 from dp_sql.privacy.expressions.scope import Scope
 from dp_sql.privacy.expressions.value import Value
@@ -245,9 +246,10 @@ def _refuse_columns_of_aliases(select: DpSelect, scope: Scope) -> None:
     """Refuse a key that is both the alias of an item and a column: DuckDB groups by the column."""
     group = select.between(select.clauses["GROUP"])
     beside = [item for item in select.items if not select.calls_in(item)]
+    source = {token.folded for token in select.between(select.source)}
     for first, last in group.split(2, len(group)):
         part = [one for one in group[first:last] if not one.is_symbol("(", ")")]
-        named = (one for one in beside if is_called(select.between(one), part[0]))
+        named = (one for one in beside if is_called(select.between(one), part[0], source))
         item = next(named, None) if len(part) == 1 else None
         own, name = select.named(item) if item is not None else (Tokens(), None)
         if name is None or (own.names and folded(own.names[-1]) == folded(name)):
@@ -275,9 +277,22 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
 
 
 def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:
-    if call.item.text == EVERY_ROW:
-        return Value(EVERY_ROW, "INTEGER")
-    return _exact(select, call.item, scope, "item", call.function.shape.item_types)
+    types, item = call.function.shape.item_types, Value(EVERY_ROW, "INTEGER")
+    if call.item.text != EVERY_ROW:
+        item = _exact(select, call.item, scope, "item", types)
+    if call.condition is None:
+        return item
+    if projection(call.condition.text) is None:
+        raise unreadable(select, call.condition.position)
+    condition = value_of(select, call.condition, scope)
+    if scope.as_written is None and condition.type != "BOOLEAN":
+        why = "A condition must be true or false."
+        raise select.refused(why, call.condition.position, kind=NotPrivate)
+    # FILTER drops the rows whose item this makes NULL, which no call reads.
+    sql = f"(CASE WHEN {condition.sql} THEN {under(item.collation, item).sql} END)"
+    return item._replace(
+        sql=sql, is_person=False, is_own=item.is_of_person, facts_of=sql if item.has_facts else ""
+    )
 
 
 def _exact(

@@ -144,7 +144,7 @@ def _aggregate(
     call = _dp_call(tokens[i].upper, [p for p in parts if p], is_distinct, condition, order)
     in_window = any(a <= i < b for a, b in windows)
     text = " ".join(token.upper or token.text for token in tokens[i:stop])
-    if (call or "").startswith(("DP_COUNT(1,", "DP_COUNT(*,")):
+    if call in {f"DP_COUNT({item}, epsilon := {{}})" for item in "1*"}:
         text = "COUNT(*)"  # so are count(1) and sum(1)
     return Aggregate(i, stop, text, call, in_window, clause)
 
@@ -174,11 +174,10 @@ def _dp_call(
         return None
     if len(more) != len(FUNCTIONS[function].positional) - 1:
         return None
-    if condition:
-        item = f"CASE WHEN {condition} THEN {1 if item == '*' else item} END"
     if item == "*" and function != "DP_COUNT":
         return None
-    return f"{function}({', '.join([item, *more])}, epsilon := {{}})"
+    kept = f" FILTER (WHERE {condition})" if condition else ""
+    return f"{function}({', '.join([item, *more])}, epsilon := {{}}){kept}"
 
 
 def _as_one(items: Sequence[str]) -> str:

@@ -188,7 +188,8 @@ def _wrapped(tokens: Tokens, query: Aggregated, calls: dict[str, str]) -> list[E
     places = [one.start for one in query.aggregates]
     try:
         listed_as = [tokens[a:b] for a, b in items]
-        keys = group_keys(tokens, group, listed_as, places) if group is not None else ()
+        named = select.names_in_from(tokens)
+        keys = group_keys(tokens, group, listed_as, places, named) if group is not None else ()
     except QueryError:
         return []
     names = _names(tokens, query.aggregates, items)

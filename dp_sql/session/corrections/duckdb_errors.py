@@ -332,7 +332,10 @@ def _uses_of(select: DpSelect, call: DpCall, detail: str | None, casts: bool) ->
     condition = select.condition_text
     source = select.source_text + (f" WHERE {condition}" if condition is not None else "")
     if detail is not None and detail in call.function.named:
-        with_detail = f"{written[:-1]}, {detail} := true)"
+        _, close = select.without_filter(call.span)
+        with_detail = (
+            f"{text[call.start : close - 1]}, {detail} := true{text[close - 1 : call.end]}"
+        )
         yield text[: call.start] + with_detail + text[call.end :]
         if detail == "counts":
             yield f"SELECT unnest({with_detail}, recursive := true) FROM {source}"

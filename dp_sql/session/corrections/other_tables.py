@@ -14,10 +14,14 @@ from dp_sql.sql.clauses import alias_at, enclosing_select
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import OtherQuestion
 from dp_sql.sql.tokens import Tokens, folded
+from dp_sql.sql.types import UP_TO_64_BITS
 
 
 class _Listed(NamedTuple):
-    """A table of the policy: its columns with their types, folded, and its privacy unit if any."""
+    """A table of the policy: its columns with their types, folded, and its privacy unit if any.
+
+    All integers of up to 64 bits have one type, as they are equal in a join.
+    """
 
     name: str
     columns: Mapping[str, str]
@@ -68,7 +72,10 @@ def _table(name: Name, tables: PolicyTables) -> _Listed | None:
     unit = private.privacy_unit if private is not None else None
     if private is not None and not isinstance(unit, str):
         return None  # it is joined by its link
-    columns = {folded(column): kind for column, kind in tables.columns_of(full)}
+    columns = {
+        folded(column): "BIGINT" if kind in UP_TO_64_BITS else kind
+        for column, kind in tables.columns_of(full)
+    }
     return _Listed(shown_name(name[-1]), columns, unit if isinstance(unit, str) else None)
 
 

@@ -197,13 +197,6 @@ def test_a_long_statement_is_corrected_where_little_is_added(analyst: dp_sql.Ses
     assert error.suggestion == query.format("TRY_CAST(total::DOUBLE AS DECIMAL(18, 4))", groups)
 
 
-def test_a_filter_without_where_keeps_its_condition(analyst: dp_sql.Session) -> None:
-    call = "DP_COUNT(*, epsilon := 1)"
-    proposed = told(analyst, f"SELECT {call} FILTER (NOT total > 3), {call} FROM orders").suggestion
-    wanted = "SELECT DP_COUNT(CASE WHEN NOT total > 3 THEN 1 END, epsilon := 1), "
-    assert proposed == f"{wanted}{call} FROM orders"
-
-
 def test_a_window_function_beside_a_count_needs_one_release(analyst: dp_sql.Session) -> None:
     statement = (
         "SELECT status, rank() OVER (ORDER BY count(*)), count(*) FROM orders GROUP BY status"
@@ -479,3 +472,9 @@ def test_what_is_not_supported_is_named_as_it_is(
 ) -> None:
     statement = f"SELECT DP_COUNT(*, epsilon := 1{UNIT}) FROM orders WHERE {condition}"
     assert said in told(owner, statement).message
+
+
+def test_a_public_table_is_joined_by_integers_of_any_type(analyst: dp_sql.Session) -> None:
+    statement = "SELECT DP_COUNT(*, epsilon := 9) FROM customers WHERE region = 'r1'"
+    joined = statement.replace("customers", "customers JOIN regions USING (region_id)")
+    assert told(analyst, statement).suggestion == joined  # INTEGER and BIGINT
