@@ -290,7 +290,7 @@ def _of_answer(error: duckdb.Error, message: str, statement: Statement) -> Query
         return _having(select)
     first = message.split("\n", 1)[0].partition(": ")[2] or message
     first = re.sub(r" when casting from source column \S+", "", first)
-    said = _OURS.sub(lambda m: call.display if "__dp" in m[0] else m[0], first).rstrip(".")
+    said = _OURS.sub(lambda m: call.display if "__dp" in m[0] else m[0], first).rstrip(".!")
     field = _FIELD.search(message)
     detail = None
     if field and not call.parameters.detailed:
