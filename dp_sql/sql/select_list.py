@@ -119,18 +119,24 @@ def _has_window(tokens: Tokens) -> bool:
     return any(token.is_symbol(")") for token in behind)
 
 
+def _columns(tokens: Tokens) -> set[str]:
+    """The names among them, folded, of columns: not of functions and fields."""
+    return {
+        token.folded
+        for i, token in enumerate(tokens)
+        if not (tokens.at(i + 1).is_symbol("(") or tokens.at(i - 1).is_symbol("."))
+    }
+
+
 def _no_windows(select: DpSelect, having: Tokens) -> None:
     """Refuse HAVING with a window function, or the alias of one, as DuckDB does."""
     listed = map(select.named, select.items)
-    named = ((own.outside_queries(), name) for own, name in listed if name)
-    windows = {folded(name) for own, name in named if _has_window(own)}
+    windows = set[str]()
+    for own, name in ((own.outside_queries(), name) for own, name in listed if name):
+        if _has_window(own) or windows & _columns(own):  # an item may name one before it
+            windows.add(folded(name))
     windows -= {folded(key.parts[-1]) for key in select.keys}  # which are meant before aliases
-    names = {  # of columns: not of functions and fields
-        token.folded
-        for i, token in enumerate(having)
-        if not (having.at(i + 1).is_symbol("(") or having.at(i - 1).is_symbol("."))
-    }
-    if _has_window(having) or names & windows:
+    if _has_window(having) or _columns(having) & windows:
         message = "HAVING filters by answers; QUALIFY filters by window functions."
         raise having[0].error(NotSupported, message, None, [Restated(having[0].put("QUALIFY"))])
 
