@@ -32,7 +32,7 @@ from dp_sql.privacy.plans.other_names import (
 )  # fmt: skip
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.refused_sources import place_of, placed, unreadable
-from dp_sql.privacy.refusals import Refused, Unbound, exact_cast, inexact, is_time, no_amount
+from dp_sql.privacy.refusals import Refused, Unbound, exact_cast, inexact, no_amount
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation
@@ -48,7 +48,7 @@ from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, tree_of
 from dp_sql.sql.tokens import Edit, Tokens, edited, folded
-from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, NUMBERS, family
 
 _OF_PEOPLE = "This query reads people's rows; groups and domains are public."
 _PUBLIC = "Select from public tables, or write the values as a list: ['a', 'b']."
@@ -293,7 +293,7 @@ def _exact(
         casts = [f"CAST({reference.text} AS VARCHAR)"] if "VARCHAR" in types else []
         if family(value.type) == "BOOLEAN" and not casts:
             casts.insert(0, f"CASE WHEN {reference.text} THEN 1 ELSE 0 END")
-        elif family(value.type) in BINARY_TYPES or not (casts or is_time(value.type)):
+        elif family(value.type) in (BINARY_TYPES if casts else NUMBERS):
             casts.insert(0, exact_cast(reference.text, value.type))
         instead = [edited(select.text, _written_as(select, reference, cast)) for cast in casts]
         if family(value.type) == "INTERVAL" and not casts:
