@@ -19,6 +19,14 @@ from dp_sql.sql.tokens import Token, Tokens, edited, folded
 
 Plans = TypeVar("Plans")
 _INNER = {"SELECT", "FROM", "WHERE", "GROUP", "HAVING"}
+_NAMED = "Name an answer in the list and use its name: SELECT DP_…(…) AS n … "
+_BY_NAMES = {
+    "ORDER": "Order by a number, ORDER BY 1, or by the name of an answer: "
+    "SELECT DP_…(…) AS n … ORDER BY n",
+    "HAVING": f"{_NAMED}HAVING n > 100",
+    "QUALIFY": f"{_NAMED}QUALIFY rank() OVER (ORDER BY n) = 1",
+    "WINDOW": f"{_NAMED}WINDOW w AS (ORDER BY n)",
+}
 _OTHER_SCOPES = (exp.Query, exp.Lambda, exp.Comprehension)
 
 
@@ -72,7 +80,7 @@ def check_list(select: DpSelect, functions: Functions) -> None:
                  Narrowed(select.without_item(start, stop))],
             )  # fmt: skip
     for word in OF_ANSWERS & select.clauses.keys():
-        _only_answers(select, select.clauses[word], aliases)
+        _only_answers(select, word, aliases)
     if "HAVING" in select.clauses:
         _no_windows(select, select.beside_calls(select.clauses["HAVING"]).outside_queries())
 
@@ -96,8 +104,12 @@ def _grouped(select: DpSelect, column: str) -> list[str]:
     return [f"{select.text[:place]} GROUP BY {key}{select.text[place:]}"]
 
 
-def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
-    """Refuse a column behind GROUP BY that is neither a key nor an alias of the list."""
+def _only_answers(select: DpSelect, word: str, aliases: Set[str]) -> None:
+    """Refuse a column behind GROUP BY that is neither a key nor an alias of the list.
+
+    word: the keyword of the clause.
+    """
+    span = select.clauses[word]
     with contextlib.suppress(Unreadable):  # DuckDB reads it, over the releases
         tree = tree_of(f"SELECT NULL {_blanked(select, *span)}")
         for node in tree.walk(prune=lambda n: isinstance(n, _OTHER_SCOPES) and n is not tree):
@@ -107,8 +119,7 @@ def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
                     NotSupported,
                     f"{node.name} is neither a group nor a name in the SELECT list; ORDER BY, "
                     "HAVING and QUALIFY apply to the released answers.",
-                    "Order by a number, ORDER BY 1, or by the name of an answer: "
-                    "SELECT DP_…(…) AS n … ORDER BY n",
+                    _BY_NAMES[word],
                     [select.text[: span[0]].rstrip() + select.text[span[1] :]],
                 )
 

@@ -125,7 +125,7 @@ def test_deltas_over_the_limit_of_a_query_are_proposed_smaller(opened: Opened) -
     session = opened(more="delta = 1e-6\n")
     call = "DP_TOPK(title, 2, epsilon := 0.1, delta := 1e-6, mechanism := 'cdp_peel')"
     text = f"SELECT {call}, {call}[:1], {call.replace('2', '3')}, {call.replace('2', '4')} FROM ratings"
-    with pytest.raises(ArgumentError, match="cost delta = 0.000003 together") as refused:
+    with pytest.raises(ArgumentError, match=r"cost delta = 0\.000003 together") as refused:
         session.sql(text)
     proposed = refused.value.suggestion
     assert proposed == text.replace("1e-6", "3.33e-7")
