@@ -13,6 +13,7 @@ from sqlglot import exp
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.sql.clauses import OF_ANSWERS, Span
 from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import Narrowed, Restated
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.tokens import Token, Tokens, edited, folded
@@ -79,6 +80,8 @@ def check_list(select: DpSelect, functions: Functions) -> None:
                 [*(_grouped(select, shown) if shown != "*" and not select.keys else ()),
                  Narrowed(select.without_item(start, stop))],
             )  # fmt: skip
+    if "HAVING" in select.clauses and [*_computed(select, select.clauses["HAVING"], functions)]:
+        raise _having(select)
     for word in OF_ANSWERS & select.clauses.keys():
         _only_answers(select, word, aliases)
     if "HAVING" in select.clauses:
@@ -128,6 +131,30 @@ def _has_window(tokens: Tokens) -> bool:
     """Whether a window function is among them; OVER may also be a name."""
     behind = (tokens.at(i - 1) for i, token in enumerate(tokens) if token.upper == "OVER")
     return any(token.is_symbol(")") for token in behind)
+
+
+def _having(select: DpSelect) -> QueryError:
+    """The refusal of an aggregate in HAVING, which is a condition on answers."""
+    message = "HAVING beside a DP call is a condition on its answers, and cannot have an aggregate."
+    hint = "Name the answer in the SELECT list, DP_COUNT(…) AS n, and write HAVING n > 100."
+    tokens, instead = select.between(select.clauses["HAVING"]), list[str]()
+    asked = {_every_row(call.display.removeprefix("dp_")): call for call in select.calls}
+    for i, token in tokens.calls():
+        close = tokens.matching(i + 1)
+        written = _every_row(f"{token.text.lower()}({tokens[i + 2 : close].text})")
+        if instead or (call := asked.get(written)) is None:
+            continue
+        # Under its name, or else again: a call in the same words is the same release.
+        listed = (select.named(item) for item in select.items)
+        alias = next((name for own, name in listed if own.span == call.span and name), None)
+        text = shown_name(alias) if alias else select.text[slice(*call.span)]
+        instead = [Restated(tokens[i : close + 1].put(text))]
+    return tokens[0].error(NotSupported, message, hint, instead)
+
+
+def _every_row(call: str) -> str:
+    """count(*) for count(1) and count(), which are the same."""
+    return "count(*)" if call in {"count(1)", "count()"} else call
 
 
 def _columns(tokens: Tokens) -> set[str]:

@@ -236,6 +236,23 @@ def test_explain_in_dp_refuses_what_running_refuses(con: Con, text: str) -> None
     assert releases(con) == 0
 
 
+@pytest.mark.parametrize(
+    ("listed", "instead"),
+    [("{} AS n", "n"), ("{} + 1 AS n", "{}"), ("round({} / 2)", "{}")],
+)
+def test_an_aggregate_in_having_is_proposed_as_the_answer(
+    con: Con, listed: str, instead: str
+) -> None:
+    call = "DP_COUNT(1, epsilon := 1, privacy_unit := user_id, groups := ['a', 'b'])"
+    text = f"SELECT title, {listed.format(call)} FROM ratings GROUP BY title HAVING {{}} > 3"
+    for asked in (text.format("count(*)"), f"FROM dp($$ {text.format('count(*)')} $$)"):
+        with pytest.raises(duckdb.Error, match="cannot have an aggregate") as error:
+            con.sql(asked).fetchall()
+        proposed = str(error.value).partition("Write instead:\n")[2]
+        assert proposed == f"FROM dp($$ {text.format(instead.format(call))} $$)"
+        con.sql(proposed).fetchall()
+
+
 def test_explain_in_dp_sees_what_dp_sees(con: Con) -> None:
     con.execute("CREATE TEMP MACRO twice(x) AS 2 * x; CREATE SEQUENCE numbers")
     asked = f"SELECT twice(n), nextval('numbers') FROM ({NOISE}) AS t(n)"

@@ -277,7 +277,8 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
 def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:
     if call.item.text == EVERY_ROW:
         return Value(EVERY_ROW, "INTEGER")
-    return _exact(select, call.item, scope, "item", call.function.shape.item_types)
+    shape = call.function.shape
+    return _exact(select, call.item, scope, "item", shape.item_types, lists_items=shape.finds_items)
 
 
 def _exact(
@@ -286,14 +287,18 @@ def _exact(
     scope: Scope,
     what: str,
     types: frozenset[str] | None = EXACT_TYPES,
+    *,
+    lists_items: bool = False,
 ) -> Value:
     value = value_of(select, reference, scope)
     if types is not None and family(value.type) not in types:
         start = reference.position
         casts = [f"CAST({reference.text} AS VARCHAR)"] if "VARCHAR" in types else []
+        if lists_items and value.type.endswith("]"):
+            casts = []  # as strings, no list would be in the domain
         if family(value.type) == "BOOLEAN" and not casts:
             casts.insert(0, f"CASE WHEN {reference.text} THEN 1 ELSE 0 END")
-        elif family(value.type) in (BINARY_TYPES if casts else NUMBERS):
+        elif family(value.type) in (BINARY_TYPES if "VARCHAR" in types else NUMBERS):
             casts.insert(0, exact_cast(reference.text, value.type))
         instead = [edited(select.text, _written_as(select, reference, cast)) for cast in casts]
         if family(value.type) == "INTERVAL" and not casts:

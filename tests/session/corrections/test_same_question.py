@@ -395,6 +395,12 @@ def test_no_number_is_proposed_for_what_is_none(
     )
 
 
+def test_a_list_is_not_proposed_as_a_string_of_the_domain(owner: dp_sql.Session) -> None:
+    call = f"DP_TOPK([status], 1, epsilon := 1, domain := ['paid']{UNIT})"
+    error = told(owner, f"SELECT {call} FROM orders")
+    assert (error.suggestion, "unnest([status])" in str(error.hint)) == ("", True)
+
+
 def test_natural_joins_are_answered_for_owners(owner: dp_sql.Session) -> None:
     statement = f"SELECT DP_COUNT(*, epsilon := 1{UNIT}) FROM orders NATURAL JOIN customers"
     assert owner.execute(statement).fetchall()
