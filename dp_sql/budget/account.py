@@ -201,6 +201,8 @@ def _too_much(
     hint = "No epsilon fits any more; only the owner can make room."
     if delta and row.epsilon_left and largest is None:
         hint = "No delta fits any more; a mechanism without delta may."
+        if row.accountant == "basic" and row.delta_left:
+            hint = f"The largest delta that still fits is {in_words(row.delta_left)}."
     elif largest is not None:
         together = " for all calls together" if len(amounts) > 1 else ""
         hint = f"The largest epsilon that still fits{together} is {in_words(largest)}."

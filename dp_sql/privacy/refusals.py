@@ -9,7 +9,7 @@ from sqlglot import exp
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
 from dp_sql.sql.grid_arguments import in_seconds
 from dp_sql.sql.sqlglot_tree import Node, projection
-from dp_sql.sql.types import BINARY_TYPES, family
+from dp_sql.sql.types import BINARY_TYPES, NUMBERS, family
 
 WAY_OUT = (
     "Under a policy, and over groups, you can use comparisons, LIKE, CASE, coalesce, arithmetic, "
@@ -128,14 +128,16 @@ def _is_whole(node: Node) -> bool:
 def no_amount(name: str, kind: str) -> ArgumentError:
     """The refusal of an item that is neither an integer nor a decimal."""
     why = "; sums of floating-point numbers are rounded" if family(kind) in BINARY_TYPES else ""
-    hint = f"Cast it first: {exact_cast(name, kind)}."
-    if family(kind) == "VARCHAR":
+    hint: str | None = None
+    if family(kind) in NUMBERS:
+        hint = f"Cast it first: {exact_cast(name, kind)}."
+    if family(kind) in {"VARCHAR", "JSON"}:
         hint = f"If it holds numbers, write TRY_CAST({name} AS DECIMAL(18, 2))."
     if family(kind) == "BOOLEAN":
         hint = f"To count where it is true, write CASE WHEN {name} THEN 1 ELSE 0 END."
     if family(kind) == "INTERVAL":
         hint = f"Write its seconds: {in_seconds(name)}."
-    elif is_time(kind):
+    elif _is_time(kind):
         hint = f"Add up a number instead, such as date_diff('day', DATE '2026-01-01', {name})."
     return ArgumentError(
         f"The item {name} has type {kind}; only integers and decimals can be added up{why}.",
@@ -143,7 +145,7 @@ def no_amount(name: str, kind: str) -> ArgumentError:
     )
 
 
-def is_time(kind: str) -> bool:
+def _is_time(kind: str) -> bool:
     """Whether a type is a date, a time or an interval: TRY_CAST would make all values NULL."""
     return kind.startswith(("DATE", "TIME", "INTERVAL"))
 

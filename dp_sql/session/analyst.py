@@ -196,7 +196,7 @@ class AnalystSession(Session):
                     f"together, and the policy allows {in_words(most)} for one query.",
                     text=statement.text, position=given[0].start,
                     hint="Put them into separate queries.",
-                    instead=[rescaled(statement, most / total)],
+                    instead=[rescaled(statement, most / total, what)],
                 )  # fmt: skip
         parse = self._public.connection.extract_statements
         check_syntax(statement.tokens, parse, under_policy=True)
@@ -255,10 +255,11 @@ class AnalystSession(Session):
         left = [row.epsilon_left for row in self.budget() if row.epsilon_left is not None]
         return min([Fraction(1), *left, *([most] if most is not None else [])])
 
-    def _explained(self, plan: Plan, engine: Engine) -> Explanation:
-        (stored,) = self._store.answers([plan])
-        kept, delta = stored.release.id if stored else None, self._policy.limits.max_delta_per_query
-        return explanation(plan, kept, self._private, delta)
+    def _explained(self, queries: Sequence[Sequence[Plan]], engine: Engine) -> list[Explanation]:
+        delta, plans = self._policy.limits.max_delta_per_query, [p for q in queries for p in q]
+        kept = self._store.kept(queries)
+        pairs = zip(plans, kept, strict=True)
+        return [explanation(plan, known, self._private, delta) for plan, known in pairs]
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
         if empty not in self._public.state.bindable:

@@ -198,7 +198,7 @@ class Session(Correcting):
 
             if plans:
                 self._outer(statement, plans, params, engine)  # or what would be refused
-            return cost_sql(self._cost(plans, engine), with_sql=statement.shows_sql), None
+            return cost_sql(self._cost([plans], engine), with_sql=statement.shows_sql), None
         outer = self._outer(statement, plans, params, engine)
         if statement.has_no_rows:  # it shows no answer
             return outer(empty_releases(plans)), params
@@ -260,20 +260,20 @@ class Session(Correcting):
         self._check_open()
         engine = self._engine(frame)
         with self._asking():
-            plans, text = [], ""
+            queries, text = [], ""
             try:
                 for text in texts:
-                    plans += self._bound_plans(text, params, engine)
+                    queries.append(self._bound_plans(text, params, engine))
             except (QueryError, duckdb.Error) as error:
                 told = self._corrected(error, text, params, engine)
                 raise told from None
-            return self._cost(plans, engine)
+            return self._cost(queries, engine)
 
-    def _cost(self, plans: Sequence[Plan], engine: Engine) -> Cost:
+    def _cost(self, queries: Sequence[Sequence[Plan]], engine: Engine) -> Cost:
         from dp_sql.session.explain import cost_of
 
-        explained = [self._explained(plan, engine) for plan in plans]
-        return cost_of(plans, explained, self._account)
+        plans = [plan for query in queries for plan in query]
+        return cost_of(plans, self._explained(queries, engine), self._account)
 
     def _tables(self, statement: Statement, engine: Engine) -> list[Edit]:
         """The system tables that a statement reads, frozen, as edits of its text."""
@@ -336,8 +336,8 @@ class Session(Correcting):
         """The SQL and parameters of a kind of statement that makes no release; None for others."""
 
     @abstractmethod
-    def _explained(self, plan: Plan, engine: Engine) -> Explanation:
-        """What a plan would do and cost."""
+    def _explained(self, queries: Sequence[Sequence[Plan]], engine: Engine) -> list[Explanation]:
+        """What each plan of some queries would do and cost, asked in this order."""
 
     @abstractmethod
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:

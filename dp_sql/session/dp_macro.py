@@ -22,9 +22,9 @@ from dp_sql.privacy.private_sql.release_select import (
     empty_releases,
     private_sql,
 )
-from dp_sql.session.owner_plans import n_runs, planned_text, plans_of_text
+from dp_sql.session.owner_plans import Planned, n_runs, planned_text, plans_of_text
 from dp_sql.session.syntax import check_syntax
-from dp_sql.session.temporary_names import execution_sql
+from dp_sql.session.temporary_names import checked_connection_sql, execution_sql
 from dp_sql.session.trial import check_runs
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import in_macro, literal
@@ -61,10 +61,15 @@ def _price(statement: Statement, engine: Engine) -> str:
     """What EXPLAIN in dp() shows of a query."""
     from dp_sql.session.explain import EXAMPLE_DELTA, cost_of, cost_sql, explanation
 
-    plans = plans_of_text(statement, engine)
+    planned = _checked(statement, engine, is_elsewhere=True)
+    plans = planned.plans
     calls = [explanation(p, None, engine, EXAMPLE_DELTA, n_runs(p, engine)) for p in plans]
     cost = cost_of(plans, calls, engine.tickets.account)
-    return cost_sql(cost, with_sql=statement.shows_sql)
+    shown = cost_sql(cost, with_sql=statement.shows_sql)
+    # DuckDB binds the query where it would run, and so reports what is wrong around the calls.
+    outer = outer_sql(statement.text, statement.span, statement.selects, empty_releases(plans))
+    bound = f"(SELECT NULL, NULL FROM ({outer}\n) LIMIT 0)"
+    return f"{shown} WHERE {checked_connection_sql(planned)} IS NOT NULL UNION ALL {bound}"
 
 
 def _with_parameters(text: str, params: str, engine: Engine) -> str:
@@ -171,25 +176,31 @@ def shares_groups(select: DpSelect) -> bool:
     return select.delta is not None and len(select.calls) > 1
 
 
-def with_ctes(query: Statement, engine: Engine, *, is_elsewhere: bool) -> str:
-    """The query, with its releases as CTEs in front.
-
-    is_elsewhere: whether DuckDB runs it on another connection than that of `engine`.
-    """
+def _checked(query: Statement, engine: Engine, *, is_elsewhere: bool) -> Planned:
+    """A query with its plans, or what refuses it before anything is spent."""
     for select in query.selects:
         if shares_groups(select):  # DuckDB may run one call and not the one that pays for groups
             why = "Here each call that finds groups needs a SELECT of its own."
             raise select.refused(why, select.calls[1].start, f"Or ask {SHARING}", NotSupported)
     planned = planned_text(query, engine)
-    text, plans, execution = query.text, planned.plans, EXECUTION
     try:
-        check_runs(query, (text, query.span), plans, engine)
+        check_runs(query, (query.text, query.span), planned.plans, engine)
     except duckdb.Error as error:
         if not is_elsewhere:
             raise
         from dp_sql.session.corrections.duckdb_errors import explained
 
         raise explained(error, query, []) or SourceError(str(error)) from None
+    return planned
+
+
+def with_ctes(query: Statement, engine: Engine, *, is_elsewhere: bool) -> str:
+    """The query, with its releases as CTEs in front.
+
+    is_elsewhere: whether DuckDB runs it on another connection than that of `engine`.
+    """
+    planned = _checked(query, engine, is_elsewhere=is_elsewhere)
+    text, plans, execution = query.text, planned.plans, EXECUTION
     if is_elsewhere:
         execution = execution_sql(planned)
     tickets = [engine.tickets.issue(plan, text, number) for number, plan in enumerate(plans, 1)]

@@ -33,7 +33,7 @@ class Explanation:
     epsilon_per_group: Fraction  # without groups, all of it; of a vector, for all groups
     accuracy: str  # a sentence that follows from public numbers alone
     alternatives: Mapping[str, str]  # such sentences for the same epsilon, by mechanism
-    kept: str | None  # the id of a release that answers the same question for free
+    kept: str | None  # the id of a release that answers it for free; "": of an earlier query's
     groups: str  # in which groups a person counts, and why; "" where there is no choice
     work: str  # how many rows of one person are read and made, at most
     sql: str  # what DuckDB would run over private rows
@@ -165,6 +165,8 @@ def cost_sql(cost: Cost, *, with_sql: bool) -> str:
 
 
 def _price(one: Explanation) -> str:
+    if one.kept == "":
+        return "nothing: an earlier query makes this release, which is stored"
     if one.kept is not None:
         return f"nothing: it is stored as release {one.kept}"
     price = priced(one.loss)

@@ -169,10 +169,11 @@ class OwnerSession(Session):
 
         return syntax_error(text, self._connection.extract_statements, under_policy=False)
 
-    def _explained(self, plan: Plan, engine: Engine) -> Explanation:
+    def _explained(self, queries: Sequence[Sequence[Plan]], engine: Engine) -> list[Explanation]:
         from dp_sql.session.explain import EXAMPLE_DELTA, explanation
 
-        return explanation(plan, None, engine, EXAMPLE_DELTA, n_runs(plan, engine))
+        plans = (plan for query in queries for plan in query)
+        return [explanation(p, None, engine, EXAMPLE_DELTA, n_runs(p, engine)) for p in plans]
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
         if not statement.selects or empty in engine.state.bindable:

@@ -95,6 +95,20 @@ class ReleaseStore:
         new = {one for one, known in zip(shared, stored, strict=True) if one and known is None}
         return [None if one in new else known for one, known in zip(shared, stored, strict=True)]
 
+    def kept(self, queries: Sequence[Sequence[Plan]]) -> list[str | None]:
+        """The id of the release that answers each plan of some queries, asked in this order.
+
+        "": that of an earlier query will; None: none does.
+        """
+        found, before = list[str | None](), set[str]()
+        for plans in queries:
+            keys = [question_key(plan, self._database) for plan in plans] if self._path else []
+            coming = [key in before for key in keys] or [False] * len(plans)
+            for stored, is_coming in zip(self.answers(plans), coming, strict=True):
+                found.append(stored.release.id if stored else "" if is_coming else None)
+            before |= {*keys}
+        return found
+
     def find(self, release_id: str) -> Stored | None:
         """The release with this id."""
         return next(self._read("id = ?", release_id), None)

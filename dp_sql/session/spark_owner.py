@@ -83,8 +83,8 @@ class SparkOwnerSession(OwnerSession):
         self._private = {one.table for plan in plans for one in plan.people}
         return plans
 
-    def _explained(self, plan: Plan, engine: Engine) -> Explanation:
-        return super()._explained(plan, self._spark)
+    def _explained(self, queries: Sequence[Sequence[Plan]], engine: Engine) -> list[Explanation]:
+        return super()._explained(queries, self._spark)
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
         unread = self._load(statement, empty, params, engine)

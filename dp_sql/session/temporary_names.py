@@ -39,7 +39,12 @@ def check_read(planned: Planned, temporary: Collection[str]) -> None:
 
 
 def execution_sql(planned: Planned) -> str:
-    """EXECUTION, or an error if a temporary relation or macro hides what was planned for dp().
+    """EXECUTION, or an error as of checked_connection_sql."""
+    return f"{checked_connection_sql(planned)}, {EXECUTION.partition(', ')[2]}"
+
+
+def checked_connection_sql(planned: Planned) -> str:
+    """The connection, or an error if a temporary relation or macro hides what was planned for dp().
 
     The plans have read another relation of that name, or taken the macro for DuckDB's own function.
     """
@@ -51,12 +56,11 @@ def execution_sql(planned: Planned) -> str:
     named = f"system.main.contains({literal(names)}, {written})"
     relation = f"(SELECT system.main.min(name) FROM {TEMPORARY} WHERE {named})"
     macro = temporary_macro_sql(planned.scalars, planned.others)
-    connection, _, query = EXECUTION.partition(", ")
     checked = f"""CASE
         WHEN relation IS NOT NULL THEN {_error("relation", _RELATION, _AS_TABLE)}
         WHEN macro IS NOT NULL THEN {_error("macro", _MACRO, "Drop or rename it.")}
-        ELSE {connection} END"""
-    return f"(SELECT {checked} FROM (SELECT {relation} AS relation, {macro} AS macro)), {query}"
+        ELSE {EXECUTION.partition(", ")[0]} END"""
+    return f"(SELECT {checked} FROM (SELECT {relation} AS relation, {macro} AS macro))"
 
 
 def _error(name: str, message: str, hint: str) -> str:

@@ -1,6 +1,6 @@
 """Where may a DP call be? In the list of a SELECT that reads a table, and behind its GROUP BY."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ _ORDER = {"SELECT": 0, "FROM": 0, "WHERE": 1, "GROUP": 2, "HAVING": 3,
           "WINDOW": 4, "QUALIFY": 5, "ORDER": 6, "LIMIT": 7}  # fmt: skip
 _ONCE = {1, 2, 3}  # DuckDB sees the others; as it shows a relation, there may be a second LIMIT
 _SHARED = {"privacy_unit", "groups"}  # arguments of one call that are for all of its SELECT
+_CAP = "max_groups_contributed"
 _NOT_BESIDE = {
     "HAVING": "Filter the answer in an outer query.",
     "QUALIFY": "Filter the answer in an outer query, or rows in FROM (FROM … QUALIFY …).",
@@ -157,36 +158,68 @@ def _check_qualify(tokens: Tokens, select: SelectText) -> None:
 _Words = tuple[tuple[str, str], ...]
 
 
-class CallWords(NamedTuple):
+class _CallWords(NamedTuple):
     """The words of a call: its name and own arguments, and the arguments that its SELECT shares."""
 
     own: list[_Words]
-    shared: dict[_Words, _Words]
+    shared: dict[str, _Words]
 
 
-def call_words(tokens: Tokens, index: int) -> CallWords:
-    """The words of the call whose name is at `index`, to compare with those of others."""
-    close = tokens.matching(index + 1)
-    own, shared = [_words(tokens[index : index + 1])], dict[_Words, _Words]()
-    own.append(_words(kept_by_filter(tokens, close)))
-    for a, b in tokens.split(index + 2, close):
-        if tokens[a].folded in _SHARED and tokens.at(a + 1).is_symbol(":=", "=>"):
-            shared[_words(tokens[a : a + 1])] = _words(tokens[a + 2 : b])
-        else:
-            own.append(_words(tokens[a:b]))
-    return CallWords(own, shared)
+def repeated_calls(tokens: Tokens, places: Sequence[int]) -> dict[int, int]:
+    """Which calls of a SELECT repeat another one, and which: the two are one release.
 
-
-def repeated(call: CallWords, known: Sequence[CallWords]) -> int | None:
-    """Which of the known calls of its SELECT a call repeats; the two are one release.
-
-    It may leave out arguments that the SELECT shares. None: it repeats none, or may mean several.
+    places: where the names of the calls are. A call may leave out arguments that the SELECT shares;
+    of two, the one with more of them is repeated. One that may mean several repeats none.
     """
-    own, shared = call
-    alike = (n for n, one in enumerate(known) if one.own == own)
-    found = [n for n in alike if shared.items() <= known[n].shared.items()]
-    same = [n for n in found if known[n].shared == shared]
-    return (same or found)[0] if same or len(found) == 1 else None
+    if len(places) < 2:
+        return {}
+    shares_cap = _shares_cap(tokens, places)
+    words = [(_call_words(tokens, place, shares_cap), place) for place in places]
+    words.sort(key=lambda one: -len(one[0].shared))
+    known, found = list[tuple[_CallWords, int]](), dict[int, int]()
+    for call, place in words:
+        alike = [one for one in known if one[0].own == call.own]
+        same = [one for one in alike if one[0].shared == call.shared]
+        fuller = [one for one in alike if call.shared.items() <= one[0].shared.items()]
+        if same or len(fuller) == 1:
+            found[place] = (same or fuller)[0][1]
+        else:
+            known.append((call, place))
+    return found
+
+
+def _named_arguments(tokens: Tokens, index: int) -> Iterator[tuple[str, Tokens]]:
+    """The names of a call's arguments, folded, with their values; "" where there is no name."""
+    for a, b in tokens.split(index + 2, tokens.matching(index + 1)):
+        is_named = tokens.at(a + 1).is_symbol(":=", "=>")
+        yield (tokens[a].folded, tokens[a + 2 : b]) if is_named else ("", tokens[a:b])
+
+
+def _shares_cap(tokens: Tokens, places: Sequence[int]) -> bool:
+    """Whether calls without a cap on groups have that of the others: there is one, of given groups.
+
+    Where delta finds the groups, each call has its own.
+    """
+    named = [(FUNCTIONS[(tokens[i].name or "").upper()], name, value)
+             for i in places for name, value in _named_arguments(tokens, i)]  # fmt: skip
+    finds = any(name == "delta" and function.finds_groups({name}) for function, name, _ in named)
+    return not finds and len({_words(value) for _, name, value in named if name == _CAP}) == 1
+
+
+def _call_words(tokens: Tokens, index: int, shares_cap: bool) -> _CallWords:
+    """The words of the call whose name is at `index`, to compare with those of others."""
+    function = FUNCTIONS[(tokens[index].name or "").upper()]
+    shares = _SHARED | ({"delta"} if function.finds_groups({"delta"}) else set())
+    if shares_cap and function.needs_cap:
+        shares |= {_CAP}
+    kept = _words(kept_by_filter(tokens, tokens.matching(index + 1)))
+    own, shared = [_words(tokens[index : index + 1]), kept], dict[str, _Words]()
+    for name, value in _named_arguments(tokens, index):
+        if name in shares:
+            shared[name] = _words(value)
+        else:
+            own.append((("", name), *_words(value)))
+    return _CallWords(own, shared)
 
 
 def _words(tokens: Tokens) -> _Words:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dp_sql.errors import ArgumentError, NotSupported, QueryError
 from dp_sql.sql.arguments import DpCall, read_call, stated_unit
-from dp_sql.sql.call_places import CallWords, call_words, check_beside, check_place, repeated
+from dp_sql.sql.call_places import check_beside, check_place, repeated_calls
 from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText, Span, enclosing_select
 from dp_sql.sql.filters import end_of_call
 from dp_sql.sql.formatting import literal
@@ -17,7 +17,8 @@ from dp_sql.sql.given import Argument, PublicSet, Reference, SetPerKey
 from dp_sql.sql.group_keys import equal_places, group_keys, refuse_two_meanings, without_alias
 from dp_sql.sql.tokens import Token, Tokens, edited, folded
 
-_OF_KEYS = {"SELECT", "GROUP", *OF_ANSWERS}
+_OF_REPEATS = {"SELECT", *OF_ANSWERS}
+_OF_KEYS = {"GROUP", *_OF_REPEATS}
 
 
 @dataclass(frozen=True, eq=False)  # two are never the same
@@ -193,11 +194,10 @@ class DpSelect:
 
 
 class _Written(NamedTuple):
-    """A SELECT with DP calls, their places and words; those that repeat one, with its number."""
+    """A SELECT with DP calls, and their places; those that repeat one, with its number."""
 
     select: SelectText
     places: list[int]
-    words: list[CallWords]
     repeats: list[tuple[int, int]]
 
 
@@ -206,7 +206,6 @@ def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
 
     NotSupported where a call is outside the list of a SELECT; otherwise raises as `read_call`.
     """
-    written: dict[int, _Written] = {}
     end = -1
     places = [i for i, token in tokens.calls() if (token.name or "").upper() in FUNCTIONS]
     for index in places:
@@ -215,20 +214,22 @@ def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
             hint = "Answer the inner call first, in a query of its own."
             raise tokens[index].error(NotSupported, message, hint)
         end = end_of_call(tokens, index)
+    of_selects: dict[int, tuple[SelectText, list[int]]] = {}
     for index in places:
         select = enclosing_select(tokens, index)
         begin = select.clauses[0].start if select.clauses else -1
-        one = written.setdefault(begin, _Written(select, [], [], []))
-        clause, words = select.clause_of(index), call_words(tokens, index)
-        is_later = clause is not None and clause.keyword in {"SELECT", *OF_ANSWERS}
-        if is_later and (number := repeated(words, one.words)) is not None:
-            check_beside(tokens, index, select)
-            one.repeats.append((index, number))
-            continue
-        check_place(tokens, index, select)
-        one.places.append(index)
-        one.words.append(words)
-    found = tuple(_read_select(tokens, one, under_policy) for one in written.values())
+        of_selects.setdefault(begin, (select, []))[1].append(index)
+    written = []
+    for select, within in of_selects.values():
+        clauses = {index: select.clause_of(index) for index in within}
+        listed = [i for i, one in clauses.items() if one and one.keyword in _OF_REPEATS]
+        again = repeated_calls(tokens, listed)
+        first = [index for index in within if index not in again]
+        for index in within:
+            (check_beside if index in again else check_place)(tokens, index, select)
+        repeats = [(index, first.index(of)) for index, of in again.items()]
+        written.append(_Written(select, first, sorted(repeats)))
+    found = tuple(_read_select(tokens, one, under_policy) for one in written)
     # A release inside the source of another call would be drawn again at each reading.
     sources = [span for one in found for span in (one.source, one.condition) if span is not None]
     for index in places:

@@ -62,8 +62,10 @@ def grid_of(call: str, item: Argument, kind: str, given: GridArguments) -> Grid:
     if name not in {*_RANGES, "DECIMAL", "DATE", *PER_SECOND, *BINARY_TYPES}:
         message = f"{call} takes numbers, dates and timestamps; {item.text} is {kind}."
         if name == "VARCHAR":
-            cast = f"TRY_CAST({item.text} AS BIGINT)"
-            raise item.refuse(message, f"If it holds numbers, write {cast}.", [item.put(cast)])
+            # No statement: of other strings, its answer would mean nothing, and be paid.
+            raise item.refuse(
+                message, f"If it holds numbers, write TRY_CAST({item.text} AS BIGINT)."
+            )
         if name == "UHUGEINT":
             cast = f"TRY_CAST({item.text} AS HUGEINT)"
             raise item.refuse(message, f"Write {cast}.", [item.put(cast)])

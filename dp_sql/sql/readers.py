@@ -22,15 +22,18 @@ from dp_sql.sql.restated import Restated
 from dp_sql.sql.tokens import QUERY, Tokens
 from dp_sql.udfs.mechanism import in_words
 
+_WITHOUT = "Names of columns are written without quotes, or in double quotes."
+
 
 def read_reference(argument: Argument, what: str) -> Reference:
     """A column's name, with or without its table's."""
     found = argument.column()
     if found is None:
+        if named := _unquoted(argument):
+            raise argument.refuse(f"{what} must be a column, not a string.", _WITHOUT, named)
         raise argument.refuse(
             f"{what} must be a column, not the expression {argument.text}.",
             "Put the expression into a view or a column of its own, and name that.",
-            _unquoted(argument),
         )
     return found
 
@@ -47,7 +50,7 @@ def read_expression(argument: Argument, what: str) -> Reference:
     if len(argument) == 1 and argument[0].kind in {"string", "number"}:
         raise argument.refuse(
             f"{what} must be a column, not the constant {argument.text}.",
-            "Names of columns are written without quotes, or in double quotes.",
+            _WITHOUT,
             [*_unquoted(argument), *_count(argument)],
         )
     return argument.column() or argument.reference()

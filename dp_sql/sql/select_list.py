@@ -13,12 +13,21 @@ from sqlglot import exp
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.sql.clauses import OF_ANSWERS, Span
 from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.restated import Narrowed, Restated
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.tokens import Token, Tokens, edited, folded
 
 Plans = TypeVar("Plans")
 _INNER = {"SELECT", "FROM", "WHERE", "GROUP", "HAVING"}
+_NAMED = "Name an answer in the list and use its name: SELECT DP_…(…) AS n … "
+_BY_NAMES = {
+    "ORDER": "Order by a number, ORDER BY 1, or by the name of an answer: "
+    "SELECT DP_…(…) AS n … ORDER BY n",
+    "HAVING": f"{_NAMED}HAVING n > 100",
+    "QUALIFY": f"{_NAMED}QUALIFY rank() OVER (ORDER BY n) = 1",
+    "WINDOW": f"{_NAMED}WINDOW w AS (ORDER BY n)",
+}
 _OTHER_SCOPES = (exp.Query, exp.Lambda, exp.Comprehension)
 
 
@@ -71,8 +80,10 @@ def check_list(select: DpSelect, functions: Functions) -> None:
                 [*(_grouped(select, shown) if shown != "*" and not select.keys else ()),
                  Narrowed(select.without_item(start, stop))],
             )  # fmt: skip
+    if "HAVING" in select.clauses and [*_computed(select, select.clauses["HAVING"], functions)]:
+        raise _having(select)
     for word in OF_ANSWERS & select.clauses.keys():
-        _only_answers(select, select.clauses[word], aliases)
+        _only_answers(select, word, aliases)
     if "HAVING" in select.clauses:
         _no_windows(select, select.beside_calls(select.clauses["HAVING"]).outside_queries())
 
@@ -96,8 +107,12 @@ def _grouped(select: DpSelect, column: str) -> list[str]:
     return [f"{select.text[:place]} GROUP BY {key}{select.text[place:]}"]
 
 
-def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
-    """Refuse a column behind GROUP BY that is neither a key nor an alias of the list."""
+def _only_answers(select: DpSelect, word: str, aliases: Set[str]) -> None:
+    """Refuse a column behind GROUP BY that is neither a key nor an alias of the list.
+
+    word: the keyword of the clause.
+    """
+    span = select.clauses[word]
     with contextlib.suppress(Unreadable):  # DuckDB reads it, over the releases
         tree = tree_of(f"SELECT NULL {_blanked(select, *span)}")
         for node in tree.walk(prune=lambda n: isinstance(n, _OTHER_SCOPES) and n is not tree):
@@ -107,8 +122,7 @@ def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
                     NotSupported,
                     f"{node.name} is neither a group nor a name in the SELECT list; ORDER BY, "
                     "HAVING and QUALIFY apply to the released answers.",
-                    "Order by a number, ORDER BY 1, or by the name of an answer: "
-                    "SELECT DP_…(…) AS n … ORDER BY n",
+                    _BY_NAMES[word],
                     [select.text[: span[0]].rstrip() + select.text[span[1] :]],
                 )
 
@@ -119,18 +133,48 @@ def _has_window(tokens: Tokens) -> bool:
     return any(token.is_symbol(")") for token in behind)
 
 
+def _having(select: DpSelect) -> QueryError:
+    """The refusal of an aggregate in HAVING, which is a condition on answers."""
+    message = "HAVING beside a DP call is a condition on its answers, and cannot have an aggregate."
+    hint = "Name the answer in the SELECT list, DP_COUNT(…) AS n, and write HAVING n > 100."
+    tokens, instead = select.between(select.clauses["HAVING"]), list[str]()
+    asked = {_every_row(call.display.removeprefix("dp_")): call for call in select.calls}
+    for i, token in tokens.calls():
+        close = tokens.matching(i + 1)
+        written = _every_row(f"{token.text.lower()}({tokens[i + 2 : close].text})")
+        if instead or (call := asked.get(written)) is None:
+            continue
+        # Under its name, or else again: a call in the same words is the same release.
+        listed = (select.named(item) for item in select.items)
+        alias = next((name for own, name in listed if own.span == call.span and name), None)
+        text = shown_name(alias) if alias else select.text[slice(*call.span)]
+        instead = [Restated(tokens[i : close + 1].put(text))]
+    return tokens[0].error(NotSupported, message, hint, instead)
+
+
+def _every_row(call: str) -> str:
+    """count(*) for count(1) and count(), which are the same."""
+    return "count(*)" if call in {"count(1)", "count()"} else call
+
+
+def _columns(tokens: Tokens) -> set[str]:
+    """The names among them, folded, of columns: not of functions and fields."""
+    return {
+        token.folded
+        for i, token in enumerate(tokens)
+        if not (tokens.at(i + 1).is_symbol("(") or tokens.at(i - 1).is_symbol("."))
+    }
+
+
 def _no_windows(select: DpSelect, having: Tokens) -> None:
     """Refuse HAVING with a window function, or the alias of one, as DuckDB does."""
     listed = map(select.named, select.items)
-    named = ((own.outside_queries(), name) for own, name in listed if name)
-    windows = {folded(name) for own, name in named if _has_window(own)}
+    windows = set[str]()
+    for own, name in ((own.outside_queries(), name) for own, name in listed if name):
+        if _has_window(own) or windows & _columns(own):  # an item may name one before it
+            windows.add(folded(name))
     windows -= {folded(key.parts[-1]) for key in select.keys}  # which are meant before aliases
-    names = {  # of columns: not of functions and fields
-        token.folded
-        for i, token in enumerate(having)
-        if not (having.at(i + 1).is_symbol("(") or having.at(i - 1).is_symbol("."))
-    }
-    if _has_window(having) or names & windows:
+    if _has_window(having) or _columns(having) & windows:
         message = "HAVING filters by answers; QUALIFY filters by window functions."
         raise having[0].error(NotSupported, message, None, [Restated(having[0].put("QUALIFY"))])
 

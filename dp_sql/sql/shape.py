@@ -359,6 +359,11 @@ class Function(NamedTuple):
         return "delta" in given and self.shape.reads_people and not self.shape.finds_items
 
     @property
+    def needs_cap(self) -> bool:
+        """Whether each call over public groups has a cap, which changes nothing else of it."""
+        return self.shape.reads_people and not self.shape.finds_items and not self.vectors
+
+    @property
     def shapes(self) -> tuple[type[Shape], ...]:
         """Its shape, those derived from it for mechanisms that take other lists, and vectors."""
         return (self.shape, *self.shape.__subclasses__(), *self.vectors)

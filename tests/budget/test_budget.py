@@ -109,6 +109,30 @@ def test_delta_has_a_budget_too(opened: Opened) -> None:
     assert session.budget()[0].delta_left == Fraction(9, 10**9)
 
 
+@pytest.mark.parametrize("asked", ["1e-6", "3e-9"])
+def test_a_delta_that_is_too_large_is_proposed_smaller(opened: Opened, asked: str) -> None:
+    session = opened(more="delta = 1e-9\n")
+    call = f"DP_TOPK(title, 2, epsilon := 0.1, delta := {asked}, mechanism := 'cdp_peel')"
+    with pytest.raises(BudgetExceeded, match="The largest delta that still fits is") as refused:
+        session.sql(f"SELECT {call} FROM ratings")
+    proposed = refused.value.suggestion
+    assert proposed == f"SELECT {call} FROM ratings".replace(asked, "1e-9")
+    session.sql(proposed).fetchall()
+    assert session.budget()[0].delta_left == 0
+
+
+def test_deltas_over_the_limit_of_a_query_are_proposed_smaller(opened: Opened) -> None:
+    session = opened(more="delta = 1e-6\n")
+    call = "DP_TOPK(title, 2, epsilon := 0.1, delta := 1e-6, mechanism := 'cdp_peel')"
+    text = f"SELECT {call}, {call}[:1], {call.replace('2', '3')}, {call.replace('2', '4')} FROM ratings"
+    with pytest.raises(ArgumentError, match=r"cost delta = 0\.000003 together") as refused:
+        session.sql(text)
+    proposed = refused.value.suggestion
+    assert proposed == text.replace("1e-6", "3.33e-7")
+    session.sql(proposed).fetchall()
+    assert len(session.receipts) == 3
+
+
 def test_under_zcdp_more_small_questions_fit(opened: Opened) -> None:
     session = opened(more="delta = 1e-6\naccountant = 'zcdp'\n")
     for _ in range(12):

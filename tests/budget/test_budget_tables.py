@@ -185,6 +185,19 @@ def test_one_call_in_two_spellings_has_a_stored_release_each(opened: Opened) -> 
     assert len(session.releases) == 2
 
 
+def test_a_batch_pays_for_equal_queries_once_if_releases_are_kept(opened: Opened) -> None:
+    texts = [COUNT.format("0.25"), COUNT.format("0.25").lower(), TOP.format("0.5")]
+    assert opened().cost(texts).epsilon == 1
+    session = opened(more="keep_releases = true\n")
+    for _ in range(2):
+        cost = session.cost(texts)
+        before = left(session)
+        for text in texts:
+            session.sql(text).fetchall()
+        assert cost.epsilon == before - left(session)
+    assert "an earlier query makes this release" in str(session.cost([TOP.format("0.1")] * 2))
+
+
 def test_a_stored_release_is_of_its_own_database(opened: Opened, folder: Path) -> None:
     ann = opened("ann", "keep_releases = true\n")
     ann.sql(TOP.format("0.125")).fetchall()

@@ -215,6 +215,51 @@ def test_refusals_come_while_duckdb_binds(con: Con) -> None:
     assert releases(con) == 0
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT nosuch(n) FROM ({}) AS t(n)", "SELECT m FROM ({}) AS t(n)", "SELECT n FROM ({}) AS t(n), nosuch",
+        "SELECT n + 'x'::INT FROM ({}) AS t(n)", "SELECT n, x FROM ({}) AS t(n), hidden",
+        "SELECT title, {call}, DP_COUNT(user_id, {more}) FROM ratings GROUP BY title",
+    ],
+)  # fmt: skip
+def test_explain_in_dp_refuses_what_running_refuses(con: Con, text: str) -> None:
+    con.execute("CREATE TEMP TABLE hidden AS SELECT 1 AS x")
+    more = "epsilon := 1, privacy_unit := user_id, delta := 1e-6"
+    asked = text.format(NOISE, call=f"DP_COUNT(*, {more})", more=more)
+    said = []
+    for word in ("", "EXPLAIN "):
+        with pytest.raises(duckdb.Error) as error:
+            con.sql(f"FROM dp($$ {word}{asked} $$)").fetchall()
+        said.append(str(error.value).partition("\n")[0])
+    assert said[0] == said[1]
+    assert releases(con) == 0
+
+
+@pytest.mark.parametrize(
+    ("listed", "instead"),
+    [("{} AS n", "n"), ("{} + 1 AS n", "{}"), ("round({} / 2)", "{}")],
+)
+def test_an_aggregate_in_having_is_proposed_as_the_answer(
+    con: Con, listed: str, instead: str
+) -> None:
+    call = "DP_COUNT(1, epsilon := 1, privacy_unit := user_id, groups := ['a', 'b'])"
+    text = f"SELECT title, {listed.format(call)} FROM ratings GROUP BY title HAVING {{}} > 3"
+    for asked in (text.format("count(*)"), f"FROM dp($$ {text.format('count(*)')} $$)"):
+        with pytest.raises(duckdb.Error, match="cannot have an aggregate") as error:
+            con.sql(asked).fetchall()
+        proposed = str(error.value).partition("Write instead:\n")[2]
+        assert proposed == f"FROM dp($$ {text.format(instead.format(call))} $$)"
+        con.sql(proposed).fetchall()
+
+
+def test_explain_in_dp_sees_what_dp_sees(con: Con) -> None:
+    con.execute("CREATE TEMP MACRO twice(x) AS 2 * x; CREATE SEQUENCE numbers")
+    asked = f"SELECT twice(n), nextval('numbers') FROM ({NOISE}) AS t(n)"
+    assert dict(con.sql(f"FROM dp($$ EXPLAIN {asked} $$)").fetchall())["fits"] == "yes"
+    assert con.sql("SELECT nextval('numbers')").fetchall() == [(1,)]
+
+
 def test_explain_in_dp_shows_the_price_of_a_query_and_releases_nothing(con: Con) -> None:
     rows = dict(con.sql(f"FROM dp($$ EXPLAIN {NOISE} $$)").fetchall())
     assert rows["fits"] == "yes" and rows["cost"].startswith("epsilon = ")

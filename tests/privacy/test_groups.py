@@ -142,6 +142,39 @@ def test_a_call_of_the_list_that_is_repeated_behind_group_by_is_one_release(
     assert len(log.receipts) == 1
 
 
+_CAP, _PUBLIC = "max_groups_contributed := 1", "groups := ['north', 'south']"
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize(
+    ("first", "second", "n_releases"),
+    [
+        (f"DP_SUM(user_id, #, {_CAP}, {_PUBLIC})", "DP_SUM(user_id, #)", 1),
+        (f"DP_SUM(user_id, #, {_PUBLIC})", f"DP_SUM(user_id, {_CAP}, #, {_PUBLIC}, {UNIT})", 1),
+        ("DP_SUM(user_id, #)", "DP_SUM(user_id, #, delta := 1e-6)", 1),
+        ("DP_COUNT(*, #, delta := 1e-6)", "DP_COUNT(*, #)", 1),
+        (f"DP_MEDIAN(user_id, #, lower := 0, upper := 9, {_CAP}, {_PUBLIC})", "DP_MEDIAN(user_id, #, lower := 0, upper := 9)", 1),
+        (f"DP_SUM(user_id, #, {_CAP}, {_PUBLIC})", "DP_SUM(user_id, #, max_groups_contributed := 2)", 2),
+        (f"DP_COUNT(*, #, {_CAP}, {_PUBLIC})", "DP_COUNT(*, #)", 2),  # without a cap it counts all groups
+        (f"DP_SUM(user_id, #, delta := 1e-6, {_CAP})", "DP_SUM(user_id, #, max_groups_contributed := 2)", 2),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "tail", ["{} AS n FROM seen GROUP BY region", "region FROM seen GROUP BY region HAVING {} > 0"]
+)
+def test_calls_that_are_equal_with_the_arguments_of_their_select_are_one_release(
+    first: str, second: str, n_releases: int, tail: str, log: dp_sql.Session
+) -> None:
+    text = f"SELECT {first}, {tail.format(second)}".replace("#", f"{SURE}, {UNIT}", 1)
+    text = text.replace("#", SURE)
+    cost = log.explain(text)
+    rows = asked(log, text)
+    assert len(log.receipts) == len(cost.calls) == n_releases
+    assert cost.epsilon == sum(one.loss.epsilon for one in log.receipts)
+    if n_releases == 1 and "HAVING" not in text:
+        assert all(one == other for one, other in rows)
+
+
 OVER_ANSWERS = [
     "SELECT region, # AS n, 100.0 * # / sum(@) OVER () AS share FROM part GROUP BY region HAVING @ > 0 ORDER BY region",
     "SELECT region, sum(#) OVER (ORDER BY region) AS so_far, # - lag(#) OVER w AS more FROM part GROUP BY 1 "

@@ -434,6 +434,10 @@ SELECT max(len(DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain :
 -- ^ HAVING
 SELECT title, DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := observed) AS n, rank() OVER (ORDER BY n) AS r FROM ratings GROUP BY title HAVING r = 1
 
+-- NotSupported: HAVING filters by answers; QUALIFY filters by window functions
+-- ^ HAVING
+SELECT title, DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := observed) AS n, rank() OVER (ORDER BY n) AS r, r + 1 AS next FROM ratings GROUP BY title HAVING next > 1
+
 -- NotSupported: max next to a DP call would be computed over the answer
 -- ^ max(
 SELECT sum(max(1)) OVER (), DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings

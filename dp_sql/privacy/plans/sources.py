@@ -33,7 +33,7 @@ from dp_sql.privacy.plans.other_names import (
 )  # fmt: skip
 from dp_sql.privacy.plans.plan import Column, Shared
 from dp_sql.privacy.plans.refused_sources import place_of, placed, unreadable
-from dp_sql.privacy.refusals import Refused, Unbound, exact_cast, inexact, is_time, no_amount
+from dp_sql.privacy.refusals import Refused, Unbound, exact_cast, inexact, no_amount
 from dp_sql.privacy.relations.from_clause import From
 from dp_sql.privacy.relations.source_compiler import Compiler
 from dp_sql.privacy.relations.tree import Relation
@@ -49,7 +49,7 @@ from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, tree_of
 from dp_sql.sql.tokens import Edit, Tokens, edited, folded
-from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, NUMBERS, family
 
 _OF_PEOPLE = "This query reads people's rows; groups and domains are public."
 _PUBLIC = "Select from public tables, or write the values as a list: ['a', 'b']."
@@ -277,9 +277,10 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
 
 
 def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:
-    types, item = call.function.shape.item_types, Value(EVERY_ROW, "INTEGER")
+    shape, item = call.function.shape, Value(EVERY_ROW, "INTEGER")
     if call.item.text != EVERY_ROW:
-        item = _exact(select, call.item, scope, "item", types)
+        types, is_listed = shape.item_types, shape.finds_items
+        item = _exact(select, call.item, scope, "item", types, lists_items=is_listed)
     if call.condition is None:
         return item
     if projection(call.condition.text) is None:
@@ -301,14 +302,18 @@ def _exact(
     scope: Scope,
     what: str,
     types: frozenset[str] | None = EXACT_TYPES,
+    *,
+    lists_items: bool = False,
 ) -> Value:
     value = value_of(select, reference, scope)
     if types is not None and family(value.type) not in types:
         start = reference.position
         casts = [f"CAST({reference.text} AS VARCHAR)"] if "VARCHAR" in types else []
+        if lists_items and value.type.endswith("]"):
+            casts = []  # as strings, no list would be in the domain
         if family(value.type) == "BOOLEAN" and not casts:
             casts.insert(0, f"CASE WHEN {reference.text} THEN 1 ELSE 0 END")
-        elif family(value.type) in BINARY_TYPES or not (casts or is_time(value.type)):
+        elif family(value.type) in (BINARY_TYPES if "VARCHAR" in types else NUMBERS):
             casts.insert(0, exact_cast(reference.text, value.type))
         instead = [edited(select.text, _written_as(select, reference, cast)) for cast in casts]
         if family(value.type) == "INTERVAL" and not casts:

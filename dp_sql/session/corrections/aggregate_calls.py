@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
 
+from dp_sql.errors import guessed
 from dp_sql.sql.clauses import SelectText, enclosing_select
 from dp_sql.sql.formatting import combination
 from dp_sql.sql.functions import FUNCTIONS
@@ -16,6 +17,7 @@ from dp_sql.udfs.mechanism import in_words
 _OURS = {one: f.name for f in FUNCTIONS.values() for one in f.aggregates}
 ENDS = {"MIN": "0.01", "MAX": "0.99"}
 _KNOWN = {*_OURS, *ENDS}
+_ALSO_CALLED = {"average": "avg", "cnt": "count"}
 SPREADS = {"STDDEV", "STDDEV_POP", "STDDEV_SAMP", "STD", "VARIANCE", "VAR", "VAR_POP", "VAR_SAMP"}
 OF_SPREADS = (
     "A variance is DP_AVG(x * x, …) - DP_AVG(x, …) ** 2: two releases, and each costs epsilon. "
@@ -50,6 +52,13 @@ class Aggregated:
 def has_aggregates(tokens: Tokens, aggregates: Collection[str]) -> bool:
     """Whether a statement calls an aggregate."""
     return any(t.upper in _KNOWN or t.folded in aggregates for _, t in tokens.calls())
+
+
+def mistyped_aggregate(name: str) -> str:
+    """The aggregate that a name, folded, which is no function's may mean; "" if none is close."""
+    if name.upper() in _KNOWN | {"COLUMNS", "DISTINCT"}:  # of other systems, or no function
+        return ""
+    return _ALSO_CALLED.get(name) or guessed(name, [one.lower() for one in _KNOWN])
 
 
 def without_dp_function(tokens: Tokens, aggregates: Collection[str]) -> list[str]:
@@ -176,8 +185,9 @@ def _dp_call(
         return None
     if item == "*" and function != "DP_COUNT":
         return None
+    first = "[1]" * (name == "MODE")  # which is a value, and no list
     kept = f" FILTER (WHERE {condition})" if condition else ""
-    return f"{function}({', '.join([item, *more])}, epsilon := {{}}){kept}"
+    return f"{function}({', '.join([item, *more])}, epsilon := {{}}){kept}{first}"
 
 
 def _as_one(items: Sequence[str]) -> str:

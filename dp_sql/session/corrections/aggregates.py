@@ -16,6 +16,7 @@ from dp_sql.session.corrections.aggregate_calls import (
     Aggregate,
     Aggregated,
     has_aggregates,
+    mistyped_aggregate,
     queries_of,
     reading,
     without_dp_function,
@@ -26,9 +27,9 @@ from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Reference
 from dp_sql.sql.group_keys import group_keys
-from dp_sql.sql.restated import OtherQuestion
+from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.select_list import Functions
-from dp_sql.sql.tokens import Edit, Tokens, edited, relation_token, tokenize
+from dp_sql.sql.tokens import Edit, Token, Tokens, edited, relation_token, tokenize
 
 _MOST = 100  # aggregates that are replaced: the time grows with their square
 
@@ -41,6 +42,9 @@ def read_directly(
     kinds = functions.function_kinds(names) if names else {}
     aggregates = {one for one in names if "aggregate" in kinds.get(one, ())}
     missing, why = without_dp_function(tokens, aggregates), ""
+    for token, near in _mistyped(tokens, names - kinds.keys()):
+        message, hint = f"There is no function {token.text}.", f"Did you mean {near}?"
+        return token.error(NotSupported, message, hint, [Restated(token.put(near))])
     candidates = [] if missing == ["columns"] else [
         *dict.fromkeys(with_dp_functions(tokens, epsilon, private, aggregates))
     ]  # fmt: skip
@@ -57,6 +61,18 @@ def read_directly(
         NotPrivate, f"{shown} is private: it can be read only through DP functions.",
         f"{why}{THE_FUNCTIONS} DESCRIBE {shown} shows the columns.", candidates,
     )  # fmt: skip
+
+
+def _mistyped(tokens: Tokens, unknown: Collection[str]) -> Iterator[tuple[Token, str]]:
+    """The calls, of names that are no functions, that may mean an aggregate, and which."""
+    for i, token in tokens.calls():
+        before, clause = tokens.at(i - 1), enclosing_select(tokens, i).clause_of(i)
+        is_type = before.upper == "AS" or before.is_symbol("::", ".")
+        of_rows = clause is None or clause.keyword not in {"SELECT", "HAVING", "ORDER"}
+        if is_type or of_rows or token.folded not in unknown or token.folded.startswith("dp_"):
+            continue
+        if near := mistyped_aggregate(token.folded):
+            yield token, near
 
 
 def with_dp_functions(

@@ -6,6 +6,7 @@ import contextlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from dp_sql.sql.tokens import edited, folded, statements
 from dp_sql.udfs.mechanism import in_words
 
 if TYPE_CHECKING:
-    from dp_sql.budget.account import Account
+    from dp_sql.budget.account import Account, BudgetRow
     from dp_sql.engines.duckdb.connection import Engine
 
 
@@ -84,8 +85,12 @@ class Correcting(ABC):
         largest = self._account and self._account.largest(
             lambda factor: [loss_at(plan, factor) for plan in plans]
         )
-        place = statement.calls[0].given["epsilon"][0].start
-        return error.at(text, place, [rescaled(statement, largest / asked)] if largest else [])
+        instead = [rescaled(statement, largest / asked)] if largest else []
+        left = [row.delta_left for row in self.budget() if row.delta_left is not None]
+        delta = sum((plan.loss.delta for plan in plans), Fraction(0))
+        if largest is None and left and 0 < min(left) < delta:
+            instead = [rescaled(statement, min(left) / delta, "delta")]
+        return error.at(text, statement.calls[0].given["epsilon"][0].start, instead)
 
     def _unparsed(self, error: QueryError, text: str) -> QueryError | None:
         """What DuckDB's parser says, where that is nearer to what is wrong than an error."""
@@ -120,6 +125,10 @@ class Correcting(ABC):
             return self._explained_error(error, self._one_statement(text)) or error
         except (QueryError, ValueError):
             return error
+
+    @abstractmethod
+    def budget(self) -> tuple[BudgetRow, ...]:
+        """The whole budget, then this analyst's; empty without a ledger."""
 
     @abstractmethod
     def _check(self, text: str, params: object, engine: Engine) -> None:
@@ -165,16 +174,21 @@ def refuse_unknown(statement: Statement, engine: Functions) -> None:
         raise unknown_function(statement.tokens, name) or NotSupported(f"There is no {name}.")
 
 
-def rescaled(statement: Statement, factor: Fraction) -> str:
-    """A statement with each epsilon of its DP calls times a factor, in whole 1e-9."""
+def rescaled(statement: Statement, factor: Fraction, name: str = "epsilon") -> str:
+    """A statement with each epsilon, or each delta, of its DP calls times a factor, rounded down.
+
+    An epsilon has whole 1e-9, a delta three digits.
+    """
     edits = []
     for select in statement.selects:
         for span, _ in select.call_places:
             tokens = select.between(span)
-            (number,) = (
-                c for a, b, c in zip(tokens, tokens[1:], tokens[2:], strict=False)
-                if a.folded == "epsilon" and b.is_symbol(":=", "=>")
-            )  # fmt: skip
-            nanos = Fraction(number.text) * factor * 10**9
-            edits.append((number.start, number.end, in_words(Fraction(int(nanos), 10**9))))
+            for a, b, c in zip(tokens, tokens[1:], tokens[2:], strict=False):
+                if a.folded == name and b.is_symbol(":=", "=>"):
+                    least = Fraction(c.text) * factor
+                    written = in_words(Fraction(int(least * 10**9), 10**9))
+                    if name == "delta":
+                        three = Context(prec=3, rounding=ROUND_DOWN)
+                        written = f"{three.divide(Decimal(least.numerator), least.denominator):e}"
+                    edits.append((c.start, c.end, written))
     return edited(statement.text, edits)

@@ -34,10 +34,8 @@ _COLUMN = re.compile(r'Referenced (?:column|table) "([^"]+)" not found')
 _STAR = re.compile(r'Function "+(\w+)"+ cannot be applied to a star')
 _FIELD = re.compile(r"Cannot extract field '(\w+)'")
 _OURS = re.compile(r'"?(?:__dp_groups\.)?(?:__dp_release_(\d+)\.?)?(?:__dp_value)?"?')
-_OF_ANSWERS = "HAVING beside a DP call is a condition on its answers, and cannot have an aggregate."
 _ABOUT_ANSWERS = (duckdb.BinderException, duckdb.ConversionException, duckdb.InvalidInputException,
                   duckdb.OutOfRangeException, duckdb.NotImplementedException)  # fmt: skip
-_BY_NAME = "Name the answer in the SELECT list, DP_COUNT(…) AS n, and write HAVING n > 100."
 _CONSTANT = re.compile(r"Could not convert string ('.*?') to ")
 _REPORTED = {"estimate", "lower_bound", "confidence", "contribution_bound", "epsilon", "noise"}
 # What other systems call these, and names that are near none.
@@ -286,11 +284,9 @@ def _of_answer(error: duckdb.Error, message: str, statement: Statement) -> Query
     pairs = [(select, call) for select in statement.selects for call in select.calls]
     numbers = [int(number) for number in re.findall(r"__dp_release_(\d+)", message)]
     select, call = pairs[min(numbers[0], len(pairs)) - 1 if numbers else 0]
-    if "cannot contain aggregates" in message and "HAVING" in select.clauses:
-        return _having(select)
     first = message.split("\n", 1)[0].partition(": ")[2] or message
     first = re.sub(r" when casting from source column \S+", "", first)
-    said = _OURS.sub(lambda m: call.display if "__dp" in m[0] else m[0], first).rstrip(".")
+    said = _OURS.sub(lambda m: call.display if "__dp" in m[0] else m[0], first).rstrip(".!")
     field = _FIELD.search(message)
     detail = None
     if field and not call.parameters.detailed:
@@ -302,27 +298,6 @@ def _of_answer(error: duckdb.Error, message: str, statement: Statement) -> Query
         f"{said}.", text=select.text, position=next(places, call.start),
         instead=[*_uses_of(select, call, detail, casts)],
     )  # fmt: skip
-
-
-def _having(select: DpSelect) -> QueryError:
-    """The refusal of an aggregate in HAVING, which is a condition on answers."""
-    start, stop = select.clauses["HAVING"]
-    tokens = select.between((start, stop))
-    asked = {call.display.removeprefix("dp_"): call for call in select.calls}
-    for i, token in tokens.calls():
-        close = tokens.matching(i + 1)
-        written = f"{token.text.lower()}({tokens[i + 2 : close].text})"
-        if (call := asked.get(written)) is None:
-            continue
-        item = next((one for one in select.items if one[0] <= call.start < one[1]), None)
-        if item is None:  # HAVING has the call, and the list does not
-            again = Restated(tokens[i : close + 1].put(select.text[slice(*call.span)]))
-            return tokens[0].error(NotSupported, _OF_ANSWERS, _BY_NAME, [again])
-        alias = next((t.name for t in reversed(select.between(item)) if item[1] > call.end), None)
-        text, end = tokens[i : close + 1].put(shown_name(alias or "answer")), call.end
-        text = text if alias else f"{text[:end]} AS answer{text[end:]}"
-        return tokens[0].error(NotSupported, _OF_ANSWERS, _BY_NAME, [Restated(text)])
-    return tokens[0].error(NotSupported, _OF_ANSWERS, _BY_NAME)
 
 
 def _uses_of(select: DpSelect, call: DpCall, detail: str | None, casts: bool) -> Iterator[str]:

@@ -57,6 +57,7 @@ _ASKS = {
 }
 _ALIKE = 0.75  # two names of which one is surely the other mistyped, as wrad is ward
 _NEAR = {"max", "min", "dp_max", "dp_min"}  # a quantile is close to these
+_AGGREGATES = _ASKS.keys() | _NEAR
 _NAMED = frozenset(name for function in FUNCTIONS.values() for name in function.named)
 
 
@@ -152,7 +153,11 @@ def _words(text: str) -> _Words:
             is_distinct = tokens.at(i + 2).upper == "DISTINCT"
             asked = "count" if _is_every_row(tokens, i + 2) else _ASKS[word]
             asks.add(asked + "_distinct" * (is_distinct and asked == "count"))
-        elif is_name and after.is_symbol("(") and _is_last_call(tokens, i, region, calls):
+        elif (
+            is_name
+            and after.is_symbol("(")
+            and (word in _NEAR or _is_last_call(tokens, i, region, calls))
+        ):
             others.add(word)
         elif is_name and after.is_symbol("."):
             qualified.add(word)
@@ -212,7 +217,7 @@ def _regions(tokens: Tokens) -> Iterator[str]:
             yield region
             around.append(region)
             name = before.folded
-            if (name in _ASKS or name.startswith("dp_")) and before.upper not in _NO_NAMES:
+            if (name in _AGGREGATES or name.startswith("dp_")) and before.upper not in _NO_NAMES:
                 region = "call" if region in {"list", "call", "order", "condition"} else region
             if before.upper == "FILTER":  # WHERE may be left out in it
                 region = "condition"

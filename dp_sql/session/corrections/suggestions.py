@@ -112,7 +112,7 @@ def propose(error: QueryError, before: str, attempt: Attempt, expand: Expand | N
         is_of_one = isinstance(wrong, ArgumentError) and (wrong.hint or "").endswith(PER_PERSON)
         each_person.update([text] * is_of_one)
         is_last |= isinstance(wrong, ArgumentError) and (is_of_one or not wrong.instead)
-        if isinstance(wrong, QueryError) and is_last:
+        if isinstance(wrong, QueryError) and is_last and wrong.message != error.message:
             reasons.append(" ".join(filter(None, [wrong.message, wrong.hint])))
         return wrong
 

@@ -359,6 +359,39 @@ def test_strings_are_numbers_only_if_they_hold_some(owner: dp_sql.Session) -> No
     for call in ("DP_SUM(status", "DP_MEDIAN(status, lower := 0, upper := 9"):
         error = told(owner, f"SELECT {call}, epsilon := 1{UNIT}) FROM orders")
         assert str(error.hint).startswith("If it holds numbers, write TRY_CAST(status AS ")
+        assert not error.suggestion  # of other strings, the answer would mean nothing
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "SELECT {} FROM orders", "SELECT status, {} FROM orders GROUP BY status",
+        "SELECT status FROM orders GROUP BY status HAVING {} IS NOT NULL",
+        "SELECT status FROM orders GROUP BY status ORDER BY {}",
+        "SELECT status, DP_COUNT(*, epsilon := 1) AS n FROM orders GROUP BY status HAVING status = (SELECT {} FROM orders)",
+        "SELECT region, {} FROM orders JOIN customers USING (customer_id) JOIN regions USING (region_id) GROUP BY region",
+        "SELECT DP_COUNT(*, epsilon := 1), {} FROM orders",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "aggregate",
+    ["max(status)", "min(note)", "median(status)", "quantile_disc(status, 0.5)", "max([status])", "min(total > 3)",
+     "sum(status)", "avg([total])", "percentile_disc(0.5) WITHIN GROUP (ORDER BY note)"],
+)  # fmt: skip
+def test_no_number_is_proposed_for_what_is_none(
+    analyst: dp_sql.Session, asked: str, aggregate: str
+) -> None:
+    suggestion = told(analyst, asked.format(aggregate)).suggestion
+    assert not any(
+        name in suggestion for name in ("QUANTILE", "MEDIAN", "CAST", "DP_SUM", "DP_AVG")
+    )
+
+
+def test_a_list_is_not_proposed_as_a_string_of_the_domain(owner: dp_sql.Session) -> None:
+    call = f"DP_TOPK([status], 1, epsilon := 1, domain := ['paid']{UNIT})"
+    error = told(owner, f"SELECT {call} FROM orders")
+    assert (error.suggestion, "unnest([status])" in str(error.hint)) == ("", True)
 
 
 def test_natural_joins_are_answered_for_owners(owner: dp_sql.Session) -> None:

@@ -116,6 +116,11 @@ OWNERS = [
 ]  # fmt: skip
 ANALYSTS = [
     "SELECT mode(title) FROM ratings",
+    "SELECT title FROM ratings GROUP BY title HAVING title = (SELECT mode(title) FROM ratings)",
+    "SELECT title FROM ratings GROUP BY title HAVING max(score) > 3 ORDER BY title",
+    "SELECT day FROM ratings GROUP BY day HAVING day = (SELECT max(day) FROM ratings)",
+    "SELECT title, agv(score) FROM ratings GROUP BY title ORDER BY average(score)",
+    "WITH counts(t, n) AS (SELECT title, coutn(*) FROM ratings GROUP BY 1) SELECT n FROM counts",
     "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE score > (SELECT min(year) - 1899 FROM catalog)",
     "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE title = upper('dune') OR day > make_date(2024, 1, 1)",
     "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE extract(yaer FROM day) = 2024",
@@ -205,7 +210,7 @@ ANALYSTS = [
 ASK_OTHERS = [
     "ORDER BY day LIMIT 10", "DP_COUNT_DISTINCT(*", "OVER () FROM", "FROM ratings ORDER BY title",
     "::INT FROM", "a::DATE", "AS DATE) FROM", "+ 1 FROM ratings", "SELECT * FROM", "LIMIT 3", "USING SAMPLE",
-    "SUMMARIZE ratings", "max(score)", "mode(title)", "SELECT *, DP", "c LEFT JOIN", "FULL JOIN", "// 10",
+    "SUMMARIZE ratings", "max(score)", "max(day)", "mode(title)", "SELECT *, DP", "c LEFT JOIN", "FULL JOIN", "// 10",
     "price // 2",
 ]  # fmt: skip
 
