@@ -60,6 +60,7 @@ def analyst(tmp_path: Path) -> Iterator[AnalystSession]:
         (f"SELECT DP_COUNT_DISTINCT(n, {SURE}) FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)", [(2,)]),
         (f"SELECT (SELECT count(*) FROM catalog) + DP_COUNT_DISTINCT(title, {SURE}) AS n FROM ratings", [(11,)]),
         (f"SELECT DP_COUNT_DISTINCT(CASE WHEN title IN (SELECT title FROM catalog) THEN title END, {SURE}) FROM ratings", [(3,)]),
+        (f"SELECT DP_COUNT_DISTINCT(title || NULL || CAST(NULL AS VARCHAR), {SURE}) FROM ratings", [(0,)]),
         ("SELECT count(*) FROM catalog", [(7,)]),
     ],
 )  # fmt: skip

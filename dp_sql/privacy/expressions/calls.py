@@ -130,6 +130,8 @@ def _of_list(sql: str, kind: str) -> Value:
 
 def _written(name: str, function: Scalar, values: Sequence[Value]) -> str:
     listed = [value.sql for value in values]
+    if name == "||" and any("NULL" in one for one in listed):  # to DuckDB NULL || x has no type
+        return f"CAST({function.sql.format(*listed)} AS VARCHAR)"
     if function.sql:
         return function.sql.format(*listed)
     return f"system.main.{name}({', '.join(listed)})"

@@ -330,13 +330,12 @@ def _exact(
 
 def _written_as(select: DpSelect, key: Reference, cast: str) -> set[Edit]:
     """Edits that put another expression in place of a key, also in the list and ORDER BY."""
-    found = {(key.position, key.position + len(key.text), cast)}
+    found = {(key.position, key.position + len(key.text)): cast}  # GROUP BY 1: it is in the list
     clauses = {"GROUP", *OF_ANSWERS} & select.clauses.keys()
     for span in [*select.items, *(select.clauses[word] for word in clauses)]:
-        found |= {(*place, cast) for place, one in select.key_places(span) if one == key}
+        found |= {place: cast for place, one in select.key_places(span) if one == key}
     for item in () if key.is_expression else select.items:
         tokens, name = select.named(item)
         if tokens.text == key.text:
-            named = cast if name else f"{cast} AS {shown_name(key.parts[-1])}"
-            found.add((*tokens.span, named))
-    return found
+            found[tokens.span] = cast if name else f"{cast} AS {shown_name(key.parts[-1])}"
+    return {(*span, written) for span, written in found.items()}

@@ -70,6 +70,8 @@ def pivoting(tmp_path: Path, shop: Path) -> Iterator[dp_sql.Session]:
     ("SELECT title, sum(score) / count(DISTINCT user_id) AS s, DP_COUNT(*, epsilon := 0.25) FROM ratings GROUP BY 1",
      "SELECT title, DP_SUM(score, epsilon := 0.25, max_groups_contributed := 4) / DP_COUNT_DISTINCT(user_id, epsilon := 0.25) AS s, "
      "DP_COUNT(*, epsilon := 0.25) FROM ratings GROUP BY 1"),
+    ("SELECT stars, DP_COUNT(*, epsilon := 0.5, groups := [1.5, 2]) FROM ratings GROUP BY 1",
+     "SELECT TRY_CAST(stars AS DECIMAL(18, 4)) AS stars, DP_COUNT(*, epsilon := 0.5, groups := [1.5, 2]) FROM ratings GROUP BY 1"),
     ("SELECT DP_MAX(score, epsilon := 0.5, lower := 0, upper := 5) FROM ratings",
      "SELECT DP_QUANTILE(score, 0.99, epsilon := 0.5, lower := 0, upper := 5) FROM ratings"),
     ("SELECT to_char(day, 'YYYY') AS y, DP_COUNT(*, epsilon := 0.5, groups := ['2024']) FROM ratings GROUP BY y",
