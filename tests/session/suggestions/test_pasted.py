@@ -138,6 +138,7 @@ ANALYSTS = [
     "FROM dp_budget",
     "FROM dp_buget()",
     f"SELECT {TOP.format(', privacy_unit := user_id')} FROM ratings",
+    "SELECT title, DP_SUM(score, epsilon := 0.1, max_groups_contributed := 1), DP_SUM(score, epsilon := 0.1, privacy_unit := score) FROM ratings GROUP BY title",
     "SELECT DP_TOPK(title, 2, epsilon := 5) FROM ratings",
     "SELECT DP_COUNT_DISTINCT(title, epsilon := 1.5), DP_TOPK(title, 1, epsilon := 2) FROM ratings",
     "SELECT DP_TOPK(title, 2, epsilon := 0.1, domain := title) FROM ratings",
