@@ -23,7 +23,8 @@ _PLACES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY", "USING": "USING SAMPLE"}
 _ORDER = {"SELECT": 0, "FROM": 0, "WHERE": 1, "GROUP": 2, "HAVING": 3,
           "WINDOW": 4, "QUALIFY": 5, "ORDER": 6, "LIMIT": 7}  # fmt: skip
 _ONCE = {1, 2, 3}  # DuckDB sees the others; as it shows a relation, there may be a second LIMIT
-_SHARED = {"privacy_unit", "groups"}  # arguments of one call that are for all of its SELECT
+_UNIT = "privacy_unit"
+_SHARED = {_UNIT, "groups"}  # arguments of one call that are for all of its SELECT
 _CAP = "max_groups_contributed"
 _NOT_BESIDE = {
     "HAVING": "Filter the answer in an outer query.",
@@ -165,7 +166,7 @@ class _CallWords(NamedTuple):
     shared: dict[str, _Words]
 
 
-def repeated_calls(tokens: Tokens, places: Sequence[int]) -> dict[int, int]:
+def repeated_calls(tokens: Tokens, places: Sequence[int], under_policy: bool) -> dict[int, int]:
     """Which calls of a SELECT repeat another one, and which: the two are one release.
 
     places: where the names of the calls are. A call may leave out arguments that the SELECT shares;
@@ -175,12 +176,19 @@ def repeated_calls(tokens: Tokens, places: Sequence[int]) -> dict[int, int]:
         return {}
     shares_cap = _shares_cap(tokens, places)
     words = [(_call_words(tokens, place, shares_cap), place) for place in places]
-    words.sort(key=lambda one: -len(one[0].shared))
+    words.sort(key=lambda one: (-len(one[0].shared.keys() - {_UNIT}), _UNIT not in one[0].shared))
     known, found = list[tuple[_CallWords, int]](), dict[int, int]()
     for call, place in words:
         alike = [one for one in known if one[0].own == call.own]
         same = [one for one in alike if one[0].shared == call.shared]
-        fuller = [one for one in alike if call.shared.items() <= one[0].shared.items()]
+        # An owner's privacy unit is read from any of the calls; under a policy, a call has none.
+        given = {one for one in call.shared.items() if under_policy or one[0] != _UNIT}
+        fuller = [
+            one
+            for one in alike
+            if given <= one[0].shared.items()
+            and call.shared.get(_UNIT) in {None, one[0].shared.get(_UNIT, call.shared.get(_UNIT))}
+        ]
         if same or len(fuller) == 1:
             found[place] = (same or fuller)[0][1]
         else:

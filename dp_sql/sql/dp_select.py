@@ -223,7 +223,7 @@ def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
     for select, within in of_selects.values():
         clauses = {index: select.clause_of(index) for index in within}
         listed = [i for i, one in clauses.items() if one and one.keyword in _OF_REPEATS]
-        again = repeated_calls(tokens, listed)
+        again = repeated_calls(tokens, listed, under_policy)
         first = [index for index in within if index not in again]
         for index in within:
             (check_beside if index in again else check_place)(tokens, index, select)
@@ -265,7 +265,7 @@ def _read_select(tokens: Tokens, written: _Written, under_policy: bool) -> DpSel
     written_at = [*places, *(place for place, _ in written.repeats)]
     named = select.names_in_from(tokens)
     keys = group_keys(tokens, group, items, written_at, named) if group else ()
-    unit = stated_unit(tokens, places)
+    unit = stated_unit(tokens, written_at)
     of_groups = _needed_of_groups(tokens, places, keys, unit)
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
     read = select.clause("WHERE") or select.clause("FROM")
