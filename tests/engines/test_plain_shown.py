@@ -219,6 +219,9 @@ def test_most_statements_of_the_documents_run_on_a_plain_connection() -> None:
                 assert shop.execute(statement.replace("DP_COUNT(*", "DP_COUNT(1")).fetchall()
                 works.append(statement)
             except duckdb.Error as error:
+                if "FILTER (" in statement:  # DuckDB refuses it behind a macro
+                    assert "Macro Function" in str(error)
+                    continue
                 if "GROUP BY" not in statement:  # written inside dp(…), as the documents say
                     refused.append(statement)
                 if statement.count("DP_") > 1 and "delta" in statement:  # they share their groups

@@ -8,7 +8,7 @@ import pytest
 import dp_sql
 from dp_sql.errors import ParseError, QueryError
 from dp_sql.sql.statement import parse
-from tests.conftest import SURE, free
+from tests.conftest import free
 from tests.databases import asking_under, owner_of
 
 SHOP = """
@@ -59,6 +59,7 @@ CONDITIONS = [
     "false",
 ]
 UNIT = ", privacy_unit := user_id"
+SURE = "epsilon := 2000"  # the budget suffices for all of these tests
 owner = owner_of(SHOP)
 
 

@@ -177,7 +177,7 @@ def test_a_given_bound_clips_each_net_sum(owner: dp_sql.Session) -> None:
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("item", ["f", "s", "f + 1"])
+@pytest.mark.parametrize("item", ["f", "f + 1"])
 def test_what_is_no_exact_number_is_refused_with_a_cast_that_works(
     owner: dp_sql.Session, analyst: dp_sql.Session, item: str
 ) -> None:
@@ -185,7 +185,7 @@ def test_what_is_no_exact_number_is_refused_with_a_cast_that_works(
         with pytest.raises(ArgumentError) as caught:
             session.sql(f"SELECT DP_SUM({item}, epsilon := 1{person}) FROM other")
         proposed = caught.value.suggestion
-        assert f"AS DECIMAL(18, {2 if item == 's' else 4}))" in proposed
+        assert "AS DECIMAL(18, 4))" in proposed
         assert session.sql(proposed).fetchall()
     with pytest.raises(ArgumentError, match="d has type DATE"):
         analyst.sql("SELECT DP_SUM(d, epsilon := 1) FROM other")

@@ -78,7 +78,6 @@ SELECT DP_COUNT_DISTINCT(*, epsilon := 0.1{{}}) FROM ratings
 SELECT DP_COUNT_DISTINCT(extra, epsilon := 0.1{{}}) FROM ratings
 SELECT DP_COUNT_DISTINCT(stars, epsilon := 0.1{{}}) FROM ratings
 SELECT {TOP} OVER () FROM ratings
-SELECT {COUNT} FILTER (NOT score = 1) FROM ratings
 SELECT dp_sql.{TOP} FROM ratings
 SELECT title, {TOP} FROM ratings
 SELECT *, {TOP} FROM ratings
