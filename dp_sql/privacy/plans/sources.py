@@ -252,7 +252,9 @@ def _refuse_columns_of_aliases(select: DpSelect, scope: Scope) -> None:
         named = (one for one in beside if is_called(select.between(one), part[0], source))
         item = next(named, None) if len(part) == 1 else None
         own, name = select.named(item) if item is not None else (Tokens(), None)
-        if name is None or (own.names and folded(own.names[-1]) == folded(name)):
+        parts = [*map(folded, own.names or ())]
+        is_column = source.issuperset(parts[-2:-1])  # and no field of one
+        if name is None or (parts and parts[-1] == folded(name) and is_column):
             continue
         with suppress(Refused, Unbound):  # there is no such column
             scope.column(exp.column(name))
