@@ -275,7 +275,17 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     except Unreadable:
         raise unreadable(select) from None
     except (Refused, Unbound) as refusal:
-        raise placed(refusal, select, reference.position) from None
+        is_condition = any(call.condition is reference for call in select.calls)
+        place = _place_in(reference, refusal) if is_condition else reference.position
+        raise placed(refusal, select, place) from None
+
+
+def _place_in(reference: Reference, refusal: Refused | Unbound) -> int:
+    """Where an unknown column is in a condition; where that begins, for any other refusal."""
+    starts = [one.meta["start"] for one in refusal.node.walk() if "start" in one.meta]
+    place = int(min(starts, default=0)) - len("SELECT ")  # as projection reads it
+    is_inside = bool(refusal.unknown) and 0 <= place < len(reference.text)
+    return reference.position + place * is_inside
 
 
 def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:
