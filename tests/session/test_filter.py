@@ -1,4 +1,4 @@
-"""FILTER (WHERE …) behind a DP call keeps the rows that it keeps behind DuckDB's aggregates."""
+"""FILTER (WHERE …) after a DP call keeps the rows that it keeps with DuckDB's aggregates."""
 
 from collections.abc import Iterator
 
