@@ -187,6 +187,11 @@ def test_what_a_filtered_call_lacks_is_written_into_its_arguments(owner: dp_sql.
     with free(owner), pytest.raises(QueryError, match="privacy_unit") as refused:
         owner.sql(query.format("", ""))
     assert refused.value.instead == (query.format(UNIT, ""),)
+    query = f"SELECT region, {call}, {call} FROM orders GROUP BY region"  # the second is repeated
+    with free(owner), pytest.raises(QueryError, match="needs groups") as refused:
+        owner.sql(query.format("", UNIT))
+    groups = ", groups := observed"
+    assert refused.value.suggestion == query.format(groups, UNIT + groups)
 
 
 @pytest.mark.parametrize(
