@@ -84,12 +84,14 @@ def _completed(
 ) -> str:
     """The statement with more arguments in the call whose bracket is closed at `end`.
 
-    They are also written where the call is repeated, behind it, which stays one release.
+    They are also written where the call is repeated, before or after it: it stays one release.
     """
     first = ", ".join(one for one in added if one and " := " not in one)
     named = ", ".join(one for one in added if " := " in one)
     if named and not first:
-        text = edited(text, [(stop - 1, stop - 1, f", {named}") for _, stop in again])
+        more = f", {named}"
+        text = edited(text, [(stop - 1, stop - 1, more) for _, stop in again])
+        end += len(more) * sum(stop <= end for _, stop in again)
     parts = [text[:behind], first, text[behind:end], named] if first else [text[:end], named]
     whole = ""
     for part in parts:

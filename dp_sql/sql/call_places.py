@@ -110,7 +110,7 @@ def _other_filter(tokens: Tokens, at: int, name: str) -> QueryError:
     ends = (i for i in here if tokens[i].upper in {"AS", "FROM"} or tokens[i].is_symbol(","))
     written = tokens[at : next(ends, len(tokens))]
     kept = f"FILTER (WHERE {written[begin - at :].text})"
-    message = "FILTER has its condition in brackets."
+    message = "The condition of FILTER must be in brackets."
     return tokens[at].error(ParseError, message, None, [Restated(written.put(kept))])
 
 

@@ -1,4 +1,4 @@
-"""FILTER (WHERE …) behind a DP call: where it ends, and which rows it keeps."""
+"""FILTER (WHERE …) after a DP call: where it ends, and which rows it keeps."""
 
 from dp_sql.errors import ParseError
 from dp_sql.sql.given import Argument

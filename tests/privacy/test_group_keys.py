@@ -747,7 +747,8 @@ def test_an_alias_that_is_also_a_column_is_refused_as_a_key(
 @pytest.mark.parametrize(
     ("listed", "key"),
     [("upper(place.city) AS city", "city"), ("upper(place.city) AS city", "1"),
-     ("upper(people.place.city) AS city", "city"), ("place.city || '' AS city", "ALL")],
+     ("upper(people.place.city) AS city", "city"), ("place.city AS city", "city"),
+     ("people.place.city AS city", "city"), ("place.city || '' AS city", "ALL")],
 )  # fmt: skip
 @pytest.mark.parametrize("groups", ["['ULM', 'BONN']", "observed"])
 def test_an_alias_called_as_a_field_means_its_expression(

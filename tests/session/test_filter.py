@@ -1,4 +1,4 @@
-"""FILTER (WHERE …) behind a DP call keeps the rows that it keeps behind DuckDB's aggregates."""
+"""FILTER (WHERE …) after a DP call keeps the rows that it keeps with DuckDB's aggregates."""
 
 from collections.abc import Iterator
 
@@ -156,6 +156,9 @@ def test_people_s_own_sets_are_those_of_the_item(analyst: dp_sql.Session) -> Non
     ("written", "message", "caret"),
     [
         ("DP_COUNT(*, {}) FILTER (WHERE nn > 3)", "nn", "nn"),
+        ("DP_COUNT(*, {}) FILTER (WHERE n > 3 AND nn > 3)", "nn", "nn"),
+        ("DP_COUNT(*, {}) FILTER (WHERE a > 3) AS a", "no DP call can read it", "a > 3"),
+        ("DP_SUM(a, {}) AS a", "no DP call can read it", "a,"),
         ("DP_COUNT(*, {}) FILTER (WHERE n)", "must be true or false", "n)"),
         ("DP_SUM(n, {}) FILTER (WHERE random() > 0.5)", "random", "random"),
         ("DP_SUM(n, {}) FILTER (WHERE count(*) > 3)", "reads other rows", "count"),
@@ -185,6 +188,29 @@ def test_what_a_filtered_call_lacks_is_written_into_its_arguments(owner: dp_sql.
     with free(owner), pytest.raises(QueryError, match="privacy_unit") as refused:
         owner.sql(query.format("", ""))
     assert refused.value.instead == (query.format(UNIT, ""),)
+    query = f"SELECT region, {call}, {call} FROM orders GROUP BY region"  # the second is repeated
+    with free(owner), pytest.raises(QueryError, match="needs groups") as refused:
+        owner.sql(query.format("", UNIT))
+    groups = ", groups := observed"
+    assert refused.value.suggestion == query.format(groups, UNIT + groups)
+
+
+@pytest.mark.parametrize(
+    ("written", "proposed"),
+    [
+        ("n > 3 AND big = 'K1'", "n > 3 AND upper(kind) = 'K1'"),
+        ("n > 3 AND kind = k1", "n > 3 AND kind = 'k1'"),
+    ],
+)
+def test_a_name_within_a_condition_is_mended_in_its_place(
+    written: str, proposed: str, analyst: dp_sql.Session
+) -> None:
+    query = (
+        f"SELECT upper(kind) AS big, DP_COUNT(*, {SURE}) FILTER (WHERE {{}}) FROM orders GROUP BY 1"
+    )
+    with free(analyst), pytest.raises(QueryError) as refused:
+        analyst.sql(query.format(written))
+    assert refused.value.instead == (query.format(proposed),)
 
 
 def test_scores_take_no_filter(owner: dp_sql.Session) -> None:

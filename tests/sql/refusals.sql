@@ -330,7 +330,7 @@ SELECT DP_COUNT_DISTINCT(DISTINCT title, epsilon := 1, privacy_unit := user_id) 
 -- ^ DISTINCT title
 SELECT DP_COUNT(DISTINCT title, epsilon := 1, privacy_unit := user_id) FROM ratings
 
--- ParseError: FILTER has its condition in brackets.
+-- ParseError: The condition of FILTER must be in brackets.
 -- ^ FILTER
 SELECT DP_COUNT(*, epsilon := 1, privacy_unit := user_id) FILTER WHERE year > 2001 AS n FROM ratings
 

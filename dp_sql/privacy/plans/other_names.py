@@ -90,6 +90,8 @@ def _of_list(
         instead: list[str] = [Restated(f"{before}{expression}{behind}")]
         return f"{written} is an alias of the list.", "Write its expression here.", instead
     first, last = select.condition or (0, 0)
+    if any(a <= position < b for a, b in select.call_spans):
+        return f"{written} is an answer, so no DP call can read it.", "", []
     if not first <= position < last:
         return f"{written} is an answer.", "Name the columns to group by.", _keys(select)
     hint = "Filter the answer in HAVING, or in an outer query: SELECT … FROM (SELECT …) WHERE …"

@@ -252,7 +252,9 @@ def _refuse_columns_of_aliases(select: DpSelect, scope: Scope) -> None:
         named = (one for one in beside if is_called(select.between(one), part[0], source))
         item = next(named, None) if len(part) == 1 else None
         own, name = select.named(item) if item is not None else (Tokens(), None)
-        if name is None or (own.names and folded(own.names[-1]) == folded(name)):
+        parts = [*map(folded, own.names or ())]
+        is_column = source.issuperset(parts[-2:-1])  # and no field of one
+        if name is None or (parts and parts[-1] == folded(name) and is_column):
             continue
         with suppress(Refused, Unbound):  # there is no such column
             scope.column(exp.column(name))
@@ -273,7 +275,17 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     except Unreadable:
         raise unreadable(select) from None
     except (Refused, Unbound) as refusal:
-        raise placed(refusal, select, reference.position) from None
+        is_condition = any(call.condition is reference for call in select.calls)
+        place = _place_in(reference, refusal) if is_condition else reference.position
+        raise placed(refusal, select, place) from None
+
+
+def _place_in(reference: Reference, refusal: Refused | Unbound) -> int:
+    """Where an unknown column is in a condition; where that begins, for any other refusal."""
+    starts = [one.meta["start"] for one in refusal.node.walk() if "start" in one.meta]
+    place = int(min(starts, default=0)) - len("SELECT ")  # as projection reads it
+    is_inside = bool(refusal.unknown) and 0 <= place < len(reference.text)
+    return reference.position + place * is_inside
 
 
 def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:
