@@ -6,7 +6,7 @@ from dp_sql.errors import NotSupported, ParseError, QueryError, guessed
 from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText
 from dp_sql.sql.filters import end_of_call, kept_by_filter
 from dp_sql.sql.formatting import shown_name
-from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.functions import function_of, names_function
 from dp_sql.sql.group_keys import without_alias
 from dp_sql.sql.restated import Restated
 from dp_sql.sql.tokens import Edit, Tokens, edited
@@ -34,7 +34,7 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
 
     Raises NotSupported, or ParseError without a FROM clause, with statements that work if any do.
     """
-    function = FUNCTIONS[(tokens[index].name or "").upper()]
+    function = function_of(tokens[index])
     name = function.name
     clause = select.clause_of(index)
     if clause is None or clause.keyword != "SELECT":
@@ -65,7 +65,7 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
 
 def check_beside(tokens: Tokens, index: int, select: SelectText) -> None:
     """Refuse (NotSupported) a schema before a call, and OVER or WITHIN GROUP behind it."""
-    function = FUNCTIONS[(tokens[index].name or "").upper()]
+    function = function_of(tokens[index])
     if tokens.at(index - 1).is_symbol("."):
         message = f"{function.name} belongs to no schema; write it without one."
         raise tokens[index].error(
@@ -114,7 +114,7 @@ def _behind_call(tokens: Tokens, after: int, select: SelectText, name: str) -> Q
     word, instead = tokens.at(after).upper, list[str]()
     if word == "OVER" and tokens.at(after + 1).is_symbol("("):
         instead = [tokens[after : tokens.matching(after + 1) + 1].put("")]
-    elif word == "FILTER" and sum(t.upper in FUNCTIONS for t in tokens) == 1:
+    elif word == "FILTER" and sum(map(names_function, tokens)) == 1:
         instead = _with_where(tokens, after, select)
     message = f"{name} does not take {_AFTER_CALL[word]}."
     return tokens[after].error(NotSupported, message, None, instead)
@@ -202,7 +202,7 @@ def _outside(tokens: Tokens, clause: Clause, select: SelectText) -> list[str]:
     edits: list[Edit] = []
     new: dict[str, str] = {}
     for i in range(clause.start, clause.stop):
-        if (tokens[i].name or "").upper() in FUNCTIONS and tokens.at(i + 1).is_symbol("("):
+        if names_function(tokens[i]) and tokens.at(i + 1).is_symbol("("):
             stop = end_of_call(tokens, i)
             call = tokens[i : stop + 1].text
             if call not in names:

@@ -1,88 +1,78 @@
 """Which calls of a SELECT repeat another one? They are one release. Pure: no catalog."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from dp_sql.sql.arguments import stated_unit
 from dp_sql.sql.filters import kept_by_filter
-from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.functions import function_of
+from dp_sql.sql.given import Argument, arguments_of
 from dp_sql.sql.tokens import Tokens, folded
 
-_UNIT = "privacy_unit"
-_SHARED = {_UNIT, "groups"}  # arguments of one call that are for all of its SELECT
 _CAP = "max_groups_contributed"
-
 _Words = tuple[tuple[str, str], ...]
 
 
-class _CallWords(NamedTuple):
-    """The words of a call: its name and own arguments, and the arguments that its SELECT shares."""
+class _Call(NamedTuple):
+    """The words of a call: its own, and those of the arguments that one call gives for others."""
 
-    own: list[_Words]
-    shared: dict[str, _Words]
+    own: tuple[tuple[str, _Words], ...]
+    shared: frozenset[tuple[str, _Words]]
 
 
 def repeated_calls(tokens: Tokens, places: Sequence[int], under_policy: bool) -> dict[int, int]:
     """Which calls of a SELECT repeat another one, and which: the two are one release.
 
-    places: where the names of the calls are. A call may leave out arguments that the SELECT shares;
-    of two, the one with more of them is repeated. One that may mean several repeats none.
+    places: where the names of the calls are. A call repeats one in the same words that has all of
+    its shared arguments, and perhaps more; where several have more, it repeats none of these.
     """
     if len(places) < 2:
         return {}
-    shares_cap = _shares_cap(tokens, places)
-    words = [(_call_words(tokens, place, shares_cap), place) for place in places]
-    words.sort(key=lambda one: (-len(one[0].shared.keys() - {_UNIT}), _UNIT not in one[0].shared))
-    known, found = list[tuple[_CallWords, int]](), dict[int, int]()
-    for call, place in words:
-        alike = [one for one in known if one[0].own == call.own]
-        same = [one for one in alike if one[0].shared == call.shared]
-        # An owner's privacy unit is read from any of the calls; under a policy, a call has none.
-        given = {one for one in call.shared.items() if under_policy or one[0] != _UNIT}
+    # Under a policy no call has a privacy unit: each one that is written is read, and refused.
+    unit = None if under_policy else stated_unit(tokens, places)
+    everywhere = {"groups"} if under_policy else {"groups", "privacy_unit"}
+    has_one_cap = _have_one_cap(tokens, places)
+    calls = list[tuple[_Call, int]]()
+    for place in places:
+        function, shared = function_of(tokens[place]), set(everywhere)
+        if function.finds_groups({"delta"}):
+            shared.add("delta")
+        if has_one_cap and function.needs_cap:
+            shared.add(_CAP)
+        calls.append((_call(tokens, place, shared, unit), place))
+    known, found = dict[_Call, int](), dict[int, int]()
+    for call, place in sorted(calls, key=lambda one: -len(one[0].shared)):
         fuller = [
-            one
-            for one in alike
-            if given <= one[0].shared.items()
-            and call.shared.get(_UNIT) in {None, one[0].shared.get(_UNIT, call.shared.get(_UNIT))}
+            at for one, at in known.items() if one.own == call.own and one.shared > call.shared
         ]
-        if same or len(fuller) == 1:
-            found[place] = (same or fuller)[0][1]
+        if call in known or len(fuller) == 1:
+            found[place] = known[call] if call in known else fuller[0]
         else:
-            known.append((call, place))
+            known[call] = place
     return found
 
 
-def _named_arguments(tokens: Tokens, index: int) -> Iterator[tuple[str, Tokens]]:
-    """The names of a call's arguments, folded, with their values; "" where there is no name."""
-    for a, b in tokens.split(index + 2, tokens.matching(index + 1)):
-        is_named = tokens.at(a + 1).is_symbol(":=", "=>")
-        yield (tokens[a].folded, tokens[a + 2 : b]) if is_named else ("", tokens[a:b])
-
-
-def _shares_cap(tokens: Tokens, places: Sequence[int]) -> bool:
+def _have_one_cap(tokens: Tokens, places: Sequence[int]) -> bool:
     """Whether calls without a cap on groups have that of the others: there is one, of given groups.
 
     Where delta finds the groups, each call has its own.
     """
-    named = [(FUNCTIONS[(tokens[i].name or "").upper()], name, value)
-             for i in places for name, value in _named_arguments(tokens, i)]  # fmt: skip
-    finds = any(name == "delta" and function.finds_groups({name}) for function, name, _ in named)
-    return not finds and len({_words(value) for _, name, value in named if name == _CAP}) == 1
+    given = [(function_of(tokens[i]), dict(arguments_of(tokens, i))) for i in places]
+    caps = {_words(one[_CAP]) for _, one in given if _CAP in one}
+    return len(caps) == 1 and not any(function.finds_groups(one) for function, one in given)
 
 
-def _call_words(tokens: Tokens, index: int, shares_cap: bool) -> _CallWords:
-    """The words of the call whose name is at `index`, to compare with those of others."""
-    function = FUNCTIONS[(tokens[index].name or "").upper()]
-    shares = _SHARED | ({"delta"} if function.finds_groups({"delta"}) else set())
-    if shares_cap and function.needs_cap:
-        shares |= {_CAP}
-    kept = _words(kept_by_filter(tokens, tokens.matching(index + 1)))
-    own, shared = [_words(tokens[index : index + 1]), kept], dict[str, _Words]()
-    for name, value in _named_arguments(tokens, index):
-        if name in shares:
-            shared[name] = _words(value)
+def _call(tokens: Tokens, index: int, shared: set[str], unit: Argument | None) -> _Call:
+    """The words of the call whose name is at `index`; `unit`: the privacy unit of all calls."""
+    kept = kept_by_filter(tokens, tokens.matching(index + 1))
+    own = [("name", _words(tokens[index : index + 1])), ("filter", _words(kept))]
+    found = {"privacy_unit": _words(unit)} if unit is not None else dict[str, _Words]()
+    for name, value in arguments_of(tokens, index):
+        if name in shared:
+            found[name] = _words(value)
         else:
-            own.append((("", name), *_words(value)))
-    return _CallWords(own, shared)
+            own.append((name, _words(value)))
+    return _Call(tuple(own), frozenset(found.items()))
 
 
 def _words(tokens: Tokens) -> _Words:

@@ -10,8 +10,8 @@ from dp_sql.sql.call_places import check_beside, check_place
 from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText, Span, enclosing_select
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.filters import end_of_call
-from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.given import Argument, Reference
+from dp_sql.sql.functions import function_of, names_function
+from dp_sql.sql.given import Argument, Reference, arguments_of
 from dp_sql.sql.group_keys import group_keys, refuse_two_meanings
 from dp_sql.sql.repeated_calls import repeated_calls
 from dp_sql.sql.tokens import Token, Tokens
@@ -33,7 +33,7 @@ def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
     NotSupported where a call is outside the list of a SELECT; otherwise raises as `read_call`.
     """
     end = -1
-    places = [i for i, token in tokens.calls() if (token.name or "").upper() in FUNCTIONS]
+    places = [i for i, token in tokens.calls() if names_function(token)]
     for index in places:
         if index < end:
             message = "A DP call is not allowed inside the arguments of another DP call."
@@ -186,8 +186,7 @@ def _check_groups(
 
 def _may_find_groups(tokens: Tokens, index: int) -> bool:
     """Whether the call at `index` has a delta that may find groups rather than items."""
-    function = FUNCTIONS[str(tokens[index].name).upper()]  # the name may be quoted
-    return function.finds_groups(_named(tokens[index : tokens.matching(index + 1)]))
+    return function_of(tokens[index]).finds_groups(dict(arguments_of(tokens, index)))
 
 
 def _check_finding(call: DpCall, first: DpCall, calls: Sequence[DpCall], grouped: bool) -> None:
