@@ -7,7 +7,7 @@ from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText
 from dp_sql.sql.filters import end_of_call, kept_by_filter
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import function_of, names_function
-from dp_sql.sql.group_keys import without_alias
+from dp_sql.sql.list_items import without_alias
 from dp_sql.sql.restated import Restated
 from dp_sql.sql.tokens import Edit, Tokens, edited
 
@@ -171,7 +171,7 @@ def _listed(tokens: Tokens, index: int, select: SelectText) -> list[str]:
     call, listed = tokens[index : end_of_call(tokens, index) + 1], select.clause("SELECT")
     if listed is None or listed.start > index:
         return []
-    names, used = ("answer", "answer_1", "answer_2"), {token.folded for token in tokens}
+    names, used = ("answer", "answer_1", "answer_2"), tokens.folded
     if (name := next((one for one in names if one not in used), None)) is None:
         return []
     text, end = call.put(name), tokens[listed.stop - 1].end
@@ -208,7 +208,7 @@ def _outside(tokens: Tokens, clause: Clause, select: SelectText) -> list[str]:
             if call not in names:
                 names[call] = new[call] = f"answer_{len(new)}" if new else "answer"
             edits.append((*tokens[i : stop + 1].span, names[call]))
-    if {*new.values()} & {token.folded for token in tokens}:
+    if {*new.values()} & tokens.folded:
         return []
     word, end = tokens[clause.start], tokens[listed.stop - 1].end
     more = "".join(f", {call} AS {name}" for call, name in new.items())

@@ -9,7 +9,8 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.clauses import OF_ANSWERS, Span
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.given import PublicSet, Reference, SetPerKey
-from dp_sql.sql.group_keys import equal_places, without_alias
+from dp_sql.sql.group_keys import equal_places
+from dp_sql.sql.list_items import ListItem
 from dp_sql.sql.tokens import Tokens, edited, folded
 
 _OF_KEYS = {"SELECT", "GROUP", *OF_ANSWERS}
@@ -19,18 +20,18 @@ _OF_KEYS = {"SELECT", "GROUP", *OF_ANSWERS}
 class DpSelect:
     """One SELECT with DP calls. All spans are offsets in `text`, None if absent.
 
-    `text` is the whole text, `tokens` are those of the statement.
-    `repeats` are where the list, HAVING or ORDER BY has a call again, with that call's number.
-    `items` are the spans of the expressions of the list. `clauses`, by keyword, include it (HAVING,
-    of a grouped SELECT, is over released columns); `source` and `condition` are FROM and WHERE
-    without it. `keys` are the columns and expressions of GROUP BY. `ctes` are those that it may
-    name, folded, with the spans of their bodies; None: of a body that it cannot read.
+    text, tokens: the whole text, and the tokens of the statement.
+    calls: each once. repeats: where one is written again, with its number.
+    clauses: by keyword. source, condition: FROM and WHERE without it.
+    keys: the columns and expressions of GROUP BY.
+    ctes: those that it may name, folded, with the spans of their bodies; None: of a body that it
+        cannot read.
     """
 
     text: str
     tokens: Tokens
     calls: tuple[DpCall, ...]
-    items: tuple[Span, ...]
+    items: tuple[ListItem, ...]
     clauses: Mapping[str, Span]
     keys: tuple[Reference, ...]
     source: Span
@@ -90,9 +91,9 @@ class DpSelect:
         """The expressions of the list by their aliases, folded; None: it has a DP call."""
         found: dict[str, str | None] = {}
         for item in self.items:
-            expression, name = self.named(item)
-            if name is not None:
-                found.setdefault(folded(name), None if self.calls_in(item) else expression.text)
+            if item.alias is not None:
+                expression = None if item.has_call else item.expression.text
+                found.setdefault(folded(item.alias), expression)
         return found
 
     @property
@@ -108,7 +109,7 @@ class DpSelect:
         is_relation = before.upper in {"FROM", "JOIN", "AS", "MATERIALIZED", "UNION", "ALL"}
         if is_relation or not any(token.upper == "FROM" for token in outer):
             return None
-        return frozenset(token.folded for token in outer)
+        return Tokens(outer).folded
 
     def calls_in(self, span: Span) -> list[tuple[Span, DpCall]]:
         """The DP calls within a span of the text, and where they are."""
@@ -117,10 +118,6 @@ class DpSelect:
     def between(self, span: Span) -> Tokens:
         """The tokens in a span of the text."""
         return self.tokens.between(span)
-
-    def named(self, item: Span) -> tuple[Tokens, str | None]:
-        """The expression of an item of the list, and its alias."""
-        return without_alias(self.between(item))
 
     def beside_calls(self, span: Span) -> Tokens:
         """The tokens in a span of the text, outside the DP calls."""
@@ -177,11 +174,11 @@ class DpSelect:
             edited(self.text, [(t.start, t.end, other) for t in found]) for other in others if found
         ]
 
-    def without_item(self, start: int, stop: int) -> str:
-        """The text without one expression of the list, and the comma beside it."""
-        number = self.items.index((start, stop))
+    def without_item(self, item: ListItem) -> str:
+        """The text without one item of the list, and the comma beside it."""
+        number, (start, stop) = self.items.index(item), item.span
         if number + 1 < len(self.items):
-            stop = self.items[number + 1][0]
+            stop = self.items[number + 1].span[0]
         elif number:
-            start = self.items[number - 1][1]
+            start = self.items[number - 1].span[1]
         return self.text[:start] + self.text[stop:]

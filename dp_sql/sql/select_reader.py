@@ -13,6 +13,7 @@ from dp_sql.sql.filters import end_of_call
 from dp_sql.sql.functions import function_of, names_function
 from dp_sql.sql.given import Argument, Reference, arguments_of
 from dp_sql.sql.group_keys import group_keys, refuse_two_meanings
+from dp_sql.sql.list_items import list_item
 from dp_sql.sql.repeated_calls import repeated_calls
 from dp_sql.sql.tokens import Token, Tokens
 
@@ -87,20 +88,20 @@ def _read_select(tokens: Tokens, written: _Written, under_policy: bool) -> DpSel
     if tokens[start - 1].upper == "DISTINCT" and tokens[start].upper == "ON":
         message = "A SELECT with a DP call cannot have DISTINCT ON."
         raise tokens[start].error(NotSupported, message, "Write DISTINCT ON in an outer query.")
-    items = [tokens[a:b] for a, b in tokens.split(start, listed.stop) if a < b]
     written_at = [*places, *(place for place, _ in written.repeats)]
-    named = select.names_in_from(tokens)
-    keys = group_keys(tokens, group, items, written_at, named) if group else ()
+    starts = {tokens[place].start for place in written_at}
+    parts = (tokens[a:b] for a, b in tokens.split(start, listed.stop) if a < b)
+    items = tuple(list_item(part, starts) for part in parts)
+    keys = group_keys(tokens, group, items, tokens.between(source).folded) if group else ()
     unit = stated_unit(tokens, written_at)
     of_groups = _needed_of_groups(tokens, places, keys, unit)
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
     read = select.clause("WHERE") or select.clause("FROM")
-    starts = {tokens[place].start for place in written_at}
-    has_others = any(starts.isdisjoint(token.start for token in item) for item in items)
+    has_others = not all(item.has_call for item in items)
     last = tokens[read.stop - 1] if read and has_others and not group else None
     _check_groups(tokens, places, calls, bool(keys), last)
     if (stated_groups := next((c.groups for c in calls if c.groups), None)) is not None:
-        refuse_two_meanings(tokens, items, written_at, keys, stated_groups)
+        refuse_two_meanings(tokens, items, keys, stated_groups)
     for key in keys:
         if group and key.is_expression and not all(call.parameters.reads_people for call in calls):
             message = "GROUP BY beside DP_SELECT takes columns of the scores."
@@ -113,7 +114,7 @@ def _read_select(tokens: Tokens, written: _Written, under_policy: bool) -> DpSel
         text=tokens[0].source,
         tokens=tokens,
         calls=calls,
-        items=tuple(item.span for item in items),
+        items=items,
         clauses={
             clause.keyword: tokens[clause.start : clause.stop].span
             for clause in reversed(select.clauses)  # of two with one keyword, the first
