@@ -6,6 +6,7 @@ from dp_sql.privacy.plans.plan import Finding, Groups
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.shape import Vector
 
+_IN_ALL = "a person counts in all of their groups"
 _LIMITED = "a limit on what a person adds to the counts takes the place of a cap"
 
 
@@ -22,30 +23,28 @@ def over_public_groups(
     if vector is None:
         return call, groups
     free = None if n is None else vector.error_bound(n)
-    capped = None if n is None or cap is None else vector.capped_error_bound(n, cap)
-    is_closer = free is not None and capped is not None and free <= capped
+    if cap is None:
+        why = _LIMITED if free is None else _IN_ALL
+        if free is not None and n != 1:
+            why += f": all {n} counts are within ± {free}"
+        return _together(call, vector), groups._replace(why=why)
+    capped = None if n is None else vector.capped_error_bound(n, cap)
     keeps_cap = accountant == "zcdp" or call.names_mechanism_of_people
-    if cap is not None and (keeps_cap or not is_closer):
+    if keeps_cap or n is None or free is None or capped is None or free > capped:
         why = f"a person counts in at most max_groups_contributed = {cap} of their groups"
         if capped is not None:
             why += f": the noise in all {n} counts is within ± {capped}"
             why += f"; without it, within ± {free}"
         return call, groups._replace(why=why)
-    unused = ""
-    if n is not None and capped is not None:
-        vector = call.parameters.vector(n, drops_cap=True) or vector
-        free = vector.error_bound(n)
-        noise = f"the noise in all {n} counts is within ±"
-        without = "" if free is None else f"without it, {noise} {free}; "
-        noise = "within ±" if without else noise
-        unused = f"max_groups_contributed = {cap} is not used: {without}with it, {noise} {capped}"
-    why = _LIMITED if free is None else "a person counts in all of their groups"
-    if unused:
-        why += f"; {unused}"
-    elif free is not None and n != 1:
-        why += f": all {n} counts are within ± {free}"
-    groups = groups._replace(cap=None, why=why, unused=unused)
-    return _together(call, vector), groups
+    vector = call.parameters.vector(n, drops_cap=True) or vector
+    free = vector.error_bound(n)
+    noise = f"the noise in all {n} counts is within ±"
+    compared = f"with it, {noise} {capped}"
+    if free is not None:
+        compared = f"without it, {noise} {free}; with it, within ± {capped}"
+    unused = f"max_groups_contributed = {cap} is not used: {compared}"
+    why = f"{_LIMITED if free is None else _IN_ALL}; {unused}"
+    return _together(call, vector), groups._replace(cap=None, why=why, unused=unused)
 
 
 def _together(call: DpCall, vector: Vector) -> DpCall:
