@@ -9,6 +9,7 @@ from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import function_of, names_function
 from dp_sql.sql.list_items import without_alias
 from dp_sql.sql.restated import Restated
+from dp_sql.sql.shape import Function
 from dp_sql.sql.tokens import Edit, Tokens, edited
 
 _AFTER_CALL = {
@@ -35,14 +36,22 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
     Raises NotSupported, or ParseError without a FROM clause, with statements that work if any do.
     """
     function = function_of(tokens[index])
-    name = function.name
     clause = select.clause_of(index)
     if clause is None or clause.keyword != "SELECT":
         of_groups = clause in select.clauses and select.clause("GROUP") is not None
         of_groups &= select.clause("SELECT") is not None  # FROM … GROUP BY alone has all columns
         if clause is None or not (clause.keyword in OF_ANSWERS and of_groups):
-            raise _outside_list(tokens, index, select, name)
+            raise _outside_list(tokens, index, select, function.name)
     check_beside(tokens, index, select)
+    _check_clauses(tokens, select, function.name)
+    if select.clause("FROM") is None:
+        raise _without_from(tokens, index, function)
+    _check_order(tokens, select)
+    _check_qualify(tokens, select)
+
+
+def _check_clauses(tokens: Tokens, select: SelectText, name: str) -> None:
+    """Refuse a sample, and a clause over answers without GROUP BY."""
     for keyword, advice in _NOT_BESIDE.items():
         found = select.clause(keyword)
         needs_groups = keyword in OF_ANSWERS
@@ -51,16 +60,16 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
             message = f"A SELECT with {name} cannot have {shown}."
             instead = _without(tokens, found, select)
             raise tokens[found.start].error(NotSupported, message, advice, instead)
-    if select.clause("FROM") is None:
-        hint = f"For example: SELECT {function.example} FROM {function.table}"
-        alias = tokens[-1]
-        before = tokens.at(len(tokens) - 2)
-        is_typo = bool(guessed(before.upper, ["FROM"]))
-        text = before.put("FROM") if is_typo else alias.put(f"FROM {alias.text}")
-        instead = [Restated(text)]
-        raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
-    _check_order(tokens, select)
-    _check_qualify(tokens, select)
+
+
+def _without_from(tokens: Tokens, index: int, function: Function) -> QueryError:
+    """The refusal of a call without FROM, which may be left out, or mistyped."""
+    hint = f"For example: SELECT {function.example} FROM {function.table}"
+    last, before = tokens[-1], tokens.at(len(tokens) - 2)
+    is_typo = bool(guessed(before.upper, ["FROM"]))
+    instead = [Restated(before.put("FROM") if is_typo else last.put(f"FROM {last.text}"))]
+    message = f"{function.name} needs a table to read."
+    return tokens[index].error(ParseError, message, hint, instead)
 
 
 def check_beside(tokens: Tokens, index: int, select: SelectText) -> None:
