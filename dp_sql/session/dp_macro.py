@@ -143,12 +143,19 @@ def suggest(
         from dp_sql.session.corrections.guessed_units import with_guessed_units
         from dp_sql.session.corrections.suggestions import propose
 
-        units = with_guessed_units(text, engine.connection)
-        is_beside = propose_beside(error, text, engine)
-        if propose(error, text, attempt, units):
+        (statement,) = parse(text)
+        start = 0 if statement.is_query else statement.query_start
+        around, query = text[:start], text[start:]  # CREATE TABLE t AS, and its query
+        error.instead = tuple(
+            type(one)(one[start:]) for one in error.instead if one.startswith(around)
+        )
+        units = with_guessed_units(query, engine.connection)
+        is_beside = propose_beside(error, query, engine)
+        if propose(error, query, attempt, units):
             found = error.suggestion
             if is_beside or not is_plain(_one_query(found), engine):
-                error.suggestion = in_macro(found.strip())
+                found = in_macro(found.strip())
+            error.suggestion = f"{around}{found}"
 
 
 def _one_query(text: str) -> Statement:

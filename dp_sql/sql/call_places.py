@@ -1,5 +1,6 @@
 """Where may a DP call be? In the list of a SELECT that reads a table, and behind its GROUP BY."""
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.group_keys import without_alias
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.tokens import Edit, Tokens, edited, folded
+from dp_sql.sql.tokens import Edit, Tokens, edited
 
 _AFTER_CALL = {
     "OVER": "OVER: a DP call is an aggregate of the whole source, not a window function",
@@ -23,6 +24,7 @@ _PLACES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY", "USING": "USING SAMPLE"}
 _ORDER = {"SELECT": 0, "FROM": 0, "WHERE": 1, "GROUP": 2, "HAVING": 3,
           "WINDOW": 4, "QUALIFY": 5, "ORDER": 6, "LIMIT": 7}  # fmt: skip
 _ONCE = {1, 2, 3}  # DuckDB sees the others; as it shows a relation, there may be a second LIMIT
+_VALUE = re.compile(r"current_|local|session_|user$", re.IGNORECASE)
 _UNIT = "privacy_unit"
 _SHARED = {_UNIT, "groups"}  # arguments of one call that are for all of its SELECT
 _CAP = "max_groups_contributed"
@@ -79,7 +81,7 @@ def check_beside(tokens: Tokens, index: int, select: SelectText) -> None:
     takes_filter = function.shape.reads_people
     after = (end_of_call(tokens, index) if takes_filter else tokens.matching(index + 1)) + 1
     if tokens.at(after).upper == "FILTER" and takes_filter:
-        raise _other_filter(tokens, after, function.name)
+        raise _other_filter(tokens, index, after, function.name)
     if tokens.at(after).upper in _AFTER_CALL:
         raise _behind_call(tokens, after, select, function.name)
 
@@ -100,11 +102,15 @@ def _outside_list(tokens: Tokens, index: int, select: SelectText, name: str) -> 
     return tokens[index].error(NotSupported, message, hint, instead)
 
 
-def _other_filter(tokens: Tokens, at: int, name: str) -> QueryError:
-    """The refusal of a second FILTER behind a call, or of one without brackets."""
+def _other_filter(tokens: Tokens, index: int, at: int, name: str) -> QueryError:
+    """The refusal of a second FILTER behind the call at `index`, or of one without brackets."""
     if tokens.at(at + 1).is_symbol("("):
         message = f"{name} takes one FILTER; write AND between the conditions."
-        return tokens[at].error(NotSupported, message)
+        first = tokens.matching(index + 1)
+        one, other = (kept_by_filter(tokens, close).text for close in (first, at - 1))
+        both = tokens[first + 1 : tokens.matching(at + 1) + 1]
+        instead = [Restated(both.put(f"FILTER (WHERE ({one}) AND ({other}))"))]
+        return tokens[at].error(NotSupported, message, None, instead)
     begin = at + 1 + (tokens.at(at + 1).upper == "WHERE")
     here = tokens.at_depth_zero(begin, len(tokens))
     ends = (i for i in here if tokens[i].upper in {"AS", "FROM"} or tokens[i].is_symbol(","))
@@ -231,7 +237,18 @@ def _call_words(tokens: Tokens, index: int, shares_cap: bool) -> _CallWords:
 
 
 def _words(tokens: Tokens) -> _Words:
-    return tuple((t.kind, folded(t.name) if t.name else t.text) for t in tokens)
+    """What is written, without brackets around all of it and quotes around plain names."""
+    while tokens and tokens[0].is_symbol("(") and tokens.matching(0) == len(tokens) - 1:
+        tokens = tokens[1 : len(tokens) - 1]
+    return tuple(
+        ("word", t.folded) if t.name and _is_plain(t.name) else (t.kind, t.name or t.text)
+        for t in tokens
+    )
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name means the same with quotes and without; current_date may be a column."""
+    return shown_name(name) == name and not _VALUE.match(name)
 
 
 def _with_where(tokens: Tokens, at: int, select: SelectText) -> list[str]:

@@ -13,6 +13,7 @@ from dp_sql.privacy.expressions.literals import constant, is_literal
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.types import INTEGERS
 
 
 class Scope(NamedTuple):
@@ -58,10 +59,13 @@ class Scope(NamedTuple):
         return self.compiled(node)
 
     def condition(self, node: Node) -> str:
-        """An expression that must be true or false."""
+        """An expression that is true or false; as in DuckDB, an integer is true if it is not 0."""
         if (found := self.compiled(node)).type == "BOOLEAN":
             return found.sql
-        raise refuse(node, "A condition must be true or false")
+        if found.type in INTEGERS:
+            return f"({found.sql} <> 0)"
+        hint = "Compare it, or write IS NOT NULL."
+        raise refuse(node, f"A condition must be true or false; this is {found.type}", hint)
 
     def over_groups(self) -> Scope:
         """This scope; for an owner it takes the expressions of analysts, too."""

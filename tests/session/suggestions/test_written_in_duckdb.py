@@ -86,6 +86,9 @@ def pivoting(tmp_path: Path, shop: Path) -> Iterator[dp_sql.Session]:
      "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_trunc('month', day) > DATE '2023-01-01'"),
     ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE (SELECT arg_max(title, title) FROM catalog) = title",
      "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE 'Walden' = title"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FILTER (WHERE score > 3) FILTER (title = 'Dune' OR day IS NULL) FROM ratings",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FILTER (WHERE (score > 3) AND (title = 'Dune' OR day IS NULL)) FROM ratings"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FILTER (WHERE) FROM ratings", "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings"),
     ("SELECT user_id, DP_COUNT(*, epsilon := 0.5) FROM ratings GROUP BY ALL",
      "SELECT DP_AVG(n, epsilon := 0.5) AS n FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)"),
 ])  # fmt: skip
@@ -105,6 +108,7 @@ def test_what_people_write_in_duckdb_is_proposed_in_a_form_that_works(
             "'UTC'",
             "notes",
             "FROM plays",
+            "(WHERE)",
         )
     )
     assert analyst.sql(proposed).fetchall()
