@@ -172,7 +172,7 @@ def _one_query(text: str) -> Statement:
             kept = "CREATE TABLE best AS FROM dp($$ SELECT … $$)"
             hint = f"Write CREATE TABLE … AS, INSERT or COPY around it: {kept}"
             if found[0].keyword in {"PIVOT", "UNPIVOT"}:
-                hint = "Write PIVOT around it: PIVOT (FROM dp($$ SELECT … $$)) ON …"
+                hint = f"Write {word} around it: {word} (FROM dp($$ SELECT … $$)) ON …"
         position = found[1].span[0] if len(found) > 1 else 0
         raise NotSupported(message, text=text, position=position, hint=hint)
     return found[0]

@@ -16,6 +16,9 @@ from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import INTEGERS
 
 
+_WHOLE = (exp.SubqueryPredicate, exp.In, exp.ArrayContains, exp.RegexpLike, exp.RegexpFullMatch)
+
+
 class Scope(NamedTuple):
     """What an expression may use.
 
@@ -51,10 +54,10 @@ class Scope(NamedTuple):
     def operand(self, node: Node) -> Value:
         """A side of a comparison: parsers may differ about which of a = b = c comes first.
 
-        They agree that IN comes before `=`.
+        They agree that IN comes before `=`, and about calls.
         """
         several = isinstance(node, exp.Predicate | exp.And | exp.Or | exp.Not)
-        if several and not isinstance(node, exp.SubqueryPredicate | exp.In):
+        if several and not isinstance(node, _WHOLE):
             raise refuse(node, "Put brackets around one of these two comparisons")
         return self.compiled(node)
 
