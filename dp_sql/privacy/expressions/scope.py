@@ -15,7 +15,6 @@ from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import INTEGERS
 
-
 _WHOLE = (exp.SubqueryPredicate, exp.In, exp.ArrayContains, exp.RegexpLike, exp.RegexpFullMatch)
 
 
