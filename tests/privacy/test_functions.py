@@ -105,7 +105,7 @@ FORMS = [
     "json_array_length({text} -> 'a') = 2", "json_type({text} -> 'a')", "json_type({text} -> 'a', 'b')", "length({text} -> 'a' ->> 'b')", "coalesce('x', {text} -> 'a' ->> 'b')",
     "hash({text})", "hash({int})", "hash({time})", "hash({int}) % 10", "ord({text})", "isfinite({time})", "isinf({time})", "isfinite({number})",
     "xor({int}, 3)", "xor({int}, {int})", "{int} >> 1", "{int} >> {int}", "~{int}", "({int} >> 2) & 1", "TRY({int} + {int})",
-    "TRY({int} * {int} - 1)", "TRY(CAST({text} AS INTEGER))", "TRY({int} // {int})", "regexp_extract_all({text}, '[a-z]')",
+    "TRY({int} * {int} - 1)", "TRY(CAST({text} AS INTEGER))", "TRY(1 + {text}::INTEGER * 100)", "TRY({number} / {int})", "TRY(({int} / {int})::SMALLINT)", "TRY({int} // {int})", "regexp_extract_all({text}, '[a-z]')",
     "string_split_regex({text}, '[,.]')", "regexp_split_to_array({text}, ',+')[2]", "{text} = ANY(string_split({text}, ','))",
     "contains(string_split({text}, ','), 'a')", "list_sum([{int}, {int}])", "list_avg([{int}, 1])", "list_min([{number}, {number}]) + 1",
     "list_max([{text}, 'b', NULL])", "list_max([{bool}, {bool}])", "list_min([{date}, {date}])", "list_sum([{number}, 2.5])",
