@@ -26,6 +26,11 @@ def test_a_function_has_the_name_that_the_statement_gives_it(
     assert error.message.startswith(said)
 
 
+def test_a_function_without_brackets_has_a_caret(analyst: dp_sql.Session) -> None:
+    query = "SELECT DP_COUNT(*, epsilon := 0.1) FROM ratings WHERE title = current_user"
+    assert told(analyst, query).position == query.index("current_user")
+
+
 def test_duckdb_offers_no_table_that_keeps_an_answer(owner: dp_sql.Session) -> None:
     call = "DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := observed)"
     owner.sql(f"SELECT title, {call} FROM ratings GROUP BY title").fetchall()
